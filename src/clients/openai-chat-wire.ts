@@ -6,6 +6,7 @@ import { fieldsOf } from '../schemas/is-object.ts';
 import { type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { readToolCalls, spelledCalls, wireMessages, wireTools } from './openai-chat-messages.ts';
 import type { GenerateRequest, TextSample } from './policy-client.ts';
+import { restoreStop } from './restore-stop.ts';
 
 export type ChatBody = ChatCompletionCreateParamsNonStreaming;
 export interface ChatSample extends TextSample {
@@ -105,30 +106,6 @@ function assertWithinLimit(usage: unknown, { maxNewTokens, where }: ChatContext)
   const tokens = count(completionTokens) - count(fieldsOf(details)['reasoning_tokens']);
   if (tokens <= maxNewTokens + EXTRA_TOKENS) return;
   throw new PolicyError(`${where} generated ${tokens} tokens, but the limit was ${maxNewTokens}: the server ignores the limit`);
-}
-
-/**
- * Restores the stop string, which servers remove. vLLM reports it in `stop_reason`. For other servers it is guessed: if the text ends inside an open
- * tag whose closing tag is a stop string, that is the one. A model that ended its turn inside a tag is misread, so guesses are counted.
- */
-function restoreStop(
-  text: string,
-  named: string | number | null,
-  stop: readonly string[],
-): Pick<ChatSample, 'text' | 'stopReason' | 'stopWasGuessed'> {
-  if (typeof named === 'number') return { text, stopReason: named, stopWasGuessed: false };
-  if (named !== null && stop.includes(named)) return { text: text.endsWith(named) ? text : text + named, stopReason: named, stopWasGuessed: false };
-  const kept = stop.find((end) => text.endsWith(end));
-  if (kept !== undefined) return { text, stopReason: kept, stopWasGuessed: false };
-  let guess: { end: string; opened: number } | null = null;
-  for (const end of stop) {
-    if (!/^<\/[^<>]+>$/.test(end)) continue;
-    const opened = text.lastIndexOf(`<${end.slice(2)}`);
-    if (opened > text.lastIndexOf(end) && opened > (guess?.opened ?? -1)) guess = { end, opened };
-  }
-  return guess === null
-    ? { text, stopReason: named, stopWasGuessed: false }
-    : { text: text + guess.end, stopReason: guess.end, stopWasGuessed: true };
 }
 
 /** Missing counts are 0. */

@@ -122,7 +122,7 @@ export interface ChatLease extends LeaseBase {
 
 export type PolicyLease = TokenLease | ChatLease;
 
-/** A policy. `VllmTokensClient`, `OpenAIChatClient`, `ExtractiveClient` and `ScriptedClient` implement it. */
+/** A policy. `VllmTokensClient`, `OpenAIChatClient`, `ExtractiveClient`, `ScriptedClient` and `CallerPolicy` implement it. */
 export interface PolicyClient {
   readonly capabilities: PolicyCapabilities;
   /** The policy's name in results and summaries. */

@@ -4,17 +4,29 @@ import { ChatTokenizer } from './chat-tokenizer.ts';
 import { openTokenizer, type OpenTokenizerOptions } from './open-tokenizer.ts';
 import { TokenizerError } from './tokenizer-error.ts';
 import type { TemplateRequest, TokenizedText, TokenizerSource } from './tokenizer-source.ts';
-import type { ModelTokenizer } from './tokenizer-types.ts';
+import type { ModelTokenizer, TokenBytes } from './tokenizer-types.ts';
 
 /**
  * Opens the tokenizer of a model directory (byte-level BPE as in Qwen and Llama 3, or BPE with byte fallback as in Gemma 3). Rejects with ConfigError if there is none that can be read.
  * @example const { ids } = await (await openLocalTokenizer('/models/Qwen2.5-3B')).encode('Who wrote Hamlet?');
  */
-export async function openLocalTokenizer(directory: string, options: OpenTokenizerOptions = {}): Promise<ChatTokenizer> {
+export async function openLocalTokenizer(directory: string, options: OpenTokenizerOptions = {}): Promise<LocalTokenizer> {
   try {
-    return new ChatTokenizer(new LocalSource(directory, await openTokenizer(directory, options)));
+    return new LocalTokenizer(directory, await openTokenizer(directory, options));
   } catch (error) {
     throw error instanceof TokenizerError ? new ConfigError(error.message, { cause: error }) : error;
+  }
+}
+
+/** A tokenizer that also knows the bytes of its tokens, so that sampled ids can be decoded one by one. */
+export class LocalTokenizer extends ChatTokenizer {
+  readonly vocabularySize: number;
+  readonly bytes: TokenBytes;
+
+  constructor(directory: string, model: ModelTokenizer) {
+    super(new LocalSource(directory, model));
+    this.vocabularySize = model.vocabularySize;
+    this.bytes = model.bytes;
   }
 }
 

@@ -1,7 +1,7 @@
 /** The growing text of a generation: where each token begins, whether a stop string occurred, and which part can be streamed. */
 import { IncrementalText } from '../../tokenizer/incremental-text.ts';
 import type { TokenBytes } from '../../tokenizer/tokenizer-types.ts';
-import { StopStrings } from './stop-strings.ts';
+import { StopStrings } from '../../tokenizer/stop-strings.ts';
 
 export interface GeneratedTextOptions {
   readonly bytes: TokenBytes;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { StopStrings } from '../../../src/engine/sampler/stop-strings.ts';
+import { StopStrings } from '../../src/tokenizer/stop-strings.ts';
 
 /** The match of the whole text, found without pieces: the first end, then the first in the list. */
 function searched(strings: readonly string[], text: string, from: number): { string: string; end: number } | null {

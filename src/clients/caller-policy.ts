@@ -1,0 +1,266 @@
+/**
+ * A policy that somebody else owns: each generation is a question to a caller, which samples and answers. The rollout loop cannot tell it from a server,
+ * so rollouts with a foreign trainer's model are the same records.
+ */
+import { cancelled, throwIfAborted, untilAborted } from '../core/abort.ts';
+import { ConfigError, PolicyError, PromptTooLongError } from '../core/errors.ts';
+import type { Message } from '../core/message.ts';
+import type { EncodedText } from '../tokenizer/policy-tokenizer.ts';
+import type { LocalTokenizer } from '../tokenizer/local-tokenizer.ts';
+import {
+  assertAnswer,
+  assertLogProbs,
+  type CallerAnswer,
+  type CallerQuestion,
+  type ChatAnswer,
+  sampleOfIds,
+  textThroughStop,
+  type TokenAnswer,
+} from './caller-sample.ts';
+import type {
+  ChatLease,
+  GenerateRequest,
+  PolicyCapabilities,
+  PolicyClient,
+  PolicyLease,
+  PolicyRef,
+  RenderNextOptions,
+  RenderOptions,
+  TextSample,
+  TokenLease,
+  TokenSample,
+  Usage,
+} from './policy-client.ts';
+import { PolicyVersions } from './policy-versions.ts';
+import { PromptGrowth } from './prompt-growth.ts';
+import { restoreStop } from './restore-stop.ts';
+
+/** Which rollout asks. */
+export interface CallerContext {
+  /** The rollout's name, `<example id>/<index>`; null outside a run. */
+  readonly key: string | null;
+  /** Aborts when the rollout ends without an answer. */
+  readonly signal: AbortSignal;
+}
+
+/** Hands a question to the caller and resolves with its answer. A rejection fails the rollout. */
+export type AskCaller = (question: CallerQuestion, context: CallerContext) => Promise<CallerAnswer>;
+
+interface CallerPolicyBase {
+  readonly ask: AskCaller;
+  /** @default 'caller' */
+  readonly name?: string;
+  /** @default a fixed version 0; an answer's own version replaces it on the record */
+  readonly versions?: PolicyVersions;
+  /** The caller's window in tokens. @default null, unknown */
+  readonly maxModelLen?: number | null;
+}
+
+export type CallerPolicyOptions = CallerPolicyBase &
+  (
+    | {
+        readonly kind: 'tokens';
+        /** The tokenizer of the caller's model: prompts and observations become ids here, sampled ids become text here. */
+        readonly tokenizer: LocalTokenizer;
+        /** What the tokenizer's chat template can do, and the tokenizer's hash, as far as known. */
+        readonly traits?: Partial<Pick<PolicyCapabilities, 'tokenizerHash' | 'chatTemplate' | 'toolCalls' | 'beginsWithBos' | 'closingTokenId'>>;
+      }
+    | { readonly kind: 'chat' }
+  );
+
+/** A caller need not count tokens. */
+const UNCOUNTED: Usage = { promptTokens: 0, completionTokens: 0, cachedTokens: null };
+const STOPPED = 'Stopped before the caller answered';
+
+/**
+ * A policy whose samples a caller brings, by token ids or by messages.
+ * @example
+ * const policy = new CallerPolicy({ kind: 'chat', ask: async ({ messages }) => ({ kind: 'chat', text: await myModel(messages), finish: 'stop' }) });
+ */
+export class CallerPolicy implements PolicyClient {
+  readonly capabilities: PolicyCapabilities;
+  readonly name: string;
+  readonly #options: CallerPolicyOptions;
+  readonly #versions: PolicyVersions;
+  readonly #closed = new AbortController();
+
+  constructor(options: CallerPolicyOptions) {
+    const { name = 'caller', maxModelLen = null, versions } = options;
+    this.#options = options;
+    this.name = name;
+    this.#versions = versions ?? new PolicyVersions({ version: 0, model: name });
+    this.capabilities =
+      options.kind === 'chat'
+        ? { kind: 'chat', maxModelLen, tokenizerHash: null, logProbsMode: 'none', toolCalls: 'hermes' }
+        : { kind: 'tokens', maxModelLen, tokenizerHash: null, logProbsMode: 'unknown', ...options.traits };
+  }
+
+  async lease(signal: AbortSignal, { key = null }: { readonly key?: string | null } = {}): Promise<PolicyLease> {
+    throwIfAborted(signal, STOPPED);
+    if (this.#closed.signal.aborted) throw new PolicyError('The client is closed');
+    const held = this.#versions.acquire();
+    const caller = new Caller(this.#options, { key, held, maxModelLen: this.capabilities.maxModelLen, closed: this.#closed.signal });
+    return this.#options.kind === 'chat' ? new CallerChatLease(caller) : new CallerTokenLease(caller, this.#options.tokenizer);
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort(new PolicyError('The client is closed'));
+  }
+}
+
+interface CallerParts {
+  readonly key: string | null;
+  readonly held: { readonly ref: PolicyRef; release(): void };
+  readonly maxModelLen: number | null;
+  readonly closed: AbortSignal;
+}
+
+/** The questions of one rollout, one after the other. */
+class Caller {
+  readonly maxModelLen: number | null;
+  readonly #ask: AskCaller;
+  readonly #parts: CallerParts;
+  #policy: PolicyRef;
+  #turn = 0;
+  #state: 'idle' | 'asking' | 'released' = 'idle';
+
+  constructor({ ask }: CallerPolicyOptions, parts: CallerParts) {
+    this.#ask = ask;
+    this.#parts = parts;
+    this.#policy = parts.held.ref;
+    this.maxModelLen = parts.maxModelLen;
+  }
+
+  /** The version of the last answer that had one. */
+  get policy(): PolicyRef {
+    return this.#policy;
+  }
+
+  async ask<A extends CallerAnswer>(
+    question: (turn: number) => CallerQuestion & { readonly kind: A['kind'] },
+    vocabularySize: number,
+    signal: AbortSignal,
+  ): Promise<A> {
+    throwIfAborted(signal, STOPPED);
+    if (this.#state !== 'idle') {
+      throw new PolicyError(
+        this.#state === 'asking'
+          ? 'The lease is generating already. Await that generation before the next one.'
+          : 'The lease was disposed, so it cannot generate. Take a new lease.',
+      );
+    }
+    const { key, closed } = this.#parts;
+    const either = AbortSignal.any([signal, closed]);
+    const asked = question(this.#turn);
+    this.#state = 'asking';
+    try {
+      const answer = await untilAborted(this.#ask(asked, { key, signal: either }), either, () =>
+        signal.aborted ? cancelled(signal, STOPPED) : closed.reason,
+      );
+      assertAnswer(asked, answer, { vocabularySize });
+      this.#turn += 1;
+      const { version = null } = answer;
+      if (version !== null) this.#policy = { ...this.#policy, version };
+      return answer as A;
+    } finally {
+      if (this.#state === 'asking') this.#state = 'idle';
+    }
+  }
+
+  release(): void {
+    this.#state = 'released';
+    this.#parts.held.release();
+  }
+}
+
+class CallerTokenLease implements TokenLease {
+  readonly kind = 'tokens';
+  readonly #caller: Caller;
+  readonly #tokenizer: LocalTokenizer;
+  readonly #growth = new PromptGrowth();
+  /** Tokens of the prompt of the turn before. */
+  #length = 0;
+  /** The token that ends a turn in the chat template; null in continuation format. */
+  #closingToken: number | null = null;
+
+  constructor(caller: Caller, tokenizer: LocalTokenizer) {
+    this.#caller = caller;
+    this.#tokenizer = tokenizer;
+  }
+
+  get policy(): PolicyRef {
+    return this.#caller.policy;
+  }
+
+  async render(messages: readonly Message[], options: RenderOptions = {}): Promise<Int32Array> {
+    const ids = ownIds(await this.#tokenizer.render(messages, options));
+    if (options.format !== 'continuation') this.#closingToken = await this.#tokenizer.closingToken();
+    return ids;
+  }
+
+  async renderNext(history: readonly Message[], next: readonly Message[], options: RenderNextOptions = {}): Promise<Int32Array> {
+    return ownIds(await this.#tokenizer.renderNext(history, next, options));
+  }
+
+  async encode(text: string): Promise<Int32Array> {
+    return ownIds(await this.#tokenizer.encode(text));
+  }
+
+  decode(ids: Int32Array): Promise<string> {
+    return this.#tokenizer.decode(ids);
+  }
+
+  async generate({ prompt, stop, maxNewTokens, cut = false, signal }: GenerateRequest<Int32Array>): Promise<TokenSample> {
+    throwIfAborted(signal, STOPPED);
+    this.#growth.extendTo(prompt, cut);
+    const { maxModelLen } = this.#caller;
+    if (maxModelLen !== null && prompt.length >= maxModelLen) {
+      throw new PromptTooLongError(`The prompt has ${prompt.length} tokens, but the caller's window has only ${maxModelLen}`);
+    }
+    const appendIds = prompt.slice(cut ? 0 : this.#length);
+    const { vocabularySize, bytes } = this.#tokenizer;
+    const question = (turn: number) => ({ kind: 'tokens' as const, turn, stop, maxNewTokens, appendIds, contextLength: prompt.length });
+    const answer = await this.#caller.ask<TokenAnswer>(question, vocabularySize, signal);
+    this.#length = prompt.length;
+    assertLogProbs(answer.logProbs);
+    const sample = sampleOfIds(answer, { bytes, prompt, stop, closingToken: this.#closingToken });
+    return { ...sample, usage: { promptTokens: prompt.length, completionTokens: sample.ids.length, cachedTokens: null } };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#caller.release();
+  }
+}
+
+class CallerChatLease implements ChatLease {
+  readonly kind = 'chat';
+  readonly #caller: Caller;
+
+  constructor(caller: Caller) {
+    this.#caller = caller;
+  }
+
+  get policy(): PolicyRef {
+    return this.#caller.policy;
+  }
+
+  async generate({ prompt, stop, maxNewTokens, tools = [], prefill, signal }: GenerateRequest<readonly Message[]>): Promise<TextSample> {
+    if (prefill !== undefined) throw new ConfigError('A caller cannot continue a turn that is already open. Play this environment by token ids.');
+    const question = (turn: number) => ({ kind: 'chat' as const, turn, stop, maxNewTokens, messages: prompt, tools });
+    const { text, finish, stopReason = null, usage = UNCOUNTED } = await this.#caller.ask<ChatAnswer>(question, 0, signal);
+    const ended = textThroughStop(text, stop);
+    if (ended !== null) return { text: ended.text, finish: 'stop', stopReason: ended.stop, usage };
+    if (finish === 'length') return { text, finish, stopReason: null, usage };
+    const { text: restored, stopReason: reason } = restoreStop(text, stopReason, stop);
+    return { text: restored, finish, stopReason: reason, usage };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#caller.release();
+  }
+}
+
+/** Cached ids are shared, and a caller may change its array. */
+function ownIds({ ids }: EncodedText): Int32Array {
+  return ids.slice();
+}

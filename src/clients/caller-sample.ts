@@ -1,0 +1,158 @@
+/** What a caller that owns the policy is asked and what it answers, and how its tokens become a sample. */
+import { NumericPolicyError, PolicyError } from '../core/errors.ts';
+import type { Message } from '../core/message.ts';
+import type { SampledTokens } from '../core/token-buffer.ts';
+import type { ToolSpec } from '../core/tool-calls.ts';
+import { IncrementalText } from '../tokenizer/incremental-text.ts';
+import { StopStrings } from '../tokenizer/stop-strings.ts';
+import type { TokenBytes } from '../tokenizer/tokenizer-types.ts';
+import type { TextSample, Usage } from './policy-client.ts';
+
+interface QuestionBase {
+  /** 0 for the first generation of the rollout. */
+  readonly turn: number;
+  /** Strings that end the generation. The caller may sample past them; what follows is dropped. */
+  readonly stop: readonly string[];
+  /** Most new tokens, at least 1; null leaves the limit to the caller. */
+  readonly maxNewTokens: number | null;
+}
+
+export interface TokenQuestion extends QuestionBase {
+  readonly kind: 'tokens';
+  /**
+   * Ids that the caller's context lacks: at first the prompt, later the tokens kept of its last sample and the observation. They follow the first
+   * `contextLength - appendIds.length` tokens of the context of the turn before.
+   */
+  readonly appendIds: Int32Array;
+  /** Number of tokens of the whole context of this turn. */
+  readonly contextLength: number;
+}
+
+export interface ChatQuestion extends QuestionBase {
+  readonly kind: 'chat';
+  /** The whole conversation. */
+  readonly messages: readonly Message[];
+  /** Tools that the environment offers; usually none. */
+  readonly tools: readonly ToolSpec[];
+}
+
+export type CallerQuestion = TokenQuestion | ChatQuestion;
+
+interface AnswerBase {
+  /** `length`: the token limit cut it off. */
+  readonly finish: 'stop' | 'length';
+  /** Version of the policy that sampled it. @default the version of the lease */
+  readonly version?: number | null;
+}
+
+export interface TokenAnswer extends AnswerBase {
+  readonly kind: 'tokens';
+  readonly tokenIds: ArrayLike<number>;
+  /** Natural-log probability of each id under the policy that sampled it. */
+  readonly logProbs: ArrayLike<number>;
+}
+
+export interface ChatAnswer extends AnswerBase {
+  readonly kind: 'chat';
+  readonly text: string;
+  /** The stop string that a chat API reports and leaves out of the text. @default none: restored if its tag is open */
+  readonly stopReason?: string | number | null;
+  /** @default no tokens counted */
+  readonly usage?: Usage;
+}
+
+export type CallerAnswer = TokenAnswer | ChatAnswer;
+
+/** Rounding may give a probability just above 1. */
+const HIGHEST_LOG_PROB = 1e-3;
+
+/** Why an answer cannot be a sample for this question; null if it can. Log-probs are not looked at: a wrong one fails the rollout. */
+export function answerProblem(
+  question: CallerQuestion,
+  answer: CallerAnswer,
+  { vocabularySize }: { readonly vocabularySize: number },
+): string | null {
+  if (answer.kind !== question.kind) return question.kind === 'tokens' ? 'token_ids and logprobs are missing' : 'text is missing';
+  if (answer.kind === 'chat') return null;
+  const { tokenIds, logProbs } = answer;
+  if (tokenIds.length !== logProbs.length) {
+    return `token_ids has ${tokenIds.length} entries and logprobs has ${logProbs.length}; they must be as many`;
+  }
+  const { maxNewTokens } = question;
+  if (maxNewTokens !== null && tokenIds.length > maxNewTokens) {
+    return `token_ids has ${tokenIds.length} entries, but max_new_tokens of this turn is ${maxNewTokens}`;
+  }
+  for (let i = 0; i < tokenIds.length; i++) {
+    const id = tokenIds[i]!;
+    if (!Number.isInteger(id) || id < 0 || id >= vocabularySize) {
+      return `token_ids[${i}] is ${id}; the tokenizer has ids from 0 to ${vocabularySize - 1}`;
+    }
+  }
+  return null;
+}
+
+/** Throws NumericPolicyError for a log-prob that no policy can have given. */
+export function assertLogProbs(logProbs: ArrayLike<number>): void {
+  for (let i = 0; i < logProbs.length; i++) {
+    const value = logProbs[i]!;
+    if (Number.isFinite(value) && value <= HIGHEST_LOG_PROB) continue;
+    throw new NumericPolicyError(
+      `The caller gave log-prob ${value} for sampled token ${i}. A log-prob is a finite number up to 0: check the model and its dtype.`,
+    );
+  }
+}
+
+export interface SampleOptions {
+  readonly bytes: TokenBytes;
+  readonly prompt: Int32Array;
+  readonly stop: readonly string[];
+  /** The control token that ends a turn; sampling ends there as on a server. Null: none. */
+  readonly closingToken: number | null;
+}
+
+/**
+ * The sample that a server would have returned for these ids: it ends with the token that completes the first stop string, and its text with that string.
+ * Text comes from the ids alone.
+ */
+export function sampleOfIds(
+  { tokenIds, logProbs, finish }: TokenAnswer,
+  { bytes, prompt, stop, closingToken }: SampleOptions,
+): SampledTokens & Pick<TextSample, 'finish' | 'stopReason'> {
+  const incremental = new IncrementalText(bytes, { skipSpecialTokens: true, before: prompt });
+  const stops = new StopStrings(stop);
+  const textEnds = new Int32Array(tokenIds.length);
+  let whole = '';
+  let count = 0;
+  let hit: { readonly string: string; readonly end: number } | null = null;
+  let isClosed = false;
+  while (count < tokenIds.length && hit === null && !isClosed) {
+    const id = tokenIds[count]!;
+    const piece = incremental.push(id);
+    whole += piece;
+    textEnds[count++] = whole.length;
+    hit = stops.push(piece, true);
+    isClosed = hit === null && id === closingToken;
+  }
+  const textEnd = hit?.end ?? whole.length;
+  return {
+    text: whole.slice(0, textEnd),
+    tail: whole.slice(textEnd),
+    ids: Int32Array.from({ length: count }, (_, i) => tokenIds[i]!),
+    logProbs: Float64Array.from({ length: count }, (_, i) => logProbs[i]!),
+    textEnds: textEnds.subarray(0, count),
+    finish: hit !== null || isClosed ? 'stop' : finish,
+    stopReason: hit?.string ?? (isClosed ? closingToken : null),
+  };
+}
+
+/** The text up to the end of the stop string that ends first; null if it holds none. */
+export function textThroughStop(text: string, stop: readonly string[]): { readonly text: string; readonly stop: string } | null {
+  const match = new StopStrings(stop).push(text, true);
+  return match === null ? null : { text: text.slice(0, match.end), stop: match.string };
+}
+
+/** Throws PolicyError if the answer cannot be a sample for the question. */
+export function assertAnswer(question: CallerQuestion, answer: CallerAnswer, options: { readonly vocabularySize: number }): void {
+  const problem = answerProblem(question, answer, options);
+  if (problem !== null) throw new PolicyError(`The caller's answer to turn ${question.turn} cannot be used: ${problem}.`);
+}
