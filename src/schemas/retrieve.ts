@@ -1,5 +1,6 @@
 /**
- * The request of `POST /retrieve`, the protocol of Search-R1's retrieval servers (search_r1/search/retrieval_server.py, commit a14dc3a4).
+ * The request of `POST /retrieve`, the protocol of Search-R1's retrieval servers (search_r1/search/retrieval_server.py, commit a14dc3a4), which SkyRL's
+ * search client speaks with `query` in place of `queries`.
  * Coerces types as pydantic 2 does behind upstream's FastAPI, so that every client that works there works here: hence no JSON Schema.
  */
 import { isObject } from './is-object.ts';
@@ -22,7 +23,10 @@ export type ParsedRetrieveRequest = { readonly ok: true; readonly request: Retri
 /** Unknown keys are ignored: upstream's variants send some. */
 export function parseRetrieveRequest(body: unknown): ParsedRetrieveRequest {
   if (!isObject(body)) return wrong('Expected a JSON object with "queries"', body);
-  const { queries, topk = null, return_scores: scores = false } = body;
+  const { query, topk = null, return_scores: scores = false } = body;
+  // SkyRL's search client sends one query, under this name.
+  const { queries = query === undefined ? undefined : [query] } = body;
+  if (body['queries'] === undefined && query !== undefined && typeof query !== 'string') return wrong('query: expected a string', query);
   if (!Array.isArray(queries)) return wrong('queries: expected a list of strings', queries);
   const stranger = queries.findIndex((query) => typeof query !== 'string');
   if (stranger >= 0) return wrong(`queries[${stranger}]: expected a string`, queries[stranger]);

@@ -72,6 +72,7 @@ describe('retrievalApp', () => {
     ['a list', [1], /got a list/],
     ['no queries', {}, /^queries: expected a list of strings, got nothing/],
     ['one query alone', { queries: 'a' }, /^queries: expected a list of strings, got a string/],
+    ['a list under query', { query: ['a'] }, /^query: expected a string, got a list/],
     ['a number among the queries', { queries: ['a', 1] }, /^queries\[1\]: expected a string, got 1/],
     ['a fraction', { queries: ['a'], topk: 2.5 }, /^topk: expected an integer of at least 0, got 2.5/],
     ['a negative topk', { queries: ['a'], topk: -1 }, /^topk/],
@@ -84,6 +85,12 @@ describe('retrievalApp', () => {
     const answer = await post(body);
     expect(answer.status).toBe(422);
     expect(answer.body.detail).toMatch(detail);
+  });
+
+  it('answers a single query as a list of one, as SkyRL’s search client asks', async () => {
+    const one = await post({ query: 'mayor', topk: 2, return_scores: true });
+    expect(one).toEqual(await post({ queries: ['mayor'], topk: 2, return_scores: true }));
+    expect(one.status).toBe(200);
   });
 
   it('refuses more queries or passages than its limits allow', async () => {
