@@ -28,7 +28,7 @@ export function parseRetrieveRequest(body: unknown): ParsedRetrieveRequest {
   const { queries = query === undefined ? undefined : [query] } = body;
   if (body['queries'] === undefined && query !== undefined && typeof query !== 'string') return wrong('query: expected a string', query);
   if (!Array.isArray(queries)) return wrong('queries: expected a list of strings', queries);
-  const stranger = queries.findIndex((query) => typeof query !== 'string');
+  const stranger = queries.findIndex((each) => typeof each !== 'string');
   if (stranger >= 0) return wrong(`queries[${stranger}]: expected a string`, queries[stranger]);
   const count = topk === null ? 0 : coerceInteger(topk);
   if (count === null || count < 0) return wrong('topk: expected an integer of at least 0', topk);
