@@ -73,14 +73,14 @@ describe.skipIf(readersPython === null)(`wandb sync${skipReason}`, { timeout: 12
     await live({ until: 5, isKilled: true });
     const folder = join(path, 'wandb');
     const before = recordedPoints(path);
-    const file = join(folder, readdirSync(folder)[0]!, 'run-0a1b2c3d.wandb');
+    const file = join(folder, readdirSync(folder)[0]!, 'run-00112233.wandb');
     truncateSync(file, readFileSync(file).length - 5);
     await live();
     const { runs, said } = await wandbSync([folder], parent);
-    expect(said).toMatch(/\[p\/0a1b2c3d-2\] Finished syncing /);
+    expect(said).toMatch(/\[p\/00112233-2\] Finished syncing /);
     // Of the killed one it misses the torn record alone.
     expect(said).toContain('the file ends with an incomplete record');
-    const [killed, whole] = [runs.get('0a1b2c3d')!, runs.get('0a1b2c3d-2')!];
+    const [killed, whole] = [runs.get('00112233')!, runs.get('00112233-2')!];
     const points = recordedPoints(path);
     expect(historyPoints(whole.history)).toEqual(byTag(points));
     expect(whole.history.map((line) => line['_step'])).toEqual(whole.history.map((_, i) => i));
