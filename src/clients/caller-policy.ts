@@ -1,6 +1,6 @@
 /**
  * A policy that somebody else owns: each generation is a question to a caller, which samples and answers. The rollout loop cannot tell it from a server,
- * so rollouts with a foreign trainer's model are the same records.
+ * so the rollouts of another trainer's model are recorded like any others.
  */
 import { cancelled, throwIfAborted, untilAborted } from '../core/abort.ts';
 import { ConfigError, PolicyError, PromptTooLongError } from '../core/errors.ts';
@@ -8,14 +8,15 @@ import type { Message } from '../core/message.ts';
 import type { EncodedText } from '../tokenizer/policy-tokenizer.ts';
 import type { LocalTokenizer } from '../tokenizer/local-tokenizer.ts';
 import {
-  assertAnswer,
   assertLogProbs,
+  assertTokens,
   type CallerAnswer,
   type CallerQuestion,
   type ChatAnswer,
+  type ChatQuestion,
   sampleOfIds,
-  textThroughStop,
   type TokenAnswer,
+  type TokenQuestion,
 } from './caller-sample.ts';
 import type {
   ChatLease,
@@ -34,6 +35,7 @@ import type {
 import { PolicyVersions } from './policy-versions.ts';
 import { PromptGrowth } from './prompt-growth.ts';
 import { restoreStop } from './restore-stop.ts';
+import { firstStop } from './written-sample.ts';
 
 /** Which rollout asks. */
 export interface CallerContext {
@@ -68,8 +70,9 @@ export type CallerPolicyOptions = CallerPolicyBase &
     | { readonly kind: 'chat' }
   );
 
-/** A caller need not count tokens. */
+/** Of a caller that does not count tokens. */
 const UNCOUNTED: Usage = { promptTokens: 0, completionTokens: 0, cachedTokens: null };
+const WANTED: Readonly<Record<CallerQuestion['kind'], string>> = { tokens: 'token ids', chat: 'text' };
 const STOPPED = 'Stopped before the caller answered';
 
 /**
@@ -131,16 +134,19 @@ class Caller {
     this.maxModelLen = parts.maxModelLen;
   }
 
+  /** Number of questions that were answered. */
+  get turn(): number {
+    return this.#turn;
+  }
+
   /** The version of the last answer that had one. */
   get policy(): PolicyRef {
     return this.#policy;
   }
 
-  async ask<A extends CallerAnswer>(
-    question: (turn: number) => CallerQuestion & { readonly kind: A['kind'] },
-    vocabularySize: number,
-    signal: AbortSignal,
-  ): Promise<A> {
+  async ask(question: TokenQuestion, signal: AbortSignal): Promise<TokenAnswer>;
+  async ask(question: ChatQuestion, signal: AbortSignal): Promise<ChatAnswer>;
+  async ask(question: CallerQuestion, signal: AbortSignal): Promise<CallerAnswer> {
     throwIfAborted(signal, STOPPED);
     if (this.#state !== 'idle') {
       throw new PolicyError(
@@ -151,17 +157,20 @@ class Caller {
     }
     const { key, closed } = this.#parts;
     const either = AbortSignal.any([signal, closed]);
-    const asked = question(this.#turn);
     this.#state = 'asking';
     try {
-      const answer = await untilAborted(this.#ask(asked, { key, signal: either }), either, () =>
+      const answer = await untilAborted(this.#ask(question, { key, signal: either }), either, () =>
         signal.aborted ? cancelled(signal, STOPPED) : closed.reason,
       );
-      assertAnswer(asked, answer, { vocabularySize });
+      if (answer.kind !== question.kind) {
+        throw new PolicyError(
+          `The caller was asked for ${WANTED[question.kind]} and answered with ${WANTED[answer.kind]}. Answer in the kind of the question.`,
+        );
+      }
       this.#turn += 1;
       const { version = null } = answer;
       if (version !== null) this.#policy = { ...this.#policy, version };
-      return answer as A;
+      return answer;
     } finally {
       if (this.#state === 'asking') this.#state = 'idle';
     }
@@ -219,9 +228,11 @@ class CallerTokenLease implements TokenLease {
     }
     const appendIds = prompt.slice(cut ? 0 : this.#length);
     const { vocabularySize, bytes } = this.#tokenizer;
-    const question = (turn: number) => ({ kind: 'tokens' as const, turn, stop, maxNewTokens, appendIds, contextLength: prompt.length });
-    const answer = await this.#caller.ask<TokenAnswer>(question, vocabularySize, signal);
+    const { turn } = this.#caller;
+    const question: TokenQuestion = { kind: 'tokens', turn, stop, maxNewTokens, appendIds, contextLength: prompt.length };
+    const answer = await this.#caller.ask(question, signal);
     this.#length = prompt.length;
+    assertTokens(question, answer, vocabularySize);
     assertLogProbs(answer.logProbs);
     const sample = sampleOfIds(answer, { bytes, prompt, stop, closingToken: this.#closingToken });
     return { ...sample, usage: { promptTokens: prompt.length, completionTokens: sample.ids.length, cachedTokens: null } };
@@ -246,10 +257,10 @@ class CallerChatLease implements ChatLease {
 
   async generate({ prompt, stop, maxNewTokens, tools = [], prefill, signal }: GenerateRequest<readonly Message[]>): Promise<TextSample> {
     if (prefill !== undefined) throw new ConfigError('A caller cannot continue a turn that is already open. Play this environment by token ids.');
-    const question = (turn: number) => ({ kind: 'chat' as const, turn, stop, maxNewTokens, messages: prompt, tools });
-    const { text, finish, stopReason = null, usage = UNCOUNTED } = await this.#caller.ask<ChatAnswer>(question, 0, signal);
-    const ended = textThroughStop(text, stop);
-    if (ended !== null) return { text: ended.text, finish: 'stop', stopReason: ended.stop, usage };
+    const question: ChatQuestion = { kind: 'chat', turn: this.#caller.turn, stop, maxNewTokens, messages: prompt, tools };
+    const { text, finish, stopReason = null, usage = UNCOUNTED } = await this.#caller.ask(question, signal);
+    const ended = firstStop(text, stop);
+    if (ended !== null) return { text: text.slice(0, ended.end), finish: 'stop', stopReason: ended.stop, usage };
     if (finish === 'length') return { text, finish, stopReason: null, usage };
     const { text: restored, stopReason: reason } = restoreStop(text, stopReason, stop);
     return { text: restored, finish, stopReason: reason, usage };

@@ -1,6 +1,7 @@
-/** What a caller that owns the policy is asked and what it answers, and how its tokens become a sample. */
+/** The questions to a caller that owns the policy, its answers, and how its token ids become a sample. */
 import { NumericPolicyError, PolicyError } from '../core/errors.ts';
 import type { Message } from '../core/message.ts';
+import { HIGHEST_LOG_PROB } from '../core/sampling.ts';
 import type { SampledTokens } from '../core/token-buffer.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { IncrementalText } from '../tokenizer/incremental-text.ts';
@@ -63,32 +64,20 @@ export interface ChatAnswer extends AnswerBase {
 
 export type CallerAnswer = TokenAnswer | ChatAnswer;
 
-/** Rounding may give a probability just above 1. */
-const HIGHEST_LOG_PROB = 1e-3;
-
-/** Why an answer cannot be a sample for this question; null if it can. Log-probs are not looked at: a wrong one fails the rollout. */
-export function answerProblem(
-  question: CallerQuestion,
-  answer: CallerAnswer,
-  { vocabularySize }: { readonly vocabularySize: number },
-): string | null {
-  if (answer.kind !== question.kind) return question.kind === 'tokens' ? 'token_ids and logprobs are missing' : 'text is missing';
-  if (answer.kind === 'chat') return null;
-  const { tokenIds, logProbs } = answer;
+/** Throws PolicyError for tokens that cannot be a sample for this question. Log-probs are checked by `assertLogProbs`. */
+export function assertTokens({ turn, maxNewTokens }: TokenQuestion, { tokenIds, logProbs }: TokenAnswer, vocabularySize: number): void {
+  const refuse = (problem: string) => new PolicyError(`The caller's answer to turn ${turn} cannot be used: ${problem}.`);
   if (tokenIds.length !== logProbs.length) {
-    return `token_ids has ${tokenIds.length} entries and logprobs has ${logProbs.length}; they must be as many`;
+    throw refuse(`token_ids has ${tokenIds.length} entries and logprobs has ${logProbs.length}; they must have the same length`);
   }
-  const { maxNewTokens } = question;
   if (maxNewTokens !== null && tokenIds.length > maxNewTokens) {
-    return `token_ids has ${tokenIds.length} entries, but max_new_tokens of this turn is ${maxNewTokens}`;
+    throw refuse(`token_ids has ${tokenIds.length} entries, but max_new_tokens of this turn is ${maxNewTokens}`);
   }
   for (let i = 0; i < tokenIds.length; i++) {
     const id = tokenIds[i]!;
-    if (!Number.isInteger(id) || id < 0 || id >= vocabularySize) {
-      return `token_ids[${i}] is ${id}; the tokenizer has ids from 0 to ${vocabularySize - 1}`;
-    }
+    if (Number.isInteger(id) && id >= 0 && id < vocabularySize) continue;
+    throw refuse(`token_ids[${i}] is ${id}; the tokenizer has ids from 0 to ${vocabularySize - 1}`);
   }
-  return null;
 }
 
 /** Throws NumericPolicyError for a log-prob that no policy can have given. */
@@ -97,7 +86,7 @@ export function assertLogProbs(logProbs: ArrayLike<number>): void {
     const value = logProbs[i]!;
     if (Number.isFinite(value) && value <= HIGHEST_LOG_PROB) continue;
     throw new NumericPolicyError(
-      `The caller gave log-prob ${value} for sampled token ${i}. A log-prob is a finite number up to 0: check the model and its dtype.`,
+      `The caller gave log-prob ${value} for sampled token ${i}. Log-probs are finite and at most 0. Check the model and its dtype.`,
     );
   }
 }
@@ -111,8 +100,8 @@ export interface SampleOptions {
 }
 
 /**
- * The sample that a server would have returned for these ids: it ends with the token that completes the first stop string, and its text with that string.
- * Text comes from the ids alone.
+ * The sample that a server would have returned for these ids. It ends with the token that completes the first stop string, and its text ends with that
+ * string. The text is decoded from the ids.
  */
 export function sampleOfIds(
   { tokenIds, logProbs, finish }: TokenAnswer,
@@ -143,16 +132,4 @@ export function sampleOfIds(
     finish: hit !== null || isClosed ? 'stop' : finish,
     stopReason: hit?.string ?? (isClosed ? closingToken : null),
   };
-}
-
-/** The text up to the end of the stop string that ends first; null if it holds none. */
-export function textThroughStop(text: string, stop: readonly string[]): { readonly text: string; readonly stop: string } | null {
-  const match = new StopStrings(stop).push(text, true);
-  return match === null ? null : { text: text.slice(0, match.end), stop: match.string };
-}
-
-/** Throws PolicyError if the answer cannot be a sample for the question. */
-export function assertAnswer(question: CallerQuestion, answer: CallerAnswer, options: { readonly vocabularySize: number }): void {
-  const problem = answerProblem(question, answer, options);
-  if (problem !== null) throw new PolicyError(`The caller's answer to turn ${question.turn} cannot be used: ${problem}.`);
 }

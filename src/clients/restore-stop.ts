@@ -1,4 +1,4 @@
-/** Text of a chat API with the stop string that ended it. */
+/** Puts back the stop string that a chat API left out of its text. */
 
 export interface RestoredText {
   readonly text: string;
@@ -9,7 +9,7 @@ export interface RestoredText {
 
 /**
  * Restores the stop string, which servers remove. vLLM reports it in `stop_reason`. For other servers it is guessed: if the text ends inside an open
- * tag whose closing tag is a stop string, that is the one. A model that ended its turn inside a tag is misread, so guesses are counted.
+ * tag whose closing tag is a stop string, that is the one. A model that ended its turn inside a tag is misread, so the result says whether it is a guess.
  */
 export function restoreStop(text: string, named: string | number | null, stop: readonly string[]): RestoredText {
   if (typeof named === 'number') return { text, stopReason: named, stopWasGuessed: false };

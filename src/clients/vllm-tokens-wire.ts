@@ -4,6 +4,7 @@
  */
 import { ConfigError, PolicyError, PromptTooLongError } from '../core/errors.ts';
 import { readJson } from '../core/read-json.ts';
+import { HIGHEST_LOG_PROB } from '../core/sampling.ts';
 import { type VllmCompletion, VllmCompletionShape, type WireShape } from '../schemas/vllm.ts';
 import type { GenerateRequest, PolicyRef, TokenSample } from './policy-client.ts';
 import { PromptGrowth } from './prompt-growth.ts';
@@ -188,9 +189,6 @@ export function readCompletion(body: Buffer, context: CompletionContext): TokenS
     usage: usageOf(answer, prompt.length, ids.length),
   };
 }
-
-/** Rounding may give a probability just above 1. */
-const HIGHEST_LOG_PROB = 1e-3;
 
 /** Throws PolicyError for tokens that no model can have sampled, because they would be trained on. */
 function assertPossible(ids: readonly number[], logprobs: Logprobs, { maxNewTokens, vocabularySize, where }: CompletionContext): void {

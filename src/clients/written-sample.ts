@@ -32,8 +32,8 @@ export function sampleOf(written: TokenizedText, stop: readonly string[], maxNew
   };
 }
 
-/** The stop string whose end comes first. */
-function firstStop(text: string, stop: readonly string[]): { stop: string; end: number } | null {
+/** The stop string that ends first, and where it ends in the text; null if the text holds none. */
+export function firstStop(text: string, stop: readonly string[]): { stop: string; end: number } | null {
   let first: { stop: string; end: number } | null = null;
   for (const candidate of stop) {
     const at = text.indexOf(candidate);

@@ -1,4 +1,4 @@
-/** Sampling parameters and token counts. */
+/** Sampling parameters, token counts and the bound of a log-prob. */
 
 /** Sampling parameters. Sent explicitly with every request, so that a server's defaults never apply. */
 export interface Sampling {
@@ -17,3 +17,6 @@ export interface Usage {
   /** Prompt tokens served from the prefix cache; null if the server does not report them. */
   readonly cachedTokens: number | null;
 }
+
+/** Largest log-prob that a sampler may report: rounding may give a probability just above 1. */
+export const HIGHEST_LOG_PROB = 1e-3;

@@ -23,10 +23,11 @@ export type ParsedRetrieveRequest = { readonly ok: true; readonly request: Retri
 /** Unknown keys are ignored: upstream's variants send some. */
 export function parseRetrieveRequest(body: unknown): ParsedRetrieveRequest {
   if (!isObject(body)) return wrong('Expected a JSON object with "queries"', body);
-  const { query, topk = null, return_scores: scores = false } = body;
+  const { topk = null, return_scores: scores = false } = body;
   // SkyRL's search client sends one query, under this name.
-  const { queries = query === undefined ? undefined : [query] } = body;
-  if (body['queries'] === undefined && query !== undefined && typeof query !== 'string') return wrong('query: expected a string', query);
+  const query = body['queries'] === undefined ? body['query'] : undefined;
+  if (query !== undefined && typeof query !== 'string') return wrong('query: expected a string', query);
+  const queries = query === undefined ? body['queries'] : [query];
   if (!Array.isArray(queries)) return wrong('queries: expected a list of strings', queries);
   const stranger = queries.findIndex((each) => typeof each !== 'string');
   if (stranger >= 0) return wrong(`queries[${stranger}]: expected a string`, queries[stranger]);

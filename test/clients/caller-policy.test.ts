@@ -131,7 +131,7 @@ describe('CallerPolicy by token ids', () => {
   });
 
   test.each([
-    [{ tokenIds: [5, 6], logProbs: [-1] }, /token_ids has 2 entries and logprobs has 1; they must be as many/],
+    [{ tokenIds: [5, 6], logProbs: [-1] }, /token_ids has 2 entries and logprobs has 1; they must have the same length/],
     [{ tokenIds: [tokenizer.vocabularySize], logProbs: [-1] }, /token_ids\[0\] is \d+; the tokenizer has ids from 0 to/],
     [{ tokenIds: [5, -1], logProbs: [-1, -1] }, /token_ids\[1\] is -1/],
     [{ tokenIds: [0.5], logProbs: [-1] }, /token_ids\[0\] is 0.5/],
@@ -151,6 +151,14 @@ describe('CallerPolicy by token ids', () => {
     const { ids } = await tokenizer.encode('a</search>b');
     const { lease } = await tokenLease([{ tokenIds: ids, logProbs: [...ids].map((_, i) => (i === ids.length - 1 ? value : -1)) }]);
     await expect(lease.generate({ ...request, prompt: await lease.encode('x') })).rejects.toBeInstanceOf(NumericPolicyError);
+  });
+
+  test('refuses an answer of the other kind', async () => {
+    const policy = new CallerPolicy({ kind: 'tokens', tokenizer, ask: async () => ({ kind: 'chat', text: 'a', finish: 'stop' }) });
+    const lease = (await policy.lease(forever)) as TokenLease;
+    await expect(lease.generate({ ...request, prompt: Int32Array.of(5) })).rejects.toThrow(
+      'The caller was asked for token ids and answered with text. Answer in the kind of the question.',
+    );
   });
 
   test('fails a rollout in play when the policy is closed', async () => {
