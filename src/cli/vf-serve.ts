@@ -1,8 +1,10 @@
 /** The `vf-serve` command: serves parts of the package over HTTP. */
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, Option } from 'commander';
 import { packageVersion } from '../data/package-root.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';
+import { addEnvironmentCommand } from './serve/environment-command.ts';
+import { collected, named, wholeNumber } from './serve/option-values.ts';
 import type { ServePolicyOptions } from './serve/serve-policy.ts';
 
 const RETRIEVE_HELP = `
@@ -93,6 +95,13 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
       return servePolicy(options, context);
     };
   });
+  addEnvironmentCommand(program, (id, options) => {
+    context.verbose = options.verbose === true;
+    run = async () => {
+      const { serveEnvironment } = await import('./serve/serve-environment.ts');
+      return serveEnvironment(id, options, context);
+    };
+  });
   const code = parseProgram(program, argv);
   if (code !== null) return code;
   return run === null ? EXIT.usage : (run as () => Promise<number>)();
@@ -128,24 +137,6 @@ function addPolicyCommand(program: Command, action: (options: ServePolicyOptions
     .option('-v, --verbose', 'stack traces of failures')
     .addHelpText('after', POLICY_HELP)
     .action(action);
-}
-
-/** Refuses an empty value: an unset shell variable must not mean this folder, or every address. */
-function named(text: string): string {
-  if (text.trim() === '') throw new InvalidArgumentError('It is empty.');
-  return text;
-}
-
-function collected(text: string, before: readonly string[] = []): readonly string[] {
-  return [...before, named(text)];
-}
-
-function wholeNumber(min: number, max: number): (text: string) => number {
-  return (text) => {
-    const value = /^\d+$/.test(text) ? Number(text) : NaN;
-    if (!(value >= min && value <= max)) throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
-    return value;
-  };
 }
 
 await runCommand('vf-serve', main);

@@ -56,6 +56,8 @@ interface CallerPolicyBase {
   readonly versions?: PolicyVersions;
   /** The caller's window in tokens. @default null, unknown */
   readonly maxModelLen?: number | null;
+  /** Called when a rollout needs no further sample, before it is scored. @default does nothing */
+  readonly onPlayed?: (key: string | null) => void;
 }
 
 export type CallerPolicyOptions = CallerPolicyBase &
@@ -122,13 +124,15 @@ interface CallerParts {
 class Caller {
   readonly maxModelLen: number | null;
   readonly #ask: AskCaller;
+  readonly #onPlayed: CallerPolicyBase['onPlayed'];
   readonly #parts: CallerParts;
   #policy: PolicyRef;
   #turn = 0;
   #state: 'idle' | 'asking' | 'released' = 'idle';
 
-  constructor({ ask }: CallerPolicyOptions, parts: CallerParts) {
+  constructor({ ask, onPlayed }: CallerPolicyOptions, parts: CallerParts) {
     this.#ask = ask;
+    this.#onPlayed = onPlayed;
     this.#parts = parts;
     this.#policy = parts.held.ref;
     this.maxModelLen = parts.maxModelLen;
@@ -177,8 +181,10 @@ class Caller {
   }
 
   release(): void {
+    if (this.#state === 'released') return;
     this.#state = 'released';
     this.#parts.held.release();
+    this.#onPlayed?.(this.#parts.key);
   }
 }
 

@@ -64,20 +64,30 @@ export interface ChatAnswer extends AnswerBase {
 
 export type CallerAnswer = TokenAnswer | ChatAnswer;
 
-/** Throws PolicyError for tokens that cannot be a sample for this question. Log-probs are checked by `assertLogProbs`. */
-export function assertTokens({ turn, maxNewTokens }: TokenQuestion, { tokenIds, logProbs }: TokenAnswer, vocabularySize: number): void {
-  const refuse = (problem: string) => new PolicyError(`The caller's answer to turn ${turn} cannot be used: ${problem}.`);
+/** Why these tokens cannot be a sample for the question; null if they can. Log-probs are checked by `assertLogProbs`. */
+export function sampleProblem(
+  { maxNewTokens }: Pick<TokenQuestion, 'maxNewTokens'>,
+  { tokenIds, logProbs }: Pick<TokenAnswer, 'tokenIds' | 'logProbs'>,
+  vocabularySize: number,
+): string | null {
   if (tokenIds.length !== logProbs.length) {
-    throw refuse(`token_ids has ${tokenIds.length} entries and logprobs has ${logProbs.length}; they must have the same length`);
+    return `token_ids has ${tokenIds.length} entries and logprobs has ${logProbs.length}; they must have the same length`;
   }
   if (maxNewTokens !== null && tokenIds.length > maxNewTokens) {
-    throw refuse(`token_ids has ${tokenIds.length} entries, but max_new_tokens of this turn is ${maxNewTokens}`);
+    return `token_ids has ${tokenIds.length} entries, but max_new_tokens of this turn is ${maxNewTokens}`;
   }
   for (let i = 0; i < tokenIds.length; i++) {
     const id = tokenIds[i]!;
     if (Number.isInteger(id) && id >= 0 && id < vocabularySize) continue;
-    throw refuse(`token_ids[${i}] is ${id}; the tokenizer has ids from 0 to ${vocabularySize - 1}`);
+    return `token_ids[${i}] is ${typeof id === 'number' ? id : 'not a number'}; the tokenizer has ids from 0 to ${vocabularySize - 1}`;
   }
+  return null;
+}
+
+/** Throws PolicyError for tokens that cannot be a sample for this question. */
+export function assertTokens(question: TokenQuestion, answer: TokenAnswer, vocabularySize: number): void {
+  const problem = sampleProblem(question, answer, vocabularySize);
+  if (problem !== null) throw new PolicyError(`The caller's answer to turn ${question.turn} cannot be used: ${problem}.`);
 }
 
 /** Throws NumericPolicyError for a log-prob that no policy can have given. */

@@ -1,9 +1,9 @@
 /** A rollout as the lines of a run's files. */
 import type { Row } from '../core/dataset.ts';
-import { type ContentPart, contentText, type Message } from '../core/message.ts';
-import { factColumns, usageColumns } from '../rollouts/rollout-columns.ts';
+import { completionMessages, wireMessage } from '../rollouts/message-columns.ts';
+import { bufferColumns, factColumns, usageColumns } from '../rollouts/rollout-columns.ts';
 import type { Rollout, RolloutTiming } from '../rollouts/rollout.ts';
-import type { WireMessage, WireResult, WireTokens } from '../schemas/results.ts';
+import type { WireResult, WireTokens } from '../schemas/results.ts';
 import type { Redaction } from './redaction.ts';
 
 export interface RecordOptions {
@@ -31,7 +31,7 @@ function v0Columns<R extends Row>(rollout: Rollout<R>, metrics: WireResult['metr
   return {
     example_id: row.exampleId,
     prompt: rollout.prompt.map(wireMessage),
-    completion: completion(rollout),
+    completion: completionMessages(rollout),
     ...(row.answer === undefined ? {} : { answer: row.answer }),
     ...(row.info === undefined ? {} : { info: row.info }),
     reward: rollout.reward,
@@ -73,54 +73,8 @@ function ownColumns<R extends Row>(rollout: Rollout<R>, { seed, redaction }: Rec
 }
 
 /** The line of `tokens.jsonl`; null for a chat policy and for a rollout that failed. */
-export function tokensRecord<R extends Row>(rollout: Rollout<R>): WireTokens | null {
-  if (rollout.tokens === null || rollout.error !== null) return null;
-  const { ids, mask, logProbs, promptLength, segments } = rollout.tokens;
-  return {
-    rollout_id: rollout.rolloutId,
-    token_ids: Array.from(ids),
-    loss_mask: Array.from(mask, (bit) => (bit === 1 ? 1 : 0)),
-    // The buffer holds NaN exactly where the mask is 0, and JSON has no NaN.
-    logprobs: Array.from(logProbs, (value, i) => (mask[i] === 1 ? value : null)),
-    prompt_length: promptLength,
-    segments: segments.map((segment) => ({ ...segment })),
-  };
-}
-
-/**
- * The response as messages. In continuation format under a token policy the whole episode is one assistant turn and so is this; elsewhere turns
- * and observations are messages of their own.
- */
-function completion<R extends Row>({ segments, turnFormat, tokens }: Rollout<R>): WireMessage[] {
-  if (segments.length === 0) return [];
-  if (turnFormat === 'continuation' && tokens !== null) return [{ role: 'assistant', content: segments.map((s) => s.text).join('') }];
-  const messages: WireMessage[] = [];
-  let prefill = '';
-  for (const { kind, text, messages: own } of segments) {
-    if (kind === 'prefill') prefill = text;
-    else if (kind === 'model') {
-      messages.push(own === undefined ? { role: 'assistant', content: prefill + text } : wireMessage(own[0]!));
-      prefill = '';
-    } else messages.push(...(own === undefined ? [{ role: 'user', content: text }] : own.map(wireMessage)));
-  }
-  return messages;
-}
-
-function wireMessage({ role, content, toolCalls, toolCallId }: Message): WireMessage {
-  return {
-    role,
-    content: contentText(content),
-    ...(typeof content === 'string' ? {} : { parts: content.map(wirePart) }),
-    ...(toolCalls === undefined ? {} : { tool_calls: toolCalls.map((call) => ({ id: call.id, name: call.name, arguments: call.arguments })) }),
-    ...(toolCallId === undefined ? {} : { tool_call_id: toolCallId }),
-  };
-}
-
-/** An image by its digest: its bytes are not in the results. */
-function wirePart(part: ContentPart): NonNullable<WireMessage['parts']>[number] {
-  if (part.type === 'text') return part;
-  const { sha256, mediaType, width, height } = part.image;
-  return { type: 'image', sha256, media_type: mediaType, width, height };
+export function tokensRecord<R extends Row>({ rolloutId, tokens, error }: Rollout<R>): WireTokens | null {
+  return tokens === null || error !== null ? null : { rollout_id: rolloutId, ...bufferColumns(tokens) };
 }
 
 function wireError<R extends Row>({ error }: Rollout<R>, redaction: Redaction): WireResult['error'] {

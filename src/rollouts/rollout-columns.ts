@@ -1,5 +1,7 @@
 /** The facts of a rollout as the columns that all its files share, and back. */
 import type { ModelFailure } from '../core/errors.ts';
+import type { TokenBuffer } from '../core/token-buffer.ts';
+import type { WireTokens } from '../schemas/results.ts';
 import type { RolloutError, RolloutFacts, RolloutUsage } from './rollout.ts';
 
 /** Columns of `results.jsonl` and of a training step's rollouts. The schemas of both files spread `rolloutColumns` of `schemas/`. */
@@ -48,5 +50,17 @@ export function factsOf(columns: FactColumns): Omit<RolloutFacts, 'metrics' | 'e
     turns: columns.num_turns,
     policy: { model: columns.model, version: columns.policy_version },
     usage: { inputTokens: usage.input_tokens, outputTokens: usage.output_tokens, cachedTokens: usage.cached_tokens },
+  };
+}
+
+/** Every token of an episode, by author. */
+export function bufferColumns({ ids, mask, logProbs, promptLength, segments }: TokenBuffer): Omit<WireTokens, 'rollout_id'> {
+  return {
+    token_ids: Array.from(ids),
+    loss_mask: Array.from(mask, (bit) => (bit === 1 ? 1 : 0)),
+    // The buffer holds NaN exactly where the mask is 0, and JSON has no NaN.
+    logprobs: Array.from(logProbs, (value, i) => (mask[i] === 1 ? value : null)),
+    prompt_length: promptLength,
+    segments: segments.map((segment) => ({ ...segment })),
   };
 }

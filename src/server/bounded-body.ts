@@ -36,7 +36,7 @@ export class BodyBudget {
 
   async #read(request: Request, chunks: Uint8Array[]): Promise<ReadBody> {
     const { maxBodyBytes, maxTotalBytes, bodyTimeoutMs } = this.#options;
-    const tooLarge = { ok: false, status: 413, detail: `The body is larger than ${maxBodyBytes} bytes; send fewer queries at a time` } as const;
+    const tooLarge = { ok: false, status: 413, detail: `The body is larger than ${maxBodyBytes} bytes; send less at a time` } as const;
     if (Number(request.headers.get('content-length') ?? 0) > maxBodyBytes) return tooLarge;
     let bytes = 0;
     const reader = request.body?.getReader();

@@ -8,13 +8,13 @@ import { isLoopback } from '../../server/listen.ts';
 import { type PolicyServer, startPolicyServer } from '../../server/policy/start-policy-server.ts';
 import { modelPath as modelPathOf } from '../../data/bundled-models.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
-import { loadEnvironmentFile } from '../environment-file.ts';
 import { addressNotice } from '../address-notice.ts';
 import { cacheProblem } from '../cache-problem.ts';
 import { engineThreads } from '../engine-threads.ts';
 import { keepHeapSmall } from '../spare-memory.ts';
 import { escapeControls } from '../terminal-text.ts';
 import { failureNotes } from './failure-notes.ts';
+import { readKey } from './read-key.ts';
 
 export interface ServePolicyOptions {
   readonly model?: string;
@@ -129,19 +129,6 @@ async function loadAdapter({ engine, servedName }: PolicyServer, { name, directo
   } catch (error) {
     throw asConfigError(error);
   }
-}
-
-/** The key that clients must send; null if none is required. */
-function readKey(variable: string | undefined, context: CommandContext): string | null {
-  if (variable === undefined) return null;
-  loadEnvironmentFile('.env', process.env);
-  const key = process.env[variable];
-  if (key === undefined || key === '')
-    throw new ConfigError(
-      `The environment variable ${variable} (--api-key-var) holds no API key; set it or put it in ./.env, or leave --api-key-var out`,
-    );
-  context.secrets.add(key);
-  return key;
 }
 
 function warnIfExposed({ host, allowAdaptersUnder }: ServePolicyOptions, apiKey: string | null, context: CommandContext): void {

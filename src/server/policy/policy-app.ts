@@ -11,9 +11,9 @@ import { parseChatRequest } from '../../schemas/policy-server/chat-request.ts';
 import { parseCompletionRequest } from '../../schemas/policy-server/completion-request.ts';
 import type { Parsed } from '../../schemas/policy-server/request-problem.ts';
 import { parseDetokenizeRequest, parseTokenizeRequest } from '../../schemas/policy-server/tokenize-request.ts';
+import { keyCheck } from '../access.ts';
 import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS } from '../bounded-body.ts';
 import { hostCheck, WRONG_HOST } from '../door.ts';
-import { keyCheck } from './access.ts';
 import type { AdapterPlaces } from './adapter-directory.ts';
 import { AdapterRoutes } from './adapter-routes.ts';
 import { answerChat } from './chat-route.ts';
@@ -53,6 +53,8 @@ export const DEFAULT_LIMITS: PolicyLimits = {
   maxAdapters: 64,
 };
 
+const OPEN_PATHS: ReadonlySet<string> = new Set(['/health', '/ping', '/version', '/metrics']);
+
 /** How many bodies of maximum size may be held at a time. */
 const BODIES_HELD = 16;
 
@@ -91,7 +93,7 @@ export function policyApp(options: PolicyAppOptions): Hono {
 }
 
 function guard(app: Hono, { apiKey, host }: PolicyAppOptions): void {
-  const hasKey = keyCheck(apiKey);
+  const hasKey = keyCheck(apiKey, OPEN_PATHS);
   const namesThisServer = hostCheck(host);
   app.use(async (c, next) => {
     if (!namesThisServer(c.req.raw)) {

@@ -1,0 +1,133 @@
+import { once } from 'node:events';
+import { statSync } from 'node:fs';
+import { Disposers } from '../../core/disposers.ts';
+import type { Environment } from '../../core/environment.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { modelPath } from '../../data/bundled-models.ts';
+import { packageVersion } from '../../data/package-root.ts';
+import { LazyModels } from '../../models/lazy-models.ts';
+import { loadEnvironment } from '../../registry/load-environment.ts';
+import { mergeRoleTables, type RoleTables } from '../../schemas/roles-config.ts';
+import type { CallerTokenizer, Split } from '../../server/environment/served-environment.ts';
+import { startEnvironmentServer } from '../../server/environment/start-environment-server.ts';
+import { openLocalTokenizer } from '../../tokenizer/local-tokenizer.ts';
+import { templateTraits } from '../../tokenizer/template-traits.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
+import { loadEnvironmentFile } from '../environment-file.ts';
+import { FLAGS } from '../eval/flags.ts';
+import { secretsOf } from '../eval/secrets.ts';
+import { readSetting } from '../eval/settings.ts';
+import { plural } from '../number-text.ts';
+import { parseRoleFlag } from '../roles/role-flag.ts';
+import { resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
+import { escapeControls } from '../terminal-text.ts';
+import { localTokenizerHash } from '../train/local-tokenizer-hash.ts';
+import { endWithStdin } from './end-with-stdin.ts';
+import { failureNotes } from './failure-notes.ts';
+import { readKey } from './read-key.ts';
+import { callerModels } from './served-roles.ts';
+
+/** What serving an environment needs, whatever the protocol. */
+export interface ServedEnvironmentFlags {
+  readonly envArgs?: string;
+  readonly envDirPath: string;
+  readonly split: Split;
+  readonly tokenizer?: string;
+  readonly role?: readonly string[];
+  readonly exitWithStdin?: boolean;
+  readonly verbose?: boolean;
+}
+
+export interface ServeEnvironmentOptions extends ServedEnvironmentFlags {
+  readonly maxSessions: number;
+  readonly idleTimeout: number;
+  readonly stepTimeout: number;
+  readonly host: string;
+  readonly port: number;
+  readonly apiKeyVar?: string;
+}
+
+/** Time for pending requests to finish after Ctrl-C; a second Ctrl-C ends them. */
+const GRACE_MS = 5_000;
+
+/** Serves until the process is asked to stop. The first line on stdout is the URL, printed once the server answers. */
+export async function serveEnvironment(id: string, options: ServeEnvironmentOptions, context: CommandContext): Promise<number> {
+  const { host, port, maxSessions, idleTimeout, stepTimeout, split } = options;
+  const apiKey = readKey(options.apiKeyVar, context);
+  await using opened = new Disposers();
+  const stopped = options.exitWithStdin === true ? endWithStdin(context.signal) : context.signal;
+  const { environment, tokenizer, roles } = await openServed(id, options, context, opened);
+  const server = await startEnvironmentServer({
+    environment,
+    split,
+    tokenizer,
+    callerModels: await callerModels(roles, environment, context, opened),
+    redact: context.redact,
+    host,
+    port,
+    apiKey,
+    maxSessions,
+    idleTimeoutMs: idleTimeout * 1000,
+    stepTimeoutMs: stepTimeout * 1000,
+    version: packageVersion(),
+    onFailure: failureNotes(context),
+  });
+  // Set before the URL is printed, because a script that reads it may stop the server at once.
+  context.onInterrupt = () => context.note('vf-serve: ending episodes; press Ctrl-C again to stop at once');
+  process.stdout.write(`${server.url}\n`);
+  const rows = environment[split];
+  const ids =
+    tokenizer === null ? 'by messages; --tokenizer DIR adds token ids' : `by token ids of ${escapeControls(options.tokenizer!)} or by messages`;
+  context.note(
+    `vf-serve: serving ${escapeControls(environment.id)}, ${plural(rows.length, 'row')} of ${escapeControls(rows.name)} (${split}), ${ids}; Ctrl-C stops`,
+  );
+  if (!stopped.aborted) await once(stopped, 'abort');
+  await server.close({ graceMs: context.signal.aborted ? GRACE_MS : 0 });
+  return EXIT.done;
+}
+
+interface OpenedParts {
+  readonly environment: Environment;
+  readonly tokenizer: CallerTokenizer | null;
+  readonly roles: Awaited<ReturnType<typeof resolveRoles>>;
+}
+
+/** Loads the environment with the rows of the split, the callers' tokenizer, and decides which models play its roles. */
+export async function openServed(id: string, options: ServedEnvironmentFlags, context: CommandContext, opened: Disposers): Promise<OpenedParts> {
+  loadEnvironmentFile('.env', process.env);
+  const args = parseArgs(options.envArgs);
+  for (const secret of secretsOf({ kind: 'baseline', asked: true }, args)) context.secrets.add(secret);
+  const models = new LazyModels();
+  const environment = await loadEnvironment(id, args, {
+    environmentsDir: options.envDirPath,
+    env: process.env,
+    signal: context.signal,
+    purpose: options.split === 'train' ? 'training' : 'evaluation',
+    models,
+  });
+  opened.defer(() => environment.close());
+  if (environment[options.split].length === 0) {
+    throw new ConfigError(
+      `${environment.id} has no rows in its split ${options.split}. Serve the other one: --split ${options.split === 'train' ? 'eval' : 'train'}.`,
+    );
+  }
+  const tables = (options.role ?? []).reduce<RoleTables>((before, text) => mergeRoleTables(before, parseRoleFlag(text, '--role')), {});
+  const roles = await resolveRoles(environment.roles ?? {}, tables, { variables: process.env });
+  for (const secret of secretsOfRoles(roles)) context.secrets.add(secret);
+  return { environment, tokenizer: options.tokenizer === undefined ? null : await openCallerTokenizer(options.tokenizer), roles };
+}
+
+function parseArgs(text: string | undefined): Readonly<Record<string, unknown>> {
+  if (text === undefined) return {};
+  const flag = FLAGS.find(({ name }) => name === 'env-args')!;
+  return readSetting(flag, text, '-a', undefined) as Readonly<Record<string, unknown>>;
+}
+
+async function openCallerTokenizer(path: string): Promise<CallerTokenizer> {
+  const directory = modelPath(path);
+  if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) {
+    throw new ConfigError(`--tokenizer ${path} is not a folder. Name the folder of the model that you train, with its tokenizer.json.`);
+  }
+  const tokenizer = await openLocalTokenizer(directory);
+  return { tokenizer, traits: { ...(await templateTraits(tokenizer)), tokenizerHash: await localTokenizerHash(directory) } };
+}

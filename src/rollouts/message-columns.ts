@@ -1,0 +1,40 @@
+/** Messages of a rollout as its files and the servers write them. */
+import { type ContentPart, contentText, type Message } from '../core/message.ts';
+import type { WireMessage } from '../schemas/results.ts';
+import type { Rollout } from './rollout.ts';
+
+/**
+ * The response as messages. In continuation format under a token policy the whole episode is one assistant turn and so is this; elsewhere turns
+ * and observations are messages of their own.
+ */
+export function completionMessages({ segments, turnFormat, tokens }: Pick<Rollout, 'segments' | 'turnFormat' | 'tokens'>): WireMessage[] {
+  if (segments.length === 0) return [];
+  if (turnFormat === 'continuation' && tokens !== null) return [{ role: 'assistant', content: segments.map((s) => s.text).join('') }];
+  const messages: WireMessage[] = [];
+  let prefill = '';
+  for (const { kind, text, messages: own } of segments) {
+    if (kind === 'prefill') prefill = text;
+    else if (kind === 'model') {
+      messages.push(own === undefined ? { role: 'assistant', content: prefill + text } : wireMessage(own[0]!));
+      prefill = '';
+    } else messages.push(...(own === undefined ? [{ role: 'user', content: text }] : own.map(wireMessage)));
+  }
+  return messages;
+}
+
+export function wireMessage({ role, content, toolCalls, toolCallId }: Message): WireMessage {
+  return {
+    role,
+    content: contentText(content),
+    ...(typeof content === 'string' ? {} : { parts: content.map(wirePart) }),
+    ...(toolCalls === undefined ? {} : { tool_calls: toolCalls.map((call) => ({ id: call.id, name: call.name, arguments: call.arguments })) }),
+    ...(toolCallId === undefined ? {} : { tool_call_id: toolCallId }),
+  };
+}
+
+/** An image by its digest: its bytes are not in the results. */
+function wirePart(part: ContentPart): NonNullable<WireMessage['parts']>[number] {
+  if (part.type === 'text') return part;
+  const { sha256, mediaType, width, height } = part.image;
+  return { type: 'image', sha256, media_type: mediaType, width, height };
+}

@@ -1,0 +1,54 @@
+/** The requests of `POST /v1/episodes` and `POST /v1/episodes/step`: a caller that owns the policy plays episodes by its own samples. */
+import type { XStatic } from 'typebox/schema';
+import { anyOf, atLeastOne, choice, closed, count, filledText, json, listOf, numberOrNull, text, textOrNumber, tokenIds } from '../json-schema.ts';
+
+/** Most episodes of one request. */
+export const MOST_EPISODES = 1024;
+
+const batch = { minItems: 1, maxItems: MOST_EPISODES } as const;
+
+export const policyKind = choice('tokens', 'chat');
+
+export const EpisodesRequestSchema = closed(
+  {
+    policy: closed({ kind: policyKind }, { model: filledText, version: count, max_model_len: atLeastOne }),
+    episodes: { ...listOf(closed({ example_id: textOrNumber }, { group_id: filledText })), ...batch },
+  },
+  { sampling: json, max_new_tokens: atLeastOne },
+);
+export type EpisodesRequest = XStatic<typeof EpisodesRequestSchema>;
+
+const entry = { episode_id: filledText, turn: count } as const;
+const ending = { finish_reason: choice('stop', 'length'), version: count } as const;
+
+export const TokenStepSchema = closed({ ...entry, token_ids: tokenIds, logprobs: listOf(numberOrNull) }, ending);
+export const ChatStepSchema = closed({ ...entry, text }, ending);
+/** Waits for the answer to the last sample. */
+export const PollSchema = closed({ episode_id: filledText });
+
+/** Entries are checked one by one, so that a bad one does not cost the others theirs. */
+export const StepRequestSchema = closed({ episodes: { ...listOf(json), ...batch } });
+
+/** For the description of the API. */
+export const DescribedStepRequestSchema = closed({ episodes: { ...listOf(anyOf(TokenStepSchema, ChatStepSchema, PollSchema)), ...batch } });
+
+/** A sample for one turn of an episode, checked for its shape alone. */
+export interface StepSample {
+  readonly turn: number;
+  readonly sample: StepTokens | StepText;
+  /** Null where the caller does not say. */
+  readonly finish: 'stop' | 'length' | null;
+  readonly version: number | null;
+}
+
+export interface StepTokens {
+  readonly kind: 'tokens';
+  readonly tokenIds: readonly number[];
+  /** NaN where JSON has null. */
+  readonly logProbs: readonly number[];
+}
+
+export interface StepText {
+  readonly kind: 'chat';
+  readonly text: string;
+}

@@ -1,0 +1,61 @@
+/**
+ * A rollout as the environment server answers it: a line of `vf-export` that also exists for a rollout that failed. `reward` is null exactly if `error` is not.
+ * In chat kind the columns of tokens are absent and `messages` stands there.
+ */
+import type { XStatic } from 'typebox/schema';
+import {
+  byName,
+  closed,
+  count,
+  flag,
+  json,
+  listOf,
+  nullable,
+  number,
+  numberOrNull,
+  object,
+  only,
+  text,
+  textOrNull,
+  textOrNumber,
+} from '../json-schema.ts';
+import { logProbsMode, messageCalls, rolloutColumns, tokenColumns, tokenSegment } from '../rollout-columns.ts';
+
+export const servedError = closed(
+  {
+    /** The error's class: `RetrievalError`, `NumericPolicyError`, ... */
+    type: text,
+    message: text,
+    /** Another attempt at the rollout may succeed. */
+    retryable: flag,
+    phase: text,
+  },
+  { reason: text },
+);
+
+export const wireMessageSchema = object({ role: text, content: text }, messageCalls);
+
+export const ServedRolloutSchema = closed(
+  {
+    ...rolloutColumns,
+    schema_version: only(1),
+    example_id: textOrNumber,
+    reward: numberOrNull,
+    error: nullable(servedError),
+    metrics: byName(number),
+    policy: closed({ model: text, version: count }),
+    sampling: json,
+    logprobs_mode: logProbsMode,
+    tokenizer_hash: textOrNull,
+    /** Number of generations. */
+    num_turns: count,
+  },
+  {
+    ...tokenColumns,
+    segments: listOf(closed(tokenSegment)),
+    /** The prompt, then everything that was said. */
+    messages: listOf(wireMessageSchema),
+    task: text,
+  },
+);
+export type ServedRollout = XStatic<typeof ServedRolloutSchema>;

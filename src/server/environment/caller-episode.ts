@@ -1,0 +1,161 @@
+/**
+ * One episode between its caller and the rollout loop. The loop asks for samples, the caller brings them; each turn is answered once, and the answer is kept, so
+ * that a request that is sent again after a lost connection takes no second step.
+ */
+import { sampleProblem, type CallerAnswer, type CallerQuestion } from '../../clients/caller-sample.ts';
+import { untilAborted } from '../../core/abort.ts';
+import { type PolicyError } from '../../core/errors.ts';
+import type { StepSample } from '../../schemas/environment-server/episode-requests.ts';
+import { wireMessage } from '../../rollouts/message-columns.ts';
+import { type EpisodeProblem, problemOf } from './episode-problem.ts';
+
+interface OpenQuestion {
+  readonly question: CallerQuestion;
+  readonly given: PromiseWithResolvers<CallerAnswer>;
+}
+
+export interface CallerEpisodeOptions {
+  readonly id: string;
+  readonly groupId: string;
+  readonly kind: CallerQuestion['kind'];
+  /** Number of ids of the caller's tokenizer; null in chat kind. */
+  readonly vocabularySize: number | null;
+  /** Shared by episodes that are scored together; null for one that is scored alone. */
+  readonly together: symbol | null;
+}
+
+export class CallerEpisode {
+  readonly id: string;
+  readonly groupId: string;
+  readonly together: symbol | null;
+  lastUsedAt = performance.now();
+  /** The rollout loop needs no further sample. */
+  isPlayed = false;
+  hasEnded = false;
+  readonly #options: CallerEpisodeOptions;
+  /** `#answers[turn]` asks for the sample of that turn, or is the end. */
+  readonly #answers: PromiseWithResolvers<string>[] = [Promise.withResolvers()];
+  /** `#samples[turn]` answered that turn. */
+  readonly #samples: StepSample[] = [];
+  #open: OpenQuestion | null = null;
+  #discarded: PolicyError | null = null;
+  /** Bytes of the kept answers and samples, roughly. */
+  size = 0;
+
+  constructor(options: CallerEpisodeOptions) {
+    this.id = options.id;
+    this.groupId = options.groupId;
+    this.together = options.together;
+    this.#options = options;
+  }
+
+  get isDiscarded(): boolean {
+    return this.#discarded !== null;
+  }
+
+  /** Whether it is the caller's turn. */
+  get isWaitingForCaller(): boolean {
+    return this.#open !== null;
+  }
+
+  /** Asks the caller for the next sample. Called by the rollout loop. */
+  async ask(question: CallerQuestion, signal: AbortSignal): Promise<CallerAnswer> {
+    if (this.#discarded !== null) throw this.#discarded;
+    const open = { question, given: Promise.withResolvers<CallerAnswer>() };
+    this.#open = open;
+    // It is the caller's time from here on.
+    this.lastUsedAt = performance.now();
+    this.#answer(turnLine(this.id, question));
+    return untilAborted(open.given.promise, signal);
+  }
+
+  /** Ends the episode with its record, as a line of JSON. */
+  end(line: string): void {
+    this.#open = null;
+    this.isPlayed = true;
+    this.hasEnded = true;
+    this.lastUsedAt = performance.now();
+    this.#answer(line);
+  }
+
+  /** Fails the rollout at its next question. */
+  discard(reason: PolicyError): void {
+    this.#discarded = reason;
+    this.#open?.given.reject(reason);
+    this.#open = null;
+  }
+
+  /** The answer to the last sample, or the first turn. */
+  current(): Promise<string> {
+    this.lastUsedAt = performance.now();
+    return this.#answers.at(-1)!.promise;
+  }
+
+  /** Takes a sample for a turn. Returns the answer to wait for, or why the sample is refused. Takes effect before it returns. */
+  step(given: StepSample): Promise<string> | EpisodeProblem {
+    this.lastUsedAt = performance.now();
+    const { turn } = given;
+    const before = this.#samples[turn];
+    if (before !== undefined) {
+      return isSame(before, given)
+        ? this.#answers[turn + 1]!.promise
+        : problemOf('TurnError', `Turn ${turn} was answered with another sample. Each turn takes one sample.${this.#expected()}`);
+    }
+    const open = this.#open;
+    if (open === null || turn !== open.question.turn) return problemOf('TurnError', `The sample is for turn ${turn}.${this.#expected()}`);
+    const { kind, vocabularySize } = this.#options;
+    const { sample, finish, version } = given;
+    if (sample.kind !== kind) return problemOf('SampleError', `The episode is played by ${KINDS[kind]}, and the sample has ${KINDS[sample.kind]}.`);
+    if (open.question.kind === 'tokens' && sample.kind === 'tokens') {
+      const problem = sampleProblem(open.question, sample, vocabularySize!);
+      if (problem !== null) return problemOf('SampleError', `${problem}.`);
+    }
+    this.#open = null;
+    this.#samples.push(given);
+    this.size += sample.kind === 'tokens' ? 16 * sample.tokenIds.length : 2 * sample.text.length;
+    const answer = Promise.withResolvers<string>();
+    this.#answers.push(answer);
+    open.given.resolve(answerOf(open.question, given, version, finish));
+    return answer.promise;
+  }
+
+  #answer(line: string): void {
+    this.size += 2 * line.length;
+    this.#answers.at(-1)!.resolve(line);
+  }
+
+  #expected(): string {
+    if (this.hasEnded) return ' The episode has ended.';
+    if (this.#open !== null) return ` The episode waits for a sample for turn ${this.#open.question.turn}.`;
+    return this.#samples.length === 0 ? ' The episode is starting.' : ` The answer to turn ${this.#samples.length - 1} is not there yet.`;
+  }
+}
+
+const KINDS = { tokens: 'token ids', chat: 'text' } as const;
+
+function answerOf(question: CallerQuestion, { sample }: StepSample, version: number | null, finish: StepSample['finish']): CallerAnswer {
+  if (sample.kind === 'chat') return { kind: 'chat', text: sample.text, finish: finish ?? 'stop', version };
+  // Without a word from the caller, a sample of the greatest length was cut off there; a stop string in it takes precedence.
+  const ended = sample.tokenIds.length === question.maxNewTokens ? 'length' : 'stop';
+  return { kind: 'tokens', tokenIds: sample.tokenIds, logProbs: sample.logProbs, finish: finish ?? ended, version };
+}
+
+function isSame(a: StepSample, b: StepSample): boolean {
+  if (a.finish !== b.finish || a.version !== b.version) return false;
+  if (a.sample.kind === 'chat') return b.sample.kind === 'chat' && a.sample.text === b.sample.text;
+  if (b.sample.kind === 'chat') return false;
+  return areEqual(a.sample.tokenIds, b.sample.tokenIds) && areEqual(a.sample.logProbs, b.sample.logProbs);
+}
+
+function areEqual(a: readonly number[], b: readonly number[]): boolean {
+  return a.length === b.length && a.every((value, i) => Object.is(value, b[i]));
+}
+
+function turnLine(episodeId: string, question: CallerQuestion): string {
+  const { turn, stop, maxNewTokens } = question;
+  const wanted =
+    question.kind === 'tokens'
+      ? { append_ids: Array.from(question.appendIds), context_length: question.contextLength }
+      : { messages: question.messages.map(wireMessage), ...(question.tools.length === 0 ? {} : { tools: question.tools }) };
+  return JSON.stringify({ episode_id: episodeId, turn, done: false, ...wanted, stop, max_new_tokens: maxNewTokens });
+}

@@ -1,0 +1,90 @@
+/**
+ * The routes of `vf-serve environment`. Whoever owns the policy, a rollout is the same record: under /v1/episodes a caller brings every sample, under /v1/rollouts
+ * the server asks the caller's policy server.
+ */
+import { type Context, Hono } from 'hono';
+import { EpisodesRequestSchema, StepRequestSchema } from '../../schemas/environment-server/episode-requests.ts';
+import { keyCheck } from '../access.ts';
+import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS } from '../bounded-body.ts';
+import { hostCheck, WRONG_HOST } from '../door.ts';
+import type { CallerEpisodes } from './caller-episodes.ts';
+import { EnvironmentRefusal, refusalOf } from './environment-refusal.ts';
+import { withJson } from './json-requests.ts';
+import type { ServedEnvironment } from './served-environment.ts';
+import { taskPage } from './task-page.ts';
+
+export interface EnvironmentAppOptions {
+  readonly served: ServedEnvironment;
+  readonly episodes: CallerEpisodes;
+  /** Null allows everyone. */
+  readonly apiKey: string | null;
+  /** The address that the app listens on. A loopback server answers only requests for a name of this machine. */
+  readonly host: string;
+  readonly version: string;
+  /** @default 64 MiB, a batch of 1,024 samples of 2,000 tokens */
+  readonly maxBodyBytes?: number;
+  /** Called for every failure of the server itself. */
+  readonly onFailure: (error: unknown) => void;
+}
+
+const OPEN_PATHS: ReadonlySet<string> = new Set(['/health']);
+const JSON_TYPE = { 'content-type': 'application/json' };
+/** How many bodies of maximum size may be held at a time. */
+const BODIES_HELD = 4;
+
+export function environmentApp(options: EnvironmentAppOptions): Hono {
+  const { served, episodes, apiKey, host, version, maxBodyBytes = 64 * 2 ** 20, onFailure } = options;
+  const budget = new BodyBudget({ maxBodyBytes, maxTotalBytes: BODIES_HELD * maxBodyBytes, bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS });
+  const app = new Hono();
+  const namesThisServer = hostCheck(host);
+  const hasKey = keyCheck(apiKey, OPEN_PATHS);
+  app.use(async (c, next) => {
+    if (!namesThisServer(c.req.raw)) throw new EnvironmentRefusal(403, WRONG_HOST);
+    if (!hasKey(c.req.path, c.req.header('authorization'))) {
+      throw new EnvironmentRefusal(401, 'The API key is missing or wrong. Send the header authorization: Bearer KEY.');
+    }
+    return next();
+  });
+  app.get('/health', (c) => c.json({ status: 'healthy', env_id: served.environment.id, version, episodes: episodes.live }));
+  app.get('/v1/tasks', (c) => c.json(taskPage(served, c.req.query())));
+  app.post('/v1/episodes', (c) =>
+    withJson(c, budget, { schema: EpisodesRequestSchema, use: async (request) => lines(c, await episodes.begin(request)) }),
+  );
+  app.post('/v1/episodes/step', (c) =>
+    withJson(c, budget, { schema: StepRequestSchema, use: async ({ episodes: entries }) => lines(c, await episodes.step(entries)) }),
+  );
+  app.delete('/v1/episodes/:id', (c) => {
+    const id = c.req.param('id');
+    if (!episodes.delete(id)) throw new EnvironmentRefusal(404, 'There is no such episode.');
+    return c.json({ episode_id: id, deleted: true });
+  });
+  otherRoutes(app, onFailure);
+  return app;
+}
+
+/** The lines are JSON already. */
+function lines(c: Context, episodes: readonly string[]): Response {
+  return c.body(`{"episodes":[${episodes.join(',')}]}`, 200, JSON_TYPE);
+}
+
+/** Answers for wrong methods, wrong paths and errors. */
+function otherRoutes(app: Hono, onFailure: (error: unknown) => void): void {
+  const methods = new Map<string, Set<string>>();
+  for (const { path, method } of app.routes) {
+    if (method !== 'ALL') methods.set(path, (methods.get(path) ?? new Set()).add(method));
+  }
+  for (const [path, allowed] of methods) {
+    const allow = [...allowed].join(', ');
+    app.all(path, (c) => c.json(new EnvironmentRefusal(405, `The path takes ${allow}.`).body, 405, { allow }));
+  }
+  app.notFound((c) => c.json(new EnvironmentRefusal(404, 'There is no such path. GET /openapi.json lists them.').body, 404));
+  app.onError((error, c) => {
+    const refusal = refusalOf(error);
+    if (refusal.status === 500) onFailure(refusal.cause ?? refusal);
+    if (refusal.status === 503) c.header('retry-after', '1');
+    if (refusal.status === 401) c.header('www-authenticate', 'Bearer');
+    // The rest of an unread body would be parsed as the next request.
+    if (refusal.status === 408 || refusal.status === 413) c.header('connection', 'close');
+    return c.json(refusal.body, refusal.status);
+  });
+}

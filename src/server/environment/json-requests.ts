@@ -1,0 +1,43 @@
+/** Reads JSON requests of the environment server within limits, and answers in its form. */
+import type { Context } from 'hono';
+import { isDeeperThan, MOST_LEVELS, readJson } from '../../core/read-json.ts';
+import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
+import type { XStatic } from 'typebox/schema';
+import type { BodyBudget, ReadBody } from '../bounded-body.ts';
+import { isJson } from '../door.ts';
+import { EnvironmentRefusal } from './environment-refusal.ts';
+
+/** Reads a body that fits the schema and passes it to `use`. Throws EnvironmentRefusal. */
+export function withJson<const S extends object>(
+  c: Context,
+  budget: BodyBudget,
+  { schema, use }: { readonly schema: S; readonly use: (request: XStatic<S>) => Promise<Response> },
+): Promise<Response> {
+  // The signal must be read before anything is awaited; later the server no longer reports that a client disconnected.
+  void c.req.raw.signal;
+  if (!isJson(c.req.raw)) {
+    throw new EnvironmentRefusal(415, 'The content-type of the body is not JSON. Send the header content-type: application/json.');
+  }
+  return budget.withBody(c.req.raw, (body) => {
+    const value = parsed(body);
+    if (isDeeperThan(value, MOST_LEVELS)) throw new EnvironmentRefusal(422, `The body nests lists and objects more than ${MOST_LEVELS} levels deep.`);
+    const check = schemaCheck(schema);
+    if (!check(value)) throw new EnvironmentRefusal(422, `${schemaProblem(check, 'The body')}. GET /openapi.json describes the request.`);
+    return use(value);
+  });
+}
+
+function parsed(body: ReadBody): unknown {
+  if (!body.ok) throw new EnvironmentRefusal(body.status, `${body.detail}.`, { cause: body.cause });
+  try {
+    return readJson(body.text);
+  } catch {
+    // Python writes NaN and infinities, which JSON lacks. They fail their own rollout, not the whole request.
+    return readJson(withoutNonFinite(body.text));
+  }
+}
+
+/** The text with NaN and infinities outside strings as null. Linear in the text. */
+function withoutNonFinite(text: string): string {
+  return text.replace(/"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity)\b/gs, (found) => (found.startsWith('"') ? found : 'null'));
+}

@@ -1,0 +1,115 @@
+/** What every protocol of an environment server serves: one environment, the rows of one split, and how a group of them is played. */
+import { CallerPolicy } from '../../clients/caller-policy.ts';
+import type { PolicyCapabilities, PolicyClient, Sampling } from '../../clients/policy-client.ts';
+import { PolicyVersions } from '../../clients/policy-versions.ts';
+import type { Row } from '../../core/dataset.ts';
+import type { Environment } from '../../core/environment.ts';
+import type { RoleModels } from '../../core/model.ts';
+import type { Rollout, ScoredGroup } from '../../rollouts/rollout.ts';
+import { type RolloutGroup, runRollouts } from '../../rollouts/run-rollouts.ts';
+import type { LocalTokenizer } from '../../tokenizer/local-tokenizer.ts';
+
+export type Split = 'train' | 'eval';
+
+/** The tokenizer of callers that own the policy. */
+export interface CallerTokenizer {
+  readonly tokenizer: LocalTokenizer;
+  readonly traits: Pick<PolicyCapabilities, 'tokenizerHash' | 'chatTemplate' | 'toolCalls' | 'beginsWithBos' | 'closingTokenId'>;
+}
+
+export interface ServedEnvironmentOptions {
+  readonly environment: Environment;
+  readonly split: Split;
+  /** Null where the server was started without one: callers play by messages. */
+  readonly tokenizer: CallerTokenizer | null;
+  /** The models of the environment's roles where a caller owns the policy; null if it has none. Throws ConfigError if a role is bound to the policy. */
+  readonly callerModels: () => RoleModels | null;
+  /** Removes secrets from an error's message. */
+  readonly redact: (text: string) => string;
+  /** @default 0 */
+  readonly seed?: number;
+}
+
+/** How a group is played. */
+export interface PlayGroupOptions {
+  readonly client: PolicyClient;
+  readonly models: RoleModels | null;
+  readonly sampling: Sampling;
+  readonly maxTokens: number | null;
+  /** Restarts of an episode that failed retryably. */
+  readonly maxReplays: number;
+  readonly signal: AbortSignal;
+  readonly onRollout?: (rollout: Rollout) => void;
+}
+
+export class ServedEnvironment {
+  readonly environment: Environment;
+  readonly split: Split;
+  readonly tokenizer: CallerTokenizer | null;
+  readonly callerModels: ServedEnvironmentOptions['callerModels'];
+  readonly redact: (text: string) => string;
+  readonly #seed: number;
+  /** Position of each row by its id as text. */
+  #places: Map<string, number> | null = null;
+
+  constructor({ environment, split, tokenizer, callerModels, redact, seed = 0 }: ServedEnvironmentOptions) {
+    this.environment = environment;
+    this.split = split;
+    this.tokenizer = tokenizer;
+    this.callerModels = callerModels;
+    this.redact = redact;
+    this.#seed = seed;
+  }
+
+  get rows(): Environment['eval'] {
+    return this.environment[this.split];
+  }
+
+  /** Members of a group are scored together. */
+  get scoresGroups(): boolean {
+    return this.environment.rubric.hasGroupRewards;
+  }
+
+  /** The row with this id; null if the split has none. */
+  row(exampleId: string | number): Row | null {
+    this.#places ??= new Map([...this.rows].map((row, place) => [String(row.exampleId), place]));
+    const place = this.#places.get(String(exampleId));
+    return place === undefined ? null : this.rows.at(place);
+  }
+
+  /** Why there is no such row, and what to do. */
+  unknownRow(exampleId: string | number): string {
+    const { name, length } = this.rows;
+    const like = length === 0 ? '' : `, whose ids are like ${JSON.stringify(this.rows.at(0).exampleId)}`;
+    return `${JSON.stringify(exampleId)} is not among the ${length} rows of ${name} (split ${this.split})${like}. GET /v1/tasks lists them.`;
+  }
+
+  /** A policy whose samples a caller brings. Throws ConfigError where the environment cannot be played so. */
+  callerPolicy(options: CallerPolicyParts): CallerPolicy {
+    const { kind, ask, onPlayed, maxModelLen, model, version } = options;
+    const common = { ask, onPlayed, maxModelLen, name: model, versions: new PolicyVersions({ version, model }) };
+    return kind === 'chat' ? new CallerPolicy({ ...common, kind }) : new CallerPolicy({ ...common, kind, ...this.tokenizer! });
+  }
+
+  /** Plays groups; cancellation of the signal throws CancelledError. */
+  play(groups: Iterable<RolloutGroup<Row>>, options: PlayGroupOptions & { readonly maxConcurrent: number }): AsyncGenerator<ScoredGroup, void> {
+    const { models, ...others } = options;
+    return runRollouts(groups, {
+      ...others,
+      ...(models === null ? {} : { models }),
+      environment: this.environment,
+      // Callers take their time; the server's own timeouts bound the waits.
+      timeoutMs: null,
+      seed: this.#seed,
+    });
+  }
+}
+
+interface CallerPolicyParts {
+  readonly kind: 'tokens' | 'chat';
+  readonly model: string;
+  readonly version: number;
+  readonly maxModelLen: number | null;
+  readonly ask: ConstructorParameters<typeof CallerPolicy>[0]['ask'];
+  readonly onPlayed: (key: string | null) => void;
+}

@@ -1,0 +1,59 @@
+/** A played and scored rollout as a line of an environment server. */
+import type { Sampling } from '../../clients/policy-client.ts';
+import { completionMessages, wireMessage } from '../../rollouts/message-columns.ts';
+import { bufferColumns } from '../../rollouts/rollout-columns.ts';
+import type { Rollout } from '../../rollouts/rollout.ts';
+import type { ServedRollout } from '../../schemas/environment-server/served-rollout.ts';
+import type { PolicyCapabilities } from '../../clients/policy-client.ts';
+
+export interface ServedRolloutOptions {
+  /** The caller's name of the group. @default the rollout's own, which is its row's */
+  readonly groupId?: string;
+  readonly capabilities: Pick<PolicyCapabilities, 'kind' | 'logProbsMode' | 'tokenizerHash'>;
+  /** As the sampler was called; empty where only the caller knows. */
+  readonly sampling: Readonly<Record<string, unknown>>;
+  /** Removes secrets from an error's message. */
+  readonly redact: (text: string) => string;
+  /** Whether the messages stand beside the tokens. @default only without tokens */
+  readonly withMessages?: boolean;
+}
+
+const NO_TOKENS = { token_ids: [], loss_mask: [], logprobs: [], prompt_length: 0, segments: [] };
+
+export function servedRollout(rollout: Rollout, options: ServedRolloutOptions): ServedRollout {
+  const { capabilities, redact, withMessages = capabilities.kind === 'chat' } = options;
+  const { row, error, policy, task, tokens } = rollout;
+  return {
+    schema_version: 1,
+    rollout_id: rollout.rolloutId,
+    group_id: options.groupId ?? rollout.groupId,
+    example_id: row.exampleId,
+    ...(task === null ? {} : { task }),
+    reward: rollout.reward,
+    error:
+      error === null
+        ? null
+        : {
+            type: error.type,
+            message: redact(error.message),
+            retryable: error.retryable,
+            phase: error.phase,
+            ...(error.reason === undefined ? {} : { reason: error.reason }),
+          },
+    metrics: { ...rollout.metrics },
+    stop_condition: rollout.stop,
+    is_truncated: rollout.isTruncated,
+    policy: { model: policy.model, version: policy.version },
+    sampling: options.sampling,
+    logprobs_mode: capabilities.logProbsMode,
+    tokenizer_hash: capabilities.tokenizerHash,
+    num_turns: rollout.turns,
+    ...(withMessages ? { messages: [...rollout.prompt.map(wireMessage), ...completionMessages(rollout)] } : {}),
+    ...(capabilities.kind === 'chat' ? {} : tokens === null ? NO_TOKENS : bufferColumns(tokens)),
+  };
+}
+
+/** Sampling parameters under their names on the wire. */
+export function samplingColumns({ temperature, topP, extra }: Sampling): Record<string, unknown> {
+  return { temperature, top_p: topP, ...extra };
+}

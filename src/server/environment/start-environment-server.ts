@@ -1,0 +1,52 @@
+/** Starts the environment server: every protocol of one environment on one port. */
+import { ConfigError } from '../../core/errors.ts';
+import { isLoopback, listen } from '../listen.ts';
+import { CallerEpisodes } from './caller-episodes.ts';
+import { environmentApp } from './environment-app.ts';
+import { ServedEnvironment, type ServedEnvironmentOptions } from './served-environment.ts';
+
+export interface EnvironmentServerOptions extends ServedEnvironmentOptions {
+  readonly host: string;
+  /** 0 picks a free port. */
+  readonly port: number;
+  /** Bearer token, required on every route except /health; null allows everyone, on loopback only. */
+  readonly apiKey: string | null;
+  /** Episodes that have not ended, at most. @default 1024 */
+  readonly maxSessions?: number;
+  /** How long an episode waits for its caller. @default 1800000 */
+  readonly idleTimeoutMs?: number;
+  /** How long a request waits for the environment. @default 50000, below the 60 s after which OpenEnv's client gives up */
+  readonly stepTimeoutMs?: number;
+  readonly version: string;
+  /** Called for every failure of the server itself. @default does nothing */
+  readonly onFailure?: (error: unknown) => void;
+}
+
+export interface EnvironmentServer {
+  /** `http://host:port` */
+  readonly url: string;
+  /** Accepts no new connections, ends the episodes, gives running requests up to `graceMs` to finish, then cuts them off. */
+  close(options: { readonly graceMs: number }): Promise<void>;
+}
+
+/** Throws ConfigError if the address cannot be used, or is open to the network without an API key. */
+export async function startEnvironmentServer(options: EnvironmentServerOptions): Promise<EnvironmentServer> {
+  const { host, port, apiKey, version, maxSessions = 1024, idleTimeoutMs = 1_800_000, stepTimeoutMs = 50_000, onFailure = () => {} } = options;
+  if (!isLoopback(host) && apiKey === null) {
+    throw new ConfigError(`${host} is open to the network, and no API key is required. Add --api-key-var NAME, or listen on 127.0.0.1.`);
+  }
+  const served = new ServedEnvironment(options);
+  const episodes = new CallerEpisodes({ served, maxSessions, idleTimeoutMs, stepTimeoutMs, onFailure });
+  try {
+    const server = await listen(environmentApp({ served, episodes, apiKey, host, version, onFailure }), { host, port });
+    return {
+      url: server.url,
+      async close({ graceMs }) {
+        await Promise.all([episodes.close(), server.close({ graceMs })]);
+      },
+    };
+  } catch (error) {
+    await episodes.close();
+    throw error;
+  }
+}
