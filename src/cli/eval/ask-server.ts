@@ -24,7 +24,11 @@ export async function askServer(target: EndpointTarget, signal: AbortSignal): Pr
     : probe;
 }
 
-async function assertReachable(baseUrl: string, { apiKey, headers, chosenBy }: EndpointTarget, signal: AbortSignal): Promise<void> {
+async function assertReachable(
+  baseUrl: string,
+  { apiKey, headers, chosenBy, isOfCommand = true }: EndpointTarget,
+  signal: AbortSignal,
+): Promise<void> {
   const endpoint = new HttpEndpoint({
     baseUrl,
     headers: apiKey === null ? headers : { authorization: `Bearer ${apiKey}`, ...headers },
@@ -38,7 +42,9 @@ async function assertReachable(baseUrl: string, { apiKey, headers, chosenBy }: E
   } catch (cause) {
     if (signal.aborted) throw cause;
     const url = redactUrl(baseUrl);
-    const remedy = 'start the server, correct the URL, or use -p baseline to play without a model';
+    const remedy = isOfCommand
+      ? 'start the server, correct the URL, or use -p baseline to play without a model'
+      : 'start the server or correct the URL';
     if (deadline.aborted)
       throw new TimeoutError(`The policy server at ${url} (${chosenBy}) did not answer within ${REACH_DEADLINE_MS / 1000} s; ${remedy}`, {
         cause,

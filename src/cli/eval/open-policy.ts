@@ -33,6 +33,8 @@ export interface OpenPolicyOptions {
   /** Retries of a request after a transient failure. */
   readonly maxRetries: number;
   readonly maxConcurrent: number;
+  /** Version of the server's weights, for the record. @default 0 */
+  readonly version?: number;
   readonly signal: AbortSignal;
 }
 
@@ -147,13 +149,13 @@ async function openBaseline(asked: boolean, { seed, environment: { turnFormat } 
 async function openTokens(
   target: EndpointTarget,
   probe: PolicyProbe,
-  { maxRetries, maxConcurrent, environment, sendsSeeds = false, vocabularySize: ids = null }: EndpointOptions,
+  { maxRetries, maxConcurrent, environment, version = 0, sendsSeeds = false, vocabularySize: ids = null }: EndpointOptions,
 ): Promise<OpenedPolicy> {
   const { VllmTokensClient } = await import('../../clients/vllm-tokens.ts');
   const { model, hasChatTemplate, chatOnlyBecause: _, dropsTools: __, ...capabilities } = probe;
   const client = new VllmTokensClient({
     baseUrls: target.baseUrls,
-    versions: new PolicyVersions({ version: 0, model }),
+    versions: new PolicyVersions({ version, model }),
     capabilities,
     hasChatTemplate,
     headers: target.headers,
@@ -192,7 +194,7 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Cha
   const { OpenAIChatClient } = await import('../../clients/openai-chat.ts');
   const { apiKey, keyVariable, baseUrls, headers } = target;
   const settings = {
-    versions: new PolicyVersions({ version: 0, model: probe.model }),
+    versions: new PolicyVersions({ version: options.version ?? 0, model: probe.model }),
     headers,
     maxModelLen: probe.maxModelLen,
     // Only vLLM reports its context window, and only vLLM continues a final assistant message.

@@ -25,6 +25,8 @@ export interface EndpointTarget {
   readonly alias: string | null;
   /** What selected this policy, for messages: `-p vllm`, `VF_BASE_URL`. */
   readonly chosenBy: string;
+  /** False for a policy that a request to a server names. @default true */
+  readonly isOfCommand?: boolean;
 }
 
 /** A model in this process. */

@@ -37,18 +37,22 @@ export interface ReadSampling {
   readonly maxTokens: number | null;
 }
 
-/** Throws ConfigError for a value out of range, and for a field that the user cannot set. */
-export function readSampling(settings: Settings): ReadSampling {
+/**
+ * Throws ConfigError for a value out of range, and for a field that the user cannot set.
+ * @param source what set the sampling, for errors
+ */
+export function readSampling(settings: Pick<Settings, 'sampling-args' | 'temperature' | 'max-tokens'>, source = '-S'): ReadSampling {
+  const wrong = (name: string, expected: string, value: unknown) => wrongValue(source, name, expected, value);
   const { extra_body: body, ...direct } = settings['sampling-args'] ?? {};
   // Python clients put fields that OpenAI does not define under extra_body; in the request they are top-level fields.
   if (body !== undefined && !isObject(body)) throw wrong('extra_body', 'an object', body);
   const given: Record<string, unknown> = { ...body, ...direct };
   for (const [key, reason] of Object.entries(RESERVED)) {
-    if (Object.hasOwn(given, key)) throw new ConfigError(`-S cannot set "${key}": ${reason}`);
+    if (Object.hasOwn(given, key)) throw new ConfigError(`${source} cannot set "${key}": ${reason}`);
   }
   const { temperature = settings.temperature ?? 1, top_p: topP = 1, max_tokens: most, max_completion_tokens: alsoMost, ...extra } = given;
   if (most !== undefined && alsoMost !== undefined)
-    throw new ConfigError('-S has both max_tokens and max_completion_tokens, which are two names of one limit. Leave one out.');
+    throw new ConfigError(`${source} has both max_tokens and max_completion_tokens, which are two names of one limit. Leave one out.`);
   const maxTokens = most ?? alsoMost ?? settings['max-tokens'] ?? null;
   if (typeof temperature !== 'number' || !(temperature >= 0 && temperature <= 100)) throw wrong('temperature', 'a number from 0 to 100', temperature);
   if (typeof topP !== 'number' || !(topP > 0 && topP <= 1)) throw wrong('top_p', 'a number above 0 and up to 1', topP);
@@ -70,7 +74,7 @@ export function tokenSampling({ sampling, maxTokens }: ReadSampling): ReadSampli
   return { sampling: { temperature, topP, ...(Object.keys(extra).length === 0 ? {} : { extra }) }, maxTokens };
 }
 
-function wrong(name: string, expected: string, value: unknown): ConfigError {
+function wrongValue(source: string, name: string, expected: string, value: unknown): ConfigError {
   const shown = typeof value === 'number' ? String(value) : JSON.stringify(hideSecrets(value, name));
-  return new ConfigError(`${name} in -S must be ${expected}, got ${shown}`);
+  return new ConfigError(`${name} in ${source} must be ${expected}, got ${shown}`);
 }

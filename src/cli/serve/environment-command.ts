@@ -19,6 +19,13 @@ The answer to a step is the next turn, or the rollout with its reward: token ids
 loss mask, log-probs, as vf-export writes them. A rollout that failed has the
 reward null and an error, never 0. The same step again gets the same answer.
 
+A caller that has a policy server (vLLM, vf-serve policy, a chat API) names it, and
+the rollouts come back as they end, one per line:
+  curl -sN http://127.0.0.1:8000/v1/rollouts -H 'content-type: application/json' \
+      -d '{"example_ids": ["nq_dev_0000"], "rollouts_per_example": 4,
+           "policy": {"base_url": "http://127.0.0.1:8001/v1"},
+           "sampling": {"temperature": 1.0}}'
+
 The environment is an id (search-r1), or a path to a folder or a module, such as
 one that vf-init wrote. Arguments are the same as for vf-eval:
   vf-serve environment search-r1 -a '{"dataset": "fact-world", "corpus": "fact-world"}'
@@ -34,6 +41,12 @@ export function addServedOptions(command: Command): Command {
     .addOption(new Option('--split <name>', 'the rows to serve').choices(['train', 'eval']).default('eval'))
     .option('--tokenizer <directory>', "the folder of the caller's model, or nano-base: needed to play by token ids", named)
     .option('--role <role=model>', 'the model of a role, as in vf-eval: judge=NAME@URL, builtin or policy; may be repeated', collected)
+    .option('--allow-policy-host <host>', 'a host beyond this machine whose policy server requests may name; may be repeated', collected)
+    .option(
+      '--allow-policy-key-var <name>',
+      'a variable that requests may name as api_key_var, beside those that end in _API_KEY; may be repeated',
+      collected,
+    )
     .option('--exit-with-stdin', 'stop when stdin is closed, so that the server ends with the process that started it')
     .option('-v, --verbose', 'stack traces of failures');
 }

@@ -24,6 +24,7 @@ import { escapeControls } from '../terminal-text.ts';
 import { localTokenizerHash } from '../train/local-tokenizer-hash.ts';
 import { endWithStdin } from './end-with-stdin.ts';
 import { failureNotes } from './failure-notes.ts';
+import { policiesOf } from './open-served-policy.ts';
 import { readKey } from './read-key.ts';
 import { callerModels } from './served-roles.ts';
 
@@ -34,6 +35,8 @@ export interface ServedEnvironmentFlags {
   readonly split: Split;
   readonly tokenizer?: string;
   readonly role?: readonly string[];
+  readonly allowPolicyHost?: readonly string[];
+  readonly allowPolicyKeyVar?: readonly string[];
   readonly exitWithStdin?: boolean;
   readonly verbose?: boolean;
 }
@@ -62,6 +65,11 @@ export async function serveEnvironment(id: string, options: ServeEnvironmentOpti
     split,
     tokenizer,
     callerModels: await callerModels(roles, environment, context, opened),
+    policies: {
+      ...policiesOf({ environment, roles, maxConcurrent: maxSessions }, context),
+      allowedHosts: options.allowPolicyHost ?? [],
+      allowedKeyVariables: options.allowPolicyKeyVar ?? [],
+    },
     redact: context.redact,
     host,
     port,

@@ -2,9 +2,10 @@
 import { CancelledError, PolicyError, VfError } from '../../core/errors.ts';
 import type { Row } from '../../core/dataset.ts';
 import type { RoleModels } from '../../core/model.ts';
+import type { ServedRollout } from '../../schemas/environment-server/served-rollout.ts';
 import type { CallerEpisode } from './caller-episode.ts';
 import type { ServedEnvironment } from './served-environment.ts';
-import { servedRollout } from './served-rollout.ts';
+import { lostRollout, servedRollout } from './served-rollout.ts';
 
 export interface CallerGroupOptions {
   readonly served: ServedEnvironment;
@@ -41,14 +42,12 @@ export class CallerGroup {
 
   /** Plays to the end of every member. Never rejects. */
   async play(): Promise<void> {
-    const { served, row, members, onFailure } = this.#options;
+    const { members, onFailure } = this.#options;
     try {
       await this.#play();
     } catch (error) {
       if (!(error instanceof CancelledError)) onFailure(error);
-      const reason = error instanceof VfError ? error : new PolicyError('The server could not play the episode', { cause: error });
-      for (const [index, episode] of members)
-        if (!episode.hasEnded) this.#end(episode, lostLine(episode, { row, index, reason, redact: served.redact }));
+      for (const [index, episode] of members) if (!episode.hasEnded) this.#end(episode, this.#lost(index, error));
     }
   }
 
@@ -91,41 +90,20 @@ export class CallerGroup {
       for (const rollout of rollouts) {
         const episode = members.get(rollout.index)!;
         const line = servedRollout(rollout, { groupId, capabilities: client.capabilities, sampling, redact: served.redact });
-        this.#end(episode, JSON.stringify({ episode_id: episode.id, done: true, rollout: line }));
+        this.#end(episode, line);
       }
     }
   }
 
-  #end(episode: CallerEpisode, line: string): void {
-    episode.end(line);
+  /** The record of an episode that the server gave up. */
+  #lost(index: number, error: unknown): ServedRollout {
+    const { served, row, groupId, model, version, kind, sampling } = this.#options;
+    const reason = error instanceof VfError ? error : new PolicyError('The server could not play the episode', { cause: error });
+    return lostRollout({ row, index, groupId, policy: { model, version }, kind, sampling, reason, redact: served.redact });
+  }
+
+  #end(episode: CallerEpisode, rollout: ServedRollout): void {
+    episode.end(JSON.stringify({ episode_id: episode.id, done: true, rollout }));
     this.#options.onChange(episode);
   }
-}
-
-interface Lost {
-  readonly row: Row;
-  readonly index: number;
-  readonly reason: VfError;
-  readonly redact: (text: string) => string;
-}
-
-/** The end of an episode that was never recorded. */
-function lostLine({ id, groupId }: CallerEpisode, { row, index, reason, redact }: Lost): string {
-  const { name: type, retryable } = reason;
-  return JSON.stringify({
-    episode_id: id,
-    done: true,
-    rollout: {
-      schema_version: 1,
-      rollout_id: `${row.exampleId}/${index}`,
-      group_id: groupId,
-      example_id: row.exampleId,
-      reward: null,
-      error: { type, message: redact(reason.message), retryable, phase: 'generation' },
-      metrics: {},
-      stop_condition: 'has_error',
-      is_truncated: false,
-      num_turns: 0,
-    },
-  });
 }

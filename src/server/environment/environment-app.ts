@@ -3,19 +3,24 @@
  * the server asks the caller's policy server.
  */
 import { type Context, Hono } from 'hono';
+import { CancelledError } from '../../core/errors.ts';
 import { EpisodesRequestSchema, StepRequestSchema } from '../../schemas/environment-server/episode-requests.ts';
 import { keyCheck } from '../access.ts';
 import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS } from '../bounded-body.ts';
 import { hostCheck, WRONG_HOST } from '../door.ts';
+import { RolloutsRequestSchema } from '../../schemas/environment-server/rollouts-request.ts';
 import type { CallerEpisodes } from './caller-episodes.ts';
 import { EnvironmentRefusal, refusalOf } from './environment-refusal.ts';
 import { withJson } from './json-requests.ts';
+import { ndjson } from './ndjson.ts';
+import type { RolloutJobs } from './rollout-jobs.ts';
 import type { ServedEnvironment } from './served-environment.ts';
 import { taskPage } from './task-page.ts';
 
 export interface EnvironmentAppOptions {
   readonly served: ServedEnvironment;
   readonly episodes: CallerEpisodes;
+  readonly jobs: RolloutJobs;
   /** Null allows everyone. */
   readonly apiKey: string | null;
   /** The address that the app listens on. A loopback server answers only requests for a name of this machine. */
@@ -33,7 +38,7 @@ const JSON_TYPE = { 'content-type': 'application/json' };
 const BODIES_HELD = 4;
 
 export function environmentApp(options: EnvironmentAppOptions): Hono {
-  const { served, episodes, apiKey, host, version, maxBodyBytes = 64 * 2 ** 20, onFailure } = options;
+  const { served, episodes, jobs, apiKey, host, version, maxBodyBytes = 64 * 2 ** 20, onFailure } = options;
   const budget = new BodyBudget({ maxBodyBytes, maxTotalBytes: BODIES_HELD * maxBodyBytes, bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS });
   const app = new Hono();
   const namesThisServer = hostCheck(host);
@@ -45,7 +50,7 @@ export function environmentApp(options: EnvironmentAppOptions): Hono {
     }
     return next();
   });
-  app.get('/health', (c) => c.json({ status: 'healthy', env_id: served.environment.id, version, episodes: episodes.live }));
+  app.get('/health', (c) => c.json({ status: 'healthy', env_id: served.environment.id, version, episodes: episodes.live, rollouts: jobs.active }));
   app.get('/v1/tasks', (c) => c.json(taskPage(served, c.req.query())));
   app.post('/v1/episodes', (c) =>
     withJson(c, budget, { schema: EpisodesRequestSchema, use: async (request) => lines(c, await episodes.begin(request)) }),
@@ -58,6 +63,16 @@ export function environmentApp(options: EnvironmentAppOptions): Hono {
     if (!episodes.delete(id)) throw new EnvironmentRefusal(404, 'There is no such episode.');
     return c.json({ episode_id: id, deleted: true });
   });
+  app.post('/v1/rollouts', (c) =>
+    withJson(c, budget, {
+      schema: RolloutsRequestSchema,
+      use: async (request) => {
+        const left = new AbortController();
+        const leave = () => left.abort(new CancelledError('The client disconnected'));
+        return ndjson(await jobs.answer(request, left.signal), leave);
+      },
+    }),
+  );
   otherRoutes(app, onFailure);
   return app;
 }

@@ -4,8 +4,9 @@ import type { PolicyCapabilities, PolicyClient, Sampling } from '../../clients/p
 import { PolicyVersions } from '../../clients/policy-versions.ts';
 import type { Row } from '../../core/dataset.ts';
 import type { Environment } from '../../core/environment.ts';
+import type { Limiter } from '../../core/limiter.ts';
 import type { RoleModels } from '../../core/model.ts';
-import type { Rollout, ScoredGroup } from '../../rollouts/rollout.ts';
+import type { ScoredGroup } from '../../rollouts/rollout.ts';
 import { type RolloutGroup, runRollouts } from '../../rollouts/run-rollouts.ts';
 import type { LocalTokenizer } from '../../tokenizer/local-tokenizer.ts';
 
@@ -38,8 +39,9 @@ export interface PlayGroupOptions {
   readonly maxTokens: number | null;
   /** Restarts of an episode that failed retryably. */
   readonly maxReplays: number;
+  /** Shared with other plays. @default no further limit */
+  readonly slots?: Limiter;
   readonly signal: AbortSignal;
-  readonly onRollout?: (rollout: Rollout) => void;
 }
 
 export class ServedEnvironment {

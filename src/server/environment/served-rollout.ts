@@ -1,10 +1,10 @@
 /** A played and scored rollout as a line of an environment server. */
-import type { Sampling } from '../../clients/policy-client.ts';
+import type { PolicyCapabilities, Sampling } from '../../clients/policy-client.ts';
+import type { Row } from '../../core/dataset.ts';
 import { completionMessages, wireMessage } from '../../rollouts/message-columns.ts';
 import { bufferColumns } from '../../rollouts/rollout-columns.ts';
-import type { Rollout } from '../../rollouts/rollout.ts';
+import { type Rollout, rolloutError } from '../../rollouts/rollout.ts';
 import type { ServedRollout } from '../../schemas/environment-server/served-rollout.ts';
-import type { PolicyCapabilities } from '../../clients/policy-client.ts';
 
 export interface ServedRolloutOptions {
   /** The caller's name of the group. @default the rollout's own, which is its row's */
@@ -56,4 +56,36 @@ export function servedRollout(rollout: Rollout, options: ServedRolloutOptions): 
 /** Sampling parameters under their names on the wire. */
 export function samplingColumns({ temperature, topP, extra }: Sampling): Record<string, unknown> {
   return { temperature, top_p: topP, ...extra };
+}
+
+export interface LostRolloutOptions extends Pick<ServedRolloutOptions, 'sampling' | 'redact'> {
+  readonly row: Row;
+  readonly index: number;
+  readonly groupId?: string;
+  readonly policy: { readonly model: string; readonly version: number };
+  readonly kind: 'tokens' | 'chat';
+  readonly reason: unknown;
+}
+
+/** A rollout that was never recorded, because the policy could not be opened or the server gave up. */
+export function lostRollout({ row, index, groupId, policy, kind, sampling, reason, redact }: LostRolloutOptions): ServedRollout {
+  const { type, message, retryable, phase } = rolloutError(reason, 'lease');
+  return {
+    schema_version: 1,
+    rollout_id: `${row.exampleId}/${index}`,
+    group_id: groupId ?? String(row.exampleId),
+    example_id: row.exampleId,
+    ...(row.task === undefined ? {} : { task: row.task }),
+    reward: null,
+    error: { type, message: redact(message), retryable, phase },
+    metrics: {},
+    stop_condition: 'has_error',
+    is_truncated: false,
+    policy,
+    sampling,
+    logprobs_mode: kind === 'chat' ? 'none' : 'unknown',
+    tokenizer_hash: null,
+    num_turns: 0,
+    ...(kind === 'chat' ? { messages: row.prompt.map(wireMessage) } : NO_TOKENS),
+  };
 }

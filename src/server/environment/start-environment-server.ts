@@ -3,9 +3,13 @@ import { ConfigError } from '../../core/errors.ts';
 import { isLoopback, listen } from '../listen.ts';
 import { CallerEpisodes } from './caller-episodes.ts';
 import { environmentApp } from './environment-app.ts';
+import { RolloutJobs } from './rollout-jobs.ts';
 import { ServedEnvironment, type ServedEnvironmentOptions } from './served-environment.ts';
+import { ServedPolicies, type ServedPoliciesOptions } from './served-policies.ts';
 
 export interface EnvironmentServerOptions extends ServedEnvironmentOptions {
+  /** Policy servers that callers name under /v1/rollouts. */
+  readonly policies: ServedPoliciesOptions;
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
@@ -37,12 +41,15 @@ export async function startEnvironmentServer(options: EnvironmentServerOptions):
   }
   const served = new ServedEnvironment(options);
   const episodes = new CallerEpisodes({ served, maxSessions, idleTimeoutMs, stepTimeoutMs, onFailure });
+  const policies = new ServedPolicies(options.policies);
+  const jobs = new RolloutJobs({ served, policies, maxSessions, idleTimeoutMs, onFailure });
   try {
-    const server = await listen(environmentApp({ served, episodes, apiKey, host, version, onFailure }), { host, port });
+    const server = await listen(environmentApp({ served, episodes, jobs, apiKey, host, version, onFailure }), { host, port });
     return {
       url: server.url,
       async close({ graceMs }) {
-        await Promise.all([episodes.close(), server.close({ graceMs })]);
+        await Promise.all([episodes.close(), jobs.close(), server.close({ graceMs })]);
+        await policies.close();
       },
     };
   } catch (error) {

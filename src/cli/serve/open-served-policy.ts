@@ -1,0 +1,76 @@
+/** Opens the policy server that a request names, as vf-eval opens the one that its flags name, and binds the environment's roles. */
+import { Disposers } from '../../core/disposers.ts';
+import type { Environment } from '../../core/environment.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { assertPlayable } from '../../rollouts/assert-playable.ts';
+import type { PolicyAddress, ServedPoliciesOptions, ServedPolicy } from '../../server/environment/served-policies.ts';
+import type { CommandContext } from '../command-line.ts';
+import { openPolicy } from '../eval/open-policy.ts';
+import type { EndpointTarget } from '../eval/policy-target.ts';
+import { readSampling } from '../eval/sampling.ts';
+import { secretsOf } from '../eval/secrets.ts';
+import { openRoles, rolePolicyOf } from '../roles/open-roles.ts';
+import type { ResolvedRole } from '../roles/resolve-roles.ts';
+
+export interface ServedPolicyParts {
+  readonly environment: Environment;
+  readonly roles: readonly ResolvedRole[];
+  /** Requests in flight to one policy, at most. */
+  readonly maxConcurrent: number;
+}
+
+/** What `ServedPolicies` needs of the command. */
+export function policiesOf(parts: ServedPolicyParts, context: CommandContext): Pick<ServedPoliciesOptions, 'open' | 'readSampling'> {
+  return {
+    open: (address, signal) => openServedPolicy(address, parts, context, signal),
+    readSampling: (fields) => readSampling({ 'sampling-args': fields }, 'sampling'),
+  };
+}
+
+async function openServedPolicy(
+  address: PolicyAddress,
+  { environment, roles, maxConcurrent }: ServedPolicyParts,
+  context: CommandContext,
+  signal: AbortSignal,
+): Promise<ServedPolicy> {
+  const target = endpointOf(address);
+  for (const secret of secretsOf(target)) context.secrets.add(secret);
+  await using opened = new Disposers();
+  const policy = opened.use(await openPolicy(target, { environment, seed: 0, maxRetries: 3, maxConcurrent, version: address.version, signal }));
+  assertPlayable(environment, policy.client);
+  const bound =
+    roles.length === 0
+      ? null
+      : opened.use(
+          await openRoles(roles, {
+            policy: rolePolicyOf(policy),
+            images: environment.images,
+            onNotice: (line) => context.note(`vf-serve: ${line}`),
+            secrets: context.secrets,
+            signal,
+          }),
+        );
+  const disposer = opened.move();
+  return { client: policy.client, models: bound?.models ?? null, [Symbol.asyncDispose]: () => disposer.disposeAsync() };
+}
+
+function endpointOf({ baseUrl, model, keyVariable, kind }: PolicyAddress): EndpointTarget {
+  const apiKey = keyVariable === null ? null : (process.env[keyVariable] ?? '');
+  if (apiKey === '') {
+    throw new ConfigError(
+      `The environment variable ${keyVariable} (policy.api_key_var) holds no API key in the server's process. Set it or put it in ./.env.`,
+    );
+  }
+  return {
+    kind: 'endpoint',
+    model,
+    baseUrls: [baseUrl],
+    apiKey,
+    keyVariable,
+    headers: {},
+    clientType: kind,
+    alias: null,
+    chosenBy: 'policy.base_url',
+    isOfCommand: false,
+  };
+}

@@ -1,0 +1,158 @@
+/** `POST /v1/rollouts`: begins jobs, and gives the job of an earlier request with the same `request_id` to whoever asks again. */
+import type { Row } from '../../core/dataset.ts';
+import { CancelledError, ConfigError, ResultsError } from '../../core/errors.ts';
+import { Limiter } from '../../core/limiter.ts';
+import { MOST_ROLLOUTS, type RolloutsRequest } from '../../schemas/environment-server/rollouts-request.ts';
+import { EnvironmentRefusal } from './environment-refusal.ts';
+import { RolloutJob } from './rollout-job.ts';
+import type { ServedEnvironment } from './served-environment.ts';
+import type { PolicyAddress, ServedPolicies } from './served-policies.ts';
+
+export interface RolloutJobsOptions {
+  readonly served: ServedEnvironment;
+  readonly policies: ServedPolicies;
+  /** Rollouts in flight in all jobs, and jobs under way, at most. */
+  readonly maxSessions: number;
+  /** How long the lines of a job with a `request_id` are kept after their last use. */
+  readonly idleTimeoutMs: number;
+  readonly onFailure: (error: unknown) => void;
+  /** Bytes of lines of all jobs. @default 512 MiB */
+  readonly maxBytes?: number;
+}
+
+const DEFAULT_CONCURRENCY = 32;
+
+interface Kept {
+  readonly job: RolloutJob;
+  /** The request without its id, to tell another one under the same id. */
+  readonly request: string;
+}
+
+export class RolloutJobs {
+  readonly #options: RolloutJobsOptions;
+  readonly #slots: Limiter;
+  readonly #running = new Set<RolloutJob>();
+  readonly #kept = new Map<string, Kept>();
+  #bytes = 0;
+
+  constructor(options: RolloutJobsOptions) {
+    this.#options = options;
+    this.#slots = new Limiter(options.maxSessions);
+  }
+
+  /** Rollouts in flight. */
+  get active(): number {
+    return this.#slots.active;
+  }
+
+  /** The lines of the answer. Rejects with EnvironmentRefusal or ConfigError if the request cannot be played; a policy that is down fails each rollout. */
+  async answer({ request_id: id, ...request }: RolloutsRequest, signal: AbortSignal): Promise<AsyncGenerator<string, void>> {
+    this.#forgetIdle();
+    const known = id === undefined ? undefined : this.#kept.get(id);
+    const text = JSON.stringify(request);
+    if (known !== undefined && known.request !== text) {
+      throw new EnvironmentRefusal(
+        409,
+        `request_id ${JSON.stringify(id)} was used for another request. Use another one, or send that request again.`,
+      );
+    }
+    const job = known?.job ?? this.#job(request);
+    if (known === undefined) await this.#assertPlayable(job.address, signal);
+    if (known === undefined && id !== undefined) this.#kept.set(id, { job, request: text });
+    return this.#read(job, id === undefined, signal);
+  }
+
+  async close(): Promise<void> {
+    for (const job of this.#running) job.stop(new CancelledError('The server is stopping'));
+    await Promise.all([...this.#running].map((job) => job.idle()));
+  }
+
+  async #assertPlayable(address: PolicyAddress, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#options.policies.use(address, signal, async () => {});
+    } catch (error) {
+      if (error instanceof ConfigError) throw error;
+    }
+  }
+
+  async *#read(job: RolloutJob, isForgotten: boolean, signal: AbortSignal): AsyncGenerator<string, void> {
+    this.#running.add(job);
+    try {
+      yield* job.read(signal);
+    } finally {
+      if (isForgotten) this.#bytes -= job.bytes;
+      void job.idle().then(() => this.#running.delete(job));
+    }
+  }
+
+  #job(request: Omit<RolloutsRequest, 'request_id'>): RolloutJob {
+    const { served, policies, maxSessions, onFailure } = this.#options;
+    const { policy, rollouts_per_example: rolloutsPerExample = 1, max_concurrent: most = DEFAULT_CONCURRENCY } = request;
+    const address = {
+      baseUrl: policy.base_url,
+      model: policy.model ?? null,
+      keyVariable: policy.api_key_var ?? null,
+      kind: policy.kind ?? 'auto',
+      version: policy.version ?? 0,
+    } as const;
+    policies.assertAllowed(address);
+    const { sampling, maxTokens } = policies.readSampling(request.sampling ?? {});
+    const rows = rowsOf(request.example_ids, served);
+    const total = rows.length * rolloutsPerExample;
+    if (total > MOST_ROLLOUTS) throw new EnvironmentRefusal(422, `The request has ${total} rollouts. Send at most ${MOST_ROLLOUTS} at a time.`);
+    if (this.#running.size >= maxSessions)
+      throw new EnvironmentRefusal(503, `${this.#running.size} requests are being played (--max-sessions). Try again later.`);
+    return new RolloutJob({
+      served,
+      policies,
+      address,
+      sampling,
+      maxTokens,
+      rows,
+      rolloutsPerExample,
+      maxConcurrent: Math.min(most, total, maxSessions),
+      withMessages: request.messages === true,
+      slots: this.#slots,
+      onLine: (bytes) => this.#hold(bytes),
+      onFailure,
+    });
+  }
+
+  #hold(bytes: number): void {
+    const { maxBytes = 512 * 2 ** 20 } = this.#options;
+    this.#bytes += bytes;
+    for (const [id, { job }] of this.#kept) {
+      if (this.#bytes <= maxBytes) return;
+      if (job.isDone) this.#forget(id, job);
+    }
+    if (this.#bytes > maxBytes)
+      throw new ResultsError(`The server holds more than ${maxBytes} bytes of unread rollouts. Read them faster, or send smaller requests.`);
+  }
+
+  #forgetIdle(): void {
+    const oldest = performance.now() - this.#options.idleTimeoutMs;
+    for (const [id, { job }] of this.#kept) if (!this.#running.has(job) && job.lastUsedAt < oldest) this.#forget(id, job);
+  }
+
+  #forget(id: string, job: RolloutJob): void {
+    this.#kept.delete(id);
+    this.#bytes -= job.bytes;
+  }
+}
+
+/** Throws EnvironmentRefusal for an unknown row and for one that is named twice. */
+function rowsOf(exampleIds: readonly (string | number)[], served: ServedEnvironment): readonly Row[] {
+  const rows = new Set<Row>();
+  for (const [place, exampleId] of exampleIds.entries()) {
+    const row = served.row(exampleId);
+    if (row === null) throw new EnvironmentRefusal(422, `example_ids[${place}]: ${served.unknownRow(exampleId)}`);
+    if (rows.has(row)) {
+      throw new EnvironmentRefusal(
+        422,
+        `example_ids[${place}]: ${JSON.stringify(exampleId)} occurs twice. Name each row once; rollouts_per_example plays it several times.`,
+      );
+    }
+    rows.add(row);
+  }
+  return [...rows];
+}

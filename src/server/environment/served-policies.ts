@@ -1,0 +1,118 @@
+/** Policy servers that callers name. Each is asked once what it can do, and its connections are kept for a while, because callers come back with every batch. */
+import type { PolicyClient, Sampling } from '../../clients/policy-client.ts';
+import { untilAborted } from '../../core/abort.ts';
+import { ConfigError, CancelledError } from '../../core/errors.ts';
+import type { RoleModels } from '../../core/model.ts';
+import { redactUrl } from '../../transport/redact.ts';
+import { isLoopback } from '../listen.ts';
+
+export interface PolicyAddress {
+  readonly baseUrl: string;
+  /** Null: the server's only model. */
+  readonly model: string | null;
+  /** Variable of this process that holds the server's key; null sends none. */
+  readonly keyVariable: string | null;
+  /** @default 'auto' */
+  readonly kind: 'auto' | 'tokens' | 'chat';
+  /** Version of the weights, for the record. */
+  readonly version: number;
+}
+
+export interface ServedPolicy extends AsyncDisposable {
+  readonly client: PolicyClient;
+  /** The models of the environment's roles, which may be this policy; null if it has none. */
+  readonly models: RoleModels | null;
+}
+
+export interface ServedPoliciesOptions {
+  /** Asks the server what it can do and opens a client. Throws ConfigError or PolicyError. */
+  readonly open: (address: PolicyAddress, signal: AbortSignal) => Promise<ServedPolicy>;
+  /** Reads sampling parameters as OpenAI's API names them. Throws ConfigError. */
+  readonly readSampling: (fields: Readonly<Record<string, unknown>>) => { readonly sampling: Sampling; readonly maxTokens: number | null };
+  /** Hosts beyond this machine that a caller may name. @default none */
+  readonly allowedHosts?: readonly string[];
+  /** Variables that a caller may name besides those that end in _API_KEY. @default none */
+  readonly allowedKeyVariables?: readonly string[];
+  /** How long an unused policy stays open. @default 60000 */
+  readonly keepMs?: number;
+}
+
+interface Opened {
+  readonly policy: Promise<ServedPolicy>;
+  users: number;
+  timer: NodeJS.Timeout | null;
+}
+
+export class ServedPolicies {
+  readonly #options: ServedPoliciesOptions;
+  readonly #opened = new Map<string, Opened>();
+  readonly #closed = new AbortController();
+
+  constructor(options: ServedPoliciesOptions) {
+    this.#options = options;
+  }
+
+  readSampling(fields: Readonly<Record<string, unknown>>): ReturnType<ServedPoliciesOptions['readSampling']> {
+    return this.#options.readSampling(fields);
+  }
+
+  /** Opens the policy, or shares it, until `work` has ended. Throws ConfigError for an address that is not allowed. */
+  async use<T>(address: PolicyAddress, signal: AbortSignal, work: (policy: ServedPolicy) => Promise<T>): Promise<T> {
+    this.assertAllowed(address);
+    const key = JSON.stringify([address.baseUrl, address.model, address.keyVariable, address.kind, address.version]);
+    const opened = this.#opened.get(key) ?? this.#open(key, address);
+    opened.users += 1;
+    if (opened.timer !== null) clearTimeout(opened.timer);
+    opened.timer = null;
+    try {
+      return await work(await untilAborted(opened.policy, signal));
+    } finally {
+      opened.users -= 1;
+      if (opened.users === 0) this.#release(key, opened);
+    }
+  }
+
+  /** Throws ConfigError unless a caller may name this server and this key. */
+  assertAllowed({ baseUrl, keyVariable }: PolicyAddress): void {
+    const { allowedHosts = [], allowedKeyVariables = [] } = this.#options;
+    const url = URL.parse(baseUrl);
+    const shown = JSON.stringify(redactUrl(baseUrl));
+    if (url === null || !/^https?:$/.test(url.protocol))
+      throw new ConfigError(`policy.base_url is ${shown}. It must begin with http:// or https://.`);
+    const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
+    if (!isLoopback(host) && !allowedHosts.includes(host)) {
+      throw new ConfigError(`policy.base_url is ${shown}, beyond this machine. Start the server with --allow-policy-host ${host} to allow it.`);
+    }
+    if (keyVariable !== null && !/^[A-Z][A-Z0-9_]*_API_KEY$/.test(keyVariable) && !allowedKeyVariables.includes(keyVariable)) {
+      throw new ConfigError(
+        `policy.api_key_var is ${JSON.stringify(keyVariable.slice(0, 64))}. A variable whose name does not end in _API_KEY may be sent only if the server was started with --allow-policy-key-var NAME.`,
+      );
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort(new CancelledError('The server is stopping'));
+    await Promise.allSettled([...this.#opened].map(([key, opened]) => this.#dispose(key, opened)));
+  }
+
+  #open(key: string, address: PolicyAddress): Opened {
+    const policy = this.#options.open(address, this.#closed.signal);
+    const opened: Opened = { policy, users: 0, timer: null };
+    this.#opened.set(key, opened);
+    // The next caller asks again.
+    policy.catch(() => this.#opened.delete(key));
+    return opened;
+  }
+
+  #release(key: string, opened: Opened): void {
+    if (this.#opened.get(key) !== opened) return;
+    opened.timer = setTimeout(() => void this.#dispose(key, opened).catch(() => {}), this.#options.keepMs ?? 60_000);
+    opened.timer.unref();
+  }
+
+  async #dispose(key: string, opened: Opened): Promise<void> {
+    if (opened.timer !== null) clearTimeout(opened.timer);
+    if (this.#opened.get(key) === opened) this.#opened.delete(key);
+    await (await opened.policy)[Symbol.asyncDispose]();
+  }
+}
