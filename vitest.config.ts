@@ -8,7 +8,7 @@ export default defineConfig({
   ssr: { resolve: { conditions: ['source'] } },
   test: {
     include: ['test/**/*.test.ts'],
-    exclude: ['test/vllm/**'],
+    exclude: ['test/vllm/**', 'test/interop/**'],
     // Vitest leaves one core idle by default. Many tests wait for child processes, so that more workers than cores are faster still.
     maxWorkers: Math.ceil(1.5 * availableParallelism()),
     execArgv: NODE_FLAGS,
