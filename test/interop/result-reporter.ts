@@ -22,8 +22,8 @@ function linesOf(test: Test): PeerResult[] {
   const { state } = test.result();
   if (state === 'passed') return test.meta().peerResults ?? [];
   const [, peer, note] = /^(\S+)(?: \((.+)\))?$/.exec(test.fullName.split(' > ')[0]!) ?? ['', test.fullName];
-  if (state === 'failed') return [{ peer: peer!, version: '?', what: test.name, result: 'FAILED' }];
-  return note === undefined || !note.startsWith('skipped') ? [] : [{ peer: peer!, version: '-', what: '-', result: note }];
+  if (state === 'failed') return [{ peer, version: '?', what: test.name, result: 'FAILED' }];
+  return note === undefined || !note.startsWith('skipped') ? [] : [{ peer, version: '-', what: '-', result: note }];
 }
 
 /** A suite that was skipped has one line, not one for each test. */
