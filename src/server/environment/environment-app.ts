@@ -13,6 +13,7 @@ import type { CallerEpisodes } from './caller-episodes.ts';
 import { EnvironmentRefusal, refusalOf } from './environment-refusal.ts';
 import { withJson } from './json-requests.ts';
 import { ndjson } from './ndjson.ts';
+import { openApi } from './openapi.ts';
 import type { RolloutJobs } from './rollout-jobs.ts';
 import type { ServedEnvironment } from './served-environment.ts';
 import { taskPage } from './task-page.ts';
@@ -51,6 +52,7 @@ export function environmentApp(options: EnvironmentAppOptions): Hono {
     return next();
   });
   app.get('/health', (c) => c.json({ status: 'healthy', env_id: served.environment.id, version, episodes: episodes.live, rollouts: jobs.active }));
+  app.get('/openapi.json', (c) => c.json(openApi({ version, needsKey: apiKey !== null })));
   app.get('/v1/tasks', (c) => c.json(taskPage(served, c.req.query())));
   app.post('/v1/episodes', (c) =>
     withJson(c, budget, { schema: EpisodesRequestSchema, use: async (request) => lines(c, await episodes.begin(request)) }),
