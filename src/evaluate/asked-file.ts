@@ -5,6 +5,7 @@
 import type { AskedRecord } from '../core/model.ts';
 import { LineAppender } from '../files/json-lines.ts';
 import { askedLine, AskedTally } from '../models/asked-records.ts';
+import { askedLineText } from '../schemas/asked-line.ts';
 import type { Redaction } from './redaction.ts';
 import { runFiles } from './run-files.ts';
 
@@ -38,8 +39,7 @@ export class AskedFile {
     const lines = rollouts.flatMap(({ rolloutId, asked }) => askedLine(rolloutId, asked) ?? []);
     for (const { asked } of rollouts) this.tally.add(asked);
     // A resume identifies rollouts by their ids, so ids are never redacted.
-    if (lines.length > 0)
-      this.#appender.append(lines.map((line) => JSON.stringify({ ...this.#redaction.values(line), rollout_id: line.rollout_id })));
+    if (lines.length > 0) this.#appender.append(lines.map((line) => askedLineText({ ...this.#redaction.values(line), rollout_id: line.rollout_id })));
   }
 
   close(): Promise<void> {

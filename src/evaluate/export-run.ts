@@ -1,8 +1,9 @@
 /** Exports the rollouts of a run directory for a trainer. */
 import { ConfigError } from '../core/errors.ts';
 import { ResultSchema, TokensSchema, type WireMetadata, type WireResult, type WireTokens } from '../schemas/results.ts';
-import { exportProblem, type RolloutExport } from '../schemas/rollout-export.ts';
-import type { TokensRow } from '../schemas/demonstration-row.ts';
+import { exportLine, exportProblem, type RolloutExport } from '../schemas/rollout-export.ts';
+import { readSamplingColumns } from '../schemas/sampling-columns.ts';
+import { type TokensRow, tokensRowLine } from '../schemas/demonstration-row.ts';
 import { recordedMetrics } from './recorded-rollout.ts';
 import { runFiles } from './run-files.ts';
 import { readMetadata, readRecords } from './run-records.ts';
@@ -69,7 +70,7 @@ export async function exportRun(directory: string, write: (line: string) => Prom
       counts.unplayed += 1;
       return;
     }
-    await write(`${JSON.stringify(options.asDemonstrations === true ? demonstrationRow(rollout, task) : rollout)}\n`);
+    await write(`${options.asDemonstrations === true ? tokensRowLine(demonstrationRow(rollout, task)) : exportLine(rollout)}\n`);
     counts.exported += 1;
   });
   return { ...counts, withoutTokens: waiting.size, unselected: unselected.length };
@@ -115,10 +116,16 @@ function exportHead({ sampling_args: sampling, policy }: WireMetadata, result: W
     stop_condition: result.stop_condition,
     is_truncated: result.is_truncated,
     policy: { model: result.model, version: result.policy_version },
-    sampling,
+    sampling: readSamplingColumns(sampling, longestLimit(result)),
     logprobs_mode: policy.logprobs_mode,
     tokenizer_hash: policy.tokenizer_hash,
   };
+}
+
+/** The largest limit of a request; null if one had none. */
+function longestLimit({ generations }: WireResult): number | null {
+  const limits = generations.map(({ max_new_tokens: limit }) => limit);
+  return limits.reduce((longest, limit) => (longest === null || limit === null ? null : Math.max(longest, limit)), limits[0] ?? null);
 }
 
 function exported(head: ExportHead, { token_ids, loss_mask, logprobs, prompt_length, segments }: WireTokens): RolloutExport {

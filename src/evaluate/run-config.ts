@@ -35,7 +35,7 @@ export function runConfig<R extends Row>(options: Omit<EvaluationOptions<R>, 'ou
 }
 
 /** The sampling options of the request; absent keys are decided by the environment or the server. */
-export function samplingArgs<R extends Row>({ sampling, maxTokens }: Pick<EvaluationOptions<R>, 'sampling' | 'maxTokens'>): Record<string, unknown> {
+function samplingArgs<R extends Row>({ sampling, maxTokens }: Pick<EvaluationOptions<R>, 'sampling' | 'maxTokens'>): Record<string, unknown> {
   const { temperature, topP, extra = {} } = sampling;
   const limit = maxTokens === null || 'max_completion_tokens' in extra ? {} : { max_tokens: maxTokens };
   return { temperature, top_p: topP, ...limit, ...extra };

@@ -1,6 +1,6 @@
 /** The files of a run directory. */
 import { join } from 'node:path';
-import type { WireMetadata, WireResult } from '../schemas/results.ts';
+import { metadataText, type WireMetadata, type WireResult } from '../schemas/results.ts';
 import { readLines, replaceFile } from '../files/json-lines.ts';
 
 export interface RunFiles {
@@ -18,7 +18,7 @@ export function runFiles(directory: string): RunFiles {
 }
 
 export async function writeMetadata(directory: string, metadata: WireMetadata): Promise<void> {
-  await replaceFile(runFiles(directory).metadata, (write) => write(Buffer.from(`${JSON.stringify(metadata, null, 2)}\n`, 'utf8')));
+  await replaceFile(runFiles(directory).metadata, (write) => write(Buffer.from(`${metadataText(metadata)}\n`, 'utf8')));
 }
 
 /** The recorded line of one rollout of this process's run; null if there is none. */

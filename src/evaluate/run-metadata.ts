@@ -3,10 +3,11 @@ import { roleStatsToWire } from '../models/asked-records.ts';
 import type { RoleStats } from '../schemas/role-stats.ts';
 import type { Summary } from '../schemas/summary.ts';
 import type { WireMetadata } from '../schemas/results.ts';
+import { samplingColumns } from '../schemas/sampling-columns.ts';
 import type { EvaluationOptions } from './evaluation-options.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
 import type { Redaction } from './redaction.ts';
-import { configDigest, runConfig, samplingArgs } from './run-config.ts';
+import { configDigest, runConfig } from './run-config.ts';
 import { figures } from './summary.ts';
 
 type Session = WireMetadata['sessions'][number];
@@ -30,6 +31,9 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
   const { run, client, environment } = options;
   const { kind, maxModelLen, tokenizerHash, logProbsMode } = client.capabilities;
   const config = runConfig(options, redaction);
+  const { extra = {}, ...sampling } = options.sampling;
+  // Redacted before it becomes text: what is under a key such as `api_key` is hidden by its key.
+  const samplingArgs = samplingColumns({ ...sampling, maxTokens: options.maxTokens, extra: redaction.settings(extra) });
   const now = figures(state.rollouts, {
     planned: state.planned,
     rolloutsPerExample: options.rolloutsPerExample,
@@ -44,7 +48,7 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
     rollouts_per_example: options.rolloutsPerExample,
     shuffle: options.shuffle,
     shuffle_seed: options.shuffleSeed,
-    sampling_args: samplingArgs(options),
+    sampling_args: samplingArgs,
     time: wallSeconds(state.sessions),
     ...averages(now),
     version_info: { vf_version: run.packageVersion, vf_commit: run.gitCommit ?? null, env_version: run.environmentVersion ?? null, env_commit: null },
@@ -74,8 +78,8 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
     sessions: [...state.sessions],
     ...(Object.keys(state.roles).length === 0 ? {} : { roles: roleStatsToWire(state.roles) }),
   } satisfies WireMetadata);
-  // Redacted with their lines; a parameter called "token" is no setting that hides a secret.
-  return { ...metadata, tools: state.tools };
+  // Redacted above, and with the lines; a parameter called "token" is no setting that hides a secret.
+  return { ...metadata, sampling_args: samplingArgs, tools: state.tools };
 }
 
 export function wallSeconds(sessions: readonly Session[]): number {

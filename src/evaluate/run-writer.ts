@@ -6,6 +6,7 @@ import { AskedFile } from './asked-file.ts';
 import type { EvaluationOptions, EvaluationProgress } from './evaluation-options.ts';
 import { LineAppender } from '../files/json-lines.ts';
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
+import { resultEncoder, tokensLine, type WireResult } from '../schemas/results.ts';
 import type { Redaction } from './redaction.ts';
 import { resultRecord, tokensRecord } from './result-record.ts';
 import { runFiles, writeMetadata } from './run-files.ts';
@@ -46,6 +47,7 @@ export class RunWriter<R extends Row> {
   readonly #places: ReadonlyMap<string, number>;
   readonly #rollouts: RecordedRollout[];
   readonly #tools: SharedTools;
+  readonly #resultLine: (result: WireResult) => string;
   readonly #sessionStart = { date: new Date().toISOString(), ms: performance.now() };
   #endMs: number | null = null;
   #nextSaveMs = 0;
@@ -62,6 +64,7 @@ export class RunWriter<R extends Row> {
     this.#plan = plan;
     this.#redaction = redaction;
     this.#files = files;
+    this.#resultLine = resultEncoder(options.environment.rubric.names);
     this.#places = new Map(plan.rows.map((row, i) => [String(row.exampleId), i]));
     const headlines = [...(options.environment.rubric.displays ?? [])].filter(([, { isHeadline }]) => isHeadline === true);
     this.#headlines = new Map(headlines.map(([name]) => [name, { sum: 0, count: 0 }]));
@@ -124,9 +127,9 @@ export class RunWriter<R extends Row> {
     const result = resultRecord(rollout, options);
     // The result last: a recorded result then always has its tokens and calls, and those without a result are ignored.
     const tokens = tokensRecord(rollout);
-    if (this.#files.tokens && tokens !== null) this.#files.tokens.append([JSON.stringify(tokens)]);
+    if (this.#files.tokens && tokens !== null) this.#files.tokens.append([tokensLine(tokens)]);
     this.#files.asked?.record([rollout]);
-    this.#files.results.append([JSON.stringify(result)]);
+    this.#files.results.append([this.#resultLine(result)]);
     this.#tools.add(result);
     const recorded = recordedRollout(result);
     this.#rollouts.push(recorded);

@@ -1,5 +1,6 @@
 /** One line of `asked.jsonl`: what a rollout asked of models beside the policy. docs/roles.md describes every field. */
 import type { XStatic } from 'typebox/schema';
+import { encodeWithFloats } from './float-json.ts';
 import { anyOf, count, countOrNull, listOf, number, object, only, text } from './json-schema.ts';
 import { finish, messageCalls, picture, usage } from './rollout-columns.ts';
 
@@ -23,3 +24,6 @@ export type WireAsked = XStatic<typeof AskedSchema>;
 
 export const AskedLineSchema = object({ schema_version: only(1), rollout_id: text, asked: listOf(AskedSchema) });
 export type WireAskedLine = XStatic<typeof AskedLineSchema>;
+
+/** The calls as a line of the file, without the line feed. */
+export const askedLineText = encodeWithFloats(AskedLineSchema);

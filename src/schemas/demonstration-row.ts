@@ -3,6 +3,7 @@
  * `vf-export` and `vf-export --sft` are rows, too.
  */
 import type { XStatic } from 'typebox/schema';
+import { encodeWithFloats } from './float-json.ts';
 import { anyOf, choice, closed, filledListOf, listOf, number, object, text, textOrNull, textOrNumber, tokenIds } from './json-schema.ts';
 
 const weight = { ...number, minimum: 0 } as const;
@@ -34,3 +35,6 @@ export type MessagesRow = XStatic<typeof MessagesRowSchema>;
 export type PromptRow = XStatic<typeof PromptRowSchema>;
 export type TokensRow = XStatic<typeof TokensRowSchema>;
 export type DemonstrationRow = MessagesRow | PromptRow | TokensRow;
+
+/** The row as a line of `vf-export --sft`, without the line feed. */
+export const tokensRowLine = encodeWithFloats(TokensRowSchema);

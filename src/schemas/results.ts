@@ -3,6 +3,7 @@
  * policies that return token ids. docs/results.md describes every field.
  */
 import type { XStatic } from 'typebox/schema';
+import { encodeWithFloats } from './float-json.ts';
 import { isObject } from './is-object.ts';
 import {
   anyOf,
@@ -19,12 +20,14 @@ import {
   object,
   only,
   atLeastOne,
+  seed,
   text,
   textOrNull,
   textOrNumber,
 } from './json-schema.ts';
 import { RoleStatsSchema } from './role-stats.ts';
 import { finish, logProbsMode, messageCalls, optionalColumns, picture, recordColumns, tokenColumns, usage } from './rollout-columns.ts';
+import { recordedSampling } from './sampling-columns.ts';
 import { schemaCheck, schemaProblem } from './schema-check.ts';
 
 const WireMessageSchema = object(
@@ -69,7 +72,7 @@ export const ResultSchema = object(
     error_chain: textOrNull,
     long_error_chain: textOrNull,
     attempts: atLeastOne,
-    seed: number,
+    seed,
     cut_observations: count,
     generations: listOf(
       object({
@@ -100,9 +103,17 @@ export const ResultSchema = object(
 );
 export type WireResult = XStatic<typeof ResultSchema>;
 
+/** Writes lines of `results.jsonl`, in which the metrics' own columns are floats as those of the schema are. */
+export function resultEncoder(metricNames: readonly string[]): (result: WireResult) => string {
+  const metrics = Object.fromEntries(metricNames.map((name) => [name, numberOrNull]));
+  return encodeWithFloats({ ...ResultSchema, properties: { ...metrics, ...ResultSchema.properties } });
+}
+
 /** One line of `tokens.jsonl`: a finished rollout of a token policy. The arrays are parallel. */
 export const TokensSchema = object({ rollout_id: text, ...tokenColumns });
 export type WireTokens = XStatic<typeof TokensSchema>;
+
+export const tokensLine = encodeWithFloats(TokensSchema);
 
 /** `metadata.json`. */
 export const MetadataSchema = object(
@@ -114,8 +125,8 @@ export const MetadataSchema = object(
     num_examples: count,
     rollouts_per_example: atLeastOne,
     shuffle: flag,
-    shuffle_seed: number,
-    sampling_args: json,
+    shuffle_seed: seed,
+    sampling_args: recordedSampling,
     /** Wall-clock seconds over all sessions. */
     time: number,
     avg_reward: numberOrNull,
@@ -141,12 +152,12 @@ export const MetadataSchema = object(
     num_finished: count,
     num_errored: count,
     complete: flag,
-    seed: number,
+    seed,
     policy: object({
       kind: choice('tokens', 'chat'),
       name: text,
       endpoint: textOrNull,
-      max_model_len: numberOrNull,
+      max_model_len: countOrNull,
       tokenizer_hash: textOrNull,
       logprobs_mode: logProbsMode,
     }),
@@ -179,6 +190,8 @@ export const MetadataSchema = object(
   },
 );
 export type WireMetadata = XStatic<typeof MetadataSchema>;
+
+export const metadataText = encodeWithFloats(MetadataSchema, { indent: 2 });
 
 /** Parses JSON text as a value of the schema, or returns what is wrong with it. */
 export function parseWire<S extends object>(schema: S, line: string): { readonly value: XStatic<S> } | { readonly problem: string } {

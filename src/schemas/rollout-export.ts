@@ -3,8 +3,10 @@
  * log-prob, and the reward. docs/results.md describes every field.
  */
 import type { XStatic } from 'typebox/schema';
-import { byName, closed, count, json, listOf, number, only, text, textOrNull, textOrNumber } from './json-schema.ts';
+import { encodeWithFloats } from './float-json.ts';
+import { byName, closed, count, listOf, number, only, text, textOrNull, textOrNumber } from './json-schema.ts';
 import { logProbsMode, rolloutColumns, tokenColumns, tokenSegment } from './rollout-columns.ts';
+import { anySampling } from './sampling-columns.ts';
 
 export const RolloutExportSchema = closed({
   ...rolloutColumns,
@@ -15,11 +17,14 @@ export const RolloutExportSchema = closed({
   reward: number,
   metrics: byName(number),
   policy: closed({ model: text, version: count }),
-  sampling: json,
+  sampling: anySampling,
   logprobs_mode: logProbsMode,
   tokenizer_hash: textOrNull,
 });
 export type RolloutExport = XStatic<typeof RolloutExportSchema>;
+
+/** The rollout as a line of an export, without the line feed. Rewards, metrics, log-probs and sampling parameters are floats in every line. */
+export const exportLine = encodeWithFloats(RolloutExportSchema);
 
 /** Checks what JSON Schema cannot: that lengths, nulls and segments agree. Null if they do. */
 export function exportProblem(rollout: RolloutExport): string | null {

@@ -89,6 +89,42 @@ describe('evaluate', () => {
     expect(resumed.summary.notices.at(-1)).toMatch(text);
   });
 
+  it('writes floats as floats and integers as integers in every file', async () => {
+    await evaluate(sumsOptions(directory, { numExamples: 1, stateColumns: ['turns'], client: sumsClient({ logProb: (i) => -i }) }));
+    const result = await readFile(join(directory, 'results.jsonl'), 'utf8');
+    for (const part of ['"reward":1.0,', '"metrics":{"right":1.0,"em":1.0,"pieces":3.0}', '"right":1.0,"em":1.0,"pieces":3.0}'])
+      expect(result).toContain(part);
+    for (const part of ['"example_id":0,', '"input_tokens":48,', '"seed":7,', '"turns":2,', '"info":{"difficulty":0}', '"policy_version":0,'])
+      expect(result).toContain(part);
+    expect(await readFile(join(directory, 'tokens.jsonl'), 'utf8')).toMatch(/"logprobs":\[(?:null,)+0\.0,-1\.0,-2\.0,-3\.0,/);
+    const metadata = await readFile(join(directory, 'metadata.json'), 'utf8');
+    for (const part of ['"temperature": 1.0,', '"avg_reward": 1.0,', '"pieces": 3.0', '"avg_error": 0.0,', '"seed": 7,', '"num_examples": 1,'])
+      expect(metadata).toContain(part);
+  });
+
+  it('keeps the digest of a configuration of earlier versions, in which sampling has the keys that were given', async () => {
+    const sampling = { temperature: 0.5, topP: 1, extra: { top_k: 5 } };
+    await evaluate(sumsOptions(directory, { numExamples: 2, sampling, maxTokens: 50 }));
+    const { config, config_digest: digest } = await metadataOf();
+    expect(config['sampling_args']).toEqual({ temperature: 0.5, top_p: 1, max_tokens: 50, top_k: 5 });
+    // Of the version before `extra` was a column.
+    expect(digest).toBe('85b956b43afe42f11586ae1438b771784ca98e54003bac33c015ac86ba5e2d9f');
+  });
+
+  it('resumes a run of an earlier version, whose floats and sampling keys were written in another way', async () => {
+    await evaluate(sumsOptions(directory, { client: failing(['1/0']) }));
+    const rewrite = async (file: string, change: (value: object) => object) => {
+      const path = join(directory, file);
+      const lines = file === 'metadata.json' ? [await readFile(path, 'utf8')] : (await readFile(path, 'utf8')).trimEnd().split('\n');
+      await writeFile(path, lines.map((line) => `${JSON.stringify(change(JSON.parse(line) as object))}\n`).join(''));
+    };
+    await rewrite('metadata.json', (metadata) => ({ ...metadata, sampling_args: { temperature: 1, top_p: 1 } }));
+    for (const file of ['results.jsonl', 'tokens.jsonl']) await rewrite(file, (line) => line);
+    const { summary } = await evaluate(sumsOptions(directory, { resume: true }));
+    expect(summary.rollouts).toMatchObject({ finished: 6, errored: 0 });
+    expect(Object.keys((await metadataOf()).sampling_args)).toEqual(['temperature', 'top_p', 'max_tokens', 'extra']);
+  });
+
   it('accepts any number of rollouts at once, however few there are', async () => {
     const { summary } = await evaluate(sumsOptions(directory, { maxConcurrent: Number.MAX_SAFE_INTEGER }));
     expect(summary.complete).toBe(true);

@@ -9,7 +9,8 @@ import { evaluate } from '../../src/evaluate/evaluate.ts';
 import { exportRun } from '../../src/evaluate/export-run.ts';
 import { readRollouts } from '../../src/evaluate/read-rollouts.ts';
 import { exportProblem, type RolloutExport } from '../../src/schemas/rollout-export.ts';
-import { sumsClient, sumsOptions, sumsTurn } from './sums-world.ts';
+import type { WireMetadata } from '../../src/schemas/results.ts';
+import { sumsClient, sumsEnvironment, sumsOptions, sumsTurn } from './sums-world.ts';
 
 let directory: string;
 beforeEach(async () => {
@@ -48,7 +49,7 @@ describe('exportRun', () => {
       stop_condition: 'completed',
       is_truncated: false,
       policy: { model: 'adapter-3', version: 3 },
-      sampling: { temperature: 1, top_p: 1, max_tokens: 50 },
+      sampling: { temperature: 1, top_p: 1, max_tokens: 50, extra: '{}' },
       logprobs_mode: 'raw',
       tokenizer_hash: sumsClient().capabilities.tokenizerHash,
       token_ids: ids,
@@ -62,6 +63,45 @@ describe('exportRun', () => {
         { kind: 'model', start: 34, end: 36, version: 3 },
       ],
     });
+  });
+
+  it('writes floats as floats and integers as integers, so that files of several runs load together', async () => {
+    await evaluate(sumsOptions(directory, { numExamples: 1, client: sumsClient({ logProb: (i) => -i }) }));
+    const [line] = (await exported()).lines;
+    expect(line).toContain('"schema_version":1,');
+    expect(line).toContain('"reward":1.0,"metrics":{"right":1.0,"em":1.0,"pieces":3.0},');
+    expect(line).toContain('"policy":{"model":"scripted","version":0},"sampling":{"temperature":1.0,"top_p":1.0,"max_tokens":null,"extra":"{}"},');
+    expect(line).toContain(`"loss_mask":[${[...Array(14).fill(0), 1, 1, 1, 1, ...Array(16).fill(0), 1, 1].join()}]`);
+    expect(line).toContain(`"logprobs":[${'null,'.repeat(14)}0.0,-1.0,-2.0,-3.0,${'null,'.repeat(16)}0.0,-1.0]`);
+    expect(line).toContain('{"kind":"model","start":14,"end":18,"version":0}');
+    const rows: string[] = [];
+    await exportRun(directory, async (row) => void rows.push(row), { asDemonstrations: true });
+    expect(rows[0]).toContain('"reward":1.0,"token_ids":[87,');
+  });
+
+  it('has the same sampling keys for every run: further fields of the request are text, and the requests name the limit of a run without one', async () => {
+    const keys = async (path: string) => Object.entries((JSON.parse((await exported(path)).lines[0]!) as RolloutExport).sampling);
+    const plain = join(directory, 'plain');
+    const environment = sumsEnvironment();
+    Object.assign(environment, { limits: { ...environment.limits, responseTokens: 60 } });
+    await evaluate(sumsOptions(plain, { numExamples: 1, environment }));
+    const further = join(directory, 'further');
+    const sampling = { temperature: 0.7, topP: 0.9, extra: { top_k: 5, guided: { api_key: 'open sesame', near: 'hush-hush "quoted"' } } };
+    await evaluate(sumsOptions(further, { numExamples: 1, sampling, maxTokens: 40, secrets: ['hush-hush "quoted"'] }));
+    expect(await keys(plain)).toEqual(Object.entries({ temperature: 1, top_p: 1, max_tokens: 300, extra: '{}' }));
+    const extra = '{"top_k":5,"guided":{"api_key":"***","near":"***"}}';
+    expect(await keys(further)).toEqual(Object.entries({ temperature: 0.7, top_p: 0.9, max_tokens: 40, extra }));
+    const metadata = JSON.parse(await readFile(join(further, 'metadata.json'), 'utf8')) as WireMetadata;
+    expect(metadata.sampling_args).toEqual({ temperature: 0.7, top_p: 0.9, max_tokens: 40, extra });
+  });
+
+  it('exports a run of an earlier version, whose further sampling fields stand beside the others', async () => {
+    await evaluate(sumsOptions(directory, { numExamples: 1 }));
+    const path = join(directory, 'metadata.json');
+    const metadata = JSON.parse(await readFile(path, 'utf8')) as WireMetadata;
+    await writeFile(path, JSON.stringify({ ...metadata, sampling_args: { temperature: 1, top_p: 1, max_tokens: 8, top_k: 5, extra: 'x' } }));
+    const [rollout] = await rollouts((await exported()).lines);
+    expect(rollout!.sampling).toEqual({ temperature: 1, top_p: 1, max_tokens: 8, extra: '{"top_k":5,"extra":"x"}' });
   });
 
   it('keeps log-probs to the last bit', async () => {

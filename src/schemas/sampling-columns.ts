@@ -1,0 +1,41 @@
+/**
+ * Sampling parameters as metadata and exports have them: the same keys in every file, so that files of several runs load together. Runs of earlier
+ * versions have fields of their own beside the first three instead of `extra`.
+ */
+import { countOrNull, number, numberOrNull, object } from './json-schema.ts';
+
+export interface SamplingColumns {
+  readonly temperature: number;
+  readonly top_p: number;
+  /** Most tokens of one generation; null where no limit is known. */
+  readonly max_tokens: number | null;
+  /** Further fields of the request as the text of a JSON object, `{}` without any. Text, because a column that is null throughout one file has no type. */
+  readonly extra: string;
+}
+
+/** As our files have it. */
+export const recordedSampling = object({ temperature: number, top_p: number }, { max_tokens: countOrNull });
+/** As somebody else's exports may have it. */
+export const anySampling = object({}, { temperature: numberOrNull, top_p: numberOrNull, max_tokens: countOrNull });
+
+interface Sampling {
+  readonly temperature: number;
+  readonly topP: number;
+  readonly maxTokens: number | null;
+  /** Without secrets. */
+  readonly extra?: Readonly<Record<string, unknown>>;
+}
+
+export function samplingColumns({ temperature, topP, maxTokens, extra = {} }: Sampling): SamplingColumns {
+  return { temperature, top_p: topP, max_tokens: maxTokens, extra: JSON.stringify(extra) };
+}
+
+/** The columns of a recorded run. `longest` is the largest limit that one of its requests had, where the run has none of its own. */
+export function readSamplingColumns(
+  { temperature, top_p, max_tokens = null, ...further }: { temperature: number; top_p: number; max_tokens?: number | null },
+  longest: number | null,
+): SamplingColumns {
+  const { extra, ...others }: Readonly<Record<string, unknown>> = further;
+  const isColumn = typeof extra === 'string' && Object.keys(others).length === 0;
+  return { temperature, top_p, max_tokens: max_tokens ?? longest, extra: isColumn ? extra : JSON.stringify(further) };
+}
