@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Python packages that `npm run test:interop` proves this package against, each peer into a virtual environment of its own, because they
-# exclude each other. A peer is a folder beside this script with a requirements.txt. What is installed already returns at once.
+# exclude each other. A peer is a folder beside this script with a requirements.txt; a line "# pip: --no-deps" in it means that the file is complete.
+# What is installed already returns at once.
 #
 #   scripts/interop/install.sh PEER...     prints the path of each peer's Python on stdout, one a line, everything else on stderr
 #   scripts/interop/install.sh --quick     the peers of `npm run test:interop -- --quick`
@@ -83,7 +84,11 @@ install_peer() {
       "$base" -m venv "$dir/venv"
       torch="$(grep -E '^torch==' "$requirements" || true)"
       if [[ -n "$torch" ]]; then install_torch "$torch"; fi
-      pip install --requirement "$requirements" >&2
+      if grep -qx '# pip: --no-deps' "$requirements"; then
+        pip install --no-deps --requirement "$requirements" >&2
+      else
+        pip install --requirement "$requirements" >&2
+      fi
       cp "$requirements" "$stamp"
       say "installed $peer: $(du -sm "$dir/venv" | cut -f1) MB, $((SECONDS - seconds)) s"
     fi

@@ -17,6 +17,7 @@ export type Peer =
   | 'verifiers-v0'
   | 'inspect'
   | 'verl'
+  | 'verl-search'
   | 'clients'
   | 'peft'
   | 'schemathesis';

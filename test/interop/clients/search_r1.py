@@ -1,4 +1,5 @@
-"""The retrieval client of Search-R1 (search_r1/llm_agent/generation.py at a14dc3a4): `batch_search` and what it calls, without the class around them.
+"""Asks /retrieve as `batch_search` of Search-R1 does (search_r1/llm_agent/generation.py at a14dc3a4): one POST by requests, with all queries of a batch, no
+deadline and no header but its own; and reads of every passage what its `_passages2string` reads.
 
 argv: URL of /retrieve, queries as JSON.
 """
@@ -8,30 +9,14 @@ import sys
 import requests
 
 url, queries = sys.argv[1], json.loads(sys.argv[2])
-
-
-def _batch_search(queries):
-    payload = {"queries": queries, "topk": 3, "return_scores": True}
-    return requests.post(url, json=payload).json()
-
-
-def _passages2string(retrieval_result):
-    format_reference = ""
-    for idx, doc_item in enumerate(retrieval_result):
-        content = doc_item["document"]["contents"]
-        title = content.split("\n")[0]
-        text = "\n".join(content.split("\n")[1:])
-        format_reference += f"Doc {idx+1}(Title: {title}) {text}\n"
-    return format_reference
-
-
-results = _batch_search(queries)["result"]
+answer = requests.post(url, json={"queries": queries, "topk": 3, "return_scores": True}).json()
+passages = [[each["document"]["contents"].split("\n", 1) for each in found] for found in answer["result"]]
 print(
     json.dumps(
         {
             "version": requests.__version__,
-            "texts": [_passages2string(result) for result in results],
-            "scores": [[each["score"] for each in result] for result in results],
+            "passages": passages,
+            "scores": [[each["score"] for each in found] for found in answer["result"]],
         }
     )
 )
