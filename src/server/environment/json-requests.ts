@@ -32,8 +32,16 @@ function parsed(body: ReadBody): unknown {
   try {
     return readJson(body.text);
   } catch {
-    // Python writes NaN and infinities, which JSON lacks. They fail their own rollout, not the whole request.
-    return readJson(withoutNonFinite(body.text));
+    return parsedLoosely(body.text);
+  }
+}
+
+/** Python writes NaN and infinities, which JSON lacks. They fail their own rollout, not the whole request. */
+function parsedLoosely(text: string): unknown {
+  try {
+    return readJson(withoutNonFinite(text));
+  } catch (cause) {
+    throw new EnvironmentRefusal(422, `The body is not JSON: ${(cause as Error).message}.`, { cause });
   }
 }
 

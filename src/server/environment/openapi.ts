@@ -60,7 +60,8 @@ const ROUTES: Readonly<Record<string, Readonly<Record<string, Route>>>> = {
   },
   '/v1/episodes/step': {
     post: {
-      summary: 'Takes a sample for a turn of each episode; answers the next turn or the rollout of each, in order. The same step again gets the same answer',
+      summary:
+        'Takes a sample for a turn of each episode; answers the next turn or the rollout of each, in order. The same step again gets the same answer',
       body: DescribedStepRequestSchema,
       answer: answers.EpisodesAnswerSchema,
       refusals: BODY,
@@ -100,7 +101,10 @@ export function openApi({ version, needsKey }: ApiOptions): object {
   };
 }
 
-function operation({ summary, body, parameters, answer, type = 'application/json', refusals = [], isOpen = false }: Route, needsKey: boolean): object {
+function operation(
+  { summary, body, parameters, answer, type = 'application/json', refusals = [], isOpen = false }: Route,
+  needsKey: boolean,
+): object {
   const statuses = [...new Set([403, ...(needsKey && !isOpen ? [401] : []), ...refusals])].toSorted((a, b) => a - b);
   const refused = statuses.map((status) => [
     String(status),

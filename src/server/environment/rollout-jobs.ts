@@ -57,8 +57,14 @@ export class RolloutJobs {
       );
     }
     const job = known?.job ?? this.#job(request);
-    if (known === undefined) await this.#assertPlayable(job.address, signal);
+    // Before the first wait, so that a request that is sent twice at once is played once.
     if (known === undefined && id !== undefined) this.#kept.set(id, { job, request: text });
+    try {
+      await this.#assertPlayable(job.address, signal);
+    } catch (error) {
+      if (id !== undefined) this.#kept.delete(id);
+      throw error;
+    }
     return this.#read(job, id === undefined, signal);
   }
 
