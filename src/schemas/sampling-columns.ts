@@ -39,3 +39,13 @@ export function readSamplingColumns(
   const isColumn = typeof extra === 'string' && Object.keys(others).length === 0;
   return { temperature, top_p, max_tokens: max_tokens ?? longest, extra: isColumn ? extra : JSON.stringify(further) };
 }
+
+/** Of a caller that says how it samples in the fields of OpenAI's API, or does not say. */
+export function callerSamplingColumns(fields: Readonly<Record<string, unknown>>): Omit<SamplingColumns, 'temperature' | 'top_p'> & {
+  readonly temperature: number | null;
+  readonly top_p: number | null;
+} {
+  const { temperature, top_p, max_tokens, ...further } = fields;
+  const numberOf = (value: unknown) => (typeof value === 'number' ? value : null);
+  return { temperature: numberOf(temperature), top_p: numberOf(top_p), max_tokens: numberOf(max_tokens), extra: JSON.stringify(further) };
+}

@@ -3,23 +3,10 @@
  * In chat kind the columns of tokens are absent and `messages` stands there.
  */
 import type { XStatic } from 'typebox/schema';
-import {
-  byName,
-  closed,
-  count,
-  flag,
-  json,
-  listOf,
-  nullable,
-  number,
-  numberOrNull,
-  object,
-  only,
-  text,
-  textOrNull,
-  textOrNumber,
-} from '../json-schema.ts';
+import { byName, closed, count, flag, listOf, nullable, number, numberOrNull, object, only, text, textOrNull, textOrNumber } from '../json-schema.ts';
+import { encodeWithFloats } from '../float-json.ts';
 import { logProbsMode, messageCalls, rolloutColumns, tokenColumns, tokenSegment } from '../rollout-columns.ts';
+import { anySampling } from '../sampling-columns.ts';
 
 export const servedError = closed(
   {
@@ -44,7 +31,7 @@ export const ServedRolloutSchema = closed(
     error: nullable(servedError),
     metrics: byName(number),
     policy: closed({ model: text, version: count }),
-    sampling: json,
+    sampling: anySampling,
     logprobs_mode: logProbsMode,
     tokenizer_hash: textOrNull,
     /** Number of generations. */
@@ -59,3 +46,6 @@ export const ServedRolloutSchema = closed(
   },
 );
 export type ServedRollout = XStatic<typeof ServedRolloutSchema>;
+
+/** The rollout as JSON, with rewards, metrics and log-probs as floats, as `vf-export` writes them. */
+export const servedLine = encodeWithFloats(ServedRolloutSchema);

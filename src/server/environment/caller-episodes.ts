@@ -5,6 +5,7 @@ import { CancelledError, PolicyError } from '../../core/errors.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { EpisodesRequest } from '../../schemas/environment-server/episode-requests.ts';
 import { parseStep } from '../../schemas/environment-server/parse-step.ts';
+import { callerSamplingColumns } from '../../schemas/sampling-columns.ts';
 import { CallerEpisode } from './caller-episode.ts';
 import { CallerGroup } from './caller-group.ts';
 import { EnvironmentRefusal } from './environment-refusal.ts';
@@ -101,7 +102,7 @@ export class CallerEpisodes {
           groupId,
           members,
           models,
-          sampling: request.sampling ?? {},
+          sampling: callerSamplingColumns(request.sampling ?? {}),
           maxTokens: request.max_new_tokens ?? null,
           onChange: (episode) => this.#changed(episode),
           onFailure: this.#options.onFailure,

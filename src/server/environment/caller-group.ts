@@ -2,7 +2,7 @@
 import { CancelledError, PolicyError, VfError } from '../../core/errors.ts';
 import type { Row } from '../../core/dataset.ts';
 import type { RoleModels } from '../../core/model.ts';
-import type { ServedRollout } from '../../schemas/environment-server/served-rollout.ts';
+import { servedLine, type ServedRollout } from '../../schemas/environment-server/served-rollout.ts';
 import type { CallerEpisode } from './caller-episode.ts';
 import type { ServedEnvironment } from './served-environment.ts';
 import { lostRollout, servedRollout } from './served-rollout.ts';
@@ -19,7 +19,7 @@ export interface CallerGroupOptions {
   readonly version: number;
   readonly maxModelLen: number | null;
   /** As the caller samples, for the record. */
-  readonly sampling: Readonly<Record<string, unknown>>;
+  readonly sampling: ServedRollout['sampling'];
   readonly maxTokens: number | null;
   /** Called once a member needs no further sample, and once it has ended. */
   readonly onChange: (episode: CallerEpisode) => void;
@@ -103,7 +103,7 @@ export class CallerGroup {
   }
 
   #end(episode: CallerEpisode, rollout: ServedRollout): void {
-    episode.end(JSON.stringify({ episode_id: episode.id, done: true, rollout }));
+    episode.end(`{"episode_id":${JSON.stringify(episode.id)},"done":true,"rollout":${servedLine(rollout)}}`);
     this.#options.onChange(episode);
   }
 }

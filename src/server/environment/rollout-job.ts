@@ -6,11 +6,12 @@ import type { Row } from '../../core/dataset.ts';
 import type { Limiter } from '../../core/limiter.ts';
 import type { Rollout } from '../../rollouts/rollout.ts';
 import type { RolloutGroup } from '../../rollouts/run-rollouts.ts';
-import type { ServedRollout } from '../../schemas/environment-server/served-rollout.ts';
+import { servedLine, type ServedRollout } from '../../schemas/environment-server/served-rollout.ts';
+import { samplingColumns } from '../../schemas/sampling-columns.ts';
 import type { RolloutsEnd } from '../../schemas/environment-server/rollouts-request.ts';
 import type { ServedEnvironment } from './served-environment.ts';
 import type { PolicyAddress, ServedPolicies, ServedPolicy } from './served-policies.ts';
-import { lostRollout, samplingColumns, servedRollout } from './served-rollout.ts';
+import { lostRollout, servedRollout } from './served-rollout.ts';
 
 export interface RolloutJobOptions {
   readonly served: ServedEnvironment;
@@ -111,12 +112,12 @@ export class RolloutJob {
 
   /** Every rollout that is still missing failed for the same reason. */
   #lose(reason: unknown): void {
-    const { address, served, sampling } = this.#options;
+    const { address, served, sampling, maxTokens } = this.#options;
     const policy = { model: address.model ?? 'unknown', version: address.version };
     const kind = address.kind === 'chat' ? 'chat' : 'tokens';
     for (const { row, indices } of this.#missing()) {
       for (const index of indices) {
-        const lost = lostRollout({ row, index, policy, kind, sampling: samplingColumns(sampling), reason, redact: served.redact });
+        const lost = lostRollout({ row, index, policy, kind, sampling: samplingColumns({ ...sampling, maxTokens }), reason, redact: served.redact });
         this.#add(lost);
       }
     }
@@ -126,7 +127,7 @@ export class RolloutJob {
     const { served, sampling, maxTokens, maxConcurrent, slots, withMessages } = this.#options;
     const record = {
       capabilities: client.capabilities,
-      sampling: samplingColumns(sampling),
+      sampling: samplingColumns({ ...sampling, maxTokens }),
       redact: served.redact,
       ...(withMessages ? { withMessages } : {}),
     };
@@ -164,7 +165,7 @@ export class RolloutJob {
   }
 
   #add(rollout: ServedRollout): void {
-    const line = JSON.stringify(rollout);
+    const line = servedLine(rollout);
     this.#options.onLine(2 * line.length);
     this.#finished.add(rollout.rollout_id);
     if (rollout.error !== null) this.#failed += 1;

@@ -1,5 +1,5 @@
 /** A played and scored rollout as a line of an environment server. */
-import type { PolicyCapabilities, Sampling } from '../../clients/policy-client.ts';
+import type { PolicyCapabilities } from '../../clients/policy-client.ts';
 import type { Row } from '../../core/dataset.ts';
 import { completionMessages, wireMessage } from '../../rollouts/message-columns.ts';
 import { bufferColumns } from '../../rollouts/rollout-columns.ts';
@@ -11,7 +11,7 @@ export interface ServedRolloutOptions {
   readonly groupId?: string;
   readonly capabilities: Pick<PolicyCapabilities, 'kind' | 'logProbsMode' | 'tokenizerHash'>;
   /** As the sampler was called; empty where only the caller knows. */
-  readonly sampling: Readonly<Record<string, unknown>>;
+  readonly sampling: ServedRollout['sampling'];
   /** Removes secrets from an error's message. */
   readonly redact: (text: string) => string;
   /** Whether the messages stand beside the tokens. @default only without tokens */
@@ -51,11 +51,6 @@ export function servedRollout(rollout: Rollout, options: ServedRolloutOptions): 
     ...(withMessages ? { messages: [...rollout.prompt.map(wireMessage), ...completionMessages(rollout)] } : {}),
     ...(capabilities.kind === 'chat' ? {} : tokens === null ? NO_TOKENS : bufferColumns(tokens)),
   };
-}
-
-/** Sampling parameters under their names on the wire. */
-export function samplingColumns({ temperature, topP, extra }: Sampling): Record<string, unknown> {
-  return { temperature, top_p: topP, ...extra };
 }
 
 export interface LostRolloutOptions extends Pick<ServedRolloutOptions, 'sampling' | 'redact'> {
