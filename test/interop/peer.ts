@@ -19,6 +19,7 @@ export type Peer =
   | 'verl'
   | 'verl-search'
   | 'clients'
+  | 'datasets'
   | 'peft'
   | 'schemathesis';
 
