@@ -53,14 +53,28 @@ export function factsOf(columns: FactColumns): Omit<RolloutFacts, 'metrics' | 'e
   };
 }
 
-/** Every token of an episode, by author. */
+/** Every token of an episode, by author. Loops, because Array.from takes three times as long and this runs over every token of every rollout. */
 export function bufferColumns({ ids, mask, logProbs, promptLength, segments }: TokenBuffer): Omit<WireTokens, 'rollout_id'> {
-  return {
-    token_ids: Array.from(ids),
-    loss_mask: Array.from(mask, (bit) => (bit === 1 ? 1 : 0)),
+  const lossMask: (0 | 1)[] = [];
+  const logprobs: (number | null)[] = [];
+  for (let i = 0; i < ids.length; i++) {
+    const isSampled = mask[i] === 1;
+    lossMask.push(isSampled ? 1 : 0);
     // The buffer holds NaN exactly where the mask is 0, and JSON has no NaN.
-    logprobs: Array.from(logProbs, (value, i) => (mask[i] === 1 ? value : null)),
+    logprobs.push(isSampled ? logProbs[i]! : null);
+  }
+  return {
+    token_ids: plainNumbers(ids),
+    loss_mask: lossMask,
+    logprobs,
     prompt_length: promptLength,
     segments: segments.map((segment) => ({ ...segment })),
   };
+}
+
+/** A list that JSON.stringify writes as one. */
+export function plainNumbers(values: Int32Array): number[] {
+  const numbers: number[] = [];
+  for (let i = 0; i < values.length; i++) numbers.push(values[i]!);
+  return numbers;
 }

@@ -7,6 +7,7 @@ import { untilAborted } from '../../core/abort.ts';
 import { type PolicyError } from '../../core/errors.ts';
 import type { StepSample } from '../../schemas/environment-server/episode-requests.ts';
 import { wireMessage } from '../../rollouts/message-columns.ts';
+import { plainNumbers } from '../../rollouts/rollout-columns.ts';
 import { type EpisodeProblem, problemOf } from './episode-problem.ts';
 
 interface OpenQuestion {
@@ -155,7 +156,7 @@ function turnLine(episodeId: string, question: CallerQuestion): string {
   const { turn, stop, maxNewTokens } = question;
   const wanted =
     question.kind === 'tokens'
-      ? { append_ids: Array.from(question.appendIds), context_length: question.contextLength }
+      ? { append_ids: plainNumbers(question.appendIds), context_length: question.contextLength }
       : { messages: question.messages.map(wireMessage), ...(question.tools.length === 0 ? {} : { tools: question.tools }) };
   return JSON.stringify({ episode_id: episodeId, turn, done: false, ...wanted, stop, max_new_tokens: maxNewTokens });
 }

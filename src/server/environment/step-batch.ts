@@ -16,6 +16,8 @@ export class StepBatch {
   readonly #entries: readonly Waiting[];
   readonly #stepTimeoutMs: number;
   readonly #lines: (string | null)[];
+  /** Whether some of them are scored together. */
+  readonly #hasGroups: boolean;
   readonly #done = Promise.withResolvers<void>();
   #left: number;
 
@@ -23,6 +25,7 @@ export class StepBatch {
     this.#entries = entries;
     this.#stepTimeoutMs = stepTimeoutMs;
     this.#lines = entries.map(() => null);
+    this.#hasGroups = entries.some(({ episode }) => episode.together !== null);
     this.#left = entries.length;
   }
 
@@ -43,7 +46,7 @@ export class StepBatch {
 
   /** Called whenever an episode was played or has ended. */
   review(): void {
-    if (this.#left === 0) return;
+    if (this.#left === 0 || !this.#hasGroups) return;
     const open = this.#entries.filter((_, place) => this.#lines[place] === null).map(({ episode }) => episode);
     if (!open.every(waitsForGroup)) return;
     const handedOut = new Set(this.#entries.flatMap(({ episode }) => (episode.isWaitingForCaller ? [episode.together] : [])));

@@ -169,6 +169,19 @@ describe('POST /v1/episodes by token ids', () => {
     expect(last.rollout.token_ids.slice(0, first.context_length)).toEqual(first.append_ids);
   });
 
+  it('sends the context once, not once per turn', async () => {
+    await using server = await environmentClient(new TalkEnv());
+    let [turn] = await server.begin(['row-0']);
+    const sizes: number[] = [];
+    for (let k = 0; k < 64; k++) {
+      [turn] = await server.step(await server.sample(turn, 'a few words more;'));
+      sizes.push(JSON.stringify(turn).length);
+    }
+    expect(turn.context_length).toBeGreaterThan(64 * 10);
+    // Only the numbers of the turn and of the context's length grow.
+    expect(Math.max(...sizes) - Math.min(...sizes)).toBeLessThanOrEqual(3);
+  });
+
   it('tells episodes apart, however their steps are ordered and batched', async () => {
     await using server = await environmentClient(new TalkEnv());
     await fc.assert(
