@@ -11,6 +11,8 @@ export const TasksSchema = closed({
   env_id: text,
   split: choice('train', 'eval'),
   total: count,
+  /** Names of all rewards and metrics; a rollout lacks those that failed. */
+  metrics: listOf(text),
   tasks: listOf(closed({ example_id: textOrNumber, prompt: listOf(wireMessageSchema), answer: textOrNull, info: json }, { task: text })),
 });
 

@@ -18,7 +18,7 @@ export function taskPage(
   const limit = wholeNumber('limit', query['limit'], { fallback: DEFAULT_LIMIT, most: MOST });
   const count = Math.max(0, Math.min(limit, rows.length - offset));
   const tasks = Array.from({ length: count }, (_, i) => taskOf(rows.at(offset + i)));
-  return { env_id: environment.id, split, total: rows.length, tasks };
+  return { env_id: environment.id, split, total: rows.length, metrics: environment.rubric.names, tasks };
 }
 
 export function taskOf({ exampleId, prompt, answer, info, task }: ReturnType<ServedEnvironment['rows']['at']>) {

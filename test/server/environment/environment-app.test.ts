@@ -13,6 +13,7 @@ describe('environmentApp', () => {
       env_id: 'talk',
       split: 'eval',
       total: 4,
+      metrics: ['turns', 'chars'],
       tasks: [1, 2].map((i) => ({ example_id: `row-${i}`, prompt: [{ role: 'user', content: `Talk about ${i}.` }], answer: `${i}`, info: {} })),
     });
     expect((await server.get('/v1/tasks?offset=9'))[1].tasks).toEqual([]);
