@@ -21,16 +21,16 @@ export type EpisodesRequest = XStatic<typeof EpisodesRequestSchema>;
 const entry = { episode_id: filledText, turn: count } as const;
 const ending = { finish_reason: choice('stop', 'length'), version: count } as const;
 
-export const TokenStepSchema = closed({ ...entry, token_ids: tokenIds, logprobs: listOf(numberOrNull) }, ending);
-export const ChatStepSchema = closed({ ...entry, text }, ending);
+const TokenStepSchema = closed({ ...entry, token_ids: tokenIds, logprobs: listOf(numberOrNull) }, ending);
+const ChatStepSchema = closed({ ...entry, text }, ending);
 /** Waits for the answer to the last sample. */
-export const PollSchema = closed({ episode_id: filledText });
+const PollSchema = closed({ episode_id: filledText });
 
 /** Entries are checked one by one, so that a bad one does not cost the others theirs. */
 export const StepRequestSchema = closed({ episodes: { ...listOf(json), ...batch } });
 
-/** For the description of the API. */
-export const DescribedStepRequestSchema = closed({ episodes: { ...listOf(anyOf(TokenStepSchema, ChatStepSchema, PollSchema)), ...batch } });
+/** For the description of the API: any other object is answered by an error in its place. */
+export const DescribedStepRequestSchema = closed({ episodes: { ...listOf(anyOf(TokenStepSchema, ChatStepSchema, PollSchema, json)), ...batch } });
 
 /** A sample for one turn of an episode, checked for its shape alone. */
 export interface StepSample {

@@ -43,7 +43,7 @@ const ROUTES: Readonly<Record<string, Readonly<Record<string, Route>>>> = {
     get: {
       summary: 'The rows of the served split, in order',
       parameters: [
-        page('offset', 'First row', { type: 'integer', minimum: 0, default: 0 }),
+        page('offset', 'First row', { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER, default: 0 }),
         page('limit', 'Most rows', { type: 'integer', minimum: 0, maximum: 10_000, default: 1000 }),
       ],
       answer: answers.TasksSchema,
