@@ -9,7 +9,7 @@ export const RolloutsRequestSchema = closed(
   {
     example_ids: { ...listOf(textOrNumber), minItems: 1, maxItems: MOST_ROLLOUTS },
     policy: closed(
-      { base_url: { ...filledText, pattern: '^https?://' } },
+      { base_url: filledText },
       {
         /** Left out: the server's only model. */
         model: filledText,
