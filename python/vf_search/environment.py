@@ -1,0 +1,210 @@
+"""An environment that `vf-serve environment` serves: its rows, its episodes, its rollouts. Prompts, cuts, masks and rewards are the server's."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from .child import Child, serve_arguments
+from .errors import ServerLostError, VfSearchError
+from .http import HttpClient
+
+Kind = Literal["tokens", "chat"]
+Json = dict[str, Any]
+"""Takes open turns and gives a sample for each: `{"token_ids", "logprobs", "finish_reason"}` or `{"text", "finish_reason"}`."""
+Sample = Callable[[list[Json]], Iterable[Json]]
+
+_BATCH = 1024
+_PAGE = 1000
+_RETRYABLE = ("GroupPendingError", "StepTimeoutError")
+
+
+class Environment:
+    """Made by `serve` or `connect`. Its methods may be called from several threads."""
+
+    def __init__(self, url: str, api_key: str | None = None, child: Child | None = None) -> None:
+        self.url = url.rstrip("/")
+        self._child = child
+        self._http = HttpClient(self.url, api_key, child)
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the rewards and metrics that every scored rollout has."""
+        names: list[str] = self._http.call("GET", "/v1/tasks?limit=0", may_repeat=True)["metrics"]
+        return names
+
+    def tasks(self) -> list[Json]:
+        """All rows of the split: `{"example_id", "prompt": [messages], "answer", "info"}`."""
+        rows: list[Json] = []
+        while True:
+            page = self._http.call("GET", f"/v1/tasks?offset={len(rows)}&limit={_PAGE}", may_repeat=True)
+            rows += page["tasks"]
+            if len(rows) >= page["total"] or not page["tasks"]:
+                return rows
+
+    def episodes(self, requests: Sequence[Json | str | int], kind: Kind = "tokens", *, sampling: Json | None = None, max_new_tokens: int | None = None, **policy: Any) -> list[Json]:
+        """
+        Begins an episode for each request, an example id or `{"example_id", "group_id"}`, and gives the first turn of each.
+
+        `policy`: `model` and `version` for the record, `max_model_len`, the window of the caller's model. A turn of kind "tokens" has `append_ids`: the ids
+        to put after the context of the turn before, which then has `context_length` ids.
+        """
+        entries = [request if isinstance(request, dict) else {"example_id": request} for request in requests]
+        common: Json = {"policy": {"kind": kind, **policy}}
+        if sampling is not None:
+            common["sampling"] = sampling
+        if max_new_tokens is not None:
+            common["max_new_tokens"] = max_new_tokens
+        turns: list[Json] = []
+        for batch in _batches(entries):
+            turns += self._http.call("POST", "/v1/episodes", common | {"episodes": batch})["episodes"]
+        return turns
+
+    def step(self, samples: Sequence[Json]) -> list[Json]:
+        """
+        Sends a sample for a turn of each episode: `{"episode_id", "turn", "token_ids", "logprobs", "finish_reason"}` or `{..., "text"}`. Gives, in order, the
+        next turn, the end `{"done": True, "rollout"}`, or `{"error"}` for an entry that is refused. The same sample again gets the same answer.
+
+        An error that is `retryable` says that the answer is not there yet: send `{"episode_id"}` alone to wait for it.
+        """
+        answers: list[Json] = []
+        for start in range(0, len(samples), _BATCH):
+            batch = [_finite(sample) for sample in samples[start : start + _BATCH]]
+            answers += self._http.call("POST", "/v1/episodes/step", {"episodes": batch}, may_repeat=True)["episodes"]
+        return answers
+
+    def play(self, requests: Sequence[Json | str | int], sample: Sample, kind: Kind = "tokens", **options: Any) -> list[Json]:
+        """
+        Plays episodes to their ends and gives their rollouts in order. `sample` is called with all open turns at once; a turn of kind "tokens" has the whole
+        context as `context_ids`. `options` as for `episodes`. Raises VfSearchError if a sample is refused.
+        """
+        turns = self.episodes(requests, kind, **options)
+        order = [turn["episode_id"] for turn in turns]
+        rollouts: dict[str, Json] = {}
+        contexts: dict[str, list[int]] = {}
+        try:
+            while turns:
+                open_turns, waiting = self._sort(turns, rollouts, contexts)
+                given = [
+                    {"episode_id": turn["episode_id"], "turn": turn["turn"], **taken}
+                    for turn, taken in zip(open_turns, sample(open_turns) if open_turns else [], strict=True)
+                ]
+                entries = [*given, *({"episode_id": episode_id} for episode_id in waiting)]
+                turns = self.step(entries) if entries else []
+        except BaseException:
+            self._abandon(episode_id for episode_id in order if episode_id not in rollouts)
+            raise
+        return [rollouts[episode_id] for episode_id in order]
+
+    def rollouts(
+        self,
+        example_ids: Sequence[str | int],
+        policy: Json,
+        *,
+        rollouts_per_example: int = 1,
+        sampling: Json | None = None,
+        max_concurrent: int | None = None,
+        request_id: str | None = None,
+        messages: bool = False,
+    ) -> Iterator[Json]:
+        """
+        Rollouts against a policy server, `{"base_url", "model", "api_key_var", "version", "kind"}`, as they end. Closing the iterator cancels the others;
+        the same `request_id` again gives the lines of the first request and goes on.
+        """
+        body: Json = {"example_ids": list(example_ids), "policy": policy, "rollouts_per_example": rollouts_per_example, "messages": messages}
+        more = {"sampling": sampling, "max_concurrent": max_concurrent, "request_id": request_id}
+        for line in self._http.lines("/v1/rollouts", body | {key: value for key, value in more.items() if value is not None}):
+            if line.get("done") is True:
+                return
+            yield line
+        if self._child is not None and self._child.has_ended:
+            raise self._child.lost()
+        raise ServerLostError("The stream of rollouts ended before its last line, so some are missing. Ask again with the same request_id.")
+
+    def delete(self, episode_id: str) -> None:
+        """Ends an episode without a rollout."""
+        self._http.call("DELETE", f"/v1/episodes/{episode_id}")
+
+    def close(self) -> None:
+        """Closes connections, and ends the server if `serve` started it. Safe to call twice."""
+        self._http.close()
+        if self._child is not None:
+            self._child.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _sort(self, turns: list[Json], rollouts: dict[str, Json], contexts: dict[str, list[int]]) -> tuple[list[Json], list[str]]:
+        open_turns: list[Json] = []
+        waiting: list[str] = []
+        for turn in turns:
+            episode_id, error = turn["episode_id"], turn.get("error")
+            if error is not None:
+                if error["type"] not in _RETRYABLE:
+                    raise VfSearchError(error["message"], type=error["type"])
+                waiting.append(episode_id)
+            elif turn["done"]:
+                rollouts[episode_id] = turn["rollout"]
+            else:
+                if "append_ids" in turn:
+                    kept = turn["context_length"] - len(turn["append_ids"])
+                    turn["context_ids"] = contexts[episode_id] = contexts.get(episode_id, [])[:kept] + turn["append_ids"]
+                open_turns.append(turn)
+        return open_turns, waiting
+
+    def _abandon(self, episode_ids: Iterable[str]) -> None:
+        for episode_id in episode_ids:
+            try:
+                self.delete(episode_id)
+            except VfSearchError:
+                return
+
+
+def serve(
+    env_id: str,
+    args: Mapping[str, Any] | None = None,
+    split: Literal["train", "eval"] = "eval",
+    tokenizer: str | None = None,
+    roles: Mapping[str, str] | None = None,
+    command: Sequence[str] = ("npx", "vf-serve"),
+    cwd: str | None = None,
+    **options: Any,
+) -> Environment:
+    """
+    Serves an environment in a child process, which ends with this one. `tokenizer`: the folder of the model that plays by token ids. `roles`: models beside the
+    policy, `{"judge": "gpt-4.1-mini@https://api.openai.com/v1"}`. `options`: further flags, `max_sessions=64`. Raises ServerLostError if it does not start.
+
+    >>> with serve("search-r1", {"dataset": "fact-world", "corpus": "fact-world"}) as env:
+    ...     print(env.tasks()[0]["prompt"])
+    """
+    child = Child([*command, *serve_arguments(env_id, args or {}, split, tokenizer, roles or {}, options)], cwd)
+    return Environment(child.address, child=child)
+
+
+def connect(url: str, api_key: str | None = None) -> Environment:
+    """The environment of a running `vf-serve environment`."""
+    return Environment(url, api_key)
+
+
+def _finite(sample: Json) -> Json:
+    """JSON has no NaN. The server fails the rollout of a log-prob that is null."""
+    logprobs = sample.get("logprobs")
+    if logprobs is None or all(map(math.isfinite, logprobs)):
+        return sample
+    return sample | {"logprobs": [value if math.isfinite(value) else None for value in logprobs]}
+
+
+def _batches(entries: Sequence[Json]) -> Iterator[list[Json]]:
+    """At most 1,024 entries each. Members of a group stay together as far as they are neighbours."""
+    batch: list[Json] = []
+    for entry in entries:
+        is_member = batch and "group_id" in entry and entry["group_id"] == batch[-1].get("group_id")
+        if len(batch) >= _BATCH or (len(batch) >= _BATCH * 3 // 4 and not is_member):
+            yield batch
+            batch = []
+        batch.append(entry)
+    if batch:
+        yield batch
