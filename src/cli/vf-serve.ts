@@ -1,10 +1,11 @@
-/** The `vf-serve` command: serves parts of the package over HTTP. */
+/** The `vf-serve` command: serves parts of the package over HTTP, and environments over the wire of verifiers too. */
 import { Command, Option } from 'commander';
 import { packageVersion } from '../data/package-root.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';
 import { addEnvironmentCommand } from './serve/environment-command.ts';
 import { collected, named, wholeNumber } from './serve/option-values.ts';
+import { addVerifiersCommand } from './serve/verifiers-command.ts';
 import type { ServePolicyOptions } from './serve/serve-policy.ts';
 
 const RETRIEVE_HELP = `
@@ -100,6 +101,13 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     run = async () => {
       const { serveEnvironment } = await import('./serve/serve-environment.ts');
       return serveEnvironment(id, options, context);
+    };
+  });
+  addVerifiersCommand(program, (id, options) => {
+    context.verbose = options.verbose === true;
+    run = async () => {
+      const { serveVerifiers } = await import('./serve/serve-verifiers.ts');
+      return serveVerifiers(id, options, context);
     };
   });
   const code = parseProgram(program, argv);

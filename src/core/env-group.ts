@@ -198,6 +198,11 @@ class RoutedRubric extends Rubric {
     return [...new Set(this.#rubrics.flatMap(([, rubric]) => rubric.rewardNames))];
   }
 
+  /** Where tasks give one name different weights, the last one's. */
+  override get weights(): ReadonlyMap<string, number> {
+    return new Map(this.#rubrics.flatMap(([, { weights }]) => [...weights]));
+  }
+
   override get displays(): ReadonlyMap<string, MetricDisplay> {
     return new Map(this.#rubrics.flatMap(([, { displays }]) => [...displays]));
   }

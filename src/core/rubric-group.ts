@@ -25,6 +25,11 @@ export class RubricGroup<R extends Row = Row> extends Rubric<R> {
     return [...new Set(this.rubrics.flatMap(({ rewardNames }) => rewardNames))];
   }
 
+  /** Where rubrics give one name different weights, the last one's. */
+  override get weights(): ReadonlyMap<string, number> {
+    return new Map(this.rubrics.flatMap(({ weights }) => [...weights]));
+  }
+
   override get displays(): ReadonlyMap<string, MetricDisplay> {
     return new Map(this.rubrics.flatMap(({ displays }) => [...displays]));
   }

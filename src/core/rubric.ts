@@ -146,6 +146,11 @@ export class Rubric<R extends Row = Row> {
     return this.#terms.filter((t) => t.weight !== 0).map((t) => t.name);
   }
 
+  /** Weight of each term, by name and in order; metrics have 0. */
+  get weights(): ReadonlyMap<string, number> {
+    return new Map(this.#terms.map(({ name, weight }) => [name, weight]));
+  }
+
   /** How each term is shown, by name and in order. */
   get displays(): ReadonlyMap<string, MetricDisplay> {
     return new Map(this.#terms.map(({ name, display = {} }) => [name, display]));

@@ -35,6 +35,8 @@ export interface OpenPolicyOptions {
   readonly maxConcurrent: number;
   /** Version of the server's weights, for the record. @default 0 */
   readonly version?: number;
+  /** Sent with requests by token ids, so that weights that change under one name share no prefix cache. @default none */
+  readonly cacheSalt?: string;
   readonly signal: AbortSignal;
 }
 
@@ -149,13 +151,13 @@ async function openBaseline(asked: boolean, { seed, environment: { turnFormat } 
 async function openTokens(
   target: EndpointTarget,
   probe: PolicyProbe,
-  { maxRetries, maxConcurrent, environment, version = 0, sendsSeeds = false, vocabularySize: ids = null }: EndpointOptions,
+  { maxRetries, maxConcurrent, environment, version = 0, cacheSalt, sendsSeeds = false, vocabularySize: ids = null }: EndpointOptions,
 ): Promise<OpenedPolicy> {
   const { VllmTokensClient } = await import('../../clients/vllm-tokens.ts');
   const { model, hasChatTemplate, chatOnlyBecause: _, dropsTools: __, ...capabilities } = probe;
   const client = new VllmTokensClient({
     baseUrls: target.baseUrls,
-    versions: new PolicyVersions({ version, model }),
+    versions: new PolicyVersions({ version, model, ...(cacheSalt === undefined ? {} : { cacheSalt }) }),
     capabilities,
     hasChatTemplate,
     headers: target.headers,

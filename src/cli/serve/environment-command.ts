@@ -4,42 +4,49 @@ import { collected, named, wholeNumber } from './option-values.ts';
 import type { ServeEnvironmentOptions } from './serve-environment.ts';
 
 const HELP = `
-Serves an environment to trainers and evaluation harnesses. Two kinds of callers:
+Serves an environment to trainers and evaluation harnesses. Two kinds of
+callers:
 
-A caller that owns the policy plays episodes: it gets what its model lacks, samples
-and sends the sample back, by token ids or by messages.
+A caller that owns the policy plays episodes: it gets what its model lacks,
+samples and sends the sample back, by token ids or by messages.
   vf-serve environment search-r1 --split train --tokenizer ./my-model
   curl -s http://127.0.0.1:8000/v1/tasks?limit=1
-  curl -s http://127.0.0.1:8000/v1/episodes -H 'content-type: application/json' \\
-      -d '{"policy": {"kind": "tokens"}, "episodes": [{"example_id": "nq_dev_0000"}]}'
-  curl -s http://127.0.0.1:8000/v1/episodes/step -H 'content-type: application/json' \\
+  curl -s http://127.0.0.1:8000/v1/episodes \\
+      -H 'content-type: application/json' \\
+      -d '{"policy": {"kind": "tokens"},
+           "episodes": [{"example_id": "nq_dev_0000"}]}'
+  curl -s http://127.0.0.1:8000/v1/episodes/step \\
+      -H 'content-type: application/json' \\
       -d '{"episodes": [{"episode_id": "...", "turn": 0, "token_ids": [11, 12],
            "logprobs": [-0.1, -0.2], "finish_reason": "stop"}]}'
-The answer to a step is the next turn, or the rollout with its reward: token ids,
-loss mask, log-probs, as vf-export writes them. A rollout that failed has the
-reward null and an error, never 0. The same step again gets the same answer.
+The answer to a step is the next turn, or the rollout with its reward: token
+ids, loss mask, log-probs, as vf-export writes them. A rollout that failed has
+the reward null and an error, never 0. The same step again gets the same answer.
 
-A caller that has a policy server (vLLM, vf-serve policy, a chat API) names it, and
-the rollouts come back as they end, one per line:
-  curl -sN http://127.0.0.1:8000/v1/rollouts -H 'content-type: application/json' \
+A caller that has a policy server (vLLM, vf-serve policy, a chat API) names it,
+and the rollouts come back as they end, one per line:
+  curl -sN http://127.0.0.1:8000/v1/rollouts \\
+      -H 'content-type: application/json' \\
       -d '{"example_ids": ["nq_dev_0000"], "rollouts_per_example": 4,
            "policy": {"base_url": "http://127.0.0.1:8001/v1"},
            "sampling": {"temperature": 1.0}}'
 
 The environment is an id (search-r1), or a path to a folder or a module, such as
 one that vf-init wrote. Arguments are the same as for vf-eval:
-  vf-serve environment search-r1 -a '{"dataset": "fact-world", "corpus": "fact-world"}'
+  vf-serve environment search-r1 \\
+      -a '{"dataset": "fact-world", "corpus": "fact-world"}'
 
 GET /openapi.json describes all routes. With --api-key-var NAME every request
 except /health needs "Authorization: Bearer" and the value of that variable.`;
 
-/** Options of every command that serves an environment. */
-export function addServedOptions(command: Command): Command {
-  return command
+/** Options of every command that serves an environment. `tokenizer`: whether callers may own the policy and play by token ids. */
+export function addServedOptions(command: Command, { tokenizer = true } = {}): Command {
+  const served = command
     .option('-a, --env-args <JSON>', 'arguments of the environment, a JSON object', named)
     .option('--env-dir-path <directory>', 'where environments are looked up by id', named, 'environments')
-    .addOption(new Option('--split <name>', 'the rows to serve').choices(['train', 'eval']).default('eval'))
-    .option('--tokenizer <directory>', "the folder of the caller's model, or nano-base: needed to play by token ids", named)
+    .addOption(new Option('--split <name>', 'the rows to serve').choices(['train', 'eval']).default('eval'));
+  if (tokenizer) served.option('--tokenizer <directory>', "the folder of the caller's model, or nano-base: needed to play by token ids", named);
+  return served
     .option('--role <role=model>', 'the model of a role, as in vf-eval: judge=NAME@URL, builtin or policy; may be repeated', collected)
     .option('--allow-policy-host <host>', 'a host beyond this machine whose policy server requests may name; may be repeated', collected)
     .option(

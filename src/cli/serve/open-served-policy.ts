@@ -17,6 +17,8 @@ export interface ServedPolicyParts {
   readonly roles: readonly ResolvedRole[];
   /** Requests in flight to one policy, at most. */
   readonly maxConcurrent: number;
+  /** What requests call the policy, for errors. @default 'policy' */
+  readonly field?: string;
 }
 
 /** What `ServedPolicies` needs of the command. */
@@ -29,14 +31,25 @@ export function policiesOf(parts: ServedPolicyParts, context: CommandContext): P
 
 async function openServedPolicy(
   address: PolicyAddress,
-  { environment, roles, maxConcurrent }: ServedPolicyParts,
+  { environment, roles, maxConcurrent, field = 'policy' }: ServedPolicyParts,
   context: CommandContext,
   signal: AbortSignal,
 ): Promise<ServedPolicy> {
-  const target = endpointOf(address);
+  const target = endpointOf(address, field);
   for (const secret of secretsOf(target)) context.secrets.add(secret);
   await using opened = new Disposers();
-  const policy = opened.use(await openPolicy(target, { environment, seed: 0, maxRetries: 3, maxConcurrent, version: address.version, signal }));
+  const { version, cacheSalt } = address;
+  const policy = opened.use(
+    await openPolicy(target, {
+      environment,
+      seed: 0,
+      maxRetries: 3,
+      maxConcurrent,
+      version,
+      ...(cacheSalt === undefined ? {} : { cacheSalt }),
+      signal,
+    }),
+  );
   assertPlayable(environment, policy.client);
   const bound =
     roles.length === 0
@@ -54,11 +67,11 @@ async function openServedPolicy(
   return { client: policy.client, models: bound?.models ?? null, [Symbol.asyncDispose]: () => disposer.disposeAsync() };
 }
 
-function endpointOf({ baseUrl, model, keyVariable, kind }: PolicyAddress): EndpointTarget {
-  const apiKey = keyVariable === null ? null : (process.env[keyVariable] ?? '');
-  if (apiKey === '') {
+function endpointOf({ baseUrl, model, keyVariable, isKeyNeeded = true, headers = {}, kind }: PolicyAddress, field: string): EndpointTarget {
+  const apiKey = keyVariable === null ? null : process.env[keyVariable] || null;
+  if (apiKey === null && keyVariable !== null && isKeyNeeded) {
     throw new ConfigError(
-      `The environment variable ${keyVariable} (policy.api_key_var) holds no API key in the server's process. Set it or put it in ./.env.`,
+      `The environment variable ${keyVariable} (${field}.api_key_var) holds no API key in the server's process. Set it or put it in ./.env.`,
     );
   }
   return {
@@ -67,10 +80,10 @@ function endpointOf({ baseUrl, model, keyVariable, kind }: PolicyAddress): Endpo
     baseUrls: [baseUrl],
     apiKey,
     keyVariable,
-    headers: {},
+    headers,
     clientType: kind,
     alias: null,
-    chosenBy: 'policy.base_url',
+    chosenBy: `${field}.base_url`,
     isOfCommand: false,
   };
 }

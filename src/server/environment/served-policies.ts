@@ -12,10 +12,16 @@ export interface PolicyAddress {
   readonly model: string | null;
   /** Variable of this process that holds the server's key; null sends none. */
   readonly keyVariable: string | null;
+  /** Whether the variable must hold a key; otherwise none is sent where it holds none. @default true */
+  readonly isKeyNeeded?: boolean;
+  /** Sent with every request. @default none */
+  readonly headers?: Readonly<Record<string, string>>;
   /** @default 'auto' */
   readonly kind: 'auto' | 'tokens' | 'chat';
   /** Version of the weights, for the record. */
   readonly version: number;
+  /** Sent with requests by token ids. @default none */
+  readonly cacheSalt?: string;
 }
 
 export interface ServedPolicy extends AsyncDisposable {
@@ -29,6 +35,8 @@ export interface ServedPoliciesOptions {
   readonly open: (address: PolicyAddress, signal: AbortSignal) => Promise<ServedPolicy>;
   /** Reads sampling parameters as OpenAI's API names them. Throws ConfigError. */
   readonly readSampling: (fields: Readonly<Record<string, unknown>>) => { readonly sampling: Sampling; readonly maxTokens: number | null };
+  /** What requests call the policy, for errors. @default 'policy' */
+  readonly field?: string;
   /** Hosts beyond this machine that a caller may name. @default none */
   readonly allowedHosts?: readonly string[];
   /** Variables that a caller may name besides those that end in _API_KEY. @default none */
@@ -36,6 +44,9 @@ export interface ServedPoliciesOptions {
   /** How long an unused policy stays open. @default 60000 */
   readonly keepMs?: number;
 }
+
+/** Beyond it a policy closes as soon as nobody uses it. */
+const MOST_KEPT = 64;
 
 interface Opened {
   readonly policy: Promise<ServedPolicy>;
@@ -59,7 +70,8 @@ export class ServedPolicies {
   /** Opens the policy, or shares it, until `work` has ended. Throws ConfigError for an address that is not allowed. */
   async use<T>(address: PolicyAddress, signal: AbortSignal, work: (policy: ServedPolicy) => Promise<T>): Promise<T> {
     this.assertAllowed(address);
-    const key = JSON.stringify([address.baseUrl, address.model, address.keyVariable, address.kind, address.version]);
+    const { baseUrl, model, keyVariable, headers = {}, kind, version, cacheSalt = null } = address;
+    const key = JSON.stringify([baseUrl, model, keyVariable, headers, kind, version, cacheSalt]);
     const opened = this.#opened.get(key) ?? this.#open(key, address);
     opened.users += 1;
     if (opened.timer !== null) clearTimeout(opened.timer);
@@ -73,21 +85,26 @@ export class ServedPolicies {
   }
 
   /** Throws ConfigError unless a caller may name this server and this key. */
-  assertAllowed({ baseUrl, keyVariable }: PolicyAddress): void {
-    const { allowedHosts = [], allowedKeyVariables = [] } = this.#options;
+  assertAllowed({ baseUrl, keyVariable }: Pick<PolicyAddress, 'baseUrl' | 'keyVariable'>): void {
+    const { allowedHosts = [], field = 'policy' } = this.#options;
     const url = URL.parse(baseUrl);
     const shown = JSON.stringify(redactUrl(baseUrl));
     if (url === null || !/^https?:$/.test(url.protocol))
-      throw new ConfigError(`policy.base_url is ${shown}. It must begin with http:// or https://.`);
+      throw new ConfigError(`${field}.base_url is ${shown}. It must begin with http:// or https://.`);
     const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
     if (!isLoopback(host) && !allowedHosts.includes(host)) {
-      throw new ConfigError(`policy.base_url is ${shown}, beyond this machine. Start the server with --allow-policy-host ${host} to allow it.`);
+      throw new ConfigError(`${field}.base_url is ${shown}, beyond this machine. Start the server with --allow-policy-host ${host} to allow it.`);
     }
-    if (keyVariable !== null && !/^[A-Z][A-Z0-9_]*_API_KEY$/.test(keyVariable) && !allowedKeyVariables.includes(keyVariable)) {
-      throw new ConfigError(
-        `policy.api_key_var is ${JSON.stringify(keyVariable.slice(0, 64))}. A variable whose name does not end in _API_KEY may be sent only if the server was started with --allow-policy-key-var NAME.`,
-      );
-    }
+    if (keyVariable !== null) this.assertVariableAllowed(keyVariable, 'api_key_var');
+  }
+
+  /** Throws ConfigError unless a caller may have the value of this variable sent to its policy server. `name`: of the request's field. */
+  assertVariableAllowed(variable: string, name: string): void {
+    const { allowedKeyVariables = [], field = 'policy' } = this.#options;
+    if (/^[A-Z][A-Z0-9_]*_API_KEY$/.test(variable) || allowedKeyVariables.includes(variable)) return;
+    throw new ConfigError(
+      `${field}.${name} is ${JSON.stringify(variable.slice(0, 64))}. A variable whose name does not end in _API_KEY may be sent only if the server was started with --allow-policy-key-var NAME.`,
+    );
   }
 
   async close(): Promise<void> {
@@ -106,6 +123,7 @@ export class ServedPolicies {
 
   #release(key: string, opened: Opened): void {
     if (this.#opened.get(key) !== opened) return;
+    if (this.#opened.size > MOST_KEPT) return void this.#dispose(key, opened).catch(() => {});
     opened.timer = setTimeout(() => void this.#dispose(key, opened).catch(() => {}), this.#options.keepMs ?? 60_000);
     opened.timer.unref();
   }

@@ -1,0 +1,41 @@
+/** The options and the help of `vf-serve verifiers`. */
+import type { Command } from 'commander';
+import { addServedOptions } from './environment-command.ts';
+import { named, wholeNumber } from './option-values.ts';
+import type { ServeVerifiersOptions } from './serve-verifiers.ts';
+
+const HELP = `
+Serves an environment over the wire of verifiers 0.4.0 (ZeroMQ and MessagePack),
+as its own environment server does, so that trainers which speak it play this
+environment: prime-rl, torchtitan, or a program with verifiers' EnvClient.
+  npm install zeromq@6.8.0 @msgpack/msgpack@3.1.3
+  vf-serve verifiers search-r1 --split train --bind tcp://127.0.0.1:5000
+The trainer names a row and its policy server with each run, and gets a trace:
+messages with token ids, masks and log-probs, rewards by name with their
+weights, and metrics. A rollout that failed is "ok": false with its errors, and
+no rewards.
+
+The policy server is asked by token ids where it can (vLLM, vf-serve policy),
+else by chat. Its key is read from the variable that the trainer names; where
+that holds nothing, no key is sent.
+
+A run names its row by task_data.example_id, else by its place as task_data.idx;
+the answer's task.key and task.hash are the row's id. The method "tasks" lists
+the rows ({"offset": 0, "limit": 1000}).
+
+The wire has no password: --bind takes loopback addresses only, unless
+--allow-network is given too.
+
+The environment is an id (search-r1), or a path to a folder or a module.
+Arguments are the same as for vf-eval.`;
+
+export function addVerifiersCommand(program: Command, action: (id: string, options: ServeVerifiersOptions) => void): void {
+  addServedOptions(program.command('verifiers'), { tokenizer: false })
+    .description('Serves an environment over the wire of verifiers 0.4.0, for prime-rl and torchtitan')
+    .argument('<id or path>', 'the environment', named)
+    .option('--bind <address>', 'tcp://HOST:PORT to listen on; port 0 picks any free one', named, 'tcp://127.0.0.1:5000')
+    .option('--allow-network', 'let --bind name an address that other machines reach, although the wire has no password')
+    .option('--max-sessions <n>', 'runs that are played at once; others wait', wholeNumber(1, 100_000), 1024)
+    .addHelpText('after', HELP)
+    .action(action);
+}

@@ -1,0 +1,124 @@
+/** The ROUTER socket: receives requests of four frames, and sends one message at a time. */
+import type { Router } from 'zeromq';
+import { ConfigError } from '../../core/errors.ts';
+import { isLoopback } from '../listen.ts';
+import type { WireLibraries } from './wire-libraries.ts';
+
+/** `[client, request id, method, payload]` */
+export type RequestFrames = readonly [Buffer, Buffer, Buffer, Buffer];
+
+export interface WireSocketOptions {
+  /** `tcp://host:port`; port 0 picks a free one. */
+  readonly address: string;
+  /** Whether other machines may reach it: the wire has no password. */
+  readonly allowsNetwork: boolean;
+  /** Called when a client has gone or reads nothing. */
+  readonly onGone: (client: Uint8Array) => void;
+  readonly onFailure: (error: unknown) => void;
+}
+
+/** A frame larger than this ends its connection. */
+const MOST_FRAME_BYTES = 64 * 2 ** 20;
+/** Requests of one client that the process has not read yet; further ones wait at the client. */
+const MOST_UNREAD = 256;
+/** Messages that one client has not read yet. A client that reads gets nowhere near it. */
+const MOST_UNSENT = 100_000;
+/** For replies under way when the socket is closed. */
+const LINGER_MS = 1000;
+
+export class WireSocket {
+  readonly #socket: Router;
+  readonly #options: WireSocketOptions;
+  readonly #queue: (readonly (Uint8Array | string)[])[] = [];
+  #sending: Promise<void> | null = null;
+
+  private constructor(socket: Router, options: WireSocketOptions) {
+    this.#socket = socket;
+    this.#options = options;
+  }
+
+  /** Throws ConfigError if the address cannot be used. */
+  static async bind({ Router: RouterSocket }: WireLibraries['zeromq'], options: WireSocketOptions): Promise<WireSocket> {
+    const { address, allowsNetwork } = options;
+    const { host, port } = parseAddress(address);
+    if (!isLoopback(host) && !allowsNetwork) {
+      throw new ConfigError(
+        `--bind ${address} is open to the network, and this wire has no password. Bind 127.0.0.1, or add --allow-network if every machine that reaches the port may use it.`,
+      );
+    }
+    const socket = new RouterSocket({
+      mandatory: true,
+      ipv6: host.includes(':'),
+      maxMessageSize: MOST_FRAME_BYTES,
+      receiveHighWaterMark: MOST_UNREAD,
+      sendHighWaterMark: MOST_UNSENT,
+      // A client that reads nothing must not hold up the others.
+      sendTimeout: 0,
+      linger: LINGER_MS,
+    });
+    try {
+      await socket.bind(`tcp://${host.includes(':') ? `[${host}]` : host}:${port === 0 ? '*' : port}`);
+    } catch (cause) {
+      socket.close();
+      throw bindError(cause as NodeJS.ErrnoException, address);
+    }
+    return new WireSocket(socket, options);
+  }
+
+  /** `tcp://host:port`, with the actual port. */
+  get address(): string {
+    return this.#socket.lastEndpoint!;
+  }
+
+  /** Until the socket is closed. Messages of another number of frames are dropped: nothing says to whom an answer would go. */
+  async *requests(): AsyncGenerator<RequestFrames, void> {
+    for await (const frames of this.#socket) {
+      if (frames.length === 4) yield frames as unknown as RequestFrames;
+    }
+  }
+
+  /** Queues a message. It is lost if its client has gone. */
+  send(client: Uint8Array, requestId: Uint8Array, kind: 'delta' | 'reply', data: Uint8Array): void {
+    this.#queue.push([client, requestId, kind, data]);
+    this.#sending ??= this.#sendAll();
+  }
+
+  /** Sends what is queued, and closes. */
+  async close(): Promise<void> {
+    await this.#sending;
+    this.#socket.close();
+  }
+
+  async #sendAll(): Promise<void> {
+    for (let message = this.#queue.shift(); message !== undefined; message = this.#queue.shift()) {
+      try {
+        await this.#socket.send(message as (Uint8Array | string)[]);
+      } catch (error) {
+        const { code } = error as NodeJS.ErrnoException;
+        if (code === 'EHOSTUNREACH' || code === 'EAGAIN') this.#options.onGone(message[0] as Uint8Array);
+        else this.#options.onFailure(error);
+      }
+    }
+    this.#sending = null;
+  }
+}
+
+function parseAddress(address: string): { readonly host: string; readonly port: number } {
+  const [, ipv6, name, digits] = /^tcp:\/\/(?:\[([0-9a-fA-F:.]+)\]|([\w.*-]+)):(\d{1,5})$/.exec(address) ?? [];
+  const host = ipv6 ?? name;
+  if (host === undefined || Number(digits) > 65_535) {
+    throw new ConfigError(
+      `--bind ${JSON.stringify(address)} is not an address. Write tcp://HOST:PORT, such as tcp://127.0.0.1:5000; port 0 picks a free one.`,
+    );
+  }
+  return { host, port: Number(digits) };
+}
+
+function bindError(cause: NodeJS.ErrnoException, address: string): ConfigError {
+  if (cause.code === 'EADDRINUSE')
+    return new ConfigError(`The port of --bind ${address} is in use. Choose another one; port 0 picks a free one.`, { cause });
+  if (cause.code === 'EACCES') return new ConfigError(`This user may not bind ${address}. Choose a port above 1023.`, { cause });
+  return new ConfigError(`--bind ${address} could not be used (${cause.message}). Choose an address of this machine, such as tcp://127.0.0.1:5000.`, {
+    cause,
+  });
+}
