@@ -75,7 +75,10 @@ export class CallerGroup {
         onChange(episode);
       },
     });
-    const groups = served.play([{ row, indices: [...members.keys()] }], {
+    const indices = [...members.keys()];
+    // Members that are scored alone end alone; a group ends with its last member.
+    const played = served.scoresGroups ? [{ row, indices }] : indices.map((index) => ({ row, indices: [index] }));
+    const groups = served.play(played, {
       client,
       models,
       // The caller samples as it likes.

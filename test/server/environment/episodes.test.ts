@@ -279,6 +279,13 @@ describe('groups that are scored together', () => {
     expect(await alone).toMatchObject([{ done: true, rollout: { reward: 1 } }]);
   });
 
+  it('answer each member at its own end where the rubric scores members alone', async () => {
+    await using server = await environmentClient(new TalkEnv(), { stepTimeoutMs: 5_000 });
+    const [a, b] = await server.begin(group(2));
+    const [ended, next] = await server.step(await server.sample(a, 'done;'), await server.sample(b, 'hello;'));
+    expect([ended.rollout.reward, ended.rollout.group_id, next.turn]).toEqual([1, 'g', 1]);
+  });
+
   it('begin in one request, and have one row', async () => {
     await using server = await environmentClient(new TalkEnv({ hasGroupRewards: true }));
     await server.begin(group(2));
