@@ -11,7 +11,7 @@ export const WRONG_HOST = 'The host header does not name this server. Use its ow
  * Whether a request's `host` header names this server, by the address that it listens on. Servers on other addresses than loopback may have any name, so every host
  * passes there.
  */
-export function hostCheck(boundHost: string): (request: Request) => boolean {
+export function hostCheck(boundHost: string): (request: Pick<Request, 'headers'>) => boolean {
   if (!isLoopback(boundHost)) return () => true;
   const names = new Set(['localhost', '127.0.0.1', '[::1]', boundHost, `[${boundHost}]`]);
   return ({ headers }) => names.has((headers.get('host') ?? '').toLowerCase().replace(/:\d+$/, ''));

@@ -1,5 +1,6 @@
-import type { Server } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { createAdaptorServer } from '@hono/node-server';
 import type { Hono } from 'hono';
 import { ConfigError } from '../core/errors.ts';
@@ -17,17 +18,21 @@ export interface ListenOptions {
   readonly port: number;
   /** How long a new connection may send nothing; less than `headersTimeout`. @default 110,000 */
   readonly silenceMs?: number;
+  /** Takes over the connection of a request that asks for a WebSocket, and closes it at the end. @default such a request is answered as any other */
+  readonly onUpgrade?: (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
 }
 
 /** Serves the app over HTTP. Throws ConfigError if the address cannot be used. */
-export async function listen(app: Hono, { host, port, silenceMs = 110_000 }: ListenOptions): Promise<RunningServer> {
+export async function listen(app: Hono, { host, port, silenceMs = 110_000, onUpgrade }: ListenOptions): Promise<RunningServer> {
+  const upgrades = onUpgrade === undefined ? {} : { shouldUpgradeCallback: asksForWebSocket };
   const server = createAdaptorServer({
     fetch: app.fetch,
     overrideGlobalObjects: false,
     // Idle connections stay open longer than in the pools of Python and Node, so that a client does not reuse one that is just being closed. Pools keep unused
     // connections forever, so these are closed only after requestTimeout.
-    serverOptions: { keepAliveTimeout: 75_000, headersTimeout: 115_000, requestTimeout: 120_000 },
+    serverOptions: { keepAliveTimeout: 75_000, headersTimeout: 115_000, requestTimeout: 120_000, ...upgrades },
   }) as Server;
+  if (onUpgrade !== undefined) server.on('upgrade', onUpgrade);
   server.on('connection', (socket) => closeWhereSilent(socket, silenceMs));
   await bind(server, host, port);
   let closing: Promise<void> | null = null;
@@ -37,6 +42,11 @@ export async function listen(app: Hono, { host, port, silenceMs = 110_000 }: Lis
     url: `http://${address.family === 'IPv6' ? `[${address.address}]` : address.address}:${address.port}`,
     close: ({ graceMs }) => (closing ??= shutDown(server, graceMs)),
   };
+}
+
+/** Some clients offer HTTP/2 in the same header, and are answered without it. */
+function asksForWebSocket({ headers }: IncomingMessage): boolean {
+  return headers.upgrade?.toLowerCase() === 'websocket';
 }
 
 /** Whether only this machine can reach the address. */

@@ -25,6 +25,12 @@ export interface CallerEpisodesOptions {
   readonly onFailure: (error: unknown) => void;
 }
 
+export interface OpenedEpisodes {
+  readonly ids: readonly string[];
+  /** The first turn of each. */
+  readonly lines: Promise<readonly string[]>;
+}
+
 /** Bytes of answers that are kept of episodes that have ended. */
 const KEPT_BYTES = 128 * 2 ** 20;
 
@@ -63,6 +69,11 @@ export class CallerEpisodes {
 
   /** Begins episodes and resolves with a line of JSON for each: its first turn. Nothing begins if one of them cannot. */
   async begin(request: EpisodesRequest): Promise<readonly string[]> {
+    return this.open(request).lines;
+  }
+
+  /** As `begin`, with the ids at once, so that an episode can be deleted before its first turn is there. */
+  open(request: EpisodesRequest): OpenedEpisodes {
     const { served, maxSessions } = this.#options;
     const { kind, model = 'caller', version = 0, max_model_len: maxModelLen = null } = request.policy;
     if (kind === 'tokens' && served.tokenizer === null) {
@@ -109,7 +120,8 @@ export class CallerEpisodes {
         }),
       );
     }
-    return this.#answers(episodes.map((episode) => ({ episode, answer: episode.current() })));
+    const lines = this.#answers(episodes.map((episode) => ({ episode, answer: episode.current() })));
+    return { ids: episodes.map(({ id }) => id), lines };
   }
 
   /** Takes a step of each entry and resolves with a line of JSON for each, in order. */

@@ -1,7 +1,7 @@
 /** A refused request, as `{error: {type, message}}`. */
 import { CancelledError, ConfigError, PolicyError, VfError, type VfErrorOptions } from '../../core/errors.ts';
 
-export type RefusalStatus = 400 | 401 | 403 | 404 | 405 | 408 | 409 | 413 | 415 | 422 | 500 | 502 | 503;
+export type RefusalStatus = 400 | 401 | 403 | 404 | 405 | 408 | 409 | 413 | 415 | 422 | 424 | 500 | 502 | 503;
 
 export class EnvironmentRefusal extends VfError {
   override readonly name = 'EnvironmentRefusal';
@@ -28,6 +28,7 @@ const TYPES: Readonly<Record<RefusalStatus, string>> = {
   413: 'RequestTooLargeError',
   415: 'UnsupportedMediaTypeError',
   422: 'ValidationError',
+  424: 'EpisodeError',
   500: 'InternalServerError',
   502: 'PolicyError',
   503: 'OverloadedError',

@@ -3,6 +3,8 @@ import { ConfigError } from '../../core/errors.ts';
 import { isLoopback, listen } from '../listen.ts';
 import { CallerEpisodes } from './caller-episodes.ts';
 import { environmentApp } from './environment-app.ts';
+import { RowOrder } from './openenv/row-order.ts';
+import { SessionSockets, type SessionSocketsOptions } from './openenv/session-sockets.ts';
 import { RolloutJobs } from './rollout-jobs.ts';
 import { ServedEnvironment, type ServedEnvironmentOptions } from './served-environment.ts';
 import { ServedPolicies, type ServedPoliciesOptions } from './served-policies.ts';
@@ -21,6 +23,8 @@ export interface EnvironmentServerOptions extends ServedEnvironmentOptions {
   readonly idleTimeoutMs?: number;
   /** How long a request waits for the environment. @default 50000, below the 60 s after which OpenEnv's client gives up */
   readonly stepTimeoutMs?: number;
+  /** How sockets are watched. */
+  readonly socketTimes?: Pick<SessionSocketsOptions, 'pingMs' | 'silentMs' | 'refusedMs'>;
   readonly version: string;
   /** Called for every failure of the server itself. @default does nothing */
   readonly onFailure?: (error: unknown) => void;
@@ -43,17 +47,20 @@ export async function startEnvironmentServer(options: EnvironmentServerOptions):
   const episodes = new CallerEpisodes({ served, maxSessions, idleTimeoutMs, stepTimeoutMs, onFailure });
   const policies = new ServedPolicies(options.policies);
   const jobs = new RolloutJobs({ served, policies, maxSessions, idleTimeoutMs, onFailure });
+  const order = new RowOrder(served);
+  const sockets = new SessionSockets({ served, episodes, order, apiKey, host, maxSessions, onFailure, ...options.socketTimes });
   try {
-    const server = await listen(environmentApp({ served, episodes, jobs, apiKey, host, version, onFailure }), { host, port });
+    const app = environmentApp({ served, episodes, jobs, apiKey, host, version, onFailure });
+    const server = await listen(app, { host, port, onUpgrade: (...request) => sockets.upgrade(...request) });
     return {
       url: server.url,
       async close({ graceMs }) {
-        await Promise.all([episodes.close(), jobs.close(), server.close({ graceMs })]);
+        await Promise.all([episodes.close(), jobs.close(), sockets.close({ graceMs }), server.close({ graceMs })]);
         await policies.close();
       },
     };
   } catch (error) {
-    await episodes.close();
+    await Promise.all([episodes.close(), sockets.close({ graceMs: 0 })]);
     throw error;
   }
 }

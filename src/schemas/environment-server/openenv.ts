@@ -1,0 +1,128 @@
+/**
+ * The messages of OpenEnv's protocol, version 0.10: frames of its WebSocket and bodies of its HTTP routes.
+ * Source: `openenv.core.env_server.types`. The action, observation and state are this package's own, as the protocol leaves them to the environment.
+ */
+import type { XStatic } from 'typebox/schema';
+import { encodeWithFloats } from '../float-json.ts';
+import {
+  byName,
+  closed,
+  count,
+  filledText,
+  flag,
+  json,
+  listOf,
+  nullable,
+  number,
+  numberOrNull,
+  object,
+  text,
+  textOrNull,
+  textOrNumber,
+} from '../json-schema.ts';
+import { wireMessageSchema } from './served-rollout.ts';
+
+/** What stands in `metadata`: where the episode stands, beside what the model is shown. */
+const episodeMetadata = closed({
+  episode_id: text,
+  example_id: textOrNumber,
+  /** Most tokens that the environment keeps of the next action; null where it does not say, and at the end. */
+  max_new_tokens: nullable(count),
+});
+
+/** Exactly one required string, so that a client which knows no environment sends a model's words as they are. */
+export const ActionSchema = {
+  title: 'TextAction',
+  ...closed(
+    { text: { ...text, description: 'What the model wrote, with the stop string that ended it' } },
+    { metadata: { ...json, description: 'Ignored, except finish_reason: "length" says that the text was cut off' } },
+  ),
+} as const;
+
+const ended = {
+  stop_condition: { ...textOrNull, description: 'Why the episode ended; null until then' },
+  metrics: { ...byName(number), description: 'The rewards and metrics of the episode by name; empty until its end' },
+} as const;
+const stop = { ...listOf(text), description: 'Strings at which the next action ends' } as const;
+
+export const ObservationSchema = {
+  title: 'TextObservation',
+  ...closed({ text: { ...text, description: 'What the environment added after the action' }, stop, ...ended }),
+} as const;
+
+export const ResetObservationSchema = {
+  title: 'PromptObservation',
+  ...closed(
+    { prompt: { ...listOf(wireMessageSchema), description: 'The messages that the model is asked with' }, text, stop, ...ended },
+    { tools: { ...listOf(json), description: 'The tools that the model may call' } },
+  ),
+} as const;
+
+export const StateSchema = {
+  title: 'EpisodeState',
+  ...closed({ episode_id: { ...textOrNull, description: 'Null without an episode' }, step_count: count }, { example_id: textOrNumber, done: flag }),
+} as const;
+export type EpisodeStateColumns = XStatic<typeof StateSchema>;
+
+export const ResetAnswerSchema = closed({ observation: ResetObservationSchema, reward: numberOrNull, done: flag, metadata: episodeMetadata });
+export const StepAnswerSchema = closed({ observation: ObservationSchema, reward: numberOrNull, done: flag, metadata: episodeMetadata });
+export type ResetAnswer = XStatic<typeof ResetAnswerSchema>;
+export type StepAnswer = XStatic<typeof StepAnswerSchema>;
+
+/** With rewards and metrics as floats whatever their value. */
+export const resetAnswerLine = encodeWithFloats(ResetAnswerSchema);
+export const stepAnswerLine = encodeWithFloats(StepAnswerSchema);
+
+const episodeId = { anyOf: [{ ...filledText, maxLength: 255 }, { type: 'null' }] } as const;
+
+/** Of the HTTP route and of the `data` of a frame. */
+export const ResetDataSchema = closed(
+  {},
+  {
+    /** Of the row to play. */
+    example_id: nullable(textOrNumber),
+    /** The caller's name for the episode. */
+    episode_id: episodeId,
+    /** Picks the row at this place, counted round. */
+    seed: nullable(count),
+  },
+);
+export type ResetData = XStatic<typeof ResetDataSchema>;
+
+export const StepBodySchema = closed(
+  { action: json, episode_id: { ...filledText, maxLength: 255 } },
+  /** `timeout_s` and `request_id` are taken and ignored, as by most environments. */
+  { timeout_s: numberOrNull, request_id: textOrNull },
+);
+
+export const SchemasAnswerSchema = closed({ action: json, observation: json, reset_observation: json, state: json });
+export const MetadataSchema = closed({ name: text, description: text, version: text });
+
+const split = { split: text } as const;
+export const SplitBodySchema = closed(split);
+export const TaskBodySchema = closed({ ...split, index: { type: 'integer' } });
+export const TaskRangeBodySchema = closed(split, { start: { type: ['integer', 'null'] }, stop: { type: ['integer', 'null'] } });
+
+const task = object({ example_id: textOrNumber, prompt: listOf(wireMessageSchema), answer: textOrNull, info: json }, { task: text });
+export const EnvironmentsSchema = listOf(text);
+export const SplitsSchema = listOf(closed({ name: text, type: text }));
+export const TaskListSchema = closed({ tasks: listOf(task), env_name: text });
+export const TaskCountSchema = closed({ num_tasks: count });
+export const OneTaskSchema = closed({ task });
+export const TaskRangeSchema = closed({ tasks: listOf(task) });
+
+/** The protocol's codes of an error frame. */
+export type WireErrorCode =
+  | 'INVALID_JSON'
+  | 'UNKNOWN_TYPE'
+  | 'VALIDATION_ERROR'
+  | 'EXECUTION_ERROR'
+  | 'CAPACITY_REACHED'
+  | 'FACTORY_ERROR'
+  | 'SESSION_ERROR';
+
+/** Of `CAPACITY_REACHED`. */
+export interface CapacityColumns {
+  readonly active_sessions: number;
+  readonly max_sessions: number;
+}

@@ -1,0 +1,160 @@
+/** What OpenEnv calls an environment: reset begins an episode, step takes an action in it, state says where it stands. One episode at a time. */
+import type { EpisodeStateColumns, ResetAnswer, ResetData, StepAnswer } from '../../../schemas/environment-server/openenv.ts';
+import type { ServedRollout } from '../../../schemas/environment-server/served-rollout.ts';
+import type { WireMessage } from '../../../schemas/results.ts';
+import type { CallerEpisodes } from '../caller-episodes.ts';
+import type { ServedEnvironment } from '../served-environment.ts';
+import { type ChatAnswer, ChatEpisode, type ChatEnd, type ChatTurn } from './chat-episode.ts';
+import type { RowOrder } from './row-order.ts';
+import { textAction } from './text-action.ts';
+import { WireError } from './wire-error.ts';
+
+export interface OpenEnvSessionOptions {
+  readonly served: ServedEnvironment;
+  readonly episodes: CallerEpisodes;
+  readonly order: RowOrder;
+}
+
+/** An episode, and where it stands. */
+interface Play {
+  readonly episode: ChatEpisode;
+  /** The caller's name for it. */
+  readonly id: string;
+  readonly exampleId: string | number;
+  steps: number;
+  /** Null before the first turn, and once it has ended. */
+  turn: number | null;
+  isBusy: boolean;
+  hasEnded: boolean;
+}
+
+type Position = Pick<ResetAnswer, 'reward' | 'done' | 'metadata'>;
+
+const AGAIN = 'Send reset to begin another one.';
+
+export class OpenEnvSession {
+  readonly #options: OpenEnvSessionOptions;
+  #play: Play | null = null;
+  #isClosed = false;
+
+  constructor(options: OpenEnvSessionOptions) {
+    this.#options = options;
+  }
+
+  /** The caller's name for the episode; null before the first reset. */
+  get episodeId(): string | null {
+    return this.#play?.id ?? null;
+  }
+
+  get hasEnded(): boolean {
+    return this.#play === null || this.#play.hasEnded;
+  }
+
+  get state(): EpisodeStateColumns {
+    const play = this.#play;
+    if (play === null) return { episode_id: null, step_count: 0 };
+    return { episode_id: play.id, step_count: play.steps, example_id: play.exampleId, done: play.hasEnded };
+  }
+
+  /** Begins an episode; one that is being played ends without a record. Throws WireError, EnvironmentRefusal or ConfigError. */
+  async reset(data: ResetData): Promise<ResetAnswer> {
+    if (this.#isClosed) throw new WireError('SESSION_ERROR', 'The session is closed. Open another one.');
+    const { episodes, order } = this.#options;
+    const exampleId = order.pick(data);
+    this.#end();
+    const episode = new ChatEpisode(episodes, exampleId);
+    order.begun(data);
+    const id = data.episode_id ?? episode.id;
+    const play: Play = { episode, id, exampleId, steps: 0, turn: null, isBusy: true, hasEnded: false };
+    this.#play = play;
+    const answer = await this.#answerOf(play, episode.first);
+    if (answer.done) {
+      const prompt = [...(answer.rollout.messages ?? [])];
+      return { observation: { prompt, text: '', stop: [], ...endOf(answer.rollout) }, ...positionOf(play, answer) };
+    }
+    const { messages, tools, stop } = answer;
+    const prompt = [...messages];
+    const observation = { prompt, text: '', stop: [...stop], ...NOT_ENDED, ...(tools === undefined ? {} : { tools: [...tools] }) };
+    return { observation, ...positionOf(play, answer) };
+  }
+
+  /** Takes an action. Throws WireError where there is no episode, the action is none, or the episode failed. */
+  async step(action: unknown): Promise<StepAnswer> {
+    const { text, finish } = textAction(action);
+    const play = this.#play;
+    if (play === null) throw new WireError('EXECUTION_ERROR', 'No episode has begun in this session. Send reset first.');
+    if (play.hasEnded) throw new WireError('EXECUTION_ERROR', `The episode has ended. ${AGAIN}`);
+    if (play.isBusy || play.turn === null) throw new WireError('EXECUTION_ERROR', 'The action before is still being played. Wait for its answer.');
+    const { turn } = play;
+    play.isBusy = true;
+    const answer = await this.#answerOf(play, play.episode.step(turn, text, finish));
+    play.steps += 1;
+    const position = positionOf(play, answer);
+    if (answer.done) return { observation: { text: addedText(answer.rollout.messages ?? []), stop: [], ...endOf(answer.rollout) }, ...position };
+    return { observation: { text: addedText(answer.messages), stop: [...answer.stop], ...NOT_ENDED }, ...position };
+  }
+
+  /** Frees the episode, whatever it is doing. */
+  close(): void {
+    this.#isClosed = true;
+    this.#end();
+  }
+
+  async #answerOf(play: Play, asked: Promise<ChatAnswer>): Promise<ChatTurn | ChatEnd> {
+    const answer = await asked;
+    play.isBusy = false;
+    if ('error' in answer) {
+      endPlay(play);
+      const { type, message } = answer.error;
+      if (type === 'StepTimeoutError') {
+        throw new WireError('EXECUTION_ERROR', `${message.replace(' Repeat this entry to wait on.', '')} The episode was given up. ${AGAIN}`);
+      }
+      if (type === 'UnknownEpisodeError') {
+        throw new WireError('EXECUTION_ERROR', `The episode is gone: no action came within the time of --idle-timeout. ${AGAIN}`);
+      }
+      throw new WireError('EXECUTION_ERROR', `${type}: ${message}`);
+    }
+    if (!answer.done) {
+      play.turn = answer.turn;
+      return answer;
+    }
+    endPlay(play);
+    const { error } = answer.rollout;
+    if (error !== null)
+      throw new WireError('EXECUTION_ERROR', `${error.type}: ${error.message.replace(/\.$/, '')}. The episode failed and has no reward. ${AGAIN}`);
+    return answer;
+  }
+
+  #end(): void {
+    if (this.#play !== null) endPlay(this.#play);
+  }
+}
+
+const NOT_ENDED = { stop_condition: null, metrics: {} } as const;
+
+function endPlay(play: Play): void {
+  play.hasEnded = true;
+  play.turn = null;
+  play.episode.end();
+}
+
+function endOf({ stop_condition, metrics }: ServedRollout) {
+  return { stop_condition, metrics };
+}
+
+function positionOf({ id, exampleId }: Play, answer: ChatTurn | ChatEnd): Position {
+  return {
+    reward: answer.done ? answer.rollout.reward : null,
+    done: answer.done,
+    metadata: { episode_id: id, example_id: exampleId, max_new_tokens: answer.done ? null : answer.max_new_tokens },
+  };
+}
+
+/** What was said after the last turn of the policy. */
+function addedText(messages: readonly WireMessage[]): string {
+  const last = messages.findLastIndex(({ role }) => role === 'assistant');
+  return messages
+    .slice(last + 1)
+    .map(({ content }) => content)
+    .join('\n');
+}

@@ -1,0 +1,124 @@
+/** One WebSocket of a session: its frames are answered one after the other, and what waits is bounded. */
+import type { RawData, WebSocket } from 'ws';
+import { errorFrame, frameAnswer } from './frame-answer.ts';
+import type { OpenEnvSession } from './open-env-session.ts';
+import { WireError } from './wire-error.ts';
+
+export interface SessionSocketOptions {
+  readonly session: OpenEnvSession;
+  /** Why the session is refused, with the answer to its first frame; null for one that has a place. */
+  readonly refusal: WireError | null;
+  /** How long a refused client may wait before its first frame. */
+  readonly refusedMs: number;
+  readonly onClosed: (socket: SessionSocket) => void;
+  readonly onFailure: (error: unknown) => void;
+}
+
+/** Clients await each answer, so more than a few waiting frames are no client's. */
+const MOST_WAITING = 64;
+const MOST_WAITING_BYTES = 4 * 2 ** 20;
+
+/** Status codes of RFC 6455. */
+const CLOSE = { done: 1000, goingAway: 1001, tooMuch: 1008, tryLater: 1013 } as const;
+
+const BINARY = Symbol('binary');
+
+export class SessionSocket {
+  /** When the client last sent anything, pongs too. */
+  lastHeardAt = performance.now();
+  readonly isRefused: boolean;
+  readonly #socket: WebSocket;
+  readonly #options: SessionSocketOptions;
+  readonly #waiting: { readonly frame: string | typeof BINARY; readonly bytes: number }[] = [];
+  readonly #refusedTimer: NodeJS.Timeout | null;
+  #waitingBytes = 0;
+  #isWorking = false;
+  #isLeaving = false;
+
+  constructor(socket: WebSocket, options: SessionSocketOptions) {
+    this.#socket = socket;
+    this.#options = options;
+    this.isRefused = options.refusal !== null;
+    this.#refusedTimer = this.isRefused ? setTimeout(() => this.#leave(CLOSE.tryLater), options.refusedMs) : null;
+    const heard = () => (this.lastHeardAt = performance.now());
+    socket.on('message', (data, isBinary) => {
+      heard();
+      this.#arrived(data, isBinary);
+    });
+    socket.on('pong', heard);
+    socket.on('ping', heard);
+    // A frame that is too large or malformed: the library closes the socket with the right status code.
+    socket.on('error', () => {});
+    socket.once('close', () => {
+      if (this.#refusedTimer !== null) clearTimeout(this.#refusedTimer);
+      this.#forget();
+      options.onClosed(this);
+    });
+  }
+
+  ping(): void {
+    if (this.#socket.readyState === this.#socket.OPEN) this.#socket.ping();
+  }
+
+  /** Says goodbye. */
+  goAway(): void {
+    this.#leave(CLOSE.goingAway);
+  }
+
+  /** Cuts the connection. */
+  cut(): void {
+    this.#socket.terminate();
+  }
+
+  #arrived(data: RawData, isBinary: boolean): void {
+    if (this.#isLeaving) return;
+    const { refusal } = this.#options;
+    if (refusal !== null) return this.#leave(CLOSE.tryLater, refusal);
+    const bytes = (data as Buffer).byteLength;
+    if (this.#waiting.length >= MOST_WAITING || this.#waitingBytes + bytes > MOST_WAITING_BYTES) {
+      const message = 'Too many frames wait for their answers. Await the answer to each frame before the next one.';
+      return this.#leave(CLOSE.tooMuch, new WireError('SESSION_ERROR', message));
+    }
+    this.#waiting.push({ frame: isBinary ? BINARY : (data as Buffer).toString('utf8'), bytes });
+    this.#waitingBytes += bytes;
+    if (!this.#isWorking) void this.#work();
+  }
+
+  async #work(): Promise<void> {
+    this.#isWorking = true;
+    for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
+      const answer = await this.#answer(next.frame);
+      this.#waitingBytes -= next.bytes;
+      if (answer === null) this.#leave(CLOSE.done);
+      // A client that reads nothing gets no further answers.
+      else await this.#send(answer);
+    }
+    this.#isWorking = false;
+  }
+
+  async #answer(frame: string | typeof BINARY): Promise<string | null> {
+    if (frame === BINARY) return errorFrame(new WireError('INVALID_JSON', 'The frame is binary. Send JSON as a text frame.'));
+    return frameAnswer(this.#options.session, frame, this.#options.onFailure);
+  }
+
+  #send(text: string): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#socket.readyState === this.#socket.OPEN) this.#socket.send(text, () => resolve());
+      else resolve();
+    });
+  }
+
+  #leave(code: number, error?: WireError): void {
+    if (this.#isLeaving) return;
+    this.#forget();
+    if (error !== undefined) void this.#send(errorFrame(error));
+    this.#socket.close(code);
+  }
+
+  /** No frame is answered from here on, and the episode is free. */
+  #forget(): void {
+    this.#isLeaving = true;
+    this.#waiting.length = 0;
+    this.#options.session.close();
+  }
+}

@@ -1,0 +1,131 @@
+/** OpenEnv's WebSockets: who may open one, how many there are, and which of them are dead. */
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { WebSocketServer } from 'ws';
+import { keyCheck } from '../../access.ts';
+import { hostCheck, WRONG_HOST } from '../../door.ts';
+import { EnvironmentRefusal } from '../environment-refusal.ts';
+import { OpenEnvSession, type OpenEnvSessionOptions } from './open-env-session.ts';
+import { SessionSocket } from './session-socket.ts';
+import { WireError } from './wire-error.ts';
+
+export interface SessionSocketsOptions extends OpenEnvSessionOptions {
+  /** Null allows everyone. */
+  readonly apiKey: string | null;
+  /** The address that the server listens on. */
+  readonly host: string;
+  /** Sessions at a time, at most. */
+  readonly maxSessions: number;
+  readonly onFailure: (error: unknown) => void;
+  /** How often a client is asked whether it is there. @default 60000 */
+  readonly pingMs?: number;
+  /** How long a client may answer nothing, while it generates or trains. A machine that is gone is noticed by TCP before. @default 600000 */
+  readonly silentMs?: number;
+  /** How long a client that was refused may wait before its first frame. @default 10000 */
+  readonly refusedMs?: number;
+}
+
+const PATH = '/ws';
+const MOST_FRAME_BYTES = 2 ** 20;
+/** Refused sockets that may wait for their first frame; others are refused without one. */
+const MOST_REFUSED = 64;
+/** For the goodbyes to arrive. */
+const GOODBYE_MS = 250;
+
+export class SessionSockets {
+  readonly #options: SessionSocketsOptions;
+  readonly #sockets = new Set<SessionSocket>();
+  readonly #server = new WebSocketServer({ noServer: true, maxPayload: MOST_FRAME_BYTES, perMessageDeflate: false, clientTracking: false });
+  readonly #pinger: NodeJS.Timeout;
+  readonly #namesThisServer: ReturnType<typeof hostCheck>;
+  readonly #hasKey: ReturnType<typeof keyCheck>;
+  #allClosed: PromiseWithResolvers<void> | null = null;
+
+  constructor(options: SessionSocketsOptions) {
+    this.#options = options;
+    this.#namesThisServer = hostCheck(options.host);
+    this.#hasKey = keyCheck(options.apiKey, new Set());
+    this.#pinger = setInterval(() => this.#pingAll(), options.pingMs ?? 60_000);
+    this.#pinger.unref();
+  }
+
+  /** Takes over the connection of a request that asks for a WebSocket. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    socket.on('error', () => socket.destroy());
+    const refusal = this.#refusal(request);
+    if (refusal !== null) return refuse(socket, refusal);
+    this.#server.handleUpgrade(request, socket, head, (opened) => {
+      const { maxSessions, refusedMs = 10_000, onFailure } = this.#options;
+      const active = this.#count(false);
+      const entry = new SessionSocket(opened, {
+        session: new OpenEnvSession(this.#options),
+        refusal: active < maxSessions ? null : full(active, maxSessions),
+        refusedMs,
+        onClosed: (closed) => {
+          this.#sockets.delete(closed);
+          if (this.#sockets.size === 0) this.#allClosed?.resolve();
+        },
+        onFailure,
+      });
+      this.#sockets.add(entry);
+    });
+  }
+
+  /** Refuses new sockets, says goodbye to the others and cuts those that have not left after `graceMs`. */
+  async close({ graceMs }: { readonly graceMs: number }): Promise<void> {
+    clearInterval(this.#pinger);
+    this.#allClosed ??= Promise.withResolvers();
+    if (this.#sockets.size === 0) return;
+    for (const socket of this.#sockets) socket.goAway();
+    const timer = setTimeout(() => this.#sockets.forEach((socket) => socket.cut()), Math.max(graceMs, GOODBYE_MS));
+    await this.#allClosed.promise;
+    clearTimeout(timer);
+  }
+
+  #refusal(request: IncomingMessage): EnvironmentRefusal | null {
+    const { host = '', origin, authorization } = request.headers;
+    if (!this.#namesThisServer({ headers: new Headers({ host }) })) return new EnvironmentRefusal(403, WRONG_HOST);
+    if (origin !== undefined && !isOwn(origin, host)) {
+      return new EnvironmentRefusal(403, 'The origin header names another server, so the request comes from its web page. Connect from a program.');
+    }
+    if (!this.#hasKey(PATH, authorization)) {
+      return new EnvironmentRefusal(401, 'The API key is missing or wrong. Send the header authorization: Bearer KEY.');
+    }
+    if (request.url?.split('?', 1)[0] !== PATH) return new EnvironmentRefusal(404, `There is no WebSocket at this path. Use ${PATH}.`);
+    if (this.#allClosed !== null) return new EnvironmentRefusal(503, 'The server is stopping');
+    if (this.#count(true) >= MOST_REFUSED) return new EnvironmentRefusal(503, 'All sessions are taken (--max-sessions). Close some, then try again.');
+    return null;
+  }
+
+  #count(refused: boolean): number {
+    let count = 0;
+    for (const { isRefused } of this.#sockets) if (isRefused === refused) count += 1;
+    return count;
+  }
+
+  #pingAll(): void {
+    const oldest = performance.now() - (this.#options.silentMs ?? 600_000);
+    for (const socket of this.#sockets) {
+      if (socket.lastHeardAt < oldest) socket.cut();
+      else socket.ping();
+    }
+  }
+}
+
+function full(active: number, most: number): WireError {
+  const message = `${active} of ${most} sessions are open (--max-sessions). Close some, then connect again.`;
+  return new WireError('CAPACITY_REACHED', message, { capacity: { active_sessions: active, max_sessions: most } });
+}
+
+function isOwn(origin: string, host: string): boolean {
+  return URL.parse(origin)?.host === host.toLowerCase();
+}
+
+function refuse(socket: Duplex, { status, body }: EnvironmentRefusal): void {
+  const text = JSON.stringify(body);
+  const headers = ['connection: close', 'content-type: application/json', `content-length: ${Buffer.byteLength(text)}`];
+  if (status === 401) headers.push('www-authenticate: Bearer');
+  if (status === 503) headers.push('retry-after: 1');
+  socket.once('finish', () => socket.destroy());
+  socket.end(`HTTP/1.1 ${status} Refused\r\n${headers.join('\r\n')}\r\n\r\n${text}`);
+}

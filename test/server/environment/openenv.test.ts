@@ -1,0 +1,345 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { ConfigError, EnvironmentError } from '../../../src/core/errors.ts';
+import { until } from '../../transport/loopback.ts';
+import { type Answer, type EnvironmentClient, environmentClient, TalkEnv } from './environment-client.ts';
+import { openEnvClient } from './openenv-client.ts';
+
+const error = (code: string, message: RegExp) => ({
+  type: 'error',
+  data: { code, message: expect.stringMatching(message) as string },
+});
+
+/** Episodes that are being played, as the server says. */
+async function live(server: EnvironmentClient): Promise<number> {
+  const [, { episodes }] = await server.get('/health');
+  return episodes;
+}
+
+describe('WS /ws', () => {
+  it('plays an episode: the prompt, what the environment adds to each action, and the reward at the end', async () => {
+    await using server = await environmentClient(new TalkEnv());
+    await using client = await openEnvClient(server.url);
+    expect(await client.reset({ example_id: 'row-1', episode_id: 'mine' })).toEqual({
+      type: 'observation',
+      data: {
+        observation: { prompt: [{ role: 'user', content: 'Talk about 1.' }], text: '', stop: [';'], stop_condition: null, metrics: {} },
+        reward: null,
+        done: false,
+        metadata: { episode_id: 'mine', example_id: 'row-1', max_new_tokens: 200 },
+      },
+    });
+    const { data } = await client.step('hello; and more');
+    expect(data).toMatchObject({
+      observation: { text: ' you said hello;', stop: [';'], stop_condition: null, metrics: {} },
+      reward: null,
+      done: false,
+    });
+    expect((await client.step('hi;')).data.observation.text).toBe(' you said hi;');
+    expect(await client.ask({ type: 'state' })).toEqual({
+      type: 'state',
+      data: { episode_id: 'mine', step_count: 2, example_id: 'row-1', done: false },
+    });
+    expect((await client.step('done;')).data).toEqual({
+      observation: { text: '', stop: [], stop_condition: 'completed', metrics: { turns: 3, chars: 14 } },
+      reward: 3,
+      done: true,
+      metadata: { episode_id: 'mine', example_id: 'row-1', max_new_tokens: null },
+    });
+    expect((await client.ask({ type: 'state', data: {} })).data).toEqual({ episode_id: 'mine', step_count: 3, example_id: 'row-1', done: true });
+    client.send({ type: 'close' });
+    expect(await client.closed).toBe(1000);
+    expect(server.failures).toEqual([]);
+  });
+
+  it('writes rewards and metrics as floats', async () => {
+    await using server = await environmentClient(new TalkEnv());
+    await using client = await openEnvClient(server.url);
+    await client.reset();
+    const frame = new Promise<string>((resolve) => client.socket.once('message', (data) => resolve((data as Buffer).toString('utf8'))));
+    client.send({ type: 'step', data: { text: 'done;' } });
+    expect(await frame).toContain('"reward":1.0,');
+  });
+
+  it('picks the row by example_id, by seed counted round, or the next one in order over all sessions', async () => {
+    await using server = await environmentClient(new TalkEnv());
+    await using one = await openEnvClient(server.url);
+    await using other = await openEnvClient(server.url);
+    const row = async (client: typeof one, data: object) => (await client.reset(data)).data.metadata.example_id;
+    expect([await row(one, {}), await row(other, {}), await row(one, { seed: 5 }), await row(other, { seed: null }), await row(one, {})]).toEqual([
+      'row-0',
+      'row-1',
+      'row-1',
+      'row-2',
+      'row-3',
+    ]);
+    expect([await row(one, {}), await row(one, { example_id: 'row-2', seed: 0 })]).toEqual(['row-0', 'row-2']);
+    const { metadata } = (await one.reset()).data;
+    expect(metadata.episode_id).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
+  it.each([
+    ['a step before any reset', { type: 'step', data: { text: 'hi;' } }, error('EXECUTION_ERROR', /No episode has begun.*Send reset first/)],
+    ['what is not JSON', '{"type": "reset"', error('INVALID_JSON', /^The frame is not JSON: .*/)],
+    ['a binary frame', Buffer.from('{"type": "reset"}'), error('INVALID_JSON', /binary.*text frame/)],
+    ['an unknown type', { type: 'render' }, error('UNKNOWN_TYPE', /"render" is unknown. Send reset, step, state or close/)],
+    ['no type', { data: {} }, error('UNKNOWN_TYPE', /type is nothing/)],
+    ['a call of MCP', { type: 'mcp', data: { jsonrpc: '2.0', id: 1, method: 'tools/list' } }, error('UNKNOWN_TYPE', /no MCP tools/)],
+    ['a list', [1], error('VALIDATION_ERROR', /The frame is a list/)],
+    ['an unknown key', { type: 'state', foo: 1 }, error('VALIDATION_ERROR', /"foo"/)],
+    ['deep data', `{"type": "step", "data": ${'['.repeat(100)}${']'.repeat(100)}}`, error('VALIDATION_ERROR', /64 levels/)],
+    [
+      'an unknown row',
+      { type: 'reset', data: { example_id: 'row-9' } },
+      error('VALIDATION_ERROR', /"row-9" is not among the 4 rows.*GET \/v1\/tasks/),
+    ],
+    ['a seed below 0', { type: 'reset', data: { seed: -1 } }, error('VALIDATION_ERROR', /seed/)],
+    ['a reset with an unknown key', { type: 'reset', data: { row: 1 } }, error('VALIDATION_ERROR', /"row".*Send example_id/)],
+    ['a reset of a list', { type: 'reset', data: [] }, error('VALIDATION_ERROR', /reset's data must be an object/)],
+    ['an action that is text', { type: 'step', data: 'hi' }, error('VALIDATION_ERROR', /The action is a string/)],
+    ['an action without text', { type: 'step', data: {} }, error('VALIDATION_ERROR', /text is nothing. Send {"text": "..."}/)],
+    ['an action with a list', { type: 'step', data: { text: ['hi'] } }, error('VALIDATION_ERROR', /text is a list/)],
+    ['an action with more', { type: 'step', data: { text: 'hi', query: 'x' } }, error('VALIDATION_ERROR', /"query"/)],
+  ])('answers %s by an error, and the session lives on', async (_, frame, expected) => {
+    await using server = await environmentClient(new TalkEnv());
+    await using client = await openEnvClient(server.url);
+    expect(await client.ask(frame)).toEqual(expected);
+    expect((await client.reset()).data.done).toBe(false);
+    expect((await client.step('done;')).data.reward).toBe(1);
+    expect(server.failures).toEqual([]);
+  });
+
+  it('leaves the episode as it is where an action or a reset is refused', async () => {
+    await using server = await environmentClient(new TalkEnv());
+    await using client = await openEnvClient(server.url);
+    await client.reset();
+    await client.step('hi;');
+    await client.step({});
+    await client.reset({ seed: 0.5 });
+    expect((await client.step('done;')).data.reward).toBe(2);
+  });
+
+  it('takes numbers and booleans as text, and the metadata that typed clients add', async () => {
+    await using server = await environmentClient(new TalkEnv());
+    await using client = await openEnvClient(server.url);
+    await client.reset();
+    expect((await client.step(42)).data.observation.text).toBe(' you said 42');
+    expect((await client.step(true)).data.observation.text).toBe(' you said true');
+    const answer = await client.ask({ type: 'step', data: { text: 'done;', metadata: {} } });
+    expect(answer.data.done).toBe(true);
+  });
+
+  it('refuses a step after the end, until the next reset', async () => {
+    await using server = await environmentClient(new TalkEnv());
+    await using client = await openEnvClient(server.url);
+    await client.reset();
+    await client.step('done;');
+    expect(await client.step('more;')).toEqual(error('EXECUTION_ERROR', /has ended. Send reset/));
+    expect((await client.reset()).data.done).toBe(false);
+    expect(await live(server)).toBe(1);
+  });
+
+  it('answers a failed episode by its error, never by a reward', async () => {
+    const onStep = (kept: string) => {
+      if (kept.includes('fail')) throw new EnvironmentError('The index with hunter2 is gone');
+    };
+    await using server = await environmentClient(new TalkEnv({ onStep }));
+    await using client = await openEnvClient(server.url);
+    await client.reset();
+    expect(await client.step('fail;')).toEqual(error('EXECUTION_ERROR', /^EnvironmentError: The index with \*\*\* is gone.*no reward/));
+    expect(await client.step('more;')).toEqual(error('EXECUTION_ERROR', /has ended/));
+    expect((await client.reset()).data.done).toBe(false);
+  });
+
+  it('gives up an episode whose step takes longer than --step-timeout, and begins another one', async () => {
+    const gone = Promise.withResolvers<void>();
+    const onStep = (kept: string, signal: AbortSignal) =>
+      kept.includes('slow')
+        ? new Promise<void>((_, reject) => signal.addEventListener('abort', () => (gone.resolve(), reject(signal.reason))))
+        : undefined;
+    await using server = await environmentClient(new TalkEnv({ onStep }), { stepTimeoutMs: 30 });
+    await using client = await openEnvClient(server.url);
+    await client.reset();
+    expect(await client.step('slow;')).toEqual(
+      error('EXECUTION_ERROR', /did not answer within 0.03 s \(--step-timeout\). The episode was given up. Send reset/),
+    );
+    await gone.promise;
+    expect(await live(server)).toBe(0);
+    await client.reset();
+    expect((await client.step('done;')).data.reward).toBe(1);
+  });
+
+  it('says so where nobody acted within --idle-timeout', async () => {
+    await using server = await environmentClient(new TalkEnv(), { idleTimeoutMs: 30 });
+    await using client = await openEnvClient(server.url);
+    await client.reset();
+    await until(async () => (await live(server)) === 0);
+    expect(await client.step('hi;')).toEqual(error('EXECUTION_ERROR', /no action came within the time of --idle-timeout. Send reset/));
+    expect((await client.reset()).data.done).toBe(false);
+  });
+
+  it('says why it cannot play the environment’s roles', async () => {
+    const callerModels = () => {
+      throw new ConfigError('The role judge is bound to the policy. Name a model: --role judge=URL.');
+    };
+    await using server = await environmentClient(new TalkEnv(), { callerModels });
+    await using client = await openEnvClient(server.url);
+    expect(await client.reset()).toEqual(error('FACTORY_ERROR', /role judge is bound to the policy/));
+    expect((await client.ask({ type: 'state' })).type).toBe('state');
+  });
+
+  it('answers the frames of a session in order', async () => {
+    await using server = await environmentClient(new TalkEnv());
+    await using client = await openEnvClient(server.url);
+    for (const text of ['a;', 'b;', 'c;', 'done;']) {
+      if (text === 'a;') client.send({ type: 'reset' });
+      client.send({ type: 'step', data: { text } });
+    }
+    const answers = [await client.next(), await client.next(), await client.next(), await client.next(), await client.next()];
+    expect(answers.map(({ data }) => data.observation.text)).toEqual(['', ' you said a;', ' you said b;', ' you said c;', '']);
+  });
+
+  it('closes a session whose client sends far ahead of the answers, and frees its episode', async () => {
+    const onStep = (_: string, signal: AbortSignal) =>
+      new Promise<void>((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    await using server = await environmentClient(new TalkEnv({ onStep }));
+    await using client = await openEnvClient(server.url);
+    await client.reset();
+    for (let i = 0; i < 100; i++) client.send({ type: 'step', data: { text: 'hi;' } });
+    expect(await client.next()).toEqual(error('SESSION_ERROR', /Await the answer/));
+    expect(await client.closed).toBe(1008);
+    await until(async () => (await live(server)) === 0);
+  });
+
+  it('frees the episode as its socket closes, however it closes and whatever the episode does', async () => {
+    const onStep = (_: string, signal: AbortSignal) =>
+      new Promise<void>((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    await using server = await environmentClient(new TalkEnv({ onStep }), { maxSessions: 3 });
+    const [waiting, acting, closing] = [await openEnvClient(server.url), await openEnvClient(server.url), await openEnvClient(server.url)];
+    for (const client of [waiting, acting, closing]) await client.reset();
+    acting.send({ type: 'step', data: { text: 'hi;' } });
+    expect(await live(server)).toBe(3);
+    waiting.socket.terminate();
+    acting.socket.terminate();
+    closing.socket.close();
+    await until(async () => (await live(server)) === 0);
+    await using again = await openEnvClient(server.url);
+    expect((await again.reset()).type).toBe('observation');
+  });
+
+  it('answers the first frame of a session too many by CAPACITY_REACHED, then closes; a place that is left can be taken', async () => {
+    await using server = await environmentClient(new TalkEnv(), { maxSessions: 2 });
+    await using one = await openEnvClient(server.url);
+    await using other = await openEnvClient(server.url);
+    await using third = await openEnvClient(server.url);
+    expect(await third.reset()).toEqual({
+      type: 'error',
+      data: {
+        code: 'CAPACITY_REACHED',
+        message: expect.stringMatching(/2 of 2 sessions are open \(--max-sessions\)/) as string,
+        active_sessions: 2,
+        max_sessions: 2,
+      },
+    });
+    expect(await third.closed).toBe(1013);
+    one.send({ type: 'close' });
+    await one.closed;
+    await using fourth = await openEnvClient(server.url);
+    expect((await fourth.reset()).type).toBe('observation');
+    expect((await other.reset()).type).toBe('observation');
+  });
+
+  it('answers a reset by CAPACITY_REACHED while other callers’ episodes fill the house, and the session lives on', async () => {
+    await using server = await environmentClient(new TalkEnv(), { maxSessions: 2 });
+    const [first] = await server.begin(['row-0', 'row-1'], 'chat');
+    await using client = await openEnvClient(server.url);
+    expect(await client.reset()).toEqual(error('CAPACITY_REACHED', /2 of 2 episodes are open/));
+    await fetch(`${server.url}/v1/episodes/${first.episode_id}`, { method: 'DELETE' });
+    expect((await client.reset()).data.metadata.example_id).toBe('row-0');
+  });
+
+  it('lets a refused client wait for a while only', async () => {
+    await using server = await environmentClient(new TalkEnv(), { maxSessions: 1, socketTimes: { refusedMs: 20 } });
+    await using one = await openEnvClient(server.url);
+    await using silent = await openEnvClient(server.url);
+    expect(await silent.closed).toBe(1013);
+    expect((await one.reset()).type).toBe('observation');
+  });
+
+  it('closes a frame of more than 1 MiB with 1009, and takes one of less', async () => {
+    await using server = await environmentClient(new TalkEnv());
+    await using client = await openEnvClient(server.url);
+    await client.reset();
+    expect((await client.step(`${'x'.repeat(2 ** 20 - 100)};`)).type).toBe('observation');
+    client.send({ type: 'step', data: { text: 'x'.repeat(2 ** 20) } });
+    expect(await client.closed).toBe(1009);
+    await until(async () => (await live(server)) === 0);
+  });
+
+  it('pings its clients, and cuts those that answer nothing', async () => {
+    await using server = await environmentClient(new TalkEnv(), { socketTimes: { pingMs: 10, silentMs: 500 } });
+    await using there = await openEnvClient(server.url);
+    await using gone = await openEnvClient(server.url, { autoPong: false });
+    await there.reset();
+    await gone.reset();
+    expect(await gone.closed).toBe(1006);
+    expect((await there.step('hi;')).type).toBe('observation');
+    expect(await live(server)).toBe(1);
+  });
+
+  it('passes the door: the host, the key, the origin, the path', async () => {
+    await using server = await environmentClient(new TalkEnv(), { apiKey: 'sesame' });
+    const headers = { authorization: 'Bearer sesame' };
+    const own = new URL(server.url).host;
+    const refused: [number, object][] = [
+      [401, {}],
+      [401, { headers: { authorization: 'Bearer open' } }],
+      [403, { headers: { ...headers, host: 'evil.example' } }],
+      [403, { headers: { ...headers, origin: 'http://evil.example' } }],
+      [403, { headers: { ...headers, origin: 'null' } }],
+      [403, { headers: { ...headers, origin: 'http://127.0.0.1:1' } }],
+      [404, { headers, path: '/v1/episodes' }],
+      [404, { headers, path: '/ws/x' }],
+    ];
+    for (const [status, options] of refused) {
+      await expect(openEnvClient(server.url, options)).rejects.toThrow(`Unexpected server response: ${status}`);
+    }
+    for (const options of [{ headers }, { headers: { ...headers, origin: `http://${own}` } }, { headers, path: '/ws?session=1' }]) {
+      await using client = await openEnvClient(server.url, options);
+      expect((await client.reset()).type).toBe('observation');
+    }
+  });
+
+  it('says goodbye to its sessions as the server stops', async () => {
+    const server = await environmentClient(new TalkEnv());
+    const client = await openEnvClient(server.url);
+    await client.reset();
+    await server[Symbol.asyncDispose]();
+    expect(await client.closed).toBe(1001);
+  });
+
+  it('answers any text by one frame, and the session lives on', async () => {
+    await using server = await environmentClient(new TalkEnv());
+    await using client = await openEnvClient(server.url);
+    const data = fc.oneof(
+      fc.anything(),
+      fc.record({ text: fc.oneof(fc.string(), fc.anything()), seed: fc.anything(), example_id: fc.anything() }, { requiredKeys: [] }),
+    );
+    const type = fc.constantFrom('reset', 'step', 'state', 'mcp', '__proto__', '', 1);
+    const frame = fc.oneof(
+      fc.string(),
+      fc.json(),
+      fc.record({ type, data }).map((value) => JSON.stringify(value)),
+    );
+    await fc.assert(
+      fc.asyncProperty(frame, async (text) => {
+        const answer: Answer = await client.ask(text);
+        expect(['observation', 'state', 'error']).toContain(answer.type);
+        expect(answer.data).toBeInstanceOf(Object);
+      }),
+      { numRuns: 300 },
+    );
+    expect((await client.reset()).type).toBe('observation');
+    expect(server.failures).toEqual([]);
+  });
+});
