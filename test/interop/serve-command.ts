@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
 export interface ServedCommand extends AsyncDisposable {
-  /** What the command printed first: of `policy` it ends with `/v1`, of `retrieve` with `/retrieve`. */
+  /** What the command printed first: of `policy` it ends with `/v1`, of `retrieve` with `/retrieve`, of `verifiers` it is `tcp://host:port`. */
   readonly url: string;
   /** What it has said on stderr so far. */
   readonly said: () => string;
@@ -16,9 +16,13 @@ const READY_WITHIN_MS = 120_000;
 /** Then it is killed. */
 const STOP_WITHIN_MS = 10_000;
 
-/** Starts `vf-serve <args> --port 0` and resolves once it has printed its URL. Throws with its stderr if it ends before. */
-export async function serveCommand(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<ServedCommand> {
-  const child = spawn(process.execPath, [LAUNCHER, ...args, '--port', '0'], {
+/** Starts `vf-serve <args> --port 0` and resolves once it has printed its URL. Throws with its stderr if it ends before. `on`: instead of --port 0. */
+export async function serveCommand(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  on: readonly string[] = ['--port', '0'],
+): Promise<ServedCommand> {
+  const child = spawn(process.execPath, [LAUNCHER, ...args, ...on], {
     env: { ...process.env, NODE_OPTIONS: '', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
