@@ -10,6 +10,7 @@ import {
   count,
   filledText,
   flag,
+  integer,
   json,
   listOf,
   nullable,
@@ -100,8 +101,8 @@ export const MetadataSchema = closed({ name: text, description: text, version: t
 
 const split = { split: text } as const;
 export const SplitBodySchema = closed(split);
-export const TaskBodySchema = closed({ ...split, index: { type: 'integer' } });
-export const TaskRangeBodySchema = closed(split, { start: { type: ['integer', 'null'] }, stop: { type: ['integer', 'null'] } });
+export const TaskBodySchema = closed({ ...split, index: integer });
+export const TaskRangeBodySchema = closed(split, { start: nullable(integer), stop: nullable(integer) });
 
 const task = object({ example_id: textOrNumber, prompt: listOf(wireMessageSchema), answer: textOrNull, info: json }, { task: text });
 export const EnvironmentsSchema = listOf(text);

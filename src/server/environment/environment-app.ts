@@ -14,6 +14,8 @@ import { EnvironmentRefusal, refusalOf } from './environment-refusal.ts';
 import { withJson } from './json-requests.ts';
 import { ndjson } from './ndjson.ts';
 import { openApi } from './openapi.ts';
+import type { HttpSessions } from './openenv/http-sessions.ts';
+import { openEnvRoutes } from './openenv/open-env-routes.ts';
 import type { RolloutJobs } from './rollout-jobs.ts';
 import type { ServedEnvironment } from './served-environment.ts';
 import { taskPage } from './task-page.ts';
@@ -22,6 +24,7 @@ export interface EnvironmentAppOptions {
   readonly served: ServedEnvironment;
   readonly episodes: CallerEpisodes;
   readonly jobs: RolloutJobs;
+  readonly sessions: HttpSessions;
   /** Null allows everyone. */
   readonly apiKey: string | null;
   /** The address that the app listens on. A loopback server answers only requests for a name of this machine. */
@@ -39,7 +42,7 @@ const JSON_TYPE = { 'content-type': 'application/json' };
 const BODIES_HELD = 4;
 
 export function environmentApp(options: EnvironmentAppOptions): Hono {
-  const { served, episodes, jobs, apiKey, host, version, maxBodyBytes = 64 * 2 ** 20, onFailure } = options;
+  const { served, episodes, jobs, sessions, apiKey, host, version, maxBodyBytes = 64 * 2 ** 20, onFailure } = options;
   const budget = new BodyBudget({ maxBodyBytes, maxTotalBytes: BODIES_HELD * maxBodyBytes, bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS });
   const app = new Hono();
   const namesThisServer = hostCheck(host);
@@ -75,7 +78,11 @@ export function environmentApp(options: EnvironmentAppOptions): Hono {
       },
     }),
   );
-  otherRoutes(app, onFailure);
+  // Before the routes that begin with the environment's name, which could be that of another path.
+  refuseOtherMethods(app);
+  openEnvRoutes(app, { served, sessions, version });
+  refuseOtherMethods(app);
+  refuseTheRest(app, onFailure);
   return app;
 }
 
@@ -84,8 +91,7 @@ function lines(c: Context, episodes: readonly string[]): Response {
   return c.body(`{"episodes":[${episodes.join(',')}]}`, 200, JSON_TYPE);
 }
 
-/** Answers for wrong methods, wrong paths and errors. */
-function otherRoutes(app: Hono, onFailure: (error: unknown) => void): void {
+function refuseOtherMethods(app: Hono): void {
   const methods = new Map<string, Set<string>>();
   for (const { path, method } of app.routes) {
     if (method !== 'ALL') methods.set(path, (methods.get(path) ?? new Set()).add(method));
@@ -94,6 +100,10 @@ function otherRoutes(app: Hono, onFailure: (error: unknown) => void): void {
     const allow = [...allowed].join(', ');
     app.all(path, (c) => c.json(new EnvironmentRefusal(405, `The path takes ${allow}.`).body, 405, { allow }));
   }
+}
+
+/** Answers for wrong paths and errors. */
+function refuseTheRest(app: Hono, onFailure: (error: unknown) => void): void {
   app.notFound((c) => c.json(new EnvironmentRefusal(404, 'There is no such path. GET /openapi.json lists them.').body, 404));
   app.onError((error, c) => {
     const refusal = refusalOf(error);

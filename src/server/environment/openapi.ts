@@ -2,13 +2,14 @@
 import * as answers from '../../schemas/environment-server/answers.ts';
 import { DescribedStepRequestSchema, EpisodesRequestSchema } from '../../schemas/environment-server/episode-requests.ts';
 import { RolloutsRequestSchema } from '../../schemas/environment-server/rollouts-request.ts';
+import { openEnvDescription } from './openenv/open-env-description.ts';
 
 export interface ApiOptions {
   readonly version: string;
   readonly needsKey: boolean;
 }
 
-interface Route {
+export interface DescribedRoute {
   readonly summary: string;
   readonly body?: object;
   readonly parameters?: readonly object[];
@@ -20,16 +21,17 @@ interface Route {
 }
 
 const REFUSALS: Readonly<Record<number, string>> = {
-  400: 'The body ended early.',
+  400: 'The body ended early, or no row has this place.',
   401: 'The API key is missing or wrong.',
   403: 'The host header names another server.',
-  404: 'There is no such path or episode.',
+  404: 'There is no such path, episode or environment.',
   405: 'The path takes another method.',
   408: 'The body did not arrive in time.',
-  409: 'The request_id was used for another request.',
+  409: 'The request_id was used for another request, or the episode is being played.',
   413: 'The body is too large.',
   415: 'The body is not JSON.',
   422: 'The request has a wrong value. The message says what was expected, what came, and what to do.',
+  424: 'The episode failed, or its environment did not answer in time. The message says why.',
   502: 'The policy server failed.',
   503: 'The server is full. Try again after the seconds of Retry-After.',
 };
@@ -37,7 +39,7 @@ const BODY = [400, 408, 413, 415, 422, 503];
 
 const page = (name: string, about: string, schema: object) => ({ name, in: 'query', required: false, description: about, schema });
 
-const ROUTES: Readonly<Record<string, Readonly<Record<string, Route>>>> = {
+const ROUTES: Readonly<Record<string, Readonly<Record<string, DescribedRoute>>>> = {
   '/health': { get: { summary: 'Whether the server is up', answer: answers.HealthSchema, isOpen: true } },
   '/v1/tasks': {
     get: {
@@ -84,6 +86,7 @@ const ROUTES: Readonly<Record<string, Readonly<Record<string, Route>>>> = {
       refusals: [...BODY, 409],
     },
   },
+  ...openEnvDescription(BODY),
   '/openapi.json': { get: { summary: 'This description', answer: { type: 'object' } } },
 };
 
@@ -102,7 +105,7 @@ export function openApi({ version, needsKey }: ApiOptions): object {
 }
 
 function operation(
-  { summary, body, parameters, answer, type = 'application/json', refusals = [], isOpen = false }: Route,
+  { summary, body, parameters, answer, type = 'application/json', refusals = [], isOpen = false }: DescribedRoute,
   needsKey: boolean,
 ): object {
   const statuses = [...new Set([403, ...(needsKey && !isOpen ? [401] : []), ...refusals])].toSorted((a, b) => a - b);

@@ -3,6 +3,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { isLoopback, listen } from '../listen.ts';
 import { CallerEpisodes } from './caller-episodes.ts';
 import { environmentApp } from './environment-app.ts';
+import { HttpSessions } from './openenv/http-sessions.ts';
 import { RowOrder } from './openenv/row-order.ts';
 import { SessionSockets, type SessionSocketsOptions } from './openenv/session-sockets.ts';
 import { RolloutJobs } from './rollout-jobs.ts';
@@ -48,9 +49,10 @@ export async function startEnvironmentServer(options: EnvironmentServerOptions):
   const policies = new ServedPolicies(options.policies);
   const jobs = new RolloutJobs({ served, policies, maxSessions, idleTimeoutMs, onFailure });
   const order = new RowOrder(served);
+  const sessions = new HttpSessions({ served, episodes, order, maxSessions, idleTimeoutMs });
   const sockets = new SessionSockets({ served, episodes, order, apiKey, host, maxSessions, onFailure, ...options.socketTimes });
   try {
-    const app = environmentApp({ served, episodes, jobs, apiKey, host, version, onFailure });
+    const app = environmentApp({ served, episodes, jobs, sessions, apiKey, host, version, onFailure });
     const server = await listen(app, { host, port, onUpgrade: (...request) => sockets.upgrade(...request) });
     return {
       url: server.url,

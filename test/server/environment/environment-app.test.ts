@@ -27,7 +27,9 @@ describe('environmentApp', () => {
     await using server = await environmentClient(new TalkEnv());
     const [status, { openapi, paths }] = await server.get('/openapi.json');
     expect([status, openapi]).toEqual([200, '3.1.0']);
-    expect(Object.keys(paths)).toEqual(expect.arrayContaining(['/health', '/v1/tasks', '/v1/episodes', '/v1/episodes/step', '/v1/rollouts']));
+    expect(Object.keys(paths)).toEqual(
+      expect.arrayContaining(['/health', '/v1/tasks', '/v1/episodes', '/v1/episodes/step', '/v1/rollouts', '/reset', '/step']),
+    );
     const schema = paths['/v1/episodes'].post.requestBody.content['application/json'].schema;
     expect(schema.required).toEqual(['policy', 'episodes']);
     for (const [path, methods] of Object.entries(paths)) {

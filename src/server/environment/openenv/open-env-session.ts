@@ -3,6 +3,7 @@ import type { EpisodeStateColumns, ResetAnswer, ResetData, StepAnswer } from '..
 import type { ServedRollout } from '../../../schemas/environment-server/served-rollout.ts';
 import type { WireMessage } from '../../../schemas/results.ts';
 import type { CallerEpisodes } from '../caller-episodes.ts';
+import { EnvironmentRefusal } from '../environment-refusal.ts';
 import type { ServedEnvironment } from '../served-environment.ts';
 import { type ChatAnswer, ChatEpisode, type ChatEnd, type ChatTurn } from './chat-episode.ts';
 import type { RowOrder } from './row-order.ts';
@@ -22,9 +23,8 @@ interface Play {
   readonly id: string;
   readonly exampleId: string | number;
   steps: number;
-  /** Null before the first turn, and once it has ended. */
+  /** The turn that waits for an action; null while none does. */
   turn: number | null;
-  isBusy: boolean;
   hasEnded: boolean;
 }
 
@@ -65,7 +65,7 @@ export class OpenEnvSession {
     const episode = new ChatEpisode(episodes, exampleId);
     order.begun(data);
     const id = data.episode_id ?? episode.id;
-    const play: Play = { episode, id, exampleId, steps: 0, turn: null, isBusy: true, hasEnded: false };
+    const play: Play = { episode, id, exampleId, steps: 0, turn: null, hasEnded: false };
     this.#play = play;
     const answer = await this.#answerOf(play, episode.first);
     if (answer.done) {
@@ -78,15 +78,15 @@ export class OpenEnvSession {
     return { observation, ...positionOf(play, answer) };
   }
 
-  /** Takes an action. Throws WireError where there is no episode, the action is none, or the episode failed. */
+  /** Takes an action. Throws WireError where there is no episode, the action is none, or the episode failed; EnvironmentRefusal while another is played. */
   async step(action: unknown): Promise<StepAnswer> {
     const { text, finish } = textAction(action);
     const play = this.#play;
     if (play === null) throw new WireError('EXECUTION_ERROR', 'No episode has begun in this session. Send reset first.');
     if (play.hasEnded) throw new WireError('EXECUTION_ERROR', `The episode has ended. ${AGAIN}`);
-    if (play.isBusy || play.turn === null) throw new WireError('EXECUTION_ERROR', 'The action before is still being played. Wait for its answer.');
     const { turn } = play;
-    play.isBusy = true;
+    if (turn === null) throw new EnvironmentRefusal(409, 'The action before is still being played. Wait for its answer.');
+    play.turn = null;
     const answer = await this.#answerOf(play, play.episode.step(turn, text, finish));
     play.steps += 1;
     const position = positionOf(play, answer);
@@ -102,7 +102,6 @@ export class OpenEnvSession {
 
   async #answerOf(play: Play, asked: Promise<ChatAnswer>): Promise<ChatTurn | ChatEnd> {
     const answer = await asked;
-    play.isBusy = false;
     if ('error' in answer) {
       endPlay(play);
       const { type, message } = answer.error;
