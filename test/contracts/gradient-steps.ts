@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { baseName } from '../../src/engine/adapters/base-name.ts';
 import { largestDifference, readAdapter, someGradient } from './gradient-cases.ts';
 import { ADAM, type GradientSubject, refusal } from './gradient-subject.ts';
 
@@ -67,7 +68,7 @@ export function gradientStepsContract(subject: GradientSubject): void {
         lora_alpha: alpha,
         bias: 'none',
         target_modules: targets,
-        base_model_name_or_path: baseModel,
+        base_model_name_or_path: baseName(baseModel),
       };
       expect(config).toMatchObject(expected);
     });

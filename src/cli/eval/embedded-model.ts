@@ -2,10 +2,9 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
-import { readJson } from '../../core/read-json.ts';
-import { readRegularFileSync } from '../../files/regular-file.ts';
 import { bundledModels, modelPath, SMALLEST_MODEL } from '../../data/bundled-models.ts';
 import { shellCommand } from '../shell-text.ts';
+import { adapterBase } from './adapter-base.ts';
 
 export interface EmbeddedModel {
   /** Directory of the base model. */
@@ -25,7 +24,7 @@ export function embeddedModel(asked: string | null): EmbeddedModel {
   }
   const directory = newestAdapter(path) ?? path;
   if (!existsSync(join(directory, 'adapter_config.json'))) return { directory: path, name: basename(resolve(path)), adapter: null };
-  const base = baseOf(directory);
+  const base = adapterBase(directory);
   return { directory: base, name: basename(resolve(base)), adapter: { name: adapterName(resolve(directory)), directory } };
 }
 
@@ -39,25 +38,6 @@ function newestAdapter(path: string): string | null {
   const newest = adapters.at(-1);
   if (newest === undefined) throw new ConfigError(`The run ${path} has no checkpoint yet. Continue it: ${shellCommand(['vf-train', '-R', path])}`);
   return newest;
-}
-
-/** The base model's directory, from the adapter's config. If that path does not exist, its last part may name a bundled model. */
-function baseOf(directory: string): string {
-  const file = join(directory, 'adapter_config.json');
-  let named: unknown;
-  try {
-    ({ base_model_name_or_path: named } = readJson(readRegularFileSync(file)) as Record<string, unknown>);
-  } catch (cause) {
-    throw new ConfigError(`${file} is not a valid PEFT adapter configuration: ${(cause as Error).message.split('\n')[0]}`, {
-      cause,
-    });
-  }
-  if (typeof named !== 'string' || named === '') throw new ConfigError(`base_model_name_or_path in ${file} does not name the base model`);
-  const base = existsSync(named) ? named : modelPath(basename(named));
-  if (existsSync(base)) return base;
-  throw new ConfigError(
-    `The base model of the adapter at ${directory} is missing: its adapter_config.json names ${named}, which does not exist. Put the model there, or correct base_model_name_or_path.`,
-  );
 }
 
 /** `<run>-step-000012` for an adapter that vf-train wrote, otherwise the last part of its path. */

@@ -20,12 +20,11 @@ export function announcedLines(config: TrainingConfig, directory: string | null)
   return facts.map(([label, text]) => `${label.padEnd(LABEL)}${escapeControls(text)}`);
 }
 
-/** The model, what it learns from, the steps and their learning rates. */
-function trainedText(config: TrainingConfig): string {
-  const { environment, model, lora, steps, sft } = config;
+/** The model, what it learns from, the steps and their learning rates. `name` is the model's. */
+export function trainedText(config: TrainingConfig, name = basename(config.model.path)): string {
+  const { environment, lora, steps, sft } = config;
   const { dataset } = environment.args;
   const questions = typeof dataset === 'string' ? `${environment.id} on ${dataset}` : environment.id;
-  const name = basename(model.path);
   if (sft.data === null) return `${name} to play ${questions}: ${methodText(config)} on a LoRA of rank ${lora.rank}, ${rolloutSteps(config)}`;
   const files = [sft.data].flat().map((path) => basename(path));
   const supervised = `${plural(supervisedSteps(config), 'supervised step')} of ${plural(sft.batchSize, 'row')}, lr ${sft.learningRate ?? config.optimizer.learningRate}`;

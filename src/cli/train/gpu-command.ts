@@ -1,11 +1,12 @@
 /**
- * The command that repeats a run with vLLM for sampling and PyTorch for training. It is derived from the resolved configuration, so it also works for a
- * run that was resumed or described in a file, and it resolves to the same settings.
+ * Commands that repeat a run: with vLLM for sampling and PyTorch for training, or with other parts. They are derived from the resolved configuration, so they
+ * also work for a run that was resumed or described in a file, and they resolve to the same settings.
  */
 import type { TrainingConfigWire } from '../../schemas/training-config.ts';
 import { type Preset, presetLayer, presetNamed } from '../../trainer/config/presets.ts';
 import { type ConfigLayer, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
 import { describeDifferences } from '../../trainer/config/resume-config.ts';
+import { hideSecrets } from '../../transport/redact.ts';
 import { bundledName, modelPath } from '../../data/bundled-models.ts';
 import { KEY_FLAGS } from './flags.ts';
 import { nestedTable, parseValue } from './setting-text.ts';
@@ -13,24 +14,43 @@ import { tomlValue } from './toml-value.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
 const ARGUMENTS = ['args', 'eval_args'] as const;
-const LAUNCHED = { source: '--launch', table: { policy: { base_url: null, launch: {}, embedded: null } } };
 /** A setting can change the meaning of another (warm-up depends on the number of steps): a further pass then adds the other one. */
 const PASSES = 3;
 
+/** What samples and what trains in the repetition. */
+export interface CommandParts {
+  /** Flags that name the sampler, and the settings that they make. */
+  readonly flags: readonly string[];
+  readonly policy: ConfigLayer;
+  readonly backend: 'torch' | 'embedded';
+  /** Settings without which the configuration would be refused, by key; always written. @default none */
+  readonly settings?: ReadonlyMap<string, unknown>;
+}
+
+export const LAUNCHED: Omit<CommandParts, 'backend'> = {
+  flags: ['--launch'],
+  policy: { source: '--launch', table: { policy: { base_url: null, launch: {}, embedded: null } } },
+};
+
 /**
- * The arguments of `vf-train`. Leaves out settings of this machine (output folder, Python, threads).
+ * The arguments of `vf-train` on a GPU machine. Leaves out settings of this machine (output folder, Python, threads).
  * @param named the preset that the run names; null for none
  */
 export function gpuCommand(wire: TrainingConfigWire, named: string | null): string[] {
+  return commandWords(wire, named, { ...LAUNCHED, backend: 'torch' });
+}
+
+/** As `gpuCommand`, with other parts. */
+export function commandWords(wire: TrainingConfigWire, named: string | null, parts: CommandParts): string[] {
   const preset = named === null ? null : presetNamed(named);
   const { id } = wire.environment;
   const { path } = wire.model;
   const ofPreset = preset === null ? [] : [presetLayer(preset)];
-  const base = [...ofPreset, { source: 'command line', table: { environment: { id }, model: { path } } }, LAUNCHED];
-  const settings = new Map<string, unknown>();
+  const base = [...ofPreset, { source: 'command line', table: { environment: { id }, model: { path } } }, parts.policy];
+  const settings = new Map(parts.settings);
   for (let pass = 0; pass < PASSES; pass++) {
     const current = resolveTrainingConfig([...base, ...[...settings].map(settingLayer)]).wire;
-    for (const [key, value] of differences(current, withOtherParts(wire, current))) {
+    for (const [key, value] of differences(current, withOtherParts(wire, current, parts.backend))) {
       const before = settings.get(key);
       settings.set(key, isObject(before) && isObject(value) ? { ...before, ...value } : value);
     }
@@ -39,15 +59,19 @@ export function gpuCommand(wire: TrainingConfigWire, named: string | null): stri
     id,
     ...(preset === null ? [] : ['--preset', preset.name]),
     ...(isModelOf(preset, path) ? [] : ['-m', modelWord(path)]),
-    '--launch',
-    ...[...settings].flatMap(([key, value]) => settingWords(key, value)),
+    ...parts.flags,
+    ...[...settings].flatMap(([key, value]) => settingWords(key, hideSecrets(value, key.split('.').at(-1)))),
   ];
 }
 
 /** The run's configuration, with the other machine's settings taken from the second argument. */
-function withOtherParts(wire: TrainingConfigWire, { output_dir, policy, backend }: TrainingConfigWire): TrainingConfigWire {
+function withOtherParts(
+  wire: TrainingConfigWire,
+  { output_dir, policy, backend }: TrainingConfigWire,
+  kind: CommandParts['backend'],
+): TrainingConfigWire {
   const { python, device, devices, sharding, dtype, threads } = backend;
-  return { ...wire, output_dir, policy, backend: { ...wire.backend, kind: 'torch', python, device, devices, sharding, dtype, threads } };
+  return { ...wire, output_dir, policy, backend: { ...wire.backend, kind, python, device, devices, sharding, dtype, threads } };
 }
 
 function differences(current: TrainingConfigWire, wanted: TrainingConfigWire): [key: string, value: unknown][] {

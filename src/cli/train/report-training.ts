@@ -1,4 +1,4 @@
-/** Writes the plots of a run and prints its summary, as text or as a JSON object. */
+/** Writes the plots of a run and the cards of its adapters, and prints its summary, as text or as a JSON object. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describeError } from '../../core/errors.ts';
@@ -21,6 +21,7 @@ import { type TrainingPlotOptions, writeTrainingPlots } from './plot/write-train
 import { renderTrainingSummary } from './render-training-summary.ts';
 import { supervisedCurves } from './supervised-curves.ts';
 import { type TrainingRecord, trainingSummary } from './training-summary.ts';
+import { type ModelCardsOptions, writeModelCards } from './write-model-cards.ts';
 
 export interface TrainingReport {
   readonly outcome: TrainingOutcome;
@@ -59,9 +60,11 @@ export async function reportTraining({
 }: TrainingReport): Promise<void> {
   const rows = await readMetrics(paths.metrics);
   const plots = await plotsOf(rows, { name: config.name ?? config.environment.id, folder: paths.plots, evaluationLabel, note });
+  const bestAdapter = bestAdapterOf(paths);
+  await cardsOf({ config, wire, preset, rows, evaluationLabel, adapter: outcome.adapter, bestAdapter, plots, variables: process.env, redact }, note);
   const asked = [...roles].filter(([, { calls, failures }]) => calls + failures > 0);
   const summary = {
-    ...summaryOf({ outcome: { ...outcome, plots }, config, transcripts, rows, bestAdapter: bestAdapterOf(paths) }),
+    ...summaryOf({ outcome: { ...outcome, plots }, config, transcripts, rows, bestAdapter }),
     ...(asked.length === 0 ? {} : { roles: Object.fromEntries(asked) }),
   };
   if (display.json) {
@@ -110,6 +113,15 @@ function bestAdapterOf({ best }: TrainingPaths): string | null {
 function summaryOf({ config, transcripts, ...record }: Omit<TrainingRecord, 'config'> & { readonly config: TrainingConfig }): TrainingSummary {
   const sharesProcess = config.policy.embedded !== null || config.backend.kind === 'embedded';
   return trainingSummary({ ...record, config, transcripts: transcripts ?? null, sharesProcess });
+}
+
+/** An adapter without a card is still an adapter: a failure to write one must not fail the run. */
+async function cardsOf(options: ModelCardsOptions, note: (line: string) => void): Promise<void> {
+  try {
+    await writeModelCards(options);
+  } catch (error) {
+    note(`vf-train: no README.md beside the adapter: ${describeError(error)}`);
+  }
 }
 
 /** Plots are a convenience: a failure to draw one must not fail the run. */

@@ -1,5 +1,6 @@
 /** Writes an adapter as a PEFT directory for peft, vLLM and the torch worker. */
 import { safetensorsHeader } from '../../files/safetensors.ts';
+import { baseName } from './base-name.ts';
 import type { AdapterTensors } from '../training/trainer-types.ts';
 import { writeDirectory, type WrittenFile } from './write-directory.ts';
 import { ADAPTER_CONFIG, ADAPTER_WEIGHTS, adapterTensorName } from './read-adapter.ts';
@@ -9,7 +10,7 @@ export interface WriteAdapterOptions {
   readonly tensors: readonly AdapterTensors[];
   readonly rank: number;
   readonly alpha: number;
-  /** Name of the base model for `adapter_config.json`. */
+  /** The base model's directory or hub id. `adapter_config.json` has its `baseName`. */
   readonly baseModel: string;
 }
 
@@ -36,7 +37,7 @@ function peftConfig(about: { readonly rank: number; readonly alpha: number; read
   return {
     alpha_pattern: {},
     auto_mapping: null,
-    base_model_name_or_path: about.baseModel,
+    base_model_name_or_path: baseName(about.baseModel),
     bias: 'none',
     fan_in_fan_out: false,
     inference_mode: true,

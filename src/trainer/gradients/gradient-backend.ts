@@ -56,7 +56,7 @@ export interface AdapterDescription {
   readonly rank: number;
   /** The adapter adds (alpha / rank) · B A x. */
   readonly alpha: number;
-  /** The base's name in `adapter_config.json`. */
+  /** The base's directory or hub id, as it was given. */
   readonly baseModel: string;
   /** Every adapted layer, with its full path in the base (`model.layers.0.self_attn.q_proj`). */
   readonly modules: readonly AdaptedModule[];

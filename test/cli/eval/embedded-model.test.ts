@@ -2,6 +2,7 @@ import { cpSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { bundledModels, bundledName, modelPath } from '../../../src/data/bundled-models.ts';
+import { adapterBase } from '../../../src/cli/eval/adapter-base.ts';
 import { embeddedModel } from '../../../src/cli/eval/embedded-model.ts';
 import { modelWorld } from '../../../src/cli/model-world.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
@@ -37,6 +38,26 @@ describe('embeddedModel', () => {
     const there = adapter('there', NANO);
     expect(embeddedModel(there)).toEqual({ directory: NANO, name: 'nano-base', adapter: { name: 'there', directory: there } });
     expect(embeddedModel(adapter('moved', '/another/machine/models/nano-base')).directory).toBe(NANO);
+  });
+
+  it('finds the base of an adapter by the record of its run, from any folder, unless the adapter names another', () => {
+    const base = join(folder.path, 'elsewhere/qwen');
+    cpSync(NANO, base, { recursive: true });
+    const places = ['run--02/checkpoints/step-000004/adapter', 'run--02/best/adapter'].map((at) => adapter(at, '../nowhere/from/here/qwen'));
+    folder.write('run--02/run.json', '{}');
+    folder.write('run--02/config.toml', `[model]\npath = ${JSON.stringify(base)}  # command line\n`);
+    for (const place of places) expect(embeddedModel(place)).toMatchObject({ directory: base, name: 'qwen' });
+    expect(embeddedModel(adapter('run--02/adapters/v1', NANO)).directory).toBe(NANO);
+    folder.write('run--02/config.toml', '[model\n');
+    expect(() => embeddedModel(places[0]!)).toThrow(/names \.\.\/nowhere\/from\/here\/qwen, which does not exist\. Put the model there/);
+  });
+
+  it("finds the base of an adapter in the hub's cache, and says how to download one that is not there", () => {
+    const place = adapter('published', 'org/nano');
+    expect(() => adapterBase(place, { HF_HUB_CACHE: folder.path })).toThrow(/which does not exist\. Download it: hf download org\/nano, or correct/);
+    const cached = join(folder.path, 'models--org--nano/snapshots', '0'.repeat(40));
+    cpSync(NANO, cached, { recursive: true });
+    expect(adapterBase(place, { HF_HUB_CACHE: folder.path })).toBe(cached);
   });
 
   it('names the adapter of a run after run and step, and takes the newest of a whole run', () => {

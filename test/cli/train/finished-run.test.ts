@@ -1,6 +1,6 @@
 /** `vf-train -R` of a finished run, with Node alone. */
 import { appendFileSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, isAbsolute, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { finished, type RunFolder, TrainFolder } from '../../vllm/train-process.ts';
 
@@ -25,6 +25,18 @@ describe('finishedRun', { timeout: 120_000 }, () => {
     expect({ code, printed: JSON.parse(stdout) as object }).toEqual({ code: 0, printed });
     expect(stderr).toMatch(/^vf-train: \S+ has already finished its 2 steps; its adapter is in \S+; raise --steps to continue\n$/);
     expect(run.files()).toEqual(before);
+  });
+
+  it('has a card beside its adapter, which names no path of this machine', () => {
+    const adapter = join(run.path, 'checkpoints/step-000002/adapter');
+    const card = readFileSync(join(adapter, 'README.md'), 'utf8');
+    expect(card).toMatch(/^---\nlibrary_name: peft\npipeline_tag: text-generation\nlicense: apache-2\.0\ntags:\n/);
+    expect(card).toMatch(/\n\| 2 \| \d\.\d{3} \| \d\.\d{3} \|\n/);
+    expect(card).toMatch(/\nnpx -p vf-search vf-train search-r1 --preset laptop --steps 2 -n 2 --set \S+/);
+    expect(readFileSync(join(adapter, 'reward.png'))).toEqual(readFileSync(join(run.path, 'plots/reward.png')));
+    const { base_model_name_or_path: base } = JSON.parse(readFileSync(join(adapter, 'adapter_config.json'), 'utf8')) as Record<string, string>;
+    expect([isAbsolute(base!), basename(base!)]).toEqual([false, 'nano-base']);
+    expect(card).not.toContain(run.path);
   });
 
   it('refuses an end that the run has passed, and leaves every file as it was', async () => {

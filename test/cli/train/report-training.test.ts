@@ -1,6 +1,7 @@
 /** The end of a real run, as a person reads it. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { loopback, sendJson } from '../../transport/loopback.ts';
@@ -21,4 +22,8 @@ it('shows commands for what comes next without the credentials of the run', { ti
   expect(said.stdout.match(/npx vf-(eval|train)/g)).toEqual(['npx vf-eval', 'npx vf-train', 'npx vf-train']);
   expect(said.stdout.match(/"retriever_url":"[^"]*"/g)).toHaveLength(2);
   expect(said.stdout + said.stderr).not.toContain('pass-Word-1');
+  const [run] = readdirSync(join(folder.path, 'train'));
+  const card = readFileSync(join(folder.path, 'train', run!, 'checkpoints/step-000001/adapter/README.md'), 'utf8');
+  expect(card).toMatch(/"retriever_url":"http:\/\/\*\*\*@127\.0\.0\.1:\d+\/retrieve"/);
+  expect(card).not.toContain('pass-Word-1');
 });

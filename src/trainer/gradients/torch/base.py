@@ -34,7 +34,6 @@ class Base:
     head: nn.Module
     vocabulary: int
     fingerprint: str
-    name: str
     kernel: str
     # Of a base whose layers are divided between ranks (sharding.py); else None.
     guard: Any = None
@@ -75,19 +74,19 @@ def load_base(path: str, device: torch.device, dtype: torch.dtype, checkpointing
         _checkpoint_layers(decoder)
     guard = None if shard is None else shard(model, decoder)
     print_of = _fingerprint(folder) if random_seed is None else hashlib.sha256(f"{_config_text(folder)}{random_seed}".encode()).hexdigest()
-    base = Base(model, decoder, head, head.weight.shape[0], print_of, path, attention.choose_kernel(device, dtype, kernel), guard)
+    base = Base(model, decoder, head, head.weight.shape[0], print_of, attention.choose_kernel(device, dtype, kernel), guard)
     _check_forward(base)
     return base
 
 
 def resolve(path: str) -> Path:
-    """The directory itself, or the model's directory in the hub's cache: configuration, tokenizer and safetensors, never code or pickles."""
+    """The directory itself, or the model's directory in the hub's cache: configuration, tokenizer, safetensors and the card with the license, never code or pickles."""
     folder = Path(path)
     if not folder.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+", path) and not path.startswith("."):
         from huggingface_hub import snapshot_download
 
         try:
-            folder = Path(snapshot_download(path, allow_patterns=["*.json", "*.safetensors"]))
+            folder = Path(snapshot_download(path, allow_patterns=["*.json", "*.safetensors", "README.md"]))
         except Exception as error:
             raise bad_input(f"Cannot download {path}, which is neither a directory here nor a hub id that can be fetched: {_line(error)}") from error
     if not folder.is_dir():

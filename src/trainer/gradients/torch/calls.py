@@ -166,7 +166,7 @@ class Calls:
     def save_adapter(self, header: dict[str, Any], _: Arrays) -> Reply:
         from adapter_files import save_adapter
 
-        return {"files": self.alone(lambda: save_adapter(self.model.adapter, self.base.name, header["directory"]))}, {}
+        return {"files": self.alone(lambda: save_adapter(self.model.adapter, header["base_name"], header["directory"]))}, {}
 
     def save_state(self, header: dict[str, Any], _: Arrays) -> Reply:
         from state_files import save_state

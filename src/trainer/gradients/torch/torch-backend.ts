@@ -16,6 +16,7 @@ import type {
   OptimStepResult,
   PackedBatch,
 } from '../gradient-backend.ts';
+import { baseName } from '../../../engine/adapters/base-name.ts';
 import { checkAdam } from '../check-adam.ts';
 import type { Frame, FrameArrays } from './frames.ts';
 import {
@@ -181,7 +182,7 @@ export class TorchBackend implements GradientBackend {
 
   async saveAdapter(directory: string): Promise<AdapterManifest> {
     const absolute = resolve(directory);
-    const { files } = readFiles((await this.#call('save_adapter', { directory: absolute })).header);
+    const { files } = readFiles((await this.#call('save_adapter', { directory: absolute, base_name: baseName(this.adapter.baseModel) })).header);
     return { directory: absolute, rank: this.adapter.rank, alpha: this.adapter.alpha, files };
   }
 
