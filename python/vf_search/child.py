@@ -33,7 +33,9 @@ class Child:
             self.close()
             raise ServerLostError(f"The server gave no address within {startup_seconds:g} s.{self._last_lines()}")
         if not self._first_line:
-            raise self.lost()
+            lost = self.lost()
+            self.close()
+            raise lost
 
     @property
     def address(self) -> str:
