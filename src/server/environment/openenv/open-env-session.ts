@@ -87,8 +87,8 @@ export class OpenEnvSession {
     const { turn } = play;
     if (turn === null) throw new EnvironmentRefusal(409, 'The action before is still being played. Wait for its answer.');
     play.turn = null;
-    const answer = await this.#answerOf(play, play.episode.step(turn, text, finish));
     play.steps += 1;
+    const answer = await this.#answerOf(play, play.episode.step(turn, text, finish));
     const position = positionOf(play, answer);
     if (answer.done) return { observation: { text: addedText(answer.rollout.messages ?? []), stop: [], ...endOf(answer.rollout) }, ...position };
     return { observation: { text: addedText(answer.messages), stop: [...answer.stop], ...NOT_ENDED }, ...position };

@@ -1,0 +1,153 @@
+/** OpenEnv's own clients, unmodified, against `vf-serve environment`. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { ConfigError, EnvironmentError } from '../../src/core/errors.ts';
+import { type EnvironmentClient, environmentClient, TalkEnv } from '../server/environment/environment-client.ts';
+import { describePeer, type Peer, resultLine, runPeer, servedModel } from './peer.ts';
+import { type ServedCommand, serveCommand } from './serve-command.ts';
+
+const ROWS = process.env['VF_INTEROP_QUICK'] === '1' ? 20 : 100;
+const ARGS = '{"dataset": "fact-world", "corpus": "fact-world"}';
+const TIME = { timeoutMs: 400_000 };
+
+interface Episode {
+  readonly example_id: string;
+  readonly reward: number;
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly stop_condition: string;
+  readonly completion: readonly { readonly role: string; readonly content: string }[];
+  readonly state: object;
+}
+
+interface Played {
+  readonly version: string;
+  readonly episodes: readonly Episode[];
+}
+
+/** A line of results.jsonl. */
+interface Evaluated {
+  readonly example_id: string;
+  readonly reward: number;
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly stop_condition: string;
+  readonly completion: Episode['completion'];
+}
+
+/** What `vf-eval` plays with the same model over the same chat API. */
+async function evaluated(url: string): Promise<readonly Evaluated[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'vf-interop-openenv-eval-'));
+  try {
+    const args = ['search-r1', '-b', url, '--api-client-type', 'chat', '-T', '0', '-a', ARGS, '-n', String(ROWS), '--plain', '-o', folder];
+    const child = spawn(process.execPath, [join(import.meta.dirname, '../../bin/vf-eval.js'), ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    let said = '';
+    for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (chunk: string) => (said += chunk));
+    const [code] = await once(child, 'close');
+    if (code !== 0) throw new Error(`vf-eval ended with exit code ${code}: ${said}`);
+    const path = readdirSync(folder, { recursive: true, encoding: 'utf8' }).find((name) => name.endsWith('results.jsonl'))!;
+    const lines = readFileSync(join(folder, path), 'utf8').trimEnd().split('\n');
+    return lines.map((line) => JSON.parse(line) as Evaluated);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Without the stop string at a turn's end: where a server does not name it, both of ours put it back where its tag is open, and the client does not. */
+function compared({ example_id, reward, metrics, stop_condition, completion }: Episode | Evaluated) {
+  const said = completion.map(({ role, content }) => [role, role === 'assistant' ? content.replace(/<\/search>$/, '') : content]);
+  return { example_id, reward, metrics, stop_condition, said };
+}
+
+describePeer('openenv', { quick: true }, () => {
+  let server: ServedCommand;
+  let expected: readonly Evaluated[];
+  let model: Awaited<ReturnType<typeof servedModel>>;
+  beforeAll(async () => {
+    model = await servedModel('chat');
+    expected = await evaluated(model.url);
+    server = await serveCommand(['environment', 'search-r1', '-a', ARGS]);
+  }, 400_000);
+  afterAll(() => server[Symbol.asyncDispose]());
+
+  it.each([
+    ['an async client', 'async'],
+    ['a sync client', 'sync'],
+    ['eight async clients at once', '8'],
+  ])(
+    'GenericEnvClient: %s gets the rewards of vf-eval, row by row',
+    async (what, how) => {
+      const rows = expected.map(({ example_id }) => example_id);
+      const { version, episodes } = await runPeer<Played>('openenv', 'play', [server.url, model.url, model.model, how, JSON.stringify(rows)], TIME);
+      expect(episodes.map(compared)).toEqual(expected.map(compared));
+      for (const { example_id: id, completion, state } of episodes) {
+        const steps = completion.filter(({ role }) => role === 'assistant').length;
+        expect(state).toEqual({ episode_id: `play of ${id}`, step_count: steps, example_id: id, done: true });
+      }
+      const mean = episodes.reduce((sum, { reward }) => sum + reward, 0) / episodes.length;
+      expect(mean).toBeGreaterThan(0);
+      resultLine('openenv', version, `vf-serve environment: ${what}, ${rows.length} rows`, `rewards and words of vf-eval, mean ${mean.toFixed(2)}`);
+      expect(await (await fetch(`${server.url}/health`)).json()).toMatchObject({ episodes: 0 });
+    },
+    TIME.timeoutMs,
+  );
+
+  raisesEveryError('openenv');
+});
+
+describePeer('openenv-core', { quick: true }, () => {
+  raisesEveryError('openenv-core');
+});
+
+interface Raised {
+  readonly version: string;
+  readonly errors: Readonly<Record<string, string>>;
+  readonly [what: string]: unknown;
+}
+
+async function talkServer(): Promise<EnvironmentClient> {
+  const onStep = (kept: string, signal: AbortSignal) => {
+    if (kept.includes('fail')) throw new EnvironmentError('The index is gone');
+    return kept.includes('slow')
+      ? new Promise<void>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)))
+      : undefined;
+  };
+  return environmentClient(new TalkEnv({ onStep }), { maxSessions: 2, stepTimeoutMs: 500 });
+}
+
+function raisesEveryError(peer: Peer): void {
+  it('GenericEnvClient raises each error with its code, and its session lives on', async () => {
+    await using server = await talkServer();
+    const callerModels = () => {
+      throw new ConfigError('The role judge is bound to the policy.');
+    };
+    await using unplayable = await environmentClient(new TalkEnv(), { callerModels });
+    const run = await runPeer<Raised>(peer, 'errors', [server.url, unplayable.url, peer], TIME);
+    const { version, errors, ...others } = run;
+    const raised = (code: string, message: RegExp) =>
+      expect.stringMatching(new RegExp(`^RuntimeError: Server error: .*${message.source}.* \\(code: ${code}\\)$`)) as string;
+    expect(errors).toEqual({
+      'no reset': raised('EXECUTION_ERROR', /Send reset first/),
+      row: raised('VALIDATION_ERROR', /"nobody" is not among the 4 rows/),
+      action: raised('VALIDATION_ERROR', /"words"/),
+      'after the end': raised('EXECUTION_ERROR', /has ended/),
+      failed: raised('EXECUTION_ERROR', /EnvironmentError: The index is gone/),
+      slow: raised('EXECUTION_ERROR', /--step-timeout/),
+      full: raised('CAPACITY_REACHED', /2 of 2 sessions/),
+      role: raised('FACTORY_ERROR', /judge is bound to the policy/),
+    });
+    expect(others).toEqual({
+      codes: { json: 'INVALID_JSON', binary: 'INVALID_JSON', type: 'UNKNOWN_TYPE', mcp: 'UNKNOWN_TYPE' },
+      number: ' you said 42',
+      reward: 2,
+      done: true,
+      state: { episode_id: expect.any(String) as string, step_count: 1, example_id: 'row-1', done: true },
+      again: 'Talk about 1.',
+      place: false,
+    });
+    expect(server.failures).toEqual([]);
+    resultLine(peer, version, 'vf-serve environment: every error of the protocol', `${Object.keys(errors).length + 4} errors with their codes`);
+  }, 60_000);
+}
