@@ -104,7 +104,7 @@ class Child:
 def serve_arguments(
     env_id: str, args: Mapping[str, Any], split: str, tokenizer: str | None, roles: Mapping[str, str], options: Mapping[str, Any]
 ) -> list[str]:
-    """The arguments of `vf-serve environment`. An option `max_sessions=8` becomes `--max-sessions 8`; a list repeats it."""
+    """The arguments of `vf-serve environment`. An option `max_sessions=8` becomes `--max-sessions 8`, `verbose=True` `--verbose`; a list repeats it."""
     words = ["environment", env_id, "--split", split, "--port", "0"]
     if args:
         words += ["-a", json.dumps(args)]
@@ -115,5 +115,6 @@ def serve_arguments(
     for name, value in options.items():
         values: Iterable[Any] = value if isinstance(value, list | tuple) else [value]
         for each in values:
-            words += [f"--{name.replace('_', '-')}", str(each)]
+            if each is not None and each is not False:
+                words += [f"--{name.replace('_', '-')}", *([] if each is True else [str(each)])]
     return words

@@ -56,8 +56,12 @@ class Environment:
         if max_new_tokens is not None:
             common["max_new_tokens"] = max_new_tokens
         turns: list[Json] = []
-        for batch in _batches(entries):
-            turns += self._http.call("POST", "/v1/episodes", common | {"episodes": batch})["episodes"]
+        try:
+            for batch in _batches(entries):
+                turns += self._http.call("POST", "/v1/episodes", common | {"episodes": batch})["episodes"]
+        except BaseException:
+            self._abandon(turn["episode_id"] for turn in turns)
+            raise
         return turns
 
     def step(self, samples: Sequence[Json]) -> list[Json]:

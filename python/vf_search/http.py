@@ -32,6 +32,8 @@ class HttpClient:
         """The answer to a request. `may_repeat`: a second request like it takes no second effect, so that a lost connection is tried again."""
         if self._is_closed:
             raise VfSearchError("The environment is closed. Serve it or connect to it again.")
+        if not may_repeat:
+            self._drop()  # The server may just be closing an idle connection, and whether it took the request would stay unknown.
         attempts = 3 if may_repeat else 1
         for attempt in range(1, attempts + 1):
             connection = self._connection()
