@@ -11,6 +11,8 @@ export default defineConfig({
     exclude: ['test/vllm/**', 'test/interop/**'],
     // Vitest leaves one core idle by default. Many tests wait for child processes, so that more workers than cores are faster still.
     maxWorkers: Math.ceil(1.5 * availableParallelism()),
+    // Environments that tests write are imported by Node, as in a command.
+    server: { deps: { external: [/\/environment\.mjs$/] } },
     execArgv: NODE_FLAGS,
     testTimeout: 30_000,
     reporters: ['default', './test/count-reporter.ts'],
