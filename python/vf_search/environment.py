@@ -173,7 +173,7 @@ def serve(
     split: Literal["train", "eval"] = "eval",
     tokenizer: str | None = None,
     roles: Mapping[str, str] | None = None,
-    command: Sequence[str] = ("npx", "vf-serve"),
+    command: Sequence[str] = ("npx", "--no", "vf-serve"),  # --no: never what the registry has under that name
     cwd: str | None = None,
     **options: Any,
 ) -> Environment:
