@@ -26,7 +26,8 @@ export interface SessionSocketsOptions extends OpenEnvSessionOptions {
 }
 
 const PATH = '/ws';
-const MOST_FRAME_BYTES = 2 ** 20;
+/** The bytes of a frame, and how long a client may take to answer a close frame. The types of the library lack the second. */
+const LIMITS = { maxPayload: 2 ** 20, closeTimeout: 2_000 };
 /** Refused sockets that may wait for their first frame; others are refused without one. */
 const MOST_REFUSED = 64;
 /** For the goodbyes to arrive. */
@@ -35,7 +36,7 @@ const GOODBYE_MS = 250;
 export class SessionSockets {
   readonly #options: SessionSocketsOptions;
   readonly #sockets = new Set<SessionSocket>();
-  readonly #server = new WebSocketServer({ noServer: true, maxPayload: MOST_FRAME_BYTES, perMessageDeflate: false, clientTracking: false });
+  readonly #server = new WebSocketServer({ ...LIMITS, noServer: true, perMessageDeflate: false, clientTracking: false });
   readonly #pinger: NodeJS.Timeout;
   readonly #namesThisServer: ReturnType<typeof hostCheck>;
   readonly #hasKey: ReturnType<typeof keyCheck>;
