@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, expect, it } from 'vitest';
 import { ConfigError, EnvironmentError } from '../../src/core/errors.ts';
 import { type EnvironmentClient, environmentClient, TalkEnv } from '../server/environment/environment-client.ts';
 import { describePeer, type Peer, resultLine, runPeer, servedModel } from './peer.ts';
@@ -61,17 +61,34 @@ function compared({ example_id, reward, metrics, stop_condition, completion }: E
   return { example_id, reward, metrics, stop_condition, said };
 }
 
-describePeer('openenv', { quick: true }, () => {
-  let server: ServedCommand;
-  let expected: readonly Evaluated[];
-  let model: Awaited<ReturnType<typeof servedModel>>;
-  beforeAll(async () => {
-    model = await servedModel('chat');
-    expected = await evaluated(model.url);
-    server = await serveCommand(['environment', 'search-r1', '-a', ARGS]);
-  }, 400_000);
-  afterAll(() => server[Symbol.asyncDispose]());
+/** The packages' clients on one server with one model. */
+let shared: Promise<{ readonly server: ServedCommand; readonly expected: readonly Evaluated[] }> | null = null;
 
+async function start() {
+  const { url } = await servedModel('chat');
+  const expected = await evaluated(url);
+  return { expected, server: await serveCommand(['environment', 'search-r1', '-a', ARGS]) };
+}
+
+afterAll(async () => (await shared)?.server[Symbol.asyncDispose]());
+
+async function playedAndEvaluated(peer: Peer, what: string, how: string) {
+  const { server, expected } = await (shared ??= start());
+  const { url, model } = await servedModel('chat');
+  const rows = expected.map(({ example_id }) => example_id);
+  const { version, episodes } = await runPeer<Played>(peer, 'play', [server.url, url, model, how, JSON.stringify(rows), peer], TIME);
+  for (const { example_id: id, completion, state } of episodes) {
+    const steps = completion.filter(({ role }) => role === 'assistant').length;
+    expect(state).toEqual({ episode_id: `play of ${id}`, step_count: steps, example_id: id, done: true });
+  }
+  const mean = episodes.reduce((sum, { reward }) => sum + reward, 0) / episodes.length;
+  expect(mean).toBeGreaterThan(0);
+  expect(await (await fetch(`${server.url}/health`)).json()).toMatchObject({ episodes: 0 });
+  resultLine(peer, version, `vf-serve environment: ${what}, ${rows.length} rows`, `rewards and words of vf-eval, mean ${mean.toFixed(2)}`);
+  return { played: episodes.map(compared), evaluated: expected.map(compared) };
+}
+
+describePeer('openenv', { quick: true }, () => {
   it.each([
     ['an async client', 'async'],
     ['a sync client', 'sync'],
@@ -79,17 +96,8 @@ describePeer('openenv', { quick: true }, () => {
   ])(
     'GenericEnvClient: %s gets the rewards of vf-eval, row by row',
     async (what, how) => {
-      const rows = expected.map(({ example_id }) => example_id);
-      const { version, episodes } = await runPeer<Played>('openenv', 'play', [server.url, model.url, model.model, how, JSON.stringify(rows)], TIME);
-      expect(episodes.map(compared)).toEqual(expected.map(compared));
-      for (const { example_id: id, completion, state } of episodes) {
-        const steps = completion.filter(({ role }) => role === 'assistant').length;
-        expect(state).toEqual({ episode_id: `play of ${id}`, step_count: steps, example_id: id, done: true });
-      }
-      const mean = episodes.reduce((sum, { reward }) => sum + reward, 0) / episodes.length;
-      expect(mean).toBeGreaterThan(0);
-      resultLine('openenv', version, `vf-serve environment: ${what}, ${rows.length} rows`, `rewards and words of vf-eval, mean ${mean.toFixed(2)}`);
-      expect(await (await fetch(`${server.url}/health`)).json()).toMatchObject({ episodes: 0 });
+      const both = await playedAndEvaluated('openenv', what, how);
+      expect(both.played).toEqual(both.evaluated);
     },
     TIME.timeoutMs,
   );
@@ -98,6 +106,15 @@ describePeer('openenv', { quick: true }, () => {
 });
 
 describePeer('openenv-core', { quick: true }, () => {
+  it(
+    'GenericEnvClient gets the rewards of vf-eval, row by row',
+    async () => {
+      const both = await playedAndEvaluated('openenv-core', 'an async client', 'async');
+      expect(both.played).toEqual(both.evaluated);
+    },
+    TIME.timeoutMs,
+  );
+
   raisesEveryError('openenv-core');
 });
 

@@ -36,6 +36,12 @@ one that vf-init wrote. Arguments are the same as for vf-eval:
   vf-serve environment search-r1 \\
       -a '{"dataset": "fact-world", "corpus": "fact-world"}'
 
+OpenEnv's clients play on the same port, over its WebSocket; the action is the
+model's text, with the stop string that ended it:
+  async with GenericEnvClient(base_url="http://127.0.0.1:8000") as env:
+      step = await env.reset(example_id="nq_dev_0000")
+      step = await env.step({"text": "<search> who wrote hamlet </search>"})
+
 GET /openapi.json describes all routes. With --api-key-var NAME every request
 except /health needs "Authorization: Bearer" and the value of that variable.`;
 
@@ -62,7 +68,12 @@ export function addEnvironmentCommand(program: Command, action: (id: string, opt
   addServedOptions(program.command('environment'))
     .description('Serves an environment to trainers and harnesses that own the policy, or have a server for it')
     .argument('<id or path>', 'the environment', named)
-    .option('--max-sessions <n>', 'episodes that have not ended; beyond it the answer is 503', wholeNumber(1, 100_000), 1024)
+    .option(
+      '--max-sessions <n>',
+      'episodes that have not ended, and OpenEnv sessions, each; beyond it the answer is 503',
+      wholeNumber(1, 100_000),
+      1024,
+    )
     .option('--idle-timeout <s>', 'seconds that an episode waits for its caller', wholeNumber(1, 86_400), 1800)
     .option('--step-timeout <s>', 'seconds that a request waits for the environment', wholeNumber(1, 3600), 50)
     .option('--host <address>', 'address to listen on; anything but loopback needs --api-key-var', named, '127.0.0.1')

@@ -1,7 +1,7 @@
 """OpenEnv's GenericEnvClient plays rows of `vf-serve environment` with the words of a chat server, greedily: with one async client, with one sync
 client, or with many async clients at once.
 
-argv: URL of the environment, URL of the chat server, model, "async", "sync" or a number of clients, ids of the rows as JSON.
+argv: URL of the environment, URL of the chat server, model, "async", "sync" or a number of clients, ids of the rows as JSON, name of the package.
 """
 import asyncio
 import importlib.metadata
@@ -11,7 +11,7 @@ import urllib.request
 
 from openenv.core import GenericEnvClient
 
-env_url, chat_url, model, how, row_ids = sys.argv[1:6]
+env_url, chat_url, model, how, row_ids, package = sys.argv[1:7]
 rows = json.loads(row_ids)
 
 
@@ -36,7 +36,9 @@ class Play:
         self.result = first
 
     def action(self):
-        return sample(self.messages, self.result.observation["stop"], self.result.metadata["max_new_tokens"])
+        # openenv-core shows no metadata.
+        metadata = getattr(self.result, "metadata", {"max_new_tokens": 500})
+        return sample(self.messages, self.result.observation["stop"], metadata["max_new_tokens"])
 
     def take(self, action, result):
         self.messages.append({"role": "assistant", "content": action["text"]})
@@ -87,4 +89,4 @@ async def play_at_once(count):
 
 
 records = play_sync() if how == "sync" else asyncio.run(play_all(rows) if how == "async" else play_at_once(int(how)))
-print(json.dumps({"version": importlib.metadata.version("openenv"), "episodes": records}))
+print(json.dumps({"version": importlib.metadata.version(package), "episodes": records}))
