@@ -41,7 +41,7 @@ with vf_search.serve(
         return [None if value is None else given["sign"] * value for value in trl.reward(prompts, completions, vf_reward)]
 
     config = GRPOConfig(
-        output_dir="out", per_device_train_batch_size=32, num_generations=8, max_completion_length=128, max_steps=given["steps"], use_cpu=True, bf16=False,
+        output_dir="out", per_device_train_batch_size=32, num_generations=8, max_completion_length=256, max_steps=given["steps"], use_cpu=True, bf16=False,
         report_to=[], save_strategy="no", disable_tqdm=True, beta=0.0, learning_rate=given.get("learning_rate", 3e-4), lr_scheduler_type="constant", logging_steps=1,
         mask_truncated_completions=True, seed=1,
     )  # fmt: skip
