@@ -2,6 +2,7 @@
 import type { Router } from 'zeromq';
 import { ConfigError } from '../../core/errors.ts';
 import { isLoopback } from '../listen.ts';
+import { Outbox, type Outgoing } from './outbox.ts';
 import type { WireLibraries } from './wire-libraries.ts';
 
 /** `[client, request id, method, payload]` */
@@ -12,7 +13,7 @@ export interface WireSocketOptions {
   readonly address: string;
   /** Whether other machines may reach it: the wire has no password. */
   readonly allowsNetwork: boolean;
-  /** Called when a client has gone or reads nothing. */
+  /** Called when a client has gone, or is given up because it reads nothing. */
   readonly onGone: (client: Uint8Array) => void;
   readonly onFailure: (error: unknown) => void;
 }
@@ -21,20 +22,20 @@ export interface WireSocketOptions {
 const MOST_FRAME_BYTES = 64 * 2 ** 20;
 /** Requests of one client that the process has not read yet; further ones wait at the client. */
 const MOST_UNREAD = 256;
-/** Messages that one client has not read yet. A client that reads gets nowhere near it. */
-const MOST_UNSENT = 100_000;
-/** For replies under way when the socket is closed. */
+/** Messages of one client that are below the outbox: what it has not read beyond them waits there. */
+const MOST_UNSENT = 200;
+/** For messages under way when the socket is closed. */
 const LINGER_MS = 1000;
 
 export class WireSocket {
   readonly #socket: Router;
   readonly #options: WireSocketOptions;
-  readonly #queue: (readonly (Uint8Array | string)[])[] = [];
-  #sending: Promise<void> | null = null;
+  readonly #outbox: Outbox;
 
   private constructor(socket: Router, options: WireSocketOptions) {
     this.#socket = socket;
     this.#options = options;
+    this.#outbox = new Outbox({ send: (frames) => this.#send(frames), onGone: options.onGone });
   }
 
   /** Throws ConfigError if the address cannot be used. */
@@ -52,7 +53,7 @@ export class WireSocket {
       maxMessageSize: MOST_FRAME_BYTES,
       receiveHighWaterMark: MOST_UNREAD,
       sendHighWaterMark: MOST_UNSENT,
-      // A client that reads nothing must not hold up the others.
+      // The outbox tries again: a client that reads nothing must not hold up the others.
       sendTimeout: 0,
       linger: LINGER_MS,
     });
@@ -79,27 +80,26 @@ export class WireSocket {
 
   /** Queues a message. It is lost if its client has gone. */
   send(client: Uint8Array, requestId: Uint8Array, kind: 'delta' | 'reply', data: Uint8Array): void {
-    this.#queue.push([client, requestId, kind, data]);
-    this.#sending ??= this.#sendAll();
+    this.#outbox.put({ client, frames: [client, requestId, kind, data], bytes: data.length });
   }
 
   /** Sends what is queued, and closes. */
   async close(): Promise<void> {
-    await this.#sending;
+    await this.#outbox.flush(LINGER_MS);
     this.#socket.close();
   }
 
-  async #sendAll(): Promise<void> {
-    for (let message = this.#queue.shift(); message !== undefined; message = this.#queue.shift()) {
-      try {
-        await this.#socket.send(message as (Uint8Array | string)[]);
-      } catch (error) {
-        const { code } = error as NodeJS.ErrnoException;
-        if (code === 'EHOSTUNREACH' || code === 'EAGAIN') this.#options.onGone(message[0] as Uint8Array);
-        else this.#options.onFailure(error);
-      }
+  /** The outbox calls it for one message at a time, as the socket needs. */
+  async #send(frames: Outgoing['frames']): Promise<'sent' | 'later' | 'gone'> {
+    try {
+      await this.#socket.send(frames as (Uint8Array | string)[]);
+      return 'sent';
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === 'EAGAIN') return 'later';
+      if (code !== 'EHOSTUNREACH' && !this.#socket.closed) this.#options.onFailure(error);
+      return 'gone';
     }
-    this.#sending = null;
   }
 }
 
