@@ -32,7 +32,7 @@ def environment(
     """`env` with its arguments, in a server that ends with this process, or the environment that is served at `url`, whose key is in `api_key_var`."""
     served = serve(env, args, split) if url is None else connect(url, os.environ[api_key_var] if api_key_var else None)
     rows = [Sample(id=row["example_id"], input=_chat(row["prompt"]), target=row["answer"] or "", metadata=row["info"]) for row in served.tasks()]
-    return Task(dataset=MemoryDataset(rows, name=env), solver=play(served), scorer=rollout(served))
+    return Task(dataset=MemoryDataset(rows, name=url or env), solver=play(served), scorer=rollout(served))
 
 
 @solver
@@ -100,7 +100,8 @@ class _Answer:
 
 
 def _chat(messages: list[dict[str, Any]]) -> list[ChatMessage]:
-    return _MESSAGES.validate_python([message | {"tool_calls": [_call(**call) for call in message["tool_calls"]]} if "tool_calls" in message else message for message in messages])
+    calls = [{"tool_calls": [_call(**call) for call in message["tool_calls"]]} if "tool_calls" in message else {} for message in messages]
+    return _MESSAGES.validate_python([message | each for message, each in zip(messages, calls)])
 
 
 def _call(id: str, name: str, arguments: str) -> ToolCall:
