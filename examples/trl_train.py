@@ -1,37 +1,39 @@
-"""
-Trains a model with TRL's GRPOTrainer in an environment of vf-search: an id, or a path such as one that vf-init wrote.
-
-    pip install './node_modules/vf-search/python[trl]'
-    python trl_train.py environments/my-env --model ./my-model --split eval --steps 20
-"""
+"""Trains a model in any environment of vf-search with TRL's GRPOTrainer: pip install './python[trl]' && python examples/trl_train.py --help"""
 
 import argparse
 import json
 
-import torch
-import vf_search.trl
-from transformers import AutoTokenizer
+import vf_search
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
+from vf_search import trl
 
 parser = argparse.ArgumentParser()
-parser.add_argument("env", help="id or path of the environment")
-parser.add_argument("--args", default="{}", help="arguments of the environment, a JSON object")
-parser.add_argument("--split", default="train", choices=["train", "eval"])
-parser.add_argument("--model", required=True, help="the folder of the model, with its tokenizer")
-parser.add_argument("--steps", type=int, default=100)
-parser.add_argument("--batch", type=int, default=32, help="rollouts of a step, a multiple of 8")
-parser.add_argument("--lr", type=float, default=1e-6)
-parser.add_argument("--max-tokens", type=int, default=512, help="longest completion, observations included")
-parser.add_argument("--output", default="trl-output")
+parser.add_argument("env", help="an environment's id or path, such as search-r1 or environments/my-notes")
+parser.add_argument("--args", type=json.loads, default={}, help="its arguments, a JSON object")
+parser.add_argument("--model", default="models/nano-base", help="folder of the model")
+parser.add_argument("--steps", type=int, default=10)
+parser.add_argument("--batch", type=int, default=32, help="rollouts a step, a multiple of 8")
+parser.add_argument("--max-completion-length", type=int, default=512, help="tokens of a completion, what the environment writes included")
+parser.add_argument("--learning-rate", type=float, default=3e-4, help="3e-4 suits nano-base; a large language model takes about 1e-6")
+parser.add_argument("--output", default="outputs/trl")
 given = parser.parse_args()
 
-with vf_search.serve(given.env, json.loads(given.args), given.split, tokenizer=given.model) as env:
-    config = GRPOConfig(
-        given.output, max_steps=given.steps, per_device_train_batch_size=given.batch, num_generations=8, max_completion_length=given.max_tokens,
-        learning_rate=given.lr, mask_truncated_completions=True, logging_steps=1, report_to="none", bf16=torch.cuda.is_available(),
-    )  # fmt: skip
-    parts = {"processing_class": AutoTokenizer.from_pretrained(given.model, padding_side="left"), "train_dataset": vf_search.trl.dataset(env)}
-    trainer = GRPOTrainer(given.model, vf_search.trl.reward, config, rollout_func=vf_search.trl.rollout_func(env), **parts)
-    trainer.train()
-    trainer.save_model()
-print(f"The trained model is in {given.output}.")
+tokenizer = AutoTokenizer.from_pretrained(given.model, padding_side="left")
+config = GRPOConfig(
+    output_dir=given.output,
+    max_steps=given.steps,
+    per_device_train_batch_size=given.batch,
+    num_generations=8,
+    max_completion_length=given.max_completion_length,
+    learning_rate=given.learning_rate,
+    mask_truncated_completions=True,
+    beta=0.0,
+    bf16=False,
+    logging_steps=1,
+    report_to=[],
+)
+with vf_search.serve(given.env, given.args, split="train", tokenizer=given.model) as env:
+    model = AutoModelForCausalLM.from_pretrained(given.model, dtype="float32")
+    rollouts, rows = trl.rollout_func(env), trl.dataset(env)
+    GRPOTrainer(model, trl.reward, args=config, train_dataset=rows, processing_class=tokenizer, rollout_func=rollouts).train()
