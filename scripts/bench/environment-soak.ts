@@ -20,6 +20,7 @@ const { values } = parseArgs({
     sessions: { type: 'string', default: '256' },
     episodes: { type: 'string', default: '256' },
     seconds: { type: 'string', default: '300' },
+    'think-ms': { type: 'string', default: '1500' },
   },
 });
 const [sessions, episodes, seconds] = [Number(values.sessions), Number(values.episodes), Number(values.seconds)];
