@@ -3,11 +3,11 @@ import type { XStatic } from 'typebox/schema';
 import { anyOf, atLeastOne, choice, closed, count, filledText, json, listOf, numberOrNull, text, textOrNumber, tokenIds } from '../json-schema.ts';
 
 /** Most episodes of one request. */
-export const MOST_EPISODES = 1024;
+const MOST_EPISODES = 1024;
 
 const batch = { minItems: 1, maxItems: MOST_EPISODES } as const;
 
-export const policyKind = choice('tokens', 'chat');
+const policyKind = choice('tokens', 'chat');
 
 export const EpisodesRequestSchema = closed(
   {
@@ -41,14 +41,14 @@ export interface StepSample {
   readonly version: number | null;
 }
 
-export interface StepTokens {
+interface StepTokens {
   readonly kind: 'tokens';
   readonly tokenIds: readonly number[];
   /** NaN where JSON has null. */
   readonly logProbs: readonly number[];
 }
 
-export interface StepText {
+interface StepText {
   readonly kind: 'chat';
   readonly text: string;
 }

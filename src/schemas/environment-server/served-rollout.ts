@@ -8,7 +8,7 @@ import { encodeWithFloats } from '../float-json.ts';
 import { logProbsMode, messageCalls, rolloutColumns, tokenColumns, tokenSegment } from '../rollout-columns.ts';
 import { anySampling } from '../sampling-columns.ts';
 
-export const servedError = closed(
+const servedError = closed(
   {
     /** The error's class: `RetrievalError`, `NumericPolicyError`, ... */
     type: text,
