@@ -1,22 +1,18 @@
 /** verifiers 0.4.0 against `vf-serve verifiers`: its EnvClient, which prime-rl and torchtitan use, and its vf-eval through the taskset of the Python package. */
-import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { loopback, refusingUrl, sendJson } from '../transport/loopback.ts';
+import type { RolloutExport } from '../../src/schemas/rollout-export.ts';
+import { ownRun, ROOT } from './own-run.ts';
 import { describePeer, resultLine, runPeer, servedModel } from './peer.ts';
 import { type ServedCommand, serveCommand } from './serve-command.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
 const WORLD = JSON.stringify({ dataset: 'fact-world', corpus: 'fact-world' });
 const TIME = { timeoutMs: 200_000, env: { PYTHONPATH: join(ROOT, 'python') } };
 const ROWS = process.env['VF_INTEROP_QUICK'] === '1' ? 20 : 100;
-const folder = mkdtempSync(join(tmpdir(), 'vf-interop-verifiers-'));
-afterAll(() => rmSync(folder, { recursive: true }));
 
 interface Recorded {
   readonly key: string;
@@ -39,32 +35,8 @@ interface Recorded {
   readonly round_trips: boolean;
 }
 
-interface Exported {
-  readonly example_id: string;
-  readonly token_ids: readonly number[];
-  readonly loss_mask: readonly number[];
-  readonly logprobs: readonly (number | null)[];
-  readonly reward: number;
-  readonly metrics: Readonly<Record<string, number>>;
-}
-
-async function command(name: string, args: readonly string[]): Promise<string> {
-  const path = join(ROOT, 'bin', `${name}.js`);
-  return (await promisify(execFile)(process.execPath, [path, ...args], { cwd: folder, timeout: 200_000, maxBuffer: 2 ** 26 })).stdout;
-}
-
-/** The same rows, played by vf-eval against the same policy server, as vf-export writes them. */
-async function exportedRows(url: string, sampling: string): Promise<ReadonlyMap<string, Exported>> {
-  const args = ['search-r1', '-b', url, '-n', String(ROWS), '-r', '1', '-T', '0', '-t', '48', '-S', sampling, '-a', WORLD, '-o', folder, '--json'];
-  const { directory } = JSON.parse(await command('vf-eval', args)) as { directory: string };
-  const file = join(folder, 'rollouts.jsonl');
-  await command('vf-export', [directory, '-o', file]);
-  const rows = readFileSync(file, 'utf8').trimEnd().split('\n');
-  return new Map(rows.map((line) => JSON.parse(line) as Exported).map((row) => [row.example_id, row]));
-}
-
 /** The largest difference of log-probs. Everything else must be equal. */
-function furthestFrom(episode: Recorded, row: Exported): number {
+function furthestFrom(episode: Recorded, row: RolloutExport): number {
   const { token_ids, mask, logprobs, rewards, metrics, reward } = episode;
   expect({ token_ids, mask, reward }).toEqual({ token_ids: row.token_ids, mask: row.loss_mask, reward: row.reward });
   expect({ ...metrics, search_r1: rewards['search_r1']?.[0] }).toEqual(row.metrics);
@@ -101,7 +73,8 @@ describePeer('verifiers', { quick: true }, () => {
     let version = '';
     // Answers at once, and searches several times.
     for (const sampling of ['{}', await searching(url)]) {
-      const exported = await exportedRows(url, sampling);
+      using own = await ownRun(['search-r1', '-b', url, '-n', String(ROWS), '-r', '1', '-T', '0', '-t', '48', '-S', sampling, '-a', WORLD]);
+      const exported = await own.exported();
       const run = await envClient<{ readonly episodes: readonly Recorded[] }>('rows', url, ROWS, sampling);
       expect(run.episodes).toHaveLength(ROWS);
       expect(exported.size).toBe(ROWS);

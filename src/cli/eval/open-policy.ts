@@ -106,7 +106,11 @@ async function openEndpoint(target: EndpointTarget, options: EndpointOptions): P
   const { askServer } = await import('./ask-server.ts');
   const probe = await askServer(target, options.signal);
   if (target.clientType === 'tokens' && probe.kind !== 'tokens') {
-    throw new ConfigError(`${where(target)} does not return token ids: ${probe.chatOnlyBecause}. Use --api-client-type chat to play in chat mode.`);
+    const remedy =
+      target.isOfCommand === false
+        ? 'Name a server that returns them, such as vLLM, or ask for chat: kind "chat", or type "eval" of a verifiers client.'
+        : 'Use --api-client-type chat to play in chat mode.';
+    throw new ConfigError(`${where(target)} does not return token ids: ${probe.chatOnlyBecause}. ${remedy}`);
   }
   if (probe.kind !== 'tokens') return openChat(target, probe, options);
   const because = notByTokensBecause(probe, options.environment);
