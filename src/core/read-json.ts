@@ -3,10 +3,13 @@
  * a truncated secret.
  */
 
+/** As for JSON.parse; `source` is the text of a number, a string or a literal, which TypeScript does not declare yet. */
+type Reviver = (key: string, value: unknown, context: { readonly source?: string }) => unknown;
+
 /** Parses JSON. Throws a SyntaxError that quotes at most one character of the text. */
-export function readJson(text: string): unknown {
+export function readJson(text: string, reviver?: Reviver): unknown {
   try {
-    return JSON.parse(text);
+    return JSON.parse(text, reviver as (key: string, value: unknown) => unknown);
   } catch (error) {
     // No `cause`: it would contain the excerpt.
     throw new SyntaxError(withoutExcerpt((error as Error).message));

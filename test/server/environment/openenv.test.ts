@@ -124,6 +124,8 @@ describe('WS /ws', () => {
     await using client = await openEnvClient(server.url);
     await client.reset();
     expect((await client.step(42)).data.observation.text).toBe(' you said 42');
+    const digits = await client.ask('{"type": "step", "data": {"text": 12345678901234567890.10}}');
+    expect(digits.data.observation.text).toBe(' you said 12345678901234567890.10');
     expect((await client.step(true)).data.observation.text).toBe(' you said true');
     const answer = await client.ask({ type: 'step', data: { text: 'done;', metadata: {} } });
     expect(answer.data.done).toBe(true);

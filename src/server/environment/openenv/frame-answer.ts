@@ -46,10 +46,15 @@ function observationFrame(line: string): string {
   return `{"type":"observation","data":${line}}`;
 }
 
+/** Keeps every digit of a number that stands for a model's words: 12345678901234567890, or 1.0. */
+function withDigits(key: string, value: unknown, { source }: { readonly source?: string }): unknown {
+  return key === 'text' && typeof value === 'number' ? source : value;
+}
+
 function readFrame(text: string): Frame {
   let frame: unknown;
   try {
-    frame = readJson(text);
+    frame = readJson(text, withDigits);
   } catch (cause) {
     throw new WireError('INVALID_JSON', `The frame is not JSON: ${(cause as Error).message}.`, { cause });
   }

@@ -19,9 +19,9 @@ export interface SessionSocketsOptions extends OpenEnvSessionOptions {
   readonly onFailure: (error: unknown) => void;
   /** How often a client is asked whether it is there. @default 60000 */
   readonly pingMs?: number;
-  /** How long a client may answer nothing, while it generates or trains. A machine that is gone is noticed by TCP before. @default 600000 */
+  /** How long a client may answer nothing, while it generates or trains. A machine that is gone is noticed by TCP before. @default 600000, of a server its idle timeout */
   readonly silentMs?: number;
-  /** How long a client that was refused may wait before its first frame. @default 10000 */
+  /** How long a client that was refused may wait before its first frame. @default 60000 */
   readonly refusedMs?: number;
 }
 
@@ -56,7 +56,7 @@ export class SessionSockets {
     const refusal = this.#refusal(request);
     if (refusal !== null) return refuse(socket, refusal);
     this.#server.handleUpgrade(request, socket, head, (opened) => {
-      const { maxSessions, refusedMs = 10_000, onFailure } = this.#options;
+      const { maxSessions, refusedMs = 60_000, onFailure } = this.#options;
       const active = this.#count(false);
       const entry = new SessionSocket(opened, {
         session: new OpenEnvSession(this.#options),
