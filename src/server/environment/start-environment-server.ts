@@ -50,7 +50,17 @@ export async function startEnvironmentServer(options: EnvironmentServerOptions):
   const jobs = new RolloutJobs({ served, policies, maxSessions, idleTimeoutMs, onFailure });
   const order = new RowOrder(served);
   const sessions = new HttpSessions({ served, episodes, order, maxSessions, idleTimeoutMs });
-  const sockets = new SessionSockets({ served, episodes, order, apiKey, host, maxSessions, silentMs: idleTimeoutMs, onFailure, ...options.socketTimes });
+  const sockets = new SessionSockets({
+    served,
+    episodes,
+    order,
+    apiKey,
+    host,
+    maxSessions,
+    silentMs: idleTimeoutMs,
+    onFailure,
+    ...options.socketTimes,
+  });
   try {
     const app = environmentApp({ served, episodes, jobs, sessions, apiKey, host, version, onFailure });
     const server = await listen(app, { host, port, onUpgrade: (...request) => sockets.upgrade(...request) });
