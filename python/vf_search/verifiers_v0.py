@@ -1,3 +1,4 @@
+# mypy: disable-error-code="misc, import-untyped, import-not-found, untyped-decorator, no-untyped-call"
 """
 Environments for verifiers 0.1.14. `vf-serve environment` plays and scores each rollout against the endpoint that verifiers would have asked itself.
 
@@ -78,7 +79,8 @@ class VfSearchEnv(vf.Environment):
             message = ResponseMessage(content=messages[at]["content"], finish_reason="length" if is_cut else "stop", is_truncated=is_cut)
             response = Response(id=f"{played['rollout_id']}/{place}", created=0, model=state["model"], usage=usage, message=message)
             common: Any = {"is_truncated": is_cut, "trajectory_id": state["trajectory_id"], "reward": None, "advantage": None, "extras": {}}
-            state["trajectory"].append(TrajectoryStep(prompt=messages[:at], completion=[messages[at]], response=response, tokens=_tokens(played, turn, is_cut), **common))
+            step = TrajectoryStep(prompt=messages[:at], completion=[messages[at]], response=response, tokens=_tokens(played, turn, is_cut), **common)
+            state["trajectory"].append(step)
             self.increment_state_usage_from_response(state, response)
 
     @vf.teardown

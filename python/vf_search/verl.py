@@ -35,7 +35,7 @@ def _open(env: str, args: str, split: Literal["train", "eval"], tokenizer: str) 
 
 
 @register("vf_search")
-class VfSearchAgentLoop(AgentLoopBase):  # type: ignore[misc]
+class VfSearchAgentLoop(AgentLoopBase):
     """`env`: an id or a path, which each worker process serves, the URL of a server, or one of these by split. `model_folder`: if model.path is not a folder."""
 
     def __init__(self, *given: Any, env: Any = "search-r1", args: Any = None, model_folder: str | None = None, **named: Any) -> None:
@@ -48,7 +48,8 @@ class VfSearchAgentLoop(AgentLoopBase):  # type: ignore[misc]
             return _open(self._env[split] if isinstance(self._env, Mapping) else self._env, self._args, split, self._folder)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
-        loop, request_id, timing, steps = asyncio.get_running_loop(), uuid4().hex, {"generate_sequences": 0.0}, {}
+        loop, request_id = asyncio.get_running_loop(), uuid4().hex
+        timing, steps = {"generate_sequences": 0.0}, dict[str, Any]()
 
         async def generate(turn: dict[str, Any]) -> dict[str, Any]:
             # Without a detokenizer in the rollout server, it samples past stop strings, and the environment drops what follows.
@@ -84,14 +85,14 @@ class VfSearchAgentLoop(AgentLoopBase):  # type: ignore[misc]
             response_logprobs=[value or 0.0 for value in played["logprobs"][kept]],
             reward_score=played["reward"],
             num_turns=len(played["segments"]),
-            metrics=AgentLoopMetrics(**timing),
+            metrics=AgentLoopMetrics(generate_sequences=timing["generate_sequences"]),
             extra_fields={"reward_extra_info": scores, "stop_condition": played["stop_condition"], "turn_scores": [], "tool_rewards": [], **steps},
         )
 
 
 def write_rows(env: str, split: Literal["train", "eval"], path: str, args: dict[str, Any] | None = None) -> None:
     """Writes the rows of a split as a data set of verl."""
-    from datasets import Dataset
+    from datasets import Dataset  # type: ignore[import-untyped]
 
     with serve(env, args, split) as served:
         tasks = served.tasks()
