@@ -31,6 +31,8 @@ npx --no-install vf-train search-r1 -m node_modules/vf-search/models/nano-base -
 npx --no-install vf-train search-r1 --preset laptop --steps 1 --set evaluation.examples=8 --plain -o trained 2>/dev/null | grep -q 'finished, 1 of 1 step'
 npx --no-install vf-eval search-r1 -n 4 -p embedded --plain -o played | grep -q '4 finished, 0 failed'
 test -f node_modules/vf-search/docs/training-config.md
+test -f node_modules/vf-search/python/vf_search/trl.py
+test ! -e node_modules/vf-search/python/tests
 for file in engine/index.d.ts trainer/gradients/torch/worker.py cli/train/plot/dejavu-sans-subset.ttf engine/kernels/wasm/relaxed.wasm engine/kernels/wasm/plain.wasm; do
   test -f "node_modules/vf-search/dist/src/$file"
 done
