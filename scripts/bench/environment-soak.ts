@@ -68,7 +68,7 @@ async function tokenCaller(caller: number): Promise<void> {
   for (let round = 0; performance.now() < end; round++) {
     const [first] = (await post('/v1/episodes', JSON.stringify({ policy: { kind: 'tokens' }, episodes: [{ example_id: caller % 8 }] }))).episodes;
     let turn = first!;
-    for (let k = 0; ; k++) {
+    for (let k = 0; performance.now() < end; k++) {
       const word = random.integer(6) === 0 ? 'done;' : `word ${caller} ${round} ${k};`;
       const token_ids = [...(await tokenizer.encode(word)).ids];
       const body = JSON.stringify({
