@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -27,11 +28,16 @@ class Environment:
         self._child = child
         self._http = HttpClient(self.url, api_key, child)
 
-    @property
+    @cached_property
     def metrics(self) -> list[str]:
         """Names of the rewards and metrics that every scored rollout has."""
         names: list[str] = self._http.call("GET", "/v1/tasks?limit=0", may_repeat=True)["metrics"]
         return names
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the server that `serve` started is gone. Of a server by its address, calls show that."""
+        return self._child is not None and self._child.has_ended
 
     def tasks(self) -> list[Json]:
         """All rows of the split: `{"example_id", "prompt": [messages], "answer", "info"}`."""
@@ -121,7 +127,7 @@ class Environment:
             if line.get("done") is True:
                 return
             yield line
-        if self._child is not None and self._child.has_ended:
+        if self._child is not None and self.has_ended:
             raise self._child.lost()
         raise ServerLostError("The stream of rollouts ended before its last line, so some are missing. Ask again with the same request_id.")
 

@@ -4,25 +4,22 @@ Environments as tasks of Inspect AI, whose model plays them by messages. Prompts
     inspect eval vf_search/environment -T env=search-r1 --model openai-api/vllm/NAME --model-base-url http://127.0.0.1:8000/v1
 """
 
-import json
-import os
 from typing import Any, Literal
 
 from anyio.to_thread import run_sync
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.event import ModelEvent
-from inspect_ai.log import transcript
-from inspect_ai.model import ChatMessage, GenerateConfig, ModelOutput, get_model
+from inspect_ai.model import GenerateConfig, get_model
 from inspect_ai.model._model import use_model_event_sink
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
-from inspect_ai.tool import ToolCall, ToolInfo
-from pydantic import TypeAdapter
+from inspect_ai.tool import ToolInfo
 
-from . import Environment, VfSearchError, connect, serve
+from . import Environment, VfSearchError
+from .inspect_messages import Answer, chat
+from .servers import Servers
 
-_MESSAGES = TypeAdapter(list[ChatMessage])
+_SERVERS = Servers()
 
 
 @task
@@ -30,8 +27,8 @@ def environment(
     env: str = "search-r1", args: dict[str, Any] | None = None, split: Literal["train", "eval"] = "eval", url: str | None = None, api_key_var: str | None = None
 ) -> Task:
     """`env` with its arguments, in a server that ends with this process, or the environment that is served at `url`, whose key is in `api_key_var`."""
-    served = serve(env, args, split) if url is None else connect(url, os.environ[api_key_var] if api_key_var else None)
-    rows = [Sample(id=row["example_id"], input=_chat(row["prompt"]), target=row["answer"] or "", metadata=row["info"]) for row in served.tasks()]
+    served = _SERVERS.open(env, args, split, url=url, api_key_var=api_key_var)
+    rows = [Sample(id=row["example_id"], input=chat(row["prompt"]), target=row["answer"] or "", metadata=row["info"]) for row in served.tasks()]
     return Task(dataset=MemoryDataset(rows, name=url or env), solver=play(served), scorer=rollout(served))
 
 
@@ -48,7 +45,7 @@ def play(served: Environment) -> Solver:
                 raise VfSearchError(turn["error"]["message"], type=turn["error"]["type"])
             turn = (await run_sync(lambda: served.step([entry])))[0]
         played = turn["rollout"]
-        state.messages = _chat(played.pop("messages"))
+        state.messages = chat(played.pop("messages"))
         state.store.set("rollout", played)
         if played["error"] is not None:
             raise VfSearchError(f"{played['error']['type']}: {played['error']['message']}", type=played["error"]["type"])
@@ -71,41 +68,8 @@ def rollout(served: Environment) -> Scorer:
 
 async def _sample(state: TaskState, turn: dict[str, Any]) -> dict[str, str]:
     config = GenerateConfig(stop_seqs=turn["stop"] or None, max_tokens=turn["max_new_tokens"])
-    with use_model_event_sink(heard := _Answer()):
-        state.output = await get_model().generate(_chat(turn["messages"]), [ToolInfo(**tool) for tool in turn.get("tools", [])], config=config, cache=False)
+    with use_model_event_sink(heard := Answer()):
+        state.output = await get_model().generate(chat(turn["messages"]), [ToolInfo(**tool) for tool in turn.get("tools", [])], config=config, cache=False)
     if state.output.stop_reason in ("model_length", "content_filter"):  # Its text is the refusal.
         raise VfSearchError(f"The model gave no sample ({state.output.stop_reason}): {state.output.completion}")
     return {"text": heard.text(state.output, turn["stop"]), "finish_reason": "length" if state.output.stop_reason == "max_tokens" else "stop"}
-
-
-class _Answer:
-    """What the model's server answered, on its way to the log. Inspect's own copy lacks <think> and the name of the stop string."""
-
-    def on_pending(self, event: ModelEvent) -> None:
-        transcript()._event(event)
-
-    def on_complete(self, event: ModelEvent) -> None:
-        self.value: Any = event.call and event.call.response
-        transcript()._event_updated(event)
-
-    def text(self, output: ModelOutput, stop: list[str]) -> str:
-        if not self.value or not self.value.get("choices"):  # Another form than OpenAI's.
-            return output.completion
-        choice, message = self.value["choices"][0], self.value["choices"][0]["message"]
-        text: str = message.get("content") or ""
-        for call in (each["function"] for each in message.get("tool_calls") or []):
-            text += f'\n<tool_call>\n{{"name": {json.dumps(call["name"])}, "arguments": {call["arguments"]}}}\n</tool_call>'
-        named = choice.get("stop_reason")
-        return text + named if named in stop and not text.endswith(named) else text
-
-
-def _chat(messages: list[dict[str, Any]]) -> list[ChatMessage]:
-    calls = [{"tool_calls": [_call(**call) for call in message["tool_calls"]]} if "tool_calls" in message else {} for message in messages]
-    return _MESSAGES.validate_python([message | each for message, each in zip(messages, calls)])
-
-
-def _call(id: str, name: str, arguments: str) -> ToolCall:
-    try:
-        return ToolCall(id, name, dict(json.loads(arguments)))
-    except (ValueError, TypeError):
-        return ToolCall(id, name, {}, parse_error=f"The arguments are no JSON object: {arguments}")

@@ -1,7 +1,7 @@
 """
 An agent loop for verl 0.9.1: verl's rollout servers sample by token ids; prompts, observations, masks and rewards come from `vf-serve environment`.
 
-    python -m vf_search.verl search-r1 train train.parquet
+    python -m vf_search.verl_rows search-r1 train train.parquet
     python -m verl.trainer.main_ppo data.train_files=train.parquet actor_rollout_ref.rollout.agent.agent_loop_config_path=vf_search.yaml ...
 
 vf_search.yaml is `[{name: vf_search, _target_: vf_search.verl.VfSearchAgentLoop, env: search-r1}]`. A rollout that failed raises, so that verl has no reward for
@@ -9,29 +9,19 @@ it. The rest of its group is trained; trainer.v1.sampler.sync_refill_failed_grou
 """
 
 import asyncio
-import functools
-import json
-import sys
-import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid4
 
 from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput, register
 from verl.utils.profiler import simple_timer
 
-from . import Environment, VfSearchError, connect, serve
+from . import Environment, VfSearchError
+from .servers import Servers
 
-_THREADS = ThreadPoolExecutor(1024, "vf_search")
-_LOCK = threading.Lock()
-
-
-@functools.cache
-def _open(env: str, args: str, split: Literal["train", "eval"], tokenizer: str) -> tuple[Environment, list[str]]:
-    served = connect(env) if "://" in env else serve(env, json.loads(args), split, tokenizer)
-    return served, served.metrics
+_SERVERS, _THREADS = Servers(), ThreadPoolExecutor(1024, "vf_search")
 
 
 @register("vf_search")
@@ -40,12 +30,12 @@ class VfSearchAgentLoop(AgentLoopBase):
 
     def __init__(self, *given: Any, env: Any = "search-r1", args: Any = None, model_folder: str | None = None, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._env, self._args = env, json.dumps(OmegaConf.to_container(OmegaConf.create(args or {})))
+        self._env, self._args = env, OmegaConf.to_container(OmegaConf.create(args or {}))
         self._folder = model_folder or self.config.actor_rollout_ref.model.path
 
-    def _served(self, split: Any) -> tuple[Environment, list[str]]:
-        with _LOCK:
-            return _open(self._env[split] if isinstance(self._env, Mapping) else self._env, self._args, split, self._folder)
+    def _served(self, split: Any) -> Environment:
+        env = self._env[split] if isinstance(self._env, Mapping) else self._env
+        return _SERVERS.open(env, self._args, split, self._folder, url=env if "://" in env else None)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
         loop, request_id = asyncio.get_running_loop(), uuid4().hex
@@ -64,12 +54,12 @@ class VfSearchAgentLoop(AgentLoopBase):
             return {"token_ids": list(output.token_ids), "logprobs": list(output.log_probs or []), **ending}
 
         def play() -> tuple[dict[str, Any], list[str]]:
-            served, names = self._served(str(row.get("split", "train")))
+            served = self._served(str(row.get("split", "train")))
             sample = lambda turns: [asyncio.run_coroutine_threadsafe(generate(turn), loop).result() for turn in turns]
-            return served.play([str(row["example_id"])], sample, max_model_len=window)[0], names
+            return served.play([str(row["example_id"])], sample, max_model_len=window)[0], served.metrics
 
         limits = self.rollout_config
-        window = min(limits.prompt_length + limits.response_length, limits.max_model_len or sys.maxsize)
+        window = min(filter(None, (limits.prompt_length + limits.response_length, limits.max_model_len)))
         played, names = await loop.run_in_executor(_THREADS, play)
         if played["error"] is not None:
             raise VfSearchError(f"{row['example_id']}: {played['error']['type']}: {played['error']['message']}", type=played["error"]["type"])
@@ -88,18 +78,3 @@ class VfSearchAgentLoop(AgentLoopBase):
             metrics=AgentLoopMetrics(generate_sequences=timing["generate_sequences"]),
             extra_fields={"reward_extra_info": scores, "stop_condition": played["stop_condition"], "turn_scores": [], "tool_rewards": [], **steps},
         )
-
-
-def write_rows(env: str, split: Literal["train", "eval"], path: str, args: dict[str, Any] | None = None) -> None:
-    """Writes the rows of a split as a data set of verl."""
-    from datasets import Dataset  # type: ignore[import-untyped]
-
-    with serve(env, args, split) as served:
-        tasks = served.tasks()
-    common = {"agent_name": "vf_search", "data_source": env, "split": split, "reward_model": {"style": "rule", "ground_truth": ""}}
-    rows = [common | {"prompt": row["prompt"], "example_id": str(row["example_id"]), "extra_info": {"index": at}} for at, row in enumerate(tasks)]
-    Dataset.from_list(rows).to_parquet(path)
-
-
-if __name__ == "__main__":
-    write_rows(sys.argv[1], "eval" if sys.argv[2] == "eval" else "train", sys.argv[3], json.loads(sys.argv[4]) if len(sys.argv) > 4 else None)

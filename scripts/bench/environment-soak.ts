@@ -8,6 +8,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { WebSocket } from 'ws';
@@ -40,12 +41,14 @@ const args = [
 const child = spawn(process.execPath, args, { cwd: ROOT, stdio: ['ignore', 'pipe', 'inherit'] });
 const [line] = (await once(child.stdout, 'data')) as [Buffer];
 const url = String(line).trim();
+const healthWatch = spawn(process.execPath, [join(import.meta.dirname, 'health-watch.ts'), url], { stdio: ['pipe', 'pipe', 'inherit'] });
+const healthLines = createInterface({ input: healthWatch.stdout });
+await once(healthLines, 'line');
 const end = performance.now() + seconds * 1000;
 const random = Random.fromSeed(1);
 const counts = { steps: 0, ended: 0, dropped: 0, repeats: 0, garbage: 0, mixed: 0, failed: 0 };
 const stepMs: number[] = [];
 const memory: number[] = [];
-let slowestHealthMs = 0;
 
 const residentMb = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))![1]) / 1024;
 
@@ -142,9 +145,6 @@ async function socketCaller(caller: number): Promise<void> {
 
 async function watch(): Promise<void> {
   while (performance.now() < end) {
-    const began = performance.now();
-    await (await fetch(`${url}/health`)).arrayBuffer();
-    slowestHealthMs = Math.max(slowestHealthMs, performance.now() - began);
     memory.push(residentMb());
     await delay(1000);
   }
@@ -155,12 +155,15 @@ await Promise.all([
   ...Array.from({ length: episodes }, (_, i) => tokenCaller(i)),
   ...Array.from({ length: sessions }, (_, i) => socketCaller(i)),
 ]);
+healthWatch.stdin.end();
+const [healthLine] = (await once(healthLines, 'line')) as [string];
+const healthMs = JSON.parse(healthLine) as number[];
 // Episodes that were dropped are freed once the idle timeout has passed.
 await delay(27_000);
 const health = (await (await fetch(`${url}/health`)).json()) as { episodes: number };
-const sorted = stepMs.toSorted((a, b) => a - b);
+const quantile = (times: readonly number[], q: number) => times.toSorted((a, b) => a - b)[Math.floor((times.length - 1) * q)];
 const mean = (part: readonly number[]) => part.reduce((a, b) => a + b, 0) / part.length;
-const fifth = Math.floor(memory.length / 5);
+const eachMinute = Array.from({ length: Math.ceil(memory.length / 60) }, (_, i) => Math.round(mean(memory.slice(i * 60, (i + 1) * 60))));
 process.stdout.write(
   `${JSON.stringify({
     sessions,
@@ -168,9 +171,9 @@ process.stdout.write(
     seconds,
     think_ms: thinkMs,
     ...counts,
-    step_ms: { p50: sorted[Math.floor(sorted.length / 2)], p95: sorted[Math.floor(sorted.length * 0.95)] },
-    slowest_health_ms: slowestHealthMs,
-    memory_mb: { second_fifth: mean(memory.slice(fifth, 2 * fifth)), last_fifth: mean(memory.slice(-fifth)), after: residentMb() },
+    step_ms: { p50: quantile(stepMs, 0.5), p95: quantile(stepMs, 0.95), p99: quantile(stepMs, 0.99) },
+    health_ms: { asked: healthMs.length, p50: quantile(healthMs, 0.5), p99: quantile(healthMs, 0.99), slowest: quantile(healthMs, 1) },
+    memory_mb: { each_minute: eachMinute, most: Math.round(Math.max(...memory)), after: Math.round(residentMb()) },
     episodes_left: health.episodes,
   })}\n`,
 );

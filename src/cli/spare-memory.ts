@@ -10,6 +10,14 @@ export function keepHeapSmall(): void {
   setFlagsFromString('--semi-space-growth-factor=1');
 }
 
+/**
+ * Has V8 collect the old generation once it has grown by half, instead of several times over. For a server whose requests live for seconds: 512 sessions on an
+ * environment server rose to 514 MB in five minutes, of them 70 MB alive.
+ */
+export function collectOldObjectsEarly(): void {
+  setFlagsFromString('--heap-growing-percent=50');
+}
+
 /** Of V8: the kind of collection that also returns pages to the system. The regular one keeps them: in a laptop run half of the heap. */
 const RETURNING_PAGES = { type: 'major', execution: 'sync', flavor: 'last-resort' } as const;
 

@@ -81,7 +81,7 @@ describe('vf-serve verifiers', () => {
   it('says that the wire has no password where it is open to the network', async () => {
     const server = await serving(['--bind', 'tcp://0.0.0.0:0', '--allow-network']);
     await until(() => server.stderr.includes('no password'));
-    expect(server.stderr).toMatch(/this wire has no password: whoever reaches the port can have rollouts played/);
+    expect(server.stderr).toMatch(/this protocol has no password: anyone who reaches the port can start rollouts/);
   });
 
   it.each(['zeromq', '@msgpack/msgpack'])('says in one line how to install %s where it is missing (2)', async (name) => {

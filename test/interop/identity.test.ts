@@ -1,12 +1,19 @@
-/** The same rows on the same vLLM, greedily and by token ids, over every protocol: one record. */
-import { expect, it } from 'vitest';
+/** The same rows on the same vLLM, greedily, over every protocol: one record by token ids, and the same words and rewards by messages. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { afterAll, expect, it } from 'vitest';
 import type { RolloutExport } from '../../src/schemas/rollout-export.ts';
 import { type OwnRun, ownRun, ROOT } from './own-run.ts';
-import { describePeer, resultLine, runPeer, servedModel } from './peer.ts';
+import type { InspectRun, OpenEnvPlay } from './peer-outputs.ts';
+import { v0Outputs } from './peer-outputs.ts';
+import { describePeer, resultLine, runPeer, type ServedModel, servedModel } from './peer.ts';
 import { serveCommand } from './serve-command.ts';
 
 const WORLD = JSON.stringify({ dataset: 'fact-world', corpus: 'fact-world' });
 const ROWS = 100;
+/** Of a generation by token ids. */
 const MOST_TOKENS = 48;
 const TIME = { timeoutMs: 300_000, env: { PYTHONPATH: `${ROOT}/python` } };
 
@@ -56,10 +63,46 @@ interface Wired {
   }[];
 }
 
+/** Rows of vf-eval over messages, played once for all harnesses that speak them. */
+let chat: Promise<OwnRun> | null = null;
+afterAll(async () => (await chat)?.[Symbol.dispose]());
+
+function evalArgs({ url, model }: ServedModel): string[] {
+  return ['search-r1', '-b', url, '-m', model, '-n', String(ROWS), '-T', '0', '-a', WORLD];
+}
+
+function chatRun(served: ServedModel): Promise<OwnRun> {
+  return (chat ??= ownRun([...evalArgs(served), '--api-client-type', 'chat']));
+}
+
+interface Spoken {
+  readonly example_id: string;
+  readonly reward: number | null;
+  readonly metrics: Readonly<Record<string, number>> | null;
+  readonly words: readonly string[];
+}
+
+/** The rows whose rewards, metrics or words are not those of our vf-eval, and a line about all. */
+function comparedWords({ rows }: OwnRun, spoken: readonly Spoken[]) {
+  const other = spoken.filter(({ example_id: id, ...theirs }) => {
+    const { reward, metrics, completion } = rows.get(id)!;
+    return !isDeepStrictEqual(theirs, { reward, metrics, words: wordsOf(completion) });
+  });
+  const mean = spoken.reduce((sum, { reward }) => sum + reward!, 0) / ROWS;
+  const equal = spoken.length - other.length;
+  return { other, line: `${equal} of ${ROWS} equal in words, metrics and rewards; mean reward ${mean.toFixed(2)}` };
+}
+
+/** Without the stop string at the end of a turn: where a server does not name it, vf-eval puts it back where its tag is open, and OpenEnv's client does not. */
+function wordsOf(messages: readonly { readonly role: string; readonly content: string }[]): readonly string[] {
+  return messages.map(({ role, content }) => `${role}: ${role === 'assistant' ? content.replace(/<\/search>$/, '') : content}`);
+}
+
 describePeer('verifiers', {}, () => {
   it('gives vf-eval, /v1/rollouts, /v1/episodes from Python and the wire of verifiers the same rollouts of a real vLLM', async () => {
-    const { url, model } = await servedModel('vllm');
-    using own: OwnRun = await ownRun(['search-r1', '-b', url, '-m', model, '-n', String(ROWS), '-T', '0', '-t', String(MOST_TOKENS), '-a', WORLD]);
+    const served = await servedModel('vllm');
+    const { url, model } = served;
+    using own: OwnRun = await ownRun([...evalArgs(served), '-t', String(MOST_TOKENS)]);
     const exported = await own.exported();
     expect(exported.size).toBe(ROWS);
     await using server = await serveCommand([
@@ -88,6 +131,65 @@ describePeer('verifiers', {}, () => {
     for (const { equal, difference } of [asked, stepped, wired]) {
       expect(equal).toBe(ROWS);
       expect(difference).toBeLessThan(1e-4);
+    }
+  }, 900_000);
+});
+
+describePeer('openenv', {}, () => {
+  it('gives a client of OpenEnv the words and rewards of vf-eval by messages', async () => {
+    const served = await servedModel('vllm');
+    await using server = await serveCommand(['environment', 'search-r1', '-a', WORLD]);
+    const own = await chatRun(served);
+    const words = [server.url, served.url, served.model, '8', JSON.stringify([...own.rows.keys()]), 'openenv'];
+    const { version, episodes } = await runPeer<OpenEnvPlay>('openenv', 'play', words, TIME);
+    const spoken = episodes.map(({ completion, example_id, reward, metrics }) => ({ example_id, reward, metrics, words: wordsOf(completion) }));
+    const { other, line } = comparedWords(own, spoken);
+    expect({ rows: spoken.length, other }).toEqual({ rows: ROWS, other: [] });
+    resultLine('identity', version, 'vf-eval by messages and a client of OpenEnv, vLLM, greedy', line);
+  }, 900_000);
+});
+
+describePeer('inspect', {}, () => {
+  it('gives Inspect AI the words and rewards of vf-eval by messages', async () => {
+    const served = await servedModel('vllm');
+    const own = await chatRun(served);
+    const { version, samples } = await runPeer<InspectRun>(
+      'inspect',
+      'eval',
+      [ROOT, served.url, '-T', 'env=search-r1', '-T', `args=${WORLD}`, '--limit', String(ROWS)],
+      TIME,
+    );
+    const spoken = samples.map(({ id, scores, messages }) => {
+      const { reward, ...metrics } = scores[0]!;
+      const said = messages.map(([role, content]) => ({ role, content }));
+      return { example_id: id, reward: reward!, metrics, words: wordsOf(said.slice(said.findIndex(({ role }) => role === 'assistant'))) };
+    });
+    const { other, line } = comparedWords(own, spoken);
+    expect({ rows: spoken.length, other }).toEqual({ rows: ROWS, other: [] });
+    resultLine('identity', version, 'vf-eval by messages and inspect eval, vLLM, greedy', line);
+  }, 900_000);
+});
+
+describePeer('verifiers-v0', {}, () => {
+  it('gives vf-eval of verifiers 0.1.14 the words and rewards of our vf-eval', async () => {
+    const served = await servedModel('vllm');
+    using own = await ownRun([...evalArgs(served), '-t', String(MOST_TOKENS)]);
+    const folder = mkdtempSync(join(tmpdir(), 'vf-interop-identity-'));
+    try {
+      const args = JSON.stringify({ env: 'search-r1', ...(JSON.parse(WORLD) as object) });
+      const count = ['-n', String(ROWS), '-r', '1', '-t', String(MOST_TOKENS)];
+      const { version } = await runPeer<{ readonly version: string }>('verifiers-v0', 'vf_eval', [ROOT, folder, args, served.url, ...count], TIME);
+      const spoken = v0Outputs(folder).map(({ info, reward, metrics, completion }) => ({
+        example_id: info.example_id,
+        reward,
+        metrics,
+        words: wordsOf(completion),
+      }));
+      const { other, line } = comparedWords(own, spoken);
+      expect({ rows: spoken.length, other }).toEqual({ rows: ROWS, other: [] });
+      resultLine('identity', version, 'vf-eval and vf-eval of verifiers 0.1.14, vLLM, greedy', line);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
     }
   }, 900_000);
 });

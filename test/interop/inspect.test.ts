@@ -2,29 +2,15 @@
 import { expect, it } from 'vitest';
 import { serveWithoutRetriever } from './down-retriever.ts';
 import { ownRun, ROOT } from './own-run.ts';
+import type { InspectRun } from './peer-outputs.ts';
 import { describePeer, resultLine, runPeer, servedModel } from './peer.ts';
 
 const ROWS = process.env['VF_INTEROP_QUICK'] === '1' ? 20 : 50;
 const WORLD = JSON.stringify({ dataset: 'fact-world' });
 
-interface Run {
-  readonly version: string;
-  readonly exit: number;
-  readonly printed: string;
-  readonly status: string;
-  readonly scored: number;
-  readonly means: Readonly<Record<string, readonly [mean: number, stderr: number]>>;
-  readonly samples: readonly {
-    readonly id: string;
-    readonly error: string | null;
-    readonly scores: readonly Readonly<Record<string, number>>[];
-    readonly messages: readonly (readonly [role: string, text: string])[];
-  }[];
-}
-
-async function inspectEval(args: readonly string[]): Promise<Run> {
+async function inspectEval(args: readonly string[]): Promise<InspectRun> {
   const { url } = await servedModel('chat');
-  return runPeer<Run>('inspect', 'eval', [ROOT, url, ...args], { timeoutMs: 280_000 });
+  return runPeer<InspectRun>('inspect', 'eval', [ROOT, url, ...args], { timeoutMs: 280_000 });
 }
 
 describePeer('inspect', { quick: true }, () => {

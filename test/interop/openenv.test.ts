@@ -1,12 +1,9 @@
 /** OpenEnv's own clients, unmodified, against `vf-serve environment`. */
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 import { ConfigError, EnvironmentError } from '../../src/core/errors.ts';
 import { type EnvironmentClient, environmentClient, TalkEnv } from '../server/environment/environment-client.ts';
+import { type OwnRow, type OwnRun, ownRun } from './own-run.ts';
+import type { OpenEnvEpisode, OpenEnvPlay } from './peer-outputs.ts';
 import { describePeer, type Peer, resultLine, runPeer, servedModel } from './peer.ts';
 import { type ServedCommand, serveCommand } from './serve-command.ts';
 
@@ -14,69 +11,32 @@ const ROWS = process.env['VF_INTEROP_QUICK'] === '1' ? 20 : 100;
 const ARGS = '{"dataset": "fact-world", "corpus": "fact-world"}';
 const TIME = { timeoutMs: 400_000 };
 
-interface Episode {
-  readonly example_id: string;
-  readonly reward: number;
-  readonly metrics: Readonly<Record<string, number>>;
-  readonly stop_condition: string;
-  readonly completion: readonly { readonly role: string; readonly content: string }[];
-  readonly state: object;
-}
-
-interface Played {
-  readonly version: string;
-  readonly episodes: readonly Episode[];
-}
-
-/** A line of results.jsonl. */
-interface Evaluated {
-  readonly example_id: string;
-  readonly reward: number;
-  readonly metrics: Readonly<Record<string, number>>;
-  readonly stop_condition: string;
-  readonly completion: Episode['completion'];
-}
-
-/** What `vf-eval` plays with the same model over the same chat API. */
-async function evaluated(url: string): Promise<readonly Evaluated[]> {
-  const folder = mkdtempSync(join(tmpdir(), 'vf-interop-openenv-eval-'));
-  try {
-    const args = ['search-r1', '-b', url, '--api-client-type', 'chat', '-T', '0', '-a', ARGS, '-n', String(ROWS), '--plain', '-o', folder];
-    const child = spawn(process.execPath, [join(import.meta.dirname, '../../bin/vf-eval.js'), ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
-    let said = '';
-    for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (chunk: string) => (said += chunk));
-    const [code] = await once(child, 'close');
-    if (code !== 0) throw new Error(`vf-eval ended with exit code ${code}: ${said}`);
-    const path = readdirSync(folder, { recursive: true, encoding: 'utf8' }).find((name) => name.endsWith('results.jsonl'))!;
-    const lines = readFileSync(join(folder, path), 'utf8').trimEnd().split('\n');
-    return lines.map((line) => JSON.parse(line) as Evaluated);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-}
-
 /** Without the stop string at a turn's end: where a server does not name it, both of ours put it back where its tag is open, and the client does not. */
-function compared({ example_id, reward, metrics, stop_condition, completion }: Episode | Evaluated) {
+function compared({ example_id, reward, metrics, stop_condition, completion }: OpenEnvEpisode | OwnRow) {
   const said = completion.map(({ role, content }) => [role, role === 'assistant' ? content.replace(/<\/search>$/, '') : content]);
   return { example_id, reward, metrics, stop_condition, said };
 }
 
 /** The packages' clients on one server with one model. */
-let shared: Promise<{ readonly server: ServedCommand; readonly expected: readonly Evaluated[] }> | null = null;
+let shared: Promise<{ readonly server: ServedCommand; readonly own: OwnRun }> | null = null;
 
 async function start() {
   const { url } = await servedModel('chat');
-  const expected = await evaluated(url);
-  return { expected, server: await serveCommand(['environment', 'search-r1', '-a', ARGS]) };
+  const args = ['search-r1', '-b', url, '--api-client-type', 'chat', '-T', '0', '-a', ARGS, '-n', String(ROWS)];
+  return { own: await ownRun(args), server: await serveCommand(['environment', 'search-r1', '-a', ARGS]) };
 }
 
-afterAll(async () => (await shared)?.server[Symbol.asyncDispose]());
+afterAll(async () => {
+  const started = await shared;
+  started?.own[Symbol.dispose]();
+  await started?.server[Symbol.asyncDispose]();
+});
 
 async function playedAndEvaluated(peer: Peer, what: string, how: string) {
-  const { server, expected } = await (shared ??= start());
+  const { server, own } = await (shared ??= start());
   const { url, model } = await servedModel('chat');
-  const rows = expected.map(({ example_id }) => example_id);
-  const { version, episodes } = await runPeer<Played>(peer, 'play', [server.url, url, model, how, JSON.stringify(rows), peer], TIME);
+  const rows = [...own.rows.keys()];
+  const { version, episodes } = await runPeer<OpenEnvPlay>(peer, 'play', [server.url, url, model, how, JSON.stringify(rows), peer], TIME);
   for (const { example_id: id, completion, state } of episodes) {
     const steps = completion.filter(({ role }) => role === 'assistant').length;
     expect(state).toEqual({ episode_id: `play of ${id}`, step_count: steps, example_id: id, done: true });
@@ -85,7 +45,7 @@ async function playedAndEvaluated(peer: Peer, what: string, how: string) {
   expect(mean).toBeGreaterThan(0);
   expect(await (await fetch(`${server.url}/health`)).json()).toMatchObject({ episodes: 0 });
   resultLine(peer, version, `vf-serve environment: ${what}, ${rows.length} rows`, `rewards and words of vf-eval, mean ${mean.toFixed(2)}`);
-  return { played: episodes.map(compared), evaluated: expected.map(compared) };
+  return { played: episodes.map(compared), evaluated: [...own.rows.values()].map(compared) };
 }
 
 describePeer('openenv', { quick: true }, () => {

@@ -9,12 +9,14 @@ import type { RolloutExport } from '../../src/schemas/rollout-export.ts';
 
 export const ROOT = join(import.meta.dirname, '../..');
 
-interface OwnRow {
+/** A line of results.jsonl. */
+export interface OwnRow {
   readonly example_id: string;
   readonly prompt: readonly WireMessage[];
   readonly completion: readonly WireMessage[];
   readonly reward: number | null;
   readonly metrics: Readonly<Record<string, number>> | null;
+  readonly stop_condition: string;
 }
 
 export interface OwnRun extends Disposable {

@@ -14,7 +14,7 @@ declare module 'vitest' {
   }
 }
 
-/** Without a chat template, with one, and a real vLLM. */
+/** Without a chat template, with one, and a real vLLM with the same. */
 export type ModelKind = 'completions' | 'chat' | 'vllm';
 
 type Served = AsyncDisposable & { readonly url: string };
@@ -26,7 +26,7 @@ const START: Readonly<Record<ModelKind, () => Promise<Served>>> = {
   chat: () => serveCommand(['policy', '--chat-template', TEMPLATE]),
   async vllm() {
     const running = process.env['VLLM_BASE_URL'] ?? '';
-    return running === '' ? serveNano() : { url: running, async [Symbol.asyncDispose]() {} };
+    return running === '' ? serveNano({}, ['--chat-template', TEMPLATE]) : { url: running, async [Symbol.asyncDispose]() {} };
   },
 };
 

@@ -1,10 +1,11 @@
 /** verifiers 0.1.14 over the environment of the Python package, and its viewer over runs of both vf-evals. */
-import { cpSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 import { serveWithoutRetriever } from './down-retriever.ts';
 import { ownRun, ROOT } from './own-run.ts';
+import { v0Outputs } from './peer-outputs.ts';
 import { describePeer, resultLine, runPeer, servedModel } from './peer.ts';
 
 const WORLD = { dataset: 'fact-world' };
@@ -15,14 +16,6 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 interface Command {
   readonly version: string;
   readonly printed: string;
-}
-
-interface Output {
-  readonly info: { readonly example_id: string };
-  readonly completion: readonly { readonly role: string; readonly content: string }[];
-  readonly reward: number;
-  readonly metrics: Readonly<Record<string, number>>;
-  readonly error: { readonly error: string; readonly error_chain_repr: string } | null;
 }
 
 interface View {
@@ -52,12 +45,6 @@ interface States {
   readonly keys: readonly Readonly<Record<string, string>>[];
 }
 
-function outputs(path: string): readonly Output[] {
-  const [file] = globSync('evals/*/*/results.jsonl', { cwd: path });
-  const lines = readFileSync(join(path, file!), 'utf8').trimEnd().split('\n');
-  return lines.map((line) => JSON.parse(line) as Output);
-}
-
 /** The arguments of our vf-eval for the same rows. */
 function ownArgs(url: string, count: number): string[] {
   return ['search-r1', '-b', url, '-m', 'nano-base', '-T', '0', '-n', String(count), '-a', JSON.stringify(WORLD)];
@@ -70,7 +57,7 @@ describePeer('verifiers-v0', { quick: false }, () => {
     const results = join(folder, 'theirs');
     const args = JSON.stringify({ env: 'search-r1', ...WORLD });
     const run = await runPeer<Command>('verifiers-v0', 'vf_eval', [ROOT, results, args, url, '-n', '50', '-r', '2'], TIME);
-    const rows = outputs(results);
+    const rows = v0Outputs(results);
     expect(rows).toHaveLength(100);
     expect(new Set(rows.map(({ info }) => info.example_id))).toEqual(new Set(own.rows.keys()));
     for (const { info, reward, metrics, completion, error } of rows) {
@@ -94,7 +81,7 @@ describePeer('verifiers-v0', { quick: false }, () => {
     const results = join(folder, 'failed');
     const args = JSON.stringify({ url: server.url });
     const run = await runPeer<Command>('verifiers-v0', 'vf_eval', [ROOT, results, args, url, '-n', '10', '-r', '1'], TIME);
-    const rows = outputs(results);
+    const rows = v0Outputs(results);
     const [failed, finished] = [rows.filter(({ error }) => error !== null), rows.filter(({ error }) => error === null)];
     expect([failed.length > 0, finished.length > 0]).toEqual([true, true]);
     for (const { reward, metrics, error } of failed) {

@@ -68,7 +68,7 @@ function expectSame(output: Output, row: RolloutExport, length: number): number 
 }
 
 describePeer('verl', { quick: false }, () => {
-  it('verl’s data set reads the rows that python -m vf_search.verl writes', async () => {
+  it('verl’s data set reads the rows that python -m vf_search.verl_rows writes', async () => {
     interface Rows {
       readonly version: string;
       readonly count: number;
@@ -80,7 +80,7 @@ describePeer('verl', { quick: false }, () => {
     expect(count).toBe(240);
     expect(row).toMatchObject({ agent_name: 'vf_search', split: 'eval', data_source: 'search-r1', example_id: 'fw_211_mayor_h', index: 0 });
     expect(row['raw_prompt']).toMatchObject([{ role: 'user', content: expect.stringContaining('Who is the mayor of Trafam?') as string }]);
-    resultLine('verl RLHFDataset', version, 'rows of python -m vf_search.verl', `${count} rows with agent_name and example_id`);
+    resultLine('verl RLHFDataset', version, 'rows of python -m vf_search.verl_rows', `${count} rows with agent_name and example_id`);
   });
 
   it.each(DATASETS)('the agent loop gives the ids, masks, log-probs and rewards of vf-export over %s', async (dataset) => {

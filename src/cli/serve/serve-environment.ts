@@ -20,6 +20,7 @@ import { readSetting } from '../eval/settings.ts';
 import { plural } from '../number-text.ts';
 import { parseRoleFlag } from '../roles/role-flag.ts';
 import { resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
+import { collectOldObjectsEarly, keepHeapSmall } from '../spare-memory.ts';
 import { escapeControls } from '../terminal-text.ts';
 import { localTokenizerHash } from '../train/local-tokenizer-hash.ts';
 import { endWithStdin } from './end-with-stdin.ts';
@@ -102,6 +103,8 @@ interface OpenedParts {
 
 /** Loads the environment with the rows of the split, the callers' tokenizer, and decides which models play its roles. */
 export async function openServed(id: string, options: ServedEnvironmentFlags, context: CommandContext, opened: Disposers): Promise<OpenedParts> {
+  keepHeapSmall();
+  collectOldObjectsEarly();
   loadEnvironmentFile('.env', process.env);
   const args = parseArgs(options.envArgs);
   for (const secret of secretsOf({ kind: 'baseline', asked: true }, args)) context.secrets.add(secret);

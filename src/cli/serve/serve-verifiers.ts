@@ -48,7 +48,7 @@ export async function serveVerifiers(id: string, options: ServeVerifiersOptions,
   context.note(
     `vf-serve: serving ${escapeControls(environment.id)}, ${plural(rows.length, 'row')} of ${escapeControls(rows.name)} (${split}), over the wire of verifiers 0.4.0; Ctrl-C stops`,
   );
-  if (allowNetwork) context.note('vf-serve: this wire has no password: whoever reaches the port can have rollouts played');
+  if (allowNetwork) context.note('vf-serve: this protocol has no password: anyone who reaches the port can start rollouts');
   if (environment.rubric.hasGroupRewards) {
     context.note('vf-serve: each run of this wire is scored alone, so group rewards see groups of one, as with vf-eval -i');
   }

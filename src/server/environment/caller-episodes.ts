@@ -10,6 +10,7 @@ import { CallerEpisode } from './caller-episode.ts';
 import { CallerGroup } from './caller-group.ts';
 import { EnvironmentRefusal } from './environment-refusal.ts';
 import { type EpisodeProblem, problemLine, problemOf } from './episode-problem.ts';
+import { PacedTurns } from './paced-turns.ts';
 import { plannedGroups } from './planned-groups.ts';
 import type { ServedEnvironment } from './served-environment.ts';
 import { StepBatch } from './step-batch.ts';
@@ -47,6 +48,7 @@ export class CallerEpisodes {
   readonly #ended: LRUCache<string, CallerEpisode>;
   readonly #batches = new Set<StepBatch>();
   readonly #plays = new Set<Promise<void>>();
+  readonly #starts = new PacedTurns();
   readonly #reaper: NodeJS.Timeout;
 
   constructor(options: CallerEpisodesOptions) {
@@ -155,12 +157,17 @@ export class CallerEpisodes {
   #start(group: CallerGroup): void {
     for (const episode of group.members) this.#live.set(episode.id, { episode, group });
     if (this.#options.served.scoresGroups) this.#groups.set(group.members[0]!.groupId, group);
-    const play = group.play().finally(() => {
+    const play = this.#play(group).finally(() => {
       this.#plays.delete(play);
       const { groupId } = group.members[0]!;
       if (this.#groups.get(groupId) === group) this.#groups.delete(groupId);
     });
     this.#plays.add(play);
+  }
+
+  async #play(group: CallerGroup): Promise<void> {
+    await this.#starts.next();
+    await group.play();
   }
 
   #changed(episode: CallerEpisode): void {
@@ -212,6 +219,6 @@ function unknownEpisode(episodeId: string): EpisodeProblem {
   const shown = episodeId.length > 64 ? `${episodeId.slice(0, 64)}…` : episodeId;
   return problemOf(
     'UnknownEpisodeError',
-    `There is no episode ${JSON.stringify(shown)}. It was deleted, or nobody used it for too long. Begin another one.`,
+    `The server does not know the episode ${JSON.stringify(shown)}. It was deleted or timed out (--idle-timeout). Begin a new episode.`,
   );
 }

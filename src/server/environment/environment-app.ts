@@ -6,12 +6,13 @@ import { type Context, Hono } from 'hono';
 import { CancelledError } from '../../core/errors.ts';
 import { EpisodesRequestSchema, StepRequestSchema } from '../../schemas/environment-server/episode-requests.ts';
 import { keyCheck } from '../access.ts';
-import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS } from '../bounded-body.ts';
 import { hostCheck, WRONG_HOST } from '../door.ts';
+import { ResetDataSchema } from '../../schemas/environment-server/openenv.ts';
 import { RolloutsRequestSchema } from '../../schemas/environment-server/rollouts-request.ts';
+import { schemaCheck } from '../../schemas/schema-check.ts';
 import type { CallerEpisodes } from './caller-episodes.ts';
 import { EnvironmentRefusal, refusalOf } from './environment-refusal.ts';
-import { withJson } from './json-requests.ts';
+import { JsonRequests } from './json-requests.ts';
 import { ndjson } from './ndjson.ts';
 import { openApi } from './openapi.ts';
 import type { HttpSessions } from './openenv/http-sessions.ts';
@@ -38,12 +39,13 @@ export interface EnvironmentAppOptions {
 
 const OPEN_PATHS: ReadonlySet<string> = new Set(['/health']);
 const JSON_TYPE = { 'content-type': 'application/json' };
-/** How many bodies of maximum size may be held at a time. */
 const BODIES_HELD = 4;
 
 export function environmentApp(options: EnvironmentAppOptions): Hono {
   const { served, episodes, jobs, sessions, apiKey, host, version, maxBodyBytes = 64 * 2 ** 20, onFailure } = options;
-  const budget = new BodyBudget({ maxBodyBytes, maxTotalBytes: BODIES_HELD * maxBodyBytes, bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS });
+  const requests = new JsonRequests({ maxBodyBytes, bodiesHeld: BODIES_HELD });
+  // Compiled before the first requests, which would wait up to 50 ms for it, and all others with them.
+  for (const schema of [EpisodesRequestSchema, StepRequestSchema, RolloutsRequestSchema, ResetDataSchema]) schemaCheck(schema);
   const app = new Hono();
   const namesThisServer = hostCheck(host);
   const hasKey = keyCheck(apiKey, OPEN_PATHS);
@@ -58,18 +60,19 @@ export function environmentApp(options: EnvironmentAppOptions): Hono {
   app.get('/openapi.json', (c) => c.json(openApi({ version, needsKey: apiKey !== null })));
   app.get('/v1/tasks', (c) => c.json(taskPage(served, c.req.query())));
   app.post('/v1/episodes', (c) =>
-    withJson(c, budget, { schema: EpisodesRequestSchema, use: async (request) => lines(c, await episodes.begin(request)) }),
+    requests.read(c, { schema: EpisodesRequestSchema, use: async (request) => lines(c, await episodes.begin(request)) }),
   );
   app.post('/v1/episodes/step', (c) =>
-    withJson(c, budget, { schema: StepRequestSchema, use: async ({ episodes: entries }) => lines(c, await episodes.step(entries)) }),
+    requests.read(c, { schema: StepRequestSchema, use: async ({ episodes: entries }) => lines(c, await episodes.step(entries)) }),
   );
   app.delete('/v1/episodes/:id', (c) => {
     const id = c.req.param('id');
-    if (!episodes.delete(id)) throw new EnvironmentRefusal(404, 'There is no such episode.');
+    if (!episodes.delete(id))
+      throw new EnvironmentRefusal(404, 'The server does not know this episode. It was deleted or timed out (--idle-timeout).');
     return c.json({ episode_id: id, deleted: true });
   });
   app.post('/v1/rollouts', (c) =>
-    withJson(c, budget, {
+    requests.read(c, {
       schema: RolloutsRequestSchema,
       use: async (request) => {
         const left = new AbortController();
@@ -104,7 +107,7 @@ function refuseOtherMethods(app: Hono): void {
 
 /** Answers for wrong paths and errors. */
 function refuseTheRest(app: Hono, onFailure: (error: unknown) => void): void {
-  app.notFound((c) => c.json(new EnvironmentRefusal(404, 'There is no such path. GET /openapi.json lists them.').body, 404));
+  app.notFound((c) => c.json(new EnvironmentRefusal(404, 'This path does not exist. GET /openapi.json lists the paths.').body, 404));
   app.onError((error, c) => {
     const refusal = refusalOf(error);
     if (refusal.status === 500) onFailure(refusal.cause ?? refusal);

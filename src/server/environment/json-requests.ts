@@ -3,28 +3,45 @@ import type { Context } from 'hono';
 import { isDeeperThan, MOST_LEVELS, readJson } from '../../core/read-json.ts';
 import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
 import type { XStatic } from 'typebox/schema';
-import type { BodyBudget, ReadBody } from '../bounded-body.ts';
+import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS, type ReadBody } from '../bounded-body.ts';
 import { isJson } from '../door.ts';
 import { EnvironmentRefusal } from './environment-refusal.ts';
+import { PacedTurns } from './paced-turns.ts';
 
-/** Reads a body that fits the schema and passes it to `use`. Throws EnvironmentRefusal. */
-export function withJson<const S extends object>(
-  c: Context,
-  budget: BodyBudget,
-  { schema, use }: { readonly schema: S; readonly use: (request: XStatic<S>) => Promise<Response> },
-): Promise<Response> {
-  // The signal must be read before anything is awaited; later the server no longer reports that a client disconnected.
-  void c.req.raw.signal;
-  if (!isJson(c.req.raw)) {
-    throw new EnvironmentRefusal(415, 'The content-type of the body is not JSON. Send the header content-type: application/json.');
+export interface JsonRequestsOptions {
+  readonly maxBodyBytes: number;
+  /** How many bodies of maximum size may be held at a time. */
+  readonly bodiesHeld: number;
+}
+
+export class JsonRequests {
+  readonly #budget: BodyBudget;
+  readonly #turns = new PacedTurns();
+
+  constructor({ maxBodyBytes, bodiesHeld }: JsonRequestsOptions) {
+    this.#budget = new BodyBudget({ maxBodyBytes, maxTotalBytes: bodiesHeld * maxBodyBytes, bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS });
   }
-  return budget.withBody(c.req.raw, (body) => {
-    const value = parsed(body);
-    if (isDeeperThan(value, MOST_LEVELS)) throw new EnvironmentRefusal(422, `The body nests lists and objects more than ${MOST_LEVELS} levels deep.`);
-    const check = schemaCheck(schema);
-    if (!check(value)) throw new EnvironmentRefusal(422, `${schemaProblem(check, 'The body')}. GET /openapi.json describes the request.`);
-    return use(value);
-  });
+
+  /** Reads a body that fits the schema and passes it to `use`. Throws EnvironmentRefusal. */
+  async read<const S extends object>(
+    c: Context,
+    { schema, use }: { readonly schema: S; readonly use: (request: XStatic<S>) => Promise<Response> },
+  ): Promise<Response> {
+    // The signal must be read before anything is awaited; later the server no longer reports that a client disconnected.
+    void c.req.raw.signal;
+    if (!isJson(c.req.raw)) {
+      throw new EnvironmentRefusal(415, 'The content-type of the body is not JSON. Send the header content-type: application/json.');
+    }
+    await this.#turns.next();
+    return this.#budget.withBody(c.req.raw, (body) => {
+      const value = parsed(body);
+      if (isDeeperThan(value, MOST_LEVELS))
+        throw new EnvironmentRefusal(422, `The body nests lists and objects more than ${MOST_LEVELS} levels deep.`);
+      const check = schemaCheck(schema);
+      if (!check(value)) throw new EnvironmentRefusal(422, `${schemaProblem(check, 'The body')}. GET /openapi.json describes the request.`);
+      return use(value);
+    });
+  }
 }
 
 function parsed(body: ReadBody): unknown {

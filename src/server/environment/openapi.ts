@@ -24,7 +24,7 @@ const REFUSALS: Readonly<Record<number, string>> = {
   400: 'The body ended early, or no row has this place.',
   401: 'The API key is missing or wrong.',
   403: 'The host header names another server.',
-  404: 'There is no such path, episode or environment.',
+  404: 'The path, the episode or the environment does not exist.',
   405: 'The path takes another method.',
   408: 'The body did not arrive in time.',
   409: 'The request_id was used for another request, or the episode is being played.',

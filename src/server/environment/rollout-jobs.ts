@@ -1,4 +1,4 @@
-/** `POST /v1/rollouts`: begins jobs, and gives the job of an earlier request with the same `request_id` to whoever asks again. */
+/** `POST /v1/rollouts`: begins a job for each request; a request with the `request_id` of an earlier one gets that one's job. */
 import type { Row } from '../../core/dataset.ts';
 import { CancelledError, ConfigError, ResultsError } from '../../core/errors.ts';
 import { Limiter } from '../../core/limiter.ts';

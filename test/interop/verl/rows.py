@@ -1,5 +1,5 @@
 """
-The rows that `python -m vf_search.verl` writes, read by verl's own data set.
+The rows that `python -m vf_search.verl_rows` writes, read by verl's own data set.
 
 argv: the repository, environment, split, its arguments as JSON.
 """
@@ -12,7 +12,7 @@ import sys
 root, env, split, args = sys.argv[1:]
 path = os.path.abspath("rows.parquet")
 environ = os.environ | {"PYTHONPATH": os.path.join(root, "python")}
-subprocess.run([sys.executable, "-m", "vf_search.verl", env, split, path, args], cwd=root, env=environ, check=True, stdout=sys.stderr)
+subprocess.run([sys.executable, "-m", "vf_search.verl_rows", env, split, path, args], cwd=root, env=environ, check=True, stdout=sys.stderr)
 
 from omegaconf import OmegaConf
 from transformers import AutoTokenizer

@@ -132,3 +132,9 @@ export async function environmentClient(environment: Environment, options: Parti
     [Symbol.asyncDispose]: () => server.close({ graceMs: 0 }),
   };
 }
+
+/** Episodes that are being played, as the server says. */
+export async function liveEpisodes(server: EnvironmentClient): Promise<number> {
+  const [, { episodes }] = await server.get('/health');
+  return episodes;
+}

@@ -1,5 +1,6 @@
 /** A client of OpenEnv's WebSocket that sends what no client of OpenEnv would. */
 import { once } from 'node:events';
+import { expect } from 'vitest';
 import { type ClientOptions, WebSocket } from 'ws';
 import type { Answer } from './environment-client.ts';
 
@@ -50,4 +51,9 @@ export async function openEnvClient(url: string, options: ClientOptions & { read
       await closed;
     },
   };
+}
+
+/** A frame of that error, for `toEqual`. */
+export function errorFrame(code: string, message: RegExp) {
+  return { type: 'error', data: { code, message: expect.stringMatching(message) as string } };
 }

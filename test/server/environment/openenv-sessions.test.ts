@@ -1,19 +1,8 @@
 /** Sessions of OpenEnv's WebSocket: who may open one, how many there are, how they end. */
 import { describe, expect, it } from 'vitest';
 import { until } from '../../transport/loopback.ts';
-import { type EnvironmentClient, environmentClient, TalkEnv } from './environment-client.ts';
-import { openEnvClient } from './openenv-client.ts';
-
-const error = (code: string, message: RegExp) => ({
-  type: 'error',
-  data: { code, message: expect.stringMatching(message) as string },
-});
-
-/** Episodes that are being played, as the server says. */
-async function live(server: EnvironmentClient): Promise<number> {
-  const [, { episodes }] = await server.get('/health');
-  return episodes;
-}
+import { environmentClient, liveEpisodes, TalkEnv } from './environment-client.ts';
+import { errorFrame, openEnvClient } from './openenv-client.ts';
 
 describe('a session of WS /ws', () => {
   it('closes a session whose client sends far ahead of the answers, and frees its episode', async () => {
@@ -23,9 +12,9 @@ describe('a session of WS /ws', () => {
     await using client = await openEnvClient(server.url);
     await client.reset();
     for (let i = 0; i < 100; i++) client.send({ type: 'step', data: { text: 'hi;' } });
-    expect(await client.next()).toEqual(error('SESSION_ERROR', /Await the answer/));
+    expect(await client.next()).toEqual(errorFrame('SESSION_ERROR', /Await the answer/));
     expect(await client.closed).toBe(1008);
-    await until(async () => (await live(server)) === 0);
+    await until(async () => (await liveEpisodes(server)) === 0);
   });
 
   it('frees the episode as its socket closes, however it closes and whatever the episode does', async () => {
@@ -35,11 +24,11 @@ describe('a session of WS /ws', () => {
     const [waiting, acting, closing] = [await openEnvClient(server.url), await openEnvClient(server.url), await openEnvClient(server.url)];
     for (const client of [waiting, acting, closing]) await client.reset();
     acting.send({ type: 'step', data: { text: 'hi;' } });
-    expect(await live(server)).toBe(3);
+    expect(await liveEpisodes(server)).toBe(3);
     waiting.socket.terminate();
     acting.socket.terminate();
     closing.socket.close();
-    await until(async () => (await live(server)) === 0);
+    await until(async () => (await liveEpisodes(server)) === 0);
     await using again = await openEnvClient(server.url);
     expect((await again.reset()).type).toBe('observation');
   });
@@ -70,7 +59,7 @@ describe('a session of WS /ws', () => {
     await using server = await environmentClient(new TalkEnv(), { maxSessions: 2 });
     const [first] = await server.begin(['row-0', 'row-1'], 'chat');
     await using client = await openEnvClient(server.url);
-    expect(await client.reset()).toEqual(error('CAPACITY_REACHED', /2 of 2 episodes are open/));
+    expect(await client.reset()).toEqual(errorFrame('CAPACITY_REACHED', /2 of 2 episodes are open/));
     await fetch(`${server.url}/v1/episodes/${first.episode_id}`, { method: 'DELETE' });
     expect((await client.reset()).data.metadata.example_id).toBe('row-0');
   });
@@ -90,7 +79,7 @@ describe('a session of WS /ws', () => {
     expect((await client.step(`${'x'.repeat(2 ** 20 - 100)};`)).type).toBe('observation');
     client.send({ type: 'step', data: { text: 'x'.repeat(2 ** 20) } });
     expect(await client.closed).toBe(1009);
-    await until(async () => (await live(server)) === 0);
+    await until(async () => (await liveEpisodes(server)) === 0);
   });
 
   it('pings its clients, and cuts those that answer nothing', async () => {
@@ -101,7 +90,7 @@ describe('a session of WS /ws', () => {
     await gone.reset();
     expect(await gone.closed).toBe(1006);
     expect((await there.step('hi;')).type).toBe('observation');
-    expect(await live(server)).toBe(1);
+    expect(await liveEpisodes(server)).toBe(1);
   });
 
   it('passes the door: the host, the key, the origin, the path', async () => {

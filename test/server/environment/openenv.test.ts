@@ -2,19 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ConfigError, EnvironmentError } from '../../../src/core/errors.ts';
 import { until } from '../../transport/loopback.ts';
-import { type Answer, type EnvironmentClient, environmentClient, TalkEnv } from './environment-client.ts';
-import { openEnvClient } from './openenv-client.ts';
-
-const error = (code: string, message: RegExp) => ({
-  type: 'error',
-  data: { code, message: expect.stringMatching(message) as string },
-});
-
-/** Episodes that are being played, as the server says. */
-async function live(server: EnvironmentClient): Promise<number> {
-  const [, { episodes }] = await server.get('/health');
-  return episodes;
-}
+import { type Answer, environmentClient, liveEpisodes, TalkEnv } from './environment-client.ts';
+import { errorFrame, openEnvClient } from './openenv-client.ts';
 
 describe('WS /ws', () => {
   it('plays an episode: the prompt, what the environment adds to each action, and the reward at the end', async () => {
@@ -79,27 +68,27 @@ describe('WS /ws', () => {
   });
 
   it.each([
-    ['a step before any reset', { type: 'step', data: { text: 'hi;' } }, error('EXECUTION_ERROR', /No episode has begun.*Send reset first/)],
-    ['what is not JSON', '{"type": "reset"', error('INVALID_JSON', /^The frame is not JSON: .*/)],
-    ['a binary frame', Buffer.from('{"type": "reset"}'), error('INVALID_JSON', /binary.*text frame/)],
-    ['an unknown type', { type: 'render' }, error('UNKNOWN_TYPE', /"render" is unknown. Send reset, step, state or close/)],
-    ['no type', { data: {} }, error('UNKNOWN_TYPE', /type is nothing/)],
-    ['a call of MCP', { type: 'mcp', data: { jsonrpc: '2.0', id: 1, method: 'tools/list' } }, error('UNKNOWN_TYPE', /no MCP tools/)],
-    ['a list', [1], error('VALIDATION_ERROR', /The frame is a list/)],
-    ['an unknown key', { type: 'state', foo: 1 }, error('VALIDATION_ERROR', /"foo"/)],
-    ['deep data', `{"type": "step", "data": ${'['.repeat(100)}${']'.repeat(100)}}`, error('VALIDATION_ERROR', /64 levels/)],
+    ['a step before any reset', { type: 'step', data: { text: 'hi;' } }, errorFrame('EXECUTION_ERROR', /No episode has begun.*Send reset first/)],
+    ['what is not JSON', '{"type": "reset"', errorFrame('INVALID_JSON', /^The frame is not JSON: .*/)],
+    ['a binary frame', Buffer.from('{"type": "reset"}'), errorFrame('INVALID_JSON', /binary.*text frame/)],
+    ['an unknown type', { type: 'render' }, errorFrame('UNKNOWN_TYPE', /"render" is unknown. Send reset, step, state or close/)],
+    ['no type', { data: {} }, errorFrame('UNKNOWN_TYPE', /type is nothing/)],
+    ['a call of MCP', { type: 'mcp', data: { jsonrpc: '2.0', id: 1, method: 'tools/list' } }, errorFrame('UNKNOWN_TYPE', /no MCP tools/)],
+    ['a list', [1], errorFrame('VALIDATION_ERROR', /The frame is a list/)],
+    ['an unknown key', { type: 'state', foo: 1 }, errorFrame('VALIDATION_ERROR', /"foo"/)],
+    ['deep data', `{"type": "step", "data": ${'['.repeat(100)}${']'.repeat(100)}}`, errorFrame('VALIDATION_ERROR', /64 levels/)],
     [
       'an unknown row',
       { type: 'reset', data: { example_id: 'row-9' } },
-      error('VALIDATION_ERROR', /"row-9" is not among the 4 rows.*GET \/v1\/tasks/),
+      errorFrame('VALIDATION_ERROR', /"row-9" is not among the 4 rows.*GET \/v1\/tasks/),
     ],
-    ['a seed below 0', { type: 'reset', data: { seed: -1 } }, error('VALIDATION_ERROR', /seed/)],
-    ['a reset with an unknown key', { type: 'reset', data: { row: 1 } }, error('VALIDATION_ERROR', /"row".*Send example_id/)],
-    ['a reset of a list', { type: 'reset', data: [] }, error('VALIDATION_ERROR', /reset's data must be an object/)],
-    ['an action that is text', { type: 'step', data: 'hi' }, error('VALIDATION_ERROR', /The action is a string/)],
-    ['an action without text', { type: 'step', data: {} }, error('VALIDATION_ERROR', /text is nothing. Send {"text": "..."}/)],
-    ['an action with a list', { type: 'step', data: { text: ['hi'] } }, error('VALIDATION_ERROR', /text is a list/)],
-    ['an action with more', { type: 'step', data: { text: 'hi', query: 'x' } }, error('VALIDATION_ERROR', /"query"/)],
+    ['a seed below 0', { type: 'reset', data: { seed: -1 } }, errorFrame('VALIDATION_ERROR', /seed/)],
+    ['a reset with an unknown key', { type: 'reset', data: { row: 1 } }, errorFrame('VALIDATION_ERROR', /"row".*Send example_id/)],
+    ['a reset of a list', { type: 'reset', data: [] }, errorFrame('VALIDATION_ERROR', /reset's data must be an object/)],
+    ['an action that is text', { type: 'step', data: 'hi' }, errorFrame('VALIDATION_ERROR', /The action is a string/)],
+    ['an action without text', { type: 'step', data: {} }, errorFrame('VALIDATION_ERROR', /text is nothing. Send {"text": "..."}/)],
+    ['an action with a list', { type: 'step', data: { text: ['hi'] } }, errorFrame('VALIDATION_ERROR', /text is a list/)],
+    ['an action with more', { type: 'step', data: { text: 'hi', query: 'x' } }, errorFrame('VALIDATION_ERROR', /"query"/)],
   ])('answers %s by an error, and the session lives on', async (_, frame, expected) => {
     await using server = await environmentClient(new TalkEnv());
     await using client = await openEnvClient(server.url);
@@ -136,9 +125,9 @@ describe('WS /ws', () => {
     await using client = await openEnvClient(server.url);
     await client.reset();
     await client.step('done;');
-    expect(await client.step('more;')).toEqual(error('EXECUTION_ERROR', /has ended. Send reset/));
+    expect(await client.step('more;')).toEqual(errorFrame('EXECUTION_ERROR', /has ended. Send reset/));
     expect((await client.reset()).data.done).toBe(false);
-    expect(await live(server)).toBe(1);
+    expect(await liveEpisodes(server)).toBe(1);
   });
 
   it('answers a failed episode by its error, never by a reward', async () => {
@@ -148,8 +137,8 @@ describe('WS /ws', () => {
     await using server = await environmentClient(new TalkEnv({ onStep }));
     await using client = await openEnvClient(server.url);
     await client.reset();
-    expect(await client.step('fail;')).toEqual(error('EXECUTION_ERROR', /^EnvironmentError: The index with \*\*\* is gone.*no reward/));
-    expect(await client.step('more;')).toEqual(error('EXECUTION_ERROR', /has ended/));
+    expect(await client.step('fail;')).toEqual(errorFrame('EXECUTION_ERROR', /^EnvironmentError: The index with \*\*\* is gone.*no reward/));
+    expect(await client.step('more;')).toEqual(errorFrame('EXECUTION_ERROR', /has ended/));
     expect((await client.reset()).data.done).toBe(false);
   });
 
@@ -163,10 +152,10 @@ describe('WS /ws', () => {
     await using client = await openEnvClient(server.url);
     await client.reset();
     expect(await client.step('slow;')).toEqual(
-      error('EXECUTION_ERROR', /did not answer within 0.03 s \(--step-timeout\). The episode was given up. Send reset/),
+      errorFrame('EXECUTION_ERROR', /did not answer within 0.03 s \(--step-timeout\). The episode was given up. Send reset/),
     );
     await gone.promise;
-    expect(await live(server)).toBe(0);
+    expect(await liveEpisodes(server)).toBe(0);
     await client.reset();
     expect((await client.step('done;')).data.reward).toBe(1);
   });
@@ -175,8 +164,8 @@ describe('WS /ws', () => {
     await using server = await environmentClient(new TalkEnv(), { idleTimeoutMs: 30 });
     await using client = await openEnvClient(server.url);
     await client.reset();
-    await until(async () => (await live(server)) === 0);
-    expect(await client.step('hi;')).toEqual(error('EXECUTION_ERROR', /no action came within the time of --idle-timeout. Send reset/));
+    await until(async () => (await liveEpisodes(server)) === 0);
+    expect(await client.step('hi;')).toEqual(errorFrame('EXECUTION_ERROR', /no action came within the time of --idle-timeout. Send reset/));
     expect((await client.reset()).data.done).toBe(false);
   });
 
@@ -186,7 +175,7 @@ describe('WS /ws', () => {
     };
     await using server = await environmentClient(new TalkEnv(), { callerModels });
     await using client = await openEnvClient(server.url);
-    expect(await client.reset()).toEqual(error('FACTORY_ERROR', /role judge is bound to the policy/));
+    expect(await client.reset()).toEqual(errorFrame('FACTORY_ERROR', /role judge is bound to the policy/));
     expect((await client.ask({ type: 'state' })).type).toBe('state');
   });
 

@@ -2,9 +2,8 @@
 import type { Context, Hono } from 'hono';
 import type { XStatic } from 'typebox/schema';
 import * as wire from '../../../schemas/environment-server/openenv.ts';
-import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS } from '../../bounded-body.ts';
 import { EnvironmentRefusal } from '../environment-refusal.ts';
-import { withJson } from '../json-requests.ts';
+import { JsonRequests } from '../json-requests.ts';
 import type { ServedEnvironment } from '../served-environment.ts';
 import { taskOf } from '../task-page.ts';
 import type { HttpSessions } from './http-sessions.ts';
@@ -25,16 +24,12 @@ const MOST_TASKS = 10_000;
 const JSON_TYPE = { 'content-type': 'application/json' };
 
 export function openEnvRoutes(app: Hono, { served, sessions, version }: OpenEnvRoutesOptions): void {
-  const budget = new BodyBudget({
-    maxBodyBytes: MOST_BODY_BYTES,
-    maxTotalBytes: BODIES_HELD * MOST_BODY_BYTES,
-    bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS,
-  });
+  const requests = new JsonRequests({ maxBodyBytes: MOST_BODY_BYTES, bodiesHeld: BODIES_HELD });
   app.post('/reset', (c) =>
-    withJson(c, budget, { schema: wire.ResetDataSchema, use: async (data) => line(c, wire.resetAnswerLine(await sessions.reset(data))) }),
+    requests.read(c, { schema: wire.ResetDataSchema, use: async (data) => line(c, wire.resetAnswerLine(await sessions.reset(data))) }),
   );
   app.post('/step', (c) =>
-    withJson(c, budget, {
+    requests.read(c, {
       schema: wire.StepBodySchema,
       use: async ({ action, episode_id: id }) => line(c, wire.stepAnswerLine(await sessions.step(id, action))),
     }),
@@ -52,10 +47,10 @@ export function openEnvRoutes(app: Hono, { served, sessions, version }: OpenEnvR
     const { environment, rows, split } = served;
     return c.json({ name: environment.id, description: `${rows.length} rows of ${rows.name} (split ${split}).`, version });
   });
-  taskRoutes(app, budget, served);
+  taskRoutes(app, requests, served);
 }
 
-function taskRoutes(app: Hono, budget: BodyBudget, served: ServedEnvironment): void {
+function taskRoutes(app: Hono, requests: JsonRequests, served: ServedEnvironment): void {
   app.get('/list_environments', (c) => c.json([served.environment.id]));
   app.get('/:env_name/splits', (c) => {
     checkName(c, served);
@@ -64,7 +59,7 @@ function taskRoutes(app: Hono, budget: BodyBudget, served: ServedEnvironment): v
   const post = <const S extends object>(path: string, schema: S, answer: (body: XStatic<S>) => object) =>
     app.post(`/:env_name/${path}`, (c) => {
       checkName(c, served);
-      return withJson(c, budget, { schema, use: async (body) => c.json(answer(body)) });
+      return requests.read(c, { schema, use: async (body) => c.json(answer(body)) });
     });
   post('tasks', wire.SplitBodySchema, ({ split }) => {
     const rows = rowsOf(served, split);
