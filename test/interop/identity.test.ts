@@ -1,5 +1,5 @@
 /** The same rows on the same vLLM, greedily, over every protocol: one record by token ids, and the same words and rewards by messages. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
@@ -15,7 +15,17 @@ const WORLD = JSON.stringify({ dataset: 'fact-world', corpus: 'fact-world' });
 const ROWS = 100;
 /** Of a generation by token ids. */
 const MOST_TOKENS = 48;
+const folder = mkdtempSync(join(tmpdir(), 'vf-interop-identity-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const TIME = { timeoutMs: 300_000, env: { PYTHONPATH: `${ROOT}/python` } };
+
+/** The tokenizer of the vLLM's model, with the chat template that the vLLM was started with. */
+function tokenizerFolder(): string {
+  const path = join(folder, 'tokenizer');
+  cpSync(join(ROOT, 'test/models/nano-base'), path, { recursive: true });
+  copyFileSync(join(ROOT, 'test/tokenizer/chatml.jinja'), join(path, 'chat_template.jinja'));
+  return path;
+}
 
 interface Same {
   readonly example_id: string | number;
@@ -105,14 +115,7 @@ describePeer('verifiers', {}, () => {
     using own: OwnRun = await ownRun([...evalArgs(served), '-t', String(MOST_TOKENS)]);
     const exported = await own.exported();
     expect(exported.size).toBe(ROWS);
-    await using server = await serveCommand([
-      'environment',
-      'search-r1',
-      '-a',
-      WORLD,
-      '--tokenizer',
-      process.env['VF_IDENTITY_TOKENIZER'] ?? 'test/models/nano-base',
-    ]);
+    await using server = await serveCommand(['environment', 'search-r1', '-a', WORLD, '--tokenizer', tokenizerFolder()]);
     await using wire = await serveCommand(['verifiers', 'search-r1', '-a', WORLD], {}, ['--bind', 'tcp://127.0.0.1:0']);
 
     const asked = compared(await rolloutLines(server.url, { base_url: url, model }, [...exported.keys()]), exported);
@@ -174,22 +177,17 @@ describePeer('verifiers-v0', {}, () => {
   it('gives vf-eval of verifiers 0.1.14 the words and rewards of our vf-eval', async () => {
     const served = await servedModel('vllm');
     using own = await ownRun([...evalArgs(served), '-t', String(MOST_TOKENS)]);
-    const folder = mkdtempSync(join(tmpdir(), 'vf-interop-identity-'));
-    try {
-      const args = JSON.stringify({ env: 'search-r1', ...(JSON.parse(WORLD) as object) });
-      const count = ['-n', String(ROWS), '-r', '1', '-t', String(MOST_TOKENS)];
-      const { version } = await runPeer<{ readonly version: string }>('verifiers-v0', 'vf_eval', [ROOT, folder, args, served.url, ...count], TIME);
-      const spoken = v0Outputs(folder).map(({ info, reward, metrics, completion }) => ({
-        example_id: info.example_id,
-        reward,
-        metrics,
-        words: wordsOf(completion),
-      }));
-      const { other, line } = comparedWords(own, spoken);
-      expect({ rows: spoken.length, other }).toEqual({ rows: ROWS, other: [] });
-      resultLine('identity', version, 'vf-eval and vf-eval of verifiers 0.1.14, vLLM, greedy', line);
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
-    }
+    const args = JSON.stringify({ env: 'search-r1', ...(JSON.parse(WORLD) as object) });
+    const count = ['-n', String(ROWS), '-r', '1', '-t', String(MOST_TOKENS)];
+    const { version } = await runPeer<{ readonly version: string }>('verifiers-v0', 'vf_eval', [ROOT, folder, args, served.url, ...count], TIME);
+    const spoken = v0Outputs(folder).map(({ info, reward, metrics, completion }) => ({
+      example_id: info.example_id,
+      reward,
+      metrics,
+      words: wordsOf(completion),
+    }));
+    const { other, line } = comparedWords(own, spoken);
+    expect({ rows: spoken.length, other }).toEqual({ rows: ROWS, other: [] });
+    resultLine('identity', version, 'vf-eval and vf-eval of verifiers 0.1.14, vLLM, greedy', line);
   }, 900_000);
 });

@@ -24,12 +24,14 @@ import {
 import { wireMessageSchema } from './served-rollout.ts';
 
 /** What stands in `metadata`: where the episode stands, beside what the model is shown. */
-const episodeMetadata = closed({
+const place = {
   episode_id: text,
   example_id: textOrNumber,
   /** Most tokens that the environment keeps of the next action; null where it does not say, and at the end. */
   max_new_tokens: nullable(count),
-});
+} as const;
+/** `kept`: the action as the conversation has it, cut at a stop string and with one that the model's server left out. A client that keeps the history appends this. */
+const stepMetadata = closed({ ...place, kept: text });
 
 /** Exactly one required string, so that a client which knows no environment sends a model's words as they are. */
 export const ActionSchema = {
@@ -65,8 +67,8 @@ export const StateSchema = {
 } as const;
 export type EpisodeStateColumns = XStatic<typeof StateSchema>;
 
-export const ResetAnswerSchema = closed({ observation: ResetObservationSchema, reward: numberOrNull, done: flag, metadata: episodeMetadata });
-export const StepAnswerSchema = closed({ observation: ObservationSchema, reward: numberOrNull, done: flag, metadata: episodeMetadata });
+export const ResetAnswerSchema = closed({ observation: ResetObservationSchema, reward: numberOrNull, done: flag, metadata: closed(place) });
+export const StepAnswerSchema = closed({ observation: ObservationSchema, reward: numberOrNull, done: flag, metadata: stepMetadata });
 export type ResetAnswer = XStatic<typeof ResetAnswerSchema>;
 export type StepAnswer = XStatic<typeof StepAnswerSchema>;
 

@@ -41,7 +41,9 @@ class Play:
         return sample(self.messages, self.result.observation["stop"], metadata["max_new_tokens"])
 
     def take(self, action, result):
-        self.messages.append({"role": "assistant", "content": action["text"]})
+        # As the environment has it, for openenv-core, which shows no metadata, as the model said it.
+        kept = getattr(result, "metadata", {"kept": action["text"]})["kept"]
+        self.messages.append({"role": "assistant", "content": kept})
         if result.observation["text"]:
             self.messages.append({"role": "user", "content": result.observation["text"]})
         self.result = result

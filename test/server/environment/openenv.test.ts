@@ -23,6 +23,7 @@ describe('WS /ws', () => {
       observation: { text: ' you said hello;', stop: [';'], stop_condition: null, metrics: {} },
       reward: null,
       done: false,
+      metadata: { episode_id: 'mine', example_id: 'row-1', max_new_tokens: 200, kept: 'hello;' },
     });
     expect((await client.step('hi;')).data.observation.text).toBe(' you said hi;');
     expect(await client.ask({ type: 'state' })).toEqual({
@@ -33,7 +34,7 @@ describe('WS /ws', () => {
       observation: { text: '', stop: [], stop_condition: 'completed', metrics: { turns: 3, chars: 14 } },
       reward: 3,
       done: true,
-      metadata: { episode_id: 'mine', example_id: 'row-1', max_new_tokens: null },
+      metadata: { episode_id: 'mine', example_id: 'row-1', max_new_tokens: null, kept: 'done;' },
     });
     expect((await client.ask({ type: 'state', data: {} })).data).toEqual({ episode_id: 'mine', step_count: 3, example_id: 'row-1', done: true });
     client.send({ type: 'close' });

@@ -30,7 +30,7 @@ interface Play {
 
 type Position = Pick<ResetAnswer, 'reward' | 'done' | 'metadata'>;
 
-const AGAIN = 'Send reset to begin another one.';
+const AGAIN = 'Send reset to begin a new episode.';
 
 export class OpenEnvSession {
   readonly #options: OpenEnvSessionOptions;
@@ -58,7 +58,7 @@ export class OpenEnvSession {
 
   /** Begins an episode; one that is being played ends without a record. Throws WireError, EnvironmentRefusal or ConfigError. */
   async reset(data: ResetData): Promise<ResetAnswer> {
-    if (this.#isClosed) throw new WireError('SESSION_ERROR', 'The session is closed. Open another one.');
+    if (this.#isClosed) throw new WireError('SESSION_ERROR', 'The session is closed. Open a new one.');
     const { episodes, order } = this.#options;
     const exampleId = order.pick(data);
     this.#end();
@@ -89,9 +89,10 @@ export class OpenEnvSession {
     play.turn = null;
     play.steps += 1;
     const answer = await this.#answerOf(play, play.episode.step(turn, text, finish));
-    const position = positionOf(play, answer);
-    if (answer.done) return { observation: { text: addedText(answer.rollout.messages ?? []), stop: [], ...endOf(answer.rollout) }, ...position };
-    return { observation: { text: addedText(answer.messages), stop: [...answer.stop], ...NOT_ENDED }, ...position };
+    const { kept, added } = lastTurn((answer.done ? answer.rollout.messages : answer.messages) ?? []);
+    const { metadata, ...position } = positionOf(play, answer);
+    const observation = { text: added, ...(answer.done ? { stop: [], ...endOf(answer.rollout) } : { stop: [...answer.stop], ...NOT_ENDED }) };
+    return { observation, ...position, metadata: { ...metadata, kept } };
   }
 
   /** Frees the episode, whatever it is doing. */
@@ -149,11 +150,9 @@ function positionOf({ id, exampleId }: Play, answer: ChatTurn | ChatEnd): Positi
   };
 }
 
-/** What was said after the last turn of the policy. */
-function addedText(messages: readonly WireMessage[]): string {
+/** What the policy said last, and what was added to it. */
+function lastTurn(messages: readonly WireMessage[]): { readonly kept: string; readonly added: string } {
   const last = messages.findLastIndex(({ role }) => role === 'assistant');
-  return messages
-    .slice(last + 1)
-    .map(({ content }) => content)
-    .join('\n');
+  const after = messages.slice(last + 1).map(({ content }) => content);
+  return { kept: messages[last]?.content ?? '', added: after.join('\n') };
 }
