@@ -24,7 +24,7 @@ import { collectOldObjectsEarly, keepHeapSmall } from '../spare-memory.ts';
 import { escapeControls } from '../terminal-text.ts';
 import { localTokenizerHash } from '../train/local-tokenizer-hash.ts';
 import { endWithStdin } from './end-with-stdin.ts';
-import { failureNotes } from './failure-notes.ts';
+import { failedRolloutNotes, failureNotes } from './failure-notes.ts';
 import { policiesOf } from './open-served-policy.ts';
 import { readKey } from './read-key.ts';
 import { callerModels } from './served-roles.ts';
@@ -79,6 +79,7 @@ export async function serveEnvironment(id: string, options: ServeEnvironmentOpti
     idleTimeoutMs: idleTimeout * 1000,
     stepTimeoutMs: stepTimeout * 1000,
     version: packageVersion(),
+    onFailedRollout: failedRolloutNotes(context),
     onFailure: failureNotes(context),
   });
   // Set before the URL is printed, because a script that reads it may stop the server at once.

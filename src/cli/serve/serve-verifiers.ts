@@ -7,7 +7,7 @@ import { type CommandContext, EXIT } from '../command-line.ts';
 import { plural } from '../number-text.ts';
 import { escapeControls } from '../terminal-text.ts';
 import { endWithStdin } from './end-with-stdin.ts';
-import { failureNotes } from './failure-notes.ts';
+import { failedRolloutNotes, failureNotes } from './failure-notes.ts';
 import { policiesOf } from './open-served-policy.ts';
 import { openServed, type ServedEnvironmentFlags } from './serve-environment.ts';
 
@@ -39,6 +39,7 @@ export async function serveVerifiers(id: string, options: ServeVerifiersOptions,
     maxSessions,
     variables: process.env,
     version: packageVersion(),
+    onFailedRollout: failedRolloutNotes(context),
     onFailure: failureNotes(context),
   });
   // Set before the address is printed, because a script that reads it may stop the server at once.

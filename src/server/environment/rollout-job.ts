@@ -1,7 +1,7 @@
 /** The rollouts of one `POST /v1/rollouts`, and their lines for everybody who reads them. */
 import type { Sampling } from '../../clients/policy-client.ts';
 import { untilAborted } from '../../core/abort.ts';
-import { CancelledError, EnvironmentError, PolicyError, VfError } from '../../core/errors.ts';
+import { CancelledError, EnvironmentError, PolicyError, ResultsError, VfError } from '../../core/errors.ts';
 import type { Row } from '../../core/dataset.ts';
 import type { Limiter } from '../../core/limiter.ts';
 import type { Rollout } from '../../rollouts/rollout.ts';
@@ -25,8 +25,12 @@ export interface RolloutJobOptions {
   readonly withMessages: boolean;
   /** Slots of the whole server. */
   readonly slots: Limiter;
-  /** Called with the bytes of each line. Throws when the server holds too many. */
-  readonly onLine: (bytes: number) => void;
+  /** Keeps lines that were read, for a request that is sent again. Without, a job has one reader. */
+  readonly keepsLines: boolean;
+  /** Called whenever the job holds more bytes, or fewer. */
+  readonly onBytes: (change: number) => void;
+  /** Throws when the server holds too many bytes. */
+  readonly assertRoom: () => void;
   readonly onFailure: (error: unknown) => void;
 }
 
@@ -34,10 +38,11 @@ export interface RolloutJobOptions {
 const MAX_REPLAYS = 3;
 
 export class RolloutJob {
-  /** Each a line of JSON, in the order in which they ended; the last one is the end. */
-  readonly lines: string[] = [];
   isDone = false;
   lastUsedAt = performance.now();
+  /** Each a line of JSON, in the order in which they ended; the last one is the end. Empty where it is no longer held. */
+  readonly #lines: string[] = [];
+  #isDropped = false;
   readonly #options: RolloutJobOptions;
   /** Rollouts on a line already. */
   readonly #finished = new Set<string>();
@@ -55,8 +60,12 @@ export class RolloutJob {
     return this.#options.address;
   }
 
-  get bytes(): number {
-    return this.lines.reduce((sum, line) => sum + 2 * line.length, 0);
+  get keepsLines(): boolean {
+    return this.#options.keepsLines;
+  }
+
+  get hasReaders(): boolean {
+    return this.#readers > 0;
   }
 
   /** All lines, those that exist first. Plays while somebody reads; when the last reader leaves before the end, the rollouts in flight are cancelled. */
@@ -67,7 +76,11 @@ export class RolloutJob {
       for (let next = 0; ;) {
         this.lastUsedAt = performance.now();
         const news = this.#news.promise;
-        while (next < this.lines.length) yield this.lines[next++]!;
+        for (; next < this.#lines.length; next++) {
+          const line = this.#lines[next]!;
+          if (!this.#options.keepsLines) this.#forget(next);
+          yield line;
+        }
         if (this.isDone || signal.aborted) return;
         await untilAborted(news, signal).catch(() => {});
       }
@@ -79,6 +92,12 @@ export class RolloutJob {
 
   stop(reason: CancelledError): void {
     this.#stop?.abort(reason);
+  }
+
+  /** Frees the lines. Nobody can read the job any more. */
+  drop(): void {
+    this.#isDropped = true;
+    for (const place of this.#lines.keys()) this.#forget(place);
   }
 
   /** Resolves once nothing is played. */
@@ -117,8 +136,9 @@ export class RolloutJob {
     const kind = address.kind === 'chat' ? 'chat' : 'tokens';
     for (const { row, indices } of this.#missing()) {
       for (const index of indices) {
-        const lost = lostRollout({ row, index, policy, kind, sampling: samplingColumns({ ...sampling, maxTokens }), reason, redact: served.redact });
-        this.#add(lost);
+        const common = { policy, kind, sampling: samplingColumns({ ...sampling, maxTokens }), reason, redact: served.redact } as const;
+        // A server that holds too much must not hold as many prompts.
+        this.#add(lostRollout({ row, index, ...common, ...(reason instanceof ResultsError ? { withPrompt: false } : {}) }));
       }
     }
   }
@@ -147,6 +167,7 @@ export class RolloutJob {
       for (const rollout of rollouts) {
         const ending = endingRun(rollout);
         if (ending !== null) stop.abort(ending);
+        this.#options.assertRoom();
         this.#add(servedRollout(rollout, record));
       }
     }
@@ -166,7 +187,6 @@ export class RolloutJob {
 
   #add(rollout: ServedRollout): void {
     const line = servedLine(rollout);
-    this.#options.onLine(2 * line.length);
     this.#finished.add(rollout.rollout_id);
     if (rollout.error !== null) this.#failed += 1;
     this.#push(line);
@@ -179,10 +199,20 @@ export class RolloutJob {
   }
 
   #push(line: string): void {
-    this.lines.push(line);
+    this.#lines.push(this.#isDropped ? '' : line);
+    if (!this.#isDropped) this.#hold(2 * line.length);
     const { resolve } = this.#news;
     this.#news = Promise.withResolvers();
     resolve();
+  }
+
+  #forget(place: number): void {
+    this.#hold(-2 * this.#lines[place]!.length);
+    this.#lines[place] = '';
+  }
+
+  #hold(change: number): void {
+    this.#options.onBytes(change);
   }
 }
 

@@ -16,7 +16,7 @@ export interface RolloutJobsOptions {
   /** How long the lines of a job with a `request_id` are kept after their last use. */
   readonly idleTimeoutMs: number;
   readonly onFailure: (error: unknown) => void;
-  /** Bytes of lines of all jobs. @default 512 MiB */
+  /** Bytes of lines that nobody has read yet, or that are kept under a `request_id`. @default 512 MiB */
   readonly maxBytes?: number;
 }
 
@@ -56,16 +56,17 @@ export class RolloutJobs {
         `request_id ${JSON.stringify(id)} was used for another request. Use another one, or send that request again.`,
       );
     }
-    const job = known?.job ?? this.#job(request);
+    const job = known?.job ?? this.#job(request, id !== undefined);
     // Before the first wait, so that a request that is sent twice at once is played once.
     if (known === undefined && id !== undefined) this.#kept.set(id, { job, request: text });
-    try {
-      await this.#assertPlayable(job.address, signal);
-    } catch (error) {
-      if (id !== undefined) this.#kept.delete(id);
-      throw error;
+    // The lines of an ended job need no policy.
+    if (!job.isDone) {
+      await this.#assertPlayable(job.address, signal).catch((error: unknown) => {
+        if (known === undefined && id !== undefined) this.#kept.delete(id);
+        throw error;
+      });
     }
-    return this.#read(job, id === undefined, signal);
+    return this.#read(job, signal);
   }
 
   async close(): Promise<void> {
@@ -81,17 +82,17 @@ export class RolloutJobs {
     }
   }
 
-  async *#read(job: RolloutJob, isForgotten: boolean, signal: AbortSignal): AsyncGenerator<string, void> {
+  async *#read(job: RolloutJob, signal: AbortSignal): AsyncGenerator<string, void> {
     this.#running.add(job);
     try {
       yield* job.read(signal);
     } finally {
-      if (isForgotten) this.#bytes -= job.bytes;
+      if (!job.keepsLines) job.drop();
       void job.idle().then(() => this.#running.delete(job));
     }
   }
 
-  #job(request: Omit<RolloutsRequest, 'request_id'>): RolloutJob {
+  #job(request: Omit<RolloutsRequest, 'request_id'>, keepsLines: boolean): RolloutJob {
     const { served, policies, maxSessions, onFailure } = this.#options;
     const { policy, rollouts_per_example: rolloutsPerExample = 1, max_concurrent: most = DEFAULT_CONCURRENCY } = request;
     const address = {
@@ -119,20 +120,24 @@ export class RolloutJobs {
       maxConcurrent: Math.min(most, total, maxSessions),
       withMessages: request.messages === true,
       slots: this.#slots,
-      onLine: (bytes) => this.#hold(bytes),
+      keepsLines,
+      onBytes: (change) => (this.#bytes += change),
+      assertRoom: () => this.#assertRoom(),
       onFailure,
     });
   }
 
-  #hold(bytes: number): void {
+  /** Forgets ended jobs, the oldest first, until there is room. Throws ResultsError where that is not enough. */
+  #assertRoom(): void {
     const { maxBytes = 512 * 2 ** 20 } = this.#options;
-    this.#bytes += bytes;
     for (const [id, { job }] of this.#kept) {
       if (this.#bytes <= maxBytes) return;
-      if (job.isDone) this.#forget(id, job);
+      if (job.isDone && !job.hasReaders) this.#forget(id, job);
     }
-    if (this.#bytes > maxBytes)
-      throw new ResultsError(`The server holds more than ${maxBytes} bytes of unread rollouts. Read them faster, or send smaller requests.`);
+    if (this.#bytes <= maxBytes) return;
+    throw new ResultsError(
+      `The server holds ${Math.round(this.#bytes / 2 ** 20)} MiB of rollouts that are unread or kept under a request_id. Read them faster, or send smaller requests.`,
+    );
   }
 
   #forgetIdle(): void {
@@ -142,7 +147,7 @@ export class RolloutJobs {
 
   #forget(id: string, job: RolloutJob): void {
     this.#kept.delete(id);
-    this.#bytes -= job.bytes;
+    job.drop();
   }
 }
 

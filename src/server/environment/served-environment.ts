@@ -6,7 +6,7 @@ import type { Row } from '../../core/dataset.ts';
 import type { Environment } from '../../core/environment.ts';
 import type { Limiter } from '../../core/limiter.ts';
 import type { RoleModels } from '../../core/model.ts';
-import type { ScoredGroup } from '../../rollouts/rollout.ts';
+import type { RolloutError, ScoredGroup } from '../../rollouts/rollout.ts';
 import { type RolloutGroup, runRollouts } from '../../rollouts/run-rollouts.ts';
 import type { LocalTokenizer } from '../../tokenizer/local-tokenizer.ts';
 
@@ -27,6 +27,8 @@ export interface ServedEnvironmentOptions {
   readonly callerModels: () => RoleModels | null;
   /** Removes secrets from an error's message. */
   readonly redact: (text: string) => string;
+  /** Called with each rollout that failed in the environment or its rewards: its caller may not read why. @default does nothing */
+  readonly onFailedRollout?: (rolloutId: string, error: RolloutError) => void;
   /** @default 0 */
   readonly seed?: number;
 }
@@ -51,16 +53,18 @@ export class ServedEnvironment {
   readonly callerModels: ServedEnvironmentOptions['callerModels'];
   readonly redact: (text: string) => string;
   readonly #seed: number;
+  readonly #onFailedRollout: NonNullable<ServedEnvironmentOptions['onFailedRollout']>;
   /** Position of each row by its id as text. */
   #places: Map<string, number> | null = null;
 
-  constructor({ environment, split, tokenizer, callerModels, redact, seed = 0 }: ServedEnvironmentOptions) {
+  constructor({ environment, split, tokenizer, callerModels, redact, onFailedRollout = () => {}, seed = 0 }: ServedEnvironmentOptions) {
     this.environment = environment;
     this.split = split;
     this.tokenizer = tokenizer;
     this.callerModels = callerModels;
     this.redact = redact;
     this.#seed = seed;
+    this.#onFailedRollout = onFailedRollout;
   }
 
   get rows(): Environment['eval'] {
@@ -103,6 +107,9 @@ export class ServedEnvironment {
       // Callers take their time; the server's own timeouts bound the waits.
       timeoutMs: null,
       seed: this.#seed,
+      onRollout: ({ rolloutId, error }) => {
+        if (error !== null && error.source !== 'policy') this.#onFailedRollout(rolloutId, error);
+      },
     });
   }
 }

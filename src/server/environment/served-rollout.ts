@@ -60,10 +60,12 @@ export interface LostRolloutOptions extends Pick<ServedRolloutOptions, 'sampling
   readonly policy: { readonly model: string; readonly version: number };
   readonly kind: 'tokens' | 'chat';
   readonly reason: unknown;
+  /** Over messages: whether the record has those of the prompt. @default true */
+  readonly withPrompt?: boolean;
 }
 
 /** A rollout that was never recorded, because the policy could not be opened or the server gave up. */
-export function lostRollout({ row, index, groupId, policy, kind, sampling, reason, redact }: LostRolloutOptions): ServedRollout {
+export function lostRollout({ row, index, groupId, policy, kind, sampling, reason, redact, withPrompt = true }: LostRolloutOptions): ServedRollout {
   const { type, message, retryable, phase } = rolloutError(reason, 'lease');
   return {
     schema_version: 1,
@@ -81,6 +83,6 @@ export function lostRollout({ row, index, groupId, policy, kind, sampling, reaso
     logprobs_mode: kind === 'chat' ? 'none' : 'unknown',
     tokenizer_hash: null,
     num_turns: 0,
-    ...(kind === 'chat' ? { messages: row.prompt.map(wireMessage) } : NO_TOKENS),
+    ...(kind === 'chat' ? { messages: withPrompt ? row.prompt.map(wireMessage) : [] } : NO_TOKENS),
   };
 }

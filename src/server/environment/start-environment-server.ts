@@ -24,6 +24,8 @@ export interface EnvironmentServerOptions extends ServedEnvironmentOptions {
   readonly idleTimeoutMs?: number;
   /** How long a request waits for the environment. @default 50000, below the 60 s after which OpenEnv's client gives up */
   readonly stepTimeoutMs?: number;
+  /** Bytes of rollouts of /v1/rollouts that nobody has read yet, or that are kept under a `request_id`. @default 512 MiB */
+  readonly maxRolloutBytes?: number;
   /** How sockets are watched. */
   readonly socketTimes?: Pick<SessionSocketsOptions, 'pingMs' | 'silentMs' | 'refusedMs'>;
   readonly version: string;
@@ -47,7 +49,14 @@ export async function startEnvironmentServer(options: EnvironmentServerOptions):
   const served = new ServedEnvironment(options);
   const episodes = new CallerEpisodes({ served, maxSessions, idleTimeoutMs, stepTimeoutMs, onFailure });
   const policies = new ServedPolicies(options.policies);
-  const jobs = new RolloutJobs({ served, policies, maxSessions, idleTimeoutMs, onFailure });
+  const jobs = new RolloutJobs({
+    served,
+    policies,
+    maxSessions,
+    idleTimeoutMs,
+    onFailure,
+    ...(options.maxRolloutBytes === undefined ? {} : { maxBytes: options.maxRolloutBytes }),
+  });
   const order = new RowOrder(served);
   const sessions = new HttpSessions({ served, episodes, order, maxSessions, idleTimeoutMs });
   const sockets = new SessionSockets({

@@ -149,6 +149,40 @@ describe('POST /v1/rollouts', () => {
     ]);
   });
 
+  it('gives the lines of an ended request although its policy server has another model now', async () => {
+    let isRenamed = false;
+    const { options } = policies({ keepMs: 0 });
+    const open: ServedPoliciesOptions['open'] = (address, signal) =>
+      isRenamed ? Promise.reject(new ConfigError('It serves another model.')) : options.open(address, signal);
+    await using server = await environmentClient(new TalkEnv({ maxTurns: 2 }), { policies: { ...options, open } });
+    const body = request({ request_id: 'one' });
+    const first = await lines(server.url, body);
+    isRenamed = true;
+    expect(await lines(server.url, body)).toEqual(first);
+    expect((await lines(server.url, request({ request_id: 'two' })))[0]).toBe(422);
+    expect(await lines(server.url, body)).toEqual(first);
+  });
+
+  it('holds no line that was read, so a fast reader gets more than the server may hold', async () => {
+    await using server = await environmentClient(new TalkEnv({ maxTurns: 2 }), { policies: policies().options, maxRolloutBytes: 8_000 });
+    const all = await lines(server.url, request({ rollouts_per_example: 20, max_concurrent: 1 }));
+    expect(JSON.stringify(all).length * 2).toBeGreaterThan(20_000);
+    expect(all.at(-1)).toEqual({ done: true, finished: 60, failed: 0 });
+  });
+
+  it('ends a request of which it would hold too much with an error for each missing rollout; others are played', async () => {
+    await using server = await environmentClient(new TalkEnv({ maxTurns: 2 }), { policies: policies().options, maxRolloutBytes: 8_000 });
+    const all = await lines(server.url, request({ rollouts_per_example: 20, request_id: 'large' }));
+    const { finished, failed, done } = all.pop();
+    expect([done, finished + failed, finished > 0, failed > 0]).toEqual([true, 60, true, true]);
+    const lost = all.filter(({ error }) => error !== null);
+    expect(lost).toHaveLength(failed);
+    expect(lost[0]).toMatchObject({ reward: null, error: { type: 'ResultsError', message: expect.stringMatching(/smaller requests/) as string } });
+    // The ended request makes room for the next.
+    expect((await lines(server.url, request({ request_id: 'small' }))).at(-1)).toEqual({ done: true, finished: 3, failed: 0 });
+    expect(server.failures).toEqual([]);
+  });
+
   it('joins a request that is under way, which plays nothing twice', async () => {
     let begun = 0;
     const environment = new TalkEnv({ maxTurns: 3 });

@@ -1,0 +1,75 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { until } from '../transport/loopback.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+// Below the package, so that it finds vf-search.
+const folder = mkdtempSync(join(ROOT, 'test/.serve-environment-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+const ENVIRONMENT = join(folder, 'environment.ts');
+writeFileSync(
+  ENVIRONMENT,
+  `import { Dataset, reward, Rubric, SingleTurnEnv } from 'vf-search';
+const rows = Array.from({ length: 12 }, (_, i) => ({ exampleId: \`row-\${i}\`, prompt: [{ role: 'user', content: 'Say hello.' }], answer: null }));
+const broken = reward(() => { throw new Error('division by zero hens'); }, { name: 'broken' });
+export const loadEnvironment = () => new SingleTurnEnv({ id: 'hens', eval: new Dataset('hens', rows), rubric: new Rubric({ funcs: [broken] }) });
+`,
+);
+const started = new Set<ChildProcess>();
+afterEach(() => {
+  for (const child of started) child.kill('SIGKILL');
+  started.clear();
+});
+
+async function serving(...args: readonly string[]) {
+  const { PATH = '' } = process.env;
+  const words = ['--conditions=source', join(ROOT, 'src/cli/vf-serve.ts'), 'environment', ENVIRONMENT, '--port', '0', ...args];
+  const child = spawn(process.execPath, words, { cwd: ROOT, env: { PATH } });
+  started.add(child);
+  const server = { child, stdout: '', stderr: '', ended: once(child, 'close') };
+  child.stdout.on('data', (chunk) => (server.stdout += String(chunk)));
+  child.stderr.on('data', (chunk) => (server.stderr += String(chunk)));
+  await Promise.race([until(() => server.stderr.includes('Ctrl-C stops')), server.ended]);
+  return server;
+}
+
+/** Plays rows by messages, to their failed ends. */
+async function playRows(url: string, ids: readonly string[]): Promise<void> {
+  const post = async (path: string, body: object) => {
+    const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
+    return (await (await fetch(url + path, init)).json()) as { episodes: { episode_id: string; rollout?: { reward: number | null } }[] };
+  };
+  const { episodes } = await post('/v1/episodes', { policy: { kind: 'chat' }, episodes: ids.map((id) => ({ example_id: id })) });
+  const entries = episodes.map(({ episode_id }) => ({ episode_id, turn: 0, text: 'hello' }));
+  const ends = await post('/v1/episodes/step', { episodes: entries });
+  expect(ends.episodes.map(({ rollout }) => rollout!.reward)).toEqual(ids.map(() => null));
+}
+
+describe('vf-serve environment', () => {
+  it('says once why rollouts fail, then how many, and ends at SIGINT (130)', async () => {
+    const server = await serving();
+    const url = server.stdout.trim();
+    expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    await playRows(
+      url,
+      Array.from({ length: 12 }, (_, i) => `row-${i}`),
+    );
+    server.child.kill('SIGINT');
+    expect(await server.ended).toEqual([130, null]);
+    expect(server.stderr.split('\n').filter((line) => line.includes('fail'))).toEqual([
+      'vf-serve: the rollout row-0/0 failed: RewardError: Reward "broken" failed: division by zero hens <- Error: division by zero hens',
+      'vf-serve: 10 rollouts have failed with RewardError (scoring); -v shows each',
+    ]);
+    expect(server.stderr).not.toContain('    at ');
+  });
+
+  it('shows each failure with its stack where -v is given', async () => {
+    const server = await serving('-v');
+    await playRows(server.stdout.trim(), ['row-3', 'row-4']);
+    await until(() => server.stderr.includes('row-4/0'));
+    expect(server.stderr).toMatch(/the rollout row-3\/0 failed: RewardError[^]*at .*environment\.ts[^]*the rollout row-4\/0 failed/);
+  });
+});
