@@ -56,7 +56,7 @@ export interface TokenAnswer extends AnswerBase {
 export interface ChatAnswer extends AnswerBase {
   readonly kind: 'chat';
   readonly text: string;
-  /** The stop string that a chat API reports and leaves out of the text. @default none: restored if its tag is open */
+  /** The stop string that a chat API reports and leaves out of the text. @default unknown: the text then gets `</search>` back if it ends within an open `<search>` */
   readonly stopReason?: string | number | null;
   /** @default no tokens counted */
   readonly usage?: Usage;

@@ -127,7 +127,10 @@ async function chooseModel(server: VllmServer, { model, signal }: ProbeOptions):
     // Some APIs do not list their models; the given name is then used unchecked.
     if (!isRefusal(error)) throw error;
     if (model !== null) return [];
-    throw new ConfigError(`${server.url} lists no models (${error.message.replace(/\.$/, '')}). Name one with -m.`, { cause: error });
+    throw new ConfigError(
+      `${server.url} lists no models (${error.message.replace(/\.$/, '')}). Name one as the model (-m; policy.model in a request).`,
+      { cause: error },
+    );
   });
   const bases = cards.filter((card) => card.parent === null);
   // Base models only: a training run loads hundreds of adapters.
@@ -138,12 +141,12 @@ async function chooseModel(server: VllmServer, { model, signal }: ProbeOptions):
     // Only vLLM reports max_model_len and lists every model.
     if (!cards.some((other) => other.maxModelLen !== null)) return { id: model, maxModelLen: null };
     throw new ConfigError(
-      `${server.url} does not serve ${model}. It serves ${names}. Name one of these with -m, or with --server-model in vf-train.`,
+      `${server.url} does not serve ${model}. It serves ${names}. Name one of these as the model (-m; --server-model in vf-train; policy.model in a request).`,
     );
   }
   const [only, ...others] = bases;
   if (only !== undefined && others.length === 0) return only;
-  throw new ConfigError(`${server.url} serves ${names}. Name one with -m, or with --server-model in vf-train.`);
+  throw new ConfigError(`${server.url} serves ${names}. Name one as the model (-m; --server-model in vf-train; policy.model in a request).`);
 }
 
 async function probeTokens(server: VllmServer, card: ModelCard, signal: AbortSignal): Promise<PolicyProbe> {

@@ -12,10 +12,14 @@ export function schemaCheck<S extends object>(schema: S): ValidateFunction<XStat
   return ajv.compile<XStatic<S>>(schema);
 }
 
-/** What is wrong with a value that the validator refused, such as `policy.model must be string`. `whole` names the value itself. */
+/** What is wrong with a value that the validator refused, such as `episodes[0].example_id must be a string or a number`. `whole` names the value itself. */
 export function schemaProblem({ errors }: Pick<ValidateFunction, 'errors'>, whole: string): string {
   const { instancePath, message, keyword, params } = errors![0]!;
-  const place = instancePath.slice(1).replaceAll('/', '.') || whole;
+  const place =
+    instancePath
+      .replaceAll(/\/(\d+)(?=\/|$)/g, '[$1]')
+      .replaceAll('/', '.')
+      .replace(/^\./, '') || whole;
   switch (keyword) {
     // Ajv's own texts for these do not say which values or keys they mean.
     case 'enum':
@@ -24,11 +28,19 @@ export function schemaProblem({ errors }: Pick<ValidateFunction, 'errors'>, whol
       return `${place} must not have the key ${JSON.stringify(params['additionalProperty'])}`;
     case 'required':
       return `${place} must have the key ${JSON.stringify(params['missingProperty'])}`;
+    case 'minItems':
+      return `${place} must have at least ${counted(params['limit'] as number)}`;
+    case 'maxItems':
+      return `${place} must have at most ${counted(params['limit'] as number)}`;
     case 'type':
       return `${place} must be ${[params['type'] as string | string[]].flat().map(withArticle).join(' or ')}`;
     default:
       return `${place} ${message}`;
   }
+}
+
+function counted(items: number): string {
+  return items === 1 ? '1 item' : `${items} items`;
 }
 
 /** A type of JSON Schema in words. */

@@ -165,7 +165,7 @@ export const loadEnvironment = () => new ToolEnv({ id: 'notes', eval: new Datase
     using folder = new EvalFolder();
     const { code, stderr } = await folder.run(['capitals', '-b', `${server.url}/v1`]);
     expect(code).toBe(2);
-    expect(stderr).toMatch(/serves A, B\. Name one with -m/);
+    expect(stderr).toMatch(/serves A, B\. Name one as the model \(-m/);
   });
 
   it('gives up on a server that never answers, in seconds', async () => {

@@ -364,7 +364,7 @@ describe('probePolicy', () => {
   it('asks for a name where a server lists no models', async () => {
     await using server = await loopback((_, response) => sendJson(response, 404, {}));
     const attempt = probePolicy({ baseUrl: server.url, model: null, signal });
-    await expect(attempt).rejects.toThrow(/lists no models .*404.*Name one with -m/);
+    await expect(attempt).rejects.toThrow(/lists no models .*404.*Name one as the model \(-m/);
     await expect(attempt).rejects.toThrow(ConfigError);
   });
 

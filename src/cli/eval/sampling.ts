@@ -1,5 +1,6 @@
 /** Turns -t, -T and -S into the sampling parameters of every request. */
 import type { Sampling } from '../../clients/policy-client.ts';
+import { closestName } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { isObject } from '../../schemas/is-object.ts';
@@ -32,6 +33,25 @@ const RESERVED: Readonly<Record<string, string>> = {
   include_stop_str_in_output: 'the environment needs the stop string in the text',
 };
 
+/** Names that the package, OpenAI's API or vLLM defines. */
+const KNOWN: ReadonlySet<string> = new Set([
+  ...[
+    'temperature',
+    'top_p',
+    'max_tokens',
+    'max_completion_tokens',
+    'extra_body',
+    'top_k',
+    'min_p',
+    'min_tokens',
+    'logit_bias',
+    'user',
+    'ignore_eos',
+  ],
+  ...['presence_penalty', 'frequency_penalty', 'repetition_penalty', 'length_penalty', 'bad_words', 'reasoning_effort', 'chat_template_kwargs'],
+  ...Object.keys(RESERVED),
+]);
+
 export interface ReadSampling {
   readonly sampling: Sampling;
   readonly maxTokens: number | null;
@@ -59,6 +79,9 @@ export function readSampling(settings: Pick<Settings, 'sampling-args' | 'tempera
   if (maxTokens !== null && !(Number.isSafeInteger(maxTokens) && (maxTokens as number) > 0))
     throw wrong(alsoMost === undefined ? 'max_tokens' : 'max_completion_tokens', 'an integer of at least 1', maxTokens);
   for (const [name, value] of Object.entries(extra)) {
+    // Any other name is the server's own business, such as top_a.
+    const meant = KNOWN.has(name) || name.length < 7 ? null : closestName(name, KNOWN, 1);
+    if (meant !== null) throw new ConfigError(`${source} has no ${JSON.stringify(name)}; did you mean ${meant}?`);
     if (typeof value === 'number' && !Number.isFinite(value)) throw wrong(name, 'a finite number', value);
   }
   // Sent under the name that the user chose, because a server may refuse the other one.

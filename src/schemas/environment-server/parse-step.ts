@@ -1,6 +1,6 @@
 /** Reads one entry of `POST /v1/episodes/step`. By hand: Ajv would visit every token of every entry, and the episode checks them anyway. */
 import { isObject } from '../is-object.ts';
-import { kindOf } from '../kind-of.ts';
+import { kindOf, kindOrNumber } from '../kind-of.ts';
 import type { StepSample } from './episode-requests.ts';
 
 /** `sample` is null for an entry that only waits. */
@@ -14,7 +14,7 @@ export function parseStep(entry: unknown): ParsedStep {
   if (!isObject(entry)) return { ok: false, episodeId: null, problem: `The entry is ${kindOf(entry)}. Send an object with episode_id.` };
   const { episode_id: episodeId } = entry;
   if (typeof episodeId !== 'string' || episodeId === '') {
-    return { ok: false, episodeId: null, problem: `episode_id is ${kindOf(episodeId)}. Send the episode_id of the turn that this sample answers.` };
+    return { ok: false, episodeId: null, problem: `episode_id is ${shown(episodeId)}. Send the episode_id of the turn that this sample answers.` };
   }
   const refuse = (problem: string): ParsedStep => ({ ok: false, episodeId, problem });
   const stranger = Object.keys(entry).find((key) => !KEYS.has(key));
@@ -28,13 +28,13 @@ export function parseStep(entry: unknown): ParsedStep {
   const common = { turn, finish: ending, version };
   if (text !== undefined) {
     if (tokenIds !== undefined || logprobs !== undefined) return refuse('The entry has text and token ids. Send one of them.');
-    if (typeof text !== 'string') return refuse(`text is ${kindOf(text)}. Send a string.`);
+    if (typeof text !== 'string') return refuse(`text is ${shown(text)}. Send a string.`);
     return { ok: true, episodeId, sample: { ...common, sample: { kind: 'chat', text } } };
   }
-  if (!Array.isArray(tokenIds)) return refuse(`token_ids is ${kindOf(tokenIds)}. Send a list of token ids, or text.`);
-  if (!Array.isArray(logprobs)) return refuse(`logprobs is ${kindOf(logprobs)}. Send a list of numbers, one for each token id.`);
+  if (!Array.isArray(tokenIds)) return refuse(`token_ids is ${shown(tokenIds)}. Send a list of token ids, or text.`);
+  if (!Array.isArray(logprobs)) return refuse(`logprobs is ${shown(logprobs)}. Send a list of numbers, one for each token id.`);
   const odd = logprobs.findIndex((value) => typeof value !== 'number' && value !== null);
-  if (odd >= 0) return refuse(`logprobs[${odd}] is ${kindOf(logprobs[odd])}. Send a number.`);
+  if (odd >= 0) return refuse(`logprobs[${odd}] is ${shown(logprobs[odd])}. Send a number.`);
   const logProbs = logprobs.map((value: number | null) => value ?? NaN);
   return { ok: true, episodeId, sample: { ...common, sample: { kind: 'tokens', tokenIds: tokenIds as readonly number[], logProbs } } };
 }
@@ -43,6 +43,10 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
+const SHOWN_CHARACTERS = 32;
+
+/** The value where it is short, else its kind. */
 function shown(value: unknown): string {
-  return typeof value === 'number' ? String(value) : kindOf(value);
+  if (value === undefined) return 'missing';
+  return typeof value === 'string' && value.length <= SHOWN_CHARACTERS ? JSON.stringify(value) : kindOrNumber(value);
 }

@@ -108,6 +108,7 @@ export class CallerEpisode {
     const { sample, finish, version } = given;
     if (sample.kind !== kind) return problemOf('SampleError', `The episode is played by ${KINDS[kind]}, and the sample has ${KINDS[sample.kind]}.`);
     if (open.question.kind === 'tokens' && sample.kind === 'tokens') {
+      // The policy would fail the rollout for it; refused here, the turn stays open for a right one.
       const problem = sampleProblem(open.question, sample, vocabularySize!);
       if (problem !== null) return problemOf('SampleError', `${problem}.`);
     }

@@ -219,6 +219,6 @@ function unknownEpisode(episodeId: string): EpisodeProblem {
   const shown = episodeId.length > 64 ? `${episodeId.slice(0, 64)}…` : episodeId;
   return problemOf(
     'UnknownEpisodeError',
-    `The server does not know the episode ${JSON.stringify(shown)}. It was deleted or timed out (--idle-timeout). Begin a new episode.`,
+    `The server does not know the episode ${JSON.stringify(shown)}. It never existed, was deleted or timed out (--idle-timeout), or the server was started again. Begin a new episode.`,
   );
 }

@@ -10,9 +10,9 @@ describe('readSampling', () => {
     const settings = {
       temperature: 0.3,
       'max-tokens': 10,
-      'sampling-args': { temperature: 0, max_tokens: 20, min_p: 0.1, extra_body: { top_k: 5 } },
+      'sampling-args': { temperature: 0, max_tokens: 20, min_p: 0.1, top_a: 0.2, extra_body: { top_k: 5 } },
     };
-    expect(readSampling(settings)).toEqual({ sampling: { temperature: 0, topP: 1, extra: { top_k: 5, min_p: 0.1 } }, maxTokens: 20 });
+    expect(readSampling(settings)).toEqual({ sampling: { temperature: 0, topP: 1, extra: { top_k: 5, min_p: 0.1, top_a: 0.2 } }, maxTokens: 20 });
   });
 
   it('sends the limit under the name it was given, and to a policy of tokens under the only one there is', () => {
@@ -29,6 +29,7 @@ describe('readSampling', () => {
 
   it.each([
     [{ max_tokens: 1, max_completion_tokens: 2 }, /two names of one limit/],
+    [{ temprature: 1 }, /^-S has no "temprature"; did you mean temperature\?$/],
     [{ n: 4 }, /-S cannot set "n": use -r/],
     [{ seed: 1 }, /-S cannot set "seed": use --seed/],
     [{ detokenize: false }, /-S cannot set "detokenize": text and token ids/],

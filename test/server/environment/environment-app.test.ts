@@ -71,8 +71,8 @@ describe('environmentApp', () => {
   it.each([
     ['no body', '', 422, /JSON/],
     ['an unknown key', { policy: { kind: 'chat' }, episodes: [{ example_id: 'row-0' }], foo: 1 }, 422, /must not have the key "foo"/],
-    ['no episodes', { policy: { kind: 'chat' }, episodes: [] }, 422, /episodes must NOT have fewer than 1 items/],
-    ['too many', { policy: { kind: 'chat' }, episodes: Array.from({ length: 1025 }, () => ({ example_id: 'row-0' })) }, 422, /more than 1024/],
+    ['no episodes', { policy: { kind: 'chat' }, episodes: [] }, 422, /episodes must have at least 1 item\b/],
+    ['too many', { policy: { kind: 'chat' }, episodes: Array.from({ length: 1025 }, () => ({ example_id: 'row-0' })) }, 422, /at most 1024 items/],
     ['a wrong kind', { policy: { kind: 'both' }, episodes: [{ example_id: 'row-0' }] }, 422, /policy.kind must be one of "tokens", "chat"/],
     ['an unknown row', { policy: { kind: 'chat' }, episodes: [{ example_id: 7 }] }, 422, /episodes\[0\].example_id: 7 is not among the 4 rows/],
   ])('refuses %s in one line that says what was expected', async (_, body, status, message) => {
