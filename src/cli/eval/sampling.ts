@@ -33,24 +33,19 @@ const RESERVED: Readonly<Record<string, string>> = {
   include_stop_str_in_output: 'the environment needs the stop string in the text',
 };
 
-/** Names that the package, OpenAI's API or vLLM defines. */
-const KNOWN: ReadonlySet<string> = new Set([
-  ...[
-    'temperature',
-    'top_p',
-    'max_tokens',
-    'max_completion_tokens',
-    'extra_body',
-    'top_k',
-    'min_p',
-    'min_tokens',
-    'logit_bias',
-    'user',
-    'ignore_eos',
-  ],
-  ...['presence_penalty', 'frequency_penalty', 'repetition_penalty', 'length_penalty', 'bad_words', 'reasoning_effort', 'chat_template_kwargs'],
-  ...Object.keys(RESERVED),
-]);
+const OF_OPENAI = ['temperature', 'top_p', 'max_tokens', 'max_completion_tokens', 'logit_bias', 'presence_penalty', 'frequency_penalty', 'user'];
+const OF_VLLM = [
+  'extra_body',
+  'top_k',
+  'min_p',
+  'min_tokens',
+  'ignore_eos',
+  'repetition_penalty',
+  'length_penalty',
+  'bad_words',
+  'chat_template_kwargs',
+];
+const KNOWN: ReadonlySet<string> = new Set([...OF_OPENAI, ...OF_VLLM, ...Object.keys(RESERVED), 'reasoning_effort']);
 
 export interface ReadSampling {
   readonly sampling: Sampling;
