@@ -61,7 +61,7 @@ class ConnectionsTest(unittest.TestCase):
     def test_begins_episodes_after_the_server_closed_an_idle_connection(self) -> None:
         with Peer(lambda *_: b'{"tasks": [], "total": 0, "metrics": [], "episodes": []}', hang_up) as peer, peer.connect() as env:
             for _ in range(3):
-                env.tasks()
+                env._http.call("GET", "/health", may_repeat=True)
                 self.assertEqual(env.episodes([0], "chat"), [])
 
     def test_repeats_a_step_whose_answer_was_lost_and_not_the_beginning_of_episodes(self) -> None:

@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -50,6 +52,7 @@ class EnvironmentTest(unittest.TestCase):
     def test_gives_rows_metrics_and_refusals_as_the_server_does(self) -> None:
         with serve("search-r1", args=WORLD, split="train") as env:
             self.assertEqual(len(env.tasks()), 1440)
+            self.assertIs(env.tasks()[0], env.tasks()[0])  # They are downloaded once.
             self.assertIn("em", env.metrics)
             with self.assertRaises(vf_search.VfSearchError) as refused:
                 env.episodes(["nobody"], "chat")
@@ -57,13 +60,24 @@ class EnvironmentTest(unittest.TestCase):
             with self.assertRaisesRegex(vf_search.VfSearchError, "no tokenizer.*--tokenizer DIR"):
                 env.episodes([env.tasks()[0]["example_id"]])
         with self.assertRaisesRegex(vf_search.VfSearchError, "closed"):
-            env.tasks()
+            env.episodes([0])
 
     def test_says_why_a_server_does_not_start(self) -> None:
-        with self.assertRaisesRegex(vf_search.ServerLostError, 'exit code 2.*no environment "nobody"'):
-            serve("nobody")
+        for options, line in [({"env_id": "nobody"}, '^vf-serve: There is no environment "nobody"'), ({"max_session": 4}, r"^vf-serve: unknown option '--max-session' .*$")]:
+            with self.assertRaisesRegex(vf_search.VfSearchError, line) as refused:
+                serve(**options)  # type: ignore[arg-type]
+            self.assertNotIsInstance(refused.exception, vf_search.ServerLostError)
+        with self.assertRaisesRegex(vf_search.ServerLostError, "ended with exit code 3. It said: oh"):
+            vf_search.serve("search-r1", command=[sys.executable, "-c", "import sys; sys.stderr.write('oh'); sys.exit(3)"])
         with self.assertRaisesRegex(vf_search.ServerLostError, "could not be started"):
             vf_search.serve("search-r1", command=["/nowhere/vf-serve"])
+
+    @unittest.skipUnless(shutil.which("npx"), "needs npx")
+    def test_says_what_to_install_where_npx_finds_no_vf_serve(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaises(vf_search.ServerLostError) as lost:
+                vf_search.serve("search-r1", cwd=folder)
+        self.assertEqual(str(lost.exception), f"vf-search is not installed in {folder}. Run npm install vf-search there, or pass cwd=FOLDER or command=[...].")
 
     def test_fails_a_call_in_flight_and_every_later_one_when_the_server_is_killed(self) -> None:
         env = serve()

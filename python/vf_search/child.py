@@ -1,22 +1,28 @@
 """`vf-serve` as a child process, which ends with this one even if this one is killed."""
 
 import json
+import os
+import re
 import subprocess
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any
 
-from .errors import ServerLostError
+from .errors import ServerLostError, VfSearchError
 
 STARTUP_SECONDS = 180.0
+_REFUSED = 2
+"""The exit code of a command line that cannot be used; the reason is one line."""
+_NOT_INSTALLED = re.compile(r"^npm (error|ERR!) (code (E404|ENOTCACHED)$|.*canceled due to missing packages)")
+"""What npx says, with --offline and without, where no installed package has the command."""
 
 
 class Child:
-    """Starts the command and waits for the address on its first line. Raises ServerLostError with what it said if it ends before."""
+    """Starts the command and waits for the address on its first line. Raises VfSearchError if it refuses its arguments, ServerLostError if it ends otherwise."""
 
     def __init__(self, command: Sequence[str], cwd: str | None = None, startup_seconds: float = STARTUP_SECONDS) -> None:
-        self._command = [*command, "--exit-with-stdin"]
+        self._command, self._cwd = [*command, "--exit-with-stdin"], cwd
         try:
             # The pipe is what the child lives by: the system closes it with this process, whatever ends that.
             self._process = subprocess.Popen(
@@ -33,9 +39,9 @@ class Child:
             self.close()
             raise ServerLostError(f"The server gave no address within {startup_seconds:g} s.{self._last_lines()}")
         if not self._first_line:
-            lost = self.lost()
+            refusal = self._startup_error()
             self.close()
-            raise lost
+            raise refusal
 
     @property
     def address(self) -> str:
@@ -74,6 +80,17 @@ class Child:
             self._process.wait()
         for reader in self._readers:
             reader.join(1)
+
+    def _startup_error(self) -> VfSearchError:
+        """Why it ended before it gave an address."""
+        lost = self.lost()
+        if self._process.poll() == _REFUSED and self._said:
+            return VfSearchError(next((line for line in reversed(self._said) if line.startswith("vf-serve:")), self._said[-1]))
+        if any(map(_NOT_INSTALLED.search, self._said)):
+            return ServerLostError(
+                f"vf-search is not installed in {os.path.abspath(self._cwd or '.')}. Run npm install vf-search there, or pass cwd=FOLDER or command=[...]."
+            )
+        return lost
 
     def _on_line(self, address: threading.Event) -> Any:
         def on_line(line: str) -> None:

@@ -3,19 +3,20 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain, groupby
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from .child import Child, serve_arguments
 from .errors import ServerLostError, VfSearchError
 from .http import HttpClient
+from .waves import MOST_EPISODES, first_request, neighbours, whole_requests
 
 Kind = Literal["tokens", "chat"]
 Json = dict[str, Any]
-"""Takes open turns and gives a sample for each: `{"token_ids", "logprobs", "finish_reason"}` or `{"text", "finish_reason"}`."""
 Sample = Callable[[list[Json]], Iterable[Json]]
+"""Takes open turns and gives a sample for each: `{"token_ids", "logprobs", "finish_reason"}` or `{"text", "finish_reason"}`."""
 
-_BATCH = 1024
 _PAGE = 1000
 _RETRYABLE = ("GroupPendingError", "StepTimeoutError")
 
@@ -40,7 +41,11 @@ class Environment:
         return self._child is not None and self._child.has_ended
 
     def tasks(self) -> list[Json]:
-        """All rows of the split: `{"example_id", "prompt": [messages], "answer", "info"}`."""
+        """All rows of the split: `{"example_id", "prompt": [messages], "answer", "info"}`. They are downloaded once, so do not change them."""
+        return list(self._tasks)
+
+    @cached_property
+    def _tasks(self) -> list[Json]:
         rows: list[Json] = []
         while True:
             page = self._http.call("GET", f"/v1/tasks?offset={len(rows)}&limit={_PAGE}", may_repeat=True)
@@ -55,52 +60,90 @@ class Environment:
         `policy`: `model` and `version` for the record, `max_model_len`, the window of the caller's model. A turn of kind "tokens" has `append_ids`: the ids
         to put after the context of the turn before, which then has `context_length` ids.
         """
-        entries = [request if isinstance(request, dict) else {"example_id": request} for request in requests]
-        common: Json = {"policy": {"kind": kind, **policy}}
-        if sampling is not None:
-            common["sampling"] = sampling
-        if max_new_tokens is not None:
-            common["max_new_tokens"] = max_new_tokens
-        turns: list[Json] = []
-        try:
-            for batch in _batches(entries):
-                turns += self._http.call("POST", "/v1/episodes", common | {"episodes": batch})["episodes"]
-        except BaseException:
-            self._abandon(turn["episode_id"] for turn in turns)
-            raise
-        return turns
+        common = _common(kind, policy, sampling=sampling, max_new_tokens=max_new_tokens)
+        return self._begin(neighbours(requests), common, in_part=False)[0]
 
     def step(self, samples: Sequence[Json]) -> list[Json]:
         """
         Sends a sample for a turn of each episode: `{"episode_id", "turn", "token_ids", "logprobs", "finish_reason"}` or `{..., "text"}`. Gives, in order, the
         next turn, the end `{"done": True, "rollout"}`, or `{"error"}` for an entry that is refused. The same sample again gets the same answer.
 
-        An error that is `retryable` says that the answer is not there yet: send `{"episode_id"}` alone to wait for it.
+        An error that is `retryable` says that the answer is not there yet: send `{"episode_id"}` alone to wait for it. A request takes 1,024 samples; the end of
+        an episode that is scored with others waits for theirs until the step timeout, if they come in a later request.
         """
         answers: list[Json] = []
-        for start in range(0, len(samples), _BATCH):
-            batch = [_finite(sample) for sample in samples[start : start + _BATCH]]
+        for start in range(0, len(samples), MOST_EPISODES):
+            batch = [_finite(sample) for sample in samples[start : start + MOST_EPISODES]]
             answers += self._http.call("POST", "/v1/episodes/step", {"episodes": batch}, may_repeat=True)["episodes"]
         return answers
 
-    def play(self, requests: Sequence[Json | str | int], sample: Sample, kind: Kind = "tokens", **options: Any) -> list[Json]:
+    def play(
+        self,
+        requests: Sequence[Json | str | int],
+        sample: Sample,
+        kind: Kind = "tokens",
+        *,
+        sampling: Json | None = None,
+        max_new_tokens: int | None = None,
+        **policy: Any,
+    ) -> list[Json]:
         """
         Plays episodes to their ends and gives their rollouts in order. `sample` is called with all open turns at once; a turn of kind "tokens" has the whole
-        context as `context_ids`. `options` as for `episodes`. Raises VfSearchError if a sample is refused.
+        context as `context_ids`. The other arguments are those of `episodes`. Raises VfSearchError if a sample is refused.
+
+        Episodes that the server has no room for begin when those before them have ended. Requests with the same `group_id` that follow each other stay together.
         """
-        turns = self.episodes(requests, kind, **options)
-        order = [turn["episode_id"] for turn in turns]
+        groups, rollouts = neighbours(requests), list[Json]()
+        common = _common(kind, policy, sampling=sampling, max_new_tokens=max_new_tokens)
+        while groups:
+            turns, begun = self._begin(groups, common, in_part=True)
+            rollouts += self._finish(turns, groups[:begun], sample)
+            groups = groups[begun:]
+        return rollouts
+
+    def _begin(self, groups: Sequence[list[Json]], common: Json, *, in_part: bool) -> tuple[list[Json], int]:
+        """The first turns of all groups, or `in_part` of as many as the server has room for; and the number of these groups."""
+        turns: list[Json] = []
+        begun, most = 0, len(groups)
+        try:
+            while begun < len(groups):
+                batch = first_request(groups[begun : begun + most])
+                try:
+                    turns += self._http.call("POST", "/v1/episodes", common | {"episodes": list(chain(*batch))})["episodes"]
+                    begun += len(batch)
+                except VfSearchError as error:
+                    if error.status != 503 or not in_part:
+                        raise
+                    # The server counts the episodes of other callers too, so how many it takes shows only by trying.
+                    if len(batch) == 1 and begun == 0:
+                        raise _no_room(error, len(batch[0])) from None
+                    if len(batch) == 1:
+                        break
+                    most = len(batch) // 2
+        except BaseException:
+            self._abandon(turn["episode_id"] for turn in turns)
+            raise
+        return turns, begun
+
+    def _finish(self, turns: list[Json], groups: Sequence[list[Json]], sample: Sample) -> list[Json]:
+        """Plays the episodes of groups from their first turns to their ends."""
+        order: list[str] = [turn["episode_id"] for turn in turns]
+        places = {episode_id: place for place, episode_id in enumerate(order)}
+        numbers = [number for number, group in enumerate(groups) for _ in group]
         rollouts: dict[str, Json] = {}
         contexts: dict[str, list[int]] = {}
         try:
             while turns:
-                open_turns, waiting = self._sort(turns, rollouts, contexts)
-                given = [
-                    {"episode_id": turn["episode_id"], "turn": turn["turn"], **taken}
-                    for turn, taken in zip(open_turns, sample(open_turns) if open_turns else [], strict=True)
-                ]
+                open_turns, waiting = self._take(turns, rollouts, contexts)
+                samples = list(sample(open_turns)) if open_turns else []
+                if len(samples) != len(open_turns):
+                    raise VfSearchError(f"sample gave {len(samples)} samples for {len(open_turns)} turns. Give one for each, in order.")
+                given = [{"episode_id": turn["episode_id"], "turn": turn["turn"], **taken} for turn, taken in zip(open_turns, samples)]
                 entries = [*given, *({"episode_id": episode_id} for episode_id in waiting)]
-                turns = self.step(entries) if entries else []
+                # A request brings all members of a group, since the end of one may wait for the others.
+                entries.sort(key=lambda entry: places[entry["episode_id"]])
+                members = [list(same) for _, same in groupby(entries, lambda entry: numbers[places[entry["episode_id"]]])]
+                turns = [answer for batch in whole_requests(members) for answer in self.step(batch)]
         except BaseException:
             self._abandon(episode_id for episode_id in order if episode_id not in rollouts)
             raise
@@ -147,7 +190,8 @@ class Environment:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _sort(self, turns: list[Json], rollouts: dict[str, Json], contexts: dict[str, list[int]]) -> tuple[list[Json], list[str]]:
+    def _take(self, turns: list[Json], rollouts: dict[str, Json], contexts: dict[str, list[int]]) -> tuple[list[Json], list[str]]:
+        """Keeps the rollouts that have ended. Gives the open turns, with their contexts, and the episodes whose answers are not there yet."""
         open_turns: list[Json] = []
         waiting: list[str] = []
         for turn in turns:
@@ -179,13 +223,15 @@ def serve(
     split: Literal["train", "eval"] = "eval",
     tokenizer: str | None = None,
     roles: Mapping[str, str] | None = None,
-    command: Sequence[str] = ("npx", "--no", "vf-serve"),  # --no: never what the registry has under that name
+    # --no: never what the registry has under that name; --offline: nor a question to it.
+    command: Sequence[str] = ("npx", "--no", "--offline", "vf-serve"),
     cwd: str | None = None,
     **options: Any,
 ) -> Environment:
     """
     Serves an environment in a child process, which ends with this one. `tokenizer`: the folder of the model that plays by token ids. `roles`: models beside the
-    policy, `{"judge": "gpt-4.1-mini@https://api.openai.com/v1"}`. `options`: further flags, `max_sessions=64`. Raises ServerLostError if it does not start.
+    policy, `{"judge": "gpt-4.1-mini@https://api.openai.com/v1"}`. `options`: further flags, `max_sessions=64`. Raises VfSearchError for arguments that the
+    server refuses, and ServerLostError if it does not start.
 
     >>> with serve("search-r1", {"dataset": "fact-world", "corpus": "fact-world"}) as env:
     ...     print(env.tasks()[0]["prompt"])
@@ -207,14 +253,11 @@ def _finite(sample: Json) -> Json:
     return sample | {"logprobs": [value if math.isfinite(value) else None for value in logprobs]}
 
 
-def _batches(entries: Sequence[Json]) -> Iterator[list[Json]]:
-    """At most 1,024 entries each. Members of a group stay together as far as they are neighbours."""
-    batch: list[Json] = []
-    for entry in entries:
-        is_member = batch and "group_id" in entry and entry["group_id"] == batch[-1].get("group_id")
-        if len(batch) >= _BATCH or (len(batch) >= _BATCH * 3 // 4 and not is_member):
-            yield batch
-            batch = []
-        batch.append(entry)
-    if batch:
-        yield batch
+def _common(kind: Kind, policy: Json, **settings: Any) -> Json:
+    """What all episodes of a call have. A setting that is None is the server's."""
+    return {"policy": {"kind": kind, **policy}} | {name: value for name, value in settings.items() if value is not None}
+
+
+def _no_room(error: VfSearchError, size: int) -> VfSearchError:
+    need = f"{error} A group begins at once, and this one has {size} episodes: set --max-sessions to at least {size}." if size > 1 else str(error)
+    return VfSearchError(need, type=error.type, status=error.status)
