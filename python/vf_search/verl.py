@@ -39,7 +39,8 @@ class VfSearchAgentLoop(AgentLoopBase):
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
         loop, request_id = asyncio.get_running_loop(), uuid4().hex
-        timing, steps = {"generate_sequences": 0.0}, dict[str, Any]()
+        timing, steps, limits = {"generate_sequences": 0.0}, dict[str, Any](), self.rollout_config
+        window = min(filter(None, (limits.prompt_length + limits.response_length, limits.max_model_len)))
 
         async def generate(turn: dict[str, Any]) -> dict[str, Any]:
             # Without a detokenizer in the rollout server, it samples past stop strings, and the environment drops what follows.
@@ -58,8 +59,6 @@ class VfSearchAgentLoop(AgentLoopBase):
             sample = lambda turns: [asyncio.run_coroutine_threadsafe(generate(turn), loop).result() for turn in turns]
             return served.play([str(row["example_id"])], sample, max_model_len=window)[0], served.metrics
 
-        limits = self.rollout_config
-        window = min(filter(None, (limits.prompt_length + limits.response_length, limits.max_model_len)))
         played, names = await loop.run_in_executor(_THREADS, play)
         if played["error"] is not None:
             raise VfSearchError(f"{row['example_id']}: {played['error']['type']}: {played['error']['message']}", type=played["error"]["type"])
