@@ -61,7 +61,8 @@ class ${className} extends MultiTurnEnv<NoteRow, State> {
 
   protected envResponse(kept: string, state: State): EnvResponse {
     if (kept.endsWith('</answer>')) return { done: true };
-    if (!kept.endsWith('</search>')) return { observation: '\\nI should search or answer.\\n', kind: 'corrective' };
+    // A closing tag alone is no search.
+    if (!/<search>[^<]*[^<\\s][^<]*<\\/search>$/.test(kept)) return { observation: '\\nI should search or answer.\\n', kind: 'corrective' };
     state.searches += 1;
     return { observation: \`\\n\\n<information>\${state.note}</information>\\n\\n\` };
   }
@@ -120,6 +121,8 @@ test('${id} shows a note after a search and ends at an answer', async () => {
     const search = '<search> a note </search> and more';
     const kept = search.slice(0, episode.keep(search));
     assert.equal(kept, '<search> a note </search>');
+    const bare = await episode.step('</search>', turn);
+    assert.equal(bare.observation?.kind, 'corrective');
     const searched = await episode.step(kept, turn);
     assert.match(searched.observation !== null && 'text' in searched.observation ? searched.observation.text : '', /^\\n\\n<information>Doc 1\\(Title: .*<\\/information>\\n\\n$/s);
     const answer = \`<answer> \${row.info.answers[0]} </answer>\`;

@@ -53,8 +53,9 @@ export function findEnvironment(id: string, options: FindEnvironmentOptions = {}
 
 function isPath(id: string, workingDirectory: string): boolean {
   if (/^\.{1,2}([/\\]|$)/.test(id) || isAbsolute(id)) return true;
-  if (!/\.[mc]?[jt]s$/.test(id)) return false;
-  return existsSync(resolve(workingDirectory, id)) || (id.includes('/') && !id.startsWith('@'));
+  const exists = existsSync(resolve(workingDirectory, id));
+  const isNested = id.includes('/') && !id.startsWith('@');
+  return /\.[mc]?[jt]s$/.test(id) ? exists || isNested : exists && isNested;
 }
 
 function pathOfUrl(url: string): string {

@@ -169,6 +169,12 @@ describe('loadEnvironment', () => {
     await expect(loadEnvironment('empty', {}, options)).rejects.toThrow(/empty contains no environment: no environment\.ts/);
   });
 
+  it('takes a relative path to a folder that exists', async () => {
+    const { id } = await loadEnvironment('environments/local-one', {}, { workingDirectory: folder });
+    expect(id).toBe((await loadEnvironment('./environments/local-one', {}, { workingDirectory: folder })).id);
+    await expect(loadEnvironment('environments/nowhere', {}, { workingDirectory: folder })).rejects.toThrow(/nor a path that starts with/);
+  });
+
   it('says of a path to a module that does not exist where it looked', async () => {
     await expect(loadEnvironment('examples/judged-answers.ts', {}, { workingDirectory: folder })).rejects.toThrow(
       `There is no environment at ${join(folder, 'examples/judged-answers.ts')}`,
