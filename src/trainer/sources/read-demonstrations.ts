@@ -72,7 +72,7 @@ function parseRow(text: string): { readonly value: DemonstrationRow } | { readon
   return parseWire(PromptRowSchema, text);
 }
 
-/** The first message with tool calls, such as `messages.1`; null if there is none. */
+/** The first message with tool calls, such as `messages[1]`; null if there is none. */
 function callingMessage(row: object): string | null {
   for (const key of ['messages', 'prompt', 'completion']) {
     const list = fieldsOf(row)[key];
@@ -81,7 +81,7 @@ function callingMessage(row: object): string | null {
       const calls = fieldsOf(message)['tool_calls'];
       return Array.isArray(calls) && calls.length > 0;
     });
-    if (at >= 0) return `${key}.${at}`;
+    if (at >= 0) return `${key}[${at}]`;
   }
   return null;
 }
