@@ -12,15 +12,17 @@ from typing import Any
 
 from datasets import Dataset
 
-from . import Environment, VfSearchError
+from . import Environment
+from .trl_checks import Failures, check_tokenizer, message_of
+from .trl_rows import Duplicates, key_of, row_of, rows_of, rows_of_both
 from .trl_sampling import from_model, from_vllm
 
 Generate = Callable[[Any, list[dict[str, Any]]], Iterable[dict[str, Any]]]
 
 
-def dataset(env: Environment) -> Dataset:
-    """A row for each task: its prompt and example_id. TRL gives the rollout function prompts alone, so rows with equal prompts are refused."""
-    return Dataset.from_list([{"prompt": json.loads(key), "example_id": str(example_id)} for key, example_id in _rows(env).items()])
+def dataset(env: Environment, duplicates: Duplicates = "refuse") -> Dataset:
+    """A row for each task: its prompt and example_id. TRL finds rows by their prompts: of equal ones, only the first is used, if they are not refused."""
+    return Dataset.from_list([{"prompt": json.loads(key), "example_id": str(example_id)} for key, example_id in rows_of(env, duplicates).items()])
 
 
 def reward(prompts: list[Any], completions: list[Any], vf_reward: list[float | None], **_: Any) -> list[float | None]:
@@ -28,24 +30,34 @@ def reward(prompts: list[Any], completions: list[Any], vf_reward: list[float | N
     return vf_reward
 
 
-def rollout_func(env: Environment, generate: Generate | None = None) -> Callable[[list[Any], Any], dict[str, Any]]:
-    """Plays a rollout for each prompt. `generate(trainer, turns)` gives a sample for each turn. Default: the trainer's own model, or its vLLM with `use_vllm`."""
-    example_ids = _rows(env)
+def rollout_func(
+    env: Environment, generate: Generate | None = None, eval_env: Environment | None = None, duplicates: Duplicates = "refuse"
+) -> Callable[[list[Any], Any], dict[str, Any]]:
+    """
+    Plays a rollout for each prompt of `env`, or of `eval_env` with held-out rows: `eval_dataset=trl.dataset(eval_env)`. `generate(trainer, turns)` gives a
+    sample for each turn. Default: the trainer's own model, or its vLLM with `use_vllm`. Raises VfSearchError at a step of which all rollouts failed.
+    """
+    rows, failures = rows_of_both(env, eval_env, duplicates), Failures()
+    for served in [env, eval_env] if eval_env else [env]:
+        check_tokenizer(served)
 
     def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
         size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
-        requests: list[Any] = []
-        for key, same in groupby(map(_key, prompts)):
-            if key not in example_ids:
-                raise VfSearchError(f"The environment has no row with the prompt {key[:200]}. Train on the rows of trl.dataset(env), with their prompts as they are.")
-            run = uuid.uuid4().hex
-            requests += [{"example_id": example_ids[key], "group_id": f"{run}-{i // size}"} for i, _ in enumerate(same)]
+        requests: dict[Environment, dict[int, Any]] = {}
+        for key, same in groupby(enumerate(map(key_of, prompts)), lambda entry: entry[1]):
+            (served, example_id), run = row_of(rows, key), uuid.uuid4().hex
+            asked = {place: {"example_id": example_id, "group_id": f"{run}-{i // size}"} for i, (place, _) in enumerate(same)}
+            requests.setdefault(served, {}).update(asked)
         sample = generate or (from_vllm if trainer.use_vllm else from_model)
         window = getattr(trainer.model.config, "max_position_embeddings", None)
         known = {"version": trainer.state.global_step, "sampling": {"temperature": trainer.temperature, "top_p": trainer.top_p}}
         limits = {"max_new_tokens": trainer.max_completion_length, **({"max_model_len": window} if window else {})}
-        played = env.play(requests, lambda turns: sample(trainer, turns), **known, **limits)
-        columns = [_columns(each, trainer) for each in played]
+        played: dict[int, dict[str, Any]] = {}
+        for served, asked in requests.items():
+            played.update(zip(asked, served.play(list(asked.values()), lambda turns: sample(trainer, turns), **known, **limits)))
+        rollouts = [played[place] for place in range(len(prompts))]
+        failures.check(rollouts, trainer)
+        columns = [_columns(each, trainer) for each in rollouts]
         return {name: [column[name] for column in columns] for name in columns[0]}
 
     return rollout
@@ -63,18 +75,5 @@ def _columns(rollout: dict[str, Any], trainer: Any) -> dict[str, Any]:
         "env_mask": rollout["loss_mask"][kept] + [0] * len(end),
         "logprobs": [value or 0.0 for value in rollout["logprobs"][kept]] + [0.0] * len(end),
         "vf_reward": rollout["reward"],
-        "vf_error": rollout["error"] and rollout["error"]["type"],
+        "vf_error": message_of(rollout),
     }
-
-
-def _rows(env: Environment) -> dict[str, str | int]:
-    rows: dict[str, str | int] = {}
-    for task in env.tasks():
-        if (other := rows.setdefault(_key(task["prompt"]), task["example_id"])) != task["example_id"]:
-            raise VfSearchError(f"The rows {other} and {task['example_id']} have the same prompt, by which TRL finds rows. Leave one of them out.")
-    return rows
-
-
-def _key(prompt: str | list[dict[str, Any]]) -> str:
-    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-    return json.dumps([{"role": message["role"], "content": message["content"]} for message in messages])

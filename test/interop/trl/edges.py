@@ -112,9 +112,10 @@ replaced = trl.rollout_func(working, lambda trainer, turns: asked.append(len(tur
 out["replaced"] = [len(replaced(prompts, trainer)["vf_reward"]), asked[0]]
 
 twins = SimpleNamespace(tasks=lambda: [{"example_id": name, "prompt": "The same", "answer": None, "info": {}} for name in ("a", "b")])
-out["twins"], out["stranger"] = refusal(lambda: trl.dataset(twins)), refusal(lambda: trainer.rollout_func([[{"role": "user", "content": "Who?"}]], trainer))
+out["twins"] = [refusal(lambda: trl.dataset(twins)), trl.dataset(twins, duplicates="first")["example_id"][:]]
+out["stranger"] = refusal(lambda: trainer.rollout_func([[{"role": "user", "content": "Who was it? " * 50}]], trainer))
 
-lost = {"token_ids": [], "loss_mask": [], "logprobs": [], "prompt_length": 0, "is_truncated": False, "reward": None, "error": {"type": "PolicyError"}}
+lost = {"token_ids": [], "loss_mask": [], "logprobs": [], "prompt_length": 0, "is_truncated": False, "reward": None, "error": {"type": "PolicyError", "message": "gone"}}
 out["lost"] = trl._columns(lost, trainer)
 
 kept = {}
