@@ -27,6 +27,25 @@ interface Sampled {
   readonly stopped_at_other: number;
 }
 
+interface HeldOut {
+  readonly version: string;
+  /** Of each call of the rollout function. */
+  readonly asked: readonly (readonly [isTraining: boolean, rollouts: number, prompts: number])[];
+  readonly evaluations: readonly number[];
+  /** How often the question of each row is in its prompt. */
+  readonly mixed: readonly number[];
+  readonly not_held_out: string | null;
+  readonly bare: readonly (string | null)[];
+  readonly left: readonly number[];
+  readonly broken: readonly [error: string | null, steps: number, said: readonly string[]];
+  readonly partly: readonly [error: string | null, steps: number, said: readonly string[]];
+}
+
+interface Example {
+  readonly refused: readonly [code: number, stdout: string, stderr: string];
+  readonly ran: readonly [code: number, stdout: string, stderr: string];
+}
+
 interface Edges {
   readonly version: string;
   readonly sampled: Sampled;
@@ -34,7 +53,7 @@ interface Edges {
   readonly vllm_asked: readonly [readonly Readonly<Record<string, unknown>>[], Readonly<Record<string, unknown>>];
   readonly short: { readonly longest: number; readonly cut: number; readonly uneven: number };
   readonly replaced: readonly [rollouts: number, firstTurns: number];
-  readonly twins: string | null;
+  readonly twins: readonly [refusal: string | null, kept: readonly string[]];
   readonly stranger: string | null;
   readonly lost: Readonly<Record<string, unknown>> & { readonly prompt_ids: readonly number[] };
   readonly failed: {
@@ -109,14 +128,14 @@ describePeer('trl', { quick: true }, () => {
     expect(edges.short).toMatchObject({ longest: 24, uneven: 0 });
     expect(edges.short.cut).toBeGreaterThan(0);
     expect(edges.replaced).toEqual([16, 16]);
-    expect(edges.twins).toContain('The rows a and b have the same prompt');
-    expect(edges.stranger).toContain('no row with the prompt');
+    expect(edges.twins).toEqual([expect.stringMatching(/^The rows a and b have the same prompt.*duplicates="first"/), ['a']]);
+    expect(edges.stranger).toMatch(/no row with the prompt 'Who was it\?(?: Who| was| it\?)+ …'\. .*eval_env/);
     const { prompt_ids: end } = edges.lost;
     expect(end).toHaveLength(1);
-    expect(edges.lost).toMatchObject({ completion_ids: end, env_mask: [0], logprobs: [0], vf_reward: null, vf_error: 'PolicyError' });
+    expect(edges.lost).toMatchObject({ completion_ids: end, env_mask: [0], logprobs: [0], vf_reward: null, vf_error: 'PolicyError: gone' });
     const { errors, rewards, mean, empty } = edges.failed;
     const failures = errors.filter((error) => error !== null);
-    expect(new Set(failures)).toEqual(new Set(['RetrievalError']));
+    expect(failures.filter((error) => !/^RetrievalError: \S.*/.test(error))).toEqual([]);
     expect(rewards.map((value) => value === null)).toEqual(errors.map((error) => error !== null));
     const scored = rewards.filter((value) => value !== null);
     expect(mean).toBeCloseTo(scored.reduce((sum, value) => sum + value, 0) / scored.length, 6);
@@ -127,5 +146,41 @@ describePeer('trl', { quick: true }, () => {
       'a step without the retriever',
       `${failures.length} of ${errors.length} rollouts have no reward, and training goes on`,
     );
+  });
+
+  it('evaluates on held-out rows while it trains, and does not train on nothing', async () => {
+    const world = JSON.stringify({ dataset: 'fact-world', corpus: 'fact-world', max_turns: 2 });
+    const serve = (split: string, options: readonly string[]) =>
+      serveCommand(['environment', 'search-r1', '-a', world, '--split', split, ...options]);
+    await using training = await serve('train', ['--tokenizer', 'nano-base']);
+    await using held = await serve('eval', ['--tokenizer', 'nano-base']);
+    await using bare = await serve('eval', []);
+    await using failing = await serveWithoutRetriever('nq-mini', ['--tokenizer', 'nano-base']);
+    const urls = [training.url, held.url, bare.url, failing.url];
+    const out = await runPeer<HeldOut>('trl', 'held_out', [ROOT, ...urls], { timeoutMs: 280_000 });
+    const step = [true, 16, 2];
+    const evaluation = [
+      [false, 8, 2],
+      [false, 4, 1],
+    ];
+    expect(out.asked).toEqual([step, ...evaluation, step, ...evaluation]);
+    expect(out.evaluations).toEqual([expect.any(Number), expect.any(Number)]);
+    expect(out.mixed).toEqual([1, 1, 1]);
+    expect(out.not_held_out).toMatch(/^The row (\S+) of env and the row \1 of eval_env have the same prompt/);
+    expect(out.bare).toEqual(Array(2).fill(expect.stringContaining('the server has no tokenizer. Make it with serve(..., tokenizer=FOLDER)')));
+    expect(out.left).toEqual([0, 0]);
+    const [error, steps, said] = out.broken;
+    expect(error).toMatch(/^All 16 rollouts of step 1 failed, so there is nothing to train on\. The first: RetrievalError: \S/);
+    expect(steps).toBe(0);
+    const warning = expect.stringMatching(/^A rollout of the row \S+ failed and has no reward\. RetrievalError: \S/) as string;
+    expect(said).toEqual([warning]);
+    expect(out.partly).toEqual([null, 2, [warning]]);
+    resultLine('trl', out.version, 'eval_dataset of another split', `${out.evaluations.length} evaluations while it trains`);
+  });
+
+  it('runs the example, which names a model that is not there in one line', async () => {
+    const { refused, ran } = await runPeer<Example>('trl', 'example', [ROOT], { timeoutMs: 280_000 });
+    expect(refused).toEqual([2, '', expect.stringMatching(/^There is no folder nowhere\. .*--model.*\n$/)]);
+    expect(ran).toEqual([0, expect.stringMatching(/\nHeld-out reward: \d\.\d{3} before, \d\.\d{3} after\.\n$/), expect.anything()]);
   });
 });
