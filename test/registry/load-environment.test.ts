@@ -172,7 +172,7 @@ describe('loadEnvironment', () => {
   it('takes a relative path to a folder that exists', async () => {
     const { id } = await loadEnvironment('environments/local-one', {}, { workingDirectory: folder });
     expect(id).toBe((await loadEnvironment('./environments/local-one', {}, { workingDirectory: folder })).id);
-    await expect(loadEnvironment('environments/nowhere', {}, { workingDirectory: folder })).rejects.toThrow(/nor a path that starts with/);
+    await expect(loadEnvironment('environments/nowhere', {}, { workingDirectory: folder })).rejects.toThrow(/nor a path that exists/);
   });
 
   it('says of a path to a module that does not exist where it looked', async () => {
