@@ -6,12 +6,13 @@ import { allowedText, type ConfigTable, configTable } from '../src/schemas/confi
 import { trainingConfigSchema } from '../src/schemas/training-config.ts';
 import { lossTableSchema } from '../src/schemas/training-algorithm-config.ts';
 import { roleTableSchema } from '../src/schemas/roles-config.ts';
-import { type Preset, PRESETS } from '../src/trainer/config/presets.ts';
+import { bundledPresets } from '../src/cli/train/presets.ts';
+import type { Preset } from '../src/trainer/config/preset.ts';
 import { CHANGEABLE_ON_RESUME, CHANGEABLE_ROLE_KEYS } from '../src/trainer/config/resume-config.ts';
 
 const INTRODUCTION = `# Configuration of a training run
 
-<!-- Written by scripts/training-config-doc.ts from src/schemas/training-config.ts and src/trainer/config/presets.ts. Do not edit. -->
+<!-- Written by scripts/training-config-doc.ts from src/schemas/training-config.ts and the environments' presets. Do not edit. -->
 
 A TOML file, flags, or both configure a run: \`vf-train run.toml --set optimizer.learning_rate=1e-5\`. Keys are the same everywhere.
 
@@ -82,11 +83,12 @@ function presetLines(): string[] {
   return [
     '## Presets',
     '',
-    'A first run, and published Search-R1 recipes as far as LoRA and an HTTP server allow. A preset may set any key; file, flags and `--set` override it.',
+    'First runs, and published recipes as far as LoRA and an HTTP server allow. An environment brings its presets as `presets/<name>.toml`; those of search-r1 can also be named for other',
+    'environments, and without one. A preset may set any key; file, flags and `--set` override it.',
     '`vf-train <environment> --preset NAME --show-config` prints the values.',
     '',
-    ...PRESETS.flatMap(({ name, summary, differences }) => [
-      `### \`${name}\``,
+    ...bundledPresets().flatMap(({ name, environment, summary, differences }) => [
+      `### \`${environment} --preset ${name}\``,
       '',
       `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.${differences.length === 0 ? '' : ' Differences from upstream:'}`,
       '',

@@ -67,8 +67,13 @@ export class EnvGroup implements Environment {
     const all = entries.map(([, environment]) => environment);
     this.train = this.#rows(entries, 'train');
     this.eval = this.#rows(entries, 'eval');
-    const most = (key: keyof EnvironmentLimits) => Math.max(...all.map(({ limits }) => limits[key]));
-    this.limits = { responseTokens: most('responseTokens'), observationTokens: most('observationTokens'), contextTokens: most('contextTokens') };
+    const most = (key: keyof EnvironmentLimits) => Math.max(...all.map(({ limits }) => limits[key] ?? Infinity));
+    this.limits = {
+      responseTokens: most('responseTokens'),
+      observationTokens: most('observationTokens'),
+      contextTokens: most('contextTokens'),
+      completionTokens: most('completionTokens'),
+    };
     this.limitArguments = mergedLimitArguments(entries);
     this.turnFormats = [...new Set(all.flatMap(({ turnFormat, turnFormats = [turnFormat] }) => turnFormats))];
     // By token ids, a policy that supports conversations also supports continuation.

@@ -36,7 +36,7 @@ export type StopCondition =
  */
 export type SegmentKind = 'prompt' | 'model' | 'prefill' | 'observation' | 'corrective';
 
-/** Lengths in tokens of the policy's tokenizer; `Infinity` is no limit. For chat policies, only `responseTokens` applies. */
+/** Lengths in tokens of the policy's tokenizer; `Infinity` is no limit. For chat policies, only `responseTokens` and `completionTokens` apply. */
 export interface EnvironmentLimits {
   /** Maximum number of new tokens per generation, at least 1. */
   readonly responseTokens: number;
@@ -44,6 +44,11 @@ export interface EnvironmentLimits {
   readonly observationTokens: number;
   /** The longest context that a generation may start from. The model's window may be smaller. */
   readonly contextTokens: number;
+  /**
+   * Tokens of the policy that are kept in the whole rollout, at least 1. The generation that would pass it is cut off, and no other begins: the
+   * episode ends with `max_total_completion_tokens_reached`. @default Infinity
+   */
+  readonly completionTokens?: number;
 }
 
 /** Overrides the episode's settings for the next generation. */

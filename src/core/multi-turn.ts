@@ -74,7 +74,7 @@ const OPTIONS = [
   'notices',
   'provenance',
 ] as const satisfies readonly (keyof MultiTurnOptions<Row>)[];
-const LIMITS = ['responseTokens', 'observationTokens', 'contextTokens'] as const satisfies readonly (keyof EnvironmentLimits)[];
+const LIMITS = ['responseTokens', 'observationTokens', 'contextTokens', 'completionTokens'] as const satisfies readonly (keyof EnvironmentLimits)[];
 
 /**
  * TypeScript runs without its compiler, so a misspelled option would silently leave the default. A subclass may pass options of its own, so only a

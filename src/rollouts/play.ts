@@ -81,16 +81,21 @@ async function playStarted<R extends Row>(episode: Episode, options: PlayOptions
 }
 
 async function playTurns<R extends Row>(episode: Episode, transcript: Transcript, options: PlayOptions<R>, record: Recorder): Promise<StopCondition> {
-  const { signal, sampling } = options;
+  const { signal, sampling, capabilities } = options;
+  const { completionTokens = Infinity } = episode.limits ?? options.environment.limits;
+  let left = completionTokens * (capabilities.lengthScale ?? 1);
   for (let turn: TurnOptions = {}; ;) {
     record.enter('generation');
+    if (left <= 0) return 'max_total_completion_tokens_reached';
     await transcript.openTurn(turn.prefill ?? episode.prefill);
-    const maxNewTokens = transcript.room();
-    if (maxNewTokens === 0) return 'prompt_too_long';
+    const room = transcript.room();
+    if (room === 0) return 'prompt_too_long';
+    const maxNewTokens = Number.isFinite(left) ? Math.min(room ?? Infinity, left) : room;
     const sample = await untilAborted(transcript.generate(maxNewTokens, { sampling, stop: turn.stop ?? episode.stop, signal }), signal);
     const kept = sample.text.slice(0, episode.keep(sample.text));
     const { tokens: keptTokens, overhang, toolCalls } = transcript.commit(sample, kept.length);
     const { finish, stopReason, usage } = sample;
+    left -= keptTokens ?? usage.completionTokens;
     record.generations.push({ finish, stopReason, usage, maxNewTokens, keptTokens, overhang });
 
     record.enter('environment');

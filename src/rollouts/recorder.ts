@@ -84,7 +84,7 @@ export class Recorder {
       error: this.#error,
       cleanUpError: this.#cleanUpError,
       asked,
-      isTruncated: stop === 'prompt_too_long' || generations.some((g) => g.finish === 'length'),
+      isTruncated: stop === 'prompt_too_long' || stop === 'max_total_completion_tokens_reached' || generations.some((g) => g.finish === 'length'),
       turns: generations.length,
       usage: sumUsage(generations),
       timing: {

@@ -96,6 +96,31 @@ describe('runRollouts', () => {
     expect(rollout!.tokens!.length).toBeLessThanOrEqual(30 + ' more '.length);
   });
 
+  it('gives a rollout no more than its budget of model tokens, observations apart', async () => {
+    const environment = new CountingEnv({ maxTurns: 9, limits: { responseTokens: 6, completionTokens: 15 } });
+    const [rollout] = await play(environment, new ScriptedClient({ turns: ['abc;', 'abcdefgh', 'abcdefgh', 'more'], tokenizer: 'code-points' }));
+    expect(rollout!.generations.map((g) => [g.maxNewTokens, g.keptTokens, g.finish])).toEqual([
+      [6, 4, 'stop'],
+      [6, 6, 'length'],
+      [5, 5, 'length'],
+    ]);
+    expect(rollout).toMatchObject({ stop: 'max_total_completion_tokens_reached', isTruncated: true, error: null });
+    expect(rollout!.reward).not.toBe(null);
+  });
+
+  it('lets the environment end the episode with the last token of the budget', async () => {
+    const environment = new CountingEnv({ limits: { completionTokens: 5 } });
+    const [rollout] = await play(environment, new ScriptedClient({ turns: ['stop;'], tokenizer: 'code-points' }));
+    expect(rollout).toMatchObject({ stop: 'completed', isTruncated: false });
+  });
+
+  it('counts the tokens that a chat server reports against the budget', async () => {
+    const environment = new CountingEnv({ turnFormat: 'chat', maxTurns: 9, limits: { completionTokens: 6 } });
+    const [rollout] = await play(environment, new ScriptedClient({ kind: 'chat', turns: ['one;', 'two;', 'three;'] }));
+    expect(rollout!.generations.map((g) => g.maxNewTokens)).toEqual([6, 2]);
+    expect(rollout).toMatchObject({ stop: 'max_total_completion_tokens_reached' });
+  });
+
   it('keeps the head of an observation that is too long, and says so', async () => {
     const client = new ScriptedClient({ turns: ['one;', 'stop;'], tokenizer: 'code-points' });
     const [rollout] = await play(new CountingEnv({ observation: 'é'.repeat(9), limits: { observationTokens: 4 } }), client);

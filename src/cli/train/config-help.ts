@@ -3,8 +3,8 @@ import { allowedText, type ConfigTable, configTable } from '../../schemas/config
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
 import { roleTableSchema } from '../../schemas/roles-config.ts';
 import { lossTableSchema } from '../../schemas/training-algorithm-config.ts';
-import { PRESETS } from '../../trainer/config/presets.ts';
 import { wrap } from '../terminal-text.ts';
+import { bundledPresets } from './presets.ts';
 import { tomlValue } from './toml-value.ts';
 
 const WIDTH = 80;
@@ -43,8 +43,8 @@ function tableLines({ path, description, keys, tables }: ConfigTable): string[] 
 }
 
 export function presetsText(): string {
-  const lines = PRESETS.flatMap(({ name, summary, differences }) => [
-    name,
+  const lines = bundledPresets().flatMap(({ name, environment, summary, differences }) => [
+    `${environment} --preset ${name}`,
     ...indented(summary, 2),
     ...(differences.length === 0 ? [] : ['  Differences from upstream:']),
     ...differences.flatMap(({ key, upstream, ours, why }) => [

@@ -3,12 +3,13 @@
  * also work for a run that was resumed or described in a file, and they resolve to the same settings.
  */
 import type { TrainingConfigWire } from '../../schemas/training-config.ts';
-import { type Preset, presetLayer, presetNamed } from '../../trainer/config/presets.ts';
+import { type Preset, presetLayer } from '../../trainer/config/preset.ts';
 import { type ConfigLayer, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
 import { describeDifferences } from '../../trainer/config/resume-config.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { bundledName, modelPath } from '../../data/bundled-models.ts';
 import { KEY_FLAGS } from './flags.ts';
+import { presetNamed } from './presets.ts';
 import { nestedTable, parseValue } from './setting-text.ts';
 import { tomlValue } from './toml-value.ts';
 import { isObject } from '../../schemas/is-object.ts';
@@ -42,8 +43,8 @@ export function gpuCommand(wire: TrainingConfigWire, named: string | null): stri
 
 /** As `gpuCommand`, with other parts. */
 export function commandWords(wire: TrainingConfigWire, named: string | null, parts: CommandParts): string[] {
-  const preset = named === null ? null : presetNamed(named);
   const { id } = wire.environment;
+  const preset = named === null ? null : presetNamed(named, id);
   const { path } = wire.model;
   const ofPreset = preset === null ? [] : [presetLayer(preset)];
   const base = [...ofPreset, { source: 'command line', table: { environment: { id }, model: { path } } }, parts.policy];

@@ -1,6 +1,6 @@
 /** The text of `vf-train --help` around its list of options, in 80 columns. */
-import { PRESETS } from '../../trainer/config/presets.ts';
 import { wrap } from '../terminal-text.ts';
+import { bundledPresets } from './presets.ts';
 
 export const HELP_BEFORE = [
   'Trains a LoRA adapter on rollouts (GRPO, RLOO, REINFORCE++, a loss of your own):',
@@ -10,12 +10,13 @@ export const HELP_BEFORE = [
   'process. With --sft, it trains on demonstrations, before rollouts or alone.',
 ].join('\n');
 
-const PRESET_COLUMN = 25;
+const PRESET_COLUMN = 27;
 
 function presetLines(): string[] {
-  return PRESETS.flatMap(({ name, summary }) =>
-    wrap(summary, 80 - PRESET_COLUMN, { wholeWords: true }).map((line, i) => `${(i === 0 ? `  ${name}` : '').padEnd(PRESET_COLUMN)}${line}`),
-  );
+  return bundledPresets().flatMap(({ name, environment, summary }, place, all) => [
+    ...(all[place - 1]?.environment === environment ? [] : [`  of ${environment}:`]),
+    ...wrap(summary, 80 - PRESET_COLUMN, { wholeWords: true }).map((line, i) => `${(i === 0 ? `    ${name}` : '').padEnd(PRESET_COLUMN)}${line}`),
+  ]);
 }
 
 export const HELP_AFTER = `

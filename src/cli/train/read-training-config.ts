@@ -7,7 +7,7 @@ import { basename, join, resolve } from 'node:path';
 import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../../core/errors.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
-import { presetLayer, presetNamed } from '../../trainer/config/presets.ts';
+import { presetLayer } from '../../trainer/config/preset.ts';
 import { type ConfigLayer, PRESET_SOURCE, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
 import { assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/config/resume-config.ts';
 import { isLossModule } from '../../trainer/losses/loss-terms.ts';
@@ -20,6 +20,7 @@ import { variableName } from '../eval/endpoints.ts';
 import { secretsOf } from '../eval/secrets.ts';
 import { readToml } from '../eval/toml-file.ts';
 import type { TrainArguments } from './arguments.ts';
+import { presetNamed } from './presets.ts';
 import { stepsOfRollouts } from './steps-of-rollouts.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
@@ -79,11 +80,11 @@ export async function readTrainingConfig(
 
 /** Layers of the preset, file and environment named on the command line. */
 async function askedLayers({ target, preset }: TrainArguments): Promise<ConfigLayer[]> {
-  if (target === null) return preset === null ? [] : [presetLayer(presetNamed(preset))];
+  if (target === null) return preset === null ? [] : [presetLayer(presetNamed(preset, null))];
   if (!target.endsWith('.toml')) {
     if (isRunFolder(target))
       throw new ConfigError(`${target} is the folder of a run, not an environment or a TOML file; resume it with vf-train -R ${target}`);
-    const layers = preset === null ? [] : [presetLayer(presetNamed(preset))];
+    const layers = preset === null ? [] : [presetLayer(presetNamed(preset, target))];
     return [...layers, { source: 'command line', table: { environment: { id: target } } }];
   }
   const { preset: ofFile, ...table } = await readToml(target);
@@ -91,7 +92,9 @@ async function askedLayers({ target, preset }: TrainArguments): Promise<ConfigLa
   if (runs !== undefined) throw new ConfigError(`${target} is an evaluation file ([[${runs}]]). Run it with vf-eval ${target}.`);
   if (ofFile !== undefined && typeof ofFile !== 'string') throw new ConfigError(`preset in ${target} must be a name, got ${JSON.stringify(ofFile)}`);
   const name = preset ?? ofFile;
-  return [...(name === undefined ? [] : [presetLayer(presetNamed(name))]), { source: target, table }];
+  const { environment } = table;
+  const id = isObject(environment) && typeof environment['id'] === 'string' ? environment['id'] : null;
+  return [...(name === undefined ? [] : [presetLayer(presetNamed(name, id))]), { source: target, table }];
 }
 
 function presetOf(asked: readonly ConfigLayer[]): string | null {

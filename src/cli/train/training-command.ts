@@ -8,11 +8,11 @@ import { baseName } from '../../engine/adapters/base-name.ts';
 import { bundledName } from '../../data/bundled-models.ts';
 import type { TrainingConfigWire } from '../../schemas/training-config.ts';
 import { isObject } from '../../schemas/is-object.ts';
-import { presetNamed } from '../../trainer/config/presets.ts';
 import { defaultRunName } from '../../trainer/config/resolve-config.ts';
 import { mapStrings } from '../../transport/redact.ts';
 import { shellCommand } from '../shell-text.ts';
 import { type CommandParts, commandWords, LAUNCHED } from './gpu-command.ts';
+import { presetNamed } from './presets.ts';
 
 const EMBEDDED = {
   source: '--embedded',
@@ -29,7 +29,8 @@ export function trainingCommand(wire: TrainingConfigWire, named: string | null):
 
 function partsOf(wire: TrainingConfigWire, named: string | null): CommandParts {
   const { policy, backend } = wire;
-  if (policy.embedded !== null) return { policy: EMBEDDED, flags: isEmbedded(named) ? [] : ['--embedded'], backend: backend.kind };
+  if (policy.embedded !== null)
+    return { policy: EMBEDDED, flags: isEmbedded(named, wire.environment.id) ? [] : ['--embedded'], backend: backend.kind };
   if (policy.launch !== null || policy.base_url !== null) return { ...LAUNCHED, backend: backend.kind };
   const settings = new Map(WITHOUT_POLICY.flatMap((key) => settingOf(wire, key)));
   return { policy: { source: 'no policy', table: {} }, flags: [], backend: backend.kind, settings };
@@ -40,8 +41,8 @@ function settingOf(wire: TrainingConfigWire, key: string): [key: string, value: 
   return value === null ? [] : [[key, value]];
 }
 
-function isEmbedded(named: string | null): boolean {
-  const policy = named === null ? null : presetNamed(named).table['policy'];
+function isEmbedded(named: string | null, environment: string): boolean {
+  const policy = named === null ? null : presetNamed(named, environment).table['policy'];
   return isObject(policy) && isObject(policy['embedded']);
 }
 

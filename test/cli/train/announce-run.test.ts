@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { announcedLines } from '../../../src/cli/train/announce-run.ts';
-import { presetLayer, presetNamed } from '../../../src/trainer/config/presets.ts';
+import { presetNamed } from '../../../src/cli/train/presets.ts';
+import { presetLayer } from '../../../src/trainer/config/preset.ts';
 import { type ConfigLayer, resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 
 const announced = (table: ConfigLayer['table'], directory: string | null = null) =>
-  announcedLines(resolveTrainingConfig([presetLayer(presetNamed('laptop')), { source: '--set', table }]).config, directory);
+  announcedLines(resolveTrainingConfig([presetLayer(presetNamed('laptop', null)), { source: '--set', table }]).config, directory);
 
 describe('announcedLines', () => {
   it('name model, questions, size, engine and folder of a first run', () => {

@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { nextTrainingCommands } from '../../../src/cli/train/next-training-commands.ts';
 import { trainingSummary } from '../../../src/cli/train/training-summary.ts';
 import { trainingConfigFromWire, type TrainingConfigWire } from '../../../src/schemas/training-config.ts';
-import { presetLayer, presetNamed } from '../../../src/trainer/config/presets.ts';
+import { presetNamed } from '../../../src/cli/train/presets.ts';
+import { presetLayer } from '../../../src/trainer/config/preset.ts';
 import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 import { trainingRecord } from './training-record.ts';
 
@@ -10,7 +11,7 @@ const { policy: _, ...parts } = { policy: null, lora: { rank: 8, alpha: 16, targ
 const { environment } = trainingRecord().config;
 const configOf = (policy: object) => ({ ...trainingConfigFromWire({ ...parts, policy } as unknown as TrainingConfigWire), environment, roles: {} });
 const run = resolveTrainingConfig([
-  presetLayer(presetNamed('laptop')),
+  presetLayer(presetNamed('laptop', null)),
   { source: '--steps', table: { steps: 30, model: { path: 'models/nano-base' } } },
 ]).wire;
 const remote = configOf({ base_url: ['http://a:8000/v1', 'http://b:8000/v1'], model: null, api_key_var: null, launch: null, embedded: null });

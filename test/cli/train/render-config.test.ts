@@ -6,7 +6,8 @@ import { renderConfig } from '../../../src/cli/train/render-config.ts';
 import { tomlValue } from '../../../src/cli/train/toml-value.ts';
 import { configKeys, configTable } from '../../../src/schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../../src/schemas/training-config.ts';
-import { PRESETS, presetLayer } from '../../../src/trainer/config/presets.ts';
+import { bundledPresets } from '../../../src/cli/train/presets.ts';
+import { presetLayer } from '../../../src/trainer/config/preset.ts';
 import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 
 const BASE = { source: 'run.toml', table: { environment: { id: 'search-r1' }, model: { path: 'm' }, policy: { base_url: 'http://h/v1' } } };
@@ -40,7 +41,7 @@ describe('renderConfig', () => {
   });
 
   it('reads back as what it was, for every preset', () => {
-    for (const preset of PRESETS) {
+    for (const preset of bundledPresets()) {
       const resolved = resolveTrainingConfig([presetLayer(preset), BASE]);
       expect(readBack(renderConfig(resolved))).toEqual(resolved.wire);
     }
@@ -84,6 +85,7 @@ describe('configHelpText, presetsText', () => {
     const [help, presets] = [configHelpText(), presetsText()];
     expect([...help.split('\n'), ...presets.split('\n')].filter((line) => line.length > 80 && line.trim().includes(' '))).toEqual([]);
     for (const { name } of configKeys(configTable(trainingConfigSchema))) expect(help).toContain(`  ${name}: `);
-    for (const { name, differences } of PRESETS) for (const part of [name, ...differences.map(({ key }) => key)]) expect(presets).toContain(part);
+    for (const { name, differences } of bundledPresets())
+      for (const part of [name, ...differences.map(({ key }) => key)]) expect(presets).toContain(part);
   });
 });

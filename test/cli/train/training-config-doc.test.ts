@@ -6,7 +6,7 @@ import { configKeys, configTable } from '../../../src/schemas/config-keys.ts';
 import { roleTableSchema } from '../../../src/schemas/roles-config.ts';
 import { lossTableSchema } from '../../../src/schemas/training-algorithm-config.ts';
 import { trainingConfigSchema } from '../../../src/schemas/training-config.ts';
-import { PRESETS } from '../../../src/trainer/config/presets.ts';
+import { bundledPresets } from '../../../src/cli/train/presets.ts';
 
 const committed = readFileSync(join(import.meta.dirname, '../../../docs/training-config.md'), 'utf8');
 
@@ -20,7 +20,7 @@ describe('docs/training-config.md', () => {
     for (const { name } of [lossTableSchema, roleTableSchema].flatMap((table) => configKeys(configTable(table))))
       expect(committed).toContain(`| \`${name}\` |`);
     for (const heading of ['losses', 'roles']) expect(committed).toContain(`### \`[${heading}.<`);
-    for (const { name } of PRESETS) expect(committed).toContain(`### \`${name}\``);
+    for (const { name } of bundledPresets()) expect(committed).toContain(`--preset ${name}\``);
   });
 });
 
@@ -32,17 +32,17 @@ describe('configTable', () => {
   });
 });
 
-describe('PRESETS', () => {
+describe('bundledPresets()', () => {
   it('state differences for keys that are in the schema, and for things that have no key', () => {
     const keys = configKeys(configTable(trainingConfigSchema)).map(({ path }) => path);
-    const others = PRESETS.flatMap(({ differences }) => differences.map(({ key }) => key)).filter(
-      (key) => !keys.includes(key) && !key.startsWith('environment.args.'),
-    );
+    const others = bundledPresets()
+      .flatMap(({ differences }) => differences.map(({ key }) => key))
+      .filter((key) => !keys.includes(key) && !key.startsWith('environment.args.'));
     expect([...new Set(others)].toSorted()).toEqual(['environment', 'groups', 'top_p']);
   });
 
   it('state their own values next to those of upstream', () => {
-    for (const { table, differences } of PRESETS) {
+    for (const { table, differences } of bundledPresets()) {
       const rate = (table as { optimizer: { learning_rate: number } }).optimizer.learning_rate;
       const stated = differences.find(({ key }) => key === 'optimizer.learning_rate');
       expect(stated === undefined ? rate : Number(stated.ours)).toBe(rate);

@@ -2,7 +2,8 @@ import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type ModelCardsOptions, writeModelCards } from '../../../src/cli/train/write-model-cards.ts';
-import { presetLayer, presetNamed } from '../../../src/trainer/config/presets.ts';
+import { presetNamed } from '../../../src/cli/train/presets.ts';
+import { presetLayer } from '../../../src/trainer/config/preset.ts';
 import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 import { TemporaryFolder } from '../eval/temporary-folder.ts';
 import { supervisedRows, trainingRows } from './training-rows.ts';
@@ -14,7 +15,7 @@ beforeEach(() => {
 afterEach(() => folder[Symbol.dispose]());
 
 function options(changes: Partial<ModelCardsOptions> = {}): ModelCardsOptions {
-  const { config, wire } = resolveTrainingConfig([presetLayer(presetNamed('laptop')), { source: '--set', table: { steps: 30 } }]);
+  const { config, wire } = resolveTrainingConfig([presetLayer(presetNamed('laptop', null)), { source: '--set', table: { steps: 30 } }]);
   const common = { preset: 'laptop', rows: trainingRows(), evaluationLabel: 'held-out', plots: [], variables: {}, redact: String } as const;
   return { config, wire, ...common, adapter: null, bestAdapter: null, ...changes };
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { presetLayer, presetNamed } from '../../../src/trainer/config/presets.ts';
+import { presetNamed } from '../../../src/cli/train/presets.ts';
+import { presetLayer } from '../../../src/trainer/config/preset.ts';
 import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 import { clipNotice } from '../../../src/trainer/config/clip-notice.ts';
 import { someConfig } from '../some-config.ts';
@@ -49,7 +50,7 @@ describe('clipNotice', () => {
   );
 
   it("says nothing about the laptop preset, whose clip is the default's", () => {
-    const { config } = resolveTrainingConfig([presetLayer(presetNamed('laptop'))]);
+    const { config } = resolveTrainingConfig([presetLayer(presetNamed('laptop', null))]);
     expect(clipNotice(config, false)).toBeNull();
   });
 });

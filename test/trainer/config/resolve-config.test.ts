@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../src/core/errors.ts';
-import { presetLayer, presetNamed } from '../../../src/trainer/config/presets.ts';
+import { presetNamed } from '../../../src/cli/train/presets.ts';
+import { presetLayer } from '../../../src/trainer/config/preset.ts';
 import { defaultRunName, resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 
 const BASE = {
@@ -42,7 +43,7 @@ describe('resolveTrainingConfig', () => {
   });
 
   it("lets a policy server that any later layer names take the place of a preset's", () => {
-    const preset = presetLayer(presetNamed('laptop'));
+    const preset = presetLayer(presetNamed('laptop', null));
     const withServer = (policy: object) => resolveTrainingConfig([preset, layer({ policy })]).wire.policy;
     expect(resolveTrainingConfig([preset]).wire.policy.embedded).toMatchObject({ threads: null, max_restarts: 5 });
     expect(withServer({ base_url: 'http://h/v1' })).toMatchObject({ base_url: 'http://h/v1', launch: null, embedded: null });
@@ -111,7 +112,7 @@ describe('resolveTrainingConfig', () => {
   });
 
   it("takes GSPO's clip in place of a preset's, which is a token's", () => {
-    const preset = presetLayer(presetNamed('search-r1-grpo'));
+    const preset = presetLayer(presetNamed('search-r1-grpo', null));
     const clip = (loss: Record<string, unknown>) => resolveTrainingConfig([preset, BASE, layer({ algorithm: { loss } })]).wire.algorithm.loss;
     expect(clip({ ratio: 'sequence' })).toMatchObject({ clip_low: 3e-4, clip_high: 4e-4 });
     expect(clip({ ratio: 'sequence', clip_low: 0.2 })).toMatchObject({ clip_low: 0.2, clip_high: 4e-4 });

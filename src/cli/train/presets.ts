@@ -1,0 +1,71 @@
+/** Finds presets: files `presets/<name>.toml` in the folder of an environment. */
+import { existsSync, readdirSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { parse } from 'smol-toml';
+import { suggestion } from '../../core/closest-name.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { packageRoot } from '../../data/package-root.ts';
+import { readRegularFileSync } from '../../files/regular-file.ts';
+import { bundledEnvironments, findEnvironment, type FoundEnvironment } from '../../registry/find-environment.ts';
+import { type Preset, presetOf } from '../../trainer/config/preset.ts';
+
+/** Its presets also play other environments, and are what a name without an environment means. */
+const DEFAULT_ENVIRONMENT = 'search-r1';
+/** Comes first in lists. */
+const FIRST = 'laptop';
+
+/** The presets of all environments of this package. */
+export function bundledPresets(): readonly Preset[] {
+  const others = bundledEnvironments().filter((id) => id !== DEFAULT_ENVIRONMENT);
+  return [DEFAULT_ENVIRONMENT, ...others].flatMap((id) => presetsIn(bundledFolder(id), id));
+}
+
+/**
+ * The preset of that name: one that the environment brings, else one of search-r1, for that environment.
+ * @param environment id or path; null means search-r1
+ * Throws ConfigError for an unknown name, or a file that is not a preset.
+ */
+export function presetNamed(name: string, environment: string | null): Preset {
+  const own = environment === null ? [] : presetsOf(environment);
+  const presets = [...own, ...presetsIn(bundledFolder(DEFAULT_ENVIRONMENT), DEFAULT_ENVIRONMENT)];
+  const preset = presets.find((candidate) => candidate.name === name);
+  if (preset !== undefined) return preset;
+  const names = [...new Set(presets.map((candidate) => candidate.name))];
+  throw new ConfigError(`Unknown preset "${name}"${suggestion(name, names)}; known presets: ${names.join(', ')}`);
+}
+
+/** None for an environment that cannot be found: its own error says so, and a command for another machine may name one that is only there. */
+function presetsOf(environment: string): readonly Preset[] {
+  let found: FoundEnvironment;
+  try {
+    found = findEnvironment(environment);
+  } catch (error) {
+    if (error instanceof ConfigError) return [];
+    throw error;
+  }
+  return presetsIn(found.isBundled ? bundledFolder(basename(found.folder)) : found.folder, environment);
+}
+
+/** The sources of a bundled environment, which the package ships beside its compiled modules. */
+function bundledFolder(id: string): string {
+  return join(packageRoot(), 'environments', id);
+}
+
+function presetsIn(environmentFolder: string, environment: string): readonly Preset[] {
+  const folder = join(environmentFolder, 'presets');
+  if (!existsSync(folder)) return [];
+  const names = readdirSync(folder).flatMap((file) => (file.endsWith('.toml') ? [file.slice(0, -'.toml'.length)] : []));
+  const ordered = names.toSorted((a, b) => Number(b === FIRST) - Number(a === FIRST) || (a < b ? -1 : 1));
+  return ordered.map((name) => {
+    const path = join(folder, `${name}.toml`);
+    return presetOf(readToml(path), { name, environment, path });
+  });
+}
+
+function readToml(path: string): Readonly<Record<string, unknown>> {
+  try {
+    return parse(readRegularFileSync(path));
+  } catch (cause) {
+    throw new ConfigError(`Cannot read the preset ${path}: ${(cause as Error).message.split('\n')[0]}`, { cause });
+  }
+}

@@ -1,0 +1,49 @@
+/** A preset: ready-made settings of a run that an environment brings, with every upstream value that differs here and the reason. */
+import type { XStatic } from 'typebox/schema';
+import { ConfigError } from '../../core/errors.ts';
+import { isObject } from '../../schemas/is-object.ts';
+import { closed, filledText, listOf } from '../../schemas/json-schema.ts';
+import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
+import { type ConfigLayer, PRESET_SOURCE } from './resolve-config.ts';
+
+const headSchema = closed(
+  {
+    /** One line. */
+    summary: filledText,
+  },
+  {
+    /** From upstream. `key` is dotted, or upstream's name if there is no key here. */
+    differences: listOf(closed({ key: filledText, upstream: filledText, ours: filledText, why: filledText })),
+  },
+);
+
+export interface Preset {
+  readonly name: string;
+  /** The id or path of the environment that brings it. */
+  readonly environment: string;
+  readonly summary: string;
+  readonly differences: NonNullable<XStatic<typeof headSchema>['differences']>;
+  /** Its settings, those of the environment among them. */
+  readonly table: ConfigLayer['table'];
+}
+
+/**
+ * Reads a preset from a parsed TOML file: a table `[preset]` with `summary` and `differences`, and settings. Throws ConfigError.
+ * @param path of the file, for errors
+ */
+export function presetOf(
+  file: Readonly<Record<string, unknown>>,
+  { name, environment, path }: { name: string; environment: string; path: string },
+): Preset {
+  const { preset, ...settings } = file;
+  const isHead = schemaCheck(headSchema);
+  if (!isHead(preset)) throw new ConfigError(`${path} is not a preset: in [preset], ${schemaProblem(isHead, 'the table')}.`);
+  const given = settings['environment'] ?? {};
+  if (!isObject(given)) throw new ConfigError(`${path} is not a preset: environment must be a table.`);
+  const { summary, differences = [] } = preset;
+  return { name, environment, summary, differences, table: { ...settings, environment: { ...given, id: environment } } };
+}
+
+export function presetLayer({ name, table }: Preset): ConfigLayer {
+  return { source: `${PRESET_SOURCE}${name}`, table };
+}
