@@ -3,6 +3,8 @@ import { NO_JOURNAL } from '../../src/pipelines/call-journal.ts';
 import { parseYaml } from '../../src/pipelines/parse-yaml.ts';
 import { parsePipeline } from '../../src/pipelines/pipeline.ts';
 import { PipelineError, PipelineFileError } from '../../src/pipelines/pipeline-error.ts';
+import { PromptTemplate } from '../../src/pipelines/prompt-template.ts';
+import { pythonShuffle } from '../../src/pipelines/python-shuffle.ts';
 import { planPipeline } from '../../src/pipelines/pipeline-plan.ts';
 import type { PipelineServer, PipelineTool, Values } from '../../src/pipelines/pipeline-server.ts';
 import { type FinishedCall, runPipeline } from '../../src/pipelines/run-pipeline.ts';
@@ -71,4 +73,25 @@ const toyPipelines: Adapter = {
   },
 };
 
-export const pipelineAdapters: Readonly<Record<string, Adapter>> = { ultrarag_pipelines: toyPipelines };
+const templates: Adapter = {
+  actual: ({ template, variables }: { readonly template: string; readonly variables: Values }) => {
+    try {
+      return { text: new PromptTemplate(template, 'the template').render(variables) };
+    } catch (error) {
+      if (error instanceof PipelineFileError) return { error: 'syntax' };
+      if (error instanceof PipelineError) return { error: 'runtime' };
+      throw error;
+    }
+  },
+  declared: ({ tags }) => (tags.includes('coercion') ? 'values and filters that prompts do not use are printed as the Jinja library prints them' : undefined),
+};
+
+const shuffle: Adapter = {
+  actual: ({ n, seed }: { readonly n: number; readonly seed: number | string }) => pythonShuffle(n, BigInt(seed)),
+};
+
+export const pipelineAdapters: Readonly<Record<string, Adapter>> = {
+  ultrarag_pipelines: toyPipelines,
+  jinja_templates: templates,
+  python_shuffle: shuffle,
+};

@@ -67,14 +67,9 @@ export function defaultsOf(parameters: Schemas): Values {
 function assertKinds(server: string, parameters: Schemas, values: Values): void {
   for (const [name, schema] of Object.entries(parameters)) {
     if (!Object.hasOwn(values, name)) continue;
-    const check = schemaCheck({ type: 'object', properties: { [name]: withoutDefaults(schema) } });
+    const check = schemaCheck({ type: 'object', properties: { [name]: schema } });
     if (!check({ [name]: values[name] })) throw wrong('parameter', `The parameter ${server}.${schemaProblem(check, name)}`);
   }
-}
-
-/** Ajv's strict mode refuses keywords that only describe. */
-function withoutDefaults({ default: _, ...schema }: Schemas[string]): object {
-  return schema;
 }
 
 function assign(text: string, values: ReadonlyMap<string, Record<string, unknown>>, servers: ReadonlyMap<string, PipelineServer>): void {
