@@ -1,5 +1,6 @@
 /** Maps each vector file to the part of the port that it tests. A file without an entry fails, unless it is listed as skipped. */
 import { lossAdapters } from './loss-adapters.ts';
+import { metricAdapters } from './metric-adapters.ts';
 import { bm25Adapter, retrieveEndpointAdapter, serpAdapter } from './retrieval-adapters.ts';
 import { textAdapters } from './text-adapters.ts';
 import { tokenStateAdapter } from './token-state-adapter.ts';
@@ -17,6 +18,7 @@ export const ADAPTERS: Readonly<Record<string, Adapter>> = {
   ...textAdapters,
   ...upstreamTrainingAdapters,
   ...lossAdapters,
+  ...metricAdapters,
   token_state: tokenStateAdapter,
   transcripts: transcriptAdapter,
   transcripts_truncated: transcriptAdapter,
