@@ -1,5 +1,6 @@
 /** The arguments of `loadEnvironment`, in snake_case or camelCase, with their defaults. Unknown or unusable ones are a ConfigError. */
 import { ConfigError, type EnvironmentLimits, type TokenConventions } from 'vf-search';
+import { isQaMetric, QA_METRIC_NAMES, type QaMetric } from 'vf-search/metrics/qa-metric-names';
 import type { FormatWeights } from './reward.ts';
 import type { Scorer } from './rubric.ts';
 import { UPSTREAM_LIMITS } from './search-r1-env.ts';
@@ -25,6 +26,8 @@ export interface SearchR1Arguments {
   readonly weights: Required<FormatWeights>;
   readonly overlong: 'stop' | 'upstream';
   readonly scorer: Scorer;
+  /** Further metrics of the answer, with weight 0. */
+  readonly metrics: readonly QaMetric[];
   readonly stopAtAnswer: boolean;
   readonly tokens: TokenConventions;
   /** The values in effect, by their names on the command line, for results files. Without URLs, which may contain credentials. */
@@ -64,6 +67,10 @@ const KINDS = {
   score: NUMBER,
   overlong: oneOf('stop', 'upstream'),
   scorer: oneOf('upstream', 'completion'),
+  metrics: {
+    expected: `a list of names out of ${QA_METRIC_NAMES.join(', ')}, each once`,
+    accepts: (v): v is readonly QaMetric[] => Array.isArray(v) && v.every(isQaMetric) && new Set(v).size === v.length,
+  },
   stop_at_answer: FLAG,
   end_of_turn: oneOf('dropped', 'kept'),
   bos: oneOf('model', 'never'),
@@ -87,6 +94,7 @@ const DEFAULTS: Values = {
   score: 1,
   overlong: 'stop',
   scorer: 'upstream',
+  metrics: [],
   stop_at_answer: false,
   end_of_turn: 'dropped',
   bos: 'model',
@@ -137,6 +145,7 @@ export function parseArguments(args: Readonly<Values>): SearchR1Arguments {
     },
     overlong: get('overlong'),
     scorer: get('scorer'),
+    metrics: get('metrics'),
     stopAtAnswer: get('stop_at_answer'),
     tokens: { endOfTurn: get('end_of_turn'), bos: get('bos') },
   };

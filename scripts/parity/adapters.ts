@@ -1,5 +1,6 @@
 /** Maps each vector file to the part of the port that it tests. A file without an entry fails, unless it is listed as skipped. */
 import { lossAdapters } from './loss-adapters.ts';
+import { metricAdapters } from './metric-adapters.ts';
 import { pipelineAdapters } from './pipeline-adapters.ts';
 import { bm25Adapter, retrieveEndpointAdapter, serpAdapter } from './retrieval-adapters.ts';
 import { textAdapters } from './text-adapters.ts';
@@ -18,6 +19,7 @@ export const ADAPTERS: Readonly<Record<string, Adapter>> = {
   ...textAdapters,
   ...upstreamTrainingAdapters,
   ...lossAdapters,
+  ...metricAdapters,
   ...pipelineAdapters,
   token_state: tokenStateAdapter,
   transcripts: transcriptAdapter,

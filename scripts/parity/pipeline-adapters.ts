@@ -83,7 +83,8 @@ const templates: Adapter = {
       throw error;
     }
   },
-  declared: ({ tags }) => (tags.includes('coercion') ? 'values and filters that prompts do not use are printed as the Jinja library prints them' : undefined),
+  declared: ({ tags }) =>
+    tags.includes('coercion') ? 'values and filters that prompts do not use are printed as the Jinja library prints them' : undefined,
 };
 
 const shuffle: Adapter = {
