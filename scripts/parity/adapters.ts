@@ -5,6 +5,7 @@ import { pipelineAdapters } from './pipeline-adapters.ts';
 import { bm25Adapter, retrieveEndpointAdapter, serpAdapter } from './retrieval-adapters.ts';
 import { textAdapters } from './text-adapters.ts';
 import { tokenStateAdapter } from './token-state-adapter.ts';
+import { toolAdapters } from './tool-adapters.ts';
 import { transcriptAdapter } from './transcript-adapter.ts';
 import { upstreamTrainingAdapters } from './upstream-training-adapters.ts';
 import type { Adapter } from './vectors.ts';
@@ -21,6 +22,7 @@ export const ADAPTERS: Readonly<Record<string, Adapter>> = {
   ...lossAdapters,
   ...metricAdapters,
   ...pipelineAdapters,
+  ...toolAdapters,
   token_state: tokenStateAdapter,
   transcripts: transcriptAdapter,
   transcripts_truncated: transcriptAdapter,

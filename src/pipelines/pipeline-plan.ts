@@ -3,7 +3,7 @@ import { suggestion } from '../core/closest-name.ts';
 import { PipelineFileError, type PipelineFault } from './pipeline-error.ts';
 import type { BranchStep, Pipeline, Step, ToolStep } from './pipeline.ts';
 import type { PipelineServer, PipelineTool } from './pipeline-server.ts';
-import { parseToolIo } from './tool-io.ts';
+import { parseToolIo, type ToolIo } from './tool-io.ts';
 
 export type PlannedStep = PlannedCall | PlannedLoop | PlannedBranch;
 
@@ -101,7 +101,7 @@ class Planner {
     const { place, server } = step;
     const tool = this.#tool(step);
     const name = `${server}.${step.tool}`;
-    const { inputs } = parseToolIo(tool.io, name);
+    const { inputs } = this.#io(step);
     const stranger = Object.keys(step.input).find((argument) => !inputs.some((input) => input.argument === argument));
     if (stranger !== undefined) {
       const known = inputs.map((input) => input.argument);
@@ -151,7 +151,7 @@ class Planner {
   }
 
   #outputs(step: ToolStep): readonly PlannedOutput[] {
-    const { outputs } = parseToolIo(this.#tool(step).io, `${step.server}.${step.tool}`);
+    const { outputs } = this.#io(step);
     const stranger = Object.keys(step.output).find((key) => !outputs.includes(key));
     if (stranger !== undefined) {
       throw this.#wrong('key', step, `has no output ${stranger}${suggestion(stranger, outputs)}; it gives ${outputs.join(', ') || 'none'}`);
@@ -179,6 +179,13 @@ class Planner {
     const known = Object.keys(server.tools);
     const near = suggestion(step.tool, known);
     throw this.#wrong('tool', step, `is no tool of the server ${step.server}${near || `; it has ${known.join(', ') || 'none'}`}`);
+  }
+
+  #io(step: ToolStep): ToolIo {
+    const { io } = this.#tool(step);
+    const isKnown = (name: string) => this.#isParameter(step.server, name) || this.#variables.has(name);
+    const text = typeof io === 'string' ? io : io({ inputs: Object.keys(step.input), outputs: Object.keys(step.output), isKnown });
+    return parseToolIo(text, `${step.server}.${step.tool}`);
   }
 
   #isParameter(server: string, name: string): boolean {

@@ -40,7 +40,8 @@ export class PromptTemplate {
 
 function range(...bounds: readonly number[]): readonly number[] {
   const [start, stop, step = 1] = bounds.length === 1 ? [0, bounds[0]!] : bounds;
-  if (bounds.length === 0 || ![start, stop, step].every(Number.isInteger) || step === 0) throw new TypeError('range needs whole numbers, and a step that is not 0');
+  if (bounds.length === 0 || ![start, stop, step].every(Number.isInteger) || step === 0)
+    throw new TypeError('range needs whole numbers, and a step that is not 0');
   const length = Math.max(0, Math.ceil((stop! - start!) / step));
   if (length > LONGEST_RANGE) throw new RangeError(`range has ${length} numbers, the limit is ${LONGEST_RANGE}`);
   return Array.from({ length }, (_, i) => start! + i * step);
