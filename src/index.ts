@@ -55,6 +55,7 @@ export { type SampledTokens, TokenBuffer, type TokenSegment } from './core/token
 export { XMLParser, type XMLParserOptions } from './core/xml-parser.ts';
 export type * from './clients/policy-client.ts';
 export { PolicyVersions } from './clients/policy-versions.ts';
+export type { PipelineServer, PipelineTool } from './pipelines/pipeline-server.ts';
 export type { Passage, Retriever } from './retrieval/retriever.ts';
 export { playEpisode, type PlayOptions } from './rollouts/play.ts';
 export type {

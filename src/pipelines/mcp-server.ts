@@ -66,40 +66,30 @@ interface McpConnection {
 }
 
 async function clientFor(name: string, source: McpSource, { cwd }: McpOptions): Promise<McpConnection> {
-  const [{ Client: McpClient }, stdio, http] = await importSdk(name);
+  const { Client: McpClient } = await fromSdk(name, () => import('@modelcontextprotocol/sdk/client/index.js'));
   const client = new McpClient({ name: 'vf-search', version: '1' });
   if (source.kind === 'url') {
-    const transport = new http.StreamableHTTPClientTransport(new URL(source.url), { requestInit: { headers: source.headers } });
+    const { StreamableHTTPClientTransport } = await fromSdk(name, () => import('@modelcontextprotocol/sdk/client/streamableHttp.js'));
+    const transport = new StreamableHTTPClientTransport(new URL(source.url), { requestInit: { headers: source.headers } });
     return { client, transport, stderr: () => '' };
   }
+  const { StdioClientTransport, getDefaultEnvironment } = await fromSdk(name, () => import('@modelcontextprotocol/sdk/client/stdio.js'));
   const { command, args, env } = source;
-  const transport = new stdio.StdioClientTransport({
-    command,
-    args: [...args],
-    cwd,
-    stderr: 'pipe',
-    env: { ...stdio.getDefaultEnvironment(), ...env },
-  });
+  const transport = new StdioClientTransport({ command, args: [...args], cwd, stderr: 'pipe', env: { ...getDefaultEnvironment(), ...env } });
   let written = '';
   transport.stderr?.on('data', (chunk: Buffer) => (written = (written + chunk.toString('utf8')).slice(-SHOWN_STDERR)));
   return { client, transport, stderr: () => (written.trim() === '' ? '' : `; it wrote: ${oneLine(written)}`) };
 }
 
-async function importSdk(name: string) {
+/** The package is an optional peer. */
+async function fromSdk<T>(name: string, load: () => Promise<T>): Promise<T> {
   try {
-    return await Promise.all([
-      import('@modelcontextprotocol/sdk/client/index.js'),
-      import('@modelcontextprotocol/sdk/client/stdio.js'),
-      import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
-    ]);
+    return await load();
   } catch (cause) {
     if (!/^ERR_MODULE_NOT_FOUND|^ERR_PACKAGE/.test((cause as NodeJS.ErrnoException).code ?? '')) throw cause;
     throw new PipelineFileError(
       `The server ${name} is an MCP server, which needs the package @modelcontextprotocol/sdk; run npm install @modelcontextprotocol/sdk`,
-      {
-        fault: 'server',
-        cause,
-      },
+      { fault: 'server', cause },
     );
   }
 }

@@ -36,7 +36,7 @@ export interface RunPipelineOptions {
   readonly onCall?: (call: FinishedCall) => void;
 }
 
-interface OpenedParts extends Pick<OpenPipeline, 'path' | 'tools' | 'servers' | 'plan' | 'set'> {
+interface OpenedParts extends Pick<OpenPipeline, 'path' | 'tools' | 'servers' | 'sources' | 'plan' | 'set'> {
   readonly text: string;
   readonly disposers: Disposers;
 }
@@ -47,6 +47,8 @@ export class OpenPipeline implements AsyncDisposable {
   readonly tools: ToolsVersion;
   readonly servers: ReadonlyMap<string, PipelineServer>;
   readonly plan: PipelinePlan;
+  /** What the file says of each server. */
+  readonly sources: Pipeline['servers'];
   /** What is set, without defaults. */
   readonly set: Parameters;
   readonly #text: string;
@@ -57,6 +59,7 @@ export class OpenPipeline implements AsyncDisposable {
     this.tools = parts.tools;
     this.servers = parts.servers;
     this.plan = parts.plan;
+    this.sources = parts.sources;
     this.set = parts.set;
     this.#text = parts.text;
     this.#disposers = parts.disposers;
@@ -79,7 +82,7 @@ export class OpenPipeline implements AsyncDisposable {
       const set = setParameters({ servers, file: values, where, set: assignments });
       const named = new Map([...set].map(([name, table]) => [name, Object.keys(table)]));
       const plan = planPipeline(pipeline, { servers, named, where: path });
-      return new OpenPipeline({ path, tools, servers, plan, set, text, disposers });
+      return new OpenPipeline({ path, tools, servers, sources: pipeline.servers, plan, set, text, disposers });
     } catch (error) {
       await disposers.disposeAsync();
       throw error;

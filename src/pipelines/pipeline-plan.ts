@@ -18,7 +18,7 @@ export interface PlannedCall {
   readonly outputs: readonly PlannedOutput[];
 }
 
-export interface PlannedInput {
+interface PlannedInput {
   readonly argument: string;
   readonly from: 'variable' | 'history' | 'parameter';
   /** The variable, the variable whose history it is, or the parameter. */

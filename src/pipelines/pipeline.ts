@@ -25,7 +25,7 @@ export interface ToolStep {
 }
 
 /** Repeats its steps; ends early after a round in which nothing but routers ran. */
-export interface LoopStep {
+interface LoopStep {
   readonly kind: 'loop';
   readonly place: string;
   readonly times: number;

@@ -1,7 +1,7 @@
 /** The notation of inputs and outputs: `a,b->c`. */
 import { PipelineFileError } from './pipeline-error.ts';
 
-export interface ToolInput {
+interface ToolInput {
   readonly argument: string;
   /** A variable or a parameter. */
   readonly name: string;

@@ -168,7 +168,7 @@ describe('retrievalApp', () => {
     const ask = async (body: unknown, options: Options = {}) => {
       const app = retrievalApp({ retriever: index, ...options });
       const response = await app.request('/search', { method: 'POST', headers: JSON_TYPE, body: JSON.stringify(body) });
-      return { status: response.status, body: (await response.json()) as unknown };
+      return { status: response.status, body: await response.json() };
     };
     const [mayor, river] = CONTRACT_PASSAGES.map(({ contents }) => contents);
     expect(await ask({ query_list: ['river Zumardle', 'xylophone'], top_k: 1 })).toEqual({ status: 200, body: { ret_psg: [[river], []] } });

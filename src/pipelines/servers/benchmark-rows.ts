@@ -1,4 +1,5 @@
 /** Rows of a benchmark file: JSON Lines, a JSON list, or Parquet. Numbers that JavaScript cannot hold exactly are refused, never rounded. */
+import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { thrownText } from '../../core/errors.ts';
 import { readLines } from '../../files/json-lines.ts';
@@ -17,7 +18,7 @@ export async function readBenchmarkRows(path: string, limit: number): Promise<re
     if (path.endsWith('.parquet')) return await parquetRows(path, limit);
   } catch (cause) {
     if (cause instanceof PipelineFileError) throw cause;
-    const isMissing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
+    const isMissing = !existsSync(path);
     throw wrong(
       isMissing ? `The benchmark ${path} does not exist; set benchmark.benchmark.path` : `Cannot read the benchmark ${path}: ${thrownText(cause)}`,
       cause,

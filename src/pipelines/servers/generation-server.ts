@@ -5,6 +5,7 @@
 import type { ChatLease, PolicyClient, TextSample } from '../../clients/policy-client.ts';
 import { onAbort } from '../../core/abort.ts';
 import { CancelledError, ConfigError, VfError } from '../../core/errors.ts';
+import { strip } from '../../metrics/python-text.ts';
 import type { KeySchema } from '../../schemas/config-keys.ts';
 import { fieldsOf, isObject } from '../../schemas/is-object.ts';
 import { kindOrNumber } from '../../schemas/kind-of.ts';
@@ -15,6 +16,7 @@ import { texts } from './tool-kit.ts';
 import type { ToolsVersion } from './tools-version.ts';
 
 const END_OF_TURN = '<|im_end|>';
+const END_OF_QUERY = '<|end_search_query|>';
 const CONCURRENCY = 16;
 const RETRIES = 3;
 
@@ -219,11 +221,12 @@ async function ask(client: PolicyClient, { prompt, systemPrompt, sampling, signa
 
 /**
  * A chat API never shows the token that ends the model's turn, which routers look for. It is appended where a server that stops at this string, and was
- * told to leave it in, would have left it.
+ * told to leave it in, would have left it. Not behind a query: that server would stop at the end of the query too, before the turn ends.
  */
 function withEndOfTurn({ text, finish, stopReason }: TextSample, stop: readonly string[]): string {
-  const isOwnEnd = finish === 'stop' && (stopReason === null || typeof stopReason === 'number') && !stop.some((each) => text.endsWith(each));
-  return isOwnEnd && !text.endsWith(END_OF_TURN) ? text + END_OF_TURN : text;
+  const isOwnEnd = finish === 'stop' && (stopReason === null || typeof stopReason === 'number');
+  const isShown = [...stop, END_OF_TURN].some((each) => text.endsWith(each));
+  return isOwnEnd && !isShown && !strip(text).endsWith(END_OF_QUERY) ? text + END_OF_TURN : text;
 }
 
 function wrong(message: string): PipelineFileError {
