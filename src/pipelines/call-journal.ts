@@ -3,7 +3,7 @@
  * that a run that was killed goes on from there: the same steps are taken again with the replies on file.
  */
 import { ConfigError } from '../core/errors.ts';
-import { keepLines, LineAppender, readLines } from '../files/json-lines.ts';
+import { jsonPieces, keepLines, LineAppender, readLines } from '../files/json-lines.ts';
 import { isObject } from '../schemas/is-object.ts';
 import type { Values } from './pipeline-server.ts';
 import type { Items } from './variable-pool.ts';
@@ -84,9 +84,8 @@ export class JournalFile implements CallJournal, AsyncDisposable {
       end: (reply, failures) => {
         const seconds = Math.round(performance.now() - startedAt) / 1000;
         const failed = Object.keys(failures).length === 0 ? {} : { failed: failures };
-        this.#lines.append([
-          JSON.stringify({ call: number, step: name, place, ...(items !== null && { questions: items }), seconds, reply, ...failed }),
-        ]);
+        const about = JSON.stringify({ call: number, step: name, place, ...(items !== null && { questions: items }), seconds, ...failed });
+        this.#lines.appendPieces(withReply(about, reply));
       },
     };
   }
@@ -94,6 +93,13 @@ export class JournalFile implements CallJournal, AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.#lines.close();
   }
+}
+
+/** `reply` as the last key of the JSON object `about`. */
+function* withReply(about: string, reply: Values): Generator<string> {
+  yield `${about.slice(0, -1)},"reply":`;
+  yield* jsonPieces(reply);
+  yield '}';
 }
 
 interface Earlier {

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
-import { replaceFile } from '../../files/json-lines.ts';
+import { chunked, jsonPieces, replaceFile } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { lockRun } from '../../files/run-lock.ts';
 import { JournalFile } from '../../pipelines/call-journal.ts';
@@ -12,6 +12,7 @@ import { type CommandContext, EXIT } from '../command-line.ts';
 import { durationText, meanText, plural } from '../number-text.ts';
 import { ownCommand } from '../own-command.ts';
 import { placeError } from '../place-error.ts';
+import { keepHeapSmall } from '../spare-memory.ts';
 import { escapeControls } from '../terminal-text.ts';
 import { findPipeline } from './find-pipeline.ts';
 import { openNamedPipeline } from './open-named-pipeline.ts';
@@ -25,6 +26,7 @@ export interface RunFlags extends PipelineFlags {
 }
 
 export async function runNamedPipeline(named: string, flags: RunFlags, context: CommandContext): Promise<number> {
+  keepHeapSmall();
   const { path, isBundled } = findPipeline(named);
   if (isBundled) context.note(`vf-pipeline: ${named} is not here; running the package's, which vf-pipeline build copies here`);
   await using pipeline = await openNamedPipeline(path, flags, context);
@@ -50,7 +52,9 @@ export async function runNamedPipeline(named: string, flags: RunFlags, context: 
     context.note(`vf-pipeline: every complete call is kept; to go on: ${again}`);
     throw error;
   }
-  await replaceFile(join(folder, RESULT_FILE), (write) => write(Buffer.from(`${JSON.stringify(resultRecord(result), null, 2)}\n`, 'utf8')));
+  await replaceFile(join(folder, RESULT_FILE), async (write) => {
+    for (const bytes of chunked(resultPieces(result))) await write(bytes);
+  });
   if (flags.json) process.stdout.write(`${JSON.stringify(resultRecord(result))}\n`);
   else process.stdout.write(summary(result, folder));
   return EXIT.done;
@@ -65,6 +69,12 @@ function noteCall({ name, number, questions, isRecorded }: FinishedCall, started
 function resultRecord({ variables, questions, failed, calls }: PipelineResult): Record<string, unknown> {
   const failures = [...failed].map(([question, reason]) => ({ question, reason }));
   return { questions, failed: failures, calls, variables };
+}
+
+function* resultPieces({ variables, ...result }: PipelineResult): Generator<string> {
+  yield `${JSON.stringify(resultRecord({ ...result, variables: {} })).replace(/\{\}\}$/, '')}`;
+  yield* jsonPieces(variables);
+  yield '}';
 }
 
 function summary({ variables, questions, failed, calls }: PipelineResult, folder: string): string {

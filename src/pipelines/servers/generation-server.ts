@@ -187,9 +187,16 @@ async function answers(prompts: readonly string[], { service, params, systemProm
       return null;
     }
   };
-  const pending = prompts.map(answerOne);
+  const replies: (string | null)[] = [];
+  let next = 0;
+  // As many workers as requests in flight: thousands of waiting requests would take memory.
+  const work = async () => {
+    for (let i = next++; i < prompts.length; i = next++) replies[i] = await answerOne(prompts[i]!, i);
+  };
+  const pending = Array.from({ length: Math.min(service.concurrency, prompts.length) }, work);
   try {
-    return { ans_ls: await Promise.all(pending) };
+    await Promise.all(pending);
+    return { ans_ls: replies };
   } catch (error) {
     stop.abort(new CancelledError('Another request ended the run', { cause: error }));
     await Promise.allSettled(pending);
