@@ -2,6 +2,16 @@
 export { Dataset, type Row } from './core/dataset.ts';
 export { EnvGroup, type EnvGroupOptions } from './core/env-group.ts';
 export type * from './core/environment.ts';
+export {
+  type ArgumentKind,
+  type ArgumentValues,
+  choiceArgument,
+  flagArgument,
+  integerArgument,
+  numberArgument,
+  readArguments,
+  textArgument,
+} from './core/environment-arguments.ts';
 export { exactMatchJudge, type ExactMatchJudgeOptions, judgeBy, scriptedModel, type ScriptedModelOptions } from './core/builtin-judges.ts';
 export * from './core/errors.ts';
 export {

@@ -1,4 +1,6 @@
 /** Maps each vector file to the part of the port that it tests. A file without an entry fails, unless it is listed as skipped. */
+import { grpoAdapters } from './grpo-adapters.ts';
+import { grpoTranscriptAdapter } from './grpo-transcript-adapter.ts';
 import { lossAdapters } from './loss-adapters.ts';
 import { metricAdapters } from './metric-adapters.ts';
 import { bm25Adapter, retrieveEndpointAdapter, serpAdapter } from './retrieval-adapters.ts';
@@ -19,6 +21,8 @@ export const ADAPTERS: Readonly<Record<string, Adapter>> = {
   ...upstreamTrainingAdapters,
   ...lossAdapters,
   ...metricAdapters,
+  ...grpoAdapters,
+  grpo_inline_transcripts: grpoTranscriptAdapter,
   token_state: tokenStateAdapter,
   transcripts: transcriptAdapter,
   transcripts_truncated: transcriptAdapter,
