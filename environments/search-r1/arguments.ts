@@ -11,13 +11,15 @@ import {
   readArguments,
   textArgument,
   type TokenConventions,
+  WEB_PROVIDERS,
+  type WebProvider,
 } from 'vf-search';
 import { isQaMetric, QA_METRIC_NAMES, type QaMetric } from 'vf-search/metrics/qa-metric-names';
 import type { FormatWeights } from './reward.ts';
 import type { Scorer } from './rubric.ts';
 import { UPSTREAM_LIMITS } from './search-r1-env.ts';
 
-type RetrievalEngine = 'bm25' | 'http' | 'serper';
+type RetrievalEngine = 'bm25' | 'http' | WebProvider;
 
 export interface SearchR1Arguments {
   readonly dataset: string;
@@ -56,7 +58,7 @@ const KINDS = {
   dataset: textArgument,
   corpus: textArgument,
   retriever_url: textArgument,
-  engine: choiceArgument('bm25', 'http', 'serper'),
+  engine: choiceArgument('bm25', 'http', ...WEB_PROVIDERS),
   topk: COUNT,
   max_turns: integerArgument(0),
   data_split: textArgument,
