@@ -67,7 +67,7 @@ async function besidePeer(rounds: number): Promise<Measurement[]> {
       return { ours: ours(), peer: JSON.parse(value) as Figures };
     };
     await round(); // warms both up
-    const measured = [];
+    const measured: Awaited<ReturnType<typeof round>>[] = [];
     for (let i = 0; i < rounds; i++) measured.push(await round());
     const rows = [
       { figure: 'ratio', what: 'SequenceMatcher, a pair', against: 'CPython difflib', bar: 0.2 },
