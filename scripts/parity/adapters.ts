@@ -1,4 +1,6 @@
 /** Maps each vector file to the part of the port that it tests. A file without an entry fails, unless it is listed as skipped. */
+import { grpoAdapters } from './grpo-adapters.ts';
+import { grpoTranscriptAdapter } from './grpo-transcript-adapter.ts';
 import { lossAdapters } from './loss-adapters.ts';
 import { metricAdapters } from './metric-adapters.ts';
 import { pipelineAdapters } from './pipeline-adapters.ts';
@@ -21,6 +23,8 @@ export const ADAPTERS: Readonly<Record<string, Adapter>> = {
   ...upstreamTrainingAdapters,
   ...lossAdapters,
   ...metricAdapters,
+  ...grpoAdapters,
+  grpo_inline_transcripts: grpoTranscriptAdapter,
   ...pipelineAdapters,
   ...toolAdapters,
   token_state: tokenStateAdapter,
