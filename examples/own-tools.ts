@@ -6,19 +6,19 @@ export const parameters = {
   missing: { type: 'string', default: 'nothing found', description: 'The answer to a question without passages.' },
 };
 
-/** The name in quotes on the first line of a passage. */
-function titleOf(passage: string): string {
-  return passage.split('\n', 1)[0]!.replaceAll('"', '');
+/** `The mayor of Kinzer is Purorka.` gives `Purorka`. */
+function lastWord(passage: string): string {
+  return /([^\s.]+)\.?\s*$/.exec(passage)?.[1] ?? '';
 }
 
 export const tools: Readonly<Record<string, PipelineTool>> = {
-  answer_with_title: {
+  last_word: {
     // `ret_psg` is a variable that an earlier step wrote, `missing` the parameter above; `pred_ls` is what the evaluation reads.
     io: 'ret_psg,missing->pred_ls',
     // Lists with one entry for each question. Inside a branch, they hold the questions of the branch alone.
     isPerItem: true,
     run: async ({ ret_psg, missing }) => ({
-      pred_ls: (ret_psg as string[][]).map(([first]) => (first === undefined ? (missing as string) : titleOf(first))),
+      pred_ls: (ret_psg as string[][]).map(([first]) => (first === undefined ? (missing as string) : lastWord(first))),
     }),
   },
 };

@@ -72,7 +72,7 @@ function resultRecord({ variables, questions, failed, calls }: PipelineResult): 
 }
 
 function* resultPieces({ variables, ...result }: PipelineResult): Generator<string> {
-  yield `${JSON.stringify(resultRecord({ ...result, variables: {} })).replace(/\{\}\}$/, '')}`;
+  yield JSON.stringify(resultRecord({ ...result, variables: {} })).replace(/\{\}\}$/, '');
   yield* jsonPieces(variables);
   yield '}';
 }

@@ -38,7 +38,7 @@ async function generate(
   const bodies: Record<string, unknown>[] = [];
   await using server = await loopback(async (request, response) => {
     const body = JSON.parse(await readText(request)) as { messages: { content: string }[] };
-    bodies.push(body as unknown as Record<string, unknown>);
+    bodies.push({ ...body });
     const choice = answer(body.messages.at(-1)!.content);
     if (choice === null) return sendJson(response, 400, { error: { message: 'no' } });
     const { content, finish_reason = 'stop', stop_reason = null } = choice;
