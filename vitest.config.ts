@@ -12,7 +12,8 @@ export default defineConfig({
     // Vitest leaves one core idle by default. Many tests wait for child processes, so that more workers than cores are faster still.
     maxWorkers: Math.ceil(1.5 * availableParallelism()),
     // Environments that tests write are imported by Node, as in a command.
-    server: { deps: { external: [/\/environment\.mjs$/] } },
+    // A dependency of the MCP SDK has a condition "source" of its own, which leads to TypeScript that Node does not read under node_modules.
+    server: { deps: { external: [/\/environment\.mjs$/], inline: [/sdk\/dist\/esm\/client\/streamableHttp/, /eventsource-parser/] } },
     execArgv: NODE_FLAGS,
     testTimeout: 30_000,
     reporters: ['default', './test/count-reporter.ts'],

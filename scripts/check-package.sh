@@ -22,6 +22,8 @@ cd "$folder/user"
 npm init --yes >/dev/null
 npm install --silent --no-package-lock "$tarball"
 npx --no-install vf-eval search-r1 -n 5 --plain
+npx --no-install vf-eval grpo-000 -n 5 --plain
+npx --no-install vf-eval grpo-000 -n 5 -a '{"engine": "mock"}' --plain
 npx --no-install vf-init hello-world
 npx --no-install vf-eval hello-world -n 3 --plain -A
 npx --no-install vf-export "$(ls -d outputs/evals/search-r1--*/* | head -n 1)" -o rollouts.jsonl
@@ -38,9 +40,12 @@ for file in engine/index.d.ts trainer/gradients/torch/worker.py cli/train/plot/d
 done
 cat >harness.mjs <<'JS'
 import { load_environment, loadEnvironment } from 'vf-search';
+import { formatReward } from 'vf-search/environments/grpo-000';
+import { qaMetric } from 'vf-search/metrics/qa-metrics';
 import { groupAdvantages, nllLoss } from 'vf-search/trainer';
 const environment = await loadEnvironment('search-r1', { data_limit: 3 });
 if (environment.eval.length !== 3 || load_environment !== loadEnvironment) process.exit(1);
+if (formatReward('<answer>a</answer>') !== 0.5 || qaMetric('f1', 'It is Paris.', ['Paris']) !== 0.5) process.exit(1);
 if (typeof nllLoss !== 'function' || typeof groupAdvantages !== 'function') process.exit(1);
 if (await import('vf-search/trainer/loop/train').then(() => true, () => false)) process.exit(1);
 await environment.close();

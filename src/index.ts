@@ -2,6 +2,16 @@
 export { Dataset, type Row } from './core/dataset.ts';
 export { EnvGroup, type EnvGroupOptions } from './core/env-group.ts';
 export type * from './core/environment.ts';
+export {
+  type ArgumentKind,
+  type ArgumentValues,
+  choiceArgument,
+  flagArgument,
+  integerArgument,
+  numberArgument,
+  readArguments,
+  textArgument,
+} from './core/environment-arguments.ts';
 export { exactMatchJudge, type ExactMatchJudgeOptions, judgeBy, scriptedModel, type ScriptedModelOptions } from './core/builtin-judges.ts';
 export * from './core/errors.ts';
 export {
@@ -55,6 +65,7 @@ export { type SampledTokens, TokenBuffer, type TokenSegment } from './core/token
 export { XMLParser, type XMLParserOptions } from './core/xml-parser.ts';
 export type * from './clients/policy-client.ts';
 export { PolicyVersions } from './clients/policy-versions.ts';
+export type { PipelineServer, PipelineTool } from './pipelines/pipeline-server.ts';
 export type { Passage, Retriever } from './retrieval/retriever.ts';
 export { playEpisode, type PlayOptions } from './rollouts/play.ts';
 export type {
@@ -71,7 +82,9 @@ export type {
 export { assertPlayable } from './rollouts/assert-playable.ts';
 export { type RolloutGroup, runRollouts, type RunOptions } from './rollouts/run-rollouts.ts';
 export { openRetriever, type OpenRetrieverOptions } from './registry/open-retriever.ts';
+export { openWebSearch, WEB_PROVIDERS, type WebProvider, type WebSearchOptions } from './registry/open-web-search.ts';
 export type { QuestionRow } from './schemas/question-row.ts';
+export { readDocument, readTextFile } from './files/read-document.ts';
 export { loadRows, type LoadRowsOptions, type RowsProvenance, type RowsSource } from './data/load-rows.ts';
 export { evaluate } from './evaluate/evaluate.ts';
 export type { EvaluationEvent, EvaluationOptions, EvaluationResult, RunIdentity } from './evaluate/evaluation-options.ts';

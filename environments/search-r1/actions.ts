@@ -1,6 +1,6 @@
 /** How upstream truncates a generation, parses its action and formats the observation (search_r1/llm_agent/generation.py). */
 import type { Passage } from 'vf-search';
-import { strip } from './python-text.ts';
+import { strip } from 'vf-search/metrics/python-text';
 import { findBlock } from './tags.ts';
 
 /** Appended after a generation without an action. */

@@ -1,5 +1,5 @@
 /** Checks that a rollout follows the format think, search, information, answer (`is_valid_sequence` of verl/utils/reward_score/qa_em_format.py). */
-import { skipWhitespace, strip } from './python-text.ts';
+import { skipWhitespace, strip } from 'vf-search/metrics/python-text';
 
 /** Where the response begins. Upstream finds it in the rendered ChatML prompt. */
 export const ASSISTANT_ANCHOR = '<|im_start|>assistant';

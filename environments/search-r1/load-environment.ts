@@ -28,7 +28,7 @@ export async function loadEnvironment(
   const { rows, provenance } = await load(isTraining ? 'test' : (dataSplit ?? 'test'));
   const training = isTraining ? await load(dataSplit ?? 'train') : null;
   const retriever = await open(parsed, context);
-  const { topk, maxTurns, limits, weights, scorer, overlong, stopAtAnswer, tokens } = parsed;
+  const { topk, maxTurns, limits, weights, scorer, metrics, overlong, stopAtAnswer, tokens } = parsed;
   try {
     return new SearchR1Env({
       rows,
@@ -39,6 +39,7 @@ export async function loadEnvironment(
       limits,
       weights,
       scorer,
+      metrics,
       overlong,
       stopAtAnswer,
       tokens,

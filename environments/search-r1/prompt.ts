@@ -1,6 +1,6 @@
 /** Upstream's prompts, byte for byte (scripts/data_process/{nq_search,nq,nq_rag}.py). */
 import { ConfigError } from 'vf-search';
-import { strip } from './python-text.ts';
+import { strip } from 'vf-search/metrics/python-text';
 
 /**
  * - `search`: Search-R1 itself, also in the two scripts that merge several data sources

@@ -4,7 +4,7 @@
  */
 import { emCheck, normalizeAnswer, subemCheck } from './answer.ts';
 import { isValidSequence } from './format.ts';
-import { strip } from './python-text.ts';
+import { strip } from 'vf-search/metrics/python-text';
 import type { GroundTruth } from './rows.ts';
 import { findBlocks } from './tags.ts';
 

@@ -5,7 +5,8 @@
 import { contentText, metric, type MetricDisplay, reward, type RewardContext, Rubric, type TextSegment } from 'vf-search';
 import { emCheck, normalizeAnswer, subemCheck } from './answer.ts';
 import { ASSISTANT_ANCHOR, isValidSequence } from './format.ts';
-import { strip } from './python-text.ts';
+import type { QaMetric } from 'vf-search/metrics/qa-metric-names';
+import { strip } from 'vf-search/metrics/python-text';
 import { extractSolution, formatScore, type FormatWeights, isRetrievalCorrect } from './reward.ts';
 import type { SearchR1Row } from './rows.ts';
 import type { SearchR1State } from './state.ts';
@@ -26,9 +27,20 @@ interface Judgement {
   readonly subem: number;
   readonly formatValid: boolean;
   readonly retrievalHit: boolean;
+  /** What the scorer takes for the answer; empty without one. */
+  readonly answer: string;
 }
 
-export function searchR1Rubric(options: { readonly weights?: FormatWeights; readonly scorer?: Scorer } = {}): Rubric<SearchR1Row> {
+export interface SearchR1RubricOptions {
+  /** @default 0, 0, 0, 1: plain exact match */
+  readonly weights?: FormatWeights;
+  /** @default 'upstream' */
+  readonly scorer?: Scorer;
+  /** Metrics of the answer, with weight 0; `em` is upstream's, which is there anyway. @default none */
+  readonly metrics?: readonly QaMetric[];
+}
+
+export function searchR1Rubric(options: SearchR1RubricOptions = {}): Rubric<SearchR1Row> {
   // Several terms need the judgement of one rollout; it is computed once.
   const judgements = new WeakMap<RewardContext<SearchR1Row>, Judgement>();
   const judged = (context: RewardContext<SearchR1Row>) => {
@@ -51,8 +63,21 @@ export function searchR1Rubric(options: { readonly weights?: FormatWeights; read
       count('turns', { isCount: true }),
       metric(({ state }) => (state as SearchR1State).valid_action, { name: 'valid_actions', isCount: true }),
       count('answered'),
+      ...(options.metrics ?? []).filter((name) => name !== 'em').map((name) => answerMetric(name, (c) => judged(c).answer)),
     ],
   });
+}
+
+function answerMetric(name: QaMetric, answerOf: (context: RewardContext<SearchR1Row>) => string) {
+  return metric<SearchR1Row>(
+    async (context) => {
+      // Only a run that asks for a metric loads it.
+      const { qaMetric } = await import('vf-search/metrics/qa-metrics');
+      const { target } = context.row.info.ground_truth;
+      return qaMetric(name, answerOf(context), typeof target === 'string' ? [target] : target);
+    },
+    { name },
+  );
 }
 
 function judge(context: RewardContext<SearchR1Row>, weights: FormatWeights, scorer: Scorer): Judgement {
@@ -68,7 +93,15 @@ function judge(context: RewardContext<SearchR1Row>, weights: FormatWeights, scor
     scorer === 'upstream'
       ? { answer: answer === null ? null : em === 1, valid: formatValid, retrieved: () => isRetrievalCorrect(sequence, target) }
       : { answer: modelAnswer === null ? null : modelEm === 1, valid: formatValid, retrieved: () => retrievalHit };
-  return { reward: formatScore(weights, facts), em, modelEm, subem: answer === null ? 0 : subemCheck(answer, target), formatValid, retrievalHit };
+  return {
+    reward: formatScore(weights, facts),
+    em,
+    modelEm,
+    subem: answer === null ? 0 : subemCheck(answer, target),
+    formatValid,
+    retrievalHit,
+    answer: (scorer === 'upstream' ? answer : modelAnswer) ?? '',
+  };
 }
 
 /** The text that upstream would have decoded, in ChatML even if the model's own format differs. */

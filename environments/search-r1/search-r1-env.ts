@@ -15,6 +15,7 @@ import {
   thrownText,
   VfError,
 } from 'vf-search';
+import type { QaMetric } from 'vf-search/metrics/qa-metric-names';
 import { CORRECTIVE_MESSAGE, cutResponse, observation, parseAction } from './actions.ts';
 import type { FormatWeights } from './reward.ts';
 import { type Question, type SearchR1Row, toEnvironmentRow } from './rows.ts';
@@ -44,6 +45,8 @@ export interface SearchR1Options {
   readonly weights?: FormatWeights;
   /** @default 'upstream' */
   readonly scorer?: Scorer;
+  /** Metrics of the answer that the scorer takes, against the golden answers, with weight 0. @default none */
+  readonly metrics?: readonly QaMetric[];
   /** Also ends a generation at `</answer>`. Cheaper, but upstream lets a later `</search>` take precedence. @default false */
   readonly stopAtAnswer?: boolean;
   /** At a full context, `stop` ends the episode and `upstream` truncates it, for evaluation only. @default 'stop' */
@@ -67,12 +70,12 @@ export class SearchR1Env extends MultiTurnEnv<SearchR1Row, SearchR1State> {
   constructor(options: SearchR1Options) {
     const name = options.name ?? 'search-r1';
     const searchTurns = options.maxTurns ?? 2;
-    const { weights, scorer, notices, provenance } = options;
+    const { weights, scorer, metrics, notices, provenance } = options;
     super({
       id: 'search-r1',
       eval: new Dataset(name, options.rows.map(toEnvironmentRow)),
       ...(options.trainRows ? { train: new Dataset(name, options.trainRows.map(toEnvironmentRow)) } : {}),
-      rubric: searchR1Rubric({ ...(weights ? { weights } : {}), ...(scorer ? { scorer } : {}) }),
+      rubric: searchR1Rubric({ ...(weights ? { weights } : {}), ...(scorer ? { scorer } : {}), ...(metrics ? { metrics } : {}) }),
       maxTurns: searchTurns + 1,
       limits: { ...UPSTREAM_LIMITS, ...options.limits },
       turnFormat: 'continuation',

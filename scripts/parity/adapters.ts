@@ -1,8 +1,13 @@
 /** Maps each vector file to the part of the port that it tests. A file without an entry fails, unless it is listed as skipped. */
+import { grpoAdapters } from './grpo-adapters.ts';
+import { grpoTranscriptAdapter } from './grpo-transcript-adapter.ts';
 import { lossAdapters } from './loss-adapters.ts';
+import { metricAdapters } from './metric-adapters.ts';
+import { pipelineAdapters } from './pipeline-adapters.ts';
 import { bm25Adapter, retrieveEndpointAdapter, serpAdapter } from './retrieval-adapters.ts';
 import { textAdapters } from './text-adapters.ts';
 import { tokenStateAdapter } from './token-state-adapter.ts';
+import { toolAdapters } from './tool-adapters.ts';
 import { transcriptAdapter } from './transcript-adapter.ts';
 import { upstreamTrainingAdapters } from './upstream-training-adapters.ts';
 import type { Adapter } from './vectors.ts';
@@ -17,6 +22,11 @@ export const ADAPTERS: Readonly<Record<string, Adapter>> = {
   ...textAdapters,
   ...upstreamTrainingAdapters,
   ...lossAdapters,
+  ...metricAdapters,
+  ...grpoAdapters,
+  grpo_inline_transcripts: grpoTranscriptAdapter,
+  ...pipelineAdapters,
+  ...toolAdapters,
   token_state: tokenStateAdapter,
   transcripts: transcriptAdapter,
   transcripts_truncated: transcriptAdapter,

@@ -25,6 +25,8 @@ unchanged:
       -H 'content-type: application/json' \\
       -d '{"queries": ["who wrote hamlet"], "topk": 3, "return_scores": true}'
   vf-eval search-r1 -a '{"retriever_url": "http://127.0.0.1:8000/retrieve"}'
+POST /search speaks UltraRAG's: {"query_list": [...], "top_k": 3} to
+{"ret_psg": [[...]]}, for vf-pipeline and UltraRAG itself.
 
 GET /health answers while the server is up. Ctrl-C stops the server after it has
 answered pending requests.`;
@@ -72,7 +74,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .addHelpText('after', '\nvf-serve <command> --help shows the options of a command, with examples.');
   program
     .command('retrieve')
-    .description('Answers POST /retrieve: BM25 over a corpus, a web engine, or another server')
+    .description('Answers POST /retrieve and /search: BM25 over a corpus, a web engine, or another server')
     .option('--corpus <name or path>', 'passages to search (default: "nq-mini")', named)
     .addOption(new Option('--engine <name>', 'search engine; by default it follows from the source').choices(['bm25', 'http', 'serper']))
     .option('--url <url>', 'a retrieval server to forward requests to', named)

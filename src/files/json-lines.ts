@@ -127,11 +127,41 @@ export class LineAppender {
     this.#timer ??= setTimeout(() => this.#sync(), LineAppender.SYNC_MS).unref();
   }
 
+  /** Appends one line that is given in pieces, so that a long one never exists as a whole. After a failure every further call fails. */
+  appendPieces(pieces: Iterable<string>): void {
+    if (this.#failure) throw this.#failure;
+    const start = fstatSync(this.#file.fd).size;
+    let size = 0;
+    try {
+      for (const bytes of chunked(pieces)) {
+        for (let written = 0; written < bytes.length;) written += writeSync(this.#file.fd, bytes, written);
+        size += bytes.length;
+      }
+    } catch (cause) {
+      this.#failure = writeError(this.#path, cause);
+      this.#cutBackTo(start, size);
+      throw this.#failure;
+    }
+    this.#timer ??= setTimeout(() => this.#sync(), LineAppender.SYNC_MS).unref();
+  }
+
   async close(): Promise<void> {
     if (this.#timer) this.#sync();
     await this.#syncing;
     await this.#file.close();
     if (this.#failure) throw this.#failure;
+  }
+
+  /** Removes an incomplete line, unless another process has appended to the file since. */
+  #cutBackTo(start: number, whole: number): void {
+    const { fd } = this.#file;
+    try {
+      const { size } = fstatSync(fd);
+      // The failed write may have written a part of its piece.
+      if (size >= start + whole && size <= start + whole + CHUNK_BYTES) ftruncateSync(fd, start);
+    } catch {
+      // Devices cannot be truncated. In a file, the next resume drops the incomplete line.
+    }
   }
 
   #sync(): void {
@@ -157,6 +187,39 @@ export class LineAppender {
       // Devices cannot be truncated. In a file, the next resume drops the incomplete line.
     }
   }
+}
+
+/** Longest piece that is written at once, unless a single one is longer. */
+const CHUNK_BYTES = 2 ** 20;
+const CHUNK_CHARACTERS = 2 ** 16;
+
+/** The pieces and a line feed, some at a time. */
+export function* chunked(pieces: Iterable<string>): Generator<Buffer> {
+  let held = '';
+  for (const piece of pieces) {
+    held += piece;
+    if (held.length < CHUNK_CHARACTERS) continue;
+    yield Buffer.from(held, 'utf8');
+    held = '';
+  }
+  yield Buffer.from(`${held}\n`, 'utf8');
+}
+
+/** The JSON of a table whose lists may be long, in pieces: of each list, an item at a time. */
+export function* jsonPieces(table: Readonly<Record<string, unknown>>): Generator<string> {
+  let separator = '{';
+  for (const [key, value] of Object.entries(table)) {
+    if (value === undefined) continue;
+    yield `${separator}${JSON.stringify(key)}:`;
+    separator = ',';
+    if (Array.isArray(value) && value.length > 0) {
+      for (const [i, item] of value.entries()) yield (i === 0 ? '[' : ',') + (JSON.stringify(item) ?? 'null');
+      yield ']';
+    } else {
+      yield JSON.stringify(value) ?? 'null';
+    }
+  }
+  yield separator === '{' ? '{}' : '}';
 }
 
 /** Makes a rename durable. Does nothing where the system cannot open or sync a directory. */

@@ -3,8 +3,9 @@ import { existsSync } from 'node:fs';
 import { ConfigError, RetrievalError } from '../core/errors.ts';
 import { bundledPath, readBundledManifest } from '../data/bundled.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
+import { openWebSearch, WEB_PROVIDERS } from './open-web-search.ts';
 
-const RETRIEVAL_ENGINES = ['bm25', 'http', 'serper'] as const;
+const RETRIEVAL_ENGINES = ['bm25', 'http', ...WEB_PROVIDERS] as const;
 
 export type RetrievalEngine = (typeof RETRIEVAL_ENGINES)[number];
 
@@ -15,7 +16,7 @@ export interface OpenRetrieverOptions {
   readonly retrieverUrl?: string;
   /** @default 'http' with a URL, else 'bm25' */
   readonly engine?: RetrievalEngine;
-  /** Environment variables: `SERPER_API_KEY`, and `SERPER_BASE_URL` for a proxy. @default those of this process */
+  /** Environment variables with the keys and addresses of web engines, as in `WebSearchOptions`. @default those of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
   /** Requests one passage first, so that an unreachable server is found before any rollout is played. Waits up to 30 seconds. @default false */
@@ -43,8 +44,8 @@ export async function openRetriever(options: OpenRetrieverOptions = {}): Promise
     throw new ConfigError(`There are two sources of passages, the corpus ${corpus} and ${engine}. Leave one out.`);
   if (engine !== 'http' && retrieverUrl !== undefined)
     throw new ConfigError(`There are two sources of passages, a retriever URL and ${engine}. Leave one out.`);
-  if (engine === 'serper') return openSerper(env);
   if (engine === 'http') return openUrl(retrieverUrl, options);
+  if (engine !== 'bm25') return openWebSearch({ provider: engine, env });
   const name = corpus ?? DEFAULT_CORPUS;
   const path = await corpusPath(name);
   const { openBm25 } = await import('../retrieval/bm25/open-bm25.ts');
@@ -84,10 +85,4 @@ async function assertAnswers(retriever: Retriever, signal: AbortSignal = new Abo
   } finally {
     await retriever.close();
   }
-}
-
-async function openSerper(env: Readonly<Record<string, string | undefined>>): Promise<Retriever> {
-  const [{ SerperRetriever }, { cached }] = await Promise.all([import('../retrieval/serper.ts'), import('../retrieval/cached.ts')]);
-  const baseUrl = env['SERPER_BASE_URL'];
-  return cached(new SerperRetriever({ apiKey: env['SERPER_API_KEY'] ?? '', ...(baseUrl ? { baseUrl } : {}) }));
 }

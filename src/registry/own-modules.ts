@@ -10,7 +10,7 @@ export interface OwnModules {
 
 /** The entries beside the main one, and the source folders whose files package.json exports one by one. */
 const BARREL = /^vf-search\/(engine|trainer)$/;
-const EXPORTED = /^vf-search\/((?:clients|tokenizer)\/[\w-]+)$/;
+const EXPORTED = /^vf-search\/((?:clients|metrics|tokenizer)\/[\w-]+)$/;
 
 /** The URL of a specifier that names this package, or null for any other. */
 export function resolveOwn(specifier: string, own: OwnModules): string | null {

@@ -1,11 +1,12 @@
 /**
- * Client of a retrieval server: `POST {queries, topk, return_scores: true}`. Works with Search-R1's servers and `vf-serve retrieve`.
+ * Client of a retrieval server: `POST {queries, topk, return_scores: true}`, or UltraRAG's `POST {query_list, top_k}`. Works with Search-R1's and
+ * UltraRAG's servers and `vf-serve retrieve`.
  * Unlike upstream's client it has deadlines and retries, checks the status, and sends nothing without queries. The decorators `batched` and
  * `cached` merge and cache requests.
  */
 import { RetrievalError, TimeoutError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
-import { encodeRetrieveRequest } from '../schemas/retrieve.ts';
+import { encodeRetrieveRequest, encodeSearchRequest } from '../schemas/retrieve.ts';
 import { HttpEndpoint, type HttpResponse, httpErrorText, statusOptions } from '../transport/http-endpoint.ts';
 import { redactUrl } from '../transport/redact.ts';
 import { type RetryOptions, withRetries } from '../transport/retry.ts';
@@ -16,6 +17,8 @@ export interface HttpRetrieverOptions {
   /** URL to post to, such as `http://127.0.0.1:8000/retrieve`; a URL without a path gets `/retrieve`. User and password become Basic auth. */
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
+  /** What the server speaks: Search-R1's `/retrieve`, or UltraRAG's `/search`. @default 'retrieve' */
+  readonly protocol?: 'retrieve' | 'search';
   /** Deadline of one attempt. @default 60000 */
   readonly timeoutMs?: number;
   /** Attempts beyond the first. @default 4 */
@@ -32,6 +35,7 @@ export class HttpRetriever implements Retriever {
   readonly name: string;
   readonly #endpoint: HttpEndpoint;
   readonly #path: string;
+  readonly #isSearch: boolean;
   readonly #retry: Omit<RetryOptions, 'signal'>;
 
   /** Throws ConfigError for an unusable URL. */
@@ -40,6 +44,7 @@ export class HttpRetriever implements Retriever {
     const { baseUrl, path } = splitUrl(url);
     this.name = redactUrl(joinUrl(baseUrl, path));
     this.#path = path;
+    this.#isSearch = options.protocol === 'search';
     this.#endpoint = new HttpEndpoint({ baseUrl, headers, connections, makeError: (message, cause) => new RetrievalError(message, cause) });
     this.#retry = { timeoutMs, maxRetries, baseDelayMs, random: options.random ?? Random.fromSeed(process.pid) };
   }
@@ -49,7 +54,7 @@ export class HttpRetriever implements Retriever {
     { topk, signal }: { readonly topk: number; readonly signal: AbortSignal },
   ): Promise<readonly (readonly Passage[])[]> {
     if (queries.length === 0) return [];
-    const body = encodeRetrieveRequest(queries, topk);
+    const body = this.#isSearch ? encodeSearchRequest(queries, topk) : encodeRetrieveRequest(queries, topk);
     try {
       return await withRetries((attempt) => this.#post(body, queries.length, attempt), { ...this.#retry, signal });
     } catch (error) {
@@ -66,7 +71,7 @@ export class HttpRetriever implements Retriever {
   async #post(body: string, queryCount: number, signal: AbortSignal): Promise<readonly (readonly Passage[])[]> {
     const response = await this.#endpoint.request({ method: 'POST', path: this.#path, body, signal });
     if (response.status !== 200) throw new RetrievalError(this.#describe(response), statusOptions(response));
-    const answer = parsePassages(response.body, queryCount);
+    const answer = parsePassages(response.body, queryCount, this.#isSearch ? 'ret_psg' : 'result');
     if (answer.ok) return answer.lists;
     // Invalid JSON may be a truncated answer, so a retry may succeed. A wrong shape stays wrong.
     throw new RetrievalError(`${this.#describe(response)} (${answer.problem})`, { status: 200, retryable: !answer.isJson });

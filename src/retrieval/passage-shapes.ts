@@ -10,24 +10,27 @@ export type ParsedPassages =
   | { readonly ok: true; readonly lists: readonly (readonly Passage[])[] }
   | { readonly ok: false; readonly problem: string; readonly isJson: boolean };
 
-/** Reads `{result: [[...], ...]}` with one list per query. Lists may be empty, shorter than requested, or longer (web engines). */
-export function parsePassages(body: Buffer, queryCount: number): ParsedPassages {
+/**
+ * Reads `{result: [[...], ...]}` with one list per query. Lists may be empty, shorter than requested, or longer (web engines).
+ * @param key UltraRAG's servers have `ret_psg` in place of `result`
+ */
+export function parsePassages(body: Buffer, queryCount: number, key: 'result' | 'ret_psg' = 'result'): ParsedPassages {
   let json: unknown;
   try {
     json = readJson(body.toString('utf8'));
   } catch (error) {
     return { ok: false, problem: `expected JSON: ${(error as Error).message}`, isJson: false };
   }
-  const result = isObject(json) ? json['result'] : undefined;
-  if (!Array.isArray(result)) return wrongShape('expected {"result": [[...], ...]}');
+  const result = isObject(json) ? json[key] : undefined;
+  if (!Array.isArray(result)) return wrongShape(`expected {"${key}": [[...], ...]}`);
   if (result.length !== queryCount) return wrongShape(`expected one list for each of ${queryCount} queries, got ${result.length}`);
   const lists: Passage[][] = [];
   for (const [q, hits] of result.entries()) {
-    if (!Array.isArray(hits)) return wrongShape(`expected result[${q}] to be a list`);
+    if (!Array.isArray(hits)) return wrongShape(`expected ${key}[${q}] to be a list`);
     const passages: Passage[] = [];
     for (const [i, hit] of hits.entries()) {
       const passage = parsePassage(hit);
-      if (passage === null) return wrongShape(`expected result[${q}][${i}] to hold "contents", or "title" and "text"`);
+      if (passage === null) return wrongShape(`expected ${key}[${q}][${i}] to hold "contents", or "title" and "text"`);
       passages.push(passage);
     }
     lists.push(passages);

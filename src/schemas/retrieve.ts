@@ -18,6 +18,24 @@ export function encodeRetrieveRequest(queries: readonly string[], topk: number):
   return JSON.stringify({ queries, topk, return_scores: true });
 }
 
+/** The body of a request to UltraRAG's `POST /search` (servers/retriever, `retriever_deploy_search`). */
+export function encodeSearchRequest(queries: readonly string[], topk: number): string {
+  return JSON.stringify({ query_list: queries, top_k: topk });
+}
+
+/** Reads UltraRAG's request: `query_list`, a list or one text, and `top_k`. Other keys are ignored, `query_instruction` among them, which is for embeddings. */
+export function parseSearchRequest(body: unknown): ParsedRetrieveRequest {
+  if (!isObject(body)) return wrong('Expected a JSON object with "query_list"', body);
+  const { query_list: given, top_k: topk = null } = body;
+  const queries = typeof given === 'string' ? [given] : given;
+  if (!Array.isArray(queries)) return wrong('query_list: expected a list of strings', given);
+  const stranger = queries.findIndex((each) => typeof each !== 'string');
+  if (stranger >= 0) return wrong(`query_list[${stranger}]: expected a string`, queries[stranger]);
+  const count = topk === null ? 0 : coerceInteger(topk);
+  if (count === null || count < 0) return wrong('top_k: expected an integer of at least 0', topk);
+  return { ok: true, request: { queries, topk: count === 0 ? null : count, returnScores: false } };
+}
+
 export type ParsedRetrieveRequest = { readonly ok: true; readonly request: RetrieveRequest } | { readonly ok: false; readonly problem: string };
 
 /** Unknown keys are ignored: upstream's variants send some. */

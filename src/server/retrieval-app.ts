@@ -1,5 +1,6 @@
 /**
- * `POST /retrieve` of Search-R1's retrieval server (search_r1/search/retrieval_server.py, commit a14dc3a4), for any Retriever.
+ * `POST /retrieve` of Search-R1's retrieval server (search_r1/search/retrieval_server.py, commit a14dc3a4), and `POST /search` of UltraRAG's
+ * (`{query_list, top_k}` to `{ret_psg: [[text, ...], ...]}`), for any Retriever.
  * Differs from upstream in `return_scores: false`, which fails there and here returns what was intended (`{result: [[document, ...], ...]}`),
  * in its limits (413, 422, 503), and in answering 502 or 504 instead of 500 if the retriever fails.
  */
@@ -9,7 +10,7 @@ import { CancelledError, RetrievalError, TimeoutError } from '../core/errors.ts'
 import { readJson } from '../core/read-json.ts';
 import type { Passage, Retriever } from '../retrieval/retriever.ts';
 import { SharedFlight } from '../core/shared-flight.ts';
-import { parseRetrieveRequest, type RetrieveRequest } from '../schemas/retrieve.ts';
+import { type ParsedRetrieveRequest, parseRetrieveRequest, parseSearchRequest, type RetrieveRequest } from '../schemas/retrieve.ts';
 import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS, type ReadBody } from './bounded-body.ts';
 import { hostCheck, isJson, WRONG_HOST } from './door.ts';
 
@@ -42,6 +43,23 @@ type Limits = Required<Omit<RetrievalAppOptions, 'retriever' | 'host'>>;
 /** A request with its own or the default topk. */
 type ResolvedRequest = RetrieveRequest & { readonly topk: number };
 
+/** One of the protocols: how its requests and answers look. */
+interface Protocol {
+  readonly parse: (body: unknown) => ParsedRetrieveRequest;
+  readonly answer: (lists: readonly (readonly Passage[])[], request: RetrieveRequest) => object;
+}
+
+const PROTOCOLS: Readonly<Record<'/retrieve' | '/search', Protocol>> = {
+  '/retrieve': {
+    parse: parseRetrieveRequest,
+    answer: (lists, { returnScores }) => {
+      const show: (passage: Passage) => object = returnScores ? scored : document;
+      return { result: lists.map((list) => list.map(show)) };
+    },
+  },
+  '/search': { parse: parseSearchRequest, answer: (lists) => ({ ret_psg: lists.map((list) => list.map(({ contents }) => contents)) }) },
+};
+
 const RETRY_AFTER = { 'retry-after': '1' };
 
 export function retrievalApp({ retriever, host, ...options }: RetrievalAppOptions): Hono {
@@ -62,22 +80,24 @@ export function retrievalApp({ retriever, host, ...options }: RetrievalAppOption
   const app = new Hono();
   const namesThisServer = host === undefined ? () => true : hostCheck(host);
   app.use(async (c, next) => (namesThisServer(c.req.raw) ? next() : refuse(c, 403, WRONG_HOST)));
-  app.post('/retrieve', async (c) => {
-    if (!isJson(c.req.raw)) return refuse(c, 415, 'The content-type of the body is not JSON. Send the header content-type: application/json.');
-    if (pending >= limits.maxPending) return refuse(c, 503, `${pending} requests are pending; try again later`);
-    return budget.withBody(c.req.raw, async (body) => {
-      // Counted only once the body is read, so that slow senders do not block the others.
+  for (const [route, protocol] of Object.entries(PROTOCOLS)) {
+    app.post(route, async (c) => {
+      if (!isJson(c.req.raw)) return refuse(c, 415, 'The content-type of the body is not JSON. Send the header content-type: application/json.');
       if (pending >= limits.maxPending) return refuse(c, 503, `${pending} requests are pending; try again later`);
-      pending += 1;
-      try {
-        return await answer(c, body, retriever, limits);
-      } finally {
-        pending -= 1;
-      }
+      return budget.withBody(c.req.raw, async (body) => {
+        // Counted only once the body is read, so that slow senders do not block the others.
+        if (pending >= limits.maxPending) return refuse(c, 503, `${pending} requests are pending; try again later`);
+        pending += 1;
+        try {
+          return await answer(c, body, { retriever, limits, protocol });
+        } finally {
+          pending -= 1;
+        }
+      });
     });
-  });
+    app.all(route, (c) => c.json({ detail: 'Method Not Allowed' }, 405, { allow: 'POST' }));
+  }
   app.get('/health', (c) => c.json({ status: 'ok', retriever: retriever.name, default_topk: limits.defaultTopk, pending }));
-  app.all('/retrieve', (c) => c.json({ detail: 'Method Not Allowed' }, 405, { allow: 'POST' }));
   app.notFound((c) => c.json({ detail: 'Not Found' }, 404));
   app.onError((error, c) => {
     limits.onFailure(error);
@@ -86,7 +106,14 @@ export function retrievalApp({ retriever, host, ...options }: RetrievalAppOption
   return app;
 }
 
-async function answer(c: Context, body: ReadBody, retriever: Retriever, limits: Limits): Promise<Response> {
+interface Answering {
+  readonly retriever: Retriever;
+  readonly limits: Limits;
+  readonly protocol: Protocol;
+}
+
+async function answer(c: Context, body: ReadBody, answering: Answering): Promise<Response> {
+  const { limits, protocol } = answering;
   if (!body.ok) return refuse(c, body.status, body.detail);
   let json: unknown;
   try {
@@ -94,7 +121,7 @@ async function answer(c: Context, body: ReadBody, retriever: Retriever, limits: 
   } catch (error) {
     return refuse(c, 422, `The body is not JSON: ${(error as Error).message}`);
   }
-  const parsed = parseRetrieveRequest(json);
+  const parsed = protocol.parse(json);
   if (!parsed.ok) return refuse(c, 422, parsed.problem);
   const { queries } = parsed.request;
   const topk = parsed.request.topk ?? limits.defaultTopk;
@@ -104,10 +131,11 @@ async function answer(c: Context, body: ReadBody, retriever: Retriever, limits: 
   const passages = queries.length * topk;
   if (passages > limits.maxPassages)
     return refuse(c, 422, `A request may ask for at most ${limits.maxPassages} passages (queries × topk), got ${passages}; send several requests`);
-  return search(c, { ...parsed.request, topk }, retriever, limits);
+  return search(c, { ...parsed.request, topk }, answering);
 }
 
-async function search(c: Context, { queries, topk, returnScores }: ResolvedRequest, retriever: Retriever, limits: Limits): Promise<Response> {
+async function search(c: Context, request: ResolvedRequest, { retriever, limits, protocol }: Answering): Promise<Response> {
+  const { queries, topk } = request;
   const client = c.req.raw.signal;
   const stop = new AbortController();
   const late = new TimeoutError(`The retriever did not answer within ${limits.timeoutMs} ms`);
@@ -117,8 +145,7 @@ async function search(c: Context, { queries, topk, returnScores }: ResolvedReque
     // SharedFlight ends the wait at the deadline even if the engine ignores its signal.
     const flight = new SharedFlight((signal) => retriever.search(queries, { topk, signal }));
     const lists = await flight.wait(stop.signal);
-    const show: (passage: Passage) => object = returnScores ? scored : document;
-    return c.json({ result: lists.map((list) => list.map(show)) });
+    return c.json(protocol.answer(lists, request));
   } catch (error) {
     // The client has disconnected and reads no answer.
     if (client.aborted) return c.body(null, 400);

@@ -13,12 +13,14 @@ const line = (row: object) => `${JSON.stringify(row)}\n`;
 const GOOD = { question: 'Who is the mayor of Kinzer?', golden_answers: ['Purorka'] };
 
 beforeAll(() => {
-  for (const name of ['pipe.jsonl', 'pipe.toml']) spawnSync('mkfifo', [at(name)]);
+  for (const name of ['pipe.jsonl', 'pipe.toml', 'pipe.yaml', 'pipe.csv']) spawnSync('mkfifo', [at(name)]);
   mkdirSync(at('run'));
   spawnSync('mkfifo', [at('run/metadata.json')]);
   for (const [name, target] of [
     ['endless.jsonl', '/dev/zero'],
     ['endless.toml', '/dev/urandom'],
+    ['endless.yaml', '/dev/zero'],
+    ['endless.json', '/dev/zero'],
     ['loop.jsonl', at('loop.jsonl')],
   ] as const)
     symlinkSync(target, at(name));
@@ -26,10 +28,16 @@ beforeAll(() => {
   writeFileSync(at('space.jsonl'), line({ ...GOOD, golden_answers: ['Purorka', ' \t'] }));
   writeFileSync(at('alone.jsonl'), line({ question: 'Who?', answer: '' }));
   writeFileSync(at('deep.jsonl'), `{"question":"Who?","answer":"x","note":${'['.repeat(200_000)}${']'.repeat(200_000)}\n`);
+  const aliases = Array.from({ length: 20 }, (_, i) => `l${i + 1}: &l${i + 1} [${Array(9).fill(`*l${i}`).join(', ')}]`);
+  writeFileSync(at('bomb.yaml'), ['l0: &l0 [x]', ...aliases].join('\n'));
+  writeFileSync(at('code.yaml'), '!!js/function "() => process.exit(0)"\n');
+  writeFileSync(at('deep.yaml'), '['.repeat(200_000));
   writeFileSync(at('long.jsonl'), Buffer.alloc(70 * 2 ** 20, 'x'));
 });
 
 const dataset = (name: string) => ['search-r1', '-n', '1', '-a', JSON.stringify({ dataset: at(name), corpus: 'fact-world' }), '-o', at('out')];
+
+const grpo = (args: object) => ['grpo-000', '-n', '1', '-a', JSON.stringify(args), '-o', at('out')];
 
 describe('a command with a hostile file', () => {
   it.each<[string, string, () => string[], RegExp]>([
@@ -50,6 +58,14 @@ describe('a command with a hostile file', () => {
     ['a configuration without end', 'vf-eval', () => [at('endless.toml')], /endless\.toml is a device/],
     ['a training configuration that is a pipe', 'vf-train', () => [at('pipe.toml')], /pipe\.toml is a pipe/],
     ['a run whose metadata is a pipe', 'vf-export', () => [at('run'), '-o', '-'], /metadata\.json is a pipe/],
+    ['an environment’s configuration that is a pipe', 'vf-eval', () => grpo({ config: at('pipe.yaml') }), /pipe\.yaml is a pipe/],
+    ['an environment’s configuration without end', 'vf-eval', () => grpo({ config: at('endless.yaml') }), /endless\.yaml is a device/],
+    ['aliases that stand for billions of values', 'vf-eval', () => grpo({ config: at('bomb.yaml') }), /bomb\.yaml is not YAML: .*alias/i],
+    ['YAML that holds code', 'vf-eval', () => grpo({ config: at('code.yaml') }), /code\.yaml is not YAML/],
+    ['YAML that is nested without end', 'vf-eval', () => grpo({ config: at('deep.yaml') }), /deep\.yaml is not YAML/],
+    ['questions in CSV that are a pipe', 'vf-eval', () => grpo({ dataset: at('pipe.csv') }), /pipe\.csv is a pipe/],
+    ['questions in JSON without end', 'vf-eval', () => grpo({ dataset: at('endless.json') }), /endless\.json is a device/],
+    ['a keyword base that is a pipe', 'vf-eval', () => grpo({ keywords: at('pipe.yaml') }), /pipe\.yaml is a pipe/],
     ['a corpus that is a pipe', 'vf-serve', () => ['retrieve', '--corpus', at('pipe.jsonl'), '--port', '0'], /pipe\.jsonl is a pipe/],
     ['a corpus without end', 'vf-index', () => [at('endless.jsonl'), '-o', at('index')], /endless\.jsonl is a device/],
   ])('refuses %s in one line (2)', async (_, command, args, message) => {

@@ -97,7 +97,10 @@ describe('openRetriever', () => {
   });
 
   it.each([
-    [{ corpus: 'wiki-18' }, /^There is no corpus "wiki-18"\. Use one of fact-world, nq-mini, a \.jsonl file or a folder made by vf-index\.$/],
+    [
+      { corpus: 'wiki-18' },
+      /^There is no corpus "wiki-18"\. Use one of fact-world, nq-mini, rule-lookup, a \.jsonl file or a folder made by vf-index\.$/,
+    ],
     [{ corpus: 'toString' }, /no corpus "toString"/],
     [{ corpus: 'http://127.0.0.1:8000' }, /Pass the URL of a server as the retriever URL\.$/],
     [{ corpus: 'nq-mini', retrieverUrl: 'http://127.0.0.1:8000/retrieve' }, /two sources of passages/],
@@ -106,7 +109,9 @@ describe('openRetriever', () => {
     [{ retrieverUrl: 'localhost:8000' }, /does not begin with http/],
     [{ engine: 'http' as const }, /The engine http needs a retriever URL/],
     [{ engine: 'serper' as const, env: {} }, /SERPER_API_KEY/],
-    [{ engine: 'google' as never }, /The engine must be one of bm25, http, serper, got "google"/],
+    [{ engine: 'google' as const, env: {} }, /GOOGLE_API_KEY/],
+    [{ engine: 'searxng' as const, env: {} }, /SEARXNG_URL/],
+    [{ engine: 'bing' as never }, /The engine must be one of bm25, http, serper, google, searxng, got "bing"/],
   ])('refuses %j in one line', async (options, message) => {
     const error = await openRetriever(options).catch((e: unknown) => e as Error);
     expect(error).toBeInstanceOf(ConfigError);

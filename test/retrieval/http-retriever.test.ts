@@ -40,6 +40,17 @@ describe('HttpRetriever', () => {
     { isIndex: true },
   );
 
+  describe("UltraRAG's protocol", () => {
+    retrieverContract(
+      async () => {
+        const server = await serve(await openBm25(CONTRACT_PASSAGES));
+        const retriever = new HttpRetriever({ url: server.url.replace(/retrieve$/, 'search'), protocol: 'search' });
+        return { retriever, [Symbol.asyncDispose]: () => retriever.close().then(() => server[Symbol.asyncDispose]()) };
+      },
+      { isIndex: false },
+    );
+  });
+
   it('posts what upstream posts', async () => {
     let body = '';
     await using at = await answering(async (request, response) => {

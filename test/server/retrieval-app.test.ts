@@ -164,6 +164,23 @@ describe('retrievalApp', () => {
     expect(retriever.asked[0]!.signal.aborted).toBe(true);
   });
 
+  it("answers UltraRAG's /search: texts alone, in its names, one query as a text too", async () => {
+    const ask = async (body: unknown, options: Options = {}) => {
+      const app = retrievalApp({ retriever: index, ...options });
+      const response = await app.request('/search', { method: 'POST', headers: JSON_TYPE, body: JSON.stringify(body) });
+      return { status: response.status, body: await response.json() };
+    };
+    const [mayor, river] = CONTRACT_PASSAGES.map(({ contents }) => contents);
+    expect(await ask({ query_list: ['river Zumardle', 'xylophone'], top_k: 1 })).toEqual({ status: 200, body: { ret_psg: [[river], []] } });
+    expect(await ask({ query_list: 'Purorka', top_k: 1, query_instruction: 'Query: ' })).toEqual({ status: 200, body: { ret_psg: [[mayor]] } });
+    expect(await ask({ query_list: ['mayor'] }, { defaultTopk: 1 })).toMatchObject({ status: 200, body: { ret_psg: [[expect.any(String)]] } });
+    expect(await ask({ queries: ['mayor'] })).toEqual({ status: 422, body: { detail: 'query_list: expected a list of strings, got nothing' } });
+    expect(await ask({ query_list: [1] })).toMatchObject({ status: 422 });
+    expect(await ask({ query_list: ['a'], top_k: 1e300 })).toMatchObject({ status: 422 });
+    expect(await ask({ query_list: ['a', 'b'], top_k: 1 }, { maxQueries: 1 })).toMatchObject({ status: 422 });
+    expect((await retrievalApp({ retriever: index }).request('/search')).status).toBe(405);
+  });
+
   it('knows its routes', async () => {
     const app = retrievalApp({ retriever: index });
     const health = await app.request('/health');

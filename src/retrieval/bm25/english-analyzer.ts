@@ -1,5 +1,5 @@
 /** Lucene's EnglishAnalyzer for passages and queries: words without possessive `'s`, lower case, 33 stop words, Porter's stems. */
-import { porterStem } from './porter-stemmer.ts';
+import { porterStem } from '../../metrics/porter.ts';
 import { scanWords } from './word-breaks.ts';
 
 /** Recorded in every index. Change it with the rules below, so that old indexes are refused. */

@@ -22,6 +22,7 @@ describe('parseArguments', () => {
       weights: { structureFormatScore: 0, finalFormatScore: 0, retrievalScore: 0, score: 1 },
       overlong: 'stop',
       scorer: 'upstream',
+      metrics: [],
       stopAtAnswer: false,
       tokens: { endOfTurn: 'dropped', bos: 'model' },
     });
@@ -95,6 +96,9 @@ describe('parseArguments', () => {
     [{ scorer: '' }, '"upstream" or "completion"'],
     [{ stop_at_answer: 1 }, 'true or false, got 1'],
     [{ dataset: '' }, 'a non-empty string'],
+    [{ metrics: 'f1' }, 'a list of names out of acc, em'],
+    [{ metrics: ['f1', 'bleu'] }, 'got ["f1","bleu"]'],
+    [{ metrics: ['f1', 'f1'] }, 'each once'],
   ])('refuses %j', (args, message) => {
     expect(() => parseArguments(args)).toThrow(message);
   });

@@ -173,4 +173,25 @@ describe('cheats', () => {
     });
     expect(PARIS.contents).toContain('Paris');
   });
+
+  it('further metrics of the answer leave the reward as it is', async () => {
+    const turns = ['<think>t</think>\n<answer> Paris, France </answer>'];
+    const metrics = ['f1', 'acc', 'em', 'rouge-l'] as const;
+    const environment = environmentWith({ metrics, weights: { finalFormatScore: 0.1 } });
+    expect(environment.rubric.rewardNames).toEqual(['search_r1']);
+    const score = await (await play(environment, turns)).score();
+    expect(score.metrics).toMatchObject({ f1: 2 / 3, acc: 1, 'rouge-l': 2 / 3, em: 0 });
+    const plain = await (await play(environmentWith({ weights: { finalFormatScore: 0.1 } }), turns)).score();
+    expect(score.reward).toBe(plain.reward);
+    expect(Object.keys(plain.metrics)).not.toContain('f1');
+  });
+
+  it('further metrics read the answer that the scorer takes', async () => {
+    const f1 = async (scorer: 'upstream' | 'completion') => {
+      const rows = [{ ...QUESTION, golden_answers: ['Beijing'] }];
+      const { metrics } = await (await play(environmentWith({ rows, scorer, metrics: ['f1'], maxTurns: 0 }), ['no idea'])).score();
+      return metrics['f1'];
+    };
+    expect([await f1('upstream'), await f1('completion')]).toEqual([1, 0]);
+  });
 });

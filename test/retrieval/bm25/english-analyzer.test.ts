@@ -1,13 +1,10 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
-import { stemmer } from 'stemmer';
 import { describe, expect, it } from 'vitest';
 import { analyze, termOf } from '../../../src/retrieval/bm25/english-analyzer.ts';
-import { porterStem } from '../../../src/retrieval/bm25/porter-stemmer.ts';
 import { scanWords } from '../../../src/retrieval/bm25/word-breaks.ts';
 
 const lucene = JSON.parse(readFileSync(new URL('lucene-analyzer.json', import.meta.url), 'utf8')) as { cases: [string, string[]][] };
-const corpus = readFileSync(new URL('../../../datasets/nq-mini/corpus.jsonl', import.meta.url), 'utf8');
 
 function words(text: string): string[] {
   const found: string[] = [];
@@ -66,19 +63,5 @@ describe('termOf', () => {
   it('lower-cases one character at a time, as Java does', () => {
     expect(termOf('İZMİR')).toBe('izmir');
     expect(termOf('ΟΔΟΣ')).toBe('οδοσ');
-  });
-});
-
-describe('porterStem', () => {
-  it('agrees with another implementation on every word of nq-mini that both stem by the published rules', () => {
-    const all = new Set(corpus.toLowerCase().match(/[a-z]{3,}/g));
-    const different = [...all].filter((word) => porterStem(word) !== stemmer(word));
-    expect(all.size).toBeGreaterThan(20_000);
-    // stemmer 2.0.1 asks for a letter before the plural ending; the published rules and Lucene do not.
-    expect(different.filter((word) => !/^(s|ies|sses)$/.test(word))).toEqual([]);
-  });
-
-  it('leaves words of one or two letters alone', () => {
-    expect(['', 'a', 'is', 's'].map(porterStem)).toEqual(['', 'a', 'is', 's']);
   });
 });

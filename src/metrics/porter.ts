@@ -1,7 +1,31 @@
 /**
- * Martin Porter's 1980 stemmer with the three changes of his own reference code (`bli`, `logi`, words of one or two letters stay), as in Lucene's
- * PorterStemFilter. Works on UTF-16 units; everything except aeiou(y) counts as a consonant.
+ * Martin Porter's 1980 stemmer with the three changes of his own reference code (`bli`, `logi`, words of one or two letters stay). Works on UTF-16 units;
+ * everything except aeiou(y) counts as a consonant. Linear in the length of the word.
+ *
+ * - `lucene`: as Lucene's PorterStemFilter, nothing else
+ * - `nltk`: with the changes of NLTK's PorterStemmer in its default mode, which ROUGE uses: irregular words, short words in -ies and -ied, a final y
+ *   after any consonant, `fulli`, `alli` first
  */
+type PorterVariant = 'lucene' | 'nltk';
+
+const NLTK_IRREGULAR: ReadonlyMap<string, string> = new Map([
+  ['sky', 'sky'],
+  ['skies', 'sky'],
+  ['dying', 'die'],
+  ['lying', 'lie'],
+  ['tying', 'tie'],
+  ['news', 'news'],
+  ['innings', 'inning'],
+  ['inning', 'inning'],
+  ['outings', 'outing'],
+  ['outing', 'outing'],
+  ['cannings', 'canning'],
+  ['canning', 'canning'],
+  ['howe', 'howe'],
+  ['proceed', 'proceed'],
+  ['exceed', 'exceed'],
+  ['succeed', 'succeed'],
+]);
 
 /** [suffix, replacement]; step 2 applies the first match. */
 const step2: readonly (readonly [string, string])[] = [
@@ -41,16 +65,35 @@ const step3: readonly (readonly [string, string])[] = [
 /** Longer suffixes before the ones they end with. */
 const step4 = 'al ance ence er ic able ible ant ement ment ent ion ou ism ate iti ous ive ize'.split(' ');
 
-/** The stem of a lower-cased word. */
-export function porterStem(word: string): string {
+/**
+ * The stem of a lower-cased word.
+ * @example porterStem('relational') // 'relat'
+ */
+export function porterStem(word: string, variant: PorterVariant = 'lucene'): string {
+  const isNltk = variant === 'nltk';
+  const irregular = isNltk ? NLTK_IRREGULAR.get(word) : undefined;
+  if (irregular !== undefined) return irregular;
   if (word.length <= 2) return word;
-  let stem = withoutPlural(word);
-  stem = withoutPastOrGerund(stem);
-  if (stem.endsWith('y') && holdsVowel(stem, stem.length - 1)) stem = `${stem.slice(0, -1)}i`;
-  stem = replaceSuffix(stem, step2);
+  let stem = isNltk && word.endsWith('ies') && word.length === 4 ? word.slice(0, -1) : withoutPlural(word);
+  stem = isNltk && stem.endsWith('ied') ? stem.slice(0, stem.length === 4 ? -1 : -2) : withoutPastOrGerund(stem, isNltk);
+  if (stem.endsWith('y') && (isNltk ? endsInYAfterConsonant(stem) : holdsVowel(stem, stem.length - 1))) stem = `${stem.slice(0, -1)}i`;
+  stem = isNltk ? nltkStep2(stem) : replaceSuffix(stem, step2);
   stem = replaceSuffix(stem, step3);
   stem = withoutLatinSuffix(stem);
-  return withoutFinalE(stem);
+  return withoutFinalE(stem, isNltk);
+}
+
+function endsInYAfterConsonant(word: string): boolean {
+  return word.length > 2 && isConsonant(word, word.length - 2);
+}
+
+/** Takes `alli` before all others and goes on with what is left; knows `fulli`; the l of `logi` counts as the stem's. */
+function nltkStep2(word: string): string {
+  let stem = word;
+  if (stem.endsWith('alli') && measure(stem, stem.length - 4) > 0) stem = stem.slice(0, -2);
+  if (stem.endsWith('logi')) return measure(stem, stem.length - 3) > 0 ? stem.slice(0, -1) : stem;
+  if (stem.endsWith('fulli')) return measure(stem, stem.length - 5) > 0 ? stem.slice(0, -2) : stem;
+  return replaceSuffix(stem, step2);
 }
 
 function isConsonant(word: string, i: number): boolean {
@@ -78,16 +121,22 @@ function measure(word: string, length: number): number {
   let count = 0;
   let afterVowel = false;
   for (let i = 0; i < length; i++) {
-    const consonant = isConsonant(word, i);
-    if (consonant && afterVowel) count++;
-    afterVowel = !consonant;
+    const isVowel = isVowelAfter(word, i, afterVowel);
+    if (afterVowel && !isVowel) count++;
+    afterVowel = isVowel;
   }
   return count;
 }
 
 function holdsVowel(word: string, length: number): boolean {
-  for (let i = 0; i < length; i++) if (!isConsonant(word, i)) return true;
+  for (let i = 0; i < length; i++) if (isVowelAfter(word, i, false)) return true;
   return false;
+}
+
+/** Whether letter i is a vowel, given whether the letter before it is; much cheaper over a run of y than `isConsonant`. */
+function isVowelAfter(word: string, i: number, afterVowel: boolean): boolean {
+  const code = word.charCodeAt(i);
+  return code === 121 ? i > 0 && !afterVowel : code === 97 || code === 101 || code === 105 || code === 111 || code === 117;
 }
 
 function endsInDoubleConsonant(word: string): boolean {
@@ -95,9 +144,10 @@ function endsInDoubleConsonant(word: string): boolean {
   return last >= 1 && word[last] === word[last - 1] && isConsonant(word, last);
 }
 
-/** Whether the first `length` letters end in consonant, vowel, consonant other than w, x, y: such a stem takes a final e. */
-function endsInShortSyllable(word: string, length: number): boolean {
+/** Whether the first `length` letters end in consonant, vowel, consonant other than w, x, y: such a stem takes a final e. For NLTK, vowel and consonant alone do too. */
+function endsInShortSyllable(word: string, length: number, isNltk: boolean): boolean {
   const last = length - 1;
+  if (isNltk && length === 2) return !isConsonant(word, 0) && isConsonant(word, 1);
   if (last < 2 || !isConsonant(word, last) || isConsonant(word, last - 1) || !isConsonant(word, last - 2)) return false;
   return !'wxy'.includes(word[last]!);
 }
@@ -108,14 +158,14 @@ function withoutPlural(word: string): string {
   return word.endsWith('ss') ? word : word.slice(0, -1);
 }
 
-function withoutPastOrGerund(word: string): string {
+function withoutPastOrGerund(word: string, isNltk: boolean): string {
   if (word.endsWith('eed')) return measure(word, word.length - 3) > 0 ? word.slice(0, -1) : word;
   const cut = word.endsWith('ed') ? 2 : word.endsWith('ing') ? 3 : 0;
   if (cut === 0 || !holdsVowel(word, word.length - cut)) return word;
   const stem = word.slice(0, -cut);
   if (stem.endsWith('at') || stem.endsWith('bl') || stem.endsWith('iz')) return `${stem}e`;
   if (endsInDoubleConsonant(stem)) return 'lsz'.includes(stem.at(-1)!) ? stem : stem.slice(0, -1);
-  return measure(stem, stem.length) === 1 && endsInShortSyllable(stem, stem.length) ? `${stem}e` : stem;
+  return measure(stem, stem.length) === 1 && endsInShortSyllable(stem, stem.length, isNltk) ? `${stem}e` : stem;
 }
 
 function replaceSuffix(word: string, suffixes: readonly (readonly [string, string])[]): string {
@@ -137,12 +187,12 @@ function withoutLatinSuffix(word: string): string {
   return word;
 }
 
-function withoutFinalE(word: string): string {
+function withoutFinalE(word: string, isNltk: boolean): string {
   let stem = word;
   if (stem.endsWith('e')) {
     const length = stem.length - 1;
     const m = measure(stem, length);
-    if (m > 1 || (m === 1 && !endsInShortSyllable(stem, length))) stem = stem.slice(0, length);
+    if (m > 1 || (m === 1 && !endsInShortSyllable(stem, length, isNltk))) stem = stem.slice(0, length);
   }
   return stem.endsWith('ll') && measure(stem, stem.length - 1) > 1 ? stem.slice(0, -1) : stem;
 }

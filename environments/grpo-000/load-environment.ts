@@ -1,0 +1,111 @@
+/** Builds the environment from its arguments. The only module of this folder that loads rows, reads files and opens engines. */
+import { fileURLToPath } from 'node:url';
+import { ConfigError, loadRows, openRetriever, readDocument, readTextFile } from 'vf-search';
+import { type GrpoArguments, parseArguments } from './arguments.ts';
+import { GrpoEnv, type GrpoQuestion } from './grpo-env.ts';
+import { type QueryWithTruth, rowsFromCsv, rowsFromJson } from './rows.ts';
+import { MockSearchEngine, retrieverEngine, type SearchEngine } from './search-engine.ts';
+import { trainingSettings } from './training-settings.ts';
+
+export interface LoadContext {
+  /** Environment variables with tokens and keys: `OPENAI_API_KEY`, `SERPER_API_KEY`, ... @default those of this process */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly signal?: AbortSignal;
+  /** `training` also loads the rows to train on, from `data_split` (by default `train`); held-out rows are then those of `test`. @default 'evaluation' */
+  readonly purpose?: 'evaluation' | 'training';
+}
+
+/** Throws ConfigError for unknown or unusable arguments; the README lists the arguments. */
+export async function loadEnvironment(
+  args: Readonly<Record<string, unknown>> = {},
+  { env = process.env, purpose = 'evaluation', ...rest }: LoadContext = {},
+): Promise<GrpoEnv> {
+  const context = { ...rest, env };
+  const parsed = await parseArguments(args, env);
+  const isTraining = purpose === 'training';
+  const evaluated = await loadQuestions(parsed, isTraining ? 'test' : (parsed.dataSplit ?? 'test'), context);
+  const trained = isTraining ? await loadQuestions(parsed, parsed.dataSplit ?? 'train', context) : null;
+  const engine = await openEngine(parsed, context);
+  try {
+    return new GrpoEnv({
+      rows: evaluated.questions,
+      ...(trained === null ? {} : { trainRows: trained.questions }),
+      engine,
+      config: parsed.config,
+      onFailure: parsed.onFailure,
+      failedSearches: isTraining ? 'reject' : 'count',
+      prompt: parsed.prompt,
+      ...(parsed.maxObsLength === null ? {} : { observationTokens: parsed.maxObsLength }),
+      name: parsed.dataset,
+      notices: noticesFor(parsed),
+      provenance: {
+        questions: evaluated.provenance,
+        ...(trained === null ? {} : { training_questions: trained.provenance }),
+        search_engine: engine.name,
+        arguments: { ...parsed.named, data_split: parsed.dataSplit ?? (isTraining ? 'train' : 'test') },
+      },
+    });
+  } catch (error) {
+    await engine.close();
+    throw error;
+  }
+}
+
+type Loaded = { readonly questions: readonly GrpoQuestion[]; readonly provenance: unknown };
+type Context = Required<Pick<LoadContext, 'env'>> & Pick<LoadContext, 'signal'>;
+
+/** A `.json` or `.csv` file is read as the specification lists data and has one split; any other name as in search-r1. */
+async function loadQuestions({ dataset, dataLimit }: GrpoArguments, split: string, context: Context): Promise<Loaded> {
+  const limit = dataLimit ?? Infinity;
+  if (!/\.(json|csv)$/i.test(dataset)) {
+    const { rows, provenance } = await loadRows({ ...context, dataset, split, ...(limit === Infinity ? {} : { limit }) });
+    return { questions: rows, provenance };
+  }
+  const rows = await readRows(dataset);
+  const questions = rows.slice(0, limit).map(({ query, ground_truth }, i) => ({ id: `row_${i}`, question: query, golden_answers: [ground_truth] }));
+  return { questions, provenance: { dataset, rows: questions.length } };
+}
+
+async function readRows(path: string): Promise<QueryWithTruth[]> {
+  try {
+    return path.toLowerCase().endsWith('.csv') ? rowsFromCsv(await readTextFile(path)) : rowsFromJson(await readDocument(path));
+  } catch (cause) {
+    if (!(cause instanceof ConfigError) || cause.message.includes(path)) throw cause;
+    throw new ConfigError(`${path}: ${cause.message}`, { cause });
+  }
+}
+
+async function openEngine(parsed: GrpoArguments, context: Context): Promise<SearchEngine> {
+  const { engine, corpus, retrieverUrl, keywords, topk } = parsed;
+  if (engine === 'mock') return openMock(keywords);
+  const retriever = await openRetriever({
+    ...context,
+    engine,
+    mustAnswer: true,
+    ...(corpus === null ? {} : { corpus }),
+    ...(retrieverUrl === null ? {} : { retrieverUrl }),
+  });
+  return retrieverEngine(retriever, { topk });
+}
+
+/** The rules of the bundled data set by keyword, or a file of the user's own. */
+async function openMock(path: string | null): Promise<SearchEngine> {
+  const file = path ?? fileURLToPath(new URL('keywords.json', import.meta.url));
+  const knowledge = await readDocument(file);
+  if (typeof knowledge !== 'object' || knowledge === null || Array.isArray(knowledge))
+    throw new ConfigError(`${file} must hold keywords with their texts, as in {"quiet hours": "Quiet hours begin at 22:00."}`);
+  return new MockSearchEngine(knowledge as Readonly<Record<string, string>>, { name: `keywords ${path ?? 'rule-lookup'}` });
+}
+
+/** Warnings about unwise values belong to training; an evaluation names its policy elsewhere, so only what was given is warned of. */
+function noticesFor({ warnings, givenKeys, config, onFailure }: GrpoArguments): string[] {
+  const notices = warnings.filter(({ key }) => givenKeys.includes(key)).map(({ text }) => `${text}.`);
+  const settings = Object.entries(trainingSettings(config, givenKeys));
+  if (settings.length > 0) {
+    const list = settings.map(([name, value]) => `${name} = ${JSON.stringify(value)}`).join(', ');
+    notices.push(`Keys of training in config are not settings of the environment; in vf-train they are ${list}.`);
+  }
+  if (onFailure === 'empty')
+    notices.push('on_failure is "empty": a failed search is an empty result; such rollouts are counted as failed_searches and never trained on.');
+  return notices;
+}

@@ -1,0 +1,124 @@
+/**
+ * The specification's TokenStep and Trajectory: frozen views of one rollout, with the names and positions of the document. They hold no second record: text,
+ * ids and log-probs are the rollout's own. To JSON and back with `JSON.stringify` and `trajectoryFromJson`.
+ */
+import { ConfigError, type Rollout } from 'vf-search';
+import { finalAnswer } from './reward.ts';
+
+/** One token that the policy sampled. */
+export interface TokenStep {
+  readonly token_id: number;
+  readonly token_text: string;
+  /** Natural-log probability under the policy that sampled it. */
+  readonly log_prob: number;
+  /** Index in the whole sequence: prompt, generated and injected tokens. */
+  readonly position: number;
+}
+
+export interface Trajectory {
+  readonly query: string;
+  /** Sampled tokens in order; injected ones have no step. */
+  readonly token_steps: readonly TokenStep[];
+  /** Everything after the prompt, injected text included. */
+  readonly generated_text: string;
+  /** Null if the rollout failed: it has no reward then. */
+  readonly reward: number | null;
+  readonly final_answer: string;
+  /** Ids of the whole sequence. */
+  readonly full_input_ids: readonly number[];
+  /** Positions of the sampled tokens in `full_input_ids`. */
+  readonly generated_positions: readonly number[];
+  /** 0 until the group was scored. */
+  readonly advantage: number;
+}
+
+export interface TrajectoryOptions {
+  /** @default the last user message of the prompt */
+  readonly query?: string;
+  /** @default 0 */
+  readonly advantage?: number;
+  /** The text of a token. @param position its index in the whole sequence */
+  tokenText(id: number, position: number): string;
+}
+
+/** What of a rollout the view reads. */
+export type ViewedRollout = Pick<Rollout, 'prompt' | 'segments' | 'tokens' | 'reward'>;
+
+/**
+ * The view of a rollout. One without tokens, from a chat policy or a blank question, has no steps and no ids.
+ * @example toTrajectory(rollout, { tokenText: (id) => tokenizer.decode([id]), advantage: 0.5 })
+ */
+export function toTrajectory(rollout: ViewedRollout, options: TrajectoryOptions): Trajectory {
+  const { tokens, segments, reward } = rollout;
+  const query = options.query ?? lastUserText(rollout);
+  const ids = Array.from(tokens?.ids ?? []);
+  const logProbs = tokens?.logProbs;
+  const positions = Array.from(tokens?.mask ?? []).flatMap((bit, position) => (bit === 1 ? [position] : []));
+  return frozen({
+    query,
+    token_steps: positions.map((position) => ({
+      token_id: ids[position]!,
+      token_text: options.tokenText(ids[position]!, position),
+      log_prob: logProbs![position]!,
+      position,
+    })),
+    generated_text: segments.map(({ text }) => text).join(''),
+    reward,
+    final_answer: answerIn(segments),
+    full_input_ids: ids,
+    generated_positions: positions,
+    advantage: options.advantage ?? 0,
+  });
+}
+
+/** Sum of the log-probs of all steps; 0 without steps. */
+export function logProbSum({ token_steps }: Trajectory): number {
+  return token_steps.reduce((sum, { log_prob }) => sum + log_prob, 0);
+}
+
+/** Reads a trajectory back from parsed JSON. Throws ConfigError for another shape, or steps that do not fit the ids. */
+export function trajectoryFromJson(json: unknown): Trajectory {
+  const value = json as Partial<Record<keyof Trajectory, unknown>> | null;
+  const fail = (what: string) => {
+    throw new ConfigError(`This is not a trajectory: ${what}. Write it with JSON.stringify(toTrajectory(...)).`);
+  };
+  if (typeof value !== 'object' || value === null) return fail('it is no object');
+  for (const name of ['query', 'generated_text', 'final_answer'] as const) if (typeof value[name] !== 'string') return fail(`${name} is not text`);
+  if (value.reward !== null && !Number.isFinite(value.reward)) return fail('reward is neither a number nor null');
+  if (!Number.isFinite(value.advantage)) return fail('advantage is not a number');
+  const { full_input_ids: ids, generated_positions: positions, token_steps: steps } = value;
+  if (!Array.isArray(ids) || !ids.every(Number.isInteger)) return fail('full_input_ids is not a list of integers');
+  if (!Array.isArray(positions) || !Array.isArray(steps) || steps.length !== positions.length) return fail('steps and positions differ in number');
+  for (const [i, step] of (steps as (Partial<TokenStep> | null)[]).entries()) {
+    const fits = step?.position === positions[i] && ids[step?.position ?? -1] === step?.token_id;
+    if (!step || !fits || typeof step.token_text !== 'string' || !Number.isFinite(step.log_prob)) return fail(`step ${i} does not fit its position`);
+  }
+  return frozen(structuredClone(value) as Trajectory);
+}
+
+function frozen(trajectory: Trajectory): Trajectory {
+  for (const step of trajectory.token_steps) Object.freeze(step);
+  for (const list of [trajectory.token_steps, trajectory.full_input_ids, trajectory.generated_positions]) Object.freeze(list);
+  return Object.freeze(trajectory);
+}
+
+function lastUserText({ prompt }: ViewedRollout): string {
+  const content = prompt.findLast(({ role }) => role === 'user')?.content ?? '';
+  return typeof content === 'string' ? content : content.map((part) => ('text' in part ? part.text : '')).join('');
+}
+
+/** Found in the model's own text, so that no passage can close or open an answer; blocks that were injected inside it are part of it. */
+function answerIn(segments: ViewedRollout['segments']): string {
+  const injected: string[] = [];
+  const own = segments.map(({ kind, text }) => (kind === 'model' ? text : null));
+  const mark = unusedCharacter(own.join(''));
+  const marked = segments.map(({ text }, i) => own[i] ?? `${mark}${injected.push(text) - 1}${mark}`).join('');
+  return finalAnswer(marked).replace(new RegExp(`${mark}(\\d+)${mark}`, 'g'), (_, index: string) => injected[Number(index)]!);
+}
+
+/** A private-use character that the text does not contain. */
+function unusedCharacter(text: string): string {
+  const used = new Set(text.match(/[\ue000-\uf8ff]/g));
+  for (let code = 0xe000; code < 0xf8ff; code++) if (!used.has(String.fromCharCode(code))) return String.fromCharCode(code);
+  return '\uf8ff';
+}

@@ -1,0 +1,57 @@
+/** The web as a search engine: Serper, Google's Custom Search, or a SearXNG server, with a cache, a rate limit with a bounded queue, deadlines and retries. */
+import { CancelledError, openWebSearch, type Retriever, type WebSearchOptions } from 'vf-search';
+import { retrieverEngine, type SearchEngine } from './search-engine.ts';
+
+export interface WebSearchEngineOptions extends WebSearchOptions {
+  /** Results per search. @default 3 */
+  readonly topk?: number;
+  /** What a search gives that fails after its retries: an error, or the empty text. @default 'throw' */
+  readonly onFailure?: 'throw' | 'empty';
+}
+
+/**
+ * Answers with the engine's results as search-r1 prints passages. A result is kept in the cache, so that a search that would time out now is answered by it.
+ * @example
+ * const engine = new WebSearchEngine({ provider: 'searxng', baseUrl: 'http://127.0.0.1:8888', perSecond: 2 });
+ * const text = await engine.search('eiffel tower height', { signal });
+ */
+export class WebSearchEngine implements SearchEngine {
+  readonly name: string;
+  readonly #options: WebSearchEngineOptions;
+  #opened: Promise<SearchEngine> | undefined;
+
+  constructor(options: WebSearchEngineOptions) {
+    this.#options = options;
+    this.name = options.provider;
+  }
+
+  /** Opens the engine, which the first search does otherwise. Throws ConfigError for an unknown provider or a missing key. */
+  async open(): Promise<void> {
+    await this.#engine();
+  }
+
+  /** Throws RetrievalError if the search fails after its retries, unless `onFailure` is `empty`. */
+  async search(query: string, { signal }: { readonly signal: AbortSignal }): Promise<string> {
+    const engine = await this.#engine();
+    try {
+      return await engine.search(query, { signal });
+    } catch (error) {
+      if (this.#options.onFailure !== 'empty' || error instanceof CancelledError || signal.aborted) throw error;
+      return '';
+    }
+  }
+
+  /** The texts of several queries, in order, asked at once as far as concurrency and rate allow. */
+  searchAll(queries: readonly string[], options: { readonly signal: AbortSignal }): Promise<string[]> {
+    return Promise.all(queries.map((query) => this.search(query, options)));
+  }
+
+  async close(): Promise<void> {
+    await (await this.#opened?.catch(() => undefined))?.close();
+  }
+
+  #engine(): Promise<SearchEngine> {
+    const { topk = 3, onFailure: _onFailure, ...options } = this.#options;
+    return (this.#opened ??= openWebSearch(options).then((retriever: Retriever) => retrieverEngine(retriever, { topk })));
+  }
+}

@@ -1,0 +1,16 @@
+import { plannedCalls } from '../../pipelines/pipeline-plan.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
+import { plural } from '../number-text.ts';
+import { findPipeline } from './find-pipeline.ts';
+import { openNamedPipeline } from './open-named-pipeline.ts';
+import type { PipelineFlags } from './pipeline-flags.ts';
+
+/** `vf-pipeline check`: everything that `run` checks before its first call. */
+export async function checkPipeline(named: string, flags: PipelineFlags, context: CommandContext): Promise<number> {
+  const { path } = findPipeline(named);
+  await using pipeline = await openNamedPipeline(path, flags, context);
+  await pipeline.check(context.signal);
+  const calls = plannedCalls(pipeline.plan.steps).length;
+  context.note(`vf-pipeline: ${named} can run: ${plural(calls, 'tool step')}, the tools of UltraRAG ${pipeline.tools}; no server was asked`);
+  return EXIT.done;
+}

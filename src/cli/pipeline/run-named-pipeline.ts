@@ -1,0 +1,88 @@
+/** `vf-pipeline run`. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { ConfigError } from '../../core/errors.ts';
+import { chunked, jsonPieces, replaceFile } from '../../files/json-lines.ts';
+import { makeFolder } from '../../files/make-folder.ts';
+import { lockRun } from '../../files/run-lock.ts';
+import { JournalFile } from '../../pipelines/call-journal.ts';
+import type { FinishedCall, PipelineResult } from '../../pipelines/run-pipeline.ts';
+import { isObject } from '../../schemas/is-object.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
+import { durationText, meanText, plural } from '../number-text.ts';
+import { ownCommand } from '../own-command.ts';
+import { placeError } from '../place-error.ts';
+import { keepHeapSmall } from '../spare-memory.ts';
+import { escapeControls } from '../terminal-text.ts';
+import { findPipeline } from './find-pipeline.ts';
+import { openNamedPipeline } from './open-named-pipeline.ts';
+import type { PipelineFlags } from './pipeline-flags.ts';
+import { CALLS_FILE, RESULT_FILE, runFolder } from './run-folder.ts';
+
+export interface RunFlags extends PipelineFlags {
+  readonly outputDir?: string;
+  readonly resume?: string | boolean;
+  readonly json?: true;
+}
+
+export async function runNamedPipeline(named: string, flags: RunFlags, context: CommandContext): Promise<number> {
+  keepHeapSmall();
+  const { path, isBundled } = findPipeline(named);
+  if (isBundled) context.note(`vf-pipeline: ${named} is not here; running the package's, which vf-pipeline build copies here`);
+  await using pipeline = await openNamedPipeline(path, flags, context);
+  await pipeline.check(context.signal);
+  const { folder, resume } = await runFolder({ output: flags.outputDir, resume: flags.resume, pipeline: named, header: pipeline.header() });
+  if (resume && !existsSync(join(folder, CALLS_FILE)))
+    throw new ConfigError(`There is no run in ${folder}, which needs a ${CALLS_FILE}; leave -R out to start one`);
+  if (flags.resume === true && !resume) context.note('vf-pipeline: found no incomplete run of the same pipeline and parameters; starting a new one');
+  try {
+    makeFolder(folder);
+  } catch (error) {
+    throw placeError(error, { flag: '-o', path: folder });
+  }
+  await using _ = await lockRun(folder);
+  await using journal = await JournalFile.open(join(folder, CALLS_FILE), pipeline.header(), { resume });
+  if (resume) context.note(`vf-pipeline: going on after ${plural(journal.size, 'complete call')} in ${folder}`);
+  const startedAt = performance.now();
+  let result: PipelineResult;
+  try {
+    result = await pipeline.run({ journal, signal: context.signal, onCall: (call) => noteCall(call, startedAt, context) });
+  } catch (error) {
+    const again = ownCommand('vf-pipeline', ['run', named, ...(flags.set ?? []).flatMap((text) => ['--set', text]), '-R', folder]);
+    context.note(`vf-pipeline: every complete call is kept; to go on: ${again}`);
+    throw error;
+  }
+  await replaceFile(join(folder, RESULT_FILE), async (write) => {
+    for (const bytes of chunked(resultPieces(result))) await write(bytes);
+  });
+  if (flags.json) process.stdout.write(`${JSON.stringify(resultRecord(result))}\n`);
+  else process.stdout.write(summary(result, folder));
+  return EXIT.done;
+}
+
+function noteCall({ name, number, questions, isRecorded }: FinishedCall, startedAt: number, context: CommandContext): void {
+  if (isRecorded) return;
+  const about = questions === null ? '' : `, ${plural(questions, 'question')}`;
+  context.note(`vf-pipeline: ${durationText((performance.now() - startedAt) / 1000)}  ${number}. ${escapeControls(name)}${about}`);
+}
+
+function resultRecord({ variables, questions, failed, calls }: PipelineResult): Record<string, unknown> {
+  const failures = [...failed].map(([question, reason]) => ({ question, reason }));
+  return { questions, failed: failures, calls, variables };
+}
+
+function* resultPieces({ variables, ...result }: PipelineResult): Generator<string> {
+  yield JSON.stringify(resultRecord({ ...result, variables: {} })).replace(/\{\}\}$/, '');
+  yield* jsonPieces(variables);
+  yield '}';
+}
+
+function summary({ variables, questions, failed, calls }: PipelineResult, folder: string): string {
+  const means = Object.values(variables).flatMap((value) => (isObject(value) ? Object.entries(value) : []));
+  const lines = means.flatMap(([name, mean]) =>
+    name.startsWith('avg_') && typeof mean === 'number' ? [`${name.slice(4).padEnd(12)}${meanText(mean)}`] : [],
+  );
+  const asked = questions === null ? '' : `${plural(questions, 'question')}, `;
+  const lost = failed.size === 0 ? '' : `, ${failed.size} failed and in no mean: ${escapeControls([...failed.values()][0]!)}`;
+  return [...lines, `${asked}${plural(calls, 'call')}${lost}`, `Files: ${folder}`, ''].join('\n');
+}

@@ -1,0 +1,53 @@
+/** Checks the arguments of an environment, in snake_case or camelCase, against a table of their kinds. */
+import { ConfigError } from './errors.ts';
+
+/** What an argument accepts. */
+export interface ArgumentKind<T> {
+  /** Completes "must be". */
+  readonly expected: string;
+  accepts(value: unknown): value is T;
+}
+
+export const textArgument: ArgumentKind<string> = { expected: 'a non-empty string', accepts: (v): v is string => typeof v === 'string' && v !== '' };
+export const numberArgument: ArgumentKind<number> = { expected: 'a finite number', accepts: (v): v is number => Number.isFinite(v) };
+export const flagArgument: ArgumentKind<boolean> = { expected: 'true or false', accepts: (v): v is boolean => typeof v === 'boolean' };
+
+export function integerArgument(least: number): ArgumentKind<number> {
+  return { expected: `an integer of at least ${least}`, accepts: (v): v is number => Number.isInteger(v) && (v as number) >= least };
+}
+
+export function choiceArgument<const T extends string>(...choices: readonly T[]): ArgumentKind<T> {
+  return { expected: choices.map((c) => `"${c}"`).join(' or '), accepts: (v): v is T => (choices as readonly unknown[]).includes(v) };
+}
+
+/** The values of a table of kinds, each of its own type. */
+export type ArgumentValues<K> = { readonly [N in keyof K]?: K[N] extends ArgumentKind<infer T> ? T : never };
+
+/**
+ * The checked arguments by their names in snake_case. Null and undefined count as missing. Throws ConfigError for an unknown name, with the known ones, an
+ * unusable value, and two different values of one argument.
+ * @param id of the environment, for messages
+ * @param aliases other names of arguments. @default none
+ * @example readArguments('my-env', { topk: integerArgument(1) }, { topK: 5 }) // { topk: 5 } with the alias { top_k: 'topk' }
+ */
+export function readArguments<const K extends Readonly<Record<string, ArgumentKind<unknown>>>>(
+  id: string,
+  kinds: K,
+  args: Readonly<Record<string, unknown>>,
+  aliases: Readonly<Record<string, keyof K & string>> = {},
+): ArgumentValues<K> {
+  const given: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(args)) {
+    const snake = key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    const name = Object.hasOwn(aliases, snake) ? aliases[snake]! : snake;
+    if (!Object.hasOwn(kinds, name))
+      throw new ConfigError(`${id} has no argument "${key}". Its arguments are ${[...Object.keys(kinds), ...Object.keys(aliases)].join(', ')}.`);
+    if (value === null || value === undefined) continue;
+    const kind: ArgumentKind<unknown> = kinds[name]!;
+    if (!kind.accepts(value)) throw new ConfigError(`${key} must be ${kind.expected}, got ${JSON.stringify(value)}`);
+    if (given[name] !== undefined && given[name] !== value)
+      throw new ConfigError(`${name} has two values, ${JSON.stringify(given[name])} and ${JSON.stringify(value)}. Set it only once.`);
+    given[name] = value;
+  }
+  return given as ArgumentValues<K>;
+}

@@ -1,0 +1,74 @@
+/**
+ * Python's string methods, for exact equivalents of code written in it. Its whitespace is not JavaScript's: `trim` and `\s` leave out U+001C to U+001F
+ * and U+0085, and include U+FEFF. Everything here is linear, where a regular expression for trailing whitespace or an article is not.
+ */
+
+/** Python's `string.punctuation`, 32 characters, for a character class. */
+export const ASCII_PUNCTUATION = '!-/:-@[-`{-~';
+const WHITESPACE = '\\t\\n\\v\\f\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
+const WHITESPACE_RUN = new RegExp(`[${WHITESPACE}]+`);
+const WHITESPACE_RUNS = new RegExp(`[${WHITESPACE}]+`, 'g');
+/** `\b(a|an|the)\b` with Python's word characters: letters, numbers and underscore, but no combining marks. */
+const ARTICLE = /(?<![\p{L}\p{N}_])(?:a|an|the)(?![\p{L}\p{N}_])/gu;
+
+function isWhitespace(code: number): boolean {
+  if (code <= 0x20) return (code >= 0x09 && code <= 0x0d) || code >= 0x1c;
+  if (code < 0x1680) return code === 0x85 || code === 0xa0;
+  if (code >= 0x2000 && code <= 0x200a) return true;
+  return code === 0x1680 || code === 0x2028 || code === 0x2029 || code === 0x202f || code === 0x205f || code === 0x3000;
+}
+
+/** The first index from `start` on that is not whitespace, or the length. */
+export function skipWhitespace(text: string, start: number): number {
+  let i = start;
+  while (i < text.length && isWhitespace(text.charCodeAt(i))) i++;
+  return i;
+}
+
+/** `str.strip()`. Linear, unlike a regular expression for trailing whitespace. */
+export function strip(text: string): string {
+  const start = skipWhitespace(text, 0);
+  let end = text.length;
+  while (end > start && isWhitespace(text.charCodeAt(end - 1))) end--;
+  return text.slice(start, end);
+}
+
+/** `str.split()`: the words between runs of whitespace. */
+export function splitWords(text: string): string[] {
+  const stripped = strip(text);
+  return stripped === '' ? [] : stripped.split(WHITESPACE_RUN);
+}
+
+/** `"".join(text.split())`: the text without any whitespace. */
+export function withoutWhitespace(text: string): string {
+  return text.replace(WHITESPACE_RUNS, '');
+}
+
+/** `text.strip(characters)`: without the characters of the set at both ends. The set holds characters of the basic plane alone. */
+export function stripCharacters(text: string, characters: string): string {
+  let start = 0;
+  while (start < text.length && characters.includes(text[start]!)) start++;
+  let end = text.length;
+  while (end > start && characters.includes(text[end - 1]!)) end--;
+  return text.slice(start, end);
+}
+
+/** `re.sub(r"\b(a|an|the)\b", " ", text)`, for lower-cased text. */
+export function replaceArticles(text: string): string {
+  return text.replace(ARTICLE, ' ');
+}
+
+/**
+ * The Unicode code points of a text; a lone surrogate is one, as in a Python string.
+ * @returns [n]
+ */
+export function codePoints(text: string): Int32Array {
+  const points = new Int32Array(text.length);
+  let count = 0;
+  for (let i = 0; i < text.length; i++) {
+    const point = text.codePointAt(i)!;
+    if (point > 0xffff) i++;
+    points[count++] = point;
+  }
+  return points.subarray(0, count);
+}

@@ -1,0 +1,213 @@
+/**
+ * A server of the user's own over the Model Context Protocol: started with the run over stdio and killed with it, or reached over HTTP. Its tools take
+ * variables and parameters by the names of their arguments; their outputs are the keys of the JSON that they return.
+ */
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import { thrownText, VfError } from '../core/errors.ts';
+import { fieldsOf, isObject } from '../schemas/is-object.ts';
+import { kindOf } from '../schemas/kind-of.ts';
+import { PipelineError, PipelineFileError } from './pipeline-error.ts';
+import type { CallContext, PipelineServer, PipelineTool, StepNames, Values } from './pipeline-server.ts';
+import type { ServerSource } from './server-source.ts';
+
+export interface McpOptions {
+  /** Where a command runs. */
+  readonly cwd: string;
+  readonly signal: AbortSignal;
+  /** Deadline for starting and connecting, in milliseconds. @default 60000 */
+  readonly connectTimeoutMs?: number;
+  /** Deadline of a call, in milliseconds. @default 600000 */
+  readonly callTimeoutMs?: number;
+}
+
+type McpSource = Extract<ServerSource, { kind: 'command' | 'url' }>;
+
+const CONNECT_TIMEOUT_MS = 60_000;
+const CALL_TIMEOUT_MS = 600_000;
+/** What the last lines of a server's stderr may take in a message. */
+const SHOWN_STDERR = 300;
+
+/** Rejects with PipelineFileError if the package is missing, or the server cannot be started, reached or understood. */
+export async function openMcpServer(name: string, source: McpSource, options: McpOptions): Promise<PipelineServer> {
+  const { signal, connectTimeoutMs = CONNECT_TIMEOUT_MS, callTimeoutMs = CALL_TIMEOUT_MS } = options;
+  const { client, transport, stderr } = await clientFor(name, source, options);
+  try {
+    await client.connect(transport, { timeout: connectTimeoutMs, signal });
+    const { tools: hasTools, prompts: hasPrompts } = client.getServerCapabilities() ?? {};
+    const request = { timeout: connectTimeoutMs, signal };
+    const tools = hasTools === undefined ? [] : (await client.listTools({}, request)).tools;
+    const prompts = hasPrompts === undefined ? [] : (await client.listPrompts({}, request)).prompts;
+    const call = { client, timeoutMs: callTimeoutMs, stderr };
+    return {
+      parameters: 'any',
+      tools: {
+        ...Object.fromEntries(prompts.map((prompt) => [prompt.name, promptTool(`${name}.${prompt.name}`, prompt.arguments ?? [], call)])),
+        ...Object.fromEntries(tools.map((tool) => [tool.name, mcpTool(`${name}.${tool.name}`, tool, call)])),
+      },
+      close: () => client.close(),
+    };
+  } catch (cause) {
+    await client.close().catch(() => {});
+    if (signal.aborted && cause instanceof VfError) throw cause;
+    const what = source.kind === 'url' ? source.url : [source.command, ...source.args].join(' ');
+    throw new PipelineFileError(`The MCP server ${name} (${what}) cannot be used: ${oneLine(thrownText(cause))}${stderr()}`, {
+      fault: 'server',
+      cause,
+    });
+  }
+}
+
+interface McpConnection {
+  readonly client: Client;
+  readonly transport: Transport;
+  /** The end of what the server wrote to stderr, for a message; empty if nothing. */
+  readonly stderr: () => string;
+}
+
+async function clientFor(name: string, source: McpSource, { cwd }: McpOptions): Promise<McpConnection> {
+  const { Client: McpClient } = await fromSdk(name, () => import('@modelcontextprotocol/sdk/client/index.js'));
+  const client = new McpClient({ name: 'vf-search', version: '1' });
+  if (source.kind === 'url') {
+    const { StreamableHTTPClientTransport } = await fromSdk(name, () => import('@modelcontextprotocol/sdk/client/streamableHttp.js'));
+    const transport = new StreamableHTTPClientTransport(new URL(source.url), { requestInit: { headers: source.headers } });
+    return { client, transport, stderr: () => '' };
+  }
+  const { StdioClientTransport, getDefaultEnvironment } = await fromSdk(name, () => import('@modelcontextprotocol/sdk/client/stdio.js'));
+  const { command, args, env } = source;
+  const transport = new StdioClientTransport({ command, args: [...args], cwd, stderr: 'pipe', env: { ...getDefaultEnvironment(), ...env } });
+  let written = '';
+  transport.stderr?.on('data', (chunk: Buffer) => (written = (written + chunk.toString('utf8')).slice(-SHOWN_STDERR)));
+  return { client, transport, stderr: () => (written.trim() === '' ? '' : `; it wrote: ${oneLine(written)}`) };
+}
+
+/** The package is an optional peer. */
+async function fromSdk<T>(name: string, load: () => Promise<T>): Promise<T> {
+  try {
+    return await load();
+  } catch (cause) {
+    if (!/^ERR_MODULE_NOT_FOUND|^ERR_PACKAGE/.test((cause as NodeJS.ErrnoException).code ?? '')) throw cause;
+    throw new PipelineFileError(
+      `The server ${name} is an MCP server, which needs the package @modelcontextprotocol/sdk; run npm install @modelcontextprotocol/sdk`,
+      { fault: 'server', cause },
+    );
+  }
+}
+
+interface McpCalls {
+  readonly client: Client;
+  readonly timeoutMs: number;
+  readonly stderr: () => string;
+}
+
+interface McpSchema {
+  readonly properties?: Readonly<Record<string, unknown>> | undefined;
+  readonly required?: readonly string[] | undefined;
+}
+
+function mcpTool(
+  name: string,
+  tool: {
+    readonly name: string;
+    readonly description?: string | undefined;
+    readonly inputSchema: McpSchema;
+    readonly outputSchema?: McpSchema | undefined;
+  },
+  calls: McpCalls,
+): PipelineTool {
+  const { properties = {}, required = [] } = tool.inputSchema;
+  const outputs = Object.keys(tool.outputSchema?.properties ?? {});
+  return {
+    io: (step) => ioOf(Object.keys(properties), required, outputs, step),
+    ...(tool.description !== undefined && { description: tool.description }),
+    run: (args, context) =>
+      answered(
+        name,
+        calls,
+        async (request) => {
+          const result = await calls.client.callTool({ name: tool.name, arguments: args }, undefined, request);
+          const text = textOf(result.content);
+          if (result.isError === true) throw new PipelineError(`${name} failed: ${oneLine(text) || 'no reason given'}`, { failure: 'failed' });
+          return isObject(result.structuredContent) ? result.structuredContent : parsedReply(name, text);
+        },
+        context,
+      ),
+  };
+}
+
+/** UltraRAG's prompt servers: arguments as JSON text, and one variable with a prompt for each message. */
+function promptTool(
+  name: string,
+  args: readonly { readonly name: string; readonly required?: boolean | undefined }[],
+  calls: McpCalls,
+): PipelineTool {
+  const required = args.filter((arg) => arg.required === true).map((arg) => arg.name);
+  const names = args.map((arg) => arg.name);
+  return {
+    io: (step) => ioOf(names, required, ['prompt_ls'], step),
+    run: (given, context) =>
+      answered(
+        name,
+        calls,
+        async (request) => {
+          const values = Object.entries(given).map(([key, value]) => [key, typeof value === 'string' ? value : JSON.stringify(value)]);
+          const { messages } = await calls.client.getPrompt(
+            { name: name.slice(name.indexOf('.') + 1), arguments: Object.fromEntries(values) as Record<string, string> },
+            request,
+          );
+          return { prompt_ls: messages.map(({ content }) => textOf([content])) };
+        },
+        context,
+      ),
+  };
+}
+
+/** Arguments that the tool requires, that the step names, or that are known; outputs that the tool declares or the step names. */
+function ioOf(
+  known: readonly string[],
+  required: readonly string[],
+  outputs: readonly string[],
+  { inputs, outputs: named, isKnown }: StepNames,
+): string {
+  const taken = known.filter((argument) => required.includes(argument) || inputs.includes(argument) || isKnown(argument));
+  return `${taken.join(',')}->${[...new Set([...outputs, ...named])].join(',')}`;
+}
+
+async function answered(
+  name: string,
+  { timeoutMs, stderr }: McpCalls,
+  ask: (request: { timeout: number; signal: AbortSignal }) => Promise<Values>,
+  { signal }: CallContext,
+): Promise<Values> {
+  try {
+    return await ask({ timeout: timeoutMs, signal });
+  } catch (cause) {
+    if (cause instanceof VfError) throw cause;
+    if (signal.aborted) throw signal.reason;
+    throw new PipelineError(`${name} failed: ${oneLine(thrownText(cause))}${stderr()}`, { failure: 'failed', cause });
+  }
+}
+
+function parsedReply(name: string, text: string): Values {
+  let value: unknown;
+  try {
+    value = JSON.parse(text === '' ? '{}' : text);
+  } catch (cause) {
+    throw new PipelineError(`${name} must return a JSON object with its outputs, got ${JSON.stringify(text.slice(0, 100))}`, {
+      failure: 'output',
+      cause,
+    });
+  }
+  if (isObject(value)) return value;
+  throw new PipelineError(`${name} must return a JSON object with its outputs, got ${kindOf(value)}`, { failure: 'output' });
+}
+
+function textOf(content: unknown): string {
+  const [first] = Array.isArray(content) ? (content as unknown[]) : [];
+  const { text } = fieldsOf(first);
+  return typeof text === 'string' ? text : '';
+}
+
+function oneLine(text: string): string {
+  return text.replaceAll(/\s+/g, ' ').trim().slice(0, SHOWN_STDERR);
+}

@@ -1,0 +1,48 @@
+/** A server of the user's own: a module that exports `tools`, and `parameters` if it has any. */
+import { thrownText, VfError } from '../core/errors.ts';
+import type { KeySchema } from '../schemas/config-keys.ts';
+import { isObject } from '../schemas/is-object.ts';
+import { PipelineFileError } from './pipeline-error.ts';
+import type { PipelineServer, PipelineTool, Values } from './pipeline-server.ts';
+
+export type ImportModule = (path: string) => Promise<Readonly<Record<string, unknown>>>;
+
+/** `name` is the server's name, `path` its file. Rejects with PipelineFileError. */
+export async function openModuleServer(name: string, path: string, importModule: ImportModule): Promise<PipelineServer> {
+  let module: Readonly<Record<string, unknown>>;
+  try {
+    module = await importModule(path);
+  } catch (cause) {
+    if (cause instanceof VfError) throw cause;
+    throw wrong(`The server ${name} cannot be imported from ${path}: ${thrownText(cause)}`, cause);
+  }
+  const { tools, parameters = {}, close } = module;
+  if (!isObject(tools) || Object.keys(tools).length === 0) {
+    throw wrong(
+      `${path} (the server ${name}) must export tools: export const tools = { shout: { io: 'ans_ls->ans_ls', run: ({ ans_ls }) => ({ ans_ls }) } }`,
+    );
+  }
+  if (!isObject(parameters) || !Object.values(parameters).every(isObject))
+    throw wrong(`${path} (the server ${name}) must export parameters as a table of JSON Schemas`);
+  return {
+    parameters: parameters as Record<string, KeySchema>,
+    tools: Object.fromEntries(Object.entries(tools).map(([tool, value]) => [tool, ownTool(`${name}.${tool}`, path, value)])),
+    ...(typeof close === 'function' && { close: async () => void (await (close as () => unknown)()) }),
+  };
+}
+
+function ownTool(name: string, path: string, value: unknown): PipelineTool {
+  if (!isObject(value) || typeof value['io'] !== 'string' || typeof value['run'] !== 'function') {
+    throw wrong(`${name} (${path}) must have io, such as 'ans_ls->ans_ls', and run, a function`);
+  }
+  const { run, ...tool } = value as unknown as PipelineTool;
+  return {
+    ...tool,
+    // A copy: what it changes in its arguments must not change the variables. Awaited, because it need not be async.
+    run: async (args, context) => (await (run as (args: Values, context: unknown) => unknown)(structuredClone(args), context)) as Values,
+  };
+}
+
+function wrong(message: string, cause?: unknown): PipelineFileError {
+  return new PipelineFileError(message, { fault: 'server', cause });
+}

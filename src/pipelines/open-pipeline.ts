@@ -1,0 +1,165 @@
+/** Opens a pipeline: reads its files, opens its servers, and checks everything that can be checked before the first call. */
+import { createHash } from 'node:crypto';
+import { Disposers } from '../core/disposers.ts';
+import type { CallJournal, JournalHeader } from './call-journal.ts';
+import { type ImportModule, openModuleServer } from './module-server.ts';
+import { completeParameters, type Parameters, setParameters } from './parameters.ts';
+import { parseYaml } from './parse-yaml.ts';
+import { type Pipeline, parsePipeline } from './pipeline.ts';
+import { besidePipeline, parameterPath, readParameterFile, readPipelineFile } from './pipeline-files.ts';
+import { type PipelinePlan, plannedCalls, planPipeline } from './pipeline-plan.ts';
+import type { PipelineServer, Values } from './pipeline-server.ts';
+import { type FinishedCall, type PipelineResult, runPipeline } from './run-pipeline.ts';
+import { parseServerSource, type ServerSource } from './server-source.ts';
+import { builtinServer } from './servers/builtin-servers.ts';
+import { findToolsVersion, type ToolsVersion } from './servers/tools-version.ts';
+import type { ServiceOpeners } from './service-openers.ts';
+
+export interface OpenPipelineOptions {
+  readonly path: string;
+  /** `server.key=value`; they go before the parameter file. @default none */
+  readonly set?: readonly string[];
+  /** Whose tools the steps mean. @default found out from the steps */
+  readonly tools?: ToolsVersion;
+  readonly openers: ServiceOpeners;
+  /** Imports a server of the user's own. */
+  readonly importModule: ImportModule;
+  readonly signal: AbortSignal;
+}
+
+export interface RunPipelineOptions {
+  readonly journal: CallJournal;
+  readonly signal: AbortSignal;
+  /** Replies that stand in for a tool's, by `server.tool`: for example other questions than those of the benchmark. @default none */
+  readonly given?: ReadonlyMap<string, Values>;
+  /** @default does nothing */
+  readonly onCall?: (call: FinishedCall) => void;
+}
+
+interface OpenedParts extends Pick<OpenPipeline, 'path' | 'tools' | 'servers' | 'sources' | 'plan' | 'set'> {
+  readonly text: string;
+  readonly disposers: Disposers;
+}
+
+/** A pipeline with its servers open. Close it at the end. */
+export class OpenPipeline implements AsyncDisposable {
+  readonly path: string;
+  readonly tools: ToolsVersion;
+  readonly servers: ReadonlyMap<string, PipelineServer>;
+  readonly plan: PipelinePlan;
+  /** What the file says of each server. */
+  readonly sources: Pipeline['servers'];
+  /** What is set, without defaults. */
+  readonly set: Parameters;
+  readonly #text: string;
+  readonly #disposers: Disposers;
+
+  private constructor(parts: OpenedParts) {
+    this.path = parts.path;
+    this.tools = parts.tools;
+    this.servers = parts.servers;
+    this.plan = parts.plan;
+    this.sources = parts.sources;
+    this.set = parts.set;
+    this.#text = parts.text;
+    this.#disposers = parts.disposers;
+  }
+
+  /** Rejects with PipelineFileError for anything that is wrong with the pipeline itself; its parameters are checked by `check` and `run`. */
+  static async open(options: OpenPipelineOptions): Promise<OpenPipeline> {
+    const { path, set: assignments = [] } = options;
+    const text = await readPipelineFile(path);
+    const pipeline = parsePipeline(parseYaml(text, path), path);
+    const file = await readParameterFile(path);
+    const values = file === null ? null : parseYaml(file.text, file.path);
+    const tools = options.tools ?? findToolsVersion(pipeline.steps);
+    const disposers = new Disposers();
+    try {
+      const where = file?.path ?? '--set';
+      // Before servers are opened nothing is known of their parameters, but some need them.
+      const given = setParameters({ servers: anyServers(pipeline), file: values, where, set: assignments });
+      const servers = await openServers(pipeline, { ...options, tools, given, disposers });
+      const set = setParameters({ servers, file: values, where, set: assignments });
+      const named = new Map([...set].map(([name, table]) => [name, Object.keys(table)]));
+      const plan = planPipeline(pipeline, { servers, named, where: path });
+      return new OpenPipeline({ path, tools, servers, sources: pipeline.servers, plan, set, text, disposers });
+    } catch (error) {
+      await disposers.disposeAsync();
+      throw error;
+    }
+  }
+
+  /** All parameters with their defaults. Throws PipelineFileError for one that is missing or of the wrong kind. */
+  parameters(): Parameters {
+    return completeParameters(this.set, { servers: this.servers, used: this.plan.used, where: parameterPath(this.path) });
+  }
+
+  /** Checks parameters, and the files that they name. Rejects with PipelineFileError. `given`: tools that will not be called. */
+  async check(signal: AbortSignal, given: ReadonlyMap<string, Values> = new Map()): Promise<void> {
+    const parameters = this.parameters();
+    for (const { name, server, tool, inputs } of plannedCalls(this.plan.steps)) {
+      if (tool.check === undefined || given.has(name)) continue;
+      const own = parameters.get(server)!;
+      const used = inputs.filter(({ from }) => from === 'parameter').map(({ argument, name: key }) => [argument, own[key]] as const);
+      await tool.check(Object.fromEntries(used), { parameters: own, resolve: besidePipeline(this.path), signal });
+    }
+  }
+
+  /** Checks, then runs. Rejects with PipelineFileError before the first call, with PipelineError or a server's error after it. */
+  async run({ journal, signal, given, onCall }: RunPipelineOptions): Promise<PipelineResult> {
+    await this.check(signal, given);
+    return runPipeline(this.plan, {
+      parameters: this.parameters(),
+      journal,
+      resolve: besidePipeline(this.path),
+      signal,
+      ...(given && { given }),
+      ...(onCall && { onCall }),
+    });
+  }
+
+  /** What must be the same for a run to go on. */
+  header(): JournalHeader {
+    return { pipeline: digest(this.#text), tools: this.tools, parameters: digest(JSON.stringify([...this.parameters()])) };
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#disposers.disposeAsync();
+  }
+}
+
+interface OpenServersOptions extends OpenPipelineOptions {
+  readonly tools: ToolsVersion;
+  readonly given: Parameters;
+  readonly disposers: Disposers;
+}
+
+async function openServers(pipeline: Pipeline, { disposers, ...options }: OpenServersOptions): Promise<ReadonlyMap<string, PipelineServer>> {
+  const servers = new Map<string, PipelineServer>();
+  const sources = Object.entries(pipeline.servers).map(([name, value]) => [name, parseServerSource(name, value)] as const);
+  for (const [name, source] of sources) {
+    const server = await openServer(name, source, options);
+    servers.set(name, server);
+    if (server.close) disposers.defer(() => server.close!());
+  }
+  return servers;
+}
+
+async function openServer(
+  name: string,
+  source: ServerSource,
+  { path, tools, given, openers, importModule, signal }: Omit<OpenServersOptions, 'disposers'>,
+): Promise<PipelineServer> {
+  if (source.kind === 'builtin') return builtinServer(source.name, { version: tools, openers, given: given.get(name)! });
+  if (source.kind === 'module') return openModuleServer(name, besidePipeline(path)(source.path), importModule);
+  const { openMcpServer } = await import('./mcp-server.ts');
+  return openMcpServer(name, source, { cwd: process.cwd(), signal });
+}
+
+function anyServers({ servers }: Pipeline): ReadonlyMap<string, PipelineServer> {
+  return new Map(Object.keys(servers).map((name) => [name, { parameters: 'any', tools: {} }]));
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 16);
+}

@@ -1,0 +1,111 @@
+/** The parameters of a pipeline's servers: defaults, then the parameter file, then `--set`. */
+import { suggestion } from '../core/closest-name.ts';
+import { isObject } from '../schemas/is-object.ts';
+import { kindOrNumber } from '../schemas/kind-of.ts';
+import { schemaCheck, schemaProblem } from '../schemas/schema-check.ts';
+import { parseYaml } from './parse-yaml.ts';
+import { PipelineFileError } from './pipeline-error.ts';
+import type { PipelineServer, Values } from './pipeline-server.ts';
+
+export type Parameters = ReadonlyMap<string, Values>;
+
+export interface ParameterSources {
+  readonly servers: ReadonlyMap<string, PipelineServer>;
+  /** The parsed parameter file; null if there is none. */
+  readonly file: unknown;
+  /** Names it in messages. */
+  readonly where: string;
+  /** `server.key=value`, the value in YAML; further keys lead into a table: `benchmark.benchmark.limit=5`. */
+  readonly set: readonly string[];
+}
+
+/** The values that somebody has set, without defaults. Throws PipelineFileError for an unknown server or key. */
+export function setParameters({ servers, file, where, set }: ParameterSources): Parameters {
+  if (file !== null && !isObject(file)) throw wrong('parameter', `${where} must have a table for each server, got ${kindOrNumber(file)}`);
+  const values = new Map<string, Record<string, unknown>>([...servers.keys()].map((name) => [name, {}]));
+  for (const [name, table] of Object.entries(file ?? {})) {
+    const own = values.get(name);
+    if (own === undefined) throw unknownServer(where, name, servers);
+    if (table !== null && !isObject(table)) throw wrong('parameter', `${where}: ${name} must be a table, got ${kindOrNumber(table)}`);
+    Object.assign(own, table);
+  }
+  for (const text of set) assign(text, values, servers);
+  for (const [name, server] of servers) assertKnown(name, server, values.get(name)!, where);
+  return values;
+}
+
+/** With the defaults of what is not set. Throws PipelineFileError for a used parameter without a value, or one of the wrong kind. */
+export function completeParameters(
+  set: Parameters,
+  {
+    servers,
+    used,
+    where,
+  }: { readonly servers: ReadonlyMap<string, PipelineServer>; readonly used: ReadonlyMap<string, ReadonlySet<string>>; readonly where: string },
+): Parameters {
+  const complete = new Map<string, Values>();
+  for (const [name, { parameters }] of servers) {
+    const given = set.get(name) ?? {};
+    const values = parameters === 'any' ? given : { ...defaultsOf(parameters), ...given };
+    const missing = [...(used.get(name) ?? [])].find((key) => !Object.hasOwn(values, key));
+    if (missing !== undefined) {
+      throw wrong('parameter', `The parameter ${name}.${missing} is not set; set it in ${where}, or with --set ${name}.${missing}=VALUE`);
+    }
+    if (parameters !== 'any') assertKinds(name, parameters, values);
+    complete.set(name, values);
+  }
+  return complete;
+}
+
+type Schemas = Exclude<PipelineServer['parameters'], 'any'>;
+
+export function defaultsOf(parameters: Schemas): Values {
+  const withDefault = Object.entries(parameters).filter(([, schema]) => schema.default !== undefined);
+  return Object.fromEntries(withDefault.map(([name, schema]) => [name, structuredClone(schema.default)]));
+}
+
+function assertKinds(server: string, parameters: Schemas, values: Values): void {
+  for (const [name, schema] of Object.entries(parameters)) {
+    if (!Object.hasOwn(values, name)) continue;
+    const check = schemaCheck({ type: 'object', properties: { [name]: schema } });
+    if (!check({ [name]: values[name] })) throw wrong('parameter', `The parameter ${server}.${schemaProblem(check, name)}`);
+  }
+}
+
+function assign(text: string, values: ReadonlyMap<string, Record<string, unknown>>, servers: ReadonlyMap<string, PipelineServer>): void {
+  const [, path, value] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
+  const [server, ...keys] = path?.split('.') ?? [];
+  if (path === undefined || server === undefined || keys.length === 0 || keys.includes('')) {
+    throw wrong('parameter', `--set must be server.key=value, got ${JSON.stringify(text)}`);
+  }
+  const own = values.get(server);
+  if (own === undefined) throw unknownServer('--set', server, servers);
+  let table = own;
+  for (const key of keys.slice(0, -1)) {
+    const inner = Object.hasOwn(table, key) ? table[key] : {};
+    if (!isObject(inner)) throw wrong('parameter', `--set ${path}: ${key} is ${kindOrNumber(inner)}, not a table`);
+    // A copy: the table may be a part of the parsed file.
+    table = table[key] = { ...inner };
+  }
+  table[keys.at(-1)!] = parseYaml(value!, `--set ${path}`);
+}
+
+function assertKnown(name: string, { parameters }: PipelineServer, values: Values, where: string): void {
+  if (parameters === 'any') return;
+  const known = Object.keys(parameters);
+  const stranger = Object.keys(values).find((key) => !known.includes(key));
+  if (stranger === undefined) return;
+  throw wrong('key', `${where}: the server ${name} has no parameter ${stranger}${suggestion(stranger, known)}; it has ${known.join(', ') || 'none'}`);
+}
+
+function unknownServer(where: string, name: string, servers: ReadonlyMap<string, PipelineServer>): PipelineFileError {
+  const known = [...servers.keys()];
+  return wrong(
+    'server',
+    `${where} has values for ${name}, which is no server of the pipeline${suggestion(name, known)}; its servers are ${known.join(', ')}`,
+  );
+}
+
+function wrong(fault: 'parameter' | 'key' | 'server', message: string): PipelineFileError {
+  return new PipelineFileError(message, { fault });
+}

@@ -1,0 +1,64 @@
+/** The interface of servers: tools by name, with the parameters that they take. Built-in servers, modules of the user's own and MCP servers implement it. */
+import type { KeySchema } from '../schemas/config-keys.ts';
+
+/** Values by argument, variable or parameter name. */
+export type Values = Readonly<Record<string, unknown>>;
+
+export interface PipelineServer {
+  /**
+   * The schema of each parameter, with its default if it has one; a parameter that a tool uses and that has neither default nor value is an error.
+   * `any`: whatever the parameter file says, for servers whose parameters are not known.
+   */
+  readonly parameters: Readonly<Record<string, KeySchema>> | 'any';
+  readonly tools: Readonly<Record<string, PipelineTool>>;
+  /** Frees what its tools opened. */
+  readonly close?: () => Promise<void>;
+}
+
+/** What a check before the first call may use. */
+export interface CheckContext {
+  /** All parameters of the server. */
+  readonly parameters: Values;
+  /** The path of a file that a parameter names: as it is, else beside the pipeline, else as it is. */
+  readonly resolve: (path: string) => string;
+  readonly signal: AbortSignal;
+}
+
+/** What a call may use besides its arguments. */
+export interface CallContext extends CheckContext {
+  /** The reply to a part of this call that an earlier process recorded, by its position in the lists; undefined if there is none. */
+  readonly recall: (position: number) => unknown;
+  /** Records the reply to one part at once, so that a run that is killed within the call does not ask for it again. */
+  readonly record: (position: number, reply: unknown) => void;
+  /** The question at this position of the lists has failed: its reply must be null, and later calls leave it out. */
+  readonly fail: (position: number, error: unknown) => void;
+}
+
+/** What a step and the pipeline say about names. */
+export interface StepNames {
+  /** Arguments that the step maps to something. */
+  readonly inputs: readonly string[];
+  /** Outputs that the step gives another name. */
+  readonly outputs: readonly string[];
+  /** Whether this is a parameter of the server with a value, or a variable that an earlier step writes. */
+  readonly isKnown: (name: string) => boolean;
+}
+
+export interface PipelineTool {
+  /**
+   * What goes in and out: `a,b->c`. A name that is one of the server's parameters is that parameter, any other a variable; `argument=name` gives the argument
+   * another name. An output that is a parameter changes it for later steps. A function, if they depend on the step.
+   */
+  readonly io: string | ((step: StepNames) => string);
+  /** What it does, for `vf-pipeline --help`. @default none */
+  readonly description?: string;
+  /** The schema of the arguments, by name. @default none, everything is allowed */
+  readonly arguments?: Readonly<Record<string, KeySchema>>;
+  /** Lists among its arguments that are variables belong to the same questions and must have equal lengths. @default false */
+  readonly isPerItem?: boolean;
+  /** Also gets the questions that failed, with null where a reply is missing. @default false */
+  readonly takesFailed?: boolean;
+  /** Looks at the arguments that are parameters before the first call of the run; rejects with PipelineFileError. @default nothing to check */
+  readonly check?: (parameters: Values, context: CheckContext) => Promise<void>;
+  readonly run: (args: Values, context: CallContext) => Promise<Values>;
+}

@@ -1,0 +1,281 @@
+/** Runs a planned pipeline: one call after another, over all questions, the questions of a branch, or those that have not failed. */
+import { throwIfAborted } from '../core/abort.ts';
+import { CancelledError, thrownText, VfError } from '../core/errors.ts';
+import { isObject } from '../schemas/is-object.ts';
+import { kindOf } from '../schemas/kind-of.ts';
+import { schemaCheck, schemaProblem } from '../schemas/schema-check.ts';
+import type { CallJournal, FailedItems } from './call-journal.ts';
+import { PipelineError } from './pipeline-error.ts';
+import type { PipelinePlan, PlannedBranch, PlannedCall, PlannedLoop, PlannedOutput, PlannedStep } from './pipeline-plan.ts';
+import type { CallContext, PipelineTool, Values } from './pipeline-server.ts';
+import { type Items, unequal, VariablePool } from './variable-pool.ts';
+
+export interface RunOptions {
+  /** Parameters by server; a tool may change them. */
+  readonly parameters: ReadonlyMap<string, Values>;
+  /** Holds what an earlier process has done, and records what this one does. */
+  readonly journal: CallJournal;
+  readonly resolve: (path: string) => string;
+  readonly signal: AbortSignal;
+  /** Replies that stand in for a tool's, by `server.tool`. @default none */
+  readonly given?: ReadonlyMap<string, Values>;
+  /** Called after every call. @default does nothing */
+  readonly onCall?: (call: FinishedCall) => void;
+}
+
+export interface FinishedCall {
+  /** From 1 up. */
+  readonly number: number;
+  /** `server.tool`. */
+  readonly name: string;
+  readonly place: string;
+  /** The questions that took part; null if the call was not about questions one by one. */
+  readonly questions: number | null;
+  /** Its reply was on file. */
+  readonly isRecorded: boolean;
+  readonly arguments: Values;
+  readonly reply: Values;
+}
+
+export interface PipelineResult {
+  /** The variables at the end; lists of questions have null for one that failed before they were written. */
+  readonly variables: Readonly<Record<string, unknown>>;
+  /** Null if the pipeline never treated its lists as questions. */
+  readonly questions: number | null;
+  /** Why each failed question failed, by its number from 0 up. */
+  readonly failed: ReadonlyMap<number, string>;
+  readonly calls: number;
+}
+
+/** Throws PipelineError, or the error of the call that failed; the journal keeps all calls before it. */
+export async function runPipeline(plan: PipelinePlan, options: RunOptions): Promise<PipelineResult> {
+  const run = new Run(plan, options);
+  await run.steps(plan.steps, null);
+  return run.result();
+}
+
+class Run {
+  readonly #options: RunOptions;
+  readonly #pool: VariablePool;
+  readonly #parameters: Map<string, Record<string, unknown>>;
+  readonly #failed = new Map<number, string>();
+  #calls = 0;
+
+  constructor(plan: PipelinePlan, options: RunOptions) {
+    this.#options = options;
+    this.#pool = new VariablePool(plan.histories);
+    this.#parameters = new Map([...options.parameters].map(([server, values]) => [server, { ...values }]));
+  }
+
+  result(): PipelineResult {
+    return { variables: this.#pool.values(), questions: this.#pool.itemCount, failed: this.#failed, calls: this.#calls };
+  }
+
+  /** Whether a tool ran that is not a router. */
+  async steps(steps: readonly PlannedStep[], items: Items): Promise<boolean> {
+    let hasRun = false;
+    for (const step of steps) {
+      throwIfAborted(this.#options.signal, 'The pipeline was stopped');
+      hasRun = (await this.#step(step, items)) || hasRun;
+    }
+    return hasRun;
+  }
+
+  async #step(step: PlannedStep, items: Items): Promise<boolean> {
+    if (step.kind === 'loop') return this.#loop(step, items);
+    if (this.#pool.active(items)?.length === 0) return false;
+    if (step.kind === 'branch') return this.#branch(step, items);
+    await this.#call(step, items, (reply, active) => this.#write(step, reply, active, items !== null));
+    return true;
+  }
+
+  async #loop({ times, steps }: PlannedLoop, items: Items): Promise<boolean> {
+    let hasRun = false;
+    for (let round = 0; round < times; round++) {
+      if (!(await this.steps(steps, items))) break;
+      hasRun = true;
+    }
+    return hasRun;
+  }
+
+  async #branch({ place, router, branches }: PlannedBranch, items: Items): Promise<boolean> {
+    let states: readonly string[] = [];
+    let active: Items = items;
+    for (const step of router) {
+      await this.#call(step, items, (reply, among) => {
+        states = this.#route(step, reply, among);
+        active = this.#pool.active(items);
+      });
+    }
+    const routed = active ?? states.map((_, i) => i);
+    const stranger = states.find((state) => !branches.has(state));
+    if (stranger !== undefined) {
+      const known = [...branches.keys()].join(', ');
+      throw new PipelineError(`The router of step ${place} gave the state ${JSON.stringify(stranger)}, which has no branch; there are ${known}`, {
+        failure: 'state',
+      });
+    }
+    let hasRun = false;
+    for (const [state, steps] of branches) {
+      const members = routed.filter((_, i) => states[i] === state);
+      if (members.length === 0) continue;
+      hasRun = (await this.steps(steps, members)) || hasRun;
+    }
+    return hasRun;
+  }
+
+  /** Writes a router's reply without its states, and returns the state of each question. */
+  #route({ name, outputs }: PlannedCall, reply: Values, items: Items): readonly string[] {
+    let states: readonly string[] | null = null;
+    for (const output of outputs) {
+      const value = replied(name, reply, output);
+      if (!Array.isArray(value) || !value.every(isRouted)) {
+        throw new PipelineError(`The router ${name} must give a list of {data, state} as ${output.key}, got ${kindOf(value)} of something else`, {
+          failure: 'state',
+        });
+      }
+      if (items === null) this.#pool.count(value.length, name);
+      else if (value.length !== items.length) throw unequal(name, value.length, items.length);
+      const given = value.map(({ state }) => state);
+      if (states !== null && given.some((state, i) => state !== states![i])) {
+        throw new PipelineError(`The router ${name} gave a question two states at once, as ${output.key} and as another output`, {
+          failure: 'state',
+        });
+      }
+      states = given;
+      this.#pool.write(
+        output.name,
+        value.map(({ data }) => data),
+        items,
+      );
+    }
+    return states ?? [];
+  }
+
+  #write({ name, server, outputs }: PlannedCall, reply: Values, items: Items, isBranch: boolean): void {
+    for (const output of outputs) {
+      const value = replied(name, reply, output);
+      if (output.to === 'parameter') {
+        this.#parameters.set(server, { ...this.#parameters.get(server), [output.name]: value });
+        continue;
+      }
+      if (isBranch && Array.isArray(value) && value.length !== items!.length) throw unequal(name, value.length, items!.length);
+      this.#pool.write(output.name, value, items);
+    }
+  }
+
+  async #call(call: PlannedCall, items: Items, take: (reply: Values, active: Items) => void): Promise<void> {
+    const { journal, onCall, given } = this.#options;
+    const { tool, name, place, outputs } = call;
+    const active = tool.takesFailed === true && items === null ? null : this.#pool.active(items);
+    const args = this.#arguments(call, active);
+    checkArguments(call, args);
+    const number = ++this.#calls;
+    const standIn = given?.get(name);
+    const recorded = standIn === undefined ? journal.recorded(number, name, place) : { reply: standIn, failures: {} };
+    const { reply, failures } = recorded ?? (await this.#ask(tool, { name, place, number, items: active }, args));
+    this.#fail(failures, { active, reply, outputs, name });
+    take(reply, active);
+    onCall?.({ number, name, place, questions: active?.length ?? this.#pool.itemCount, isRecorded: recorded !== null, arguments: args, reply });
+    const { failed, itemCount } = this.#pool;
+    if (itemCount !== null && itemCount > 0 && failed.size === itemCount) {
+      throw new PipelineError(`All ${itemCount} questions failed in ${name} (step ${place}): ${this.#failed.get([...failed][0]!)!}`, {
+        failure: 'failed',
+      });
+    }
+  }
+
+  async #ask(tool: PipelineTool, about: { name: string; place: string; number: number; items: Items }, args: Values) {
+    const { journal, resolve, signal } = this.#options;
+    const failures: Record<string, string> = {};
+    const partial = journal.begin(about);
+    const context: CallContext = {
+      parameters: this.#parameters.get(about.name.split('.')[0]!) ?? {},
+      resolve,
+      signal,
+      recall: (position) => partial.recall(position),
+      record: (position, reply) => partial.record(position, reply),
+      fail: (position, error) => (failures[position] = thrownText(error)),
+    };
+    let reply: Values;
+    try {
+      reply = await tool.run(args, context);
+    } catch (cause) {
+      if (cause instanceof VfError) throw cause;
+      if (signal.aborted) throw new CancelledError('The pipeline was stopped', { cause });
+      throw new PipelineError(`${about.name} (step ${about.place}) failed: ${thrownText(cause)}`, { failure: 'failed', cause });
+    }
+    if (!isObject(reply)) throw new PipelineError(`${about.name} must give an object with its outputs, got ${kindOf(reply)}`, { failure: 'output' });
+    partial.end(reply, failures);
+    return { reply, failures };
+  }
+
+  #arguments({ inputs, server }: PlannedCall, active: Items): Values {
+    const parameters = this.#parameters.get(server) ?? {};
+    const values = inputs.map(({ argument, from, name }) => {
+      if (from === 'parameter') return [argument, parameters[name]] as const;
+      return [argument, from === 'history' ? this.#pool.history(name, active) : this.#pool.read(name, active)] as const;
+    });
+    return Object.fromEntries(values);
+  }
+
+  #fail(
+    failures: FailedItems,
+    { active, reply, outputs, name }: { active: Items; reply: Values; outputs: readonly PlannedOutput[]; name: string },
+  ): void {
+    const positions = Object.entries(failures);
+    if (positions.length === 0) return;
+    if (active === null) {
+      const list = outputs.map(({ key }) => reply[key]).find(Array.isArray);
+      this.#pool.count(list?.length ?? 0, name);
+    }
+    for (const [position, reason] of positions) {
+      const item = active === null ? Number(position) : active[Number(position)]!;
+      this.#pool.fail(item);
+      this.#failed.set(item, `${name}: ${reason}`);
+    }
+  }
+}
+
+function replied(name: string, reply: Values, { key }: PlannedOutput): unknown {
+  if (Object.hasOwn(reply, key) && reply[key] !== undefined) return reply[key];
+  const given = Object.keys(reply).join(', ') || 'nothing';
+  throw new PipelineError(`${name} did not give ${key}; it gave ${given}`, { failure: 'output' });
+}
+
+function isRouted(value: unknown): value is { readonly data: unknown; readonly state: string } {
+  return isObject(value) && 'data' in value && typeof value['state'] === 'string';
+}
+
+/** Throws PipelineError for a value of the wrong kind, or lists of unequal lengths. */
+function checkArguments({ name, place, tool, inputs }: PlannedCall, args: Values): void {
+  const where = `${name} (step ${place})`;
+  if (tool.arguments !== undefined) {
+    const check = schemaCheck(argumentsSchema(tool));
+    if (!check(args)) throw new PipelineError(`${where}: ${schemaProblem(check, 'the input')}`, { failure: 'value' });
+  }
+  if (tool.isPerItem !== true) return;
+  const lists = inputs.filter(({ argument, from }) => from === 'variable' && Array.isArray(args[argument]));
+  const [first] = lists;
+  const other = lists.find(({ argument }) => lengthOf(args[argument]) !== lengthOf(args[first!.argument]));
+  if (first === undefined || other === undefined) return;
+  throw new PipelineError(
+    `${where} got lists of unequal lengths: ${lengthOf(args[first.argument])} ${first.name} and ${lengthOf(args[other.argument])} ${other.name}`,
+    { failure: 'length' },
+  );
+}
+
+function lengthOf(value: unknown): number {
+  return Array.isArray(value) ? value.length : NaN;
+}
+
+const schemas = new WeakMap<PipelineTool, object>();
+
+function argumentsSchema(tool: PipelineTool): object {
+  const known = schemas.get(tool);
+  if (known !== undefined) return known;
+  const properties = tool.arguments!;
+  const schema = { type: 'object', properties, required: Object.keys(properties) };
+  schemas.set(tool, schema);
+  return schema;
+}

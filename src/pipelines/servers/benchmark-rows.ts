@@ -1,0 +1,94 @@
+/** Rows of a benchmark file: JSON Lines, a JSON list, or Parquet. Numbers that JavaScript cannot hold exactly are refused, never rounded. */
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { thrownText } from '../../core/errors.ts';
+import { readLines } from '../../files/json-lines.ts';
+import { openRegularFile, readRegularFile } from '../../files/regular-file.ts';
+import { isObject } from '../../schemas/is-object.ts';
+import { kindOf } from '../../schemas/kind-of.ts';
+import { PipelineFileError } from '../pipeline-error.ts';
+
+export type BenchmarkRow = Readonly<Record<string, unknown>>;
+
+/** Reads at most `limit` rows. Rejects with PipelineFileError. */
+export async function readBenchmarkRows(path: string, limit: number): Promise<readonly BenchmarkRow[]> {
+  try {
+    if (path.endsWith('.jsonl')) return await jsonLines(path, limit);
+    if (path.endsWith('.json')) return (await jsonList(path)).slice(0, limit);
+    if (path.endsWith('.parquet')) return await parquetRows(path, limit);
+  } catch (cause) {
+    if (cause instanceof PipelineFileError) throw cause;
+    const isMissing = !existsSync(path);
+    throw wrong(
+      isMissing ? `The benchmark ${path} does not exist; set benchmark.benchmark.path` : `Cannot read the benchmark ${path}: ${thrownText(cause)}`,
+      cause,
+    );
+  }
+  throw wrong(`The benchmark ${path} must be a .jsonl, .json or .parquet file`);
+}
+
+async function jsonLines(path: string, limit: number): Promise<readonly BenchmarkRow[]> {
+  const rows: BenchmarkRow[] = [];
+  for await (const { text, number } of readLines(path, { mustExist: true })) {
+    if (rows.length >= limit) break;
+    rows.push(asRow(parsed(text, `${path}, line ${number}`), `${path}, line ${number}`));
+  }
+  return rows;
+}
+
+async function jsonList(path: string): Promise<readonly BenchmarkRow[]> {
+  const value = parsed(await readRegularFile(path), path);
+  if (!Array.isArray(value)) throw wrong(`${path} must be a list of rows, got ${kindOf(value)}`);
+  return value.map((row, i) => asRow(row, `${path}, row ${i + 1}`));
+}
+
+async function parquetRows(path: string, limit: number): Promise<readonly BenchmarkRow[]> {
+  // Refuses what is no regular file, which would never end.
+  await (await openRegularFile(path)).close();
+  const [{ parquetReadObjects }, { compressors }, bytes] = await Promise.all([import('hyparquet'), import('hyparquet-compressors'), readFile(path)]);
+  const file = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
+  const rows = await parquetReadObjects({ file, compressors, ...(Number.isFinite(limit) && { rowEnd: limit }) });
+  return rows.map((row, i) => asRow(plain(row, `${path}, row ${i + 1}`), `${path}, row ${i + 1}`));
+}
+
+/** Integers as numbers, dates as text. */
+function plain(value: unknown, where: string): unknown {
+  if (typeof value === 'bigint') {
+    const number = Number(value);
+    if (Number.isSafeInteger(number)) return number;
+    throw tooLarge(where, String(value));
+  }
+  if (value instanceof Date) return value.toISOString();
+  if (Array.isArray(value)) return value.map((each) => plain(each, where));
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, plain(each, where)]));
+}
+
+const LONG_NUMBER = /\d{16}/;
+
+function parsed(text: string, where: string): unknown {
+  // V8 passes the text of each number, which the value may have lost.
+  const exact = (_key: string, value: unknown, { source }: { readonly source?: string } = {}): unknown => {
+    if (typeof value === 'number' && source !== undefined && /^-?\d+$/.test(source) && !Number.isSafeInteger(value)) throw tooLarge(where, source);
+    return value;
+  };
+  try {
+    return JSON.parse(text, LONG_NUMBER.test(text) ? exact : undefined);
+  } catch (cause) {
+    if (cause instanceof PipelineFileError) throw cause;
+    throw wrong(`${where} is not JSON`, cause);
+  }
+}
+
+function asRow(value: unknown, where: string): BenchmarkRow {
+  if (isObject(value)) return value;
+  throw wrong(`${where} must be an object, got ${kindOf(value)}`);
+}
+
+function tooLarge(where: string, number: string): PipelineFileError {
+  return wrong(`${where} has the integer ${number}, which is beyond 2^53; store it as text`);
+}
+
+function wrong(message: string, cause?: unknown): PipelineFileError {
+  return new PipelineFileError(message, { fault: 'file', cause });
+}

@@ -1,0 +1,75 @@
+/** Opens a web search engine by name, with a cache, a rate limit and retries. Engines are imported only when chosen. */
+import { ConfigError } from '../core/errors.ts';
+import type { Retriever } from '../retrieval/retriever.ts';
+
+export const WEB_PROVIDERS = ['serper', 'google', 'searxng'] as const;
+
+export type WebProvider = (typeof WEB_PROVIDERS)[number];
+
+export interface WebSearchOptions {
+  /** `serper`: Google through serper.dev; `google`: Google's Custom Search API; `searxng`: a server of your own. */
+  readonly provider: WebProvider;
+  /** @default `SERPER_API_KEY` or `GOOGLE_API_KEY` */
+  readonly apiKey?: string;
+  /** The id of a Google search engine (`cx`). @default `GOOGLE_CSE_ID` */
+  readonly searchEngineId?: string;
+  /** @default `SERPER_BASE_URL` or `GOOGLE_CSE_BASE_URL`, else the provider's own; `SEARXNG_URL` */
+  readonly baseUrl?: string;
+  /** Deadline of one attempt. @default 20000 */
+  readonly timeoutMs?: number;
+  /** Attempts beyond the first. @default 4 */
+  readonly maxRetries?: number;
+  /** Delay before the first retry; it doubles with each further one. @default 500 */
+  readonly baseDelayMs?: number;
+  /** Maximum of concurrent requests. @default 8 */
+  readonly concurrency?: number;
+  /** Searches that may start in a second; the cached ones do not count. @default no limit */
+  readonly perSecond?: number;
+  /** How many searches may wait for their turn. @default 1000 */
+  readonly maxQueued?: number;
+  /** Queries whose passages are kept. @default 20000 */
+  readonly cacheEntries?: number;
+  /** @default the variables of this process */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+}
+
+/**
+ * Throws ConfigError for an unknown provider or a missing key.
+ * @example const retriever = await openWebSearch({ provider: 'searxng', baseUrl: 'http://127.0.0.1:8888', perSecond: 5 });
+ */
+export async function openWebSearch(options: WebSearchOptions): Promise<Retriever> {
+  const { perSecond = Infinity, maxQueued, cacheEntries } = options;
+  const [provider, { cached }] = await Promise.all([openProvider(options), import('../retrieval/cached.ts')]);
+  const limited = perSecond === Infinity ? provider : await spaced(provider, perSecond, maxQueued);
+  return cached(limited, cacheEntries === undefined ? {} : { maxEntries: cacheEntries });
+}
+
+async function spaced(retriever: Retriever, perSecond: number, maxQueued: number | undefined): Promise<Retriever> {
+  const { rateLimited } = await import('../retrieval/rate-limited.ts');
+  return rateLimited(retriever, { perSecond, ...(maxQueued === undefined ? {} : { maxQueued }) });
+}
+
+async function openProvider({ provider, apiKey, searchEngineId, baseUrl, env = process.env, ...options }: WebSearchOptions): Promise<Retriever> {
+  const { perSecond: _rate, maxQueued: _queue, cacheEntries: _entries, ...web } = options;
+  const at = (variable: string) => {
+    const url = baseUrl ?? env[variable];
+    return url ? { ...web, baseUrl: url } : web;
+  };
+  switch (provider) {
+    case 'serper': {
+      const { SerperRetriever } = await import('../retrieval/serper.ts');
+      return new SerperRetriever({ ...at('SERPER_BASE_URL'), apiKey: apiKey ?? env['SERPER_API_KEY'] ?? '' });
+    }
+    case 'google': {
+      const { GoogleRetriever } = await import('../retrieval/google.ts');
+      const id = searchEngineId ?? env['GOOGLE_CSE_ID'] ?? '';
+      return new GoogleRetriever({ ...at('GOOGLE_CSE_BASE_URL'), apiKey: apiKey ?? env['GOOGLE_API_KEY'] ?? '', searchEngineId: id });
+    }
+    case 'searxng': {
+      const { SearxngRetriever } = await import('../retrieval/searxng.ts');
+      return new SearxngRetriever(at('SEARXNG_URL'));
+    }
+    default:
+      throw new ConfigError(`The web search engine must be one of ${WEB_PROVIDERS.join(', ')}, got ${JSON.stringify(provider)}`);
+  }
+}

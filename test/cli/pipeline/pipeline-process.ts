@@ -1,0 +1,55 @@
+/** `vf-pipeline` and other commands as child processes in a folder. */
+import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { until } from '../../transport/loopback.ts';
+
+export const ROOT = join(import.meta.dirname, '../../..');
+
+const command = (name: string, args: readonly string[]) => ['--conditions=source', join(ROOT, 'src/cli', `${name}.ts`), ...args];
+
+export interface Finished {
+  readonly status: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs to the end. Blocks this process, so what it talks to must be another process. */
+export function pipeline(args: readonly string[], cwd: string, env: Readonly<Record<string, string>> = {}): Finished {
+  const { status, stdout, stderr } = spawnSync(process.execPath, command('vf-pipeline', args), {
+    cwd,
+    encoding: 'utf8',
+    env: { PATH: process.env['PATH'], ...env },
+  });
+  return { status, stdout, stderr };
+}
+
+export interface Started {
+  readonly child: ChildProcessWithoutNullStreams;
+  stdout: string;
+  stderr: string;
+  readonly ended: Promise<unknown>;
+}
+
+export function start(name: string, args: readonly string[], cwd: string): Started {
+  const child = spawn(process.execPath, command(name, args), { cwd, env: { PATH: process.env['PATH'] } });
+  const started: Started = { child, stdout: '', stderr: '', ended: once(child, 'close') };
+  child.stdout.on('data', (chunk) => (started.stdout += String(chunk)));
+  child.stderr.on('data', (chunk) => (started.stderr += String(chunk)));
+  return started;
+}
+
+/** Starts a server; the first line of its output is its URL. */
+export async function serving(args: readonly string[], cwd: string): Promise<{ readonly url: string } & AsyncDisposable> {
+  const server = start('vf-serve', args, cwd);
+  await Promise.race([until(() => server.stdout.includes('\n')), server.ended]);
+  const [url] = server.stdout.split('\n');
+  if (!url) throw new Error(server.stderr);
+  return {
+    url,
+    [Symbol.asyncDispose]: async () => {
+      server.child.kill('SIGKILL');
+      await server.ended;
+    },
+  };
+}

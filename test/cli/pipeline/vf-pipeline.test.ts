@@ -1,0 +1,372 @@
+/** The command, each time in a folder of its own, with the document's own files. */
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { loopback, readText, sendJson, until } from '../../transport/loopback.ts';
+import { TemporaryFolder } from '../eval/temporary-folder.ts';
+import { pipeline, ROOT, serving, start } from './pipeline-process.ts';
+
+const SEARCH_O1 = 'examples/search_o1.yaml';
+const PARAMETERS = 'examples/parameter/search_o1.yaml';
+const bytes = (path: string) => readFileSync(path, 'utf8');
+const filesOf = (folder: string) =>
+  readdirSync(folder, { recursive: true, withFileTypes: true }).flatMap((entry) => (entry.isFile() ? [join(entry.parentPath, entry.name)] : []));
+
+describe('vf-pipeline build', () => {
+  it('copies the bundled example into an empty folder, byte for byte', () => {
+    using folder = new TemporaryFolder();
+    const { status, stderr } = pipeline(['build', SEARCH_O1], folder.path);
+    expect(status).toBe(0);
+    expect(stderr).toContain(`copied ${SEARCH_O1} and the files that it names from the package`);
+    const files = filesOf(folder.path).map((path) => path.slice(folder.path.length + 1));
+    expect(files.toSorted()).toEqual([
+      'examples/data/sample_asqa_5.jsonl',
+      PARAMETERS,
+      'examples/prompt/search_o1_reasoning.jinja',
+      'examples/prompt/search_o1_refinement.jinja',
+      SEARCH_O1,
+    ]);
+    for (const file of files) expect(bytes(join(folder.path, file))).toBe(bytes(join(ROOT, file)));
+  });
+
+  it('adds what is missing and keeps what is set, comments too', () => {
+    using folder = new TemporaryFolder();
+    pipeline(['build', SEARCH_O1], folder.path);
+    const path = join(folder.path, PARAMETERS);
+    writeFileSync(path, '# mine\nretriever:\n  top_k: 9 # nine\ngeneration: {model_name: m}\n');
+    expect(pipeline(['build', SEARCH_O1, '--set', 'generation.base_url=http://h/v1'], folder.path).status).toBe(0);
+    const text = bytes(path);
+    expect(text).toMatch(/^# mine\nretriever:\n {2}top_k: 9 # nine\n/);
+    expect(text).toContain("query_instruction: 'Query: '".replaceAll("'", '"'));
+    expect(text).toContain('http://h/v1');
+    expect(text).toContain('model_name: m');
+    expect(text).not.toContain('concurrency');
+    pipeline(['build', SEARCH_O1], folder.path);
+    expect(bytes(path)).toBe(text);
+  });
+
+  it("reads UltraRAG's <name>_parameter.yaml, and writes <name>.yaml beside it", () => {
+    using folder = new TemporaryFolder();
+    pipeline(['build', SEARCH_O1], folder.path);
+    rmSync(join(folder.path, PARAMETERS));
+    writeFileSync(join(folder.path, 'examples/parameter/search_o1_parameter.yaml'), 'retriever: {top_k: 7}\ncustom: {}\n');
+    expect(pipeline(['build', SEARCH_O1], folder.path).status).toBe(0);
+    expect(bytes(join(folder.path, PARAMETERS))).toMatch(/^ {2}top_k: 7$/m);
+    expect(bytes(join(folder.path, PARAMETERS))).toMatch(/^custom: \{\}$/m);
+  });
+});
+
+describe('a server of one’s own', () => {
+  it('runs from TypeScript, bundled and copied, beside the built-in servers', () => {
+    using folder = new TemporaryFolder();
+    const bundled = pipeline(['run', 'examples/own-tools.yaml'], folder.path);
+    expect(bundled).toMatchObject({ status: 0, stdout: expect.stringMatching(/^em +1\.000\nf1 +1\.000\n4 calls\n/) });
+    expect(pipeline(['build', 'examples/own-tools.yaml'], folder.path).status).toBe(0);
+    const copied = pipeline(['run', 'examples/own-tools.yaml', '--set', 'mine.missing=none'], folder.path);
+    expect(copied.stdout.split('\n').slice(0, 3)).toEqual(bundled.stdout.split('\n').slice(0, 3));
+    expect(pipeline(['check', 'examples/own-tools.yaml', '--set', 'mine.mising=none'], folder.path).stderr).toMatch(
+      /the server mine has no parameter mising \(did you mean missing\?\)/,
+    );
+  });
+
+  it.each([
+    [
+      'throws',
+      'export const tools = { go: { io: "q_ls->q_ls", run: () => { throw new Error("oh no"); } } };',
+      1,
+      /mine\.go \(step 2\) failed: oh no/,
+    ],
+    ['has no tools', 'export const tols = {};', 2, /mine\.ts \(the server mine\) must export tools/],
+    ['cannot be parsed', 'export const tools = {', 2, /The server mine cannot be imported from .*mine\.ts/],
+    ['has a tool without io', 'export const tools = { go: { run: () => ({}) } };', 2, /mine\.go .* must have io/],
+    ['gives nothing', 'export const tools = { go: { io: "q_ls->q_ls", run: () => ({}) } };', 1, /mine\.go did not give q_ls; it gave nothing/],
+    [
+      'gives another thing',
+      'export const tools = { go: { io: "q_ls->q_ls", run: () => 3 } };',
+      1,
+      /mine\.go must give an object with its outputs, got a number/,
+    ],
+    [
+      'has a strange io',
+      'export const tools = { go: { io: "q_ls->q_ls->x", run: () => ({}) } };',
+      2,
+      /The inputs and outputs of mine\.go are "q_ls->q_ls->x"; write them as a,b->c/,
+    ],
+  ])('that %s is reported in one line', (_, source, code, line) => {
+    using folder = new TemporaryFolder();
+    folder.write('mine.ts', source);
+    folder.write('rows.jsonl', '{"question": "q", "golden_answers": ["a"]}\n');
+    folder.write('p.yaml', 'servers: {benchmark: , mine: mine.ts}\npipeline: [benchmark.get_data, mine.go]\n');
+    const { status, stderr } = pipeline(
+      ['run', 'p.yaml', '--set', 'benchmark.benchmark.path=rows.jsonl', '--set', 'benchmark.benchmark.key_map.q_ls=question'],
+      folder.path,
+    );
+    expect(status).toBe(code);
+    expect(stderr.trimEnd().split('\n').at(-1)).toMatch(line);
+  });
+
+  it('that changes its arguments changes no variable', () => {
+    using folder = new TemporaryFolder();
+    folder.write('mine.ts', 'export const tools = { go: { io: "q_ls->n", run: ({ q_ls }: { q_ls: string[] }) => ({ n: q_ls.splice(0).length }) } };');
+    folder.write('rows.jsonl', '{"question": "q"}\n');
+    folder.write('p.yaml', 'servers: {benchmark: , mine: mine.ts}\npipeline: [benchmark.get_data, mine.go, mine.go]\n');
+    const { stdout } = pipeline(
+      ['run', 'p.yaml', '--json', '--set', 'benchmark.benchmark={path: rows.jsonl, key_map: {q_ls: question}}'],
+      folder.path,
+    );
+    expect(JSON.parse(stdout)).toMatchObject({ variables: { q_ls: ['q'], n: 1 } });
+  });
+});
+
+describe('vf-pipeline check', () => {
+  it('says what a pipeline has, and asks no server', () => {
+    using folder = new TemporaryFolder();
+    const { status, stdout, stderr } = pipeline(['check', SEARCH_O1], folder.path);
+    expect({ status, stdout }).toEqual({ status: 0, stdout: '' });
+    expect(stderr).toBe(`vf-pipeline: ${SEARCH_O1} can run: 11 tool steps, the tools of UltraRAG 2.0; no server was asked\n`);
+    expect(filesOf(folder.path)).toEqual([]);
+  });
+
+  const steps = (text: string) =>
+    `servers: {benchmark: servers/benchmark, prompt: servers/prompt, generation: , router: , custom: , evaluation: }\npipeline:\n${text}`;
+  const start3 = '- benchmark.get_data\n';
+  const ROWS = '{"question": "q", "golden_answers": ["a"]}\n';
+  it.each<[string, { yaml?: string; parameters?: string; rows?: string; set?: string; template?: string }, RegExp]>([
+    [
+      'an unknown tool',
+      { yaml: steps('- benchmark.get_dta\n') },
+      /benchmark\.get_dta \(step 1\) is no tool of the server benchmark \(did you mean get_data\?\)/,
+    ],
+    ['an unknown server', { yaml: steps('- bench.get_data\n') }, /needs the server bench, which the file does not list/],
+    [
+      'a server that is not built in',
+      { yaml: 'servers: {reranker: servers/reranker, benchmark: }\npipeline: [reranker.go]' },
+      /The server reranker is "reranker", which is not built in/,
+    ],
+    ['an unknown variable', { yaml: steps('- prompt.qa_boxed\n') }, /needs the variable q_ls, which no earlier step writes/],
+    [
+      'an unknown parameter',
+      { yaml: steps(`${start3}- prompt.qa_boxed: {input: {template: $temple}}\n`) },
+      /needs the parameter temple, which prompt does not have/,
+    ],
+    ['an unknown key of the file', { yaml: 'server: {}\npipeline: [a.b]' }, /has the unknown key "server"/],
+    ['an unknown key of the parameters', { parameters: 'benchmark: {bench: 1}' }, /the server benchmark has no parameter bench/],
+    ['an unknown key inside', { parameters: 'benchmark: {benchmark: {pth: x}}' }, /benchmark\.benchmark has no key pth/],
+    ['an unknown server of the parameters', { parameters: 'bench: {}' }, /has values for bench, which is no server of the pipeline/],
+    [
+      'a loop without times',
+      { yaml: steps(`${start3}- loop: {steps: [benchmark.get_data]}\n`) },
+      /needs times, a whole number of at least 1, got nothing/,
+    ],
+    ['a branch without a router', { yaml: steps(`${start3}- branch: {branches: {a: []}}\n`) }, /needs router, a list of at least one tool/],
+    [
+      'a missing template',
+      { yaml: steps(`${start3}- prompt.qa_boxed\n`) },
+      /The template prompt\/qa_boxed\.jinja cannot be read: The file .* does not exist/,
+    ],
+    [
+      'a template that is none',
+      { yaml: steps(`${start3}- prompt.qa_boxed\n`), set: 'prompt.template=bad.jinja' },
+      /bad\.jinja is not a Jinja template: /,
+    ],
+    [
+      'a missing benchmark',
+      { set: 'benchmark.benchmark.path=none.jsonl' },
+      /The benchmark none\.jsonl does not exist; set benchmark\.benchmark\.path/,
+    ],
+    [
+      'an integer beyond 2^53',
+      { rows: '{"question": 9007199254740993, "golden_answers": []}\n' },
+      /line 1 has the integer 9007199254740993, which is beyond 2\^53/,
+    ],
+    ['unequal lists', { rows: `${ROWS}{"question": "r"}\n` }, /The benchmark has 2 q_ls but 1 gt_ls; a row lacks a key of key_map/],
+    ['a torn row', { rows: '{"question": "q"\n' }, /rows\.jsonl, line 1 is not JSON/],
+    [
+      'an alias bomb',
+      {
+        yaml: `a: &a [x]\n${Array.from({ length: 12 }, (_, i) => `${'bcdefghijklmn'[i]}: &${'bcdefghijklmn'[i]} [${Array(9).fill(`*${'abcdefghijklmn'[i]}`).join()}]`).join('\n')}`,
+      },
+      /has aliases that multiply its size/,
+    ],
+    ['a tag of Python', { yaml: 'servers: !!python/object:os.system {}\npipeline: []' }, /is not valid YAML: Unresolved tag/],
+    [
+      'an unknown metric',
+      { yaml: steps(`${start3}- evaluation.evaluate: {input: {pred_ls: q_ls}}\n`), set: 'evaluation.metrics=[em, rogue-1]' },
+      /evaluation\.metrics has "rogue-1", which is no metric \(did you mean rouge-1\?\)/,
+    ],
+    [
+      'a parameter of the wrong kind',
+      {
+        yaml: steps(`${start3}- prompt.qa_boxed\n- generation.generate\n`),
+        set: 'generation.sampling_params={temperature: hot}',
+        template: 'Q: {{question}}',
+      },
+      /temperature must be a number of at least 0/,
+    ],
+    ['a --set without a value', { set: 'benchmark' }, /--set must be server\.key=value, got "benchmark"/],
+  ])('finds %s before the first call: one line, exit code 2', (_, { yaml = steps(start3), parameters = '', rows = ROWS, set, template }, line) => {
+    using folder = new TemporaryFolder();
+    folder.write('p.yaml', yaml);
+    folder.write('rows.jsonl', rows);
+    folder.write('bad.jinja', '{% if %}');
+    if (template !== undefined) {
+      mkdirSync(join(folder.path, 'prompt'));
+      folder.write('prompt/qa_boxed.jinja', template);
+    }
+    mkdirSync(join(folder.path, 'parameter'));
+    folder.write(
+      'parameter/p.yaml',
+      parameters === '' ? 'benchmark: {benchmark: {path: rows.jsonl, key_map: {q_ls: question, gt_ls: golden_answers}}}' : parameters,
+    );
+    for (const command of ['check', 'run']) {
+      const { status, stdout, stderr } = pipeline([command, 'p.yaml', ...(set === undefined ? [] : ['--set', set])], folder.path);
+      expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+      expect(stderr).toMatch(line);
+      expect(stderr.trimEnd().split('\n')).toHaveLength(1);
+    }
+    expect(existsSync(join(folder.path, 'outputs'))).toBe(false);
+  });
+});
+
+describe('vf-pipeline run', () => {
+  it("runs the document's files in an empty folder, with a real policy server and a real retrieval server", async () => {
+    using folder = new TemporaryFolder();
+    folder.write('short.jinja', '{{search_query}}\n{{document}}\n');
+    await using policy = await serving(['policy', '--port', '0', '--threads', '1'], folder.path);
+    await using search = await serving(['retrieve', '--corpus', 'fact-world', '--port', '0'], folder.path);
+    const set = [
+      `generation.base_url=${policy.url}`,
+      'generation.model_name=nano-base',
+      'generation.sampling_params.max_tokens=12',
+      `retriever.retriever_url=${new URL(search.url).origin}`,
+      'retriever.top_k=1',
+      // The bundled model has a window of 2,048 tokens of its own, small tokenizer.
+      'prompt.reasoning_indoc_template=short.jinja',
+    ];
+    const { status, stdout, stderr } = pipeline(['run', SEARCH_O1, ...set.flatMap((each) => ['--set', each]), '--json'], folder.path);
+    expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
+    const { questions, failed, variables } = JSON.parse(stdout) as { questions: number; failed: unknown[]; variables: Record<string, unknown> };
+    expect({ questions, failed }).toEqual({ questions: 2, failed: [] });
+    expect(variables).toMatchObject({ q_ls: [expect.any(String), expect.any(String)], ans_ls: [expect.any(String), expect.any(String)] });
+    expect(variables['eval_res']).toMatchObject({
+      em: [0, 0],
+      avg_em: 0,
+      avg_acc: expect.any(Number),
+      'rouge-l': [expect.any(Number), expect.any(Number)],
+    });
+    expect(
+      filesOf(folder.path)
+        .map((path) => path.slice(folder.path.length + 1).replace(/[0-9a-f]{8}(?=\/)|\d{8}_\d{6}/, '*'))
+        .toSorted(),
+    ).toEqual(['output/asqa_*.json', 'outputs/pipelines/search_o1/*/calls.jsonl', 'outputs/pipelines/search_o1/*/result.json', 'short.jinja']);
+  });
+
+  /** A chat API that answers with a query, then a refinement, then a final answer, and may wait or refuse. */
+  function chat(answer: (prompt: string) => Promise<string | null>) {
+    return loopback(async (request: IncomingMessage, response: ServerResponse) => {
+      if (request.url === '/search') {
+        const { query_list } = JSON.parse(await readText(request)) as { query_list: string[] };
+        sendJson(response, 200, { ret_psg: query_list.map((query) => [`about ${query}`]) });
+        return;
+      }
+      const { messages } = JSON.parse(await readText(request)) as { messages: { content: string }[] };
+      const content = await answer(messages[0]!.content);
+      if (content === null) return sendJson(response, 400, { error: { message: 'no' } });
+      sendJson(response, 200, { choices: [{ message: { content }, finish_reason: 'stop' }], usage: { prompt_tokens: 1, completion_tokens: 1 } });
+    });
+  }
+
+  function reply(prompt: string): string {
+    if (prompt.endsWith('<|end_search_result|>')) return '\\boxed{Bram Stoker}';
+    if (prompt.includes('**Task Instruction:**')) return '**Final Information**\n\nfound it';
+    return '<|begin_search_query|>Dracula<|end_search_query|>';
+  }
+
+  const flags = (url: string) => [
+    '--set',
+    `generation.base_url=${url}/v1`,
+    '--set',
+    `retriever.retriever_url=${url}`,
+    '--set',
+    'benchmark.benchmark.limit=-1',
+    '--set',
+    'generation.retries=0',
+  ];
+
+  it('goes on with -R after a kill within a call, and asks for no reply twice', async () => {
+    using folder = new TemporaryFolder();
+    const asked: string[] = [];
+    let isHolding = true;
+    await using server = await chat(async (prompt) => {
+      // The first search of two questions is answered, the others hang until the kill.
+      if (isHolding && asked.length >= 7) await new Promise(() => {});
+      asked.push(prompt);
+      return reply(prompt);
+    });
+    const first = start('vf-pipeline', ['run', SEARCH_O1, ...flags(server.url)], folder.path);
+    await until(() => asked.length >= 7);
+    const journal = () => filesOf(folder.path).find((path) => path.endsWith('calls.jsonl'))!;
+    await until(
+      () =>
+        bytes(journal())
+          .split('\n')
+          .filter((line) => line.includes('"part"')).length >= 7,
+    );
+    first.child.kill('SIGKILL');
+    await first.ended;
+    isHolding = false;
+    const second = start('vf-pipeline', ['run', SEARCH_O1, ...flags(server.url), '-R'], folder.path);
+    await second.ended;
+    expect(second.stderr).toMatch(/going on after \d+ complete calls in /);
+    expect(second.stdout).toMatch(/^acc +0\.200$/m);
+    expect(asked).toHaveLength(15);
+    expect(new Set(asked).size).toBe(15);
+    expect(filesOf(folder.path).filter((path) => path.endsWith('calls.jsonl'))).toHaveLength(1);
+  });
+
+  it('leaves out and counts a question whose generation failed, never scoring a text in its place', async () => {
+    using folder = new TemporaryFolder();
+    await using server = await chat(async (prompt) => (prompt.includes('Mona Lisa') ? null : reply(prompt)));
+    const run = start('vf-pipeline', ['run', SEARCH_O1, ...flags(server.url)], folder.path);
+    await run.ended;
+    expect(run.stdout).toMatch(/^acc +0\.250$/m);
+    expect(run.stdout).toMatch(/^5 questions, 12 calls, 1 failed and in no mean: generation\.generate: .*400/m);
+    const result = JSON.parse(bytes(filesOf(folder.path).find((path) => path.endsWith('result.json'))!)) as {
+      variables: { ans_ls: unknown[]; eval_res: { acc: unknown[]; failed: number } };
+    };
+    expect(result.variables.ans_ls[3]).toBeNull();
+    expect(result.variables.eval_res).toMatchObject({ acc: [1, 0, 0, null, 0], failed: 1 });
+  });
+
+  it('ends with 1 and the way to go on where the server refuses everything, and sends the key of LLM_API_KEY', async () => {
+    using folder = new TemporaryFolder();
+    const keys: unknown[] = [];
+    await using server = await loopback((request, response) => {
+      keys.push(request.headers.authorization);
+      sendJson(response, 401, { error: { message: 'bad key secret-key-123' } });
+    });
+    folder.write('.env', 'LLM_API_KEY=secret-key-123\n');
+    const run = start('vf-pipeline', ['run', SEARCH_O1, ...flags(server.url)], folder.path);
+    await run.ended;
+    expect(run.child.exitCode).toBe(1);
+    expect(keys[0]).toBe('Bearer secret-key-123');
+    expect(run.stderr).toContain('The API rejected the key');
+    expect(run.stderr).toMatch(/to go on: npx .*vf-pipeline run examples\/search_o1\.yaml .*-R /);
+    expect(run.stderr + run.stdout).not.toContain('secret-key-123');
+  });
+});
+
+it.each([
+  ['examples/search_o1.yaml', '45b5b601837096ae80ce062fc64484e2ded0c5c98dffb5c15d2d280ce2f868e5'],
+  ['examples/parameter/search_o1.yaml', 'da2ea459d65b252bd83247b06ae5c8cf1868e62a89f0f6de7b911478f8e6cbb3'],
+  ['examples/prompt/search_o1_reasoning.jinja', 'e564fd72e36db42eb080d892e59494d8b70513e51c47e099130caef8c4bf3470'],
+  ['examples/prompt/search_o1_refinement.jinja', '51312ea37f4baa8295bdc5d90223f7e80c7214f82cc90c952a11637f78eea4f4'],
+])('%s is the document’s, byte for byte', (file, sha256) => {
+  expect(
+    createHash('sha256')
+      .update(readFileSync(join(ROOT, file)))
+      .digest('hex'),
+  ).toBe(sha256);
+});

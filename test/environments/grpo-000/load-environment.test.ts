@@ -1,0 +1,175 @@
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { ConfigError, loadEnvironment as loadById } from 'vf-search';
+import { CONFIG_KEYS, GrpoEnv, loadEnvironment, parseConfig, trainingSettings } from 'vf-search/environments/grpo-000';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { loopback, readText, sendJson } from '../../transport/loopback.ts';
+import { play } from './fixtures.ts';
+
+let folder: string;
+beforeAll(async () => void (folder = await mkdtemp(path.join(tmpdir(), 'grpo-000-'))));
+afterAll(() => rm(folder, { recursive: true }));
+
+async function written(name: string, contents: string): Promise<string> {
+  const file = path.join(folder, name);
+  await writeFile(file, contents);
+  return file;
+}
+
+async function failureOf(args: Record<string, unknown>, env = {}): Promise<Error> {
+  const failure = await loadEnvironment(args, { env }).then(
+    () => new Error('loaded'),
+    (error: unknown) => error as Error,
+  );
+  expect(failure).toBeInstanceOf(ConfigError);
+  expect(failure.message).not.toContain('\n');
+  return failure;
+}
+
+describe('loadEnvironment', () => {
+  it('asks for the 30 rules over their own corpus by default, in English and Chinese', async () => {
+    const environment = await loadById('grpo-000');
+    expect(environment).toBeInstanceOf(GrpoEnv);
+    expect(environment.notices).toEqual([]);
+    const questions = Array.from(environment.eval, (row) => String(row.info!['question']));
+    expect(questions).toHaveLength(30);
+    expect(questions.filter((question) => /\p{Script=Han}/u.test(question))).toHaveLength(15);
+    const { played } = await play(environment as unknown as GrpoEnv, ['<search>When do quiet hours begin?</search>', '<answer>22:00</answer>']);
+    expect(played.segments[1]!.text).toMatch(/^<information>Doc 1\(Title: "Quiet hours"\) Quiet hours in Linden House begin at 22:00/);
+    await environment.close();
+  });
+
+  it('trains on the other wording of the rules, and rejects rollouts with a failed search', async () => {
+    const environment = await loadEnvironment({ on_failure: 'empty' }, { purpose: 'training' });
+    expect([environment.train.length, environment.eval.length]).toEqual([30, 30]);
+    expect(environment.train.at(0).info.question).not.toBe(environment.eval.at(0).info.question);
+    expect(environment.notices).toEqual([expect.stringContaining('never trained on')]);
+    await environment.close();
+  });
+
+  it('answers every question of the rules from their keyword base', async () => {
+    for (const purpose of ['evaluation', 'training'] as const) {
+      const environment = await loadEnvironment({ engine: 'mock' }, { purpose });
+      const keywords = JSON.parse(readFileSync(new URL('../../../environments/grpo-000/keywords.json', import.meta.url), 'utf8')) as Record<
+        string,
+        string
+      >;
+      const corpus = readFileSync(new URL('../../../datasets/rule-lookup/corpus.jsonl', import.meta.url), 'utf8');
+      for (const text of Object.values(keywords)) expect(corpus).toContain(text);
+      for (const { info } of environment.train) {
+        const [, text] = Object.entries(keywords).find(([keyword]) => info.question.toLowerCase().includes(keyword)) ?? [];
+        expect({ question: info.question, isAnswered: text?.includes(info.golden_answers[0]!) }).toEqual({
+          question: info.question,
+          isAnswered: true,
+        });
+      }
+      await environment.close();
+    }
+  });
+
+  it('reads JSON and CSV as the specification lists data', async () => {
+    const json = await written('data.json', JSON.stringify({ queries: ['a?', 'b?'], ground_truths: ['x', 'y'] }));
+    const csv = await written('data.csv', 'query,answer\n"a, then b?",x\n');
+    const read = async (dataset: string, more = {}) => {
+      const environment = await loadEnvironment({ dataset, engine: 'mock', ...more });
+      await environment.close();
+      return Array.from(environment.eval, ({ exampleId, answer, info }) => [exampleId, info.question, answer]);
+    };
+    expect(await read(json)).toEqual([
+      ['row_0', 'a?', 'x'],
+      ['row_1', 'b?', 'y'],
+    ]);
+    expect(await read(json, { data_limit: 1 })).toHaveLength(1);
+    expect(await read(csv)).toEqual([['row_0', 'a, then b?', 'x']]);
+    const bad = await written('bad.json', '[{"query": "a"}]');
+    expect((await failureOf({ dataset: bad })).message).toMatch(/bad\.json: Row 1 must have/);
+  });
+
+  it('searches a server that answers POST /retrieve, and a keyword file', async () => {
+    await using server = await loopback(async (request, response) => {
+      const { queries } = JSON.parse(await readText(request)) as { queries: string[] };
+      sendJson(response, 200, { result: queries.map((query) => [{ document: { contents: `"T"\nabout ${query}` }, score: 1 }]) });
+    });
+    const environment = await loadEnvironment({ retriever_url: `${server.url}/retrieve`, topk: 1 });
+    const { played } = await play(environment, ['<search>x</search>', 'end']);
+    expect(played.segments[1]!.text).toBe('<information>Doc 1(Title: "T") about x</information>');
+    await environment.close();
+    const keywords = await written('keys.yaml', 'Heron: holds 14 people\n');
+    const mock = await loadEnvironment({ keywords });
+    expect((await play(mock, ['<search>the heron</search>', 'end'])).played.segments[1]!.text).toBe('<information>holds 14 people</information>');
+    await mock.close();
+  });
+
+  it('takes the configuration as arguments, as an object, and from YAML or JSON', async () => {
+    const yaml = await written('config.yaml', 'format_reward: 0.25\nmax_tokens: 40\nclip_epsilon: 0.4\n');
+    for (const args of [
+      { config: yaml },
+      { config: { format_reward: 0.25, max_tokens: 40, clip_epsilon: 0.4 } },
+      { format_reward: 0.25, maxTokens: 40, clip_epsilon: 0.4 },
+    ]) {
+      const environment = await loadEnvironment({ ...args, exact_match_bonus: 3 });
+      const { played, score } = await play(environment, ['<answer>22:00</answer>']);
+      expect((await score()).reward).toBe(3.25);
+      expect(played.generations[0]!.maxNewTokens).toBe(40);
+      expect(environment.notices).toEqual([
+        'clip_epsilon is 0.4, outside the usual 0.1 to 0.3.',
+        expect.stringContaining('algorithm.loss.clip_low = 0.4, algorithm.loss.clip_high = 0.4'),
+      ]);
+      expect(JSON.parse(JSON.stringify(environment.provenance))).toMatchObject({
+        arguments: { format_reward: 0.25, max_tokens: 40, engine: 'bm25', data_split: 'test' },
+      });
+      await environment.close();
+    }
+  });
+
+  it.each([
+    [{ config: { group_size: 1 } }, 'group_size must be an integer of at least 2, got 1.'],
+    [{ groupsize: 2 }, 'grpo-000 has no argument "groupsize"'],
+    [{ config: { groupsize: 2 } }, 'There is no key "groupsize"'],
+    [{ config: { beta: 0.1 }, beta: 0.2 }, 'beta is 0.1 in config and 0.2 as an argument. Set it only once.'],
+    [{ config: 'none.yaml' }, 'The file none.yaml does not exist'],
+    [{ config: [] }, 'config must be the path of a YAML or JSON file, or an object'],
+    [{ production: true }, 'model_name_or_path must be Qwen3-4B or larger in production'],
+    [{ use_openai: true }, 'use_openai needs openai_api_key. Set OPENAI_API_KEY.'],
+    [{ corpus: 'nq-mini', retriever_url: 'http://127.0.0.1:1/retrieve' }, 'corpus and retriever_url are both set'],
+    [{ keywords: 'k.json', engine: 'bm25' }, 'keywords are for the engine mock'],
+    [{ engine: 'mock', corpus: 'nq-mini' }, 'The engine mock answers from keywords'],
+    [{ engine: 'bing' }, 'engine must be "bm25" or "http" or "mock" or "serper" or "google" or "searxng"'],
+    [{ engine: 'searxng' }, 'SEARXNG_URL'],
+    [{ dataset: 'nowhere.json' }, 'nowhere.json does not exist'],
+  ])('refuses %j', async (args, message) => {
+    expect((await failureOf(args)).message).toContain(message);
+  });
+
+  it('never shows a key', async () => {
+    const secret = 'sk-0123456789';
+    const environment = await loadEnvironment({ openai_api_key: secret });
+    expect(JSON.stringify([environment.provenance, environment.notices])).not.toContain(secret);
+    await environment.close();
+    expect((await failureOf({ openai_api_key: secret, config: { openai_api_key: 'other' } })).message).not.toContain(secret);
+  });
+
+  it('documents its arguments, and no others', async () => {
+    const readme = readFileSync(new URL('../../../environments/grpo-000/README.md', import.meta.url), 'utf8');
+    const table = readme.slice(readme.indexOf('## Arguments'), readme.indexOf('## Reward and metrics'));
+    const documented = [...table.matchAll(/^\| (`[^|]+`) +\|/gm)].flatMap(([, cell]) => cell!.replaceAll('`', '').split(', '));
+    const { message } = await failureOf({ '?': 1 });
+    expect(documented.toSorted()).toEqual(
+      message
+        .slice(message.indexOf('are ') + 4, -1)
+        .split(', ')
+        .toSorted(),
+    );
+  });
+});
+
+describe('trainingSettings', () => {
+  it('names what vf-train calls the keys that were given', () => {
+    const parsed = parseConfig({ group_size: 4 });
+    if (!parsed.ok) throw new Error(parsed.problem);
+    expect(trainingSettings(parsed.config, ['group_size', 'device', 'format_reward'])).toEqual({ 'rollouts.rollouts_per_example': 4 });
+    expect(Object.keys(trainingSettings(parsed.config, CONFIG_KEYS))).toHaveLength(9);
+  });
+});

@@ -1,0 +1,119 @@
+/** Servers of the user's own over the Model Context Protocol, each a real process. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CancelledError } from '../../src/core/errors.ts';
+import { NO_JOURNAL } from '../../src/pipelines/call-journal.ts';
+import { openMcpServer } from '../../src/pipelines/mcp-server.ts';
+import { parseYaml } from '../../src/pipelines/parse-yaml.ts';
+import { parsePipeline } from '../../src/pipelines/pipeline.ts';
+import { planPipeline } from '../../src/pipelines/pipeline-plan.ts';
+import type { PipelineServer } from '../../src/pipelines/pipeline-server.ts';
+import { runPipeline } from '../../src/pipelines/run-pipeline.ts';
+import { until } from '../transport/loopback.ts';
+import { tool } from './toy-servers.ts';
+
+const SERVER = join(import.meta.dirname, 'mcp-test-server.ts');
+let folder: string;
+beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), 'mcp-'))));
+afterAll(() => rm(folder, { recursive: true }));
+
+const ask: PipelineServer = { parameters: {}, tools: { start: tool('->q_ls', () => ({ q_ls: ['a', 'b'] })) } };
+
+interface Options {
+  readonly steps?: string;
+  readonly signal?: AbortSignal;
+  readonly callTimeoutMs?: number;
+  readonly connectTimeoutMs?: number;
+  readonly pidFile?: string;
+}
+
+async function run(mode: string, { steps = 'm.shout', signal = new AbortController().signal, pidFile, ...timeouts }: Options = {}) {
+  const source = { kind: 'command', command: process.execPath, args: [SERVER, mode, ...(pidFile === undefined ? [] : [pidFile])], env: {} } as const;
+  const server = await openMcpServer('m', source, { cwd: folder, signal, ...timeouts });
+  try {
+    return await play(server, steps, signal);
+  } finally {
+    await server.close?.();
+  }
+}
+
+async function play(server: PipelineServer, steps: string, signal: AbortSignal) {
+  const pipeline = parsePipeline(parseYaml(`servers: {ask: , m: }\npipeline: [ask.start, ${steps}]`, 'p'), 'p');
+  const plan = planPipeline(pipeline, { servers: new Map(Object.entries({ ask, m: server })), named: new Map([['m', ['suffix']]]), where: 'p' });
+  const parameters = new Map([['m', { suffix: '?' }]]);
+  return (await runPipeline(plan, { parameters, journal: NO_JOURNAL, resolve: (path) => path, signal })).variables;
+}
+
+const isAlive = (pid: number): boolean => {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+};
+
+describe('openMcpServer', () => {
+  it('calls tools with variables and parameters of their names, and takes what they declare or the step names', async () => {
+    expect(await run('well')).toMatchObject({ loud_ls: ['A?', 'B?'] });
+    expect(await run('well', { steps: '{m.plain: {output: {loud_ls: x}}}' })).toMatchObject({ x: ['A!', 'B!'] });
+    expect(await run('well', { steps: 'm.ask' })).toMatchObject({ prompt_ls: ['Answer: a', 'Answer: b'] });
+  });
+
+  it('reaches a server over HTTP', async () => {
+    const child = spawn(process.execPath, [SERVER, 'http'], { stdio: ['ignore', 'pipe', 'inherit'] });
+    try {
+      const [line] = (await once(child.stdout, 'data')) as [Buffer];
+      const { signal } = new AbortController();
+      const server = await openMcpServer('m', { kind: 'url', url: line.toString('utf8').trim(), headers: {} }, { cwd: folder, signal });
+      expect(await play(server, 'm.shout', signal)).toMatchObject({ loud_ls: ['A?', 'B?'] });
+      await server.close?.();
+    } finally {
+      child.kill('SIGKILL');
+    }
+  });
+
+  it.each([
+    ['dies', {}, /^m\.shout failed: .*[Cc]onnection closed.*; it wrote: out of memory$/],
+    ['hangs', { callTimeoutMs: 300 }, /^m\.shout failed: .*timed out/],
+    ['fails', {}, /^m\.shout failed: no such index$/],
+    ['garbage', { steps: 'm.plain' }, /^m\.plain must return a JSON object with its outputs, got "not JSON"$/],
+  ])('says which tool failed where the server %s', async (mode, options, message) => {
+    await expect(run(mode, options)).rejects.toThrow(message);
+  });
+
+  it.each([
+    ['exits at once', 'exits', {}, /^The MCP server m \(.*mcp-test-server\.ts exits\) cannot be used: .*; it wrote: cannot open the index$/],
+    ['never answers', 'silent', { connectTimeoutMs: 800 }, /^The MCP server m .* cannot be used: .*timed out/],
+    ['prints garbage', 'noise', { connectTimeoutMs: 800 }, /^The MCP server m .* cannot be used: /],
+  ])('refuses, in one line, a server that %s', async (_, mode, options, message) => {
+    await expect(run(mode, options)).rejects.toThrow(message);
+  });
+
+  it('refuses a command that does not exist, and a URL where nothing listens', async () => {
+    const { signal } = new AbortController();
+    await expect(openMcpServer('m', { kind: 'command', command: './no-such-command', args: [], env: {} }, { cwd: folder, signal })).rejects.toThrow(
+      /^The MCP server m \(\.\/no-such-command\) cannot be used: .*ENOENT/,
+    );
+    await expect(openMcpServer('m', { kind: 'url', url: 'http://127.0.0.1:1/mcp', headers: {} }, { cwd: folder, signal })).rejects.toThrow(
+      /^The MCP server m \(http/,
+    );
+  });
+
+  it('ends the server with the run, also one that was interrupted within a call', async () => {
+    const pid = () => Number(readFileSync(join(folder, 'pid'), 'utf8'));
+    await run('well', { pidFile: join(folder, 'pid') });
+    await until(() => !isAlive(pid()));
+    await rm(join(folder, 'pid'));
+    const stop = new AbortController();
+    const hanging = run('hangs', { pidFile: join(folder, 'pid'), signal: stop.signal });
+    await until(() => existsSync(join(folder, 'pid')));
+    stop.abort(new CancelledError('Interrupted by the user'));
+    await expect(hanging).rejects.toThrow(/Interrupted by the user/);
+    await until(() => !isAlive(pid()));
+  });
+});
