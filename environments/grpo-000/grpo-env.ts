@@ -57,7 +57,7 @@ export interface GrpoEnvOptions {
 
 /** The environment grpo-000; `loadEnvironment` builds it from arguments. Throws ConfigError for a config that `parseConfig` refuses. */
 export class GrpoEnv extends MultiTurnEnv<GrpoRow, GrpoState> {
-  readonly limitArguments = { responseTokens: 'max_tokens', observationTokens: 'max_obs_length' };
+  readonly limitArguments = { responseTokens: 'max_tokens', completionTokens: 'max_tokens', observationTokens: 'max_obs_length' };
   readonly #engine: SearchEngine;
   readonly #onFailure: 'throw' | 'empty';
 
@@ -80,8 +80,7 @@ export class GrpoEnv extends MultiTurnEnv<GrpoRow, GrpoState> {
       }),
       // Every generation has a token, so that this is no limit but a bound on loops.
       maxTurns: config.max_tokens,
-      // MODEL_TOKEN_BUDGET: `max_tokens` is meant for the whole rollout. A limit of that kind belongs here; until there is one, it limits each generation.
-      limits: { responseTokens: config.max_tokens, observationTokens: options.observationTokens ?? Infinity },
+      limits: { responseTokens: config.max_tokens, completionTokens: config.max_tokens, observationTokens: options.observationTokens ?? Infinity },
       turnFormat: 'continuation',
       stop: STOPS,
       ...(notices ? { notices } : {}),

@@ -1,5 +1,5 @@
 /** Adapter for grpo-000's transcripts: the real rollout loop plays the environment with a scripted policy and a keyword base. */
-import { type Episode, type Played, playEpisode, type PolicyLease, Random } from 'vf-search';
+import { type Played, playEpisode, Random } from 'vf-search';
 import { finalAnswer, GrpoEnv, judgedText, MockSearchEngine, toTrajectory } from 'vf-search/environments/grpo-000';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
 import type { Adapter } from './vectors.ts';
@@ -52,59 +52,19 @@ function environmentOf({ query, knowledge_base, max_tokens, ground_truth }: Inpu
   });
 }
 
-async function play(environment: GrpoEnv, { samples, max_tokens, prompt_length }: Input): Promise<Played> {
+async function play(environment: GrpoEnv, { samples, prompt_length }: Input): Promise<Played> {
   const client = new ScriptedClient({ turns: samples, template: () => 'x'.repeat(prompt_length), tokenizer: 'code-points' });
   const { signal } = new AbortController();
-  const budget = new ModelTokenBudget(max_tokens);
-  const { id, train, eval: rows, rubric, limits, turnFormat } = environment;
   return playEpisode({
-    environment: {
-      id,
-      train,
-      eval: rows,
-      rubric,
-      limits,
-      turnFormat,
-      start: async (row, options) => budget.watch(await environment.start(row, options)),
-      close: () => environment.close(),
-    },
-    row: rows.at(0),
-    lease: budget.limit(await client.lease(signal)),
+    environment,
+    row: environment.eval.at(0),
+    lease: await client.lease(signal),
     capabilities: client.capabilities,
     sampling: { temperature: 1, topP: 1 },
     maxTokens: null,
     random: Random.fromSeed(0),
     signal,
   });
-}
-
-/** MODEL_TOKEN_BUDGET: stands for a limit on the policy's tokens of a whole rollout, which the loop does not have. */
-class ModelTokenBudget {
-  #left: number;
-
-  constructor(tokens: number) {
-    this.#left = tokens;
-  }
-
-  limit(lease: PolicyLease): PolicyLease {
-    if (lease.kind !== 'tokens') return lease;
-    const generate: typeof lease.generate = async (request) => {
-      const sample = await lease.generate({ ...request, maxNewTokens: Math.min(request.maxNewTokens ?? Infinity, this.#left) });
-      this.#left -= sample.ids.length;
-      return sample;
-    };
-    return { ...lease, generate };
-  }
-
-  watch(episode: Episode): Episode {
-    return {
-      ...episode,
-      step: async (kept, context) => {
-        const result = await episode.step(kept, context);
-        return result.stop === null && this.#left === 0 ? { ...result, stop: 'max_total_completion_tokens_reached' } : result;
-      },
-    };
-  }
 }
 
 async function rewardOf(environment: GrpoEnv, { segments, stop, state }: Played): Promise<number> {

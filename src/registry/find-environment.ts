@@ -39,8 +39,7 @@ export function findEnvironment(id: string, options: FindEnvironmentOptions = {}
   const workingDirectory = options.workingDirectory ?? process.cwd();
   if (id.startsWith('file:')) return openPath(pathOfUrl(id));
   if (isPath(id, workingDirectory)) return openPath(resolve(workingDirectory, id));
-  if (!ID.test(id))
-    throw new ConfigError(`${JSON.stringify(id)} is neither the id of an environment, such as search-r1, nor a path that exists`);
+  if (!ID.test(id)) throw new ConfigError(`${JSON.stringify(id)} is neither the id of an environment, such as search-r1, nor a path that exists`);
   const local = resolve(workingDirectory, options.environmentsDir ?? 'environments');
   const bundled = bundledEnvironments().find((name) => normalized(name) === normalized(id));
   const candidates = [id.startsWith('@') ? null : matchingFolder(local, id), bundled === undefined ? null : bundledFolder(bundled)].filter(
