@@ -1,18 +1,16 @@
-import { OpenPipeline } from '../../pipelines/open-pipeline.ts';
+import type { OpenPipeline } from '../../pipelines/open-pipeline.ts';
+import { openPipeline } from '../../registry/open-pipeline.ts';
 import type { CommandContext } from '../command-line.ts';
-import { openServices } from './open-services.ts';
+import { loadEnvironmentFile } from '../environment-file.ts';
 import type { PipelineFlags } from './pipeline-flags.ts';
 
 export function openNamedPipeline(path: string, { set, tools }: PipelineFlags, context: CommandContext): Promise<OpenPipeline> {
-  return OpenPipeline.open({
-    path,
+  loadEnvironmentFile('.env', process.env);
+  return openPipeline(path, {
     ...(set && { set }),
     ...(tools && { tools }),
-    openers: openServices(context),
-    importModule: async (file) => {
-      const { importEnvironment } = await import('../../registry/import-environment.ts');
-      return importEnvironment(file, { isOwn: false });
-    },
+    env: process.env,
+    onSecret: (secret) => context.secrets.add(secret),
     signal: context.signal,
   });
 }
