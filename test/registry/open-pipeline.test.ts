@@ -102,7 +102,7 @@ describe('openPipeline', () => {
       signal,
       given: benchmark(['0 torn', '0 fine', '0 empty', '0 withheld']),
     });
-    expect([...failed.keys()].toSorted()).toEqual([0, 2, 3]);
+    expect(new Set(failed.keys())).toEqual(new Set([0, 2, 3]));
     expect(variables['ans_ls']).toEqual([null, '0 is it<|im_end|>', null, null]);
     expect(variables['eval_res']).toMatchObject({ acc: [null, 1, null, null], avg_acc: 1, failed: 3 });
   });
