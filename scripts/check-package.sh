@@ -24,6 +24,9 @@ npm install --silent --no-package-lock "$tarball"
 npx --no-install vf-eval search-r1 -n 5 --plain
 npx --no-install vf-eval grpo-000 -n 5 --plain
 npx --no-install vf-eval grpo-000 -n 5 -a '{"engine": "mock"}' --plain
+npx --no-install vf-pipeline build examples/search_o1.yaml
+npx --no-install vf-pipeline check examples/search_o1.yaml
+npx --no-install vf-pipeline run examples/own-tools.yaml --json | grep -q '"avg_em":1'
 npx --no-install vf-init hello-world
 npx --no-install vf-eval hello-world -n 3 --plain -A
 npx --no-install vf-export "$(ls -d outputs/evals/search-r1--*/* | head -n 1)" -o rollouts.jsonl
@@ -42,10 +45,12 @@ cat >harness.mjs <<'JS'
 import { load_environment, loadEnvironment } from 'vf-search';
 import { formatReward } from 'vf-search/environments/grpo-000';
 import { qaMetric } from 'vf-search/metrics/qa-metrics';
+import { openPipeline } from 'vf-search/pipelines';
 import { groupAdvantages, nllLoss } from 'vf-search/trainer';
 const environment = await loadEnvironment('search-r1', { data_limit: 3 });
 if (environment.eval.length !== 3 || load_environment !== loadEnvironment) process.exit(1);
 if (formatReward('<answer>a</answer>') !== 0.5 || qaMetric('f1', 'It is Paris.', ['Paris']) !== 0.5) process.exit(1);
+await (await openPipeline('examples/search_o1.yaml')).check(AbortSignal.timeout(60_000));
 if (typeof nllLoss !== 'function' || typeof groupAdvantages !== 'function') process.exit(1);
 if (await import('vf-search/trainer/loop/train').then(() => true, () => false)) process.exit(1);
 await environment.close();

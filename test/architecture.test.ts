@@ -27,7 +27,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/launch': ['src/core', 'src/schemas', 'src/transport', 'src/files'],
   'src/evaluate': ['src/rollouts', 'src/models', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
   'src/pipelines': ['src/metrics', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
-  'src/registry': ['src/core', 'src/schemas', 'src/data', 'src/retrieval', 'src/clients', 'src/models', 'src/transport'],
+  'src/registry': ['src/pipelines', 'src/core', 'src/schemas', 'src/data', 'src/retrieval', 'src/clients', 'src/models', 'src/transport'],
   'src/server': ['src/engine', 'src/tokenizer', 'src/rollouts', 'src/clients', 'src/retrieval', 'src/transport', 'src/core', 'src/schemas'],
   'src/cli': [
     'src/server',

@@ -2,6 +2,7 @@
  * A server of the user's own over the Model Context Protocol: started with the run over stdio and killed with it, or reached over HTTP. Its tools take
  * variables and parameters by the names of their arguments; their outputs are the keys of the JSON that they return.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { thrownText, VfError } from '../core/errors.ts';
@@ -25,13 +26,15 @@ type McpSource = Extract<ServerSource, { kind: 'command' | 'url' }>;
 
 const CONNECT_TIMEOUT_MS = 60_000;
 const CALL_TIMEOUT_MS = 600_000;
+/** How long a server has to end by itself once its input is closed. */
+const END_GRACE_MS = 1000;
 /** What the last lines of a server's stderr may take in a message. */
 const SHOWN_STDERR = 300;
 
 /** Rejects with PipelineFileError if the package is missing, or the server cannot be started, reached or understood. */
 export async function openMcpServer(name: string, source: McpSource, options: McpOptions): Promise<PipelineServer> {
   const { signal, connectTimeoutMs = CONNECT_TIMEOUT_MS, callTimeoutMs = CALL_TIMEOUT_MS } = options;
-  const { client, transport, stderr } = await clientFor(name, source, options);
+  const { client, transport, stderr, end } = await clientFor(name, source, options);
   try {
     await client.connect(transport, { timeout: connectTimeoutMs, signal });
     const { tools: hasTools, prompts: hasPrompts } = client.getServerCapabilities() ?? {};
@@ -45,10 +48,10 @@ export async function openMcpServer(name: string, source: McpSource, options: Mc
         ...Object.fromEntries(prompts.map((prompt) => [prompt.name, promptTool(`${name}.${prompt.name}`, prompt.arguments ?? [], call)])),
         ...Object.fromEntries(tools.map((tool) => [tool.name, mcpTool(`${name}.${tool.name}`, tool, call)])),
       },
-      close: () => client.close(),
+      close: end,
     };
   } catch (cause) {
-    await client.close().catch(() => {});
+    await end();
     if (signal.aborted && cause instanceof VfError) throw cause;
     const what = source.kind === 'url' ? source.url : [source.command, ...source.args].join(' ');
     throw new PipelineFileError(`The MCP server ${name} (${what}) cannot be used: ${oneLine(thrownText(cause))}${stderr()}`, {
@@ -61,6 +64,8 @@ export async function openMcpServer(name: string, source: McpSource, options: Mc
 interface McpConnection {
   readonly client: Client;
   readonly transport: Transport;
+  /** Closes the connection, and ends the process. */
+  readonly end: () => Promise<void>;
   /** The end of what the server wrote to stderr, for a message; empty if nothing. */
   readonly stderr: () => string;
 }
@@ -71,14 +76,47 @@ async function clientFor(name: string, source: McpSource, { cwd }: McpOptions): 
   if (source.kind === 'url') {
     const { StreamableHTTPClientTransport } = await fromSdk(name, () => import('@modelcontextprotocol/sdk/client/streamableHttp.js'));
     const transport = new StreamableHTTPClientTransport(new URL(source.url), { requestInit: { headers: source.headers } });
-    return { client, transport, stderr: () => '' };
+    return { client, transport, stderr: () => '', end: () => client.close().catch(() => {}) };
   }
   const { StdioClientTransport, getDefaultEnvironment } = await fromSdk(name, () => import('@modelcontextprotocol/sdk/client/stdio.js'));
   const { command, args, env } = source;
   const transport = new StdioClientTransport({ command, args: [...args], cwd, stderr: 'pipe', env: { ...getDefaultEnvironment(), ...env } });
   let written = '';
   transport.stderr?.on('data', (chunk: Buffer) => (written = (written + chunk.toString('utf8')).slice(-SHOWN_STDERR)));
-  return { client, transport, stderr: () => (written.trim() === '' ? '' : `; it wrote: ${oneLine(written)}`) };
+  let pid: number | null = null;
+  const startProcess = transport.start.bind(transport);
+  transport.start = async () => {
+    await startProcess();
+    // The package forgets it once it closes, which it does by itself after a failure.
+    pid = transport.pid;
+  };
+  const end = async () => {
+    const closing = client.close().catch(() => {});
+    await Promise.race([closing, sleep(END_GRACE_MS, undefined, { ref: false })]);
+    // The package gives up waiting when another close is under way, and when this process ends.
+    if (pid !== null) await endProcess(pid);
+  };
+  return { client, transport, stderr: () => (written.trim() === '' ? '' : `; it wrote: ${oneLine(written)}`), end };
+}
+
+/** Waits for a process to end by itself, then kills it. */
+async function endProcess(pid: number): Promise<void> {
+  const waitUntil = performance.now() + END_GRACE_MS;
+  while (isAlive(pid)) {
+    if (performance.now() > waitUntil) {
+      process.kill(pid, 'SIGKILL');
+      return;
+    }
+    await sleep(10);
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
 }
 
 /** The package is an optional peer. */

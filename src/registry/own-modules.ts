@@ -16,6 +16,7 @@ const EXPORTED = /^vf-search\/((?:clients|metrics|tokenizer)\/[\w-]+)$/;
 export function resolveOwn(specifier: string, own: OwnModules): string | null {
   const [name] = specifier.split('?');
   if (name === 'vf-search') return own.index;
+  if (name === 'vf-search/pipelines') return new URL(`registry/open-pipeline${own.extension}`, own.index).href;
   const [, barrel] = BARREL.exec(name!) ?? [];
   if (barrel !== undefined) return new URL(`${barrel}/index${own.extension}`, own.index).href;
   const [, file] = EXPORTED.exec(name!) ?? [];

@@ -1,5 +1,5 @@
 /** Servers of the user's own over the Model Context Protocol, each a real process. */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -102,6 +102,29 @@ describe('openMcpServer', () => {
     await expect(openMcpServer('m', { kind: 'url', url: 'http://127.0.0.1:1/mcp', headers: {} }, { cwd: folder, signal })).rejects.toThrow(
       /^The MCP server m \(http/,
     );
+  });
+
+  it.each(['silent', 'noise', 'stubborn'])('kills a server that does not end by itself: %s', async (mode) => {
+    const pidFile = join(folder, `${mode}.pid`);
+    const outcome = await run(mode, { pidFile, connectTimeoutMs: 800 }).then(
+      () => 'ran',
+      () => 'refused',
+    );
+    expect(outcome).toBe(mode === 'stubborn' ? 'ran' : 'refused');
+    await until(() => !isAlive(Number(readFileSync(pidFile, 'utf8'))));
+  });
+
+  it('leaves no process behind where this one ends right after a server was refused', async () => {
+    const pidFile = join(folder, 'left.pid');
+    const source = { kind: 'command', command: process.execPath, args: [SERVER, 'silent', pidFile], env: {} };
+    const program = `
+      import { openMcpServer } from ${JSON.stringify(join(import.meta.dirname, '../../src/pipelines/mcp-server.ts'))};
+      const options = { cwd: '.', signal: new AbortController().signal, connectTimeoutMs: 800 };
+      await openMcpServer('m', ${JSON.stringify(source)}, options).catch(() => process.exit(7));
+    `;
+    const { status } = spawnSync(process.execPath, ['--conditions=source', '--input-type=module', '-e', program], { cwd: folder, encoding: 'utf8' });
+    expect(status).toBe(7);
+    await until(() => !isAlive(Number(readFileSync(pidFile, 'utf8'))));
   });
 
   it('ends the server with the run, also one that was interrupted within a call', async () => {

@@ -65,5 +65,7 @@ if (mode === 'silent') {
   });
   http.listen(0, '127.0.0.1', () => process.stdout.write(`http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp\n`));
 } else {
+  // Does not end when its input does.
+  if (mode === 'stubborn') setInterval(() => {}, 1000);
   await testServer().connect(new StdioServerTransport());
 }

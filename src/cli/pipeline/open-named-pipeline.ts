@@ -1,18 +1,29 @@
-import { OpenPipeline } from '../../pipelines/open-pipeline.ts';
+import type { OpenPipeline } from '../../pipelines/open-pipeline.ts';
+import { openPipeline } from '../../registry/open-pipeline.ts';
+import { isSecretValue } from '../../transport/credentials.ts';
+import { isSecretName } from '../../transport/redact.ts';
 import type { CommandContext } from '../command-line.ts';
-import { openServices } from './open-services.ts';
+import { loadEnvironmentFile } from '../environment-file.ts';
 import type { PipelineFlags } from './pipeline-flags.ts';
 
-export function openNamedPipeline(path: string, { set, tools }: PipelineFlags, context: CommandContext): Promise<OpenPipeline> {
-  return OpenPipeline.open({
-    path,
+export async function openNamedPipeline(path: string, { set, tools }: PipelineFlags, context: CommandContext): Promise<OpenPipeline> {
+  loadEnvironmentFile('.env', process.env);
+  const pipeline = await openPipeline(path, {
     ...(set && { set }),
     ...(tools && { tools }),
-    openers: openServices(context),
-    importModule: async (file) => {
-      const { importEnvironment } = await import('../../registry/import-environment.ts');
-      return importEnvironment(file, { isOwn: false });
-    },
+    env: process.env,
+    onSecret: (secret) => context.secrets.add(secret),
     signal: context.signal,
+  });
+  for (const secret of secretsIn([pipeline.sources, ...pipeline.set.values()])) context.secrets.add(secret);
+  return pipeline;
+}
+
+/** Texts under names such as `api_key`, at any depth. */
+function secretsIn(value: unknown): readonly string[] {
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([name, inner]: [string, unknown]) => {
+    if (typeof inner !== 'string') return secretsIn(inner);
+    return isSecretName(name) && isSecretValue(inner) ? [inner] : [];
   });
 }

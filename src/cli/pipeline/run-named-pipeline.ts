@@ -48,7 +48,14 @@ export async function runNamedPipeline(named: string, flags: RunFlags, context: 
   try {
     result = await pipeline.run({ journal, signal: context.signal, onCall: (call) => noteCall(call, startedAt, context) });
   } catch (error) {
-    const again = ownCommand('vf-pipeline', ['run', named, ...(flags.set ?? []).flatMap((text) => ['--set', text]), '-R', folder]);
+    const again = ownCommand('vf-pipeline', [
+      'run',
+      named,
+      ...(flags.set ?? []).flatMap((text) => ['--set', text]),
+      ...(flags.tools ? ['--tools', flags.tools] : []),
+      '-R',
+      folder,
+    ]);
     context.note(`vf-pipeline: every complete call is kept; to go on: ${again}`);
     throw error;
   }

@@ -1,4 +1,5 @@
 /** The command, each time in a folder of its own, with the document's own files. */
+import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -13,6 +14,14 @@ const PARAMETERS = 'examples/parameter/search_o1.yaml';
 const bytes = (path: string) => readFileSync(path, 'utf8');
 const filesOf = (folder: string) =>
   readdirSync(folder, { recursive: true, withFileTypes: true }).flatMap((entry) => (entry.isFile() ? [join(entry.parentPath, entry.name)] : []));
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
 
 describe('vf-pipeline build', () => {
   it('copies the bundled example into an empty folder, byte for byte', () => {
@@ -220,12 +229,14 @@ describe('vf-pipeline check', () => {
       'parameter/p.yaml',
       parameters === '' ? 'benchmark: {benchmark: {path: rows.jsonl, key_map: {q_ls: question, gt_ls: golden_answers}}}' : parameters,
     );
-    for (const command of ['check', 'run']) {
-      const { status, stdout, stderr } = pipeline([command, 'p.yaml', ...(set === undefined ? [] : ['--set', set])], folder.path);
-      expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
-      expect(stderr).toMatch(line);
-      expect(stderr.trimEnd().split('\n')).toHaveLength(1);
-    }
+    // `run` begins with the same check.
+    const { status, stdout, stderr } = pipeline(
+      [set === undefined ? 'run' : 'check', 'p.yaml', ...(set === undefined ? [] : ['--set', set])],
+      folder.path,
+    );
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+    expect(stderr).toMatch(line);
+    expect(stderr.trimEnd().split('\n')).toHaveLength(1);
     expect(existsSync(join(folder.path, 'outputs'))).toBe(false);
   });
 });
@@ -325,6 +336,64 @@ describe('vf-pipeline run', () => {
     expect(new Set(asked).size).toBe(15);
     expect(filesOf(folder.path).filter((path) => path.endsWith('calls.jsonl'))).toHaveLength(1);
   });
+
+  it('stops at Ctrl-C with 130 and the way to go on, and ends the MCP servers that it started', async () => {
+    using folder = new TemporaryFolder();
+    const args = [join(ROOT, 'test/pipelines/mcp-test-server.ts'), 'hangs', join(folder.path, 'pid')];
+    folder.write(
+      'p.yaml',
+      `servers: {benchmark: , m: {command: ${JSON.stringify(process.execPath)}, args: ${JSON.stringify(args)}}}\npipeline: [benchmark.get_data, m.shout]\n`,
+    );
+    folder.write('rows.jsonl', '{"question": "q"}\n');
+    const run = start('vf-pipeline', ['run', 'p.yaml', '--set', 'benchmark.benchmark={path: rows.jsonl, key_map: {q_ls: question}}'], folder.path);
+    await until(() => run.stderr.includes('1. benchmark.get_data'));
+    run.child.kill('SIGINT');
+    await run.ended;
+    expect(run.child.exitCode).toBe(130);
+    expect(run.stderr).toMatch(/to go on: npx .*vf-pipeline run p\.yaml .* -R /);
+    const pid = Number(bytes(join(folder.path, 'pid')));
+    await until(() => !isAlive(pid));
+  });
+
+  it('never shows a key of the parameter file', async () => {
+    using folder = new TemporaryFolder();
+    folder.write(
+      'p.yaml',
+      'servers: {benchmark: , generation: , prompt: }\npipeline: [benchmark.get_data, generation.generation_init, prompt.qa_boxed, generation.generate]\n',
+    );
+    folder.write('t.jinja', '{{question}}');
+    folder.write('rows.jsonl', '{"question": "q"}\n');
+    const openai = '{model_name: m, base_url: "http://127.0.0.1:1/v1", retries: 0, api_key: secret-key-456}';
+    const set = [
+      'benchmark.benchmark={path: rows.jsonl, key_map: {q_ls: question}}',
+      'prompt.template=t.jinja',
+      `generation.backend_configs.openai=${openai}`,
+    ];
+    const { status, stdout, stderr } = pipeline(['run', 'p.yaml', '-v', ...set.flatMap((each) => ['--set', each])], folder.path);
+    expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
+    expect(stderr).toContain('All 1 questions failed in generation.generate');
+    expect(stderr).toContain('api_key: ***');
+    for (const file of filesOf(join(folder.path, 'outputs'))) expect(bytes(file)).not.toContain('secret-key-456');
+    expect(stderr).not.toContain('secret-key-456');
+  });
+
+  it.each(['p.yaml', 'parameter/p.yaml', 't.jinja', 'rows.jsonl', 'rows.json', 'rows.parquet'])(
+    'refuses a pipe in the place of %s in one line, without waiting',
+    (name) => {
+      using folder = new TemporaryFolder();
+      mkdirSync(join(folder.path, 'parameter'));
+      folder.write('t.jinja', '{{question}}');
+      folder.write('p.yaml', 'servers: {benchmark: , prompt: }\npipeline: [benchmark.get_data, prompt.qa_boxed]\n');
+      const rows = name.startsWith('rows') ? name : 'rows.jsonl';
+      folder.write(rows, '{"question": "q"}\n');
+      rmSync(join(folder.path, name), { force: true });
+      execFileSync('mkfifo', [join(folder.path, name)]);
+      const set = [`benchmark.benchmark={path: ${rows}, key_map: {q_ls: question}}`, 'prompt.template=t.jinja'];
+      const { status, stderr } = pipeline(['run', 'p.yaml', ...set.flatMap((each) => ['--set', each])], folder.path);
+      expect(status).toBe(2);
+      expect(stderr).toMatch(/^vf-pipeline: [^\n]* is a pipe; name a regular file[^\n]*\n$/);
+    },
+  );
 
   it('leaves out and counts a question whose generation failed, never scoring a text in its place', async () => {
     using folder = new TemporaryFolder();

@@ -1,0 +1,82 @@
+/** Opens a pipeline for programs: `vf-search/pipelines`. Chooses what its servers ask: an OpenAI-compatible chat API, a search server, BM25, or the web. */
+import { ConfigError } from '../core/errors.ts';
+import { NO_JOURNAL } from '../pipelines/call-journal.ts';
+import { OpenPipeline, type RunPipelineOptions } from '../pipelines/open-pipeline.ts';
+import type { PipelineResult } from '../pipelines/run-pipeline.ts';
+import type { ToolsVersion } from '../pipelines/servers/tools-version.ts';
+import type { ServiceOpeners } from '../pipelines/service-openers.ts';
+
+export { NO_JOURNAL, OpenPipeline, type PipelineResult, type RunPipelineOptions, type ToolsVersion };
+
+/** UltraRAG's variable for the key of the chat API. */
+const KEY_VARIABLE = 'LLM_API_KEY';
+
+export interface OpenNamedPipelineOptions {
+  /** `server.key=value` each, with the value in YAML; they count before the parameter file. @default none */
+  readonly set?: readonly string[];
+  /** Whose tools are meant. @default found out from the steps */
+  readonly tools?: ToolsVersion;
+  /** Environment variables: LLM_API_KEY for the chat API, SERPER_API_KEY for the web. @default those of this process */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Called with every key that is used, which must never be shown. @default does nothing */
+  readonly onSecret?: (secret: string) => void;
+  /** Ends the start of servers. @default never */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Opens a pipeline with its servers; dispose it at the end. Rejects with PipelineFileError for anything that is wrong with the file.
+ * @example
+ * await using pipeline = await openPipeline('examples/search_o1.yaml', { set: ['evaluation.save_path=null'] });
+ * const given = new Map([['benchmark.get_data', { q_ls: ['Who wrote Dracula?'], gt_ls: [['Bram Stoker']] }]]);
+ * const { variables } = await pipeline.run({ journal: NO_JOURNAL, signal, given });
+ */
+export function openPipeline(path: string, options: OpenNamedPipelineOptions = {}): Promise<OpenPipeline> {
+  const { set, tools, env = process.env, onSecret = () => {}, signal = new AbortController().signal } = options;
+  return OpenPipeline.open({
+    path,
+    ...(set && { set }),
+    ...(tools && { tools }),
+    openers: serviceOpeners(env, onSecret, signal),
+    importModule: async (file) => {
+      const { importEnvironment } = await import('./import-environment.ts');
+      return importEnvironment(file, { isOwn: false });
+    },
+    signal,
+  });
+}
+
+function serviceOpeners(env: Readonly<Record<string, string | undefined>>, onSecret: (secret: string) => void, signal: AbortSignal): ServiceOpeners {
+  return {
+    chat: async ({ baseUrl, model, apiKey = env[KEY_VARIABLE], concurrency, retries }) => {
+      if (apiKey) onSecret(apiKey);
+      const [{ OpenAIChatClient }, { PolicyVersions }] = await Promise.all([
+        import('../clients/openai-chat.ts'),
+        import('../clients/policy-versions.ts'),
+      ]);
+      return new OpenAIChatClient({
+        baseUrls: [baseUrl],
+        versions: new PolicyVersions({ version: 0, model }),
+        ...(apiKey && { apiKey }),
+        apiKeyVariable: KEY_VARIABLE,
+        maxConcurrentRequests: concurrency,
+        maxRetries: retries,
+      });
+    },
+    search: async (service) => {
+      if ('url' in service) return openSearchServer(service.url);
+      const { openRetriever } = await import('./open-retriever.ts');
+      return openRetriever({ ...('web' in service ? { engine: 'serper' as const } : { corpus: service.corpus }), env, signal });
+    },
+  };
+}
+
+/** A URL that ends in `/retrieve` speaks Search-R1's protocol; of any other, the path becomes `/search`, as in UltraRAG. */
+async function openSearchServer(text: string) {
+  const url = URL.parse(text);
+  if (url === null) throw new ConfigError(`The retriever URL ${JSON.stringify(text)} is not a URL; write http://host:port`);
+  const { HttpRetriever } = await import('../retrieval/http-retriever.ts');
+  if (/\/retrieve\/?$/.test(url.pathname)) return new HttpRetriever({ url: text });
+  url.pathname = '/search';
+  return new HttpRetriever({ url: url.href, protocol: 'search' });
+}
