@@ -22,7 +22,7 @@ parser.add_argument("--learning-rate", type=float, default=3e-4, help="3e-4 suit
 parser.add_argument("--output", default="outputs/trl")
 given = parser.parse_args()
 if not os.path.isdir(given.model):
-    parser.exit(2, f"There is no folder {given.model}. Name the folder of a model with --model, such as models/nano-base in the folder of vf-search.\n")
+    parser.exit(2, f"The folder {given.model} does not exist. Name the folder of a model with --model, such as models/nano-base in the folder of vf-search.\n")
 
 tokenizer = AutoTokenizer.from_pretrained(given.model, padding_side="left")
 config = GRPOConfig(

@@ -106,7 +106,7 @@ export const CONFIG_KEYS = Object.keys(SETTINGS) as readonly ConfigKey[];
 export function parseConfig(given: Readonly<Record<string, unknown>>, env: Readonly<Record<string, string | undefined>> = {}): ParsedConfig {
   const failed = (key: string, problem: string): ParsedConfig => ({ ok: false, key, problem });
   const unknown = Object.keys(given).find((key) => !Object.hasOwn(SETTINGS, key));
-  if (unknown !== undefined) return failed(unknown, `There is no key ${JSON.stringify(unknown)}. The keys are ${CONFIG_KEYS.join(', ')}`);
+  if (unknown !== undefined) return failed(unknown, `The key ${JSON.stringify(unknown)} is unknown. The keys are ${CONFIG_KEYS.join(', ')}`);
   for (const key of CONFIG_KEYS) {
     if (!Object.hasOwn(given, key) || SETTINGS[key].accepts(given[key])) continue;
     const shown = key === 'openai_api_key' ? '' : `, got ${JSON.stringify(given[key])}`;

@@ -78,7 +78,7 @@ export class GrpoEnv extends MultiTurnEnv<GrpoRow, GrpoState> {
         answer: { exact: config.exact_match_bonus, similar: config.answer_reward, notFound: config.not_found_reward },
         ...(failedSearches ? { failedSearches } : {}),
       }),
-      // Every generation has a token, so that this is no limit but a bound on loops.
+      // The token budget ends the episode first; this only bounds the loop where generations are empty.
       maxTurns: config.max_tokens,
       limits: { responseTokens: config.max_tokens, completionTokens: config.max_tokens, observationTokens: options.observationTokens ?? Infinity },
       turnFormat: 'continuation',

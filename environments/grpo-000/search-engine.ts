@@ -18,7 +18,7 @@ export function nothingFound(query: string): string {
 
 /**
  * A keyword base in memory: the first keyword that occurs in the query, upper and lower case alike, gives its text.
- * @example await new MockSearchEngine({ sick: 'Call before 9:30.' }).search('Who is told when I am SICK?', { signal }) // 'Call before 9:30.'
+ * @example await new MockSearchEngine({ sick: 'Call before 9:30.' }).search('Whom do I call when I am SICK?', { signal }) // 'Call before 9:30.'
  */
 export class MockSearchEngine implements SearchEngine {
   readonly name: string;

@@ -82,7 +82,7 @@ export function trajectoryFromJson(json: unknown): Trajectory {
   const fail = (what: string) => {
     throw new ConfigError(`This is not a trajectory: ${what}. Write it with JSON.stringify(toTrajectory(...)).`);
   };
-  if (typeof value !== 'object' || value === null) return fail('it is no object');
+  if (typeof value !== 'object' || value === null) return fail('it is not an object');
   for (const name of ['query', 'generated_text', 'final_answer'] as const) if (typeof value[name] !== 'string') return fail(`${name} is not text`);
   if (value.reward !== null && !Number.isFinite(value.reward)) return fail('reward is neither a number nor null');
   if (!Number.isFinite(value.advantage)) return fail('advantage is not a number');

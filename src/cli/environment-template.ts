@@ -61,7 +61,7 @@ class ${className} extends MultiTurnEnv<NoteRow, State> {
 
   protected envResponse(kept: string, state: State): EnvResponse {
     if (kept.endsWith('</answer>')) return { done: true };
-    // A closing tag alone is no search.
+    // A closing tag alone is not a search.
     if (!/<search>[^<]*[^<\\s][^<]*<\\/search>$/.test(kept)) return { observation: '\\nI should search or answer.\\n', kind: 'corrective' };
     state.searches += 1;
     return { observation: \`\\n\\n<information>\${state.note}</information>\\n\\n\` };

@@ -1,5 +1,5 @@
 /**
- * YAML 1.1, as PyYAML's safe loader reads it, without dates: `yes` is true, `010` is 8. Refuses tags that it does not know, aliases that multiply, and
+ * YAML 1.1, as PyYAML's safe loader reads it, without dates: `yes` is true, `010` is 8. Refuses tags that it does not know, alias bombs, and
  * integers that JavaScript cannot hold. Differs from PyYAML in `1e3`, which is a number here.
  */
 import { type Document, parseDocument, type ScalarTag, type Tags } from 'yaml';
@@ -29,7 +29,7 @@ export function parseYaml(text: string, where: string): unknown {
     value = document.toJS({ maxAliasCount: MAX_ALIASES });
   } catch (cause) {
     const aliases = cause instanceof ReferenceError && /excessive alias/i.test(cause.message);
-    throw refusal(aliases ? `${where} has aliases that multiply its size` : `${where} cannot be read as YAML: ${firstLine(cause)}`, cause);
+    throw refusal(aliases ? `${where} has too many aliases (an alias bomb)` : `${where} cannot be read as YAML: ${firstLine(cause)}`, cause);
   }
   return plain(value, where, 0);
 }

@@ -180,7 +180,7 @@ describePeer('trl', { quick: true }, () => {
 
   it('runs the example, which names a model that is not there in one line', async () => {
     const { refused, ran } = await runPeer<Example>('trl', 'example', [ROOT], { timeoutMs: 280_000 });
-    expect(refused).toEqual([2, '', expect.stringMatching(/^There is no folder nowhere\. .*--model.*\n$/)]);
+    expect(refused).toEqual([2, '', expect.stringMatching(/^The folder nowhere does not exist\. .*--model.*\n$/)]);
     expect(ran).toEqual([0, expect.stringMatching(/\nHeld-out reward: \d\.\d{3} before, \d\.\d{3} after\.\n$/), expect.anything()]);
   });
 });

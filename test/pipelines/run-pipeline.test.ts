@@ -59,7 +59,7 @@ describe('runPipeline', () => {
     );
   });
 
-  it('routes anew in every round and ends the loop when no question is left', async () => {
+  it('routes again in every round and ends the loop when no question is left', async () => {
     const { log } = await runText(SEARCHES, digits(['0', '2', '1']));
     expect(log.map(({ name, questions }) => `${name} ${questions}`)).toEqual([
       's.start null',

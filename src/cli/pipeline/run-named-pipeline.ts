@@ -33,7 +33,7 @@ export async function runNamedPipeline(named: string, flags: RunFlags, context: 
   await pipeline.check(context.signal);
   const { folder, resume } = await runFolder({ output: flags.outputDir, resume: flags.resume, pipeline: named, header: pipeline.header() });
   if (resume && !existsSync(join(folder, CALLS_FILE)))
-    throw new ConfigError(`There is no run in ${folder}, which needs a ${CALLS_FILE}; leave -R out to start one`);
+    throw new ConfigError(`${folder} holds no run to resume: it has no ${CALLS_FILE}. Start a new run without -R.`);
   if (flags.resume === true && !resume) context.note('vf-pipeline: found no incomplete run of the same pipeline and parameters; starting a new one');
   try {
     makeFolder(folder);

@@ -127,7 +127,7 @@ describe('loadEnvironment', () => {
   it.each([
     [{ config: { group_size: 1 } }, 'group_size must be an integer of at least 2, got 1.'],
     [{ groupsize: 2 }, 'grpo-000 has no argument "groupsize"'],
-    [{ config: { groupsize: 2 } }, 'There is no key "groupsize"'],
+    [{ config: { groupsize: 2 } }, 'The key "groupsize" is unknown'],
     [{ config: { beta: 0.1 }, beta: 0.2 }, 'beta is 0.1 in config and 0.2 as an argument. Set it only once.'],
     [{ config: 'none.yaml' }, 'The file none.yaml does not exist'],
     [{ config: [] }, 'config must be the path of a YAML or JSON file, or an object'],

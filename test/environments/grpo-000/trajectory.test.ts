@@ -45,7 +45,7 @@ describe('toTrajectory', () => {
 
 describe('trajectoryFromJson', () => {
   it.each([
-    [null, 'it is no object'],
+    [null, 'it is not an object'],
     [{}, 'query is not text'],
     [{ reward: 'x' }, 'reward is neither'],
     [{ advantage: null }, 'advantage is not a number'],
