@@ -59,8 +59,10 @@ function rowOf(question: PipelineQuestion, exampleId: number): PipelineRow {
 }
 
 function rubricOf(names: readonly string[], chosen: string): Rubric<PipelineRow> {
-  const value = (name: string) => ({ state }: { readonly state: Readonly<Record<string, unknown>> }) =>
-    (state['metrics'] as Readonly<Record<string, number>>)[name] ?? NaN;
+  const value =
+    (name: string) =>
+    ({ state }: { readonly state: Readonly<Record<string, unknown>> }) =>
+      (state['metrics'] as Readonly<Record<string, number>>)[name] ?? NaN;
   // The chosen metric comes first, as it is the reward.
   const others = names.filter((name) => name !== chosen).map((name) => metric(value(name), { name }));
   return new Rubric({ funcs: [reward(value(chosen), { name: chosen, isHeadline: true }), ...others] });

@@ -8,7 +8,7 @@ import { NO_JOURNAL } from './call-journal.ts';
 import type { OpenPipeline } from './open-pipeline.ts';
 import { PipelineError, PipelineFileError } from './pipeline-error.ts';
 import { type PlannedCall, plannedCalls } from './pipeline-plan.ts';
-import type { Values } from './pipeline-server.ts';
+import type { ServedModel, Values } from './pipeline-server.ts';
 import type { FinishedCall } from './run-pipeline.ts';
 import { parseServerSource } from './server-source.ts';
 import type { BuiltinServer } from './servers/builtin-servers.ts';
@@ -53,7 +53,8 @@ export class QuestionPipeline {
   /** Checks everything that can be checked before the first call. Rejects with PipelineFileError; the pipeline stays the caller's to close. */
   static async of(pipeline: OpenPipeline, signal: AbortSignal): Promise<QuestionPipeline> {
     const calls = plannedCalls(pipeline.plan.steps);
-    const of = (server: BuiltinServer, tool: string) => calls.filter((call) => call.name === `${call.server}.${tool}` && isBuiltin(pipeline, call, server));
+    const of = (server: BuiltinServer, tool: string) =>
+      calls.filter((call) => call.name === `${call.server}.${tool}` && isBuiltin(pipeline, call, server));
     const [benchmark, ...others] = of('benchmark', 'get_data');
     const evaluations = of('evaluation', 'evaluate');
     if (benchmark === undefined || others.length > 0) {
@@ -67,7 +68,7 @@ export class QuestionPipeline {
   }
 
   /** Which models are asked where, without credentials: by server of the pipeline. */
-  get models(): ReadonlyMap<string, { readonly name: string; readonly url: string }> {
+  get models(): ReadonlyMap<string, ServedModel> {
     const parameters = this.pipeline.parameters();
     const asking = new Set(plannedCalls(this.pipeline.plan.steps).map(({ server }) => server));
     const models = [...this.pipeline.servers].flatMap(([name, server]) => {

@@ -17,7 +17,15 @@ export interface OpenedProgram extends AsyncDisposable {
 /** Plays every row once, without a policy. */
 export async function playProgramRows<R extends Row>(environment: Environment<R>, signal = new AbortController().signal): Promise<Rollout<R>[]> {
   const groups = [...environment.eval].map((row) => ({ row, indices: [0] }));
-  const options = { environment, client: NO_POLICY, sampling: { temperature: 1, topP: 1 }, maxTokens: null, timeoutMs: null, maxConcurrent: 4, seed: 0 };
+  const options = {
+    environment,
+    client: NO_POLICY,
+    sampling: { temperature: 1, topP: 1 },
+    maxTokens: null,
+    timeoutMs: null,
+    maxConcurrent: 4,
+    seed: 0,
+  };
   const rollouts: Rollout<R>[] = [];
   for await (const group of runRollouts(groups, { ...options, signal })) rollouts.push(...group.rollouts);
   return rollouts.toSorted((a, b) => Number(a.row.exampleId) - Number(b.row.exampleId));

@@ -27,7 +27,15 @@ const fails = (error: Error) => () => {
 
 async function play(environment: SummaryProgram, more: Partial<RunOptions<Row>> = {}) {
   const rollouts = [];
-  const common = { environment, client: NO_POLICY, sampling: { temperature: 1, topP: 1 }, maxTokens: null, timeoutMs: null, maxConcurrent: 4, seed: 0 };
+  const common = {
+    environment,
+    client: NO_POLICY,
+    sampling: { temperature: 1, topP: 1 },
+    maxTokens: null,
+    timeoutMs: null,
+    maxConcurrent: 4,
+    seed: 0,
+  };
   const groups = [...environment.eval].map((row) => ({ row, indices: [0] }));
   for await (const group of runRollouts(groups, { ...common, signal: new AbortController().signal, ...more })) rollouts.push(...group.rollouts);
   return rollouts.toSorted((a, b) => Number(a.row.exampleId) - Number(b.row.exampleId));
@@ -65,7 +73,13 @@ describe('a program', () => {
   });
 
   it('that ignores its signal ends at the deadline all the same', async () => {
-    const [rollout] = await play(new SummaryProgram(at(0, () => new Promise(() => {})), 1), { timeoutMs: 20 });
+    const [rollout] = await play(
+      new SummaryProgram(
+        at(0, () => new Promise(() => {})),
+        1,
+      ),
+      { timeoutMs: 20 },
+    );
     expect(rollout!.stop).toBe('timeout_reached');
     expect(rollout!.error).toMatchObject({
       type: 'TimeoutError',
@@ -118,7 +132,10 @@ describe('an evaluation of a program', () => {
       run: { envId: 'summaries', envArgs: {}, model: 'pen', baseUrl: null, policyKind: 'none', packageVersion: '0.0.0' },
       ...more,
     }) as const;
-  const json = (name: string, file: string) => readFileSync(join(folder, name, file), 'utf8').trim().split('\n');
+  const json = (name: string, file: string) =>
+    readFileSync(join(folder, name, file), 'utf8')
+      .trim()
+      .split('\n');
 
   it('writes text, state and metrics, no tokens, and says that no policy played', async () => {
     const { summary } = await evaluate(options('whole', new SummaryProgram()));
@@ -139,7 +156,10 @@ describe('an evaluation of a program', () => {
       length: 15,
       short: 1,
     });
-    expect(JSON.parse(json('whole', 'metadata.json').join('\n'))).toMatchObject({ policy: { kind: 'none', name: 'none' }, config: { policy_kind: 'none' } });
+    expect(JSON.parse(json('whole', 'metadata.json').join('\n'))).toMatchObject({
+      policy: { kind: 'none', name: 'none' },
+      config: { policy_kind: 'none' },
+    });
   });
 
   it('goes on after a failure, playing only the rows that failed', async () => {

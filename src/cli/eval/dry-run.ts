@@ -17,7 +17,10 @@ export async function dryRunText(prepared: PreparedRun, signal: AbortSignal): Pr
   const row = ordered.at(0);
   const isProgram = environment.play !== undefined;
   const facts: [string, string][] = [
-    ['environment', `${environment.id}${planned.name === null ? '' : ` (${planned.name})`}, ${isProgram ? 'a program' : `${environment.turnFormat} format`}`],
+    [
+      'environment',
+      `${environment.id}${planned.name === null ? '' : ` (${planned.name})`}, ${isProgram ? 'a program' : `${environment.turnFormat} format`}`,
+    ],
     ['-a and -x', JSON.stringify(hideSecrets(environmentArgs))],
     [
       'data',

@@ -58,7 +58,15 @@ export async function openPolicy(target: PolicyTarget, options: OpenPolicyOption
 /** The models of a program, which it asks itself. */
 function openNoPolicy(program: OpenPolicyOptions['environment']): OpenedPolicy {
   const description = program.programModels?.description ?? 'models of its own';
-  return { client: NO_POLICY, model: programName(program), kind: 'program', baseUrl: null, description, notices: [], async [Symbol.asyncDispose]() {} };
+  return {
+    client: NO_POLICY,
+    model: programName(program),
+    kind: 'program',
+    baseUrl: null,
+    description,
+    notices: [],
+    async [Symbol.asyncDispose]() {},
+  };
 }
 
 /** The engine in this process, called over loopback with the same client as any server. */
