@@ -6,7 +6,7 @@ import { allowedText, type ConfigTable, configTable } from '../src/schemas/confi
 import { trainingConfigSchema } from '../src/schemas/training-config.ts';
 import { lossTableSchema } from '../src/schemas/training-algorithm-config.ts';
 import { roleTableSchema } from '../src/schemas/roles-config.ts';
-import { bundledPresets } from '../src/cli/train/presets.ts';
+import { bundledPresets } from '../src/cli/presets.ts';
 import type { Preset } from '../src/trainer/config/preset.ts';
 import { CHANGEABLE_ON_RESUME, CHANGEABLE_ROLE_KEYS } from '../src/trainer/config/resume-config.ts';
 

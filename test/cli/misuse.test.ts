@@ -37,7 +37,7 @@ const CASES: [command: string, args: string[], line: RegExp][] = [
   ['vf-export', ['empty', '-o', ''], /-o is empty; name a file/],
   ['vf-serve', ['policy', '--threads', '65', '--port', '0'], /'--threads <n>' argument '65' is invalid\. It must be a whole number from 1 to 64/],
   ['vf-serve', ['policy', '--allow-adapters-under', 'file', '--port', '0'], /--allow-adapters-under must name a folder, but file is not one/],
-  ['vf-eval', ['search-r1', '-p', 'embedded', '-m', 'file'], /There is no directory file\. With -p embedded, -m must name/],
+  ['vf-eval', ['search-r1', '-p', 'embedded', '-m', 'file'], /The directory file does not exist\. With -p embedded, -m must name/],
 ];
 
 describe('a mistake', () => {

@@ -31,7 +31,7 @@ export function describeRun({ policy, opened, counts, sampling }: PreparedRun): 
 }
 
 export function summaryText(summary: Summary, prepared: PreparedRun, words: readonly string[]): string {
-  const { planned, policy, opened } = prepared;
+  const { planned, policy, opened, laptopModel } = prepared;
   const { settings, envId } = planned;
   return renderSummary(summary, {
     columns: (process.stdout.isTTY && process.stdout.columns) || 80,
@@ -41,7 +41,7 @@ export function summaryText(summary: Summary, prepared: PreparedRun, words: read
     rewardNames: opened.environment.rubric.rewardNames,
     displays: opened.environment.rubric.displays ?? new Map(),
     setup: setupLines(prepared),
-    next: nextCommands(summary, { envId, words, policy }),
+    next: nextCommands(summary, { envId, words, policy, laptopModel }),
   });
 }
 

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
-import { bundledModels, modelPath, SMALLEST_MODEL } from '../../data/bundled-models.ts';
+import { bundledModels, modelPath } from '../../data/bundled-models.ts';
 import { shellCommand } from '../shell-text.ts';
 import { adapterBase } from './adapter-base.ts';
 
@@ -14,12 +14,12 @@ export interface EmbeddedModel {
   readonly adapter: { readonly name: string; readonly directory: string } | null;
 }
 
-/** Null means the smallest bundled model. Throws a one-line ConfigError. */
-export function embeddedModel(asked: string | null): EmbeddedModel {
-  const path = modelPath(asked ?? SMALLEST_MODEL);
+/** Throws a one-line ConfigError. */
+export function embeddedModel(asked: string): EmbeddedModel {
+  const path = modelPath(asked);
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) {
     throw new ConfigError(
-      `There is no directory ${path}. With -p embedded, -m must name a model directory, an adapter directory or a bundled model (${bundledModels().join(', ')}).`,
+      `The directory ${path} does not exist. With -p embedded, -m must name a model directory, an adapter directory or a bundled model (${bundledModels().join(', ')}).`,
     );
   }
   const directory = newestAdapter(path) ?? path;

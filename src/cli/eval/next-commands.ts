@@ -1,6 +1,5 @@
 /** Suggested next commands after a run, derived from the command that started it. */
 import type { Summary } from '../../schemas/summary.ts';
-import { SMALLEST_MODEL } from '../../data/bundled-models.ts';
 import { ownCommand } from '../own-command.ts';
 import type { OpenedPolicy } from './open-policy.ts';
 import { displayPath } from './render-summary.ts';
@@ -15,18 +14,18 @@ export interface NextOptions {
   /** The arguments of the command, without -R. */
   readonly words: readonly string[];
   readonly policy: OpenedPolicy;
+  /** The model of the environment's own preset `laptop`; null if it brings none. */
+  readonly laptopModel: string | null;
 }
 
-export function nextCommands(summary: Summary, { envId, words, policy }: NextOptions): { why: string; command: string }[] {
+export function nextCommands(summary: Summary, { envId, words, policy, laptopModel }: NextOptions): { why: string; command: string }[] {
   if (!summary.complete) return [{ why: 'continue this run', command: resumeCommand(words, summary.directory) }];
   const { finished, errored } = summary.rollouts;
   if (errored > 0) return [{ why: 'retry the failed rollouts', command: resumeCommand(words, summary.directory) }];
   if (finished === 0) return [];
   if (policy.kind === 'baseline') return withModel(envId, words);
-  const training = policy.kind === 'embedded' && policy.model === SMALLEST_MODEL && envId === 'search-r1';
-  const train = training
-    ? [{ why: 'train it to search, in half a minute', command: ownCommand('vf-train', ['search-r1', '--preset', 'laptop']) }]
-    : [];
+  const isTrainable = policy.kind === 'embedded' && policy.model === laptopModel;
+  const train = isTrainable ? [{ why: 'train it on this machine', command: ownCommand('vf-train', [envId, '--preset', 'laptop']) }] : [];
   if (summary.policyKind === 'tokens') {
     return [
       ...train,

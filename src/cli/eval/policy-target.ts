@@ -32,15 +32,16 @@ export interface EndpointTarget {
 /** A model in this process. */
 export interface EmbeddedTarget {
   readonly kind: 'embedded';
-  /** A model directory, a PEFT adapter directory or the name of a bundled model, as typed; null without -m. */
-  readonly model: string | null;
+  /** A model directory, a PEFT adapter directory or the name of a bundled model. */
+  readonly model: string;
 }
 
 export type PolicyTarget = EndpointTarget | EmbeddedTarget | { readonly kind: 'baseline'; readonly asked: boolean };
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
-export async function resolvePolicyTarget(settings: Settings, variables: Variables): Promise<PolicyTarget> {
+/** @param bundledModel the model of `-p embedded` without -m */
+export async function resolvePolicyTarget(settings: Settings, variables: Variables, bundledModel: () => Promise<string>): Promise<PolicyTarget> {
   // Read even if another setting chooses the policy; otherwise a misspelled path would go unnoticed.
   if (settings['endpoints-path'] !== undefined) await readEndpoints(settings['endpoints-path']);
   const model = settings.model ?? nonEmpty(variables['VF_MODEL']);
@@ -51,7 +52,7 @@ export async function resolvePolicyTarget(settings: Settings, variables: Variabl
       throw new ConfigError('-p baseline (the built-in policy) and -b URL cannot be combined. Leave one out.');
     return { kind: 'baseline', asked: true };
   }
-  if (provider === EMBEDDED) return embeddedTarget(settings);
+  if (provider === EMBEDDED) return embeddedTarget(settings, bundledModel);
   if (provider !== null || settings['api-base-url'] !== undefined) return explicitTarget(settings, provider, model, clientType, variables);
   const alias = model === null ? null : await aliasTarget(model, settings, variables);
   if (alias !== null) return alias;
@@ -67,11 +68,11 @@ export async function resolvePolicyTarget(settings: Settings, variables: Variabl
 }
 
 /** Ignores VF_MODEL, which names a model at VF_BASE_URL. */
-function embeddedTarget(settings: Settings): EmbeddedTarget {
+async function embeddedTarget(settings: Settings, bundledModel: () => Promise<string>): Promise<EmbeddedTarget> {
   for (const flag of ['api-base-url', 'api-key-var', 'header', 'api-client-type'] as const) {
     if (settings[flag] !== undefined) throw new ConfigError(`--${flag} cannot be combined with -p embedded, because the model runs in this process`);
   }
-  return { kind: 'embedded', model: settings.model ?? null };
+  return { kind: 'embedded', model: settings.model ?? (await bundledModel()) };
 }
 
 function explicitTarget(

@@ -1,5 +1,6 @@
 /** Runs one evaluation from its settings to its summary: fills in defaults, opens the parts, plays, reports and closes them. */
 import { ConfigError } from '../../core/errors.ts';
+import { SMALLEST_MODEL } from '../../data/bundled-models.ts';
 import { evaluate } from '../../evaluate/evaluate.ts';
 import type { RunIdentity } from '../../evaluate/evaluation-options.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
@@ -7,12 +8,12 @@ import type { Summary } from '../../schemas/summary.ts';
 import { addressNotice } from '../address-notice.ts';
 import type { CommandContext } from '../command-line.ts';
 import { engineThreads } from '../engine-threads.ts';
-import { modelWorld } from '../model-world.ts';
 import { countText, plural } from '../number-text.ts';
 import { noPaint, paintFor } from '../paint.ts';
 import { escapeControls } from '../terminal-text.ts';
 import { describeRun, type RunFacts, summaryText } from './describe-run.ts';
 import { dryRunText } from './dry-run.ts';
+import { laptopModelOf, worldOf } from './laptop-model.ts';
 import { leftOutTasks } from './left-out-tasks.ts';
 import { resumeCommand } from './next-commands.ts';
 import { type OpenedEnvironment, openEnvironment } from './open-environment.ts';
@@ -59,6 +60,8 @@ export interface PreparedRun {
   readonly sampling: ReadSampling;
   readonly counts: Counts;
   readonly secrets: readonly string[];
+  /** The model of the environment's own preset `laptop`, where a model in this process plays; else null. */
+  readonly laptopModel: string | null;
 }
 
 interface Counts {
@@ -85,10 +88,9 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
   const { settings } = planned;
   const { context } = surroundings;
   const sampling = readSampling(settings);
-  const target = await resolvePolicyTarget(settings, process.env);
+  const target = await resolvePolicyTarget(settings, process.env, async () => (await laptopModelOf(planned.envId)) ?? SMALLEST_MODEL);
   const givenArgs = { ...settings['env-args'], ...settings['extra-env-kwargs'] };
-  const world =
-    target.kind === 'embedded' ? modelWorld(embeddedModel(target.model).directory, { environmentId: planned.envId, args: givenArgs }) : null;
+  const world = target.kind === 'embedded' ? await worldOf(embeddedModel(target.model).directory, planned.envId, givenArgs) : null;
   const environmentArgs = { ...world?.args, ...givenArgs };
   const secrets = new Set(secretsOf(target, environmentArgs, sampling.sampling.extra ?? {}));
   for (const secret of secrets) context.secrets.add(secret);
@@ -136,6 +138,7 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
     sampling: policy.client.capabilities.kind === 'tokens' ? tokenSampling(sampling) : sampling,
     counts,
     secrets: [...secrets],
+    laptopModel: target.kind === 'embedded' ? await laptopModelOf(planned.envId) : null,
   };
   // Awaited here, so that `using` closes nothing before the last rollout.
   if (!settings['dry-run']) return await play(prepared, target, surroundings);

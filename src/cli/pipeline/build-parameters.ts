@@ -1,7 +1,8 @@
 /** `vf-pipeline build`: writes the parameters that the steps of a pipeline use, and keeps those that are set. */
 import { copyFileSync, existsSync, statSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { dirname, join, relative, sep } from 'node:path';
 import { isMap, stringify } from 'yaml';
+import { packageRoot } from '../../data/package-root.ts';
 import { replaceFile } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import type { OpenPipeline } from '../../pipelines/open-pipeline.ts';
@@ -20,14 +21,16 @@ export async function buildParameters(named: string, flags: PipelineFlags, conte
   const { path, isBundled } = findPipeline(named);
   const target = parameterPath(named);
   let written: boolean;
+  let copied: readonly string[];
   await using pipeline = await openNamedPipeline(path, flags, context);
   try {
-    if (isBundled) copyExample(pipeline, named);
+    copied = isBundled ? copyExample(pipeline, named) : copyMissing(pipeline, named);
     written = await writeParameters(pipeline, named);
   } catch (error) {
     throw placeError(error, { flag: named, path: dirname(target) });
   }
   if (isBundled) context.note(`vf-pipeline: copied ${named} and the files that it names from the package`);
+  else if (copied.length > 0) context.note(`vf-pipeline: copied ${copied.join(', ')} from the package: ${named} names it, and it was not here`);
   const outcome = written ? `wrote ${target}` : `${target} has everything that ${named} needs`;
   context.note(`vf-pipeline: ${outcome}; edit it, then run ${ownCommand('vf-pipeline', ['run', named])}`);
   for (const [server, key] of unset(pipeline)) context.note(`vf-pipeline: ${server}.${key} has no default; set it in ${target}`);
@@ -78,15 +81,33 @@ function unset({ servers, set, plan }: OpenPipeline): readonly (readonly [string
 }
 
 /** Copies a bundled pipeline here, with its parameters and the files that they name; a file that is here stays. */
-function copyExample(pipeline: OpenPipeline, named: string): void {
+function copyExample(pipeline: OpenPipeline, named: string): readonly string[] {
   const from = dirname(pipeline.path);
-  const beside = textsIn([pipeline.sources, ...pipeline.set.values()]).map((text) => join(from, text));
-  for (const path of [pipeline.path, parameterPath(pipeline.path), ...beside]) {
-    const target = join(dirname(named), relative(from, path));
-    if (existsSync(target) || !statSync(path, { throwIfNoEntry: false })?.isFile()) continue;
+  const beside = namedTexts(pipeline).map((text) => join(from, text));
+  return copyFiles(from, [pipeline.path, parameterPath(pipeline.path), ...beside], dirname(named));
+}
+
+/** Copies files that a pipeline of the user's names, that are not here, and that belong to the package's examples: a document's sample of questions. */
+function copyMissing(pipeline: OpenPipeline, named: string): readonly string[] {
+  const from = join(packageRoot(), 'examples');
+  const absent = namedTexts(pipeline).filter((text) => !existsSync(text) && !existsSync(join(dirname(named), text)));
+  const paths = absent.map((text) => join(from, text)).filter((path) => path.startsWith(from + sep));
+  return copyFiles(from, paths, dirname(named));
+}
+
+function copyFiles(from: string, paths: readonly string[], to: string): readonly string[] {
+  return paths.flatMap((path) => {
+    const target = join(to, relative(from, path));
+    if (existsSync(target) || !statSync(path, { throwIfNoEntry: false })?.isFile()) return [];
     makeFolder(dirname(target));
     copyFileSync(path, target);
-  }
+    return [target];
+  });
+}
+
+/** Every text of the parameters and servers that can be a path. */
+function namedTexts({ sources, set }: OpenPipeline): readonly string[] {
+  return textsIn([sources, ...set.values()]).filter((text) => text !== '' && !text.includes('\0'));
 }
 
 function textsIn(value: unknown): readonly string[] {

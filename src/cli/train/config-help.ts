@@ -4,7 +4,7 @@ import { trainingConfigSchema } from '../../schemas/training-config.ts';
 import { roleTableSchema } from '../../schemas/roles-config.ts';
 import { lossTableSchema } from '../../schemas/training-algorithm-config.ts';
 import { wrap } from '../terminal-text.ts';
-import { bundledPresets } from './presets.ts';
+import { bundledPresets } from '../presets.ts';
 import { tomlValue } from './toml-value.ts';
 
 const WIDTH = 80;

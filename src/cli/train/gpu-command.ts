@@ -9,7 +9,7 @@ import { describeDifferences } from '../../trainer/config/resume-config.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { bundledName, modelPath } from '../../data/bundled-models.ts';
 import { KEY_FLAGS } from './flags.ts';
-import { presetNamed } from './presets.ts';
+import { presetNamed } from '../presets.ts';
 import { nestedTable, parseValue } from './setting-text.ts';
 import { tomlValue } from './toml-value.ts';
 import { isObject } from '../../schemas/is-object.ts';

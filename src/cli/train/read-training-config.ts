@@ -20,7 +20,7 @@ import { variableName } from '../eval/endpoints.ts';
 import { secretsOf } from '../eval/secrets.ts';
 import { readToml } from '../eval/toml-file.ts';
 import type { TrainArguments } from './arguments.ts';
-import { presetNamed } from './presets.ts';
+import { presetNamed } from '../presets.ts';
 import { stepsOfRollouts } from './steps-of-rollouts.ts';
 import { isObject } from '../../schemas/is-object.ts';
 

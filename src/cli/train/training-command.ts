@@ -12,7 +12,7 @@ import { defaultRunName } from '../../trainer/config/resolve-config.ts';
 import { mapStrings } from '../../transport/redact.ts';
 import { shellCommand } from '../shell-text.ts';
 import { type CommandParts, commandWords, LAUNCHED } from './gpu-command.ts';
-import { presetNamed } from './presets.ts';
+import { presetNamed } from '../presets.ts';
 
 const EMBEDDED = {
   source: '--embedded',

@@ -20,7 +20,9 @@ export async function readBenchmarkRows(path: string, limit: number): Promise<re
     if (cause instanceof PipelineFileError) throw cause;
     const isMissing = !existsSync(path);
     throw wrong(
-      isMissing ? `The benchmark ${path} does not exist; set benchmark.benchmark.path` : `Cannot read the benchmark ${path}: ${thrownText(cause)}`,
+      isMissing
+        ? `The benchmark ${path} does not exist. Set benchmark.benchmark.path; \`vf-pipeline build\` copies the sample of the package's example.`
+        : `Cannot read the benchmark ${path}: ${thrownText(cause)}`,
       cause,
     );
   }

@@ -1,7 +1,7 @@
 /** A preset: ready-made settings of a run that an environment brings, with every upstream value that differs here and the reason. */
 import type { XStatic } from 'typebox/schema';
 import { ConfigError } from '../../core/errors.ts';
-import { isObject } from '../../schemas/is-object.ts';
+import { fieldsOf, isObject } from '../../schemas/is-object.ts';
 import { closed, filledText, listOf } from '../../schemas/json-schema.ts';
 import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
 import { type ConfigLayer, PRESET_SOURCE } from './resolve-config.ts';
@@ -14,6 +14,8 @@ const headSchema = closed(
   {
     /** From upstream. `key` is dotted, or upstream's name if there is no key here. */
     differences: listOf(closed({ key: filledText, upstream: filledText, ours: filledText, why: filledText })),
+    /** Arguments of `[environment.args]` without which its model, which knows one world only, cannot play. */
+    world: listOf(filledText),
   },
 );
 
@@ -23,12 +25,14 @@ export interface Preset {
   readonly environment: string;
   readonly summary: string;
   readonly differences: NonNullable<XStatic<typeof headSchema>['differences']>;
+  /** The arguments of the environment that describe the only world that its model knows; empty if it knows more. */
+  readonly world: Readonly<Record<string, unknown>>;
   /** Its settings, those of the environment among them. */
   readonly table: ConfigLayer['table'];
 }
 
 /**
- * Reads a preset from a parsed TOML file: a table `[preset]` with `summary` and `differences`, and settings. Throws ConfigError.
+ * Reads a preset from a parsed TOML file: a table `[preset]` with `summary`, `differences` and `world`, and settings. Throws ConfigError.
  * @param path of the file, for errors
  */
 export function presetOf(
@@ -40,8 +44,18 @@ export function presetOf(
   if (!isHead(preset)) throw new ConfigError(`${path} is not a preset: in [preset], ${schemaProblem(isHead, 'the table')}.`);
   const given = settings['environment'] ?? {};
   if (!isObject(given)) throw new ConfigError(`${path} is not a preset: environment must be a table.`);
-  const { summary, differences = [] } = preset;
-  return { name, environment, summary, differences, table: { ...settings, environment: { ...given, id: environment } } };
+  const { summary, differences = [], world = [] } = preset;
+  const args = fieldsOf(given['args']);
+  const absent = world.find((argument) => args[argument] === undefined);
+  if (absent !== undefined) throw new ConfigError(`${path} is not a preset: preset.world names ${absent}, which is not in [environment.args].`);
+  return {
+    name,
+    environment,
+    summary,
+    differences,
+    world: Object.fromEntries(world.map((argument) => [argument, args[argument]])),
+    table: { ...settings, environment: { ...given, id: environment } },
+  };
 }
 
 export function presetLayer({ name, table }: Preset): ConfigLayer {

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { bundledModels, bundledName, modelPath } from '../../../src/data/bundled-models.ts';
 import { adapterBase } from '../../../src/cli/eval/adapter-base.ts';
 import { embeddedModel } from '../../../src/cli/eval/embedded-model.ts';
-import { modelWorld } from '../../../src/cli/model-world.ts';
+import { laptopModel, modelWorld } from '../../../src/cli/model-world.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
 import { TemporaryFolder } from './temporary-folder.ts';
 
@@ -23,9 +23,8 @@ function adapter(at: string, base: unknown): string {
 }
 
 describe('embeddedModel', () => {
-  it('is the bundled model where nothing is named, and by its name', () => {
-    expect(embeddedModel(null)).toEqual({ directory: NANO, name: 'nano-base', adapter: null });
-    expect(embeddedModel('nano-base')).toEqual(embeddedModel(null));
+  it('finds a bundled model by its name', () => {
+    expect(embeddedModel('nano-base')).toEqual({ directory: NANO, name: 'nano-base', adapter: null });
   });
 
   it('is any other directory by its last part', () => {
@@ -71,7 +70,7 @@ describe('embeddedModel', () => {
 
   it('refuses anything else in one line', () => {
     const wrong: [string, RegExp][] = [
-      [join(folder.path, 'nowhere'), /There is no directory .*nowhere\. /],
+      [join(folder.path, 'nowhere'), /The directory .*nowhere does not exist\. /],
       [adapter('lost', '/nowhere/qwen'), /names \/nowhere\/qwen, which does not exist/],
       [adapter('nameless', undefined), /does not name the base model/],
     ];
@@ -105,12 +104,28 @@ describe('modelPath', () => {
 });
 
 describe('modelWorld', () => {
+  const world = (environmentId: string, args: object, model = NANO) => modelWorld(model, { environmentId, args: args as Record<string, unknown> });
+
   it('gives the bundled model questions that it can answer, unless data or another environment is named', () => {
-    const world = (environmentId: string, args: object, model = NANO) => modelWorld(model, { environmentId, args: args as Record<string, unknown> });
     expect(world('search-r1', { topk: 5 })?.args).toEqual({ dataset: 'fact-world' });
     expect(world('search-r1', { dataset: 'nq-mini' })).toBeNull();
     expect(world('search-r1', { retriever_url: 'http://h' })).toBeNull();
     expect(world('capitals', {})).toBeNull();
     expect(world('search-r1', {}, folder.path)).toBeNull();
+  });
+
+  it("is what the environment's own laptop preset says, for the model of that preset alone", () => {
+    mkdirSync(join(folder.path, 'flying/presets'), { recursive: true });
+    folder.write('flying/environment.ts', 'export const loadEnvironment = () => null;');
+    const args = '[environment.args]\ndataset = "air"\nheight = 3\n';
+    const id = join(folder.path, 'flying');
+    folder.write('flying/presets/laptop.toml', `[preset]\nsummary = "flies"\nworld = ["dataset"]\n${args}[model]\npath = "nano-base"\n`);
+    expect(world(id, {})).toMatchObject({ args: { dataset: 'air' }, notice: expect.stringContaining('so dataset = "air"') });
+    expect(laptopModel(id)).toBe('nano-base');
+    folder.write('flying/presets/laptop.toml', `[preset]\nsummary = "flies"\nworld = ["dataset"]\n${args}[model]\npath = "other"\n`);
+    expect(world(id, {})).toBeNull();
+    folder.write('flying/presets/laptop.toml', `[preset]\nsummary = "flies"\nworld = ["wind"]\n${args}`);
+    expect(() => world(id, {})).toThrow(/preset\.world names wind, which is not in \[environment\.args\]/);
+    expect(laptopModel('capitals')).toBeNull();
   });
 });

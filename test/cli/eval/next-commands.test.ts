@@ -11,7 +11,7 @@ const server = { kind: 'endpoint', baseUrl: 'http://h/v1' } as OpenedPolicy;
 const embedded = (model: string) => ({ kind: 'embedded', baseUrl: null, model }) as OpenedPolicy;
 const words = ['search-r1', '-n', '50', '-a', '{"topk": 5}'];
 const commands = (change: Partial<Summary>, policy: OpenedPolicy, given = words) =>
-  nextCommands({ ...summary, ...change }, { envId: 'search-r1', words: given, policy }).map((next) => next.command);
+  nextCommands({ ...summary, ...change }, { envId: 'search-r1', words: given, policy, laptopModel: 'nano-base' }).map((next) => next.command);
 
 describe('resumeCommand', () => {
   it('is the same command with -R and the directory; a file of runs finds its own', () => {

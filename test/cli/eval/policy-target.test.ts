@@ -28,13 +28,15 @@ key = "FAR_KEY"
 
 async function resolve(settings: Settings, variables: Record<string, string> = {}, registry = REGISTRY) {
   using folder = new TemporaryFolder();
-  return await resolvePolicyTarget({ 'endpoints-path': folder.write('endpoints.toml', registry), ...settings }, variables);
+  return await resolvePolicyTarget({ 'endpoints-path': folder.write('endpoints.toml', registry), ...settings }, variables, bundledModel);
 }
+
+const bundledModel = async () => 'nano-base';
 
 describe('resolvePolicyTarget', () => {
   it('plays a directory in this process with -p embedded, whatever server the variables name', async () => {
     const variables = { VF_BASE_URL: 'http://h/v1', VF_MODEL: 'm' };
-    expect(await resolve({ provider: 'embedded' }, variables)).toEqual({ kind: 'embedded', model: null });
+    expect(await resolve({ provider: 'embedded' }, variables)).toEqual({ kind: 'embedded', model: 'nano-base' });
     expect(await resolve({ provider: 'embedded', model: 'some/dir' }, variables)).toEqual({ kind: 'embedded', model: 'some/dir' });
   });
 
@@ -122,7 +124,10 @@ describe('resolvePolicyTarget', () => {
   });
 
   it('reads the registry of the package where the folder has none', async () => {
-    await expect(resolvePolicyTarget({ model: 'qwen2.5-3b-i' }, {})).resolves.toMatchObject({ model: 'Qwen/Qwen2.5-3B-Instruct', apiKey: null });
+    await expect(resolvePolicyTarget({ model: 'qwen2.5-3b-i' }, {}, bundledModel)).resolves.toMatchObject({
+      model: 'Qwen/Qwen2.5-3B-Instruct',
+      apiKey: null,
+    });
   });
 });
 

@@ -40,6 +40,19 @@ describe('vf-pipeline build', () => {
     for (const file of files) expect(bytes(join(folder.path, file))).toBe(bytes(join(ROOT, file)));
   });
 
+  it("copies the sample of questions that the document's files name and a folder lacks, once", () => {
+    using folder = new TemporaryFolder();
+    pipeline(['build', SEARCH_O1], folder.path);
+    const sample = join(folder.path, 'examples/data/sample_asqa_5.jsonl');
+    rmSync(sample);
+    expect(pipeline(['check', SEARCH_O1], folder.path)).toMatchObject({ status: 2, stderr: expect.stringContaining('vf-pipeline build') });
+    expect(pipeline(['build', SEARCH_O1], folder.path).stderr).toContain('copied examples/data/sample_asqa_5.jsonl from the package');
+    expect(bytes(sample)).toBe(bytes(join(ROOT, 'examples/data/sample_asqa_5.jsonl')));
+    writeFileSync(sample, '{"question": "mine", "golden_answers": ["x"]}\n');
+    expect(pipeline(['build', SEARCH_O1], folder.path).stderr).not.toContain('copied');
+    expect(bytes(sample)).toContain('mine');
+  });
+
   it('adds what is missing and keeps what is set, comments too', () => {
     using folder = new TemporaryFolder();
     pipeline(['build', SEARCH_O1], folder.path);
@@ -183,7 +196,7 @@ describe('vf-pipeline check', () => {
     [
       'a missing benchmark',
       { set: 'benchmark.benchmark.path=none.jsonl' },
-      /The benchmark none\.jsonl does not exist; set benchmark\.benchmark\.path/,
+      /The benchmark none\.jsonl does not exist\. Set benchmark\.benchmark\.path/,
     ],
     [
       'an integer beyond 2^53',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { announcedLines } from '../../../src/cli/train/announce-run.ts';
-import { presetNamed } from '../../../src/cli/train/presets.ts';
+import { presetNamed } from '../../../src/cli/presets.ts';
 import { presetLayer } from '../../../src/trainer/config/preset.ts';
 import { type ConfigLayer, resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { nextTrainingCommands } from '../../../src/cli/train/next-training-commands.ts';
 import { trainingSummary } from '../../../src/cli/train/training-summary.ts';
 import { trainingConfigFromWire, type TrainingConfigWire } from '../../../src/schemas/training-config.ts';
-import { presetNamed } from '../../../src/cli/train/presets.ts';
+import { presetNamed } from '../../../src/cli/presets.ts';
 import { presetLayer } from '../../../src/trainer/config/preset.ts';
 import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 import { trainingRecord } from './training-record.ts';

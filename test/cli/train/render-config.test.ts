@@ -6,7 +6,7 @@ import { renderConfig } from '../../../src/cli/train/render-config.ts';
 import { tomlValue } from '../../../src/cli/train/toml-value.ts';
 import { configKeys, configTable } from '../../../src/schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../../src/schemas/training-config.ts';
-import { bundledPresets } from '../../../src/cli/train/presets.ts';
+import { bundledPresets } from '../../../src/cli/presets.ts';
 import { presetLayer } from '../../../src/trainer/config/preset.ts';
 import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 

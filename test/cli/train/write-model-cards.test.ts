@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type ModelCardsOptions, writeModelCards } from '../../../src/cli/train/write-model-cards.ts';
-import { presetNamed } from '../../../src/cli/train/presets.ts';
+import { presetNamed } from '../../../src/cli/presets.ts';
 import { presetLayer } from '../../../src/trainer/config/preset.ts';
 import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 import { TemporaryFolder } from '../eval/temporary-folder.ts';

@@ -2,17 +2,17 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { parse } from 'smol-toml';
-import { suggestion } from '../../core/closest-name.ts';
-import { ConfigError } from '../../core/errors.ts';
-import { packageRoot } from '../../data/package-root.ts';
-import { readRegularFileSync } from '../../files/regular-file.ts';
-import { bundledEnvironments, findEnvironment, type FoundEnvironment } from '../../registry/find-environment.ts';
-import { type Preset, presetOf } from '../../trainer/config/preset.ts';
+import { suggestion } from '../core/closest-name.ts';
+import { ConfigError } from '../core/errors.ts';
+import { packageRoot } from '../data/package-root.ts';
+import { readRegularFileSync } from '../files/regular-file.ts';
+import { bundledEnvironments, findEnvironment, type FoundEnvironment } from '../registry/find-environment.ts';
+import { type Preset, presetOf } from '../trainer/config/preset.ts';
 
 /** Its presets also play other environments, and are what a name without an environment means. */
 const DEFAULT_ENVIRONMENT = 'search-r1';
-/** Comes first in lists. */
-const FIRST = 'laptop';
+/** The preset that requires only Node; comes first in lists. */
+export const LAPTOP = 'laptop';
 
 /** The presets of all environments of this package. */
 export function bundledPresets(): readonly Preset[] {
@@ -32,6 +32,11 @@ export function presetNamed(name: string, environment: string | null): Preset {
   if (preset !== undefined) return preset;
   const names = [...new Set(presets.map((candidate) => candidate.name))];
   throw new ConfigError(`Unknown preset "${name}"${suggestion(name, names)}; known presets: ${names.join(', ')}`);
+}
+
+/** The preset of that name that the environment itself brings; null if it brings none. */
+export function ownPreset(name: string, environment: string): Preset | null {
+  return presetsOf(environment).find((preset) => preset.name === name) ?? null;
 }
 
 /** None for an environment that cannot be found: its own error says so, and a command for another machine may name one that is only there. */
@@ -55,7 +60,7 @@ function presetsIn(environmentFolder: string, environment: string): readonly Pre
   const folder = join(environmentFolder, 'presets');
   if (!existsSync(folder)) return [];
   const names = readdirSync(folder).flatMap((file) => (file.endsWith('.toml') ? [file.slice(0, -'.toml'.length)] : []));
-  const ordered = names.toSorted((a, b) => Number(b === FIRST) - Number(a === FIRST) || (a < b ? -1 : 1));
+  const ordered = names.toSorted((a, b) => Number(b === LAPTOP) - Number(a === LAPTOP) || (a < b ? -1 : 1));
   return ordered.map((name) => {
     const path = join(folder, `${name}.toml`);
     return presetOf(readToml(path), { name, environment, path });

@@ -2,9 +2,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { bundledPresets, presetNamed } from '../../../src/cli/train/presets.ts';
-import { presetLayer } from '../../../src/trainer/config/preset.ts';
-import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
+import { bundledPresets, presetNamed } from '../../src/cli/presets.ts';
+import { presetLayer } from '../../src/trainer/config/preset.ts';
+import { resolveTrainingConfig } from '../../src/trainer/config/resolve-config.ts';
 
 const BASE = {
   source: 'run.toml',
