@@ -37,7 +37,7 @@ describe('models/MANIFEST.json', () => {
     expect(Object.keys(models).toSorted()).toEqual(Object.keys(BASES).toSorted());
     expect(Object.keys(models).toSorted()).toEqual(
       readdirSync(MODELS)
-        .filter((name) => name !== 'MANIFEST.json')
+        .filter((entry) => entry !== 'MANIFEST.json')
         .toSorted(),
     );
     for (const [name, { license, files }] of Object.entries(models)) {
@@ -94,7 +94,7 @@ describe.each(Object.entries(BASES))('models/%s', (name, { markers, texts }) => 
       .split('\n');
     const names = corpus.flatMap((line) => /of (\w+) is (\w+)\./.exec((JSON.parse(line) as { contents: string }).contents)!.slice(1));
     expect(names).toHaveLength(1920);
-    expect(names.filter((name) => encode(` ${name}`).length !== 1)).toEqual([]);
+    expect(names.filter((word) => encode(` ${word}`).length !== 1)).toEqual([]);
   });
 
   it('gives back every text of the environment and every text at all {decode(encode(text)) = text}', () => {
