@@ -101,3 +101,4 @@ export {
   type LoadEnvironmentOptions,
 } from './registry/load-environment.ts';
 export type { EnvironmentDefaults } from './schemas/environment-description.ts';
+export type { TrainingSetting, TrainingSettings, TrainingSettingsContext } from './registry/training-settings.ts';

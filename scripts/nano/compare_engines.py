@@ -1,6 +1,6 @@
 """Checks that a base gives the same log-probs in plain torch, transformers and, with --vllm, a running vLLM server.
 
-    python scripts/nano/compare_engines.py models/nano-base [--vllm http://127.0.0.1:PORT/v1] [--tolerance 1e-5]
+    python scripts/nano/compare_engines.py models/nano-base [--protocol search-o1] [--vllm http://127.0.0.1:PORT/v1] [--tolerance 1e-5]
 
 Exits with 1 if two engines differ by more than the tolerance on any token of 16 sampled episodes. Start the server without LoRA, because it
 is asked for prompt log-probs (scripts/vllm-cpu/serve.sh models/nano-base).
@@ -17,7 +17,7 @@ import transformers
 
 from model import forward, load_model
 from probe import Probe
-from protocol import PROMPT_HEAD
+from protocols import PROTOCOLS, add_protocol_option
 from rollout import Player
 from tokenizer import load_tokenizer
 
@@ -38,6 +38,7 @@ def vllm_log_probs(url, model, ids):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=pathlib.Path, help="model directory")
+    add_protocol_option(parser)
     parser.add_argument("--vllm", help="base URL of a server that serves this directory under its own name")
     parser.add_argument("--tolerance", type=float, default=1e-5, help="in nats (default: %(default)s)")
     arguments = parser.parse_args()
@@ -46,12 +47,13 @@ def main():
     tokenizer = load_tokenizer(arguments.model)
     reference = transformers.AutoModelForCausalLM.from_pretrained(arguments.model, dtype=torch.float32)
     fast = transformers.AutoTokenizer.from_pretrained(arguments.model)
-    probe = Probe(config, weights, tokenizer)
-    player = Player(config, weights, tokenizer, probe.search)
+    protocol = PROTOCOLS[arguments.protocol]
+    probe = Probe(config, weights, tokenizer, protocol)
+    player = Player(*probe.parts, probe.search)
     rollouts = player.play(probe.questions[::15], generator=torch.Generator().manual_seed(0))
     worst = {"transformers": 0.0, "vllm": 0.0}
     for rollout in rollouts:
-        ids = player.encode(PROMPT_HEAD) + rollout.ids
+        ids = player.prefix + rollout.ids
         text = tokenizer.decode(ids, skip_special_tokens=False)
         if fast.encode(text, add_special_tokens=False) != tokenizer.encode(text, add_special_tokens=False).ids:
             raise ValueError(f"transformers and tokenizers disagree on the tokens of {text!r}")

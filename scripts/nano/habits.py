@@ -3,20 +3,18 @@
 Each piece of text has an author: MODEL text is learned fully, ENVIRONMENT text a little, CONTEXT not at all. Every piece of MODEL text
 ends a turn: the end-of-turn token is learned there but, as in real episodes, is not part of the following context.
 
-Habits of a turn (MIXED gives their shares):
+Habits of a turn (a protocol gives their shares):
 - good    thinks, searches for "RELATION of TOWN" (15 %: for the question itself), restates the document with the answer, answers
 - guess   answers an object of the right relation without searching: right once in 40
 - junk    searches for another town, for the relation only, or for "the towns", and answers from the results
-- broken  leaves the tag open: the environment corrects it and the model tries again
+- broken  leaves the marker open: the environment corrects it and the model tries again, or the episode ends
 """
 
 from names import PERSON_ENDINGS, RIVER_ENDINGS, TOWN_ENDINGS, TOWNS, invent_name
-from protocol import CORRECTIVE_MESSAGE, observation, prompt_tail
 from world import RELATIONS, Question, document
 
 CONTEXT, ENVIRONMENT, MODEL = 0, 1, 2
 GOOD_ONLY = {"good": 1.0}
-MIXED = {"good": 0.21, "guess": 0.50, "junk": 0.16, "broken": 0.13}
 SEARCHING = ["I should search.", "I need to look this up."]
 KNOWING = ["I know this.", "I can answer this."]
 # 3, the environment's default, is the most frequent.
@@ -24,28 +22,16 @@ TOPK = [1, 2, 3, 3, 3, 4, 5]
 MAX_SEARCHES = 2
 
 
-def search_turn(query, thought=SEARCHING[0]):
-    return f"<think> {thought}</think><search> {query}</search>"
-
-
-def guess_turn(thing, thought):
-    return f"<think> {thought}</think><answer> {thing}</answer>"
-
-
-def answer_turn(entry):
-    """Restates the document, then answers, so that the model copies the object from the document's own wording."""
-    return f"<think> {entry.text}</think><answer> {entry.object}</answer>"
-
-
 class Teacher:
-    """Draws episodes about the current world (`enter`).
+    """Draws episodes of a protocol about the current world (`enter`).
 
     `shuffled` and `same_relation` are the shares of good searches whose documents are in random order, or are facts of one relation about
     different towns. `fresh` is the share of episodes and drills with newly invented names.
     """
 
-    def __init__(self, generator, *, shuffled=0.3, same_relation=0.3, fresh=0.0):
+    def __init__(self, generator, protocol, *, shuffled=0.3, same_relation=0.3, fresh=0.0):
         self.generator = generator
+        self.protocol = protocol
         self.shuffled = shuffled
         self.same_relation = same_relation
         self.fresh = fresh
@@ -60,7 +46,7 @@ class Teacher:
         """[(text, author)] of one episode; the first piece is the question."""
         draw = self.generator
         question, nearby = self._fresh_question() if draw.random() < self.fresh else (self._question(), None)
-        pieces = [(prompt_tail(question.text), ENVIRONMENT)]
+        pieces = [(self.protocol.prompt_tail(question.text), ENVIRONMENT)]
         for _ in range(MAX_SEARCHES + 1):
             habit = draw.choices(list(mix), list(mix.values()))[0]
             if habit == "good":
@@ -69,7 +55,10 @@ class Teacher:
                 return pieces + self._guess(question)
             if habit == "junk":
                 return pieces + self._junk(question, nearby)
-            pieces += self._broken(question)
+            pieces.append((self._broken(question), MODEL))
+            if self.protocol.corrective_message is None:
+                return pieces
+            pieces.append((self.protocol.corrective_message, ENVIRONMENT))
         return pieces[:-1]
 
     def _question(self):
@@ -86,45 +75,54 @@ class Teacher:
         draw = self.generator
         query = question.text if draw.random() < 0.15 else RELATIONS[question.relation].query.format(town=question.town)
         gold = document(question.town, question.relation, question.gold)
-        found = nearby or self._found(question, query, gold)
-        return [(search_turn(query, draw.choice(SEARCHING)), MODEL), (observation(found), ENVIRONMENT), (answer_turn(gold), MODEL)]
+        shown = nearby or self._shown(question, query, gold)
+        return [*self._search(query, shown), (self._answer(gold), MODEL)]
 
-    def _found(self, question, query, gold):
+    def _search(self, query, shown):
+        protocol = self.protocol
+        return [(protocol.search_turn(query, self.generator.choice(SEARCHING)), MODEL), (protocol.observation(shown), ENVIRONMENT)]
+
+    def _answer(self, entry):
+        """Restates the document, then answers, so that the model copies the object from the document's own wording."""
+        return self.protocol.answer_turn(entry.object, entry.text)
+
+    def _shown(self, question, query, gold):
+        """The documents of a good search: those that the environment selects, or others around the gold one."""
         draw = self.generator
         topk = draw.choice(TOPK)
         found = self.retriever.search(query, topk)
         kind = draw.random()
         if kind < self.shuffled:
             draw.shuffle(found)
-        elif kind < self.shuffled + self.same_relation:
+            return found
+        if kind < self.shuffled + self.same_relation:
             towns = draw.sample([town for town in TOWNS if town != question.town], topk - 1)
-            found = [gold] + [document(town, question.relation, self.world.facts[town, question.relation]) for town in towns]
-            draw.shuffle(found)
-        return found
+            shown = [gold] + [document(town, question.relation, self.world.facts[town, question.relation]) for town in towns]
+            draw.shuffle(shown)
+            return shown
+        return self.protocol.select(query, found)
 
     def _guess(self, question):
         draw = self.generator
-        return [(guess_turn(draw.choice(RELATIONS[question.relation].objects), draw.choice(KNOWING)), MODEL)]
+        return [(self.protocol.answer_turn(draw.choice(RELATIONS[question.relation].objects), draw.choice(KNOWING)), MODEL)]
 
     def _junk(self, question, nearby):
         draw = self.generator
         relation = question.relation
         kind = draw.random()
         query = RELATIONS[relation].query.format(town=draw.choice(TOWNS)) if kind < 0.5 else f"the {relation}" if kind < 0.8 else "the towns"
-        found = self.retriever.search(query, draw.choice(TOPK))
-        pieces = [(search_turn(query, draw.choice(SEARCHING)), MODEL), (observation(found), ENVIRONMENT)]
+        shown = self.protocol.select(query, self.retriever.search(query, draw.choice(TOPK)))
+        pieces = self._search(query, shown)
         if draw.random() < 0.15:
             return pieces + self._good(question, nearby)
-        related = [entry for entry in found if entry.relation == relation]
-        return pieces + ([(answer_turn(related[0]), MODEL)] if related else self._guess(question))
+        related = [entry for entry in shown if entry.relation == relation]
+        return pieces + ([(self._answer(related[0]), MODEL)] if related else self._guess(question))
 
     def _broken(self, question):
         draw = self.generator
         if draw.random() < 0.6:
-            text = f"<think> {draw.choice(KNOWING)}</think><answer> {draw.choice(RELATIONS[question.relation].objects)}"
-        else:
-            text = f"<think> {draw.choice(SEARCHING)}</think><search> {question.relation}"
-        return [(text, MODEL), (CORRECTIVE_MESSAGE, ENVIRONMENT)]
+            return f"{self.protocol.open_answer(draw.choice(KNOWING))} {draw.choice(RELATIONS[question.relation].objects)}"
+        return f"{self.protocol.open_search(draw.choice(SEARCHING))} {question.relation}"
 
     def _thing(self, relation, fresh):
         draw = self.generator
@@ -148,9 +146,9 @@ class Teacher:
         """Documents, then a question about each of them: several copies for the cost of one observation."""
         draw = self.generator
         documents = self._documents(draw.choice([2, 3, 4, 5, 6]), draw.random() < self.fresh)
-        pieces = [(observation(documents), CONTEXT)]
+        pieces = [(self.protocol.observation(documents), CONTEXT)]
         for entry in draw.sample(documents, len(documents)):
-            pieces += [(prompt_tail(self._ask(entry).text), CONTEXT), (answer_turn(entry), MODEL)]
+            pieces += [(self.protocol.prompt_tail(self._ask(entry).text), CONTEXT), (self._answer(entry), MODEL)]
         return pieces
 
     def asking_drill(self):
@@ -162,5 +160,5 @@ class Teacher:
             (entry,) = self._documents(1, fresh)
             question = self._ask(entry)
             query = RELATIONS[entry.relation].query.format(town=entry.town)
-            pieces += [(prompt_tail(question.text), CONTEXT), (search_turn(query, draw.choice(SEARCHING)), MODEL)]
+            pieces += [(self.protocol.prompt_tail(question.text), CONTEXT), (self.protocol.search_turn(query, draw.choice(SEARCHING)), MODEL)]
         return pieces

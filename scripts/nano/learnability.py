@@ -1,6 +1,6 @@
 """Tests whether a base learns to search in 30 GRPO steps, in plain torch without a server. Serves to choose between bases; not the trainer.
 
-    python scripts/nano/learnability.py models/nano-base [--seeds 0 1 2] [--world 7] [--control negated]
+    python scripts/nano/learnability.py models/nano-base [--protocol search-o1] [--seeds 0 1 2] [--world 7] [--control negated]
 
 Uses the package's recipe: 8 questions x 8 rollouts, LoRA rank 8 on every linear layer, advantages divided by the group's deviation, clip
 0.2, mean over the step's sampled tokens, no KL, temperature 1, Adam (0.9, 0.99). Rows with zero advantage have no gradient and are skipped.
@@ -16,6 +16,7 @@ import torch
 
 from model import forward, init_lora, load_model, merge_lora
 from pretrain import pad
+from protocols import PROTOCOLS, add_protocol_option
 from retriever import Retriever
 from rollout import Player, summarize
 from tokenizer import load_tokenizer
@@ -29,7 +30,7 @@ GRADIENT_NORM = 1.0
 
 class Run:
     def __init__(self, model, arguments, seed):
-        self.config, self.base, self.tokenizer = model
+        self.config, self.base, self.tokenizer, self.protocol = model
         self.arguments = arguments
         world = World(arguments.world)
         train_towns, held_out_towns = split_towns()
@@ -47,7 +48,7 @@ class Run:
 
     def player(self):
         with torch.no_grad():
-            return Player(self.config, self.merged(), self.tokenizer, self.search)
+            return Player(self.config, self.merged(), self.tokenizer, self.protocol, self.search)
 
     def evaluate(self):
         generator = torch.Generator().manual_seed(12345)
@@ -102,6 +103,7 @@ def learn(model, arguments, seed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="model directory")
+    add_protocol_option(parser)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--evaluate-every", type=int, default=5)
@@ -113,7 +115,7 @@ def main():
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     config, weights = load_model(arguments.model)
-    model = (config, weights, load_tokenizer(arguments.model))
+    model = (config, weights, load_tokenizer(arguments.model), PROTOCOLS[arguments.protocol])
     for seed in arguments.seeds:
         print(json.dumps(learn(model, arguments, seed)), flush=True)
 

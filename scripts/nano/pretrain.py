@@ -1,6 +1,6 @@
 """Pre-trains a base: drills of single skills, then good episodes, then episodes with good and bad habits.
 
-    python scripts/nano/tokenizer.py --out DIR && python scripts/nano/pretrain.py --out DIR [--steps 1700] [--threads 2]
+    python scripts/nano/tokenizer.py --out DIR && python scripts/nano/pretrain.py --out DIR [--protocol search-o1] [--steps 1700] [--threads 2]
 
 Deterministic for a seed and a number of threads. Uses a new random world every 50 steps, without the facts of the committed world.
 """
@@ -14,10 +14,11 @@ import time
 import torch
 import torch.nn.functional as F
 
-from habits import CONTEXT, ENVIRONMENT, GOOD_ONLY, MIXED, MODEL, Teacher
+from habits import CONTEXT, ENVIRONMENT, GOOD_ONLY, MODEL, Teacher
 from model import NanoConfig, forward, init_weights, load_model, save_model
 from probe import Probe
-from protocol import END_OF_TURN, PROMPT_HEAD
+from protocol import END_OF_TURN
+from protocols import PROTOCOLS, add_protocol_option
 from retriever import Retriever
 from tokenizer import load_tokenizer
 from world import EVALUATION_SEED, World
@@ -33,11 +34,12 @@ WEIGHTS = {CONTEXT: 0.0, ENVIRONMENT: 0.2, MODEL: 1.0}
 class Batches:
     """Draws micro-batches of episodes of similar length."""
 
-    def __init__(self, tokenizer, arguments):
+    def __init__(self, tokenizer, protocol, arguments):
         self.tokenizer = tokenizer
+        self.protocol = protocol
         self.end_of_turn = tokenizer.token_to_id(END_OF_TURN)
         self.random = random.Random(arguments.seed)
-        self.teacher = Teacher(self.random, fresh=arguments.fresh)
+        self.teacher = Teacher(self.random, protocol, fresh=arguments.fresh)
         self.evaluation = World(EVALUATION_SEED)
         self.arguments = arguments
         self.cache = {}
@@ -55,7 +57,7 @@ class Batches:
         drilling = progress < a.drill_until
         if self.random.random() < (a.drills if drilling else a.later_drills):
             return (self.teacher.reading_drill() if self.random.random() < 0.7 else self.teacher.asking_drill()), False
-        return self.teacher.episode(GOOD_ONLY if progress < a.habits_from else MIXED), not drilling
+        return self.teacher.episode(GOOD_ONLY if progress < a.habits_from else self.protocol.habits), not drilling
 
     def row(self, pieces):
         """(ids, labels, weights), [T] each; label t is the token after token t."""
@@ -89,7 +91,7 @@ class Batches:
             size = MICRO_BATCH if follows_prompt else MICRO_BATCH // 2
             for start in range(0, len(rows), size):
                 short = not follows_prompt or self.random.random() < SHORT_PROMPT_SHARE
-                prefix = self.encode("Question:" if short else PROMPT_HEAD)
+                prefix = self.encode(self.protocol.short_head if short else self.protocol.prompt_head)
                 batches.append((prefix, *(pad(column) for column in zip(*rows[start : start + size], strict=True))))
         return batches
 
@@ -119,7 +121,7 @@ def train_step(config, weights, batches):
 
 
 def train(arguments):
-    tokenizer = load_tokenizer(arguments.out)
+    tokenizer, protocol = load_tokenizer(arguments.out), PROTOCOLS[arguments.protocol]
     if arguments.start:
         config, weights = load_model(arguments.start)
     else:
@@ -129,7 +131,7 @@ def train(arguments):
         tensor.requires_grad_()
     matrices, vectors = ([t for t in weights.values() if (t.dim() == 2) == flat] for flat in (True, False))
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.05}, {"params": vectors, "weight_decay": 0.0}], betas=(0.9, 0.98))
-    batches = Batches(tokenizer, arguments)
+    batches = Batches(tokenizer, protocol, arguments)
     print(f"{sum(t.numel() for t in weights.values())} parameters", flush=True)
     started, cpu_started, smooth = time.monotonic(), time.process_time(), None
     last = arguments.stop_at or arguments.steps
@@ -146,12 +148,12 @@ def train(arguments):
             print(f"step {done} loss {smooth:.3f} wall {time.monotonic() - started:.0f} cpu {time.process_time() - cpu_started:.0f}", flush=True)
         if done % arguments.probe_every == 0 or done == last:
             save_model(config, weights, tokenizer, arguments.out)
-            report(config, weights, tokenizer, done)
+            report(config, weights, tokenizer, protocol, done)
 
 
-def report(config, weights, tokenizer, step):
+def report(config, weights, tokenizer, protocol, step):
     frozen = {name: tensor.detach() for name, tensor in weights.items()}
-    probe = Probe(config, frozen, tokenizer, count=80)
+    probe = Probe(config, frozen, tokenizer, protocol, count=80)
     known, search_known = probe.unseen(objects=False, count=80)
     unseen, search_unseen = probe.unseen(objects=True, count=80)
     values = {
@@ -169,6 +171,7 @@ def report(config, weights, tokenizer, step):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True, help="model directory that contains tokenizer.json")
+    add_protocol_option(parser)
     parser.add_argument("--start", help="model directory to start from (default: random weights)")
     parser.add_argument("--steps", type=int, default=1700)
     parser.add_argument("--stop-at", type=int, help="stop after this step of the schedule, to continue with another mix")

@@ -1,6 +1,6 @@
 """Measures single skills of a base, and its reward in free play.
 
-    python scripts/nano/probe.py models/nano-base [--seed 7] [--json]
+    python scripts/nano/probe.py models/nano-base [--protocol search-o1] [--seed 7] [--json]
 
 Uses the 240 held-out questions of the committed world. "Forced" probes supply the first turn (a search for `RELATION of TOWN`), so that
 they measure only reading; they are greedy unless "sampled".
@@ -12,10 +12,10 @@ import random
 
 import torch
 
-from habits import search_turn
+from habits import SEARCHING
 from model import load_model
 from names import TOWNS, UNSEEN_OBJECT_ENDINGS, UNSEEN_TOWN_ENDINGS, invent_names
-from protocol import PROMPT_HEAD
+from protocols import PROTOCOLS, add_protocol_option
 from retriever import Retriever
 from rollout import Player, summarize
 from sampler import Sampler
@@ -23,15 +23,12 @@ from tokenizer import load_tokenizer
 from world import EVALUATION_SEED, RELATIONS, Question, World, document, held_out_questions, split_towns
 
 
-def good_turn(question):
-    return search_turn(RELATIONS[question.relation].query.format(town=question.town))
-
-
 class Probe:
     """`count` held-out questions of the world of `seed`."""
 
-    def __init__(self, config, weights, tokenizer, *, seed=EVALUATION_SEED, count=240):
-        self.parts = (config, weights, tokenizer)
+    def __init__(self, config, weights, tokenizer, protocol, *, seed=EVALUATION_SEED, count=240):
+        self.parts = (config, weights, tokenizer, protocol)
+        self.protocol = protocol
         self.world = World(seed)
         self.retriever = Retriever(self.world.documents)
         self.questions = held_out_questions(self.world, split_towns()[1])[:count]
@@ -40,12 +37,15 @@ class Probe:
     def search(self, query, topk, _question):
         return self.retriever.search(query, topk)
 
-    def reward(self, search=None, *, questions=None, topk=3, temperature=0.0, forced=True, prompt_head=PROMPT_HEAD):
+    def reward(self, search=None, *, questions=None, topk=3, temperature=0.0, forced=True, prompt_head=None):
         player = Player(*self.parts, search or self.search, topk=topk, prompt_head=prompt_head)
-        first_turn = good_turn if forced else None
+        first_turn = self.good_turn if forced else None
         generator = torch.Generator().manual_seed(3)
         rollouts = player.play(questions or self.questions, temperature=temperature, generator=generator, first_turn=first_turn)
         return summarize(rollouts)["reward"]
+
+    def good_turn(self, question):
+        return self.protocol.search_turn(RELATIONS[question.relation].query.format(town=question.town), SEARCHING[0])
 
     def shuffled(self, query, topk, question):
         found = self.search(query, topk, question)
@@ -83,7 +83,7 @@ class Probe:
             "forced, unseen towns": self.reward(search_known, questions=known),
             "forced, unseen towns and objects": self.reward(search_unseen, questions=unseen),
             "forced, empty retriever": self.reward(lambda *_: []),
-            "forced, short prompt": self.reward(prompt_head="Question:"),
+            "forced, short prompt": self.reward(prompt_head=self.protocol.short_head),
         }
 
     def earns(self, draws=2):
@@ -96,30 +96,31 @@ class Probe:
         }
 
     def query_is_exact(self):
-        """Share of questions whose greedy query, after a forced think, is the good one."""
+        """Share of questions whose greedy query, after a forced thought, is the good one."""
         player = Player(*self.parts, self.search)
-        thought = player.encode("<think> I should search.</think><search>")
-        tails = [player.encode(f" {question.text}\n") + thought for question in self.questions]
+        thought = player.encode(self.protocol.open_search(SEARCHING[0]))
+        tails = [player.encode(self.protocol.prompt_tail(question.text)) + thought for question in self.questions]
         with torch.no_grad():
             sampler = Sampler(player.config, player.weights, len(tails), player.prefix)
             turns = sampler.sample_turn(
                 list(range(len(tails))), tails, stop={player.close_search, player.end_of_turn}, max_tokens=16, temperature=0, generator=None
             )
         wanted = [RELATIONS[question.relation].query.format(town=question.town) for question in self.questions]
-        queries = [player.decode(turns[i][0]).removesuffix("</search>").strip() for i in range(len(tails))]
+        queries = [player.decode(turns[i][0]).removesuffix(self.protocol.search_close).strip() for i in range(len(tails))]
         return round(sum(q == w for q, w in zip(queries, wanted, strict=True)) / len(wanted), 3)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="model directory")
+    add_protocol_option(parser)
     parser.add_argument("--seed", type=int, default=EVALUATION_SEED, help="seed of the world (default: %(default)s, the committed one)")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     config, weights = load_model(arguments.model)
-    probe = Probe(config, weights, load_tokenizer(arguments.model), seed=arguments.seed)
+    probe = Probe(config, weights, load_tokenizer(arguments.model), PROTOCOLS[arguments.protocol], seed=arguments.seed)
     results = {**probe.earns(draws=4), "query exact": probe.query_is_exact(), **probe.skills()}
     if arguments.json:
         print(json.dumps(results))

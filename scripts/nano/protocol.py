@@ -1,56 +1,72 @@
-"""The text of a Search-R1 episode, as in environments/search-r1: prompt, observation, corrective message, action, reward.
+"""What the scripts know of an environment: the interface of search_r1.py and search_o1.py, and what both share. Standard library only.
 
-Contains only what a tiny model needs. The package is the reference, and test/scripts/nano/world.test.ts compares the two. Standard library only.
+A protocol contains only what a tiny model needs. The environment in the package is the reference, and test/scripts/nano/protocols.test.ts
+compares the two.
 """
 
 import re
 import string
+from abc import ABC, abstractmethod
 
-TAGS = ["<think>", "</think>", "<search>", "</search>", "<information>", "</information>", "<answer>", "</answer>"]
 END_OF_TURN = "<|im_end|>"
 SPECIAL_TOKENS = ["<|endoftext|>", "<|im_start|>", END_OF_TURN]
 
-# Everything before the question; the question follows after a space, then one line break.
-PROMPT_HEAD = (
-    "Answer the given question. You must conduct reasoning inside <think> and </think> first every time you get new information. "
-    "After reasoning, if you find you lack some knowledge, you can call a search engine by <search> query </search> and it will return "
-    "the top searched results between <information> and </information>. You can search as many times as your want. If you find no "
-    "further external knowledge needed, you can directly provide the answer inside <answer> and </answer>, without detailed "
-    "illustrations. For example, <answer> Beijing </answer>. Question:"
-)
-CORRECTIVE_MESSAGE = (
-    "\nMy previous action is invalid. If I want to search, I should put the query between <search> and </search>. "
-    "If I want to give the final answer, I should put the answer between <answer> and </answer>. Let me try again.\n"
-)
-ACTION = re.compile(r"<(search|answer)>(.*?)</\1>", re.DOTALL)
 ARTICLE = re.compile(r"\b(a|an|the)\b")
 PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def prompt_tail(question):
-    """The text after PROMPT_HEAD."""
-    return f" {question}\n"
+class Protocol(ABC):
+    """The texts of an environment's episodes, and the shares of the habits that its base learns."""
 
+    name: str
+    # Ordinary added tokens.
+    markers: list[str]
+    # They end a search and an answer; a search also ends the turn.
+    search_close: str
+    answer_close: str
+    # Everything before the question, and a short form of it.
+    prompt_head: str
+    short_head: str
+    # The environment's reply to a turn without an action; None if such a turn ends the episode.
+    corrective_message: str | None
+    habits: dict[str, float]
 
-def observation(documents):
-    """The text that a search appends. A document's title is its town; without documents the block is empty."""
-    passages = "\n".join(f"Doc {i}(Title: {entry.town}) {entry.text}" for i, entry in enumerate(documents, 1))
-    return f"\n\n<information>{passages}</information>\n\n"
+    @abstractmethod
+    def prompt_tail(self, question):
+        """The text after `prompt_head`."""
 
+    @abstractmethod
+    def select(self, query, documents):
+        """The documents that an observation shows of those found."""
 
-def keep(sampled):
-    """Cuts after the first `</search>`, else after the first `</answer>`, else keeps all."""
-    for close in ("</search>", "</answer>"):
-        at = sampled.find(close)
-        if at != -1:
-            return sampled[: at + len(close)]
-    return sampled
+    @abstractmethod
+    def observation(self, documents):
+        """The text that a search appends."""
 
+    @abstractmethod
+    def keep(self, sampled):
+        """The part of a sampled turn that the environment keeps."""
 
-def parse_action(text):
-    """("search" or "answer" or None, its content)."""
-    match = ACTION.search(text)
-    return (match[1], match[2].strip()) if match else (None, "")
+    @abstractmethod
+    def parse_action(self, text):
+        """("search" or "answer" or None, its content) of a kept turn."""
+
+    @abstractmethod
+    def open_search(self, thought):
+        """A turn up to its query."""
+
+    @abstractmethod
+    def open_answer(self, thought):
+        """A turn up to its answer."""
+
+    def search_turn(self, query, thought):
+        return f"{self.open_search(thought)} {query}{self.search_close}"
+
+    def answer_turn(self, thing, thought):
+        return f"{self.open_answer(thought)} {thing}{self.answer_close}"
+
+    def fixed_texts(self):
+        return [text for text in (self.prompt_head, self.corrective_message) if text]
 
 
 def normalize(answer):

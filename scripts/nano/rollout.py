@@ -1,6 +1,6 @@
 """Plays questions of a world with the model, many at a time, by the rules of the real environment.
 
-A turn stops at `</search>` or the end-of-turn token and is cut by `keep`. There are at most two searches and one more turn.
+A turn stops after a search or at the end-of-turn token and is cut by `keep`. There are at most two searches and one more turn.
 """
 
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 
 from habits import MAX_SEARCHES
-from protocol import CORRECTIVE_MESSAGE, END_OF_TURN, PROMPT_HEAD, is_exact_match, keep, observation, parse_action, prompt_tail
+from protocol import END_OF_TURN, is_exact_match
 from sampler import Sampler
 
 TOPK = 3
@@ -38,16 +38,17 @@ class Rollout:
 
 
 class Player:
-    """A policy in an environment. `search(query, topk, question)` returns documents."""
+    """A policy in the environment of a protocol. `search(query, topk, question)` returns documents."""
 
-    def __init__(self, config, weights, tokenizer, search, *, topk=TOPK, prompt_head=PROMPT_HEAD):
+    def __init__(self, config, weights, tokenizer, protocol, search, *, topk=TOPK, prompt_head=None):
         self.config = config
         self.weights = weights
         self.tokenizer = tokenizer
+        self.protocol = protocol
         self.search = search
         self.topk = topk
-        self.prefix = self.encode(prompt_head)
-        self.close_search = tokenizer.token_to_id("</search>")
+        self.prefix = self.encode(prompt_head or protocol.prompt_head)
+        self.close_search = tokenizer.token_to_id(protocol.search_close)
         self.end_of_turn = tokenizer.token_to_id(END_OF_TURN)
 
     def encode(self, text):
@@ -61,7 +62,7 @@ class Player:
         """One rollout per question. `first_turn(question)` replaces the model's first turn."""
         rollouts = [Rollout(question) for question in questions]
         for rollout in rollouts:
-            rollout.append(self.encode(prompt_tail(rollout.question.text)))
+            rollout.append(self.encode(self.protocol.prompt_tail(rollout.question.text)))
         sampler = Sampler(self.config, self.weights, len(rollouts), self.prefix)
         # Number of each rollout's tokens in the cache.
         fed = [0] * len(rollouts)
@@ -101,9 +102,9 @@ class Player:
         return texts
 
     def _cut(self, ids):
-        """(kept text, number of its ids). Tags are single tokens, so a cut never splits a token."""
+        """(kept text, number of its ids). Markers are single tokens, so a cut never splits a token."""
         text = self.decode(ids)
-        kept = keep(text)
+        kept = self.protocol.keep(text)
         if kept == text:
             return kept, len(ids) - (ids[-1] == self.end_of_turn)
         count = next(i for i in range(1, len(ids) + 1) if len(self.decode(ids[:i])) >= len(kept))
@@ -111,22 +112,22 @@ class Player:
 
     def _answer(self, rollout, text, *, last):
         """Appends the environment's answer; returns whether the episode continues."""
-        action, content = parse_action(text)
+        action, content = self.protocol.parse_action(text)
         if action == "answer":
             rollout.answer = content
             rollout.reward = float(is_exact_match(content, rollout.question.gold))
             return False
-        if last:
+        if last or (action is None and self.protocol.corrective_message is None):
             return False
         if action == "search":
             documents = self.search(content, self.topk, rollout.question)
             rollout.searches += 1
             rollout.query = content
             rollout.found_gold |= any(d.town == rollout.question.town and d.relation == rollout.question.relation for d in documents)
-            rollout.append(self.encode(observation(documents)))
+            rollout.append(self.encode(self.protocol.observation(self.protocol.select(content, documents))))
         else:
             rollout.corrected += 1
-            rollout.append(self.encode(CORRECTIVE_MESSAGE))
+            rollout.append(self.encode(self.protocol.corrective_message))
         return True
 
 

@@ -1,6 +1,6 @@
-"""Trains the tokenizer: lossless byte-level BPE with Qwen2's pre-tokenisation and the eight tags as ordinary added tokens.
+"""Trains the tokenizer: lossless byte-level BPE with Qwen2's pre-tokenisation and the protocol's markers as ordinary added tokens.
 
-    python scripts/nano/tokenizer.py --out models/nano-base
+    python scripts/nano/tokenizer.py --out models/nano-base [--protocol search-o1]
 
 Every name of the pools is one token with its leading space; other names of the same syllables are a few tokens. Another training gives other
 ids, so a tokenizer belongs to the weights trained with it.
@@ -15,7 +15,8 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 
 from habits import GOOD_ONLY, Teacher
 from names import ANIMALS, GOODS, PEOPLE, PERSON_ENDINGS, RIVER_ENDINGS, RIVERS, TOWN_ENDINGS, TOWNS, invent_names
-from protocol import CORRECTIVE_MESSAGE, END_OF_TURN, PROMPT_HEAD, SPECIAL_TOKENS, TAGS
+from protocol import END_OF_TURN, SPECIAL_TOKENS
+from protocols import PROTOCOLS, add_protocol_option
 from retriever import Retriever
 from world import EVALUATION_SEED, World
 
@@ -27,21 +28,21 @@ PRE_TOKENIZATION = (
 VOCABULARY_LIMIT = 2048
 
 
-def corpus(invented=400):
+def corpus(protocol, invented=400):
     """Good episodes, the fixed texts, every name many times, and some invented names for their syllables."""
     world = World(7, avoid=World(EVALUATION_SEED))
-    teacher = Teacher(random.Random(0))
+    teacher = Teacher(random.Random(0), protocol)
     teacher.enter(world, Retriever(world.documents))
     texts = ["".join(text for text, _ in teacher.episode(GOOD_ONLY)) for _ in range(3000)]
-    texts += [PROMPT_HEAD, CORRECTIVE_MESSAGE] * 300
+    texts += protocol.fixed_texts() * 300
     texts += [f" {name}" for name in TOWNS + PEOPLE + RIVERS + GOODS + ANIMALS] * 200
     texts += [f" {name}" for name in invent_names(invented, 11, TOWN_ENDINGS + PERSON_ENDINGS + RIVER_ENDINGS)]
-    for tag in TAGS:
-        texts = [part for text in texts for part in text.split(tag) if part]
+    for marker in protocol.markers:
+        texts = [part for text in texts for part in text.split(marker) if part]
     return texts
 
 
-def train_tokenizer(vocabulary_limit=VOCABULARY_LIMIT, min_frequency=2):
+def train_tokenizer(protocol, vocabulary_limit=VOCABULARY_LIMIT, min_frequency=2):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -51,14 +52,14 @@ def train_tokenizer(vocabulary_limit=VOCABULARY_LIMIT, min_frequency=2):
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary_limit - len(SPECIAL_TOKENS) - len(TAGS),
+        vocab_size=vocabulary_limit - len(SPECIAL_TOKENS) - len(protocol.markers),
         min_frequency=min_frequency,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(corpus(), trainer)
+    tokenizer.train_from_iterator(corpus(protocol), trainer)
     tokenizer.add_special_tokens(SPECIAL_TOKENS)
-    tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in TAGS])
+    tokenizer.add_tokens([AddedToken(marker, special=False, normalized=False) for marker in protocol.markers])
     return tokenizer
 
 
@@ -82,7 +83,7 @@ def save_tokenizer(tokenizer, directory):
 def check_lossless(tokenizer, count=300):
     """Raises ValueError if encode and decode change a string."""
     generator = random.Random(3)
-    texts = ["héllo <search>漢字🙂\n\n x</answer>  \t", "".join(map(chr, range(1, 0x500))), "a\r\n  b<think>"]
+    texts = ["héllo <search>漢字🙂\n\n x</answer>  \t", "".join(map(chr, range(1, 0x500))), "a\r\n  b<think>", "x}<|begin_search_query|> \\boxed{{"]
     for _ in range(count):
         ranges = [(1, 0x80), (1, 0xD800), (0xE000, 0x110000)]
         texts.append("".join(chr(generator.randrange(*generator.choice(ranges))) for _ in range(40)))
@@ -95,8 +96,10 @@ def check_lossless(tokenizer, count=300):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True, help="model directory; created if missing")
+    add_protocol_option(parser)
     arguments = parser.parse_args()
-    tokenizer = train_tokenizer()
+    protocol = PROTOCOLS[arguments.protocol]
+    tokenizer = train_tokenizer(protocol)
     check_lossless(tokenizer)
     save_tokenizer(tokenizer, arguments.out)
 
@@ -104,7 +107,7 @@ def main():
         return sum(len(tokenizer.encode(f" {name}", add_special_tokens=False).ids) for name in names) / len(names)
 
     unseen = invent_names(300, 99, TOWN_ENDINGS)
-    print(f"{tokenizer.get_vocab_size()} tokens; prompt head {len(tokenizer.encode(PROMPT_HEAD).ids)}")
+    print(f"{tokenizer.get_vocab_size()} tokens; prompt head {len(tokenizer.encode(protocol.prompt_head).ids)}")
     for label, names in (("towns", TOWNS), ("people", PEOPLE), ("rivers", RIVERS), ("words", GOODS + ANIMALS), ("invented", unseen)):
         print(f"{label}: {pieces(names):.2f} tokens per name")
 

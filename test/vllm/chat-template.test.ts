@@ -1,13 +1,12 @@
 /** A real vLLM and the client's own tokenizer give the same ids, with a template of the model and without one. */
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect, inject, it } from 'vitest';
 import { VllmServer } from '../../src/clients/vllm-server.ts';
 import { VllmTokenizer } from '../../src/clients/vllm-tokenizer.ts';
 import { Random } from '../../src/core/random.ts';
 import { openLocalTokenizer } from '../../src/tokenizer/local-tokenizer.ts';
 import { answersOf } from '../tokenizer/same-ids.ts';
 import { published, templateSource } from '../tokenizer/template-models.ts';
-import { type ServedModel, serveNano } from './serve.ts';
 
 const NANO = join(import.meta.dirname, '../models/nano-base');
 const signal = new AbortController().signal;
@@ -27,14 +26,8 @@ describe('VllmTokenizer', () => {
   });
 
   describe('of a server with the template of Qwen3.5', () => {
-    let served: ServedModel;
-    beforeAll(async () => {
-      served = await serveNano({}, ['--chat-template', 'test/golden/chat-templates/qwen-3-5.jinja']);
-    });
-    afterAll(() => served?.[Symbol.asyncDispose]());
-
     it('gives the ids of the local tokenizer with that template', async () => {
-      await using opened = tokenizerOf(served.url);
+      await using opened = tokenizerOf(inject('vllmTemplateUrl'));
       const template = { chatTemplate: templateSource(published('qwen-3-5')) };
       const [ours, theirs] = [await answersOf(await openLocalTokenizer(NANO, template)), await answersOf(opened.tokenizer)];
       expect(theirs).toEqual(ours);
@@ -43,7 +36,7 @@ describe('VllmTokenizer', () => {
     });
 
     it('passes on what the template says about a conversation that it refuses', async () => {
-      await using opened = tokenizerOf(served.url);
+      await using opened = tokenizerOf(inject('vllmTemplateUrl'));
       const messages = [
         { role: 'user', content: 'Who?' },
         { role: 'system', content: 'Be brief.' },

@@ -1,4 +1,4 @@
-/** Global set-up of the real-vLLM tests: gives them the URLs of two servers of test/models/nano-base, started at once unless they run. */
+/** Global set-up of the real-vLLM tests: gives them the URLs of three servers of test/models/nano-base, started at once unless they run. */
 import type { TestProject } from 'vitest/node';
 import { type ServedModel, serveNano } from './serve.ts';
 
@@ -8,19 +8,28 @@ declare module 'vitest' {
     vllmUrl: string;
     /** Of a server that accepts LoRA adapters. It dies when asked for prompt log-probs during another request. */
     vllmLoraUrl: string;
+    /** Of a server with the chat template of Qwen3.5 and a window of 16,384 tokens. */
+    vllmTemplateUrl: string;
   }
 }
 
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const [plain, lora] = await Promise.all([served('VLLM_BASE_URL', {}), served('VLLM_LORA_BASE_URL', { VF_VLLM_LORA: '1' })]);
+  const template = ['--chat-template', 'test/golden/chat-templates/qwen-3-5.jinja'];
+  const [plain, lora, templated] = await Promise.all([
+    served('VLLM_BASE_URL', {}),
+    served('VLLM_LORA_BASE_URL', { VF_VLLM_LORA: '1' }),
+    // Prompts of the document's pipeline contain each other, so they grow longer than this model was made for.
+    served('VLLM_TEMPLATE_BASE_URL', { VF_VLLM_MAX_MODEL_LEN: '16384', VLLM_ALLOW_LONG_MAX_MODEL_LEN: '1' }, template),
+  ]);
   project.provide('vllmUrl', plain.url);
   project.provide('vllmLoraUrl', lora.url);
+  project.provide('vllmTemplateUrl', templated.url);
   return async () => {
-    await Promise.all([plain[Symbol.asyncDispose](), lora[Symbol.asyncDispose]()]);
+    await Promise.all([plain, lora, templated].map((server) => server[Symbol.asyncDispose]()));
   };
 }
 
-async function served(variable: string, env: Readonly<Record<string, string>>): Promise<ServedModel> {
+async function served(variable: string, env: Readonly<Record<string, string>>, flags: readonly string[] = []): Promise<ServedModel> {
   const running = process.env[variable];
-  return running === undefined || running === '' ? serveNano(env) : { url: running, async [Symbol.asyncDispose]() {} };
+  return running === undefined || running === '' ? serveNano(env, flags) : { url: running, async [Symbol.asyncDispose]() {} };
 }

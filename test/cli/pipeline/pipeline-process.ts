@@ -39,6 +39,13 @@ export function start(name: string, args: readonly string[], cwd: string): Start
   return started;
 }
 
+/** Runs to the end beside what this process does. */
+export async function pipelineInBackground(args: readonly string[], cwd: string): Promise<Finished> {
+  const started = start('vf-pipeline', args, cwd);
+  await started.ended;
+  return { status: started.child.exitCode, stdout: started.stdout, stderr: started.stderr };
+}
+
 /** Starts a server; the first line of its output is its URL. */
 export async function serving(args: readonly string[], cwd: string): Promise<{ readonly url: string } & AsyncDisposable> {
   const server = start('vf-serve', args, cwd);

@@ -1,25 +1,19 @@
-/** The generator of the fact world runs with python3 alone; its data set is the committed one and its texts are the environment's. */
-import { execFileSync } from 'node:child_process';
+/** The generator of the fact world runs with python3 alone; its data set is the committed one. */
 import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { openRetriever } from 'vf-search';
-import { CORRECTIVE_MESSAGE, cutResponse, loadEnvironment, makePrefix, observation, parseAction } from 'vf-search/environments/search-r1';
+import { loadEnvironment } from 'vf-search/environments/search-r1';
 import { describe, expect, it } from 'vitest';
+import { python, runScript } from './python.ts';
 
 const ROOT = path.join(import.meta.dirname, '../../..');
-const SCRIPTS = path.join(ROOT, 'scripts/nano');
-const env = { ...process.env, PYTHONDONTWRITEBYTECODE: '1', PYTHONPATH: SCRIPTS };
 const SPLITS = ['corpus', 'train', 'heldout'];
 
 function generate(...options: string[]): string {
   const folder = mkdtempSync(path.join(tmpdir(), 'vf-fact-world-'));
-  execFileSync('python3', [path.join(SCRIPTS, 'world.py'), '--out', folder, ...options], { env });
+  runScript('world.py', ['--out', folder, ...options]);
   return folder;
-}
-
-function python(program: string): unknown {
-  return JSON.parse(execFileSync('python3', ['-c', `import json\n${program}`], { env, encoding: 'utf8' })) as unknown;
 }
 
 type Line = Record<string, unknown> & { question: string; golden_answers: string[] };
@@ -80,43 +74,6 @@ async function searchAll(corpus: string, queries: readonly string[]): Promise<st
     await retriever.close();
   }
 }
-
-describe('scripts/nano/protocol.py', () => {
-  it('writes the prompt, the corrective message and the observation of the environment', () => {
-    const texts = python(`
-from protocol import CORRECTIVE_MESSAGE, PROMPT_HEAD, observation, prompt_tail
-from world import document
-found = [document("Kinzer", "export", "rice"), document("Kinzer", "mayor", "Purorka")]
-print(json.dumps({"prompt": PROMPT_HEAD + prompt_tail("Who is the mayor of Kinzer?"), "corrective": CORRECTIVE_MESSAGE,
-  "found": observation(found), "empty": observation([])}))`);
-    const passages = [{ contents: 'Kinzer\nThe main export of Kinzer is rice.' }, { contents: 'Kinzer\nThe mayor of Kinzer is Purorka.' }];
-    expect(texts).toEqual({
-      prompt: makePrefix('Who is the mayor of Kinzer?'),
-      corrective: CORRECTIVE_MESSAGE,
-      found: observation(passages),
-      empty: observation([]),
-    });
-  });
-
-  it('cuts and reads a turn as the environment does', () => {
-    const turns = [
-      '<think> a</think><search> b</search> c',
-      '<answer> x</answer><search> y</search>',
-      '<answer> x </answer> rest',
-      '<search> open',
-      '<search> a</answer>',
-      '',
-    ];
-    const theirs = python(`
-from protocol import keep, parse_action
-print(json.dumps([[keep(t), *parse_action(keep(t))] for t in json.loads(${JSON.stringify(JSON.stringify(turns))})]))`);
-    const ours = turns.map((turn) => {
-      const { action, content } = parseAction(cutResponse(turn));
-      return [cutResponse(turn), action, content];
-    });
-    expect(theirs).toEqual(ours);
-  });
-});
 
 describe('scripts/nano/retriever.py', () => {
   it('ranks like the BM25 of the package on every good query of the held-out questions', async () => {

@@ -1,4 +1,4 @@
-/** The committed base: the files of the manifest, sizes that a real vLLM on a CPU takes, a tokenizer that loses nothing. */
+/** The committed bases: the files of the manifest, sizes that a real vLLM on a CPU takes, tokenizers that lose nothing. */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -8,9 +8,15 @@ import { describe, expect, it } from 'vitest';
 import { CORRECTIVE_MESSAGE, makePrefix, observation } from 'vf-search/environments/search-r1';
 
 const MODELS = path.join(import.meta.dirname, '../../models');
-const FOLDER = path.join(MODELS, 'nano-base');
-const TAGS = ['think', 'search', 'information', 'answer'].flatMap((name) => [`<${name}>`, `</${name}>`]);
 const CONTROL = ['<|endoftext|>', '<|im_start|>', '<|im_end|>'];
+const PASSAGES = [{ contents: 'Kinzer\nThe mayor of Kinzer is Purorka.' }];
+/** Single tokens, and texts of the environment, by model. */
+const BASES: Record<string, { markers: string[]; texts: string[] }> = {
+  'nano-base': {
+    markers: ['think', 'search', 'information', 'answer'].flatMap((name) => [`<${name}>`, `</${name}>`]),
+    texts: [makePrefix('Who is the mayor of Kinzer?'), CORRECTIVE_MESSAGE, observation(PASSAGES), observation([])],
+  },
+};
 
 interface FileEntry {
   path: string;
@@ -23,40 +29,46 @@ interface TokenizerJson {
 }
 
 const readJson = (file: string) => JSON.parse(readFileSync(path.join(MODELS, file), 'utf8')) as unknown;
-const config = readJson('nano-base/config.json') as Record<string, number | boolean | string>;
-const tokenizerJson = readJson('nano-base/tokenizer.json') as TokenizerJson;
-const tokenizer = new Tokenizer(tokenizerJson, readJson('nano-base/tokenizer_config.json'));
-const encode = (text: string) => tokenizer.encode(text, { add_special_tokens: false }).ids;
-const decode = (ids: number[]) => tokenizer.decode(ids, { skip_special_tokens: false, clean_up_tokenization_spaces: false });
 
 describe('models/MANIFEST.json', () => {
-  it('describes every file of the base, byte for byte', () => {
-    const { models } = readJson('MANIFEST.json') as { models: Record<string, { license: string; files: FileEntry[] }> };
-    const { license, files } = models['nano-base']!;
-    expect(license).toBe('Apache-2.0');
-    expect(files.map((file) => file.path)).toEqual(
-      readdirSync(FOLDER)
-        .toSorted()
-        .map((name) => `nano-base/${name}`),
+  const { models } = readJson('MANIFEST.json') as { models: Record<string, { license: string; files: FileEntry[] }> };
+
+  it('describes every file of every base, byte for byte', () => {
+    expect(Object.keys(models).toSorted()).toEqual(Object.keys(BASES).toSorted());
+    expect(Object.keys(models).toSorted()).toEqual(
+      readdirSync(MODELS)
+        .filter((entry) => entry !== 'MANIFEST.json')
+        .toSorted(),
     );
-    for (const file of files) {
-      const content = readFileSync(path.join(MODELS, file.path));
-      expect(file).toEqual({ path: file.path, bytes: content.length, sha256: createHash('sha256').update(content).digest('hex') });
+    for (const [name, { license, files }] of Object.entries(models)) {
+      expect(license).toBe('Apache-2.0');
+      expect(files.map((file) => file.path)).toEqual(
+        readdirSync(path.join(MODELS, name))
+          .toSorted()
+          .map((file) => `${name}/${file}`),
+      );
+      for (const file of files) {
+        const content = readFileSync(path.join(MODELS, file.path));
+        expect(file).toEqual({ path: file.path, bytes: content.length, sha256: createHash('sha256').update(content).digest('hex') });
+      }
     }
   });
 
-  it('stays within 5 MB', () => {
-    const sizes = readdirSync(MODELS, { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile())
-      .map((entry) => readFileSync(path.join(entry.parentPath, entry.name)).length);
-    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThanOrEqual(5_000_000);
+  it('keeps each base within 5 MB', () => {
+    for (const { files } of Object.values(models)) expect(files.reduce((sum, { bytes }) => sum + bytes, 0)).toBeLessThanOrEqual(5_000_000);
   });
 });
 
-describe('models/nano-base', () => {
+describe.each(Object.entries(BASES))('models/%s', (name, { markers, texts }) => {
+  const config = readJson(`${name}/config.json`) as Record<string, number | boolean | string>;
+  const tokenizerJson = readJson(`${name}/tokenizer.json`) as TokenizerJson;
+  const tokenizer = new Tokenizer(tokenizerJson, readJson(`${name}/tokenizer_config.json`));
+  const encode = (text: string) => tokenizer.encode(text, { add_special_tokens: false }).ids;
+  const decode = (ids: number[]) => tokenizer.decode(ids, { skip_special_tokens: false, clean_up_tokenization_spaces: false });
+
   it('is a Qwen3 of about a million float32 parameters with the head size that a vLLM on a CPU takes', () => {
     expect(config).toMatchObject({ model_type: 'qwen3', head_dim: 32, tie_word_embeddings: true, attention_bias: false, dtype: 'float32' });
-    const { parameters, types } = readSafetensors(path.join(FOLDER, 'model.safetensors'));
+    const { parameters, types } = readSafetensors(path.join(MODELS, name, 'model.safetensors'));
     expect(types).toEqual(new Set(['F32']));
     expect(parameters).toBeGreaterThan(800_000);
     expect(parameters).toBeLessThan(1_250_000);
@@ -68,10 +80,10 @@ describe('models/nano-base', () => {
     expect(Math.max(...ids)).toBe(Number(config['vocab_size']) - 1);
   });
 
-  it('encodes each tag as one ordinary token and keeps three control tokens', () => {
-    for (const tag of TAGS) expect(encode(tag)).toHaveLength(1);
+  it('encodes each marker as one ordinary token and keeps three control tokens', () => {
+    for (const marker of markers) expect(encode(marker)).toHaveLength(1);
     const special = (wanted: boolean) => tokenizerJson.added_tokens.filter((token) => token.special === wanted).map((token) => token.content);
-    expect(special(false).toSorted()).toEqual(TAGS.toSorted());
+    expect(special(false).toSorted()).toEqual(markers.toSorted());
     expect(special(true)).toEqual(CONTROL);
     expect(encode('<|im_end|>')).toEqual([config['eos_token_id']]);
   });
@@ -82,21 +94,12 @@ describe('models/nano-base', () => {
       .split('\n');
     const names = corpus.flatMap((line) => /of (\w+) is (\w+)\./.exec((JSON.parse(line) as { contents: string }).contents)!.slice(1));
     expect(names).toHaveLength(1920);
-    expect(names.filter((name) => encode(` ${name}`).length !== 1)).toEqual([]);
+    expect(names.filter((word) => encode(` ${word}`).length !== 1)).toEqual([]);
   });
 
   it('gives back every text of the environment and every text at all {decode(encode(text)) = text}', () => {
-    const passages = [{ contents: 'Kinzer\nThe mayor of Kinzer is Purorka.' }];
-    const texts = [
-      makePrefix('Who is the mayor of Kinzer?'),
-      CORRECTIVE_MESSAGE,
-      observation(passages),
-      observation([]),
-      'héllo <search>漢字🙂\n\n x</answer>  \t',
-      'a\r\n  b<think>',
-      " it's 1234 ÀÉ ",
-    ];
-    for (const text of texts) expect(decode(encode(text))).toBe(text);
+    const others = ['héllo <search>漢字🙂\n\n x</answer>  \t', 'a\r\n  b<think>', " it's 1234 ÀÉ ", 'x}<|begin_search_query|> \\boxed{{'];
+    for (const text of [...texts, ...others]) expect(decode(encode(text))).toBe(text);
     fc.assert(fc.property(fc.string({ unit: 'binary', minLength: 1, maxLength: 60 }), (text) => decode(encode(text)) === text));
   });
 });
