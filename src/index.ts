@@ -43,6 +43,7 @@ export { clientModel, type ClientModelOptions } from './models/client-model.ts';
 export type { Quantiles, RoleStats } from './schemas/role-stats.ts';
 export { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from './core/multi-turn.ts';
 export { MaybeThinkParser, Parser, ThinkParser } from './core/parser.ts';
+export { ProgramEnv, type ProgramOptions } from './core/program.ts';
 export { Random } from './core/random.ts';
 export {
   type GroupRewardFunction,
@@ -64,6 +65,7 @@ export { defineTool, type Tool, ToolEnv, type ToolExecution, type ToolOptions, t
 export { type SampledTokens, TokenBuffer, type TokenSegment } from './core/token-buffer.ts';
 export { XMLParser, type XMLParserOptions } from './core/xml-parser.ts';
 export type * from './clients/policy-client.ts';
+export { NO_POLICY } from './clients/no-policy.ts';
 export { PolicyVersions } from './clients/policy-versions.ts';
 export type { PipelineServer, PipelineTool } from './pipelines/pipeline-server.ts';
 export type { Passage, Retriever } from './retrieval/retriever.ts';
@@ -111,3 +113,4 @@ export {
   type LoadEnvironmentOptions,
 } from './registry/load-environment.ts';
 export type { EnvironmentDefaults } from './schemas/environment-description.ts';
+export type { TrainingSetting, TrainingSettings, TrainingSettingsContext } from './registry/training-settings.ts';
