@@ -85,6 +85,18 @@ export { assertPlayable } from './rollouts/assert-playable.ts';
 export { type RolloutGroup, runRollouts, type RunOptions } from './rollouts/run-rollouts.ts';
 export { openRetriever, type OpenRetrieverOptions } from './registry/open-retriever.ts';
 export { openWebSearch, WEB_PROVIDERS, type WebProvider, type WebSearchOptions } from './registry/open-web-search.ts';
+export {
+  type GivenSearchArguments,
+  loadQuestions,
+  type LoadedQuestions,
+  openSource,
+  SEARCH_ALIASES,
+  SEARCH_ARGUMENTS,
+  type SearchContext,
+  type SearchSource,
+  searchSource,
+  sourceNotices,
+} from './registry/search-environment.ts';
 export type { QuestionRow } from './schemas/question-row.ts';
 export { readDocument, readTextFile } from './files/read-document.ts';
 export { loadRows, type LoadRowsOptions, type RowsProvenance, type RowsSource } from './data/load-rows.ts';
