@@ -63,13 +63,11 @@ const OWN = {
   } satisfies ArgumentKind<string | Values>,
 } as const;
 
+type Variables = Readonly<Record<string, string | undefined>>;
+
 /** Throws ConfigError for unknown or unusable arguments, a config file that cannot be read, and a key that has two different values. */
-export async function parseArguments(args: Values, env: Readonly<Record<string, string | undefined>> = {}): Promise<GrpoArguments> {
-  const kinds = { ...OWN, ...Object.fromEntries(CONFIG_KEYS.map((key) => [key, ANY])) };
-  const given = readArguments('grpo-000', kinds, args, { retriever_topk: 'topk' });
-  const settings = configSettings(await configOf(given.config), given);
-  const parsed = parseConfig(settings, env);
-  if (!parsed.ok) throw new ConfigError(`${parsed.problem}.`);
+export async function parseArguments(args: Values, env: Variables = {}): Promise<GrpoArguments> {
+  const { given, config: parsedConfig, givenKeys, warnings } = await parseConfigArguments(args, env);
   const { dataset = 'rule-lookup', corpus: named = null, retriever_url: retrieverUrl = null, keywords = null, topk = 3 } = given;
   if (named !== null && retrieverUrl !== null)
     throw new ConfigError('corpus and retriever_url are both set, but passages can come from only one of them. Leave one out.');
@@ -79,7 +77,7 @@ export async function parseArguments(args: Values, env: Readonly<Record<string, 
     throw new ConfigError('The engine mock answers from keywords, but a corpus or a retriever_url is set. Leave one out.');
   const corpus = named ?? (engine === 'bm25' ? defaultCorpus(dataset) : null);
   const { on_failure: onFailure = 'throw', prompt = 'document', data_split = null, data_limit = null, max_obs_length = null } = given;
-  const { openai_api_key: _key, ...config } = parsed.config;
+  const { openai_api_key: _key, ...config } = parsedConfig;
   return {
     dataset,
     corpus,
@@ -92,11 +90,21 @@ export async function parseArguments(args: Values, env: Readonly<Record<string, 
     maxObsLength: max_obs_length,
     onFailure,
     prompt,
-    config: parsed.config,
-    givenKeys: CONFIG_KEYS.filter((key) => Object.hasOwn(settings, key)),
-    warnings: parsed.warnings,
+    config: parsedConfig,
+    givenKeys,
+    warnings,
     named: { dataset, corpus, engine, keywords, topk, data_split, data_limit, max_obs_length, on_failure: onFailure, prompt, ...config },
   };
+}
+
+/** The specification's configuration in the arguments, its keys that were given, and the arguments by their names. Throws as `parseArguments`. */
+export async function parseConfigArguments(args: Values, env: Variables) {
+  const kinds = { ...OWN, ...Object.fromEntries(CONFIG_KEYS.map((key) => [key, ANY])) };
+  const given = readArguments('grpo-000', kinds, args, { retriever_topk: 'topk' });
+  const settings = configSettings(await configOf(given.config), given);
+  const parsed = parseConfig(settings, env);
+  if (!parsed.ok) throw new ConfigError(`${parsed.problem}.`);
+  return { given, config: parsed.config, warnings: parsed.warnings, givenKeys: CONFIG_KEYS.filter((key) => Object.hasOwn(settings, key)) };
 }
 
 async function configOf(config: unknown): Promise<Values> {

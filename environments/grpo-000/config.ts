@@ -1,7 +1,7 @@
 /**
  * The specification's configuration: its sixteen names and defaults, and four that it implies (`format_penalty`, `not_found_reward`, `production`,
  * `strict`). What the environment itself uses are the rewards, `max_tokens` and `strict`; the other keys are settings of training and of the policy, which
- * `vf-train` has under its own names. Pure: `config-file.ts` reads files.
+ * `vf-train` has under its own names. Pure: `arguments.ts` reads files.
  */
 
 /** By the names of the document. */

@@ -1,11 +1,11 @@
 /** Builds the environment from its arguments. The only module of this folder that loads rows, reads files and opens engines. */
 import { fileURLToPath } from 'node:url';
-import { ConfigError, loadRows, openRetriever, readDocument, readTextFile } from 'vf-search';
+import { ConfigError, openRetriever, readDocument } from 'vf-search';
 import { type GrpoArguments, parseArguments } from './arguments.ts';
-import { GrpoEnv, type GrpoQuestion } from './grpo-env.ts';
-import { type QueryWithTruth, rowsFromCsv, rowsFromJson } from './rows.ts';
+import { GrpoEnv } from './grpo-env.ts';
+import { loadQuestions, type LoadQuestionsContext } from './load-questions.ts';
 import { MockSearchEngine, retrieverEngine, type SearchEngine } from './search-engine.ts';
-import { trainingSettings } from './training-settings.ts';
+import { settingsOfKeys } from './training-settings.ts';
 
 export interface LoadContext {
   /** Environment variables with tokens and keys: `OPENAI_API_KEY`, `SERPER_API_KEY`, ... @default those of this process */
@@ -37,7 +37,7 @@ export async function loadEnvironment(
       prompt: parsed.prompt,
       ...(parsed.maxObsLength === null ? {} : { observationTokens: parsed.maxObsLength }),
       name: parsed.dataset,
-      notices: noticesFor(parsed),
+      notices: noticesFor(parsed, isTraining),
       provenance: {
         questions: evaluated.provenance,
         ...(trained === null ? {} : { training_questions: trained.provenance }),
@@ -51,31 +51,7 @@ export async function loadEnvironment(
   }
 }
 
-type Loaded = { readonly questions: readonly GrpoQuestion[]; readonly provenance: unknown };
-type Context = Required<Pick<LoadContext, 'env'>> & Pick<LoadContext, 'signal'>;
-
-/** A `.json` or `.csv` file is read as the specification lists data and has one split; any other name as in search-r1. */
-async function loadQuestions({ dataset, dataLimit }: GrpoArguments, split: string, context: Context): Promise<Loaded> {
-  const limit = dataLimit ?? Infinity;
-  if (!/\.(json|csv)$/i.test(dataset)) {
-    const { rows, provenance } = await loadRows({ ...context, dataset, split, ...(limit === Infinity ? {} : { limit }) });
-    return { questions: rows, provenance };
-  }
-  const rows = await readRows(dataset);
-  const questions = rows.slice(0, limit).map(({ query, ground_truth }, i) => ({ id: `row_${i}`, question: query, golden_answers: [ground_truth] }));
-  return { questions, provenance: { dataset, rows: questions.length } };
-}
-
-async function readRows(path: string): Promise<QueryWithTruth[]> {
-  try {
-    return path.toLowerCase().endsWith('.csv') ? rowsFromCsv(await readTextFile(path)) : rowsFromJson(await readDocument(path));
-  } catch (cause) {
-    if (!(cause instanceof ConfigError) || cause.message.includes(path)) throw cause;
-    throw new ConfigError(`${path}: ${cause.message}`, { cause });
-  }
-}
-
-async function openEngine(parsed: GrpoArguments, context: Context): Promise<SearchEngine> {
+async function openEngine(parsed: GrpoArguments, context: LoadQuestionsContext): Promise<SearchEngine> {
   const { engine, corpus, retrieverUrl, keywords, topk } = parsed;
   if (engine === 'mock') return openMock(keywords);
   const retriever = await openRetriever({
@@ -98,13 +74,12 @@ async function openMock(path: string | null): Promise<SearchEngine> {
 }
 
 /** Warnings about unwise values belong to training; an evaluation names its policy elsewhere, so only what was given is warned of. */
-function noticesFor({ warnings, givenKeys, config, onFailure }: GrpoArguments): string[] {
+function noticesFor({ warnings, givenKeys, config, onFailure }: GrpoArguments, isTraining: boolean): string[] {
   const notices = warnings.filter(({ key }) => givenKeys.includes(key)).map(({ text }) => `${text}.`);
-  const settings = Object.entries(trainingSettings(config, givenKeys));
-  if (settings.length > 0) {
-    const list = settings.map(([name, value]) => `${name} = ${JSON.stringify(value)}`).join(', ');
-    notices.push(`Keys of training in config are not settings of the environment; in vf-train they are ${list}.`);
-  }
+  const settings = settingsOfKeys(config, givenKeys).map(({ key, value }) => `${key} = ${JSON.stringify(value)}`);
+  if (givenKeys.includes('num_epochs')) settings.push(`steps for ${config.num_epochs} passes over the rows`);
+  if (settings.length > 0 && !isTraining)
+    notices.push(`Keys of training in config change nothing in an evaluation; vf-train sets ${settings.join(', ')}.`);
   if (onFailure === 'empty')
     notices.push('on_failure is "empty": a failed search is an empty result; such rollouts are counted as failed_searches and never trained on.');
   return notices;

@@ -1,6 +1,9 @@
+/** What the specification's keys of training are in a configuration of `vf-train`. */
+import type { TrainingSetting, TrainingSettings } from 'vf-search';
+import { parseArguments, parseConfigArguments } from './arguments.ts';
 import type { ConfigKey, SearchR1Config } from './config.ts';
+import { loadQuestions } from './load-questions.ts';
 
-/** What the specification's keys of training are called in a configuration of `vf-train`. */
 const NAMES: Readonly<Partial<Record<ConfigKey, readonly string[]>>> = {
   model_name_or_path: ['model.path'],
   group_size: ['rollouts.rollouts_per_example'],
@@ -12,12 +15,22 @@ const NAMES: Readonly<Partial<Record<ConfigKey, readonly string[]>>> = {
   max_grad_norm: ['optimizer.max_grad_norm'],
 };
 
-/**
- * The settings of `vf-train` that keys of the specification stand for, by their dotted names; keys without a counterpart (`device`, `num_epochs`,
- * `log_interval`, ...) and those of the environment itself have none.
- * @param keys those that were given; others keep the trainer's own defaults
- * @example trainingSettings(config, ['clip_epsilon']) // { 'algorithm.loss.clip_low': 0.2, 'algorithm.loss.clip_high': 0.2 }
- */
-export function trainingSettings(config: SearchR1Config, keys: readonly ConfigKey[]): Readonly<Record<string, number | string>> {
-  return Object.fromEntries(keys.flatMap((key) => (NAMES[key] ?? []).map((name) => [name, config[key] as number | string])));
+/** The settings of keys that need no data; keys without a counterpart and those of the environment itself have none. */
+export function settingsOfKeys(config: SearchR1Config, keys: readonly ConfigKey[]): TrainingSetting[] {
+  return keys.flatMap((argument) => (NAMES[argument] ?? []).map((key) => ({ argument, key, value: config[argument] })));
 }
+
+/**
+ * The settings that given keys stand for; others keep the trainer's own values. `num_epochs` is a number of steps: passes over the training rows, `batch_size`
+ * or `rollouts.examples_per_step` of them in a step.
+ * @example await trainingSettings({ group_size: 4 }, context) // [{ argument: 'group_size', key: 'rollouts.rollouts_per_example', value: 4 }]
+ */
+export const trainingSettings: TrainingSettings = async (args, { env, settingOf }) => {
+  const { config, givenKeys } = await parseConfigArguments(args, env);
+  const settings = settingsOfKeys(config, givenKeys);
+  if (!givenKeys.includes('num_epochs')) return settings;
+  const parsed = await parseArguments(args, env);
+  const { questions } = await loadQuestions(parsed, parsed.dataSplit ?? 'train', { env });
+  const rowsPerStep = givenKeys.includes('batch_size') ? config.batch_size : Number(settingOf('rollouts.examples_per_step'));
+  return [...settings, { argument: 'num_epochs', key: 'steps', value: Math.ceil((config.num_epochs * questions.length) / rowsPerStep) }];
+};

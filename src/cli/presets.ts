@@ -6,7 +6,7 @@ import { suggestion } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
 import { packageRoot } from '../data/package-root.ts';
 import { readRegularFileSync } from '../files/regular-file.ts';
-import { bundledEnvironments, findEnvironment, type FoundEnvironment } from '../registry/find-environment.ts';
+import { bundledEnvironments, environmentIfFound } from '../registry/find-environment.ts';
 import { type Preset, presetOf } from '../trainer/config/preset.ts';
 
 /** Its presets also play other environments, and are what a name without an environment means. */
@@ -39,16 +39,10 @@ export function ownPreset(name: string, environment: string): Preset | null {
   return presetsOf(environment).find((preset) => preset.name === name) ?? null;
 }
 
-/** None for an environment that cannot be found: its own error says so, and a command for another machine may name one that is only there. */
 function presetsOf(environment: string): readonly Preset[] {
-  let found: FoundEnvironment;
-  try {
-    found = findEnvironment(environment);
-  } catch (error) {
-    if (error instanceof ConfigError) return [];
-    throw error;
-  }
-  return presetsIn(found.isBundled ? bundledFolder(basename(found.folder)) : found.folder, environment);
+  // One that cannot be found has an error of its own, and a command for another machine may name one that is only there.
+  const found = environmentIfFound(environment);
+  return found === null ? [] : presetsIn(found.isBundled ? bundledFolder(basename(found.folder)) : found.folder, environment);
 }
 
 /** The sources of a bundled environment, which the package ships beside its compiled modules. */

@@ -50,6 +50,16 @@ export function findEnvironment(id: string, options: FindEnvironmentOptions = {}
   throw unknownEnvironment(id, local);
 }
 
+/** As `findEnvironment`, but null for an environment that cannot be found. */
+export function environmentIfFound(id: string): FoundEnvironment | null {
+  try {
+    return findEnvironment(id);
+  } catch (error) {
+    if (error instanceof ConfigError) return null;
+    throw error;
+  }
+}
+
 function isPath(id: string, workingDirectory: string): boolean {
   if (/^\.{1,2}([/\\]|$)/.test(id) || isAbsolute(id)) return true;
   const exists = existsSync(resolve(workingDirectory, id));

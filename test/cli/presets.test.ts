@@ -28,6 +28,8 @@ describe('bundledPresets()', () => {
       ['search-r1-grpo', 'keep'],
       ['search-r1-grpo-format', 'keep'],
       ['tinker', 'drop'],
+      ['laptop', 'drop'],
+      ['grpo-000', 'keep'],
     ]);
     expect(resolveTrainingConfig([BASE]).wire.algorithm.constant_groups).toBe('keep');
   });

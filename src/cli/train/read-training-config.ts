@@ -20,6 +20,7 @@ import { variableName } from '../eval/endpoints.ts';
 import { secretsOf } from '../eval/secrets.ts';
 import { readToml } from '../eval/toml-file.ts';
 import type { TrainArguments } from './arguments.ts';
+import { withArgumentSettings } from './argument-settings.ts';
 import { presetNamed } from '../presets.ts';
 import { stepsOfRollouts } from './steps-of-rollouts.ts';
 import { isObject } from '../../schemas/is-object.ts';
@@ -60,17 +61,18 @@ export async function readTrainingConfig(
   const given = { ...rest, layers: layers.map(withPaths) };
   const asked = (await askedLayers(given)).map(withPaths);
   const preset = presetOf(asked);
-  if (given.resume === null) return setup(await resolveFresh(freshLayers(asked, given, variables)), { variables, preset });
+  if (given.resume === null) return setup(await resolveFresh(await freshLayers(asked, given, variables)), { variables, preset });
   const { directory, other } = given.resume.directory === null ? await newestMatch(asked, given, variables) : givenRun(given.resume.directory);
   if (directory === null) {
-    const fresh = await resolveFresh(freshLayers(asked, given, variables));
+    const fresh = await resolveFresh(await freshLayers(asked, given, variables));
     const where = join(fresh.wire.output_dir, 'train');
     const notice = `found no run under ${where} that this configuration can resume${other === null ? '' : ` (${other})`}; starting a new one`;
     return setup(fresh, { variables, preset, notices: [notice] });
   }
   await readTrainingRun(directory);
   const recorded = recordedLayer(directory);
-  const resumed = resolveTrainingConfig([recorded, ...asked.map(withoutRatio), ...layersFor(recorded, given.layers)]);
+  const again = [...asked.map(withoutRatio), ...layersFor(recorded, given.layers)];
+  const resumed = resolveTrainingConfig([recorded, ...(await withArgumentSettings(again, { env: variables, completed: withPaths }))]);
   const options = { allowOptimizer: given.resume.allowChanges };
   // Hidden secrets were given again, otherwise the line above has thrown.
   const before = resolveTrainingConfig([withSecretsOf(recorded, resumed.wire)]).wire;
@@ -156,10 +158,10 @@ function withModelPath(layer: ConfigLayer): ConfigLayer {
   return typeof path === 'string' ? { ...layer, table: { ...layer.table, model: { ...(model as object), path: modelPath(path) } } } : layer;
 }
 
-/** Adds the model's default world, the server named by environment variables, and the flags. */
-function freshLayers(asked: readonly ConfigLayer[], { layers }: TrainArguments, variables: NodeJS.ProcessEnv): ConfigLayer[] {
+/** Adds the model's default world, the server named by environment variables, the flags, and what the environment's arguments set. */
+async function freshLayers(asked: readonly ConfigLayer[], { layers }: TrainArguments, variables: NodeJS.ProcessEnv): Promise<readonly ConfigLayer[]> {
   const all = [...asked, ...layers];
-  return [...worldLayer(all), ...asked, ...variableLayers(all, variables), ...layers];
+  return withArgumentSettings([...worldLayer(all), ...asked, ...variableLayers(all, variables), ...layers], { env: variables, completed: withPaths });
 }
 
 /** Lowest layer: the world that the model knows, unless another layer sets one. */
@@ -200,7 +202,7 @@ async function newestMatch(asked: readonly ConfigLayer[], given: TrainArguments,
   const outputDir = [...asked, ...given.layers].map(({ table }) => table['output_dir']).findLast((value) => typeof value === 'string') ?? 'outputs';
   const folder = trainingRunsFolder(outputDir);
   // `-R` alone: the newest run of all.
-  const wanted = asked.length === 0 ? null : (await resolveFresh(freshLayers(asked, given, variables))).wire;
+  const wanted = asked.length === 0 ? null : (await resolveFresh(await freshLayers(asked, given, variables))).wire;
   const options = { allowOptimizer: given.resume?.allowChanges ?? false };
   const hasRatio =
     (lastValue(asked, 'optimizer', 'warmup_ratio') ?? null) !== null && lastValue(given.layers, 'optimizer', 'warmup_ratio') === undefined;

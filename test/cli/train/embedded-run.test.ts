@@ -128,7 +128,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
       },
     );
     expect({ code: evaluation.status, stderr: evaluation.status === 0 ? '' : evaluation.stderr }).toEqual({ code: 0, stderr: '' });
-    expect(evaluation.stderr).toContain('the data set is fact-world');
+    expect(evaluation.stderr).toContain('knows only the world of the preset laptop, so dataset = "fact-world"');
     expect(JSON.parse(evaluation.stdout)).toMatchObject({ complete: true, base_url: null, rollouts: { finished: 4, errored: 0 } });
   });
 

@@ -38,7 +38,7 @@ describe('bundledPresets()', () => {
     const others = bundledPresets()
       .flatMap(({ differences }) => differences.map(({ key }) => key))
       .filter((key) => !keys.includes(key) && !key.startsWith('environment.args.'));
-    expect([...new Set(others)].toSorted()).toEqual(['environment', 'groups', 'top_p']);
+    expect([...new Set(others)].toSorted()).toEqual(['environment', 'groups', 'out of memory', 'top_p', 'trajectory lengths']);
   });
 
   it('state their own values next to those of upstream', () => {

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { ConfigError, loadEnvironment as loadById } from 'vf-search';
-import { CONFIG_KEYS, GrpoEnv, loadEnvironment, parseConfig, trainingSettings } from 'vf-search/environments/grpo-000';
+import { GrpoEnv, loadEnvironment, parseConfig, trainingSettings } from 'vf-search/environments/grpo-000';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loopback, readText, sendJson } from '../../transport/loopback.ts';
 import { play } from './fixtures.ts';
@@ -153,7 +153,7 @@ describe('loadEnvironment', () => {
 
   it('documents its arguments, and no others', async () => {
     const readme = readFileSync(new URL('../../../environments/grpo-000/README.md', import.meta.url), 'utf8');
-    const table = readme.slice(readme.indexOf('## Arguments'), readme.indexOf('## Reward and metrics'));
+    const table = readme.slice(readme.indexOf('## Arguments'), readme.indexOf('## Training'));
     const documented = [...table.matchAll(/^\| (`[^|]+`) +\|/gm)].flatMap(([, cell]) => cell!.replaceAll('`', '').split(', '));
     const { message } = await failureOf({ '?': 1 });
     expect(documented.toSorted()).toEqual(
@@ -166,10 +166,36 @@ describe('loadEnvironment', () => {
 });
 
 describe('trainingSettings', () => {
-  it('names what vf-train calls the keys that were given', () => {
-    const parsed = parseConfig({ group_size: 4 });
+  const context = { env: {}, settingOf: (key: string) => (key === 'rollouts.examples_per_step' ? 8 : undefined) };
+
+  it('names what vf-train calls the keys that were given, beside config and in it', async () => {
+    const settings = await trainingSettings({ group_size: 4, config: { device: 'cpu', format_reward: 1, clip_epsilon: 0.1 } }, context);
+    expect(settings).toEqual([
+      { argument: 'group_size', key: 'rollouts.rollouts_per_example', value: 4 },
+      { argument: 'clip_epsilon', key: 'algorithm.loss.clip_low', value: 0.1 },
+      { argument: 'clip_epsilon', key: 'algorithm.loss.clip_high', value: 0.1 },
+    ]);
+    expect(await trainingSettings({ dataset: 'fact-world', topk: 2 }, context)).toEqual([]);
+  });
+
+  it('has a setting for each key of training, num_epochs by the rows of the data set', async () => {
+    const parsed = parseConfig({ num_epochs: 3 });
     if (!parsed.ok) throw new Error(parsed.problem);
-    expect(trainingSettings(parsed.config, ['group_size', 'device', 'format_reward'])).toEqual({ 'rollouts.rollouts_per_example': 4 });
-    expect(Object.keys(trainingSettings(parsed.config, CONFIG_KEYS))).toHaveLength(9);
+    const settings = await trainingSettings({ config: parsed.config }, context);
+    expect(settings).toHaveLength(10);
+    expect(settings.at(-1)).toEqual({ argument: 'num_epochs', key: 'steps', value: 90 });
+    expect(await trainingSettings({ num_epochs: 3 }, context)).toEqual([{ argument: 'num_epochs', key: 'steps', value: Math.ceil(90 / 8) }]);
+  });
+
+  it('is a notice in an evaluation only', async () => {
+    const notices = async (purpose: 'evaluation' | 'training') => {
+      const environment = await loadEnvironment({ group_size: 4, num_epochs: 2 }, { purpose });
+      await environment.close();
+      return environment.notices;
+    };
+    expect(await notices('evaluation')).toEqual([
+      'Keys of training in config change nothing in an evaluation; vf-train sets rollouts.rollouts_per_example = 4, steps for 2 passes over the rows.',
+    ]);
+    expect(await notices('training')).toEqual([]);
   });
 });
