@@ -9,7 +9,7 @@ from protocol import Protocol
 from retriever import terms
 
 SEARCH_OPEN = "<|begin_search_query|>"
-QUERY = re.compile(r"<\|begin_search_query\|>(.*?)<\|end_search_query\|>$", re.DOTALL)
+QUERY = re.compile(r"<\|begin_search_query\|>(.*?)<\|end_search_query\|>", re.DOTALL)
 BOXED = re.compile(r"\\boxed\{(.*)\}")
 NOTHING_FOUND = "No helpful information found."
 MOST_SENTENCES = 3
@@ -70,15 +70,14 @@ class SearchO1(Protocol):
         return f"\n\n<|begin_search_result|>{information}<|end_search_result|>\n\n"
 
     def keep(self, sampled):
-        """Cuts after the first `<|end_search_query|>`, else keeps all."""
-        head, close, _ = sampled.partition(self.search_close)
-        return head + close
+        """All: sampling stops after a query."""
+        return sampled
 
     def parse_action(self, text):
-        if text.endswith(self.search_close):
-            match = QUERY.search(text)
-            if match and match[1].strip():
-                return "search", match[1].strip()
+        """A query counts only at the end, an answer only without one."""
+        queries = QUERY.findall(text) if text.rstrip().endswith(self.search_close) else []
+        if queries and queries[-1].strip():
+            return "search", queries[-1].strip()
         answers = BOXED.findall(text)
         return ("answer", answers[-1].strip()) if answers else (None, "")
 
