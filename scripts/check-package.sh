@@ -27,6 +27,9 @@ npx --no-install vf-eval grpo-000 -n 5 -a '{"engine": "mock"}' --plain
 npx --no-install vf-pipeline build examples/search_o1.yaml
 npx --no-install vf-pipeline check examples/search_o1.yaml
 npx --no-install vf-pipeline run examples/own-tools.yaml --json | grep -q '"avg_em":1'
+npx --no-install vf-eval pipeline --plain | grep -q '5 finished, 0 failed'
+test -f examples/search_o1.yaml
+npx --no-install vf-eval pipeline -a '{"file": "examples/search_o1.yaml"}' --dry-run | grep -q 'generation asks openbmb/MiniCPM4-8B at http://localhost:8000/v1'
 npx --no-install vf-init hello-world
 npx --no-install vf-eval hello-world -n 3 --plain -A
 npx --no-install vf-export "$(ls -d outputs/evals/search-r1--*/* | head -n 1)" -o rollouts.jsonl
@@ -43,6 +46,7 @@ for file in engine/index.d.ts trainer/gradients/torch/worker.py cli/train/plot/d
 done
 cat >harness.mjs <<'JS'
 import { load_environment, loadEnvironment } from 'vf-search';
+import { loadEnvironment as loadPipeline } from 'vf-search/environments/pipeline';
 import { formatReward } from 'vf-search/environments/grpo-000';
 import { qaMetric } from 'vf-search/metrics/qa-metrics';
 import { openPipeline } from 'vf-search/pipelines';
@@ -50,6 +54,7 @@ import { groupAdvantages, nllLoss } from 'vf-search/trainer';
 const environment = await loadEnvironment('search-r1', { data_limit: 3 });
 if (environment.eval.length !== 3 || load_environment !== loadEnvironment) process.exit(1);
 if (formatReward('<answer>a</answer>') !== 0.5 || qaMetric('f1', 'It is Paris.', ['Paris']) !== 0.5) process.exit(1);
+await (await loadPipeline()).close();
 await (await openPipeline('examples/search_o1.yaml')).check(AbortSignal.timeout(60_000));
 if (typeof nllLoss !== 'function' || typeof groupAdvantages !== 'function') process.exit(1);
 if (await import('vf-search/trainer/loop/train').then(() => true, () => false)) process.exit(1);

@@ -43,6 +43,7 @@ export { clientModel, type ClientModelOptions } from './models/client-model.ts';
 export type { Quantiles, RoleStats } from './schemas/role-stats.ts';
 export { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from './core/multi-turn.ts';
 export { MaybeThinkParser, Parser, ThinkParser } from './core/parser.ts';
+export { ProgramEnv, type ProgramOptions } from './core/program.ts';
 export { Random } from './core/random.ts';
 export {
   type GroupRewardFunction,
@@ -64,6 +65,7 @@ export { defineTool, type Tool, ToolEnv, type ToolExecution, type ToolOptions, t
 export { type SampledTokens, TokenBuffer, type TokenSegment } from './core/token-buffer.ts';
 export { XMLParser, type XMLParserOptions } from './core/xml-parser.ts';
 export type * from './clients/policy-client.ts';
+export { NO_POLICY } from './clients/no-policy.ts';
 export { PolicyVersions } from './clients/policy-versions.ts';
 export type { PipelineServer, PipelineTool } from './pipelines/pipeline-server.ts';
 export type { Passage, Retriever } from './retrieval/retriever.ts';
@@ -83,6 +85,18 @@ export { assertPlayable } from './rollouts/assert-playable.ts';
 export { type RolloutGroup, runRollouts, type RunOptions } from './rollouts/run-rollouts.ts';
 export { openRetriever, type OpenRetrieverOptions } from './registry/open-retriever.ts';
 export { openWebSearch, WEB_PROVIDERS, type WebProvider, type WebSearchOptions } from './registry/open-web-search.ts';
+export {
+  type GivenSearchArguments,
+  loadQuestions,
+  type LoadedQuestions,
+  openSource,
+  SEARCH_ALIASES,
+  SEARCH_ARGUMENTS,
+  type SearchContext,
+  type SearchSource,
+  searchSource,
+  sourceNotices,
+} from './registry/search-environment.ts';
 export type { QuestionRow } from './schemas/question-row.ts';
 export { readDocument, readTextFile } from './files/read-document.ts';
 export { loadRows, type LoadRowsOptions, type RowsProvenance, type RowsSource } from './data/load-rows.ts';

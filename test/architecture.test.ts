@@ -20,7 +20,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/clients': ['src/tokenizer', 'src/core', 'src/schemas', 'src/transport'],
   'src/models': ['src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
   'src/metrics': [],
-  'src/retrieval': ['src/core', 'src/schemas', 'src/transport', 'src/files', 'src/data', 'src/metrics/porter.ts'],
+  'src/retrieval': ['src/core', 'src/schemas', 'src/transport', 'src/files', 'src/data', 'src/metrics/porter.ts', 'src/metrics/stop-words.ts'],
   'src/rollouts': ['src/core', 'src/schemas', ...INTERFACES],
   'src/trainer': ['src/rollouts', 'src/models', 'src/engine', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
   'src/engine': ['src/tokenizer', 'src/core', 'src/schemas', 'src/files', 'src/data/bundled-models.ts'],

@@ -5,6 +5,7 @@ import { lossAdapters } from './loss-adapters.ts';
 import { metricAdapters } from './metric-adapters.ts';
 import { pipelineAdapters } from './pipeline-adapters.ts';
 import { bm25Adapter, retrieveEndpointAdapter, serpAdapter } from './retrieval-adapters.ts';
+import { searchO1Adapters } from './search-o1-adapters.ts';
 import { textAdapters } from './text-adapters.ts';
 import { tokenStateAdapter } from './token-state-adapter.ts';
 import { toolAdapters } from './tool-adapters.ts';
@@ -25,6 +26,7 @@ export const ADAPTERS: Readonly<Record<string, Adapter>> = {
   ...metricAdapters,
   ...grpoAdapters,
   grpo_inline_transcripts: grpoTranscriptAdapter,
+  ...searchO1Adapters,
   ...pipelineAdapters,
   ...toolAdapters,
   token_state: tokenStateAdapter,

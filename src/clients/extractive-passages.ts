@@ -60,6 +60,15 @@ function toPassage(document: string): Passage {
           .replace(/^"|"$/g, '')
           .replace(/ \([^)]*\)$/, '');
   const body = end < 0 ? document : document.slice(end + 2);
+  return passageOf(title, body);
+}
+
+/** A passage without a title. */
+export function bodyPassage(text: string): Passage {
+  return passageOf('', text);
+}
+
+function passageOf(title: string, body: string): Passage {
   const titleWords = splitWords(title).map((word) => ({ ...word, sentence: 0 }));
   const offset = title.length + 1;
   const bodyWords = splitWords(body, 1).map((word) => ({ ...word, start: word.start + offset, end: word.end + offset }));

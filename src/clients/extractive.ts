@@ -1,6 +1,6 @@
 /**
  * The built-in baseline: no model, no network, no files. It searches for the question, samples an answer span from the returned passages
- * (extractive-score.ts scores them) and answers with it, always in Search-R1's format.
+ * (extractive-score.ts scores them) and answers with it, in the format of the environment (extractive-protocols.ts).
  *
  * Its tokens are UTF-8 bytes. Only the span is sampled, so the span's first token has its log-prob and every other token has log-prob 0.
  * Random numbers depend only on the seed and the lease's key, so a run is reproducible at any concurrency.
@@ -10,7 +10,7 @@ import { ConfigError } from '../core/errors.ts';
 import { contentText, type Message } from '../core/message.ts';
 import { Random } from '../core/random.ts';
 import { toolCallId, type ToolSpec } from '../core/tool-calls.ts';
-import { parsePassages } from './extractive-passages.ts';
+import { protocolFor, type WrittenProtocol } from './extractive-protocols.ts';
 import { findCandidates, parseQuestion } from './extractive-score.ts';
 import { isStopWord } from './extractive-spans.ts';
 import type {
@@ -38,7 +38,6 @@ const SHARPNESS = 2;
 const NAME = 'extractive-baseline';
 const STOPPED = 'Stopped before the policy answered';
 const NO_ANSWER = 'I do not know';
-const SEARCH_R1_EXAMPLE = '<answer> Beijing </answer>. Question: ';
 
 export interface ExtractiveOptions {
   /** An integer from 0 up. @default 0 */
@@ -85,6 +84,8 @@ class ExtractiveLease implements TokenLease {
   readonly #random: Random;
   readonly #release: () => void;
   readonly #growth = new PromptGrowth();
+  /** The text that holds the question; null until the first request. */
+  #asked: string | null = null;
   #question: string | null = null;
   #promptLength = 0;
   #searches = 0;
@@ -96,7 +97,8 @@ class ExtractiveLease implements TokenLease {
   }
 
   async render(messages: readonly Message[]): Promise<Int32Array> {
-    this.#question = questionOf(lastUserText(messages) ?? joinContents(messages));
+    this.#asked = lastUserText(messages) ?? joinContents(messages);
+    this.#question = null;
     const ids = byteTokenizer.encodePrompt(joinContents(messages));
     this.#promptLength = ids.length;
     return ids;
@@ -117,8 +119,9 @@ class ExtractiveLease implements TokenLease {
   async generate({ prompt, cut = false, sampling, maxNewTokens, stop, signal }: GenerateRequest<Int32Array>): Promise<TokenSample> {
     throwIfAborted(signal, STOPPED);
     this.#growth.extendTo(prompt, cut);
-    this.#question ??= questionOf(byteTokenizer.decode(prompt));
-    const { text, drawnAt, logProb } = this.#write(byteTokenizer.decode(cut ? prompt : prompt.subarray(this.#promptLength)), sampling);
+    this.#asked ??= byteTokenizer.decode(prompt);
+    const transcript = byteTokenizer.decode(cut ? prompt : prompt.subarray(this.#promptLength));
+    const { text, drawnAt, logProb } = this.#write(protocolFor(stop), transcript, sampling);
     const sample = sampleOf(byteTokenizer.encodeSampled(text), stop, maxNewTokens ?? Infinity);
     const logProbs = new Float64Array(sample.ids.length);
     const drawnToken = drawnAt === null ? -1 : Buffer.byteLength(text.slice(0, drawnAt));
@@ -135,10 +138,11 @@ class ExtractiveLease implements TokenLease {
     throwIfAborted(signal, STOPPED);
     const firstReply = prompt.findIndex((message) => message.role === 'assistant');
     const asked = firstReply < 0 ? prompt : prompt.slice(0, firstReply);
-    this.#question ??= questionOf(lastUserText(asked) ?? joinContents(asked));
+    this.#asked ??= lastUserText(asked) ?? joinContents(asked);
     const search = searchToolOf(tools);
     const canSearch = tools.length === 0 || search !== null;
-    const { text } = this.#write(tools.length === 0 ? joinContents(prompt.slice(asked.length)) : toolAnswers(prompt), sampling, canSearch);
+    const transcript = tools.length === 0 ? joinContents(prompt.slice(asked.length)) : toolAnswers(prompt);
+    const { text } = this.#write(protocolFor(stop), transcript, sampling, canSearch);
     const query = search === null ? undefined : /<search> (.*) <\/search>$/s.exec(text)?.[1];
     const call = search === null || query === undefined ? null : called(search, query, prompt.length);
     const sample = sampleOf(byteTokenizer.encodeSampled(call?.text ?? text), stop, maxNewTokens ?? Infinity);
@@ -149,25 +153,29 @@ class ExtractiveLease implements TokenLease {
   }
 
   /** The next turn. `drawnAt`: offset of the sampled span, null if nothing was sampled. */
-  #write(transcript: string, sampling: Sampling, canSearch = true): { text: string; drawnAt: number | null; logProb: number } {
-    const question = this.#question!;
-    const blocks = Array.from(transcript.matchAll(/<information>(.*?)(?:<\/information>|$)/gs), (match) => match[1]!);
-    const passages = parsePassages(blocks);
+  #write(
+    protocol: WrittenProtocol,
+    transcript: string,
+    sampling: Sampling,
+    canSearch = true,
+  ): { text: string; drawnAt: number | null; logProb: number } {
+    const question = (this.#question ??= onOneLine(protocol.question(this.#asked!)));
+    const passages = protocol.passages(transcript);
     if (canSearch && passages.length === 0 && this.#searches < 2) {
       const query = this.#searches === 0 ? question : shorten(question);
       const thought = this.#searches === 0 ? 'I should look this up.' : 'That found nothing. I should search with fewer words.';
       this.#searches += 1;
-      return { text: `<think> ${thought} </think>\n<search> ${query} </search>`, drawnAt: null, logProb: 0 };
+      return { text: protocol.search(thought, query), drawnAt: null, logProb: 0 };
     }
     const candidates = findCandidates(parseQuestion(question), passages);
     if (candidates.length === 0) {
-      const thought = canSearch ? 'The search found no answer.' : 'There is nothing to search with.';
-      return { text: `<think> ${thought} </think>\n<answer> ${NO_ANSWER} </answer>`, drawnAt: null, logProb: 0 };
+      const [before, after] = protocol.answer(canSearch ? 'The search found no answer.' : 'There is nothing to search with.');
+      return { text: `${before}${NO_ANSWER}${after}`, drawnAt: null, logProb: 0 };
     }
     const scores = candidates.map((candidate) => candidate.score * SHARPNESS);
     const { index, logProb } = drawIndex(scores, sampling, this.#random);
-    const head = '<think> One of the passages seems to say it. </think>\n<answer> ';
-    return { text: `${head}${candidates[index]!.text} </answer>`, drawnAt: head.length, logProb };
+    const [before, after] = protocol.answer('One of the passages seems to say it.');
+    return { text: `${before}${candidates[index]!.text}${after}`, drawnAt: before.length, logProb };
   }
 }
 
@@ -247,15 +255,9 @@ export function drawIndex(scores: readonly number[], { temperature, topP }: Samp
   return { index: order[drawn]!, logProb: Math.log(weights[drawn]! / mass) };
 }
 
-/** What follows "Question: " in Search-R1's prompt, else what follows the last "Question: ", else the whole prompt; on one line, without angle brackets. */
-function questionOf(prompt: string): string {
-  const example = prompt.indexOf(SEARCH_R1_EXAMPLE);
-  const label = prompt.lastIndexOf('Question: ');
-  const start = example >= 0 ? example + SEARCH_R1_EXAMPLE.length : label >= 0 ? label + 'Question: '.length : 0;
-  return prompt
-    .slice(start)
-    .replace(/[<>\s]+/g, ' ')
-    .trim();
+/** Without angle brackets, which could spell a tag. */
+function onOneLine(question: string): string {
+  return question.replace(/[<>\s]+/g, ' ').trim();
 }
 
 /** The content words; if that does not shorten the question, its longest half of words. */

@@ -6,7 +6,7 @@ import type { Dataset, Row } from './dataset.ts';
 import type { ImageStore, Message } from './message.ts';
 import type { Models, RoleDeclarations } from './model.ts';
 import type { Random } from './random.ts';
-import type { Rubric } from './rubric.ts';
+import type { Rubric, TextSegment } from './rubric.ts';
 import type { ToolCallAttempt, ToolSpec } from './tool-calls.ts';
 
 /**
@@ -148,7 +148,33 @@ export interface TokenConventions {
 /** What an environment requires of the policy; a policy without it is rejected before the run. */
 export type PolicyNeed = 'native_tools' | 'prefill' | 'images';
 
-/** What `vf-eval` and `vf-train` play. Extend `SingleTurnEnv`, `MultiTurnEnv` or `ToolEnv` rather than implementing it directly. */
+/** What a program gives when it has played a row. A program that fails throws: its rollout then has no reward. */
+export interface ProgramResult {
+  /**
+   * What was read and written, in order, for reading and scoring: `model` is what the program's models wrote, `observation` what they were shown. They
+   * have no tokens, and nothing of them is trained on.
+   */
+  readonly segments: readonly TextSegment[];
+  /** For reward functions and state columns; plain data. */
+  readonly state: Readonly<Record<string, unknown>>;
+  readonly stop: StopCondition;
+}
+
+/** The models that a program asks, for results and messages. */
+export interface ProgramModels {
+  /** Their name in results and folders, such as `Qwen/QwQ-32B`. */
+  readonly name: string;
+  /** One line: which server is asked for what, without credentials. */
+  readonly description: string;
+  /** How a user chooses others, after "Choose them with": `-a '{"set": ["generation.model_name=NAME"]}'`. @default not said */
+  readonly choice?: string;
+  /** Id of an environment that trains the same behaviour. @default none */
+  readonly trainable?: string;
+}
+
+/**
+ * What `vf-eval` and `vf-train` play. Extend `SingleTurnEnv`, `MultiTurnEnv`, `ToolEnv` or `ProgramEnv` rather than implementing it directly.
+ */
 export interface Environment<R extends Row = Row> extends EpisodeConventions {
   readonly id: string;
   /** Rows for training. */
@@ -170,8 +196,15 @@ export interface Environment<R extends Row = Row> extends EpisodeConventions {
   readonly notices?: readonly string[];
   /** Facts for the results file, as JSON: data set revision, corpus hash, preset. */
   readonly provenance?: Readonly<Record<string, unknown>>;
-  /** Starts an episode. Episodes run concurrently. */
+  /** Starts an episode, which a policy plays. Episodes run concurrently. Rejects with ConfigError in a program. */
   start(row: R, options: EpisodeOptions): Promise<Episode>;
+  /**
+   * Makes the environment a program: it plays a row itself, with models of its own, because its prompts do not extend each other. It is evaluated, not
+   * trained or served. Rows are played concurrently. @default a policy plays what `start` gives
+   */
+  play?(row: R, options: EpisodeOptions): Promise<ProgramResult>;
+  /** The models of a program. @default not named */
+  readonly programModels?: ProgramModels;
   /** Frees retrievers, files and sockets. Safe to call twice. */
   close(): Promise<void>;
 }

@@ -3,7 +3,6 @@
  * the environment responds (`envResponse`). The package does the rest: sampling, tokens, scoring.
  */
 import { untilAborted } from './abort.ts';
-import { closestName } from './closest-name.ts';
 import type { Dataset, Row } from './dataset.ts';
 import type {
   Environment,
@@ -22,6 +21,7 @@ import type {
 import { ConfigError } from './errors.ts';
 import type { ImageStore, Message } from './message.ts';
 import type { RoleDeclarations } from './model.ts';
+import { checkSpelling } from './option-spelling.ts';
 import type { Rubric } from './rubric.ts';
 import { CLEAN_UP_MS } from './timers.ts';
 import type { ToolSpec } from './tool-calls.ts';
@@ -75,18 +75,6 @@ const OPTIONS = [
   'provenance',
 ] as const satisfies readonly (keyof MultiTurnOptions<Row>)[];
 const LIMITS = ['responseTokens', 'observationTokens', 'contextTokens', 'completionTokens'] as const satisfies readonly (keyof EnvironmentLimits)[];
-
-/**
- * TypeScript runs without its compiler, so a misspelled option would silently leave the default. A subclass may pass options of its own, so only a
- * name with one wrong letter is refused.
- */
-function checkSpelling(id: string, given: object, known: readonly string[]): void {
-  for (const name of Object.keys(given)) {
-    const meant = known.includes(name) ? null : closestName(name, known, 1);
-    // Beside the option that it resembles, it is one of the subclass's own.
-    if (meant !== null && !(meant in given)) throw new ConfigError(`The environment ${id} has no option ${name}; did you mean ${meant}?`);
-  }
-}
 
 /** The environment's response to a generation. An empty object adds nothing and continues. */
 export interface EnvResponse {

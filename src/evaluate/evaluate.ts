@@ -13,6 +13,7 @@ import { redactionOf } from './redaction.ts';
 import { findResult } from './run-files.ts';
 import type { EvaluationEvent, EvaluationOptions, EvaluationProgress, EvaluationResult } from './evaluation-options.ts';
 import { assertRun, resumedPlan } from './resume-run.ts';
+import { policyKind } from './policy-kind.ts';
 import { runNotices } from './run-notices.ts';
 import { lockRun } from '../files/run-lock.ts';
 import { wallSeconds } from './run-metadata.ts';
@@ -118,14 +119,14 @@ async function closing<R extends Row>(writer: RunWriter<R>, work: () => Promise<
 }
 
 async function result<R extends Row>(options: EvaluationOptions<R>, writer: RunWriter<R>): Promise<EvaluationResult> {
-  const { run, environment, client, rolloutsPerExample, outputDir } = options;
+  const { run, environment, rolloutsPerExample, outputDir } = options;
   const { rollouts, planned, sessions, roles } = writer.state;
   const sample = rollouts.find((r) => r.error === null) ?? rollouts[0];
   const seconds = wallSeconds(sessions);
   const summary: Summary = {
     envId: run.envId,
     model: run.model,
-    policyKind: client.capabilities.kind,
+    policyKind: policyKind(options),
     directory: outputDir,
     ...figures(rollouts, { planned, rolloutsPerExample, displays: environment.rubric.displays }),
     ...(Object.keys(roles).length === 0 ? {} : { roles }),

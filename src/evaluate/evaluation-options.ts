@@ -6,6 +6,7 @@ import type { RoleModels } from '../core/model.ts';
 import type { TimeoutNames } from '../rollouts/deadline.ts';
 import type { RoleStats } from '../schemas/role-stats.ts';
 import type { Summary } from '../schemas/summary.ts';
+import type { PolicyKind } from './policy-kind.ts';
 
 /** The identity of a run, recorded in `metadata.json`. A resume requires all fields up to `policyKind` to be equal, except the base URL. */
 export interface RunIdentity {
@@ -14,7 +15,7 @@ export interface RunIdentity {
   readonly model: string;
   /** Null for a built-in policy. */
   readonly baseUrl: string | null;
-  readonly policyKind: 'tokens' | 'chat';
+  readonly policyKind: PolicyKind;
   /** By role, the name of the model that plays it. @default none */
   readonly roles?: Readonly<Record<string, string>>;
   /** The alias in `endpoints.toml`, when one was used. */
@@ -29,6 +30,7 @@ export interface RunIdentity {
 
 export interface EvaluationOptions<R extends Row = Row> {
   readonly environment: Environment<R>;
+  /** A program asks none: pass `NO_POLICY`. */
   readonly client: PolicyClient;
   readonly run: RunIdentity;
   readonly sampling: Sampling;

@@ -40,6 +40,12 @@ export interface ExportOptions extends ExportSelection {
  */
 export async function exportRun(directory: string, write: (line: string) => Promise<void>, options: ExportOptions = {}): Promise<ExportCounts> {
   const metadata = await readMetadata(directory);
+  if (metadata.policy.kind === 'none') {
+    throw new ConfigError(
+      `${directory} is a run of the program ${metadata.env_id}, which asks models of its own, so it has no token ids or log-probs to export. ` +
+        'Evaluate an environment that a policy plays.',
+    );
+  }
   if (metadata.policy.kind !== 'tokens') {
     throw new ConfigError(
       `${directory} was played in chat mode (${metadata.policy.name}), so it has no token ids or log-probs to export. Evaluate with a model that plays ` +

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Row } from '../core/dataset.ts';
 import { ConfigError } from '../core/errors.ts';
 import type { EvaluationOptions } from './evaluation-options.ts';
+import { policyKind } from './policy-kind.ts';
 import type { Redaction } from './redaction.ts';
 import { isObject } from '../schemas/is-object.ts';
 
@@ -19,7 +20,7 @@ export function runConfig<R extends Row>(options: Omit<EvaluationOptions<R>, 'ou
     env_args: run.envArgs,
     environment: environment.provenance ?? {},
     model: run.model,
-    policy_kind: client.capabilities.kind,
+    policy_kind: policyKind(options),
     tokenizer_hash: client.capabilities.tokenizerHash,
     rollouts_per_example: options.rolloutsPerExample,
     shuffle: options.shuffle,

@@ -7,6 +7,7 @@ import { samplingColumns } from '../schemas/sampling-columns.ts';
 import type { EvaluationOptions } from './evaluation-options.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
 import type { Redaction } from './redaction.ts';
+import { policyKind } from './policy-kind.ts';
 import { configDigest, runConfig } from './run-config.ts';
 import { figures } from './summary.ts';
 
@@ -29,7 +30,7 @@ export interface RunState {
 /** The run's `metadata.json` as it stands. */
 export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state: RunState, redaction: Redaction): WireMetadata {
   const { run, client, environment } = options;
-  const { kind, maxModelLen, tokenizerHash, logProbsMode } = client.capabilities;
+  const { maxModelLen, tokenizerHash, logProbsMode } = client.capabilities;
   const config = runConfig(options, redaction);
   const { extra = {}, ...sampling } = options.sampling;
   // Redacted before it becomes text: what is under a key such as `api_key` is hidden by its key.
@@ -61,7 +62,7 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
     complete: now.complete,
     seed: options.seed,
     policy: {
-      kind,
+      kind: policyKind(options),
       name: client.name,
       endpoint: run.endpointName ?? null,
       max_model_len: maxModelLen,

@@ -53,6 +53,18 @@ export function stripCharacters(text: string, characters: string): string {
   return text.slice(start, end);
 }
 
+/** The last of `re.findall(open + "(.*?)" + close, text, re.DOTALL)`, for literal texts; null if there is none. */
+export function lastBetween(text: string, open: string, close: string): string | null {
+  let last: string | null = null;
+  for (let from = 0; ;) {
+    const begin = text.indexOf(open, from);
+    const end = begin < 0 ? -1 : text.indexOf(close, begin + open.length);
+    if (end < 0) return last;
+    last = text.slice(begin + open.length, end);
+    from = end + close.length;
+  }
+}
+
 /** `re.sub(r"\b(a|an|the)\b", " ", text)`, for lower-cased text. */
 export function replaceArticles(text: string): string {
   return text.replace(ARTICLE, ' ');

@@ -32,6 +32,10 @@ export interface RunPipelineOptions {
   readonly signal: AbortSignal;
   /** Replies that stand in for a tool's, by `server.tool`: for example other questions than those of the benchmark. @default none */
   readonly given?: ReadonlyMap<string, Values>;
+  /** Parameters of this run alone, by server. @default none */
+  readonly set?: ReadonlyMap<string, Values>;
+  /** The parameters and files are known to be right: they were checked before, and have not changed. @default false */
+  readonly isChecked?: boolean;
   /** @default does nothing */
   readonly onCall?: (call: FinishedCall) => void;
 }
@@ -51,8 +55,11 @@ export class OpenPipeline implements AsyncDisposable {
   readonly sources: Pipeline['servers'];
   /** What is set, without defaults. */
   readonly set: Parameters;
+  /** Finds a file that a parameter names: as it is, else beside the pipeline. */
+  readonly resolve: (path: string) => string;
   readonly #text: string;
   readonly #disposers: Disposers;
+  #parameters: Parameters | undefined;
 
   private constructor(parts: OpenedParts) {
     this.path = parts.path;
@@ -61,6 +68,7 @@ export class OpenPipeline implements AsyncDisposable {
     this.plan = parts.plan;
     this.sources = parts.sources;
     this.set = parts.set;
+    this.resolve = besidePipeline(parts.path);
     this.#text = parts.text;
     this.#disposers = parts.disposers;
   }
@@ -91,7 +99,7 @@ export class OpenPipeline implements AsyncDisposable {
 
   /** All parameters with their defaults. Throws PipelineFileError for one that is missing or of the wrong kind. */
   parameters(): Parameters {
-    return completeParameters(this.set, { servers: this.servers, used: this.plan.used, where: parameterPath(this.path) });
+    return (this.#parameters ??= completeParameters(this.set, { servers: this.servers, used: this.plan.used, where: parameterPath(this.path) }));
   }
 
   /** Checks parameters, and the files that they name. Rejects with PipelineFileError. `given`: tools that will not be called. */
@@ -101,17 +109,19 @@ export class OpenPipeline implements AsyncDisposable {
       if (tool.check === undefined || given.has(name)) continue;
       const own = parameters.get(server)!;
       const used = inputs.filter(({ from }) => from === 'parameter').map(({ argument, name: key }) => [argument, own[key]] as const);
-      await tool.check(Object.fromEntries(used), { parameters: own, resolve: besidePipeline(this.path), signal });
+      await tool.check(Object.fromEntries(used), { parameters: own, resolve: this.resolve, signal });
     }
   }
 
   /** Checks, then runs. Rejects with PipelineFileError before the first call, with PipelineError or a server's error after it. */
-  async run({ journal, signal, given, onCall }: RunPipelineOptions): Promise<PipelineResult> {
-    await this.check(signal, given);
+  async run({ journal, signal, given, set = new Map(), isChecked = false, onCall }: RunPipelineOptions): Promise<PipelineResult> {
+    if (!isChecked) await this.check(signal, given);
+    const parameters = new Map(this.parameters());
+    for (const [server, values] of set) parameters.set(server, { ...parameters.get(server), ...values });
     return runPipeline(this.plan, {
-      parameters: this.parameters(),
+      parameters,
       journal,
-      resolve: besidePipeline(this.path),
+      resolve: this.resolve,
       signal,
       ...(given && { given }),
       ...(onCall && { onCall }),

@@ -11,8 +11,17 @@ export interface PipelineServer {
    */
   readonly parameters: Readonly<Record<string, KeySchema>> | 'any';
   readonly tools: Readonly<Record<string, PipelineTool>>;
+  /** The model that its tools ask with these parameters, for a run's record. @default none */
+  readonly model?: (parameters: Values) => ServedModel | null;
   /** Frees what its tools opened. */
   readonly close?: () => Promise<void>;
+}
+
+/** A model and where it is served. */
+export interface ServedModel {
+  readonly name: string;
+  /** May hold credentials. */
+  readonly url: string;
 }
 
 /** What a check before the first call may use. */

@@ -179,7 +179,8 @@ class Run {
     onCall?.({ number, name, place, questions: active?.length ?? this.#pool.itemCount, isRecorded: recorded !== null, arguments: args, reply });
     const { failed, itemCount } = this.#pool;
     if (itemCount !== null && itemCount > 0 && failed.size === itemCount) {
-      throw new PipelineError(`All ${itemCount} questions failed in ${name} (step ${place}): ${this.#failed.get([...failed][0]!)!}`, {
+      const all = itemCount === 1 ? 'The question' : `All ${itemCount} questions`;
+      throw new PipelineError(`${all} failed in ${name} (step ${place}): ${this.#failed.get([...failed][0]!)!}`, {
         failure: 'failed',
       });
     }

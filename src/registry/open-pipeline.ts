@@ -5,7 +5,9 @@ import { OpenPipeline, type RunPipelineOptions } from '../pipelines/open-pipelin
 import type { PipelineResult } from '../pipelines/run-pipeline.ts';
 import type { ToolsVersion } from '../pipelines/servers/tools-version.ts';
 import type { ServiceOpeners } from '../pipelines/service-openers.ts';
+import { findPipeline } from './find-pipeline.ts';
 
+export { type Exchange, type PipelineQuestion, type PlayedQuestion, QuestionPipeline } from '../pipelines/question-pipeline.ts';
 export { NO_JOURNAL, OpenPipeline, type PipelineResult, type RunPipelineOptions, type ToolsVersion };
 
 /** UltraRAG's variable for the key of the chat API. */
@@ -25,16 +27,17 @@ export interface OpenNamedPipelineOptions {
 }
 
 /**
- * Opens a pipeline with its servers; dispose it at the end. Rejects with PipelineFileError for anything that is wrong with the file.
+ * Opens a pipeline with its servers; dispose it at the end. `examples/search_o1.yaml` means the package's file where there is none here. Rejects with
+ * PipelineFileError for anything that is wrong with the file.
  * @example
  * await using pipeline = await openPipeline('examples/search_o1.yaml', { set: ['evaluation.save_path=null'] });
  * const given = new Map([['benchmark.get_data', { q_ls: ['Who wrote Dracula?'], gt_ls: [['Bram Stoker']] }]]);
  * const { variables } = await pipeline.run({ journal: NO_JOURNAL, signal, given });
  */
-export function openPipeline(path: string, options: OpenNamedPipelineOptions = {}): Promise<OpenPipeline> {
+export function openPipeline(named: string, options: OpenNamedPipelineOptions = {}): Promise<OpenPipeline> {
   const { set, tools, env = process.env, onSecret = () => {}, signal = new AbortController().signal } = options;
   return OpenPipeline.open({
-    path,
+    path: findPipeline(named).path,
     ...(set && { set }),
     ...(tools && { tools }),
     openers: serviceOpeners(env, onSecret, signal),

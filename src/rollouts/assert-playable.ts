@@ -5,9 +5,11 @@ import { ConfigError } from '../core/errors.ts';
 
 /** Throws ConfigError with what the policy lacks and the remedy. */
 export function assertPlayable(
-  { id, turnFormat, turnFormats = [turnFormat], needs = [] }: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs'>,
+  { id, turnFormat, turnFormats = [turnFormat], needs = [], play }: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs' | 'play'>,
   { name, capabilities }: Pick<PolicyClient, 'name' | 'capabilities'>,
 ): void {
+  // A program asks no policy.
+  if (play !== undefined) return;
   const { kind, chatTemplate = 'model' } = capabilities;
   if (turnFormats.includes('chat') && kind === 'tokens' && chatTemplate === null) {
     throw new ConfigError(

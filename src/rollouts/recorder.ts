@@ -19,6 +19,8 @@ export class Recorder {
   transcript: Transcript | null = null;
   /** The text to score; null if the episode did not get that far. */
   scored: Played['segments'] | null = null;
+  /** How often a program's models wrote; null if a policy plays. */
+  programTurns: number | null = null;
   readonly #startedAtMs = Date.now();
   readonly #spentMs: Record<string, number> = {};
   #phase: RolloutPhase;
@@ -85,7 +87,7 @@ export class Recorder {
       cleanUpError: this.#cleanUpError,
       asked,
       isTruncated: stop === 'prompt_too_long' || stop === 'max_total_completion_tokens_reached' || generations.some((g) => g.finish === 'length'),
-      turns: generations.length,
+      turns: this.programTurns ?? generations.length,
       usage: sumUsage(generations),
       timing: {
         startedAtMs: this.#startedAtMs,

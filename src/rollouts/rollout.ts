@@ -100,7 +100,7 @@ export interface RolloutFacts {
   readonly isTruncated: boolean;
   /** The context or the response was truncated as upstream does; such a rollout is never trained on or exported. */
   readonly isCut: boolean;
-  /** Number of generations. */
+  /** Number of generations; of a program, those that it recorded. */
   readonly turns: number;
   readonly policy: PolicyRef;
   readonly usage: RolloutUsage;
@@ -115,7 +115,7 @@ export interface Rollout<R extends Row = Row> extends RolloutFacts {
   readonly tools: readonly ToolSpec[];
   readonly turnFormat: TurnFormat;
   readonly segments: readonly TextSegment[];
-  /** The tokens of the whole episode; null in chat mode. */
+  /** The tokens of the whole episode; null in chat mode and for a program. */
   readonly tokens: TokenBuffer | null;
   readonly stop: StopCondition;
   readonly error: RolloutError | null;

@@ -15,9 +15,10 @@ import { assertPlayable } from './assert-playable.ts';
 import { type Deadline, deadlineOf, deadlinePassed, TIMEOUT_NAMES, type TimeoutNames } from './deadline.ts';
 import { GroupInProgress } from './group-in-progress.ts';
 import { Inbox } from './inbox.ts';
+import { playProgram } from './play-program.ts';
 import { playEpisode } from './play.ts';
 import { Recorder } from './recorder.ts';
-import { type Played, type Rollout, type RolloutError, type RolloutPhase, rolloutError, type ScoredGroup } from './rollout.ts';
+import { type Played, type Rollout, type RolloutPhase, rolloutError, type ScoredGroup } from './rollout.ts';
 import { Scoring } from './scoring.ts';
 import type { Overlong } from './transcript.ts';
 
@@ -30,6 +31,7 @@ export interface RolloutGroup<R extends Row> {
 
 export interface RunOptions<R extends Row> {
   readonly environment: Environment<R>;
+  /** Asked for every episode; a program never asks it. */
   readonly client: PolicyClient;
   /** The models of the environment's roles. @default none */
   readonly models?: RoleModels;
@@ -209,24 +211,25 @@ async function attempt<R extends Row>({ row, rolloutId: key, models }: Member<R>
   const limit: Deadline = { what: 'The rollout did not end', timeoutMs, option: (options.timeoutNames ?? TIMEOUT_NAMES).rollout };
   using deadline = deadlineOf(limit, runSignal);
   const { signal } = deadline;
+  const isProgram = environment.play !== undefined;
   const record = new Recorder(row.prompt, environment.turnFormat, 'lease');
   let played: Played;
   try {
     const random = Random.fromSeed(options.seed).fork(key);
-    await using lease = await openUntilAborted(client.lease(signal, { key, random: random.fork('policy') }), signal);
-    played = await playEpisode({
-      environment,
-      row,
-      lease,
-      capabilities: client.capabilities,
-      sampling,
-      maxTokens,
-      ...(overlong && { overlong }),
-      ...(cleanUpMs !== undefined && { cleanUpMs }),
-      ...(models && { models }),
-      random,
-      signal,
-    });
+    const common = { environment, row, random, ...(models && { models }), signal };
+    if (isProgram) played = await playProgram(common);
+    else {
+      await using lease = await openUntilAborted(client.lease(signal, { key, random: random.fork('policy') }), signal);
+      played = await playEpisode({
+        ...common,
+        lease,
+        capabilities: client.capabilities,
+        sampling,
+        maxTokens,
+        ...(overlong && { overlong }),
+        ...(cleanUpMs !== undefined && { cleanUpMs }),
+      });
+    }
   } catch (error) {
     if (runSignal.aborted) throw new CancelledError('The run was cancelled', { cause: error });
     record.fail(error, signal);
@@ -235,7 +238,9 @@ async function attempt<R extends Row>({ row, rolloutId: key, models }: Member<R>
   // The record knows in which phase the deadline passed.
   const { error } = played;
   const isLate = error !== null && signal.aborted && error.message === thrownText(signal.reason);
-  return isLate ? { ...played, error: lateError(limit, error.phase) } : played;
+  if (!isLate) return played;
+  const awaited = isProgram ? 'the program was at work' : AWAITED[error.phase];
+  return { ...played, error: rolloutError(deadlinePassed(limit, awaited), error.phase) };
 }
 
 const AWAITED: Readonly<Record<RolloutPhase, string>> = {
@@ -246,7 +251,3 @@ const AWAITED: Readonly<Record<RolloutPhase, string>> = {
   environment: 'the environment was answering a turn',
   scoring: 'the rewards were being computed',
 };
-
-function lateError(limit: Deadline, phase: RolloutPhase): RolloutError {
-  return rolloutError(deadlinePassed(limit, AWAITED[phase]), phase);
-}

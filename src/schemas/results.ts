@@ -154,7 +154,8 @@ export const MetadataSchema = object(
     complete: flag,
     seed,
     policy: object({
-      kind: choice('tokens', 'chat'),
+      /** `none`: a program, which asks models of its own. */
+      kind: choice('tokens', 'chat', 'none'),
       name: text,
       endpoint: textOrNull,
       max_model_len: countOrNull,

@@ -28,7 +28,8 @@ export interface SampleTranscript {
 export interface Summary {
   readonly envId: string;
   readonly model: string;
-  readonly policyKind: 'tokens' | 'chat';
+  /** `none`: a program, which asks models of its own. */
+  readonly policyKind: 'tokens' | 'chat' | 'none';
   readonly directory: string;
   /** Every planned rollout is recorded. */
   readonly complete: boolean;

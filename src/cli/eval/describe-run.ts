@@ -19,6 +19,7 @@ export interface RunFacts {
 
 export function describeRun({ policy, opened, counts, sampling }: PreparedRun): RunFacts {
   const { temperature, topP, extra = {} } = sampling.sampling;
+  const isProgram = policy.kind === 'program';
   const limit = sampling.maxTokens === null || 'max_completion_tokens' in extra ? {} : { max_tokens: sampling.maxTokens };
   return {
     policy: policy.description,
@@ -26,7 +27,7 @@ export function describeRun({ policy, opened, counts, sampling }: PreparedRun): 
     dataset: opened.environment.eval.name,
     num_examples: counts.rows,
     seed: counts.seed,
-    sampling_args: hideSecrets({ temperature, top_p: topP, ...limit, ...extra }),
+    sampling_args: isProgram ? {} : hideSecrets({ temperature, top_p: topP, ...limit, ...extra }),
   };
 }
 
@@ -48,13 +49,14 @@ export function summaryText(summary: Summary, prepared: PreparedRun, words: read
 function setupLines(prepared: PreparedRun): [label: string, text: string][] {
   const { planned, opened, counts, policy, roles } = prepared;
   const { length, name } = opened.environment.eval;
+  const isProgram = policy.kind === 'program';
   const order = planned.settings.shuffle ? `shuffled with seed ${counts.shuffleSeed}` : 'in order';
   const sampling = Object.entries(describeRun(prepared).sampling_args).map(([key, value]) => `${key} ${JSON.stringify(value)}`);
   return [
     ...(planned.name === null ? [] : [['run', planned.name] as [string, string]]),
-    ['policy', policy.description],
+    [isProgram ? 'models' : 'policy', policy.description],
     ...[...roles.descriptions].map(([role, text]): [string, string] => ['role', `${role}: ${text}`]),
     ['data', `${name}: ${countText(counts.rows)} of ${plural(length, 'row')}, ${order} × ${plural(counts.rolloutsPerExample, 'rollout')}`],
-    ['sampling', `${sampling.join(', ')}, seed ${counts.seed}`],
+    ...(isProgram ? [] : [['sampling', `${sampling.join(', ')}, seed ${counts.seed}`] as [string, string]]),
   ];
 }

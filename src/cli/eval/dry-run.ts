@@ -15,30 +15,37 @@ export async function dryRunText(prepared: PreparedRun, signal: AbortSignal): Pr
   const { environment } = opened;
   const ordered = planned.settings.shuffle ? environment.eval.shuffle(Random.fromSeed(shuffleSeed)) : environment.eval;
   const row = ordered.at(0);
+  const isProgram = environment.play !== undefined;
   const facts: [string, string][] = [
-    ['environment', `${environment.id}${planned.name === null ? '' : ` (${planned.name})`}, ${environment.turnFormat} format`],
+    [
+      'environment',
+      `${environment.id}${planned.name === null ? '' : ` (${planned.name})`}, ${isProgram ? 'a program' : `${environment.turnFormat} format`}`,
+    ],
     ['-a and -x', JSON.stringify(hideSecrets(environmentArgs))],
     [
       'data',
       `${environment.eval.name}: ${countText(rows)} of ${plural(environment.eval.length, 'row')} × ${plural(rolloutsPerExample, 'rollout')}, seed ${seed}`,
     ],
-    ['policy', `${policy.description}, model ${policy.model}`],
+    isProgram ? ['models', policy.description] : ['policy', `${policy.description}, model ${policy.model}`],
     ...[...roles.descriptions].map(([role, text]): [string, string] => ['role', `${role}: ${text}`]),
-    ['sampling', JSON.stringify(describeRun(prepared).sampling_args)],
+    ...(isProgram ? [] : [['sampling', JSON.stringify(describeRun(prepared).sampling_args)] as [string, string]]),
     ...provenanceLines(environment.provenance ?? {}),
   ];
-  await using episode = await environment.start(row, { random: Random.fromSeed(seed), models: roles.models.models, signal });
-  const prompt = episode.prompt.map(({ role, content }) => `${role}:\n${escapeControls(contentText(content), { lines: true })}`);
-  const stop = episode.stop.length === 0 ? '' : `\n\nstops at ${episode.stop.map((s) => JSON.stringify(s)).join(', ')}`;
+  const options = { random: Random.fromSeed(seed), models: roles.models.models, signal };
+  await using episode = isProgram ? null : await environment.start(row, options);
+  const { prompt } = episode ?? row;
+  const { stop = [], tools = [] } = episode ?? {};
+  const messages = prompt.map(({ role, content }) => `${role}:\n${escapeControls(contentText(content), { lines: true })}`);
+  const stops = stop.length === 0 ? '' : `\n\nstops at ${stop.map((s) => JSON.stringify(s)).join(', ')}`;
   return [
     'Dry run: nothing is played and nothing is written.',
     '',
     ...facts.map(([label, text]) => `${label.padEnd(13)}${escapeControls(text)}`),
     '',
-    `First prompt (row ${escapeControls(String(row.exampleId))})`,
-    `${prompt.join('\n\n')}${stop}`,
+    `${isProgram ? 'First question' : 'First prompt'} (row ${escapeControls(String(row.exampleId))})`,
+    `${messages.join('\n\n')}${stops}`,
     '',
-    ...toolLines(episode.tools ?? [], policy.client.capabilities.kind),
+    ...toolLines(tools, policy.client.capabilities.kind),
   ].join('\n');
 }
 

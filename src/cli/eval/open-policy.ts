@@ -2,6 +2,7 @@
  * Opens a client for the chosen policy. A server is asked once, here, what it supports; the answer is printed, and nothing is guessed during
  * the run.
  */
+import { NO_POLICY } from '../../clients/no-policy.ts';
 import type { PolicyClient } from '../../clients/policy-client.ts';
 import { PolicyVersions } from '../../clients/policy-versions.ts';
 import type { PolicyProbe } from '../../clients/vllm-probe.ts';
@@ -9,6 +10,7 @@ import { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
+import { programName } from '../../rollouts/play-program.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { countText } from '../number-text.ts';
 import { vocabularySize } from '../vocabulary-size.ts';
@@ -28,7 +30,7 @@ export interface OpenedPolicy extends AsyncDisposable {
 }
 
 export interface OpenPolicyOptions {
-  readonly environment: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs' | 'tokens' | 'images'>;
+  readonly environment: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs' | 'tokens' | 'images' | 'programModels'>;
   readonly seed: number;
   /** Retries of a request after a transient failure. */
   readonly maxRetries: number;
@@ -46,9 +48,25 @@ export async function openPolicy(target: PolicyTarget, options: OpenPolicyOption
       return openBaseline(target.asked, options);
     case 'embedded':
       return openEmbedded(target, options);
+    case 'program':
+      return openNoPolicy(options.environment);
     default:
       return openEndpoint(target, options);
   }
+}
+
+/** The models of a program, which it asks itself. */
+function openNoPolicy(program: OpenPolicyOptions['environment']): OpenedPolicy {
+  const description = program.programModels?.description ?? 'models of its own';
+  return {
+    client: NO_POLICY,
+    model: programName(program),
+    kind: 'program',
+    baseUrl: null,
+    description,
+    notices: [],
+    async [Symbol.asyncDispose]() {},
+  };
 }
 
 /** The engine in this process, called over loopback with the same client as any server. */

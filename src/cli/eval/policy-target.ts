@@ -36,7 +36,7 @@ export interface EmbeddedTarget {
   readonly model: string;
 }
 
-export type PolicyTarget = EndpointTarget | EmbeddedTarget | { readonly kind: 'baseline'; readonly asked: boolean };
+export type PolicyTarget = EndpointTarget | EmbeddedTarget | { readonly kind: 'baseline'; readonly asked: boolean } | { readonly kind: 'program' };
 
 type Variables = Readonly<Record<string, string | undefined>>;
 

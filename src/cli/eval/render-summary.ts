@@ -128,7 +128,10 @@ function rollouts(summary: Summary, { columns, paint }: SummaryView): string[] {
   const lines = [
     ...labelledLines('rollouts', counts, columns, paint, errored === 0 ? 'dim' : 'red'),
     ...labelledLines('ended by', `${tally(summary.stopConditions)}${truncated}`, columns, paint),
-    ...labelledLines('tokens', `${countText(tokens.input)} read, ${countText(tokens.output)} written${cached}${perRollout}`, columns, paint),
+    // Nothing counts what a program's own models read and write.
+    ...(summary.policyKind === 'none'
+      ? []
+      : labelledLines('tokens', `${countText(tokens.input)} read, ${countText(tokens.output)} written${cached}${perRollout}`, columns, paint)),
     ...Object.entries(summary.roles ?? {}).flatMap(([role, stats]) =>
       labelledLines('asked', escapeControls(roleStatsText(role, stats)), columns, paint),
     ),

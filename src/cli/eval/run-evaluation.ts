@@ -1,6 +1,5 @@
 /** Runs one evaluation from its settings to its summary: fills in defaults, opens the parts, plays, reports and closes them. */
 import { ConfigError } from '../../core/errors.ts';
-import { SMALLEST_MODEL } from '../../data/bundled-models.ts';
 import { evaluate } from '../../evaluate/evaluate.ts';
 import type { RunIdentity } from '../../evaluate/evaluation-options.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
@@ -20,7 +19,8 @@ import { type OpenedEnvironment, openEnvironment } from './open-environment.ts';
 import { type OpenedRoles, openRoles, rolePolicyOf } from '../roles/open-roles.ts';
 import { resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
 import { type OpenedPolicy, openPolicy } from './open-policy.ts';
-import { type PolicyTarget, resolvePolicyTarget } from './policy-target.ts';
+import { namedPolicy, playedBy } from './played-by.ts';
+import type { PolicyTarget } from './policy-target.ts';
 import { Progress } from './progress.ts';
 import { embeddedModel } from './embedded-model.ts';
 import { displayPath } from './render-summary.ts';
@@ -88,17 +88,18 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
   const { settings } = planned;
   const { context } = surroundings;
   const sampling = readSampling(settings);
-  const target = await resolvePolicyTarget(settings, process.env, async () => (await laptopModelOf(planned.envId)) ?? SMALLEST_MODEL);
+  const named = await namedPolicy(planned.envId, settings);
   const givenArgs = { ...settings['env-args'], ...settings['extra-env-kwargs'] };
-  const world = target.kind === 'embedded' ? await worldOf(embeddedModel(target.model).directory, planned.envId, givenArgs) : null;
+  const world = named.target.kind === 'embedded' ? await worldOf(embeddedModel(named.target.model).directory, planned.envId, givenArgs) : null;
   const environmentArgs = { ...world?.args, ...givenArgs };
-  const secrets = new Set(secretsOf(target, environmentArgs, sampling.sampling.extra ?? {}));
+  const secrets = new Set(secretsOf(named.target, environmentArgs, sampling.sampling.extra ?? {}));
   for (const secret of secrets) context.secrets.add(secret);
   await using opened = await openEnvironment(planned.envId, environmentArgs, {
     environmentsDir: settings['env-dir-path'] ?? DEFAULTS.environmentsDir,
     variables: process.env,
     signal: context.signal,
   });
+  const target = playedBy(opened.environment, named, settings);
   // Before the policy is opened, which may take minutes.
   const declarations = opened.environment.roles ?? {};
   const declared = await resolveRoles(declarations, await surroundings.sharedRoles.tablesOf(planned, Object.keys(declarations)), {
@@ -235,7 +236,7 @@ function identityOf({ opened, environmentArgs, policy, roles }: PreparedRun, tar
     envArgs: environmentArgs,
     model: policy.model,
     baseUrl: policy.baseUrl,
-    policyKind: policy.client.capabilities.kind,
+    policyKind: target.kind === 'program' ? 'none' : policy.client.capabilities.kind,
     roles: roles.players,
     packageVersion,
     ...opened.versions,

@@ -6,6 +6,8 @@ import { isObject } from '../../schemas/is-object.ts';
 
 /** Shorter values under a secret-looking name are probably ordinary words. */
 const SHORTEST_ARGUMENT = 8;
+/** A setting within a text, as pipelines take them: `generation.api_key=VALUE`, `openai={api_key: VALUE}`. Linear: it starts at the start of a word only. */
+const ASSIGNMENT = /(?<![\w.-])([\w.-]+)["']?\s*[:=]\s*["']?([^\s"',}\]]+)/g;
 
 /** `settings` are tables in which names such as api_key mark secrets: arguments of the environment, further request fields. */
 export function secretsOf(target: PolicyTarget, ...settings: readonly Readonly<Record<string, unknown>>[]): ReadonlySet<string> {
@@ -18,6 +20,7 @@ function* argumentSecrets(value: unknown, isSecret: boolean): Generator<string> 
   if (typeof value === 'string') {
     if (isSecret && value.length >= SHORTEST_ARGUMENT) yield value;
     if (value.includes('://')) yield* urlCredentials(value);
+    for (const [, name, assigned] of value.matchAll(ASSIGNMENT)) if (isSecretName(name!)) yield* argumentSecrets(assigned, true);
   } else if (Array.isArray(value)) for (const item of value) yield* argumentSecrets(item, isSecret);
   else if (isObject(value)) for (const [key, item] of Object.entries(value)) yield* argumentSecrets(item, isSecret || isSecretName(key));
 }

@@ -13,7 +13,7 @@ import { fieldsOf } from '../../schemas/is-object.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { ownCommand } from '../own-command.ts';
 import { placeError } from '../place-error.ts';
-import { findPipeline } from './find-pipeline.ts';
+import { findPipeline } from '../../registry/find-pipeline.ts';
 import { openNamedPipeline } from './open-named-pipeline.ts';
 import type { PipelineFlags } from './pipeline-flags.ts';
 

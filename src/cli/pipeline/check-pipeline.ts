@@ -1,7 +1,7 @@
 import { plannedCalls } from '../../pipelines/pipeline-plan.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { plural } from '../number-text.ts';
-import { findPipeline } from './find-pipeline.ts';
+import { findPipeline } from '../../registry/find-pipeline.ts';
 import { openNamedPipeline } from './open-named-pipeline.ts';
 import type { PipelineFlags } from './pipeline-flags.ts';
 

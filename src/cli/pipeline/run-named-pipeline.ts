@@ -14,7 +14,7 @@ import { ownCommand } from '../own-command.ts';
 import { placeError } from '../place-error.ts';
 import { keepHeapSmall } from '../spare-memory.ts';
 import { escapeControls } from '../terminal-text.ts';
-import { findPipeline } from './find-pipeline.ts';
+import { findPipeline } from '../../registry/find-pipeline.ts';
 import { openNamedPipeline } from './open-named-pipeline.ts';
 import type { PipelineFlags } from './pipeline-flags.ts';
 import { CALLS_FILE, RESULT_FILE, runFolder } from './run-folder.ts';

@@ -18,13 +18,19 @@ export interface RolePolicy {
   readonly name: string;
   readonly client: () => PolicyClient;
   readonly capabilities: PolicyCapabilities;
-  /** Whether it is the built-in baseline, which is not a model. */
-  readonly isBaseline: boolean;
+  /** Why it can play no role, as a clause. @default its capabilities decide */
+  readonly problem?: string;
 }
+
+const PROBLEMS: Readonly<Partial<Record<OpenedPolicy['kind'], string>>> = {
+  baseline: 'the built-in baseline only copies spans of passages',
+  program: 'a program is played without a policy',
+};
 
 /** The policy of a vf-eval run. */
 export function rolePolicyOf({ client, kind }: Pick<OpenedPolicy, 'client' | 'kind'>): RolePolicy {
-  return { name: client.name, client: () => client, capabilities: client.capabilities, isBaseline: kind === 'baseline' };
+  const problem = PROBLEMS[kind];
+  return { name: client.name, client: () => client, capabilities: client.capabilities, ...(problem !== undefined && { problem }) };
 }
 
 export interface OpenRolesOptions {
@@ -82,7 +88,7 @@ async function bind(resolved: ResolvedRole, { policy, images, signal }: OpenRole
     case 'builtin':
       return { binding: { model: player.model, ...limits }, who: `${player.model.name} (builtin)`, notice: null };
     case 'policy': {
-      const problem = policy.isBaseline ? 'the built-in baseline only copies spans of passages' : chatProblem(policy.capabilities);
+      const problem = policy.problem ?? chatProblem(policy.capabilities);
       if (problem !== null) {
         throw new ConfigError(
           `The policy ${policy.name} cannot play role ${role}: ${problem}. Bind the role to another model: --role ${role}=MODEL@URL.`,

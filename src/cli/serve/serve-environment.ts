@@ -118,6 +118,10 @@ export async function openServed(id: string, options: ServedEnvironmentFlags, co
     models,
   });
   opened.defer(() => environment.close());
+  if (environment.play !== undefined)
+    throw new ConfigError(
+      `${environment.id} is a program: it asks models of its own, so it leaves nothing to a caller's policy. Evaluate it with vf-eval.`,
+    );
   if (environment[options.split].length === 0) {
     throw new ConfigError(
       `${environment.id} has no rows in its split ${options.split}. Serve the other one: --split ${options.split === 'train' ? 'eval' : 'train'}.`,

@@ -29,7 +29,6 @@ export async function callerModels(
       throw new ConfigError('The caller owns the policy');
     },
     capabilities: { kind: 'chat', maxModelLen: null, tokenizerHash: null, logProbsMode: 'none' },
-    isBaseline: false,
   } as const;
   const { models, notices } = opened.use(
     await openRoles(roles, {

@@ -12,6 +12,13 @@ export async function assertTrainable(
   environment: Environment,
   { model, rollouts, steps, rolloutsFile, source }: Pick<TrainingConfig, 'model' | 'rollouts' | 'steps' | 'rolloutsFile' | 'source'>,
 ): Promise<void> {
+  if (environment.play !== undefined) {
+    const { trainable } = environment.programModels ?? {};
+    const remedy = trainable === undefined ? 'Evaluate it with vf-eval.' : `Train ${trainable} instead.`;
+    throw new ConfigError(
+      `${environment.id} is a program: it asks models of its own, with prompts that do not extend each other, so it cannot be trained. ${remedy}`,
+    );
+  }
   if (steps > 0 && rolloutsFile === null && source === null) stepsPerPass(environment.train, rollouts.examplesPerStep);
   if (environment.turnFormat !== 'chat' || !existsSync(join(model.path, 'tokenizer.json'))) return;
   const [{ openLocalTokenizer }, { templateTraits }] = await Promise.all([

@@ -46,7 +46,7 @@ const client: PolicyClient = {
 };
 
 /** No role is played either. */
-export const UNSERVED_POLICY: RolePolicy = { name: client.name, client: () => client, capabilities: client.capabilities, isBaseline: false };
+export const UNSERVED_POLICY: RolePolicy = { name: client.name, client: () => client, capabilities: client.capabilities };
 
 function publisherOf(versions: PolicyVersions): WeightPublisher {
   return {

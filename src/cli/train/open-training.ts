@@ -209,7 +209,7 @@ async function resolveTrainingRoles(
 
 /** Each session has its own client, so `client` returns the current one. */
 function trainedPolicy(probe: PolicyProbe, client: () => PolicyClient): RolePolicy {
-  return { name: probe.model, client, capabilities: probe, isBaseline: false };
+  return { name: probe.model, client, capabilities: probe };
 }
 
 /** A replica that is down while others serve joins the run when it answers, as one does that goes down later. */

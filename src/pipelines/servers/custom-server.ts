@@ -1,6 +1,6 @@
 /** The server `custom` of UltraRAG: takes queries, reasoning and answers out of what the model wrote. All linear in the text. */
 import { boxed } from '../../metrics/boxed.ts';
-import { skipWhitespace, splitWords, strip, stripCharacters } from '../../metrics/python-text.ts';
+import { lastBetween, skipWhitespace, splitWords, strip, stripCharacters } from '../../metrics/python-text.ts';
 import { listOf } from '../../schemas/json-schema.ts';
 import type { PipelineServer, PipelineTool } from '../pipeline-server.ts';
 import { perText, texts, textLists, zipped } from './tool-kit.ts';
@@ -86,28 +86,16 @@ const SHARED: Readonly<Record<string, PipelineTool>> = {
 
 const QUERY_EXTRACT: Readonly<Record<ToolsVersion, PipelineTool>> = {
   '2.0': perText('ans_ls->extract_query_list', 'the last query between its markers, with a question mark', (answer) => {
-    const query = lastQuery(answer);
+    const query = lastBetween(answer, BEGIN_QUERY, END_QUERY);
     return query === null ? NO_QUERY : asked(query);
   }),
   '3.0': perText('ans_ls->extract_query_list', 'the last query between its markers, on one line and without quotes', (answer) =>
-    stripCharacters(splitWords(lastQuery(answer) ?? '').join(' '), ` "'`),
+    stripCharacters(splitWords(lastBetween(answer, BEGIN_QUERY, END_QUERY) ?? '').join(' '), ` "'`),
   ),
 };
 
 export function customServer(version: ToolsVersion): PipelineServer {
   return { parameters: {}, tools: { ...SHARED, search_o1_query_extract: QUERY_EXTRACT[version] } };
-}
-
-/** Between the last pair of markers; a pair begins at the first marker after the one before. */
-function lastQuery(answer: string): string | null {
-  let query: string | null = null;
-  for (let from = 0; ;) {
-    const begin = answer.indexOf(BEGIN_QUERY, from);
-    const end = begin < 0 ? -1 : answer.indexOf(END_QUERY, begin + BEGIN_QUERY.length);
-    if (end < 0) return query;
-    query = answer.slice(begin + BEGIN_QUERY.length, end);
-    from = end + END_QUERY.length;
-  }
 }
 
 /** From the last tag up to the next `<`. */

@@ -61,6 +61,10 @@ export function generationServer(version: ToolsVersion, openers: ServiceOpeners)
   return {
     parameters: PARAMETERS[version],
     tools,
+    model: (parameters) => {
+      const { baseUrl, model } = version === '2.0' ? serviceOf2(parameters) : readSettings(parameters).service;
+      return { name: model, url: baseUrl };
+    },
     close: async () => {
       for (const client of clients.values()) await client.then((opened) => opened.close()).catch(() => {});
     },
@@ -77,12 +81,15 @@ function toolsOf2(open: Open): PipelineServer['tools'] {
       arguments: { prompt_ls: texts },
       check: async ({ sampling_params }) => void readSampling(fieldsOf(sampling_params)),
       run: async ({ prompt_ls, model_name, base_url, sampling_params }, context) => {
-        const { concurrency = CONCURRENCY, retries = RETRIES } = context.parameters as { readonly concurrency?: number; readonly retries?: number };
-        const service = { baseUrl: String(base_url), model: String(model_name), concurrency, retries };
+        const service = serviceOf2({ ...context.parameters, model_name, base_url });
         return answers(prompt_ls as readonly string[], { service, params: fieldsOf(sampling_params), systemPrompt: '' }, open, context);
       },
     },
   };
+}
+
+function serviceOf2({ base_url: baseUrl, model_name: model, concurrency = CONCURRENCY, retries = RETRIES }: Values): ChatService {
+  return { baseUrl: String(baseUrl), model: String(model), concurrency: Number(concurrency), retries: Number(retries) };
 }
 
 function toolsOf3(open: Open): PipelineServer['tools'] {

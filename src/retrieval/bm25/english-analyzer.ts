@@ -1,13 +1,10 @@
 /** Lucene's EnglishAnalyzer for passages and queries: words without possessive `'s`, lower case, 33 stop words, Porter's stems. */
 import { porterStem } from '../../metrics/porter.ts';
+import { ENGLISH_STOP_WORDS } from '../../metrics/stop-words.ts';
 import { scanWords } from './word-breaks.ts';
 
 /** Recorded in every index. Change it with the rules below, so that old indexes are refused. */
 export const ANALYZER = 'lucene-english-1';
-
-const stopWords: ReadonlySet<string> = new Set(
-  'a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to was will with'.split(' '),
-);
 
 /** Two letters that JavaScript lower-cases by context or to two characters, but Java one by one. */
 const contextual = /[\u0130\u03a3]/g;
@@ -16,7 +13,7 @@ const contextual = /[\u0130\u03a3]/g;
 export function termOf(word: string): string | null {
   let term = withoutPossessive(word);
   term = term.replace(contextual, (letter) => (letter === '\u0130' ? 'i' : '\u03c3')).toLowerCase();
-  return stopWords.has(term) ? null : porterStem(term);
+  return ENGLISH_STOP_WORDS.has(term) ? null : porterStem(term);
 }
 
 /** All terms of a string, in order, with repetitions. */

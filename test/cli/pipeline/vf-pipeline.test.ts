@@ -384,7 +384,7 @@ describe('vf-pipeline run', () => {
     ];
     const { status, stdout, stderr } = pipeline(['run', 'p.yaml', '-v', ...set.flatMap((each) => ['--set', each])], folder.path);
     expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
-    expect(stderr).toContain('All 1 questions failed in generation.generate');
+    expect(stderr).toContain('The question failed in generation.generate');
     expect(stderr).toContain('api_key: ***');
     for (const file of filesOf(join(folder.path, 'outputs'))) expect(bytes(file)).not.toContain('secret-key-456');
     expect(stderr).not.toContain('secret-key-456');

@@ -1,7 +1,7 @@
 /** Finds the pipeline that a user names: a file here, or an example that is part of the package. */
 import { existsSync } from 'node:fs';
 import { isAbsolute, join, normalize } from 'node:path';
-import { packageRoot } from '../../data/package-root.ts';
+import { packageRoot } from '../data/package-root.ts';
 
 export interface FoundPipeline {
   readonly path: string;

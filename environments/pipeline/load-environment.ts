@@ -1,0 +1,35 @@
+/** Opens the pipeline that the arguments name, with its questions. */
+import { type ArgumentKind, choiceArgument, ConfigError, type LoadContext, readArguments, textArgument } from 'vf-search';
+import { openPipeline, QuestionPipeline } from 'vf-search/pipelines';
+import { PipelineEnv } from './pipeline-env.ts';
+
+/** Needs no model and no server. */
+const DEFAULT_FILE = 'examples/own-tools.yaml';
+
+const settings: ArgumentKind<readonly string[]> = {
+  expected: 'a list of texts such as "generation.model_name=NAME"',
+  accepts: (v): v is readonly string[] => Array.isArray(v) && v.every((each) => typeof each === 'string'),
+};
+
+const ARGUMENTS = { file: textArgument, set: settings, tools: choiceArgument('2.0', '3.0'), metric: textArgument } as const;
+
+/** Throws ConfigError for unusable arguments, and for anything that is wrong with the pipeline or its parameters. */
+export async function loadEnvironment(args: Readonly<Record<string, unknown>> = {}, context: Partial<LoadContext> = {}): Promise<PipelineEnv> {
+  const { file = DEFAULT_FILE, set = [], tools, metric } = readArguments('pipeline', ARGUMENTS, args);
+  const { env = process.env, signal = new AbortController().signal } = context;
+  const opened = await openPipeline(file, { set, ...(tools && { tools }), env, signal });
+  try {
+    const pipeline = await QuestionPipeline.of(opened, signal);
+    const notices = opened.path === file ? [] : [`${file} is not here, so the package's is played; vf-pipeline build copies it here.`];
+    return new PipelineEnv({ pipeline, questions: await pipeline.questions(signal), metric: rewardMetric(pipeline, metric), file, notices });
+  } catch (error) {
+    await opened[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+function rewardMetric({ metrics }: QuestionPipeline, asked: string | undefined): string {
+  const name = asked?.toLowerCase() ?? (metrics.includes('em') ? 'em' : metrics[0]!);
+  if (metrics.includes(name)) return name;
+  throw new ConfigError(`The pipeline does not compute the metric ${name}. It computes ${metrics.join(', ')}; evaluation.metrics chooses others.`);
+}

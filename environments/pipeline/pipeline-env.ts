@@ -1,0 +1,81 @@
+/** Plays each question of a pipeline by itself. The pipeline does everything: this class only turns questions into rows, and what was asked into text. */
+import { Dataset, type EpisodeOptions, metric, ProgramEnv, type ProgramModels, type ProgramResult, reward, type Row, Rubric } from 'vf-search';
+import type { PipelineQuestion, QuestionPipeline } from 'vf-search/pipelines';
+
+export interface PipelineRow extends Row {
+  readonly question: PipelineQuestion;
+}
+
+export interface PipelineEnvOptions {
+  /** Opened; the environment closes its pipeline. */
+  readonly pipeline: QuestionPipeline;
+  readonly questions: readonly PipelineQuestion[];
+  /** The metric that is the reward; the others have weight 0. */
+  readonly metric: string;
+  /** The file as the user named it. */
+  readonly file: string;
+  /** Lines for the user. @default none */
+  readonly notices?: readonly string[];
+}
+
+export class PipelineEnv extends ProgramEnv<PipelineRow> {
+  readonly #pipeline: QuestionPipeline;
+
+  constructor({ pipeline, questions, metric: chosen, file, notices = [] }: PipelineEnvOptions) {
+    super({
+      id: 'pipeline',
+      eval: new Dataset(`the questions of ${file}`, questions.map(rowOf)),
+      rubric: rubricOf(pipeline.metrics, chosen),
+      models: modelsOf(pipeline),
+      notices,
+      provenance: { ...pipeline.pipeline.header(), file, metric: chosen },
+    });
+    this.#pipeline = pipeline;
+  }
+
+  async play({ question }: PipelineRow, { signal }: EpisodeOptions): Promise<ProgramResult> {
+    const { exchanges, metrics, variables, calls } = await this.#pipeline.play(question, signal);
+    const segments = exchanges.flatMap(({ prompt, answer }) => [
+      { kind: 'observation' as const, text: prompt },
+      { kind: 'model' as const, text: answer },
+    ]);
+    return { segments, state: { ...variables, metrics, calls }, stop: 'completed' };
+  }
+
+  override close(): Promise<void> {
+    return this.#pipeline.pipeline[Symbol.asyncDispose]();
+  }
+}
+
+/** UltraRAG calls questions `q_ls` and golden answers `gt_ls`; a key_map may have other names. */
+function rowOf(question: PipelineQuestion, exampleId: number): PipelineRow {
+  const { q_ls: text = Object.values(question)[0], gt_ls: golden } = question;
+  return {
+    exampleId,
+    prompt: [{ role: 'user', content: typeof text === 'string' ? text : (JSON.stringify(text) ?? '') }],
+    ...(golden === undefined ? {} : { info: { golden_answers: golden } }),
+    question,
+  };
+}
+
+function rubricOf(names: readonly string[], chosen: string): Rubric<PipelineRow> {
+  const value =
+    (name: string) =>
+    ({ state }: { readonly state: Readonly<Record<string, unknown>> }) =>
+      (state['metrics'] as Readonly<Record<string, number>>)[name] ?? NaN;
+  // The chosen metric comes first, as it is the reward.
+  const others = names.filter((name) => name !== chosen).map((name) => metric(value(name), { name }));
+  return new Rubric({ funcs: [reward(value(chosen), { name: chosen, isHeadline: true }), ...others] });
+}
+
+function modelsOf({ models, pipeline }: QuestionPipeline): ProgramModels {
+  const asked = [...models].map(([server, { name, url }]) => `${server} asks ${name} at ${url}`);
+  const [server] = models.keys();
+  const keys = pipeline.tools === '3.0' ? 'backend_configs.openai.' : '';
+  return {
+    name: [...new Set([...models.values()].map(({ name }) => name))].join('+') || 'no-model',
+    description: asked.join('; ') || 'asks no generation server',
+    ...(server !== undefined && { choice: `-a '{"set": ["${server}.${keys}model_name=NAME", "${server}.${keys}base_url=URL"]}'` }),
+    trainable: 'search-o1',
+  };
+}

@@ -1,0 +1,30 @@
+/** The reasoning so far as a refiner is shown it (scripts/run_search_o1.py). */
+import { BEGIN_SEARCH_QUERY, BEGIN_SEARCH_RESULT } from './markers.ts';
+
+/** Steps at the end that are always shown; upstream counts an empty one behind them. */
+const LAST_STEPS = 3;
+const MOST_STEPS = 4;
+
+/**
+ * The lines of an episode's text as numbered steps. Of more than four steps, the first, the last three, and those with a query or a result are shown; `...`
+ * stands for each run of others.
+ * @param output everything after the prompt, results included
+ */
+export function previousReasoning(output: string): string {
+  const steps = output
+    .replaceAll('\n\n', '\n')
+    .split('\n')
+    .map((step, i) => `Step ${i + 1}: ${step}`);
+  const shown: string[] = [];
+  for (const [i, step] of steps.entries()) {
+    const isShown =
+      steps.length <= MOST_STEPS ||
+      i === 0 ||
+      i >= steps.length - LAST_STEPS ||
+      step.includes(BEGIN_SEARCH_QUERY) ||
+      step.includes(BEGIN_SEARCH_RESULT);
+    if (isShown) shown.push(step);
+    else if (shown.at(-1) !== '...') shown.push('...');
+  }
+  return shown.join('\n\n');
+}

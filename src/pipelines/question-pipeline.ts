@@ -1,0 +1,128 @@
+/**
+ * A pipeline that is played question by question: `benchmark.get_data` gives the questions, each runs through all steps alone, and the last
+ * `evaluation.evaluate` gives its metrics. Every question gets what a run over all of them gives it.
+ */
+import { QA_METRICS } from '../metrics/qa-metric-names.ts';
+import { redactUrl } from '../transport/redact.ts';
+import { NO_JOURNAL } from './call-journal.ts';
+import type { OpenPipeline } from './open-pipeline.ts';
+import { PipelineError, PipelineFileError } from './pipeline-error.ts';
+import { type PlannedCall, plannedCalls } from './pipeline-plan.ts';
+import type { ServedModel, Values } from './pipeline-server.ts';
+import type { FinishedCall } from './run-pipeline.ts';
+import { parseServerSource } from './server-source.ts';
+import type { BuiltinServer } from './servers/builtin-servers.ts';
+
+/** One question: a value for each name of the benchmark's key_map, such as `q_ls` and `gt_ls`. */
+export type PipelineQuestion = Values;
+
+/** A call that asked a model: a tool that takes `prompt_ls` and gives `ans_ls`. */
+export interface Exchange {
+  /** `server.tool`. */
+  readonly step: string;
+  readonly prompt: string;
+  readonly answer: string;
+}
+
+export interface PlayedQuestion {
+  /** In the order of the calls. */
+  readonly exchanges: readonly Exchange[];
+  /** By name, as `metrics` lists them; each in [0, 1]. */
+  readonly metrics: Readonly<Record<string, number>>;
+  /** The variables at the end: lists have one entry, which is the question's. */
+  readonly variables: Values;
+  readonly calls: number;
+}
+
+export class QuestionPipeline {
+  readonly pipeline: OpenPipeline;
+  /** Names of the metrics that the last evaluation step computes. */
+  readonly metrics: readonly string[];
+  readonly #benchmark: PlannedCall;
+  readonly #evaluations: readonly PlannedCall[];
+
+  private constructor(pipeline: OpenPipeline, benchmark: PlannedCall, evaluations: readonly PlannedCall[]) {
+    this.pipeline = pipeline;
+    this.#benchmark = benchmark;
+    this.#evaluations = evaluations;
+    const { metrics } = pipeline.parameters().get(evaluations.at(-1)!.server)!;
+    const names = Array.isArray(metrics) && metrics.length > 0 ? metrics.map((name) => String(name).toLowerCase()) : QA_METRICS;
+    this.metrics = [...new Set(names)];
+  }
+
+  /** Checks everything that can be checked before the first call. Rejects with PipelineFileError; the pipeline stays the caller's to close. */
+  static async of(pipeline: OpenPipeline, signal: AbortSignal): Promise<QuestionPipeline> {
+    const calls = plannedCalls(pipeline.plan.steps);
+    const of = (server: BuiltinServer, tool: string) =>
+      calls.filter((call) => call.name === `${call.server}.${tool}` && isBuiltin(pipeline, call, server));
+    const [benchmark, ...others] = of('benchmark', 'get_data');
+    const evaluations = of('evaluation', 'evaluate');
+    if (benchmark === undefined || others.length > 0) {
+      const found = benchmark === undefined ? 'has no step benchmark.get_data' : `has ${others.length + 1} steps benchmark.get_data`;
+      throw wrong(`${pipeline.path} ${found}, so its questions cannot be played one by one. Run it as a whole: vf-pipeline run`);
+    }
+    if (evaluations.length === 0)
+      throw wrong(`${pipeline.path} has no step evaluation.evaluate, so its questions have no metrics. Add one, or run it: vf-pipeline run`);
+    await pipeline.check(signal);
+    return new QuestionPipeline(pipeline, benchmark, evaluations);
+  }
+
+  /** Which models are asked where, without credentials: by server of the pipeline. */
+  get models(): ReadonlyMap<string, ServedModel> {
+    const parameters = this.pipeline.parameters();
+    const asking = new Set(plannedCalls(this.pipeline.plan.steps).map(({ server }) => server));
+    const models = [...this.pipeline.servers].flatMap(([name, server]) => {
+      const model = asking.has(name) ? (server.model?.(parameters.get(name)!) ?? null) : null;
+      return model === null ? [] : [[name, { name: model.name, url: redactUrl(model.url) }] as const];
+    });
+    return new Map(models);
+  }
+
+  /** All questions, in the order in which the pipeline runs them. */
+  async questions(signal: AbortSignal): Promise<readonly PipelineQuestion[]> {
+    const { tool, server } = this.#benchmark;
+    const parameters = this.pipeline.parameters().get(server)!;
+    const ignore = () => {};
+    const context = { parameters, resolve: this.pipeline.resolve, signal, recall: ignore, record: ignore, fail: ignore };
+    const lists = Object.entries(await tool.run(parameters, context)) as [string, readonly unknown[]][];
+    return lists[0]![1].map((_, i) => Object.fromEntries(lists.map(([name, list]) => [name, list[i]])));
+  }
+
+  /** Plays one question; many can be played at once. Rejects with PipelineError, or the error of a server, if it failed. */
+  async play(question: PipelineQuestion, signal: AbortSignal): Promise<PlayedQuestion> {
+    const exchanges: Exchange[] = [];
+    let evaluated: Values | null = null;
+    const onCall = ({ name, arguments: args, reply }: FinishedCall) => {
+      exchanges.push(...exchangesOf(name, args, reply));
+      if (this.#evaluations.some((each) => each.name === name)) evaluated = reply['eval_res'] as Values;
+    };
+    const given = new Map([[this.#benchmark.name, Object.fromEntries(Object.entries(question).map(([name, value]) => [name, [value]]))]]);
+    // A file with the metrics of every single question is of no use.
+    const set = new Map(this.#evaluations.map(({ server }) => [server, { save_path: null }]));
+    const { variables, calls } = await this.pipeline.run({ journal: NO_JOURNAL, signal, given, set, isChecked: true, onCall });
+    return { exchanges, metrics: this.#metricsOf(evaluated), variables, calls };
+  }
+
+  #metricsOf(evaluated: Values | null): Readonly<Record<string, number>> {
+    if (evaluated === null) throw new PipelineError('The question reached no step evaluation.evaluate, so it has no metrics', { failure: 'output' });
+    const values = this.metrics.map((name) => [name, (evaluated[name] as readonly number[] | undefined)?.[0]] as const);
+    return Object.fromEntries(values.filter((entry): entry is [string, number] => typeof entry[1] === 'number'));
+  }
+}
+
+function exchangesOf(step: string, { prompt_ls: prompts }: Values, { ans_ls: answers }: Values): readonly Exchange[] {
+  if (!Array.isArray(prompts) || !Array.isArray(answers) || prompts.length !== answers.length) return [];
+  return prompts.flatMap((prompt: unknown, i) => {
+    const answer: unknown = answers[i];
+    return typeof prompt === 'string' && typeof answer === 'string' ? [{ step, prompt, answer }] : [];
+  });
+}
+
+function isBuiltin({ sources }: OpenPipeline, { server }: PlannedCall, wanted: BuiltinServer): boolean {
+  const source = parseServerSource(server, sources[server] ?? null);
+  return source.kind === 'builtin' && source.name === wanted;
+}
+
+function wrong(message: string): PipelineFileError {
+  return new PipelineFileError(message, { fault: 'step' });
+}

@@ -1,0 +1,125 @@
+/** What environments that search have in common: the arguments of their data and their retriever, the rows by purpose, the retriever itself. */
+import { choiceArgument, integerArgument, textArgument } from '../core/environment-arguments.ts';
+import { ConfigError } from '../core/errors.ts';
+import { loadRows, type RowsProvenance } from '../data/load-rows.ts';
+import type { Retriever } from '../retrieval/retriever.ts';
+import type { QuestionRow } from '../schemas/question-row.ts';
+import { openRetriever, type RetrievalEngine } from './open-retriever.ts';
+import { WEB_PROVIDERS } from './open-web-search.ts';
+
+/** The arguments by their names on the command line, for `readArguments`. */
+export const SEARCH_ARGUMENTS = {
+  dataset: textArgument,
+  corpus: textArgument,
+  retriever_url: textArgument,
+  engine: choiceArgument('bm25', 'http', ...WEB_PROVIDERS),
+  topk: integerArgument(1),
+  data_split: textArgument,
+  data_limit: integerArgument(1),
+} as const;
+
+/** Other names of these arguments. */
+export const SEARCH_ALIASES = { retriever_topk: 'topk' } as const;
+
+/** Where questions and passages come from. */
+export interface SearchSource {
+  readonly dataset: string;
+  /** Null if passages come from elsewhere: a `retrieverUrl`, a web engine. */
+  readonly corpus: string | null;
+  readonly retrieverUrl: string | null;
+  /** Null derives it from the other two. */
+  readonly engine: RetrievalEngine | null;
+  readonly topk: number;
+  /** Null: `test` for evaluation, `train` for training. */
+  readonly dataSplit: string | null;
+  /** Null: all rows. */
+  readonly dataLimit: number | null;
+}
+
+/** Values of `SEARCH_ARGUMENTS`; those that are missing take a default. */
+export interface GivenSearchArguments {
+  readonly dataset?: string;
+  readonly corpus?: string;
+  readonly retriever_url?: string;
+  readonly engine?: RetrievalEngine;
+  readonly topk?: number;
+  readonly data_split?: string;
+  readonly data_limit?: number;
+}
+
+/** Bundled sets with passages of their own. */
+const OWN_CORPORA: readonly string[] = ['nq-mini', 'fact-world', 'rule-lookup'];
+
+/**
+ * The source that arguments name. The corpus is the data set's own by default, and nq-mini for a set without one. Throws ConfigError if passages would come from
+ * two places.
+ */
+export function searchSource(given: GivenSearchArguments, defaults: { readonly dataset: string; readonly topk: number }): SearchSource {
+  const { dataset = defaults.dataset, topk = defaults.topk, corpus = null, retriever_url: retrieverUrl = null, engine = null } = given;
+  if (corpus !== null && retrieverUrl !== null)
+    throw new ConfigError('corpus and retriever_url are both set, but passages can come from only one of them. Leave one out.');
+  const searchesCorpus = retrieverUrl === null && (engine ?? 'bm25') === 'bm25';
+  return {
+    dataset,
+    corpus: corpus ?? (searchesCorpus ? (OWN_CORPORA.includes(dataset) ? dataset : 'nq-mini') : null),
+    retrieverUrl,
+    engine,
+    topk,
+    dataSplit: given.data_split ?? null,
+    dataLimit: given.data_limit ?? null,
+  };
+}
+
+/** The context of `loadEnvironment` with its defaults. */
+export interface SearchContext {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly signal?: AbortSignal;
+  readonly purpose: 'evaluation' | 'training';
+}
+
+/** Opens the retriever of a source and makes sure that it answers. */
+export function openSource({ corpus, retrieverUrl, engine }: Omit<SearchSource, 'topk'>, { env, signal }: SearchContext): Promise<Retriever> {
+  return openRetriever({
+    env,
+    ...(signal === undefined ? {} : { signal }),
+    mustAnswer: true,
+    ...(corpus === null ? {} : { corpus }),
+    ...(retrieverUrl === null ? {} : { retrieverUrl }),
+    ...(engine === null ? {} : { engine }),
+  });
+}
+
+export interface LoadedQuestions {
+  /** The rows for evaluation, in training the held-out ones. */
+  readonly rows: readonly QuestionRow[];
+  /** Only in training. */
+  readonly trainRows?: readonly QuestionRow[];
+  /** The split that `data_split` names or stands for. */
+  readonly split: string;
+  /** For the results file. */
+  readonly provenance: { readonly questions: RowsProvenance; readonly training_questions?: RowsProvenance };
+}
+
+/** Loads the rows of `data_split`: by default `test`, in training `train`, and `test` for the held-out rows. */
+export async function loadQuestions(
+  { dataset, dataSplit, dataLimit }: SearchSource,
+  { env, signal, purpose }: SearchContext,
+): Promise<LoadedQuestions> {
+  const options = { dataset, env, ...(signal === undefined ? {} : { signal }), ...(dataLimit === null ? {} : { limit: dataLimit }) };
+  const split = dataSplit ?? (purpose === 'training' ? 'train' : 'test');
+  const evaluated = await loadRows({ ...options, split: purpose === 'training' ? 'test' : split });
+  if (purpose !== 'training') return { rows: evaluated.rows, split, provenance: { questions: evaluated.provenance } };
+  const training = await loadRows({ ...options, split });
+  const provenance = { questions: evaluated.provenance, training_questions: training.provenance };
+  return { rows: evaluated.rows, trainRows: training.rows, split, provenance };
+}
+
+/** Lines that say how far the numbers of a source can be compared. */
+export function sourceNotices({ dataset, corpus }: SearchSource): string[] {
+  const notices: string[] = [];
+  if (dataset === 'nq-mini' || corpus === 'nq-mini')
+    notices.push('nq-mini is a sample of Natural Questions over 8,346 passages: its numbers are not comparable with published NQ.');
+  if (corpus === 'nq-mini' && dataset !== 'nq-mini')
+    notices.push(`The questions of ${dataset} are answered from the corpus nq-mini; name a corpus or a retriever_url that covers them.`);
+  return notices;
+}

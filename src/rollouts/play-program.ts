@@ -1,0 +1,54 @@
+/** Plays a program: an environment that needs no policy. As in the loop, a failure becomes data on the record, and only cancellation is thrown. */
+import { untilAborted } from '../core/abort.ts';
+import type { Row } from '../core/dataset.ts';
+import type { Environment, ProgramResult } from '../core/environment.ts';
+import { EnvironmentError } from '../core/errors.ts';
+import type { RolloutModels } from '../core/model.ts';
+import type { Random } from '../core/random.ts';
+import { Recorder } from './recorder.ts';
+import type { Played } from './rollout.ts';
+
+export interface PlayProgramOptions<R extends Row> {
+  readonly environment: Environment<R>;
+  readonly row: R;
+  readonly random: Random;
+  /** The models of the environment's roles. @default none */
+  readonly models?: RolloutModels;
+  /** Aborted with a TimeoutError when the rollout's deadline passes, with anything else when the run is cancelled. */
+  readonly signal: AbortSignal;
+}
+
+/** Throws CancelledError when the run is cancelled meanwhile. */
+export async function playProgram<R extends Row>({ environment, row, random, models, signal }: PlayProgramOptions<R>): Promise<Played> {
+  const record = new Recorder(row.prompt, environment.turnFormat, 'environment');
+  record.programTurns = 0;
+  try {
+    const playing = environment.play!(row, { random, models: models?.models ?? {}, signal });
+    const { segments, state, stop } = checked(environment.id, await untilAborted(playing, signal));
+    record.scored = segments;
+    record.programTurns = segments.filter(({ kind }) => kind === 'model').length;
+    record.state = state;
+    record.stop = stop;
+  } catch (error) {
+    record.fail(error, signal);
+  }
+  return record.finish({ version: 0, model: programName(environment) }, models?.asked ?? []);
+}
+
+/** The name of the program's models in results. */
+export function programName({ id, programModels }: Pick<Environment, 'id' | 'programModels'>): string {
+  return programModels?.name ?? id;
+}
+
+/** A program in JavaScript may give anything. */
+function checked(id: string, result: ProgramResult): ProgramResult {
+  const { segments, state, stop } = (result ?? {}) as Partial<ProgramResult>;
+  const isRight =
+    Array.isArray(segments) &&
+    segments.every((segment) => typeof segment?.kind === 'string' && typeof segment.text === 'string') &&
+    typeof state === 'object' &&
+    state !== null &&
+    typeof stop === 'string';
+  if (!isRight) throw new EnvironmentError(`The program ${id} must give { segments: [{ kind, text }], state, stop } for a row.`);
+  return result;
+}

@@ -1,0 +1,165 @@
+/** `vf-eval pipeline`, and the commands that refuse a program. */
+import { describe, expect, it } from 'vitest';
+import { loopback, readText, sendJson, until } from '../../transport/loopback.ts';
+import { EvalFolder } from '../vf-eval-process.ts';
+import { TemporaryFolder } from '../eval/temporary-folder.ts';
+import { start } from './pipeline-process.ts';
+
+const SEARCH_O1 = 'examples/search_o1.yaml';
+
+/** Answers with a query, a refinement and a final answer; `hold` may wait. */
+function servers(hold: (prompt: string) => Promise<void> = async () => {}) {
+  const asked: string[] = [];
+  const opening = loopback(async (request, response) => {
+    const body = JSON.parse(await readText(request)) as { query_list: string[]; messages: { content: string }[] };
+    if (request.url === '/search') return sendJson(response, 200, { ret_psg: body.query_list.map((query) => [`about ${query}`]) });
+    const prompt = body.messages[0]!.content;
+    await hold(prompt);
+    asked.push(prompt);
+    const isLast = prompt.endsWith('<|end_search_result|>');
+    const isRefinement = prompt.includes('**Task Instruction:**') && !isLast;
+    const query = '<|begin_search_query|>Dracula<|end_search_query|>';
+    const content = isLast ? '\\boxed{Bram Stoker}' : isRefinement ? '**Final Information**\n\nfound it' : query;
+    sendJson(response, 200, { choices: [{ message: { content }, finish_reason: 'stop' }], usage: { prompt_tokens: 1, completion_tokens: 1 } });
+  });
+  return { asked, opening };
+}
+
+const argumentsFor = (url: string) =>
+  JSON.stringify({
+    file: SEARCH_O1,
+    metric: 'acc',
+    set: [`generation.base_url=${url}/v1`, `retriever.retriever_url=${url}`, 'benchmark.benchmark.limit=-1', 'generation.retries=0'],
+  });
+
+describe('vf-eval pipeline', () => {
+  it("plays the package's own example with nothing but Node", async () => {
+    using folder = new EvalFolder();
+    const { code, stdout, stderr } = await folder.run(['pipeline', '--plain']);
+    expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toMatch(/^models +asks no generation server$/m);
+    expect(stdout).toMatch(/^reward +1\.000 /m);
+    expect(stdout).not.toMatch(/^(policy|sampling|tokens) /m);
+  });
+
+  it("plays the document's file in an empty folder: questions as rows, metrics by question, and what each model read and wrote", async () => {
+    using folder = new EvalFolder();
+    const { opening } = servers();
+    await using server = await opening;
+    const { code, stdout } = await folder.run(['pipeline', '-a', argumentsFor(server.url), '-n', '-1', '--plain', '-v']);
+    expect(code).toBe(0);
+    expect(stdout).toContain(`generation asks openbmb/MiniCPM4-8B at ${server.url}/v1`);
+    expect(stdout).toMatch(/^ {2}observation +You are a reasoning assistant/m);
+    expect(stdout).toMatch(/^ {2}model +\\boxed\{Bram Stoker\}/m);
+    const results = folder.results();
+    expect(results).toHaveLength(5);
+    expect(results.filter(({ reward }) => reward === 1)).toHaveLength(1);
+    for (const line of results)
+      expect(line).toMatchObject({ num_turns: 3, model: 'openbmb/MiniCPM4-8B', error: null, acc: line['reward'], 'rouge-l': expect.any(Number) });
+    expect([...folder.files().keys()].filter((name) => name.includes('output/') || name.includes('tokens'))).toEqual([]);
+  });
+
+  it('goes on with -R after a kill, and asks no finished question again', async () => {
+    using folder = new EvalFolder();
+    let isHolding = true;
+    const { asked, opening } = servers(async (prompt) => {
+      if (isHolding && !prompt.includes('Dracula')) await new Promise(() => {});
+    });
+    await using server = await opening;
+    const command = ['pipeline', '-a', argumentsFor(server.url), '-n', '-1', '--plain'];
+    const first = folder.start(command);
+    await until(() => folder.results().length === 1);
+    first.child.kill('SIGKILL');
+    await first.ended;
+    isHolding = false;
+    const before = asked.length;
+    const second = await folder.run([...command, '-R']);
+    expect(second.code).toBe(0);
+    expect(folder.results()).toHaveLength(5);
+    expect(asked.length - before).toBe(4 * 3);
+  });
+
+  it('shows no key of its settings', async () => {
+    using folder = new EvalFolder();
+    const set = [
+      'generation.backend_configs.openai={model_name: m, base_url: "http://127.0.0.1:1/v1", retries: 0, access_token: inline-secret-789}',
+      'generation.backend_configs.openai.api_key=secret-key-456',
+    ];
+    folder.file(
+      'p.yaml',
+      'servers: {benchmark: , generation: , prompt: , evaluation: }\npipeline: [benchmark.get_data, generation.generation_init, prompt.qa_boxed, generation.generate, {evaluation.evaluate: {input: {pred_ls: ans_ls}}}]\n',
+    );
+    folder.file('t.jinja', '{{question}}');
+    folder.file('rows.jsonl', '{"question": "q", "golden_answers": ["a"]}\n');
+    const own = ['benchmark.benchmark={path: rows.jsonl, key_map: {q_ls: question, gt_ls: golden_answers}}', 'prompt.template=t.jinja'];
+    const { code, stdout, stderr } = await folder.run(['pipeline', '-a', JSON.stringify({ file: 'p.yaml', set: [...set, ...own] }), '--plain', '-v']);
+    expect(code).toBe(1);
+    expect(stderr).toContain('The question failed in generation.generate');
+    for (const text of [stdout, stderr, ...folder.files().values()]) expect(text).not.toMatch(/secret-key-456|inline-secret-789/);
+    expect(folder.results()).toMatchObject([{ reward: null, stop_condition: 'has_error' }]);
+  });
+
+  it.each([
+    ['-p', ['-p', 'baseline']],
+    ['-m', ['-m', 'gpt-4.1-mini']],
+    ['-T', ['-T', '0.5']],
+    ['-t', ['-t', '20']],
+  ])('says that %s has no effect, and how the models are chosen', async (flag, given) => {
+    using folder = new EvalFolder();
+    const { code, stdout, stderr } = await folder.run(['pipeline', '-a', JSON.stringify({ file: SEARCH_O1 }), ...given], { OPENAI_API_KEY: 'k' });
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(
+      new RegExp(
+        `^vf-eval: ${flag} has no effect: pipeline is a program, .*choose them with -a '\\{"set": \\["generation\\.model_name=NAME", [^\\n]*\\n$`,
+      ),
+    );
+  });
+
+  it('needs no policy where VF_MODEL names one without a server, and shows a dry run', async () => {
+    using folder = new EvalFolder();
+    const { code, stdout } = await folder.run(['pipeline', '--dry-run'], { VF_MODEL: 'nobody-serves-this' });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^environment +pipeline, a program$/m);
+    expect(stdout).toMatch(/^First question \(row 0\)\nuser:\nWho is the mayor of Trafam\?/m);
+    const capitals = await folder.run(['capitals', '--dry-run'], { VF_MODEL: 'nobody-serves-this' });
+    expect(capitals).toMatchObject({ code: 2, stderr: expect.stringContaining('The model "nobody-serves-this" (VF_MODEL) has no server') });
+  });
+});
+
+describe('a program', () => {
+  it.each([
+    ['vf-train', ['pipeline', '--preset', 'laptop'], /cannot be trained\. Train search-o1 instead\./],
+    ['vf-train', ['pipeline', '--preset', 'laptop', '--dry-run'], /cannot be trained\. Train search-o1 instead\./],
+    ['vf-serve', ['environment', 'pipeline'], /so it leaves nothing to a caller's policy\. Evaluate it with vf-eval\./],
+    ['vf-serve', ['verifiers', 'pipeline'], /so it leaves nothing to a caller's policy\. Evaluate it with vf-eval\./],
+  ])('is refused by %s %j in one line', async (name, args, message) => {
+    using folder = new TemporaryFolder();
+    const run = start(name, args, folder.path);
+    await run.ended;
+    expect({ code: run.child.exitCode, stdout: run.stdout }).toEqual({ code: 2, stdout: '' });
+    expect(run.stderr).toMatch(message);
+    expect(run.stderr.trimEnd().split('\n')).toHaveLength(1);
+  });
+
+  it('plays no role of its policy', async () => {
+    using folder = new EvalFolder();
+    folder.file(
+      'environments/own/environment.mjs',
+      `import { Dataset, ProgramEnv, reward, Rubric } from 'vf-search';
+       class Own extends ProgramEnv {
+         async play() { return { segments: [], state: {}, stop: 'completed' }; }
+       }
+       export const loadEnvironment = () => new Own({
+         id: 'own',
+         eval: new Dataset('rows', [{ exampleId: 0, prompt: [{ role: 'user', content: 'q' }] }]),
+         rubric: new Rubric({ funcs: [reward(() => 1, { name: 'one' })] }),
+         roles: { judge: { about: 'judges', default: 'policy' } },
+       });`,
+    );
+    const { code, stderr } = await folder.run(['own']);
+    expect(code).toBe(2);
+    expect(stderr).toBe(
+      'vf-eval: The policy none cannot play role judge: a program is played without a policy. Bind the role to another model: --role judge=MODEL@URL.\n',
+    );
+  });
+});
