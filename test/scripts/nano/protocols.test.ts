@@ -88,12 +88,12 @@ print(json.dumps([protocol.observation(protocol.select(query, retriever.search(q
     );
     const environment = await loadEnvironment({ dataset: 'fact-world' });
     const signal = AbortSignal.timeout(20_000);
-    const ours: (string | undefined)[] = [];
+    const ours: (string | null)[] = [];
     for (const query of queries) {
-      const episode = await environment.start(environment.eval.at(0)!, { random: Random.fromSeed(0), signal });
+      const episode = await environment.start(environment.eval.at(0), { random: Random.fromSeed(0), signal });
       const context = { finish: 'stop', stopReason: null, toolCalls: [], signal } as const;
       const { observation: inserted } = await episode.step(`I should search.\n\n<|begin_search_query|> ${query}<|end_search_query|>`, context);
-      ours.push(inserted?.text);
+      ours.push(inserted !== null && 'text' in inserted ? inserted.text : null);
     }
     await environment.close();
     expect(theirs).toEqual(ours);
@@ -116,7 +116,7 @@ print(json.dumps([protocol.observation(protocol.select(query, retriever.search(q
     ];
     const environment = await loadEnvironment({ dataset: 'fact-world' });
     const signal = AbortSignal.timeout(20_000);
-    const episode = await environment.start(environment.eval.at(0)!, { random: Random.fromSeed(0), signal });
+    const episode = await environment.start(environment.eval.at(0), { random: Random.fromSeed(0), signal });
     const ours = turns.map((turn) => {
       const kept = turn.slice(0, episode.keep(turn));
       const [query, answer] = [extractQuery(kept), extractBoxed(kept)];
