@@ -37,6 +37,7 @@ test "$(wc -l <rollouts.jsonl)" -eq 5
 npx --no-install vf-train --list-presets >/dev/null
 npx --no-install vf-train search-r1 -m node_modules/vf-search/models/nano-base -b http://127.0.0.1:9/v1 -a '{"dataset":"fact-world"}' --dry-run
 npx --no-install vf-train search-r1 --preset laptop --steps 1 --set evaluation.examples=8 --plain -o trained 2>/dev/null | grep -q 'finished, 1 of 1 step'
+npx --no-install vf-train grpo-000 --preset laptop -a '{"config": {"group_size": 4}}' --steps 1 --set evaluation.examples=8 --plain -o trained 2>/dev/null | grep -q 'finished, 1 of 1 step'
 npx --no-install vf-eval search-r1 -n 4 -p embedded --plain -o played | grep -q '4 finished, 0 failed'
 test -f node_modules/vf-search/docs/training-config.md
 test -f node_modules/vf-search/python/vf_search/trl.py

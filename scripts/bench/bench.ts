@@ -20,6 +20,7 @@ const BENCHES: Readonly<Record<string, readonly string[]>> = {
   'client-turns': ['client-turns.ts'],
   'environment-server': ['environment-server.ts'],
   metrics: ['metrics.ts'],
+  pipelines: ['pipelines.ts'],
   'policy-loss': ['policy-loss.ts'],
   publish: ['publish.ts'],
   embedded: ['embedded.ts'],

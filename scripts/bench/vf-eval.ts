@@ -3,12 +3,13 @@
  * including start-up and files; wall clock at n 1; `--help` against `node -e 0`. Needs `npm run build`, Linux and python3.
  * `node --conditions=source scripts/bench/vf-eval.ts [--runs 3] [--json]`.
  */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { commandCost, type Cost } from './command-cost.ts';
 import { type Measurement, measurement, type Pair, report } from './measurement.ts';
 import { verifiersVenv } from './peer-venv.ts';
 import { benchQuestions, writeQuestions } from './two-turn-task.ts';
@@ -16,23 +17,6 @@ import { benchQuestions, writeQuestions } from './two-turn-task.ts';
 const here = import.meta.dirname;
 const program = join(here, '../../bin/vf-eval.js');
 const EPISODES = 2000;
-
-interface Cost {
-  readonly wall_s: number;
-  readonly cpu_s: number;
-}
-
-/** Wall and CPU seconds of a command with all its children. Throws if it fails. */
-function cost(command: readonly string[], env: Readonly<Record<string, string>>): Cost {
-  const { stdout, stderr } = spawnSync('python3', [join(here, 'peers/cpu.py'), '1', ...command], {
-    encoding: 'utf8',
-    env: { ...process.env, ...env },
-  });
-  if (stdout === '') throw new Error(`peers/cpu.py could not measure ${command.join(' ')}: ${stderr}`);
-  const result = JSON.parse(stdout) as Cost & { exit: number };
-  if (result.exit !== 0) throw new Error(`${command.join(' ')} failed with exit status ${result.exit}.`);
-  return result;
-}
 
 async function startServer(): Promise<{ url: string; child: ChildProcess }> {
   const child = spawn(process.execPath, [join(here, 'loopback-chat.mjs')], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -45,14 +29,15 @@ function benchCommand(runs: number, url: string, scratch: string): Measurement[]
   const env = { BENCH_KEY: 'sk-bench', QUESTIONS: questions, PYTHONPATH: join(here, 'peers/verifiers') };
   const endpoint = (n: number) => ['-m', 'instant', '-b', url, '-k', 'BENCH_KEY', '-n', String(n), '-r', '1', '-c', '32'];
   const ours = (n: number) => [process.execPath, program, join(here, 'two-turn-task.ts'), ...endpoint(n), '--plain', '-o', scratch];
+  const cost = (command: readonly string[]) => commandCost(command, { env });
   const peerProgram = join(verifiersVenv(), 'vf-eval');
   const theirs = (n: number) => [peerProgram, 'searchr1_peer', ...endpoint(n), '-d', '-A', '--disable-env-server'];
   const pairs = (count: number, mine: readonly string[], peers: readonly string[], of: (cost: Cost) => number): Pair[] =>
-    Array.from({ length: count }, () => ({ peer: of(cost(peers, env)), ours: of(cost(mine, env)) }));
+    Array.from({ length: count }, () => ({ peer: of(cost(peers)), ours: of(cost(mine)) }));
 
   // One uncounted run each, to warm the compile and page caches.
-  cost(ours(1), env);
-  cost(theirs(1), env);
+  cost(ours(1));
+  cost(theirs(1));
   const cpuMs = ({ cpu_s: seconds }: Cost) => (seconds * 1e3) / EPISODES;
   const wallS = ({ wall_s: seconds }: Cost) => seconds;
   const against = 'verifiers 0.1.14';

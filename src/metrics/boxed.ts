@@ -28,8 +28,8 @@ export function greedyBoxed(text: string, { isAnswer = false }: { readonly isAns
 
 /** The last match of `open(.*)}`, greedy and within a line; null if there is none. */
 function lastBetween(text: string, open: string): string | null {
-  for (let end = text.length; end >= 0;) {
-    // A negative position counts as 0, where a line break would be found again and again.
+  for (let end = text.length; ;) {
+    // A negative index would count as 0, and find a line break at the very beginning again.
     const start = end === 0 ? 0 : text.lastIndexOf('\n', end - 1) + 1;
     const line = text.slice(start, end);
     const at = line.indexOf(open);

@@ -5,9 +5,9 @@ import type { CallJournal, JournalHeader } from './call-journal.ts';
 import { type ImportModule, openModuleServer } from './module-server.ts';
 import { completeParameters, type Parameters, setParameters } from './parameters.ts';
 import { parseYaml } from './parse-yaml.ts';
-import { type Pipeline, parsePipeline } from './pipeline.ts';
+import { type Pipeline, parsePipeline, toolSteps } from './pipeline.ts';
 import { besidePipeline, parameterPath, readParameterFile, readPipelineFile } from './pipeline-files.ts';
-import { type PipelinePlan, plannedCalls, planPipeline } from './pipeline-plan.ts';
+import { type PipelinePlan, planPipeline } from './pipeline-plan.ts';
 import type { PipelineServer, Values } from './pipeline-server.ts';
 import { type FinishedCall, type PipelineResult, runPipeline } from './run-pipeline.ts';
 import { parseServerSource, type ServerSource } from './server-source.ts';
@@ -105,7 +105,7 @@ export class OpenPipeline implements AsyncDisposable {
   /** Checks parameters, and the files that they name. Rejects with PipelineFileError. `given`: tools that will not be called. */
   async check(signal: AbortSignal, given: ReadonlyMap<string, Values> = new Map()): Promise<void> {
     const parameters = this.parameters();
-    for (const { name, server, tool, inputs } of plannedCalls(this.plan.steps)) {
+    for (const { name, server, tool, inputs } of toolSteps(this.plan.steps)) {
       if (tool.check === undefined || given.has(name)) continue;
       const own = parameters.get(server)!;
       const used = inputs.filter(({ from }) => from === 'parameter').map(({ argument, name: key }) => [argument, own[key]] as const);

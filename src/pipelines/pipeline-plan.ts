@@ -1,11 +1,13 @@
 /** A pipeline bound to its servers: every step knows its tool and where each argument comes from. Everything that can be wrong is found here. */
 import { suggestion } from '../core/closest-name.ts';
 import { PipelineFileError, type PipelineFault } from './pipeline-error.ts';
-import type { BranchStep, Pipeline, Step, ToolStep } from './pipeline.ts';
+import { type BranchOf, type LoopOf, type Pipeline, type Step, type StepOf, type ToolStep, toolSteps } from './pipeline.ts';
 import type { PipelineServer, PipelineTool } from './pipeline-server.ts';
 import { parseToolIo, type ToolIo } from './tool-io.ts';
 
-export type PlannedStep = PlannedCall | PlannedLoop | PlannedBranch;
+export type PlannedStep = StepOf<PlannedCall>;
+export type PlannedLoop = LoopOf<PlannedCall>;
+export type PlannedBranch = BranchOf<PlannedCall>;
 
 export interface PlannedCall {
   readonly kind: 'tool';
@@ -30,20 +32,6 @@ export interface PlannedOutput {
   readonly key: string;
   readonly to: 'variable' | 'parameter';
   readonly name: string;
-}
-
-export interface PlannedLoop {
-  readonly kind: 'loop';
-  readonly place: string;
-  readonly times: number;
-  readonly steps: readonly PlannedStep[];
-}
-
-export interface PlannedBranch {
-  readonly kind: 'branch';
-  readonly place: string;
-  readonly router: readonly PlannedCall[];
-  readonly branches: ReadonlyMap<string, readonly PlannedStep[]>;
 }
 
 export interface PipelinePlan {
@@ -92,7 +80,7 @@ class Planner {
     });
   }
 
-  #branch({ router, branches, ...step }: BranchStep): PlannedBranch {
+  #branch({ router, branches, ...step }: BranchOf<ToolStep>): PlannedBranch {
     const routers = router.map((each) => this.#call(each));
     return { ...step, router: routers, branches: new Map([...branches].map(([state, steps]) => [state, this.#steps(steps)])) };
   }
@@ -200,20 +188,4 @@ class Planner {
   #wrong(fault: PipelineFault, { place, server, tool }: ToolStep, message: string): PipelineFileError {
     return new PipelineFileError(`${this.#parts.where}: ${server}.${tool} (step ${place}) ${message}`, { fault });
   }
-}
-
-/** Every tool step, in the order of the file. */
-function toolSteps(steps: readonly Step[]): readonly ToolStep[] {
-  return steps.flatMap((step) => {
-    if (step.kind === 'tool') return [step];
-    return step.kind === 'loop' ? toolSteps(step.steps) : [...step.router, ...[...step.branches.values()].flatMap(toolSteps)];
-  });
-}
-
-/** Every call of a plan, in the order of the file. */
-export function plannedCalls(steps: readonly PlannedStep[]): readonly PlannedCall[] {
-  return steps.flatMap((step) => {
-    if (step.kind === 'tool') return [step];
-    return step.kind === 'loop' ? plannedCalls(step.steps) : [...step.router, ...[...step.branches.values()].flatMap(plannedCalls)];
-  });
 }

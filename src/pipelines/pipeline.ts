@@ -9,7 +9,10 @@ export interface Pipeline {
   readonly steps: readonly Step[];
 }
 
-export type Step = ToolStep | LoopStep | BranchStep;
+/** A step over its tool steps: as the file has them (`ToolStep`), or bound to servers. */
+export type StepOf<T> = T | LoopOf<T> | BranchOf<T>;
+
+export type Step = StepOf<ToolStep>;
 
 /** `server.tool`, or `{server.tool: {input, output}}`. */
 export interface ToolStep {
@@ -25,20 +28,28 @@ export interface ToolStep {
 }
 
 /** Repeats its steps; ends early after a round in which nothing but routers ran. */
-interface LoopStep {
+export interface LoopOf<T> {
   readonly kind: 'loop';
   readonly place: string;
   readonly times: number;
-  readonly steps: readonly Step[];
+  readonly steps: readonly StepOf<T>[];
 }
 
 /** Routes every question to one of the branches. */
-export interface BranchStep {
+export interface BranchOf<T> {
   readonly kind: 'branch';
   readonly place: string;
-  readonly router: readonly ToolStep[];
+  readonly router: readonly T[];
   /** In the order of the file. */
-  readonly branches: ReadonlyMap<string, readonly Step[]>;
+  readonly branches: ReadonlyMap<string, readonly StepOf<T>[]>;
+}
+
+/** Every tool step, in the order of the file. */
+export function toolSteps<T extends { readonly kind: 'tool' }>(steps: readonly StepOf<T>[]): readonly T[] {
+  return steps.flatMap((step): readonly T[] => {
+    if (step.kind === 'tool') return [step];
+    return step.kind === 'loop' ? toolSteps(step.steps) : [...step.router, ...[...step.branches.values()].flatMap((each) => toolSteps(each))];
+  });
 }
 
 const MAX_DEPTH = 50;
@@ -99,7 +110,7 @@ function toolStep(name: string, content: unknown, where: string, place: string):
   };
 }
 
-function loopStep(content: unknown, where: string, place: string, depth: number): LoopStep {
+function loopStep(content: unknown, where: string, place: string, depth: number): LoopOf<ToolStep> {
   if (!isObject(content)) throw wrong('loop', `${where}: loop (step ${place}) must have the keys times and steps, got ${kindOrNumber(content)}`);
   assertKeys(content, ['times', 'steps'], `${where}: loop (step ${place})`);
   const { times, steps } = content;
@@ -110,7 +121,7 @@ function loopStep(content: unknown, where: string, place: string, depth: number)
   return { kind: 'loop', place, times, steps: parseSteps(steps, where, `${place}.loop.`, depth + 1) };
 }
 
-function branchStep(content: unknown, where: string, place: string, depth: number): BranchStep {
+function branchStep(content: unknown, where: string, place: string, depth: number): BranchOf<ToolStep> {
   if (!isObject(content))
     throw wrong('router', `${where}: branch (step ${place}) must have the keys router and branches, got ${kindOrNumber(content)}`);
   assertKeys(content, ['router', 'branches'], `${where}: branch (step ${place})`);

@@ -7,7 +7,8 @@ import { redactUrl } from '../transport/redact.ts';
 import { NO_JOURNAL } from './call-journal.ts';
 import type { OpenPipeline } from './open-pipeline.ts';
 import { PipelineError, PipelineFileError } from './pipeline-error.ts';
-import { type PlannedCall, plannedCalls } from './pipeline-plan.ts';
+import { toolSteps } from './pipeline.ts';
+import type { PlannedCall } from './pipeline-plan.ts';
 import type { ServedModel, Values } from './pipeline-server.ts';
 import type { FinishedCall } from './run-pipeline.ts';
 import { parseServerSource } from './server-source.ts';
@@ -52,7 +53,7 @@ export class QuestionPipeline {
 
   /** Checks everything that can be checked before the first call. Rejects with PipelineFileError; the pipeline stays the caller's to close. */
   static async of(pipeline: OpenPipeline, signal: AbortSignal): Promise<QuestionPipeline> {
-    const calls = plannedCalls(pipeline.plan.steps);
+    const calls = toolSteps(pipeline.plan.steps);
     const of = (server: BuiltinServer, tool: string) =>
       calls.filter((call) => call.name === `${call.server}.${tool}` && isBuiltin(pipeline, call, server));
     const [benchmark, ...others] = of('benchmark', 'get_data');
@@ -70,7 +71,7 @@ export class QuestionPipeline {
   /** Which models are asked where, without credentials: by server of the pipeline. */
   get models(): ReadonlyMap<string, ServedModel> {
     const parameters = this.pipeline.parameters();
-    const asking = new Set(plannedCalls(this.pipeline.plan.steps).map(({ server }) => server));
+    const asking = new Set(toolSteps(this.pipeline.plan.steps).map(({ server }) => server));
     const models = [...this.pipeline.servers].flatMap(([name, server]) => {
       const model = asking.has(name) ? (server.model?.(parameters.get(name)!) ?? null) : null;
       return model === null ? [] : [[name, { name: model.name, url: redactUrl(model.url) }] as const];

@@ -32,8 +32,13 @@ interface Options {
   readonly pidFile?: string;
 }
 
+const commandOf = (command: string, args: readonly string[]) => ({ kind: 'command', command, args, env: {} }) as const;
+/** The shell writes the id at once; Node may start only after the deadline, on a busy machine. */
+const withPid = (mode: string, pidFile: string) =>
+  commandOf('sh', ['-c', 'echo $$ > "$0" && exec "$@"', pidFile, process.execPath, SERVER, mode, pidFile]);
+
 async function run(mode: string, { steps = 'm.shout', signal = new AbortController().signal, pidFile, ...timeouts }: Options = {}) {
-  const source = { kind: 'command', command: process.execPath, args: [SERVER, mode, ...(pidFile === undefined ? [] : [pidFile])], env: {} } as const;
+  const source = pidFile === undefined ? commandOf(process.execPath, [SERVER, mode]) : withPid(mode, pidFile);
   const server = await openMcpServer('m', source, { cwd: folder, signal, ...timeouts });
   try {
     return await play(server, steps, signal);
@@ -117,7 +122,7 @@ describe('openMcpServer', () => {
 
   it('leaves no process behind where this one ends right after a server was refused', async () => {
     const pidFile = join(folder, 'left.pid');
-    const source = { kind: 'command', command: process.execPath, args: [SERVER, 'silent', pidFile], env: {} };
+    const source = withPid('silent', pidFile);
     const program = `
       import { openMcpServer } from ${JSON.stringify(join(import.meta.dirname, '../../src/pipelines/mcp-server.ts'))};
       const options = { cwd: '.', signal: new AbortController().signal, connectTimeoutMs: 800 };
@@ -135,7 +140,7 @@ describe('openMcpServer', () => {
     await rm(join(folder, 'pid'));
     const stop = new AbortController();
     const hanging = run('hangs', { pidFile: join(folder, 'pid'), signal: stop.signal });
-    await until(() => existsSync(join(folder, 'pid')));
+    await until(() => existsSync(join(folder, 'pid.called')));
     stop.abort(new CancelledError('Interrupted by the user'));
     await expect(hanging).rejects.toThrow(/Interrupted by the user/);
     await until(() => !isAlive(pid()));

@@ -36,7 +36,10 @@ function testServer(): Server {
       process.stderr.write('out of memory\n');
       process.exit(3);
     }
-    if (mode === 'hangs') await new Promise(() => {});
+    if (mode === 'hangs') {
+      if (pidFile !== undefined) writeFileSync(`${pidFile}.called`, '');
+      await new Promise(() => {});
+    }
     if (mode === 'fails') return { isError: true, content: [{ type: 'text', text: 'no such index' }] };
     if (mode === 'garbage')
       return { content: [{ type: 'text', text: 'not JSON' }], ...(params.name === 'shout' && { structuredContent: { loud_ls: [] } }) };

@@ -36,9 +36,9 @@ async function run(command: string, ...args: readonly string[]): Promise<string>
   return stdout;
 }
 
-/** Evaluates search-r1, exports, and reads both back. */
-async function evaluate(url: string, ...args: readonly string[]): Promise<{ summary: Summary; rollouts: Rollout[] }> {
-  const summary = JSON.parse(await run('vf-eval', 'search-r1', '-b', url, '-m', NANO_MODEL, '-o', folder, '--json', ...args)) as Summary;
+/** Evaluates an environment, exports, and reads both back. */
+async function evaluate(url: string, environment: string, ...args: readonly string[]): Promise<{ summary: Summary; rollouts: Rollout[] }> {
+  const summary = JSON.parse(await run('vf-eval', environment, '-b', url, '-m', NANO_MODEL, '-o', folder, '--json', ...args)) as Summary;
   const file = join(summary.directory, 'rollouts.jsonl');
   await run('vf-export', summary.directory, '-o', file);
   const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
@@ -55,13 +55,19 @@ async function judge(url: string, rollouts: readonly Rollout[]): Promise<{ error
   return worst;
 }
 
-describe('vf-eval search-r1 over the fact world, played by a real vLLM', () => {
+/** With the prompt and the passages that the model was taught. */
+const FACT_WORLD: [environment: string, args: object][] = [
+  ['search-r1', { dataset: 'fact-world', corpus: 'fact-world' }],
+  ['grpo-000', { dataset: 'fact-world', prompt: 'search-r1', max_obs_length: 500 }],
+];
+
+describe.each(FACT_WORLD)('vf-eval %s over the fact world, played by a real vLLM', (environment, args) => {
   const url = inject('vllmUrl');
   let summary: Summary;
   let rollouts: Rollout[];
   beforeAll(async () => {
     // Two of each: a third of the rollouts search, so that the bound below holds by a wide margin.
-    ({ summary, rollouts } = await evaluate(url, '-n', '60', '-r', '2', '-a', '{"dataset":"fact-world","corpus":"fact-world"}'));
+    ({ summary, rollouts } = await evaluate(url, environment, '-n', '60', '-r', '2', '-a', JSON.stringify(args)));
   });
 
   it('finishes every rollout without an error or a prefix break', () => {
@@ -96,7 +102,7 @@ describe('vf-eval search-r1 over nq-mini in a window of 512 tokens', () => {
   let rollouts: Rollout[];
   beforeAll(async () => {
     const { url } = (server = await serveNano({ VF_VLLM_MAX_MODEL_LEN: '512' }));
-    ({ summary, rollouts } = await evaluate(url, '-n', '60', '-r', '2', '-t', '14', '-a', '{"max_turns":4}'));
+    ({ summary, rollouts } = await evaluate(url, 'search-r1', '-n', '60', '-r', '2', '-t', '14', '-a', '{"max_turns":4}'));
   });
   afterAll(() => server?.[Symbol.asyncDispose]());
 

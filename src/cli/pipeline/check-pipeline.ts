@@ -1,4 +1,4 @@
-import { plannedCalls } from '../../pipelines/pipeline-plan.ts';
+import { toolSteps } from '../../pipelines/pipeline.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { plural } from '../number-text.ts';
 import { findPipeline } from '../../registry/find-pipeline.ts';
@@ -10,7 +10,7 @@ export async function checkPipeline(named: string, flags: PipelineFlags, context
   const { path } = findPipeline(named);
   await using pipeline = await openNamedPipeline(path, flags, context);
   await pipeline.check(context.signal);
-  const calls = plannedCalls(pipeline.plan.steps).length;
+  const calls = toolSteps(pipeline.plan.steps).length;
   context.note(`vf-pipeline: ${named} can run: ${plural(calls, 'tool step')}, the tools of UltraRAG ${pipeline.tools}; no server was asked`);
   return EXIT.done;
 }

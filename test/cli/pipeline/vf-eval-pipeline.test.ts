@@ -1,36 +1,14 @@
 /** `vf-eval pipeline`, and the commands that refuse a program. */
 import { describe, expect, it } from 'vitest';
-import { loopback, readText, sendJson, until } from '../../transport/loopback.ts';
+import { until } from '../../transport/loopback.ts';
 import { EvalFolder } from '../vf-eval-process.ts';
 import { TemporaryFolder } from '../eval/temporary-folder.ts';
 import { start } from './pipeline-process.ts';
+import { searchO1Servers, settingsFor } from './search-o1-servers.ts';
 
 const SEARCH_O1 = 'examples/search_o1.yaml';
 
-/** Answers with a query, a refinement and a final answer; `hold` may wait. */
-function servers(hold: (prompt: string) => Promise<void> = async () => {}) {
-  const asked: string[] = [];
-  const opening = loopback(async (request, response) => {
-    const body = JSON.parse(await readText(request)) as { query_list: string[]; messages: { content: string }[] };
-    if (request.url === '/search') return sendJson(response, 200, { ret_psg: body.query_list.map((query) => [`about ${query}`]) });
-    const prompt = body.messages[0]!.content;
-    await hold(prompt);
-    asked.push(prompt);
-    const isLast = prompt.endsWith('<|end_search_result|>');
-    const isRefinement = prompt.includes('**Task Instruction:**') && !isLast;
-    const query = '<|begin_search_query|>Dracula<|end_search_query|>';
-    const content = isLast ? '\\boxed{Bram Stoker}' : isRefinement ? '**Final Information**\n\nfound it' : query;
-    sendJson(response, 200, { choices: [{ message: { content }, finish_reason: 'stop' }], usage: { prompt_tokens: 1, completion_tokens: 1 } });
-  });
-  return { asked, opening };
-}
-
-const argumentsFor = (url: string) =>
-  JSON.stringify({
-    file: SEARCH_O1,
-    metric: 'acc',
-    set: [`generation.base_url=${url}/v1`, `retriever.retriever_url=${url}`, 'benchmark.benchmark.limit=-1', 'generation.retries=0'],
-  });
+const argumentsFor = (url: string) => JSON.stringify({ file: SEARCH_O1, metric: 'acc', set: settingsFor(url) });
 
 describe('vf-eval pipeline', () => {
   it("plays the package's own example with nothing but Node", async () => {
@@ -44,8 +22,7 @@ describe('vf-eval pipeline', () => {
 
   it("plays the document's file in an empty folder: questions as rows, metrics by question, and what each model read and wrote", async () => {
     using folder = new EvalFolder();
-    const { opening } = servers();
-    await using server = await opening;
+    await using server = await searchO1Servers();
     const { code, stdout } = await folder.run(['pipeline', '-a', argumentsFor(server.url), '-n', '-1', '--plain', '-v']);
     expect(code).toBe(0);
     expect(stdout).toContain(`generation asks openbmb/MiniCPM4-8B at ${server.url}/v1`);
@@ -62,10 +39,12 @@ describe('vf-eval pipeline', () => {
   it('goes on with -R after a kill, and asks no finished question again', async () => {
     using folder = new EvalFolder();
     let isHolding = true;
-    const { asked, opening } = servers(async (prompt) => {
-      if (isHolding && !prompt.includes('Dracula')) await new Promise(() => {});
+    await using server = await searchO1Servers({
+      hold: async (prompt) => {
+        if (isHolding && !prompt.includes('Dracula')) await new Promise(() => {});
+      },
     });
-    await using server = await opening;
+    const { asked } = server;
     const command = ['pipeline', '-a', argumentsFor(server.url), '-n', '-1', '--plain'];
     const first = folder.start(command);
     await until(() => folder.results().length === 1);

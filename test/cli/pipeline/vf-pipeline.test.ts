@@ -2,12 +2,12 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { loopback, readText, sendJson, until } from '../../transport/loopback.ts';
+import { loopback, sendJson, until } from '../../transport/loopback.ts';
 import { TemporaryFolder } from '../eval/temporary-folder.ts';
 import { pipeline, ROOT, serving, start } from './pipeline-process.ts';
+import { flagsFor, searchO1Servers } from './search-o1-servers.ts';
 
 const SEARCH_O1 = 'examples/search_o1.yaml';
 const PARAMETERS = 'examples/parameter/search_o1.yaml';
@@ -287,69 +287,6 @@ describe('vf-pipeline run', () => {
     ).toEqual(['output/asqa_*.json', 'outputs/pipelines/search_o1/*/calls.jsonl', 'outputs/pipelines/search_o1/*/result.json', 'short.jinja']);
   });
 
-  /** A chat API that answers with a query, then a refinement, then a final answer, and may wait or refuse. */
-  function chat(answer: (prompt: string) => Promise<string | null>) {
-    return loopback(async (request: IncomingMessage, response: ServerResponse) => {
-      if (request.url === '/search') {
-        const { query_list } = JSON.parse(await readText(request)) as { query_list: string[] };
-        sendJson(response, 200, { ret_psg: query_list.map((query) => [`about ${query}`]) });
-        return;
-      }
-      const { messages } = JSON.parse(await readText(request)) as { messages: { content: string }[] };
-      const content = await answer(messages[0]!.content);
-      if (content === null) return sendJson(response, 400, { error: { message: 'no' } });
-      sendJson(response, 200, { choices: [{ message: { content }, finish_reason: 'stop' }], usage: { prompt_tokens: 1, completion_tokens: 1 } });
-    });
-  }
-
-  function reply(prompt: string): string {
-    if (prompt.endsWith('<|end_search_result|>')) return '\\boxed{Bram Stoker}';
-    if (prompt.includes('**Task Instruction:**')) return '**Final Information**\n\nfound it';
-    return '<|begin_search_query|>Dracula<|end_search_query|>';
-  }
-
-  const flags = (url: string) => [
-    '--set',
-    `generation.base_url=${url}/v1`,
-    '--set',
-    `retriever.retriever_url=${url}`,
-    '--set',
-    'benchmark.benchmark.limit=-1',
-    '--set',
-    'generation.retries=0',
-  ];
-
-  it('goes on with -R after a kill within a call, and asks for no reply twice', async () => {
-    using folder = new TemporaryFolder();
-    const asked: string[] = [];
-    let isHolding = true;
-    await using server = await chat(async (prompt) => {
-      // The first search of two questions is answered, the others hang until the kill.
-      if (isHolding && asked.length >= 7) await new Promise(() => {});
-      asked.push(prompt);
-      return reply(prompt);
-    });
-    const first = start('vf-pipeline', ['run', SEARCH_O1, ...flags(server.url)], folder.path);
-    await until(() => asked.length >= 7);
-    const journal = () => filesOf(folder.path).find((path) => path.endsWith('calls.jsonl'))!;
-    await until(
-      () =>
-        bytes(journal())
-          .split('\n')
-          .filter((line) => line.includes('"part"')).length >= 7,
-    );
-    first.child.kill('SIGKILL');
-    await first.ended;
-    isHolding = false;
-    const second = start('vf-pipeline', ['run', SEARCH_O1, ...flags(server.url), '-R'], folder.path);
-    await second.ended;
-    expect(second.stderr).toMatch(/going on after \d+ complete calls in /);
-    expect(second.stdout).toMatch(/^acc +0\.200$/m);
-    expect(asked).toHaveLength(15);
-    expect(new Set(asked).size).toBe(15);
-    expect(filesOf(folder.path).filter((path) => path.endsWith('calls.jsonl'))).toHaveLength(1);
-  });
-
   it('stops at Ctrl-C with 130 and the way to go on, and ends the MCP servers that it started', async () => {
     using folder = new TemporaryFolder();
     const args = [join(ROOT, 'test/pipelines/mcp-test-server.ts'), 'hangs', join(folder.path, 'pid')];
@@ -410,8 +347,8 @@ describe('vf-pipeline run', () => {
 
   it('leaves out and counts a question whose generation failed, never scoring a text in its place', async () => {
     using folder = new TemporaryFolder();
-    await using server = await chat(async (prompt) => (prompt.includes('Mona Lisa') ? null : reply(prompt)));
-    const run = start('vf-pipeline', ['run', SEARCH_O1, ...flags(server.url)], folder.path);
+    await using server = await searchO1Servers({ hold: async (prompt) => (prompt.includes('Mona Lisa') ? null : undefined) });
+    const run = start('vf-pipeline', ['run', SEARCH_O1, ...flagsFor(server.url)], folder.path);
     await run.ended;
     expect(run.stdout).toMatch(/^acc +0\.250$/m);
     expect(run.stdout).toMatch(/^5 questions, 12 calls, 1 failed and in no mean: generation\.generate: .*400/m);
@@ -430,7 +367,7 @@ describe('vf-pipeline run', () => {
       sendJson(response, 401, { error: { message: 'bad key secret-key-123' } });
     });
     folder.write('.env', 'LLM_API_KEY=secret-key-123\n');
-    const run = start('vf-pipeline', ['run', SEARCH_O1, ...flags(server.url)], folder.path);
+    const run = start('vf-pipeline', ['run', SEARCH_O1, ...flagsFor(server.url)], folder.path);
     await run.ended;
     expect(run.child.exitCode).toBe(1);
     expect(keys[0]).toBe('Bearer secret-key-123');

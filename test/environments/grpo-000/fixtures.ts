@@ -1,7 +1,5 @@
-/** An environment over a keyword base or an engine of the test's own, and a play of it against a scripted policy. */
-import { GrpoEnv, type GrpoEnvOptions, type GrpoRow, MockSearchEngine, type SearchEngine } from 'vf-search/environments/grpo-000';
-import type { ScriptedOptions } from '../../../src/clients/scripted.ts';
-import { type PlayedEpisode, playFirstRow } from '../play-first-row.ts';
+/** An environment over a keyword base or an engine of the test's own. */
+import { GrpoEnv, type GrpoEnvOptions, MockSearchEngine, type SearchEngine } from 'vf-search/environments/grpo-000';
 
 export const QUESTION = { id: 'q1', question: 'When do quiet hours begin?', golden_answers: ['22:00'] };
 const RULES = { 'quiet hours': 'Quiet hours begin at 22:00.' };
@@ -22,9 +20,4 @@ export function askedEngine(answer: (query: string) => string | Promise<string>)
 
 export function environmentWith(options: Partial<GrpoEnvOptions> = {}): GrpoEnv {
   return new GrpoEnv({ rows: [QUESTION], engine: new MockSearchEngine(RULES), ...options });
-}
-
-/** Plays the first row; the policy writes `turns`, one token per code point. */
-export function play(environment: GrpoEnv, turns: readonly string[], script: Omit<ScriptedOptions, 'turns'> = {}): Promise<PlayedEpisode<GrpoRow>> {
-  return playFirstRow(environment, turns, script);
 }

@@ -3,7 +3,7 @@ import { type PageSearch, pageSearch, SearchO1Env } from 'vf-search/environments
 import { describe, expect, it } from 'vitest';
 import { ScriptedClient } from '../../../src/clients/scripted.ts';
 import { codePointTokenizer } from '../../../src/clients/text-tokenizer.ts';
-import { playFirstRow as play } from '../play-first-row.ts';
+import { playScript as play } from '../play-script.ts';
 import { askedSearch, environmentWith, NOTES, PAGES, query, QUESTION, refinerWith, result } from './fixtures.ts';
 
 const FOUND = 'The mayor of Kinzer is Purorka.';

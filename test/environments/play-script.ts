@@ -1,4 +1,4 @@
-/** A play of an environment's first row by a scripted policy, through the real rollout loop. */
+/** Plays a row of an environment against a policy that writes given turns, and judges it with the environment's rubric. */
 import { type Environment, type Models, type Played, playEpisode, Random, type RewardContext, type Row, type Score } from 'vf-search';
 import { ScriptedClient, type ScriptedOptions } from '../../src/clients/scripted.ts';
 
@@ -8,20 +8,22 @@ export interface PlayedEpisode<R extends Row> {
   readonly score: () => Promise<Score>;
 }
 
-export interface FirstRowOptions extends Omit<ScriptedOptions, 'turns'> {
+export interface PlayOptions extends Omit<ScriptedOptions, 'turns'> {
+  /** Of the row in the held-out rows. @default 0 */
+  readonly index?: number;
   /** Models of the environment's roles. @default none */
   readonly models?: Models;
   readonly signal?: AbortSignal;
 }
 
-/** The policy writes `turns`, one token per code point. */
-export async function playFirstRow<R extends Row>(
+/** By default the policy has one token per code point. */
+export async function playScript<R extends Row>(
   environment: Environment<R>,
-  turns: ScriptedOptions['turns'],
-  { models, signal = new AbortController().signal, ...script }: FirstRowOptions = {},
+  turns: readonly string[],
+  { index = 0, models, signal = new AbortController().signal, ...script }: PlayOptions = {},
 ): Promise<PlayedEpisode<R>> {
   const client = new ScriptedClient({ tokenizer: 'code-points', ...script, turns });
-  const row = environment.eval.at(0);
+  const row = environment.eval.at(index);
   await using lease = await client.lease(signal);
   const played = await playEpisode({
     environment,
