@@ -1,5 +1,5 @@
 /** Plays a row of an environment against a policy that writes given turns, and judges it with the environment's rubric. */
-import { type Environment, type Played, playEpisode, Random, type RewardContext, type Row, type Score } from 'vf-search';
+import { type Environment, type Models, type Played, playEpisode, Random, type RewardContext, type Row, type Score } from 'vf-search';
 import { ScriptedClient, type ScriptedOptions } from '../../src/clients/scripted.ts';
 
 export interface PlayedEpisode<R extends Row> {
@@ -11,17 +11,19 @@ export interface PlayedEpisode<R extends Row> {
 export interface PlayOptions extends Omit<ScriptedOptions, 'turns'> {
   /** Of the row in the held-out rows. @default 0 */
   readonly index?: number;
+  /** Models of the environment's roles. @default none */
+  readonly models?: Models;
+  readonly signal?: AbortSignal;
 }
 
 /** By default the policy has one token per code point. */
 export async function playScript<R extends Row>(
   environment: Environment<R>,
   turns: readonly string[],
-  { index = 0, ...script }: PlayOptions = {},
+  { index = 0, models, signal = new AbortController().signal, ...script }: PlayOptions = {},
 ): Promise<PlayedEpisode<R>> {
   const client = new ScriptedClient({ tokenizer: 'code-points', ...script, turns });
   const row = environment.eval.at(index);
-  const { signal } = new AbortController();
   await using lease = await client.lease(signal);
   const played = await playEpisode({
     environment,
@@ -31,6 +33,7 @@ export async function playScript<R extends Row>(
     sampling: { temperature: 1, topP: 1 },
     maxTokens: null,
     random: Random.fromSeed(1),
+    ...(models === undefined ? {} : { models: { models, asked: [] } }),
     signal,
   });
   return { played, row, score: () => environment.rubric.score(contextOf(environment, row, played)) };
