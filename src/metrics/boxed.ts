@@ -38,7 +38,6 @@ function lastBetween(text: string, open: string): string | null {
     if (start === 0) return null;
     end = start - 1;
   }
-  return null;
 }
 
 function upToBrace(text: string, start: number): string {
