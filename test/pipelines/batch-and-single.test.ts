@@ -11,7 +11,10 @@ import { runPipeline } from '../../src/pipelines/run-pipeline.ts';
 
 interface Case {
   readonly id: string;
-  readonly input: { readonly yaml: string; readonly parameters: { readonly t: { readonly items: readonly string[] }; readonly r: object } };
+  readonly input: {
+    readonly yaml: string;
+    readonly parameters: { readonly t: { readonly items: readonly string[] }; readonly r: Readonly<Record<string, unknown>> };
+  };
   readonly output: { readonly final?: Readonly<Record<string, unknown>> };
 }
 const { cases } = JSON.parse(readFileSync(join(import.meta.dirname, '../golden/search-o1/ultrarag_pipelines.json'), 'utf8')) as {
