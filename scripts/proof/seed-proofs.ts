@@ -71,4 +71,16 @@ export const SEED_PROOFS: readonly SeedProof[] = [
     worlds: [],
     controlBelow: 0,
   },
+  {
+    environment: 'search-o1',
+    setting: "nano-o1 under Search-o1's whole instruction, built-in refiner, bundled fact world",
+    steps: 20,
+    quickSteps: 8,
+    seconds: 60,
+    // The reward is the exact match of the boxed answer.
+    quantities: [{ metric: 'reward_mean', label: 'held-out exact match', start: 0.3, end: 0.9, quickEnd: 0.45 }],
+    variants: [],
+    worlds: [7],
+    controlBelow: 0.1,
+  },
 ];

@@ -30,7 +30,7 @@ def proportional_kb(pid):
 
 
 def main(command):
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     peak, processes = 0, 0
     while child.poll() is None:
         pids = family(child.pid)
