@@ -24,6 +24,7 @@ npm install --silent --no-package-lock "$tarball"
 npx --no-install vf-eval search-r1 -n 5 --plain
 npx --no-install vf-eval grpo-000 -n 5 --plain
 npx --no-install vf-eval grpo-000 -n 5 -a '{"engine": "mock"}' --plain
+npx --no-install vf-eval search-o1 -n 5 --plain | grep -q '5 finished, 0 failed'
 npx --no-install vf-pipeline build examples/search_o1.yaml
 npx --no-install vf-pipeline check examples/search_o1.yaml
 npx --no-install vf-pipeline run examples/own-tools.yaml --json | grep -q '"avg_em":1'
@@ -49,12 +50,13 @@ cat >harness.mjs <<'JS'
 import { load_environment, loadEnvironment } from 'vf-search';
 import { loadEnvironment as loadPipeline } from 'vf-search/environments/pipeline';
 import { formatReward } from 'vf-search/environments/grpo-000';
+import { extractBoxed } from 'vf-search/environments/search-o1';
 import { qaMetric } from 'vf-search/metrics/qa-metrics';
 import { openPipeline } from 'vf-search/pipelines';
 import { groupAdvantages, nllLoss } from 'vf-search/trainer';
 const environment = await loadEnvironment('search-r1', { data_limit: 3 });
 if (environment.eval.length !== 3 || load_environment !== loadEnvironment) process.exit(1);
-if (formatReward('<answer>a</answer>') !== 0.5 || qaMetric('f1', 'It is Paris.', ['Paris']) !== 0.5) process.exit(1);
+if (extractBoxed('\\boxed{a}') !== 'a' || formatReward('<answer>a</answer>') !== 0.5 || qaMetric('f1', 'It is Paris.', ['Paris']) !== 0.5) process.exit(1);
 await (await loadPipeline()).close();
 await (await openPipeline('examples/search_o1.yaml')).check(AbortSignal.timeout(60_000));
 if (typeof nllLoss !== 'function' || typeof groupAdvantages !== 'function') process.exit(1);

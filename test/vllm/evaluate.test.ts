@@ -19,6 +19,7 @@ interface Summary {
   readonly errors: Readonly<Record<string, number>>;
   readonly prefix_breaks: number;
   readonly stop_conditions: Readonly<Record<string, number>>;
+  readonly roles?: Readonly<Record<string, { readonly calls: number; readonly failures: number; readonly tokens: { readonly output: number } }>>;
 }
 interface Rollout {
   readonly token_ids: readonly number[];
@@ -101,6 +102,13 @@ describe.each(FACT_WORLD)('vf-eval $environment over the fact world, played by a
   it('has at least 12 rollouts that searched and read passages', () => {
     const read = rollouts.filter(({ segments }) => segments.some(({ kind, start, end }) => kind === 'observation' && end > start));
     expect(read.length).toBeGreaterThanOrEqual(12);
+  });
+
+  it.runIf(environment === 'search-o1')('asks the same server to refine, and counts those tokens apart', () => {
+    const { calls, failures, tokens } = summary.roles!['refiner']!;
+    expect(calls).toBeGreaterThanOrEqual(12);
+    expect(failures).toBe(0);
+    expect(tokens.output).toBeGreaterThan(calls);
   });
 
   it("exports log-probs that are the server's own, within 1e-4 wherever the loss mask is 1", async () => {
