@@ -28,7 +28,7 @@ const itemwise = cases.filter(
 async function run({ yaml, parameters }: Case['input'], items: readonly string[]) {
   const plan = planPipeline(parsePipeline(parseYaml(yaml, 'p'), 'p'), { servers: new Map(Object.entries(TOYS)), named: new Map(), where: 'p' });
   const { signal } = new AbortController();
-  const given = new Map<string, Readonly<Record<string, unknown>>>([...Object.entries({ ...parameters, t: { ...parameters.t, items } })]);
+  const given = new Map<string, Readonly<Record<string, unknown>>>(Object.entries({ ...parameters, t: { ...parameters.t, items } }));
   return (await runPipeline(plan, { parameters: given, journal: NO_JOURNAL, resolve: (path) => path, signal })).variables;
 }
 
