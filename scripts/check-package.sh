@@ -24,6 +24,7 @@ npm install --silent --no-package-lock "$tarball"
 npx --no-install vf-eval search-r1 -n 5 --plain
 npx --no-install vf-eval grpo-000 -n 5 --plain
 npx --no-install vf-eval grpo-000 -n 5 -a '{"engine": "mock"}' --plain
+npx --no-install vf-eval search-o1 -n 5 --plain | grep -q '5 finished, 0 failed'
 npx --no-install vf-pipeline build examples/search_o1.yaml
 npx --no-install vf-pipeline check examples/search_o1.yaml
 npx --no-install vf-pipeline run examples/own-tools.yaml --json | grep -q '"avg_em":1'
@@ -37,6 +38,7 @@ test "$(wc -l <rollouts.jsonl)" -eq 5
 npx --no-install vf-train --list-presets >/dev/null
 npx --no-install vf-train search-r1 -m node_modules/vf-search/models/nano-base -b http://127.0.0.1:9/v1 -a '{"dataset":"fact-world"}' --dry-run
 npx --no-install vf-train search-r1 --preset laptop --steps 1 --set evaluation.examples=8 --plain -o trained 2>/dev/null | grep -q 'finished, 1 of 1 step'
+npx --no-install vf-train grpo-000 --preset laptop -a '{"config": {"group_size": 4}}' --steps 1 --set evaluation.examples=8 --plain -o trained 2>/dev/null | grep -q 'finished, 1 of 1 step'
 npx --no-install vf-eval search-r1 -n 4 -p embedded --plain -o played | grep -q '4 finished, 0 failed'
 test -f node_modules/vf-search/docs/training-config.md
 test -f node_modules/vf-search/python/vf_search/trl.py
@@ -48,12 +50,13 @@ cat >harness.mjs <<'JS'
 import { load_environment, loadEnvironment } from 'vf-search';
 import { loadEnvironment as loadPipeline } from 'vf-search/environments/pipeline';
 import { formatReward } from 'vf-search/environments/grpo-000';
+import { extractBoxed } from 'vf-search/environments/search-o1';
 import { qaMetric } from 'vf-search/metrics/qa-metrics';
 import { openPipeline } from 'vf-search/pipelines';
 import { groupAdvantages, nllLoss } from 'vf-search/trainer';
 const environment = await loadEnvironment('search-r1', { data_limit: 3 });
 if (environment.eval.length !== 3 || load_environment !== loadEnvironment) process.exit(1);
-if (formatReward('<answer>a</answer>') !== 0.5 || qaMetric('f1', 'It is Paris.', ['Paris']) !== 0.5) process.exit(1);
+if (extractBoxed('\\boxed{a}') !== 'a' || formatReward('<answer>a</answer>') !== 0.5 || qaMetric('f1', 'It is Paris.', ['Paris']) !== 0.5) process.exit(1);
 await (await loadPipeline()).close();
 await (await openPipeline('examples/search_o1.yaml')).check(AbortSignal.timeout(60_000));
 if (typeof nllLoss !== 'function' || typeof groupAdvantages !== 'function') process.exit(1);

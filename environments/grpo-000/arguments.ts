@@ -1,33 +1,28 @@
 /** The arguments of `loadEnvironment`, in snake_case or camelCase: those of data and search as search-r1 has them, and the specification's configuration. */
 import {
   type ArgumentKind,
+  type ArgumentValues,
   choiceArgument,
   ConfigError,
   integerArgument,
   readArguments,
   readDocument,
+  SEARCH_ALIASES,
+  SEARCH_ARGUMENTS,
+  type SearchSource,
+  searchSource,
   textArgument,
   WEB_PROVIDERS,
-  type WebProvider,
 } from 'vf-search';
 import { CONFIG_KEYS, type ConfigKey, type ConfigWarning, parseConfig, type SearchR1Config } from './config.ts';
 import type { PromptStyle } from './prompt.ts';
 
-type Engine = 'bm25' | 'http' | 'mock' | WebProvider;
+type Engine = NonNullable<SearchSource['engine']> | 'mock';
 
-export interface GrpoArguments {
-  readonly dataset: string;
-  /** Null if results come from elsewhere. */
-  readonly corpus: string | null;
-  readonly retrieverUrl: string | null;
+export interface GrpoArguments extends Omit<SearchSource, 'engine'> {
   readonly engine: Engine;
   /** A file with keywords and texts, for the engine `mock`. Null: the environment's own. */
   readonly keywords: string | null;
-  readonly topk: number;
-  /** Null: `test` for evaluation, `train` for training. */
-  readonly dataSplit: string | null;
-  /** Null: all rows. */
-  readonly dataLimit: number | null;
   /** Null: all tokens. */
   readonly maxObsLength: number | null;
   readonly onFailure: 'throw' | 'empty';
@@ -46,14 +41,9 @@ type Values = Readonly<Record<string, unknown>>;
 const ANY: ArgumentKind<unknown> = { expected: 'a value', accepts: (v): v is unknown => v !== undefined };
 
 const OWN = {
-  dataset: textArgument,
-  corpus: textArgument,
-  retriever_url: textArgument,
+  ...SEARCH_ARGUMENTS,
   engine: choiceArgument('bm25', 'http', 'mock', ...WEB_PROVIDERS),
   keywords: textArgument,
-  topk: integerArgument(1),
-  data_split: textArgument,
-  data_limit: integerArgument(1),
   max_obs_length: integerArgument(1),
   on_failure: choiceArgument('throw', 'empty'),
   prompt: choiceArgument('document', 'search-r1'),
@@ -65,46 +55,63 @@ const OWN = {
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
+const DEFAULTS = { dataset: 'rule-lookup', topk: 3 };
+
 /** Throws ConfigError for unknown or unusable arguments, a config file that cannot be read, and a key that has two different values. */
 export async function parseArguments(args: Values, env: Variables = {}): Promise<GrpoArguments> {
   const { given, config: parsedConfig, givenKeys, warnings } = await parseConfigArguments(args, env);
-  const { dataset = 'rule-lookup', corpus: named = null, retriever_url: retrieverUrl = null, keywords = null, topk = 3 } = given;
-  if (named !== null && retrieverUrl !== null)
-    throw new ConfigError('corpus and retriever_url are both set, but passages can come from only one of them. Leave one out.');
-  const engine = given.engine ?? (retrieverUrl !== null ? 'http' : keywords !== null ? 'mock' : 'bm25');
-  if (keywords !== null && engine !== 'mock') throw new ConfigError(`keywords are for the engine mock, but the engine is ${engine}. Leave one out.`);
-  if (engine === 'mock' && (named !== null || retrieverUrl !== null))
-    throw new ConfigError('The engine mock answers from keywords, but a corpus or a retriever_url is set. Leave one out.');
-  const corpus = named ?? (engine === 'bm25' ? defaultCorpus(dataset) : null);
-  const { on_failure: onFailure = 'throw', prompt = 'document', data_split = null, data_limit = null, max_obs_length = null } = given;
+  const { source, engine, keywords } = searchedSource(given);
+  const { dataset, corpus, topk, dataSplit, dataLimit } = source;
+  const { on_failure: onFailure = 'throw', prompt = 'document', max_obs_length = null } = given;
   const { openai_api_key: _key, ...config } = parsedConfig;
   return {
-    dataset,
-    corpus,
-    retrieverUrl,
+    ...source,
     engine,
     keywords,
-    topk,
-    dataSplit: data_split,
-    dataLimit: data_limit,
     maxObsLength: max_obs_length,
     onFailure,
     prompt,
     config: parsedConfig,
     givenKeys,
     warnings,
-    named: { dataset, corpus, engine, keywords, topk, data_split, data_limit, max_obs_length, on_failure: onFailure, prompt, ...config },
+    named: {
+      dataset,
+      corpus,
+      engine,
+      keywords,
+      topk,
+      data_split: dataSplit,
+      data_limit: dataLimit,
+      max_obs_length,
+      on_failure: onFailure,
+      prompt,
+      ...config,
+    },
   };
 }
 
 /** The specification's configuration in the arguments, its keys that were given, and the arguments by their names. Throws as `parseArguments`. */
 export async function parseConfigArguments(args: Values, env: Variables) {
   const kinds = { ...OWN, ...Object.fromEntries(CONFIG_KEYS.map((key) => [key, ANY])) };
-  const given = readArguments('grpo-000', kinds, args, { retriever_topk: 'topk' });
+  const given = readArguments('grpo-000', kinds, args, SEARCH_ALIASES);
   const settings = configSettings(await configOf(given.config), given);
   const parsed = parseConfig(settings, env);
   if (!parsed.ok) throw new ConfigError(`${parsed.problem}.`);
   return { given, config: parsed.config, warnings: parsed.warnings, givenKeys: CONFIG_KEYS.filter((key) => Object.hasOwn(settings, key)) };
+}
+
+/** The keyword base is an engine of its own: it has neither a corpus nor a URL. */
+function searchedSource(given: ArgumentValues<typeof OWN>): Pick<GrpoArguments, 'engine' | 'keywords'> & { readonly source: SearchSource } {
+  const { keywords = null, corpus, retriever_url: url } = given;
+  const engine = given.engine ?? (url !== undefined ? 'http' : keywords !== null ? 'mock' : 'bm25');
+  if (engine !== 'mock') {
+    if (keywords !== null) throw new ConfigError(`keywords are for the engine mock, but the engine is ${engine}. Leave one out.`);
+    return { source: searchSource({ ...given, engine }, DEFAULTS), engine, keywords };
+  }
+  if (corpus !== undefined || url !== undefined)
+    throw new ConfigError('The engine mock answers from keywords, but a corpus or a retriever_url is set. Leave one out.');
+  const { engine: _engine, ...rest } = given;
+  return { source: { ...searchSource(rest, DEFAULTS), corpus: null }, engine, keywords };
 }
 
 async function configOf(config: unknown): Promise<Values> {
@@ -128,10 +135,4 @@ function configSettings(file: Values, given: Values): Values {
 
 function shown(key: ConfigKey, value: unknown): string {
   return key === 'openai_api_key' ? 'set' : (JSON.stringify(value) ?? 'not set');
-}
-
-/** The corpus that answers a data set's questions; nq-mini for sets of other makers. */
-function defaultCorpus(dataset: string): string {
-  if (dataset === 'rule-lookup' || dataset === 'fact-world') return dataset;
-  return 'nq-mini';
 }

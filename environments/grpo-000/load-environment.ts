@@ -1,9 +1,9 @@
 /** Builds the environment from its arguments. The only module of this folder that loads rows, reads files and opens engines. */
 import { fileURLToPath } from 'node:url';
-import { ConfigError, openRetriever, readDocument } from 'vf-search';
+import { ConfigError, openSource, readDocument, type SearchContext } from 'vf-search';
 import { type GrpoArguments, parseArguments } from './arguments.ts';
 import { GrpoEnv } from './grpo-env.ts';
-import { loadQuestions, type LoadQuestionsContext } from './load-questions.ts';
+import { questionsOf } from './load-questions.ts';
 import { MockSearchEngine, retrieverEngine, type SearchEngine } from './search-engine.ts';
 import { settingsOfKeys } from './training-settings.ts';
 
@@ -20,16 +20,15 @@ export async function loadEnvironment(
   args: Readonly<Record<string, unknown>> = {},
   { env = process.env, purpose = 'evaluation', ...rest }: LoadContext = {},
 ): Promise<GrpoEnv> {
-  const context = { ...rest, env };
+  const context = { ...rest, env, purpose };
   const parsed = await parseArguments(args, env);
   const isTraining = purpose === 'training';
-  const evaluated = await loadQuestions(parsed, isTraining ? 'test' : (parsed.dataSplit ?? 'test'), context);
-  const trained = isTraining ? await loadQuestions(parsed, parsed.dataSplit ?? 'train', context) : null;
+  const { rows, trainRows, split, provenance } = await questionsOf(parsed, context);
   const engine = await openEngine(parsed, context);
   try {
     return new GrpoEnv({
-      rows: evaluated.questions,
-      ...(trained === null ? {} : { trainRows: trained.questions }),
+      rows,
+      ...(trainRows === undefined ? {} : { trainRows }),
       engine,
       config: parsed.config,
       onFailure: parsed.onFailure,
@@ -39,10 +38,9 @@ export async function loadEnvironment(
       name: parsed.dataset,
       notices: noticesFor(parsed, isTraining),
       provenance: {
-        questions: evaluated.provenance,
-        ...(trained === null ? {} : { training_questions: trained.provenance }),
+        ...provenance,
         search_engine: engine.name,
-        arguments: { ...parsed.named, data_split: parsed.dataSplit ?? (isTraining ? 'train' : 'test') },
+        arguments: { ...parsed.named, data_split: split },
       },
     });
   } catch (error) {
@@ -51,17 +49,9 @@ export async function loadEnvironment(
   }
 }
 
-async function openEngine(parsed: GrpoArguments, context: LoadQuestionsContext): Promise<SearchEngine> {
-  const { engine, corpus, retrieverUrl, keywords, topk } = parsed;
+async function openEngine({ engine, keywords, topk, ...source }: GrpoArguments, context: SearchContext): Promise<SearchEngine> {
   if (engine === 'mock') return openMock(keywords);
-  const retriever = await openRetriever({
-    ...context,
-    engine,
-    mustAnswer: true,
-    ...(corpus === null ? {} : { corpus }),
-    ...(retrieverUrl === null ? {} : { retrieverUrl }),
-  });
-  return retrieverEngine(retriever, { topk });
+  return retrieverEngine(await openSource({ ...source, engine }, context), { topk });
 }
 
 /** The rules of the bundled data set by keyword, or a file of the user's own. */

@@ -1,33 +1,26 @@
 /** The rows of a data set: as search-r1 reads them, or a `.json` or `.csv` file as the specification lists data. */
-import { ConfigError, loadRows, readDocument, readTextFile } from 'vf-search';
+import { ConfigError, loadQuestions, readDocument, readTextFile, type SearchContext } from 'vf-search';
 import type { GrpoArguments } from './arguments.ts';
 import type { GrpoQuestion } from './grpo-env.ts';
 import { type QueryWithTruth, rowsFromCsv, rowsFromJson } from './rows.ts';
 
-export interface LoadQuestionsContext {
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly signal?: AbortSignal;
-}
-
-export interface LoadedQuestions {
-  readonly questions: readonly GrpoQuestion[];
-  readonly provenance: unknown;
+interface Questions {
+  readonly rows: readonly GrpoQuestion[];
+  readonly trainRows?: readonly GrpoQuestion[];
+  /** The split that `data_split` names or stands for. */
+  readonly split: string;
+  readonly provenance: Readonly<Record<string, unknown>>;
 }
 
 /** A `.json` or `.csv` file has one split. Throws ConfigError for a data set that is unknown or cannot be read. */
-export async function loadQuestions(
-  { dataset, dataLimit }: Pick<GrpoArguments, 'dataset' | 'dataLimit'>,
-  split: string,
-  context: LoadQuestionsContext,
-): Promise<LoadedQuestions> {
-  const limit = dataLimit ?? Infinity;
-  if (!/\.(json|csv)$/i.test(dataset)) {
-    const { rows, provenance } = await loadRows({ ...context, dataset, split, ...(limit === Infinity ? {} : { limit }) });
-    return { questions: rows, provenance };
-  }
-  const rows = await readRows(dataset);
-  const questions = rows.slice(0, limit).map(({ query, ground_truth }, i) => ({ id: `row_${i}`, question: query, golden_answers: [ground_truth] }));
-  return { questions, provenance: { dataset, rows: questions.length } };
+export async function questionsOf(parsed: GrpoArguments, context: SearchContext): Promise<Questions> {
+  const { dataset, dataLimit, dataSplit } = parsed;
+  if (!/\.(json|csv)$/i.test(dataset)) return loadQuestions(parsed, context);
+  const listed = (await readRows(dataset)).slice(0, dataLimit ?? Infinity);
+  const rows = listed.map(({ query, ground_truth }, i) => ({ id: `row_${i}`, question: query, golden_answers: [ground_truth] }));
+  const questions = { dataset, rows: rows.length };
+  if (context.purpose !== 'training') return { rows, split: dataSplit ?? 'test', provenance: { questions } };
+  return { rows, trainRows: rows, split: dataSplit ?? 'train', provenance: { questions, training_questions: questions } };
 }
 
 async function readRows(path: string): Promise<QueryWithTruth[]> {

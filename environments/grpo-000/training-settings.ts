@@ -2,7 +2,7 @@
 import type { TrainingSetting, TrainingSettings } from 'vf-search';
 import { parseArguments, parseConfigArguments } from './arguments.ts';
 import type { ConfigKey, SearchR1Config } from './config.ts';
-import { loadQuestions } from './load-questions.ts';
+import { questionsOf } from './load-questions.ts';
 
 const NAMES: Readonly<Partial<Record<ConfigKey, readonly string[]>>> = {
   model_name_or_path: ['model.path'],
@@ -30,7 +30,7 @@ export const trainingSettings: TrainingSettings = async (args, { env, settingOf 
   const settings = settingsOfKeys(config, givenKeys);
   if (!givenKeys.includes('num_epochs')) return settings;
   const parsed = await parseArguments(args, env);
-  const { questions } = await loadQuestions(parsed, parsed.dataSplit ?? 'train', { env });
+  const { rows } = await questionsOf({ ...parsed, dataSplit: parsed.dataSplit ?? 'train' }, { env, purpose: 'evaluation' });
   const rowsPerStep = givenKeys.includes('batch_size') ? config.batch_size : Number(settingOf('rollouts.examples_per_step'));
-  return [...settings, { argument: 'num_epochs', key: 'steps', value: Math.ceil((config.num_epochs * questions.length) / rowsPerStep) }];
+  return [...settings, { argument: 'num_epochs', key: 'steps', value: Math.ceil((config.num_epochs * rows.length) / rowsPerStep) }];
 };

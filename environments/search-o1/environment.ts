@@ -1,6 +1,6 @@
 /** The entry module of `vf-search/environments/search-o1`: upstream's functions by name, the environment class, and `loadEnvironment`. */
 export { type AnswerMode, extractAnswer, extractBoxed, extractInformation, NOTHING_FOUND } from './extract.ts';
-export { type LoadContext, loadEnvironment } from './load-environment.ts';
+export { loadEnvironment } from './load-environment.ts';
 export { extractQuery, LIMIT_NOTE, REPEATED_NOTE, searchResult } from './markers.ts';
 export { previousReasoning } from './previous-reasoning.ts';
 export {

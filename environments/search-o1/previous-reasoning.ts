@@ -11,19 +11,16 @@ const MOST_STEPS = 4;
  * @param output everything after the prompt, results included
  */
 export function previousReasoning(output: string): string {
-  const steps = output
-    .replaceAll('\n\n', '\n')
-    .split('\n')
-    .map((step, i) => `Step ${i + 1}: ${step}`);
+  const lines = output.replaceAll('\n\n', '\n').split('\n');
+  const isShown = (line: string, i: number) =>
+    lines.length <= MOST_STEPS ||
+    i === 0 ||
+    i >= lines.length - LAST_STEPS ||
+    line.includes(BEGIN_SEARCH_QUERY) ||
+    line.includes(BEGIN_SEARCH_RESULT);
   const shown: string[] = [];
-  for (const [i, step] of steps.entries()) {
-    const isShown =
-      steps.length <= MOST_STEPS ||
-      i === 0 ||
-      i >= steps.length - LAST_STEPS ||
-      step.includes(BEGIN_SEARCH_QUERY) ||
-      step.includes(BEGIN_SEARCH_RESULT);
-    if (isShown) shown.push(step);
+  for (const [i, line] of lines.entries()) {
+    if (isShown(line, i)) shown.push(`Step ${i + 1}: ${line}`);
     else if (shown.at(-1) !== '...') shown.push('...');
   }
   return shown.join('\n\n');

@@ -33,11 +33,10 @@ export function helpfulSentences({ query, pages }: RefinementData): string | nul
   const best: Scored[] = [];
   let place = 0;
   for (const [i, { title, text }] of pages.entries()) {
-    const inTitle = wordsOf(title).filter((word) => wanted.has(word));
+    const inTitle = new Set(wordsOf(title).filter((word) => wanted.has(word)));
     for (const sentence of text.split(SENTENCE_BREAK)) {
-      const found = new Set(inTitle);
-      for (const word of wordsOf(sentence)) if (wanted.has(word)) found.add(word);
-      if (sentence !== '') insert(best, { sentence, score: found.size / Math.sqrt(i + 1), place: place++ });
+      const added = new Set(wordsOf(sentence).filter((word) => wanted.has(word) && !inTitle.has(word)));
+      if (sentence !== '') insert(best, { sentence, score: (inTitle.size + added.size) / Math.sqrt(i + 1), place: place++ });
     }
   }
   const first = best[0]?.score ?? 0;

@@ -3,37 +3,24 @@ import {
   type ArgumentKind,
   type ArgumentValues,
   choiceArgument,
-  ConfigError,
   type EnvironmentLimits,
   flagArgument,
   integerArgument,
   numberArgument,
   readArguments,
-  textArgument,
+  SEARCH_ALIASES,
+  SEARCH_ARGUMENTS,
+  type SearchSource,
+  searchSource,
   type TokenConventions,
-  WEB_PROVIDERS,
-  type WebProvider,
 } from 'vf-search';
 import { isQaMetric, QA_METRIC_NAMES, type QaMetric } from 'vf-search/metrics/qa-metric-names';
 import type { FormatWeights } from './reward.ts';
 import type { Scorer } from './rubric.ts';
 import { UPSTREAM_LIMITS } from './search-r1-env.ts';
 
-type RetrievalEngine = 'bm25' | 'http' | WebProvider;
-
-export interface SearchR1Arguments {
-  readonly dataset: string;
-  /** Null if passages come from elsewhere: a `retrieverUrl`, a web engine. */
-  readonly corpus: string | null;
-  readonly retrieverUrl: string | null;
-  /** Null derives it from the other two. */
-  readonly engine: RetrievalEngine | null;
-  readonly topk: number;
+export interface SearchR1Arguments extends SearchSource {
   readonly maxTurns: number;
-  /** Null: `test` for evaluation, `train` for training. */
-  readonly dataSplit: string | null;
-  /** Null: all rows. */
-  readonly dataLimit: number | null;
   readonly limits: EnvironmentLimits;
   /** Upstream's limit on tokens of the scored prompt. Scoring here is on text, so the limit only causes a notice. */
   readonly maxStartLength: number;
@@ -55,14 +42,8 @@ const COUNT = integerArgument(1);
 /** Every argument by its name on the command line. */
 const KINDS = {
   preset: choiceArgument('default', 'paper', 'v0.3'),
-  dataset: textArgument,
-  corpus: textArgument,
-  retriever_url: textArgument,
-  engine: choiceArgument('bm25', 'http', ...WEB_PROVIDERS),
-  topk: COUNT,
+  ...SEARCH_ARGUMENTS,
   max_turns: integerArgument(0),
-  data_split: textArgument,
-  data_limit: COUNT,
   max_response_length: COUNT,
   max_obs_length: COUNT,
   max_prompt_length: COUNT,
@@ -83,8 +64,6 @@ const KINDS = {
 } as const satisfies Record<string, ArgumentKind<unknown>>;
 type Name = keyof typeof KINDS;
 type ArgumentValue<N extends Name> = NonNullable<ArgumentValues<typeof KINDS>[N]>;
-
-const ALIASES: Readonly<Record<string, Name>> = { retriever_topk: 'topk' };
 
 const DEFAULTS: Values = {
   dataset: 'nq-mini',
@@ -114,29 +93,16 @@ const PRESETS: Readonly<Record<string, Values>> = {
 };
 
 export function parseArguments(args: Readonly<Values>): SearchR1Arguments {
-  const given: Values = readArguments('search-r1', KINDS, args, ALIASES);
-  const values: Values = { ...DEFAULTS, ...PRESETS[(given['preset'] as string | undefined) ?? 'default'], ...given };
+  const given = readArguments('search-r1', KINDS, args, SEARCH_ALIASES);
+  const values: Values = { ...DEFAULTS, ...PRESETS[given.preset ?? 'default'], ...given };
   const get = <N extends Name>(name: N) => values[name] as ArgumentValue<N>;
-  const optional = <N extends Name>(name: N) => (given[name] as ArgumentValue<N> | undefined) ?? null;
-  const retrieverUrl = optional('retriever_url');
-  const engine = optional('engine');
-  if (optional('corpus') !== null && retrieverUrl !== null) {
-    throw new ConfigError('corpus and retriever_url are both set, but passages can come from only one of them. Leave one out.');
-  }
-  const searchesCorpus = retrieverUrl === null && (engine ?? 'bm25') === 'bm25';
-  const corpus = optional('corpus') ?? (searchesCorpus ? defaultCorpus(get('dataset')) : null);
-  const resolved: Values = { ...values, corpus };
+  const source = searchSource(given, { dataset: get('dataset'), topk: get('topk') });
+  const resolved: Values = { ...values, corpus: source.corpus };
   const { retriever_url: _url, ...named } = resolved;
   return {
+    ...source,
     named,
-    dataset: get('dataset'),
-    corpus,
-    retrieverUrl,
-    engine,
-    topk: get('topk'),
     maxTurns: get('max_turns'),
-    dataSplit: optional('data_split'),
-    dataLimit: optional('data_limit'),
     limits: {
       responseTokens: get('max_response_length'),
       observationTokens: get('max_obs_length'),
@@ -155,9 +121,4 @@ export function parseArguments(args: Readonly<Values>): SearchR1Arguments {
     stopAtAnswer: get('stop_at_answer'),
     tokens: { endOfTurn: get('end_of_turn'), bos: get('bos') },
   };
-}
-
-/** The corpus that answers a data set's questions; nq-mini if the set has none of its own. */
-function defaultCorpus(dataset: string): string {
-  return dataset === 'fact-world' ? 'fact-world' : 'nq-mini';
 }

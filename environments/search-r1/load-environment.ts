@@ -1,5 +1,5 @@
 /** Builds the environment from its arguments. The only module of this folder that loads rows and opens retrievers. */
-import { loadRows, openRetriever, type QuestionRow, type Retriever } from 'vf-search';
+import { loadQuestions, openSource, type QuestionRow, sourceNotices } from 'vf-search';
 import { parseArguments, type SearchR1Arguments } from './arguments.ts';
 import { makePrefix } from './prompt.ts';
 import { SearchR1Env } from './search-r1-env.ts';
@@ -20,19 +20,15 @@ export async function loadEnvironment(
   args: Readonly<Record<string, unknown>> = {},
   { env = process.env, purpose = 'evaluation', ...rest }: LoadContext = {},
 ): Promise<SearchR1Env> {
-  const context = { ...rest, env };
+  const context = { ...rest, env, purpose };
   const parsed = parseArguments(args);
-  const { dataset, dataSplit, dataLimit } = parsed;
-  const load = (split: string) => loadRows({ ...context, dataset, split, ...(dataLimit === null ? {} : { limit: dataLimit }) });
-  const isTraining = purpose === 'training';
-  const { rows, provenance } = await load(isTraining ? 'test' : (dataSplit ?? 'test'));
-  const training = isTraining ? await load(dataSplit ?? 'train') : null;
-  const retriever = await open(parsed, context);
+  const { rows, trainRows, split, provenance } = await loadQuestions(parsed, context);
+  const retriever = await openSource(parsed, context);
   const { topk, maxTurns, limits, weights, scorer, metrics, overlong, stopAtAnswer, tokens } = parsed;
   try {
     return new SearchR1Env({
       rows,
-      ...(training === null ? {} : { trainRows: training.rows }),
+      ...(trainRows === undefined ? {} : { trainRows }),
       retriever,
       topk,
       maxTurns,
@@ -43,14 +39,13 @@ export async function loadEnvironment(
       overlong,
       stopAtAnswer,
       tokens,
-      name: dataset,
+      name: parsed.dataset,
       notices: noticesFor(parsed, rows),
       provenance: {
         upstream: `PeterGriffinJin/Search-R1@${UPSTREAM_COMMIT}`,
-        questions: provenance,
-        ...(training === null ? {} : { training_questions: training.provenance }),
+        ...provenance,
         retriever: retriever.name,
-        arguments: { data_split: dataSplit ?? (isTraining ? 'train' : 'test'), ...parsed.named },
+        arguments: { data_split: split, ...parsed.named },
       },
     });
   } catch (error) {
@@ -59,24 +54,9 @@ export async function loadEnvironment(
   }
 }
 
-function open({ corpus, retrieverUrl, engine }: SearchR1Arguments, context: LoadContext): Promise<Retriever> {
-  return openRetriever({
-    ...context,
-    mustAnswer: true,
-    ...(corpus === null ? {} : { corpus }),
-    ...(retrieverUrl === null ? {} : { retrieverUrl }),
-    ...(engine === null ? {} : { engine }),
-  });
-}
-
-function noticesFor({ dataset, corpus, overlong, maxStartLength }: SearchR1Arguments, rows: readonly QuestionRow[]): string[] {
-  const notices: string[] = [];
-  if (dataset === 'nq-mini' || corpus === 'nq-mini') {
-    notices.push('nq-mini is a sample of Natural Questions over 8,346 passages: its numbers are not comparable with published NQ.');
-  }
-  if (corpus === 'nq-mini' && dataset !== 'nq-mini') {
-    notices.push(`The questions of ${dataset} are answered from the corpus nq-mini; name a corpus or a retriever_url that covers them.`);
-  }
+function noticesFor(parsed: SearchR1Arguments, rows: readonly QuestionRow[]): string[] {
+  const { overlong, maxStartLength } = parsed;
+  const notices = sourceNotices(parsed);
   if (overlong === 'upstream') {
     notices.push('overlong is "upstream": episodes that exceed the context are truncated as upstream does; they are never exported or trained on.');
   }

@@ -23,6 +23,7 @@ const BENCHES: Readonly<Record<string, readonly string[]>> = {
   pipelines: ['pipelines.ts'],
   'policy-loss': ['policy-loss.ts'],
   publish: ['publish.ts'],
+  'search-o1': ['search-o1.ts'],
   embedded: ['embedded.ts'],
   'embedded-memory': ['embedded-memory.ts', '--steps', '500'],
   'embedded-memory-large': ['embedded-memory.ts', '--steps', '2000'],

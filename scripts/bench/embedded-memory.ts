@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
-import { watchPeakMemory } from '../proof/training-proof.ts';
+import { watchProcess } from '../proof/watch-process.ts';
 import { type Measurement, measurement, report } from './measurement.ts';
 
 const { values: given } = parseArgs({
@@ -27,13 +27,13 @@ const output = mkdtempSync(join(tmpdir(), 'vf-memory-'));
 const sizes = ['--steps', String(steps), '-n', '3', '-r', '4', '--lr', '1e-6', '--set', 'evaluation.examples=16'];
 const args = ['bin/vf-train.js', 'search-r1', '--preset', 'laptop', ...sizes, '--plain', '-o', output];
 const child = spawn(process.execPath, args, { cwd: join(import.meta.dirname, '../..'), stdio: ['ignore', 'ignore', 'pipe'] });
-const peak = watchPeakMemory(child.pid!);
+const watch = watchProcess(child.pid!);
 const bytes = new Map<number, number>();
 for await (const line of createInterface({ input: child.stderr })) {
   const step = Number(/^step +([\d,]+)\//.exec(line)?.[1]?.replaceAll(',', ''));
   if ((POINTS.includes(step) || step === steps) && line.includes('reward') && !bytes.has(step)) bytes.set(step, residentBytes(child.pid!));
 }
-const most = peak.stop();
+const { peakMemoryBytes: most } = watch.stop();
 rmSync(output, { recursive: true, force: true });
 if (most === null || !bytes.has(steps)) throw new Error('Could not read the memory of vf-train. This bench needs Linux.');
 

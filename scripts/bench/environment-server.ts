@@ -5,12 +5,12 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { runRollouts } from 'vf-search';
 import { CallerPolicy } from '../../src/clients/caller-policy.ts';
 import { openLocalTokenizer } from '../../src/tokenizer/local-tokenizer.ts';
+import { cpuMs } from '../proof/watch-process.ts';
 import { measurement, type Pair, report } from './measurement.ts';
 import { benchQuestions, TwoTurnEnv } from './two-turn-task.ts';
 
@@ -18,7 +18,6 @@ const EPISODES = 1792;
 const BATCH = 256;
 const TURNS = ['<think>I need to look this up.</think>\n<search>who is it</search>', '<think>Found.</think>\n<answer>Beijing</answer>'];
 const ROOT = join(import.meta.dirname, '../..');
-const TICK_MS = 10;
 
 const tokenizer = await openLocalTokenizer(join(ROOT, 'models/nano-base'));
 const samples = await Promise.all(TURNS.map(async (text) => [...(await tokenizer.encode(text)).ids]));
@@ -67,10 +66,7 @@ class Server implements AsyncDisposable {
 
   /** Milliseconds of CPU so far. */
   get cpuMs(): number {
-    const fields = readFileSync(`/proc/${this.#child.pid}/stat`, 'utf8')
-      .replace(/^.*\) /, '')
-      .split(' ');
-    return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+    return cpuMs(this.#child.pid!);
   }
 
   async post(path: string, body: object): Promise<readonly Turn[]> {

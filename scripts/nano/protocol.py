@@ -29,6 +29,8 @@ class Protocol(ABC):
     short_head: str
     # The environment's reply to a turn without an action; None if such a turn ends the episode.
     corrective_message: str | None
+    # The tokenizer learns their words.
+    fixed_texts: list[str]
     habits: dict[str, float]
 
     @abstractmethod
@@ -64,9 +66,6 @@ class Protocol(ABC):
 
     def answer_turn(self, thing, thought):
         return f"{self.open_answer(thought)} {thing}{self.answer_close}"
-
-    def fixed_texts(self):
-        return [text for text in (self.prompt_head, self.corrective_message) if text]
 
 
 def normalize(answer):

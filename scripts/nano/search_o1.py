@@ -6,11 +6,13 @@ Without the notes for a repeated query and for the limit of searches, which the 
 import re
 
 from protocol import Protocol
+from retriever import terms
 
 SEARCH_OPEN = "<|begin_search_query|>"
+QUERY = re.compile(r"<\|begin_search_query\|>(.*?)<\|end_search_query\|>", re.DOTALL)
 BOXED = re.compile(r"\\boxed\{(.*)\}")
 NOTHING_FOUND = "No helpful information found."
-SENTENCES = 3
+MOST_SENTENCES = 3
 
 
 class SearchO1(Protocol):
@@ -50,31 +52,32 @@ class SearchO1(Protocol):
     )
     short_head = "Question:\n"
     corrective_message = None
-    habits = {"good": 0.21, "guess": 0.50, "junk": 0.16, "broken": 0.13}
+    fixed_texts = [prompt_head, NOTHING_FOUND]
+    habits = {"good": 0.25, "guess": 0.47, "junk": 0.15, "broken": 0.13}
 
     def prompt_tail(self, question):
         return f"{question}\n\n"
 
     def select(self, query, documents):
-        """Those whose sentence has the most words of the query, at most SENTENCES, in the order found."""
-        wanted = set(words(query))
-        counts = [len(wanted & set(words(entry.text))) for entry in documents]
+        """At most MOST_SENTENCES of those that have the most words of the query, in the order found. A document is one sentence."""
+        wanted = set(terms(query))
+        counts = [len(wanted & set(terms(f"{entry.town} {entry.text}"))) for entry in documents]
         best = max(counts, default=0)
-        return [entry for entry, count in zip(documents, counts, strict=True) if count == best > 0][:SENTENCES]
+        return [entry for entry, count in zip(documents, counts, strict=True) if count == best > 0][:MOST_SENTENCES]
 
     def observation(self, documents):
         information = " ".join(entry.text for entry in documents) or NOTHING_FOUND
         return f"\n\n<|begin_search_result|>{information}<|end_search_result|>\n\n"
 
     def keep(self, sampled):
-        """Cuts after the first `<|end_search_query|>`, else keeps all."""
-        head, close, _ = sampled.partition(self.search_close)
-        return head + close
+        """All: sampling stops after a query."""
+        return sampled
 
     def parse_action(self, text):
-        if text.endswith(self.search_close):
-            query = text.removesuffix(self.search_close).rpartition(SEARCH_OPEN)[2].strip() if SEARCH_OPEN in text else ""
-            return ("search", query) if query else (None, "")
+        """A query counts only at the end, an answer only without one."""
+        queries = QUERY.findall(text) if text.rstrip().endswith(self.search_close) else []
+        if queries and queries[-1].strip():
+            return "search", queries[-1].strip()
         answers = BOXED.findall(text)
         return ("answer", answers[-1].strip()) if answers else (None, "")
 
@@ -83,7 +86,3 @@ class SearchO1(Protocol):
 
     def open_answer(self, thought):
         return f"{thought}\n\n\\boxed{{"
-
-
-def words(text):
-    return re.findall(r"\w+", text.lower())

@@ -25,6 +25,7 @@ class SearchR1(Protocol):
         "\nMy previous action is invalid. If I want to search, I should put the query between <search> and </search>. "
         "If I want to give the final answer, I should put the answer between <answer> and </answer>. Let me try again.\n"
     )
+    fixed_texts = [prompt_head, corrective_message]
     habits = {"good": 0.21, "guess": 0.50, "junk": 0.16, "broken": 0.13}
 
     def prompt_tail(self, question):

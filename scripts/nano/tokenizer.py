@@ -34,7 +34,7 @@ def corpus(protocol, invented=400):
     teacher = Teacher(random.Random(0), protocol)
     teacher.enter(world, Retriever(world.documents))
     texts = ["".join(text for text, _ in teacher.episode(GOOD_ONLY)) for _ in range(3000)]
-    texts += protocol.fixed_texts() * 300
+    texts += protocol.fixed_texts * 300
     texts += [f" {name}" for name in TOWNS + PEOPLE + RIVERS + GOODS + ANIMALS] * 200
     texts += [f" {name}" for name in invent_names(invented, 11, TOWN_ENDINGS + PERSON_ENDINGS + RIVER_ENDINGS)]
     for marker in protocol.markers:

@@ -1,23 +1,22 @@
 /** Shared by the proofs of learning: runs `vf-train` as a user would, judges the results, and writes a page about them. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join, resolve } from 'node:path';
 import { rasterize } from '../../src/cli/train/plot/rasterize.ts';
 import { compareRuns } from '../../src/cli/train/plot/training-plots.ts';
 import type { MetricsRow } from '../../src/trainer/records/metrics.ts';
 import { readMetrics } from '../../src/trainer/records/metrics-journal.ts';
+import { type ProcessFigures, watchProcess } from './watch-process.ts';
 
 export const ROOT = join(import.meta.dirname, '../..');
 
-export interface ProvenRun {
+export interface ProvenRun extends ProcessFigures {
   readonly label: string;
   readonly isControl: boolean;
   /** From the start of the command to its end. */
   readonly seconds: number;
-  /** Peak resident memory of the process; null if the system does not report it. */
-  readonly peakMemoryBytes: number | null;
   readonly directory: string;
   /** The last adapter, a PEFT directory; null if the run made none. */
   readonly adapter: string | null;
@@ -57,14 +56,14 @@ export async function trainOnce({
   });
   let json = '';
   child.stdout.on('data', (chunk: Buffer) => (json += chunk.toString('utf8')));
-  const memory = watchPeakMemory(child.pid!);
+  const watch = watchProcess(child.pid!);
   const [code] = (await once(child, 'close')) as [number | null];
-  const peakMemoryBytes = memory.stop();
+  const figures = watch.stop();
   if (code !== 0) throw new Error(`vf-train failed with exit code ${code}.`);
   const seconds = (performance.now() - startedAtMs) / 1000;
   const { directory, adapter } = JSON.parse(json) as { directory: string; adapter: string | null };
   const rows = await readMetrics(join(directory, 'metrics.jsonl'));
-  return { label, isControl, seconds, peakMemoryBytes, directory, adapter, rows };
+  return { label, isControl, seconds, ...figures, directory, adapter, rows };
 }
 
 /** vf-train settings for another world with the same names: a directory written by scripts/nano/world.py. */
@@ -74,28 +73,6 @@ export function worldSettings(world: string | undefined): string[] {
   return [`args.dataset=${file('train')}`, `args.corpus=${file('corpus')}`, `eval_args.dataset=${file('heldout')}`].map(
     (setting) => `environment.${setting}`,
   );
-}
-
-const POLL_MS = 50;
-
-/** Polls the peak memory of a process; it misses growth in the last 50 ms. */
-export function watchPeakMemory(pid: number): { readonly stop: () => number | null } {
-  let peak: number | null = null;
-  const read = () => {
-    try {
-      const found = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
-      if (found !== null) peak = Number(found[1]) * 1024;
-    } catch {
-      // Not Linux, or the process has just ended.
-    }
-  };
-  const timer = setInterval(read, POLL_MS);
-  return {
-    stop: () => {
-      clearInterval(timer);
-      return peak;
-    },
-  };
 }
 
 export interface HeldOut {
@@ -156,12 +133,15 @@ export async function reportProof(page: ProofPage): Promise<void> {
   const record = { command, machine, node: process.versions.node, runs: runs.map(runRecord), verdicts };
   writeFileSync(join(output, `${name}.json`), `${JSON.stringify(record, null, 2)}\n`);
   writeFileSync(join(output, `${name}.md`), markdown(page, page.intro({ command, machine })));
-  for (const { label, directory } of runs) {
-    const folder = join(output, name, label.replaceAll(' ', '-'));
-    mkdirSync(folder, { recursive: true });
-    cpSync(join(directory, 'metrics.jsonl'), join(folder, 'metrics.jsonl'));
-  }
+  for (const run of runs) keepMetrics(run, join(output, name));
   announceVerdicts(verdicts);
+}
+
+/** Copies the metrics of a run into a folder with the run's label as its name. */
+export function keepMetrics({ label, directory }: Pick<ProvenRun, 'label' | 'directory'>, output: string): void {
+  const folder = join(output, label.replaceAll(/[^A-Za-z0-9.]+/g, '-'));
+  mkdirSync(folder, { recursive: true });
+  cpSync(join(directory, 'metrics.jsonl'), join(folder, 'metrics.jsonl'));
 }
 
 /** The command and the machine that a page names. `script`: the npm script. */

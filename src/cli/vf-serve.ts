@@ -1,6 +1,7 @@
 /** The `vf-serve` command: serves parts of the package over HTTP, and environments over the wire of verifiers too. */
 import { Command, Option } from 'commander';
 import { packageVersion } from '../data/package-root.ts';
+import { WEB_PROVIDERS } from '../registry/open-web-search.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';
 import { addEnvironmentCommand } from './serve/environment-command.ts';
@@ -15,8 +16,11 @@ Sources of passages (one of them):
   --corpus passages.jsonl     your own, indexed in memory; one passage per line:
                               {"id": "...", "contents": "title\\ntext"}
   --corpus my-index/          an index built by vf-index
-  --engine serper             Google through serper.dev; needs SERPER_API_KEY in
-                              the environment or in ./.env
+  --engine serper             Google through serper.dev; needs SERPER_API_KEY
+  --engine google             Google's Custom Search API; needs GOOGLE_API_KEY
+                              and GOOGLE_CSE_ID
+  --engine searxng            a SearXNG server of yours; needs SEARXNG_URL
+                              All of them in the environment or in ./.env
   --url http://host/retrieve  another retrieval server, with a cache in front
 
 The protocol is Search-R1's, so its trainer and its infer.py can use this server
@@ -76,7 +80,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .command('retrieve')
     .description('Answers POST /retrieve and /search: BM25 over a corpus, a web engine, or another server')
     .option('--corpus <name or path>', 'passages to search (default: "nq-mini")', named)
-    .addOption(new Option('--engine <name>', 'search engine; by default it follows from the source').choices(['bm25', 'http', 'serper']))
+    .addOption(new Option('--engine <name>', 'search engine; by default it follows from the source').choices(['bm25', 'http', ...WEB_PROVIDERS]))
     .option('--url <url>', 'a retrieval server to forward requests to', named)
     .option('--topk <n>', 'passages per query if a request does not say', wholeNumber(1, 1000), 3)
     .option('--host <address>', 'address to listen on; anything but loopback is open to the network', named, '127.0.0.1')

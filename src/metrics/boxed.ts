@@ -28,8 +28,9 @@ export function greedyBoxed(text: string, { isAnswer = false }: { readonly isAns
 
 /** The last match of `open(.*)}`, greedy and within a line; null if there is none. */
 function lastBetween(text: string, open: string): string | null {
-  for (let end = text.length; end >= 0;) {
-    const start = text.lastIndexOf('\n', end - 1) + 1;
+  for (let end = text.length; ;) {
+    // A negative index would count as 0, and find a line break at the very beginning again.
+    const start = end === 0 ? 0 : text.lastIndexOf('\n', end - 1) + 1;
     const line = text.slice(start, end);
     const at = line.indexOf(open);
     const close = line.lastIndexOf('}');
@@ -37,7 +38,6 @@ function lastBetween(text: string, open: string): string | null {
     if (start === 0) return null;
     end = start - 1;
   }
-  return null;
 }
 
 function upToBrace(text: string, start: number): string {

@@ -78,7 +78,10 @@ export interface SearchContext {
 }
 
 /** Opens the retriever of a source and makes sure that it answers. */
-export function openSource({ corpus, retrieverUrl, engine }: Omit<SearchSource, 'topk'>, { env, signal }: SearchContext): Promise<Retriever> {
+export function openSource(
+  { corpus, retrieverUrl, engine }: Pick<SearchSource, 'corpus' | 'retrieverUrl' | 'engine'>,
+  { env, signal }: SearchContext,
+): Promise<Retriever> {
   return openRetriever({
     env,
     ...(signal === undefined ? {} : { signal }),
@@ -102,7 +105,7 @@ export interface LoadedQuestions {
 
 /** Loads the rows of `data_split`: by default `test`, in training `train`, and `test` for the held-out rows. */
 export async function loadQuestions(
-  { dataset, dataSplit, dataLimit }: SearchSource,
+  { dataset, dataSplit, dataLimit }: Pick<SearchSource, 'dataset' | 'dataSplit' | 'dataLimit'>,
   { env, signal, purpose }: SearchContext,
 ): Promise<LoadedQuestions> {
   const options = { dataset, env, ...(signal === undefined ? {} : { signal }), ...(dataLimit === null ? {} : { limit: dataLimit }) };

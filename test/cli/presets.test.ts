@@ -30,6 +30,7 @@ describe('bundledPresets()', () => {
       ['tinker', 'drop'],
       ['laptop', 'drop'],
       ['grpo-000', 'keep'],
+      ['laptop', 'drop'],
     ]);
     expect(resolveTrainingConfig([BASE]).wire.algorithm.constant_groups).toBe('keep');
   });

@@ -158,6 +158,16 @@ describe('vf-doctor', () => {
     expect(server.requests).not.toContain('POST /v1/unload_lora_adapter');
   });
 
+  it('names the variable that a web engine lacks, and where to put it', async () => {
+    const folder = new Folder();
+    const { of } = await folder.findings([folder.config('[policy.embedded]', { args: ', engine = "google"' }), '--python', folder.python()]);
+    expect(of('environment')).toMatchObject({
+      state: 'missing',
+      text: expect.stringContaining('Set GOOGLE_API_KEY') as string,
+      remedy: expect.stringMatching(/^export the variable or put it in \.\/\.env/) as string,
+    });
+  });
+
   it.each([
     [{ lora: 'off' }, /without VLLM_ALLOW_RUNTIME_LORA_UPDATING=1/],
     [{ lora: 'routes only' }, /without --enable-lora/],

@@ -77,14 +77,29 @@ describe('vf-serve retrieve', () => {
     }
   });
 
-  it('puts the web engine behind the protocol without showing its key', async () => {
-    await using serper = await loopback((request, response) => sendJson(response, 403, { message: `no ${String(request.headers['x-api-key'])}` }));
-    const server = await serving(['--engine', 'serper'], { env: { SERPER_API_KEY: 'sk-hidden-77', SERPER_BASE_URL: serper.url } });
-    expect(await ask(server.url, { queries: ['q'] })).toMatchObject({ detail: expect.stringContaining('check SERPER_API_KEY') as string });
+  it.each([
+    ['serper', 'x-api-key', { SERPER_API_KEY: 'sk-hidden-77' }, 'SERPER_BASE_URL', 'POST'],
+    ['google', 'x-goog-api-key', { GOOGLE_API_KEY: 'sk-hidden-77', GOOGLE_CSE_ID: 'cx:1' }, 'GOOGLE_CSE_BASE_URL', 'GET'],
+  ])('puts the web engine %s behind the protocol without showing its key', async (engine, header, keys, variable, method) => {
+    await using web = await loopback((request, response) => sendJson(response, 403, { message: `no ${String(request.headers[header])}` }));
+    const server = await serving(['--engine', engine], { env: { ...keys, [variable]: web.url } });
+    const answer = expect.stringMatching(new RegExp(`check ${Object.keys(keys)[0]}`)) as string;
+    expect(await ask(server.url, { queries: ['q'] })).toMatchObject({ detail: answer });
     server.child.kill('SIGINT');
     await server.ended;
-    expect(server.stderr).toContain('RetrievalError: [POST]');
+    expect(server.stderr).toContain(`RetrievalError: [${method}]`);
     expect(server.stderr).not.toContain('sk-hidden-77');
+  });
+
+  it('answers from a SearXNG server, whose password is not shown', async () => {
+    await using web = await loopback((_, response) => sendJson(response, 200, { results: [{ title: 'T', content: 'c' }] }));
+    const address = web.url.replace('http://', 'http://me:hunter22@');
+    const server = await serving(['--engine', 'searxng', '--topk', '2'], { env: { SEARXNG_URL: address } });
+    expect(await ask(server.url, { queries: ['q'] })).toMatchObject({ result: [[{ contents: '"T"\nc' }]] });
+    server.child.kill('SIGINT');
+    await server.ended;
+    expect(server.stderr).toContain('searching searxng');
+    expect(server.stderr).not.toContain('hunter22');
   });
 
   it('warns when others can reach it', async () => {
@@ -96,8 +111,10 @@ describe('vf-serve retrieve', () => {
   it.each([
     [['retrieve', '--corpus', 'wiki-18'], /^vf-serve: There is no corpus "wiki-18"\. Use one of fact-world, nq-mini, /],
     [['retrieve', '--port', '80a'], /^vf-serve: .*--port.*It must be a whole number from 0 to 65535/],
-    [['retrieve', '--engine', 'google'], /^vf-serve: .*Allowed choices are bm25, http, serper/],
+    [['retrieve', '--engine', 'bing'], /^vf-serve: .*Allowed choices are bm25, http, serper, google, searxng/],
     [['retrieve', '--engine', 'serper'], /^vf-serve: .*SERPER_API_KEY/],
+    [['retrieve', '--engine', 'google'], /^vf-serve: .*GOOGLE_API_KEY/],
+    [['retrieve', '--engine', 'searxng'], /^vf-serve: .*SEARXNG_URL/],
     [['retrieve', '--url', 'localhost:8000'], /^vf-serve: The URL .* does not begin with http/],
     [['retrieve', '--corpora', 'x'], /^vf-serve: unknown option '--corpora'.*--corpus/],
     [['retrieve', 'nq-mini'], /^vf-serve: too many arguments/],
@@ -121,7 +138,19 @@ describe('vf-serve retrieve', () => {
   it('teaches with --help', async () => {
     const help = vfServe(['retrieve', '--help']);
     expect(await help.ended).toEqual([0, null]);
-    for (const word of ['--corpus', '--engine', '--url', '--port', '--host', '--topk', 'curl', 'vf-eval', 'SERPER_API_KEY'])
+    for (const word of [
+      '--corpus',
+      '--engine',
+      '--url',
+      '--port',
+      '--host',
+      '--topk',
+      'curl',
+      'vf-eval',
+      'SERPER_API_KEY',
+      'GOOGLE_CSE_ID',
+      'SEARXNG_URL',
+    ])
       expect(help.stdout).toContain(word);
     const overview = vfServe(['--help']);
     expect(await overview.ended).toEqual([0, null]);

@@ -57,6 +57,7 @@ describe('greedyBoxed', () => {
     expect(greedyBoxed('\\boxed{a}\n\\boxed{b} and {c}\nend')).toBe('b} and {c');
     expect(greedyBoxed('\\boxed{\\text{(A)}}', { isAnswer: true })).toBe('A');
     expect(greedyBoxed('} \\boxed{')).toBe('');
+    expect(greedyBoxed('\n\nno box')).toBe('');
     expect(greedyBoxed('\\boxed{'.repeat(500_000))).toBe('');
   });
 });

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { Tokenizer } from '@huggingface/tokenizers';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { LIMIT_NOTE, NOTHING_FOUND, reasoningPrompt, REPEATED_NOTE, searchResult } from 'vf-search/environments/search-o1';
 import { CORRECTIVE_MESSAGE, makePrefix, observation } from 'vf-search/environments/search-r1';
 
 const MODELS = path.join(import.meta.dirname, '../../models');
@@ -15,6 +16,16 @@ const BASES: Record<string, { markers: string[]; texts: string[] }> = {
   'nano-base': {
     markers: ['think', 'search', 'information', 'answer'].flatMap((name) => [`<${name}>`, `</${name}>`]),
     texts: [makePrefix('Who is the mayor of Kinzer?'), CORRECTIVE_MESSAGE, observation(PASSAGES), observation([])],
+  },
+  'nano-o1': {
+    markers: [...['query', 'result'].flatMap((name) => [`<|begin_search_${name}|>`, `<|end_search_${name}|>`]), '\\boxed{', '}'],
+    texts: [
+      reasoningPrompt('Who is the mayor of Kinzer?'),
+      searchResult('The mayor of Kinzer is Purorka.'),
+      searchResult(NOTHING_FOUND),
+      LIMIT_NOTE,
+      REPEATED_NOTE,
+    ],
   },
 };
 

@@ -11,7 +11,10 @@ import { runPipeline } from '../../src/pipelines/run-pipeline.ts';
 
 interface Case {
   readonly id: string;
-  readonly input: { readonly yaml: string; readonly parameters: { readonly t: { readonly items: readonly string[] } } };
+  readonly input: {
+    readonly yaml: string;
+    readonly parameters: { readonly t: { readonly items: readonly string[] }; readonly r: Readonly<Record<string, unknown>> };
+  };
   readonly output: { readonly final?: Readonly<Record<string, unknown>> };
 }
 const { cases } = JSON.parse(readFileSync(join(import.meta.dirname, '../golden/search-o1/ultrarag_pipelines.json'), 'utf8')) as {
@@ -25,7 +28,7 @@ const itemwise = cases.filter(
 async function run({ yaml, parameters }: Case['input'], items: readonly string[]) {
   const plan = planPipeline(parsePipeline(parseYaml(yaml, 'p'), 'p'), { servers: new Map(Object.entries(TOYS)), named: new Map(), where: 'p' });
   const { signal } = new AbortController();
-  const given = new Map([['t', { ...parameters.t, items }]]);
+  const given = new Map<string, Readonly<Record<string, unknown>>>(Object.entries({ ...parameters, t: { ...parameters.t, items } }));
   return (await runPipeline(plan, { parameters: given, journal: NO_JOURNAL, resolve: (path) => path, signal })).variables;
 }
 

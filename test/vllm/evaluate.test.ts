@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { NANO_MODEL } from '../loopback/vllm-client.ts';
 import { largestLogProbError } from './prompt-logprobs.ts';
-import { type ServedModel, serveNano } from './serve.ts';
+import { type ServedModel, serveModel, serveNano } from './serve.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const folder = mkdtempSync(join(tmpdir(), 'vf-vllm-'));
@@ -19,6 +19,7 @@ interface Summary {
   readonly errors: Readonly<Record<string, number>>;
   readonly prefix_breaks: number;
   readonly stop_conditions: Readonly<Record<string, number>>;
+  readonly roles?: Readonly<Record<string, { readonly calls: number; readonly failures: number; readonly tokens: { readonly output: number } }>>;
 }
 interface Rollout {
   readonly token_ids: readonly number[];
@@ -36,9 +37,13 @@ async function run(command: string, ...args: readonly string[]): Promise<string>
   return stdout;
 }
 
-/** Evaluates search-r1, exports, and reads both back. */
-async function evaluate(url: string, ...args: readonly string[]): Promise<{ summary: Summary; rollouts: Rollout[] }> {
-  const summary = JSON.parse(await run('vf-eval', 'search-r1', '-b', url, '-m', NANO_MODEL, '-o', folder, '--json', ...args)) as Summary;
+/** Evaluates an environment, exports, and reads both back. */
+async function evaluate(
+  { url, model = NANO_MODEL }: { readonly url: string; readonly model?: string },
+  environment: string,
+  ...args: readonly string[]
+): Promise<{ summary: Summary; rollouts: Rollout[] }> {
+  const summary = JSON.parse(await run('vf-eval', environment, '-b', url, '-m', model, '-o', folder, '--json', ...args)) as Summary;
   const file = join(summary.directory, 'rollouts.jsonl');
   await run('vf-export', summary.directory, '-o', file);
   const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
@@ -46,23 +51,47 @@ async function evaluate(url: string, ...args: readonly string[]): Promise<{ summ
 }
 
 /** Largest difference between recorded log-probs and the server's own prompt_logprobs, one rollout after the other. */
-async function judge(url: string, rollouts: readonly Rollout[]): Promise<{ error: number; tokens: number }> {
+async function judge(url: string, rollouts: readonly Rollout[], model = NANO_MODEL): Promise<{ error: number; tokens: number }> {
   let worst = { error: 0, tokens: 0 };
   for (const { token_ids: ids, loss_mask: mask, logprobs: logProbs } of rollouts) {
-    const { error, tokens } = await largestLogProbError(url, NANO_MODEL, { ids, mask, logProbs });
+    const { error, tokens } = await largestLogProbError(url, model, { ids, mask, logProbs });
     worst = { error: Math.max(worst.error, error), tokens: worst.tokens + tokens };
   }
   return worst;
 }
 
-describe('vf-eval search-r1 over the fact world, played by a real vLLM', () => {
-  const url = inject('vllmUrl');
+interface Played {
+  readonly environment: string;
+  readonly args: Readonly<Record<string, unknown>>;
+  /** A folder of models/ with a server of its own. @default nano-base, on the suite's server */
+  readonly model?: string;
+  readonly flags?: readonly string[];
+}
+
+/** With the prompt and the passages that the model was taught. The model of search-o1 also refines, which nobody taught it: it writes anything. */
+const FACT_WORLD: readonly Played[] = [
+  { environment: 'search-r1', args: { dataset: 'fact-world', corpus: 'fact-world' } },
+  { environment: 'grpo-000', args: { dataset: 'fact-world', prompt: 'search-r1', max_obs_length: 500 } },
+  {
+    environment: 'search-o1',
+    args: { dataset: 'fact-world', topk: 3, max_response_length: 64, max_refine_length: 32, refine_temperature: 1 },
+    model: 'nano-o1',
+    flags: ['--role', 'refiner=policy'],
+  },
+];
+
+describe.each(FACT_WORLD)('vf-eval $environment over the fact world, played by a real vLLM', ({ environment, args, model, flags = [] }) => {
+  let server: ServedModel | undefined;
+  let url = inject('vllmUrl');
   let summary: Summary;
   let rollouts: Rollout[];
   beforeAll(async () => {
+    if (model !== undefined) ({ url } = server = await serveModel(`models/${model}`));
     // Two of each: a third of the rollouts search, so that the bound below holds by a wide margin.
-    ({ summary, rollouts } = await evaluate(url, '-n', '60', '-r', '2', '-a', '{"dataset":"fact-world","corpus":"fact-world"}'));
+    const policy = { url, ...(model === undefined ? {} : { model }) };
+    ({ summary, rollouts } = await evaluate(policy, environment, '-n', '60', '-r', '2', '-a', JSON.stringify(args), ...flags));
   });
+  afterAll(() => server?.[Symbol.asyncDispose]());
 
   it('finishes every rollout without an error or a prefix break', () => {
     expect(summary.rollouts).toEqual({ planned: 120, recorded: 120, finished: 120, errored: 0 });
@@ -75,8 +104,15 @@ describe('vf-eval search-r1 over the fact world, played by a real vLLM', () => {
     expect(read.length).toBeGreaterThanOrEqual(12);
   });
 
+  it.runIf(environment === 'search-o1')('asks the same server to refine, and counts those tokens apart', () => {
+    const { calls, failures, tokens } = summary.roles!['refiner']!;
+    expect(calls).toBeGreaterThanOrEqual(12);
+    expect(failures).toBe(0);
+    expect(tokens.output).toBeGreaterThan(calls);
+  });
+
   it("exports log-probs that are the server's own, within 1e-4 wherever the loss mask is 1", async () => {
-    const { error, tokens } = await judge(url, rollouts);
+    const { error, tokens } = await judge(url, rollouts, model);
     expect(tokens).toBeGreaterThan(1000);
     expect(error).toBeLessThan(1e-4);
   });
@@ -96,7 +132,7 @@ describe('vf-eval search-r1 over nq-mini in a window of 512 tokens', () => {
   let rollouts: Rollout[];
   beforeAll(async () => {
     const { url } = (server = await serveNano({ VF_VLLM_MAX_MODEL_LEN: '512' }));
-    ({ summary, rollouts } = await evaluate(url, '-n', '60', '-r', '2', '-t', '14', '-a', '{"max_turns":4}'));
+    ({ summary, rollouts } = await evaluate({ url }, 'search-r1', '-n', '60', '-r', '2', '-t', '14', '-a', '{"max_turns":4}'));
   });
   afterAll(() => server?.[Symbol.asyncDispose]());
 

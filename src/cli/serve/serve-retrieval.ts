@@ -57,9 +57,8 @@ function progressNotes(context: CommandContext): (progress: { readonly rows: num
 
 function source({ corpus, engine, url }: ServeRetrievalOptions, context: CommandContext): OpenRetrieverOptions {
   loadEnvironmentFile('.env', process.env);
-  const key = process.env['SERPER_API_KEY'];
-  if (key !== undefined) context.secrets.add(key);
-  if (url !== undefined && redactUrl(url) !== url) context.secrets.add(url);
+  for (const key of [process.env['SERPER_API_KEY'], process.env['GOOGLE_API_KEY']]) if (key) context.secrets.add(key);
+  for (const address of [url, process.env['SEARXNG_URL']]) if (address && redactUrl(address) !== address) context.secrets.add(address);
   return {
     env: process.env,
     signal: context.signal,

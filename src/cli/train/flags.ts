@@ -16,7 +16,7 @@ export interface KeyFlag {
 }
 
 export const KEY_FLAGS: readonly KeyFlag[] = [
-  { flags: '-m, --model <path>', key: 'model.path', group: 'What', help: 'the base model: a Hugging Face directory, or nano-base' },
+  { flags: '-m, --model <path>', key: 'model.path', group: 'What', help: 'the base model: a Hugging Face directory, or a bundled model' },
   {
     flags: '-a, --env-args <json>',
     key: 'environment.args',

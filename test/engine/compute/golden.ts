@@ -29,6 +29,8 @@ interface GoldenConfig {
 }
 
 export interface Golden extends GradientFigures {
+  /** A directory in the repository; null for a model of hashed numbers. */
+  readonly model: string | null;
   readonly config: GoldenConfig;
   /** What the weights of the norms of queries and keys are multiplied by. */
   readonly head_norm?: number;
@@ -51,20 +53,17 @@ export interface Golden extends GradientFigures {
 }
 
 const ROOT = join(import.meta.dirname, '../../..');
-const NANO = join(ROOT, 'test/models/nano-base');
 
 /** `wide`: heads much wider than the model, scores that e^x alone would take beyond float32. `deep`: many layers, narrow heads with keys of their own. */
-export const GOLDENS = ['nano', 'tiny', 'wide', 'deep'] as const;
+export const GOLDENS = ['nano', 'o1', 'tiny', 'wide', 'deep'] as const;
 export type GoldenName = (typeof GOLDENS)[number];
 
 export const readGolden = (name: GoldenName): Golden => JSON.parse(readFileSync(join(ROOT, 'test/golden/engine', `${name}.json`), 'utf8')) as Golden;
 
 export async function goldenModel(name: GoldenName, bench: Workbench): Promise<ModelWeights> {
-  if (name !== 'nano') {
-    const { config, head_norm: headNorm = 1 } = readGolden(name);
-    return bench.randomModel(configOf(name, config), { headNorm });
-  }
-  return loadModel(NANO, { memory: bench.memory, kernels: bench.kernels, signal: AbortSignal.timeout(20_000) });
+  const { model, config, head_norm: headNorm = 1 } = readGolden(name);
+  if (model === null) return bench.randomModel(configOf(name, config), { headNorm });
+  return loadModel(join(ROOT, model), { memory: bench.memory, kernels: bench.kernels, signal: AbortSignal.timeout(20_000) });
 }
 
 function configOf(name: string, config: GoldenConfig): ModelConfig {

@@ -1,10 +1,18 @@
 /** Every row of the specification's tables of edge cases, by its name. */
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { MockSearchEngine, toTrajectory, WebSearchEngine } from 'vf-search/environments/grpo-000';
 import { describe, expect, it } from 'vitest';
+import { grpoAdapters } from '../../../scripts/parity/grpo-adapters.ts';
+import { playCase, readVectors } from '../../../scripts/parity/vectors.ts';
+import { GradientError } from '../../../src/core/errors.ts';
 import { groupAdvantages } from '../../../src/trainer/credit/group-advantages.ts';
+import { eventsOf, newRun, trainSmall } from '../../trainer/small-run.ts';
+import { UnigramBackend } from '../../trainer/unigram-backend.ts';
 import { loopback, sendJson } from '../../transport/loopback.ts';
-import { askedEngine, environmentWith, play, QUESTION } from './fixtures.ts';
+import { askedEngine, environmentWith, QUESTION } from './fixtures.ts';
+import { playScript } from '../play-script.ts';
 
 const signal = new AbortController().signal;
 const POPULATION = { baseline: 'mean', std: 'population', epsilon: 1e-8, singleton: 'zero' } as const;
@@ -13,7 +21,7 @@ describe('Generation Edge Cases', () => {
   it('Empty query → Return empty trajectory', async () => {
     const engine = askedEngine(() => 'x');
     const environment = environmentWith({ rows: [{ ...QUESTION, question: ' \u3000' }], engine });
-    const { played } = await play(environment, ['<search>q</search>', '<answer>a</answer>']);
+    const { played } = await playScript(environment, ['<search>q</search>', '<answer>a</answer>']);
     expect(played).toMatchObject({ segments: [], generations: [], error: { type: 'EnvironmentError' } });
     expect(engine.asked).toEqual([]);
     const view = toTrajectory({ ...played, reward: null }, { query: '', tokenText: () => '' });
@@ -30,19 +38,19 @@ describe('Generation Edge Cases', () => {
   });
 
   it('Max tokens reached before </answer> → Truncate and extract partial answer', async () => {
-    const { played, score } = await play(environmentWith({ config: { max_tokens: 12 } }), ['<answer>22:00</answer>']);
+    const { played, score } = await playScript(environmentWith({ config: { max_tokens: 12 } }), ['<answer>22:00</answer>']);
     expect(played).toMatchObject({ stop: 'max_total_completion_tokens_reached', segments: [{ text: '<answer>22:0' }] });
     expect((await score()).metrics).toMatchObject({ format_reward: -1, answer_reward: 1 });
   });
 
   it('Invalid XML structure → Format reward = -1.0', async () => {
-    const { score } = await play(environmentWith(), ['22:00</answer>']);
+    const { score } = await playScript(environmentWith(), ['22:00</answer>']);
     expect((await score()).metrics).toMatchObject({ format_reward: -1, answer_reward: 0 });
   });
 
   it('Search query extraction fails → Continue without search', async () => {
     const engine = askedEngine(() => 'x');
-    const { played } = await play(environmentWith({ engine }), ['<search>\n</search>', '<answer>22:00</answer>']);
+    const { played } = await playScript(environmentWith({ engine }), ['<search>\n</search>', '<answer>22:00</answer>']);
     expect(engine.asked).toEqual([]);
     expect(played).toMatchObject({ stop: 'completed', segments: [{ kind: 'model' }, { kind: 'model' }] });
   });
@@ -57,12 +65,31 @@ describe('Training Edge Cases', () => {
     expect([...groupAdvantages([1, 1, 1], POPULATION).advantages]).toEqual([0, 0, 0]);
   });
 
-  it('Mismatched sequence lengths → Skip trajectory in update', () => {
-    const { cases } = JSON.parse(readFileSync(new URL('../../golden/grpo-000/grpo_update.json', import.meta.url), 'utf8')) as {
-      cases: { output: { gradient: (number[] | null)[] } }[];
+  it('Mismatched sequence lengths → Skip trajectory in update', async () => {
+    const cases = await readVectors(join(import.meta.dirname, '../../golden/grpo-000'), 'grpo_update');
+    const mismatched = cases.filter(({ output }) => (output as { gradient: (number[] | null)[] }).gradient.includes(null));
+    expect(mismatched.length).toBeGreaterThan(5);
+    // In the trainer both arrays are views of one buffer, so that their lengths cannot differ.
+    for (const each of mismatched) expect(await playCase(grpoAdapters['grpo_update']!, each)).toMatchObject({ outcome: 'passed' });
+  });
+
+  it('CUDA OOM → Fallback to CPU or reduce batch size', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'vf-oom-'));
+    const path = await newRun(folder);
+    let isFull = true;
+    const outOfMemory = (call: string) => {
+      if (call !== 'backward' || !isFull) return;
+      isFull = false;
+      throw new GradientError('CUDA out of memory', { code: 'out_of_memory' });
     };
-    // `npm run parity` plays them; in the trainer both arrays are views of one buffer, so that their lengths cannot differ.
-    expect(cases.filter(({ output }) => output.gradient.includes(null)).length).toBeGreaterThan(5);
+    const outcome = await trainSmall(path, {
+      backend: async () => new UnigramBackend(outOfMemory),
+      config: { steps: 1, backend: { max_tokens: 400 } },
+    });
+    expect(outcome).toMatchObject({ reason: 'finished', step: 1 });
+    // The batch is divided further; the device stays.
+    expect((await eventsOf(path)).map(({ kind }) => kind)).toContain('token_budget_halved');
+    rmSync(folder, { recursive: true });
   });
 });
 

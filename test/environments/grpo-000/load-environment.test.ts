@@ -6,7 +6,7 @@ import { ConfigError, loadEnvironment as loadById } from 'vf-search';
 import { GrpoEnv, loadEnvironment, parseConfig, trainingSettings } from 'vf-search/environments/grpo-000';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loopback, readText, sendJson } from '../../transport/loopback.ts';
-import { play } from './fixtures.ts';
+import { playScript } from '../play-script.ts';
 
 let folder: string;
 beforeAll(async () => void (folder = await mkdtemp(path.join(tmpdir(), 'grpo-000-'))));
@@ -36,7 +36,7 @@ describe('loadEnvironment', () => {
     const questions = Array.from(environment.eval, (row) => String(row.info!['question']));
     expect(questions).toHaveLength(30);
     expect(questions.filter((question) => /\p{Script=Han}/u.test(question))).toHaveLength(15);
-    const { played } = await play(environment as unknown as GrpoEnv, ['<search>When do quiet hours begin?</search>', '<answer>22:00</answer>']);
+    const { played } = await playScript(environment as unknown as GrpoEnv, ['<search>When do quiet hours begin?</search>', '<answer>22:00</answer>']);
     expect(played.segments[1]!.text).toMatch(/^<information>Doc 1\(Title: "Quiet hours"\) Quiet hours in Linden House begin at 22:00/);
     await environment.close();
   });
@@ -93,12 +93,14 @@ describe('loadEnvironment', () => {
       sendJson(response, 200, { result: queries.map((query) => [{ document: { contents: `"T"\nabout ${query}` }, score: 1 }]) });
     });
     const environment = await loadEnvironment({ retriever_url: `${server.url}/retrieve`, topk: 1 });
-    const { played } = await play(environment, ['<search>x</search>', 'end']);
+    const { played } = await playScript(environment, ['<search>x</search>', 'end']);
     expect(played.segments[1]!.text).toBe('<information>Doc 1(Title: "T") about x</information>');
     await environment.close();
     const keywords = await written('keys.yaml', 'Heron: holds 14 people\n');
     const mock = await loadEnvironment({ keywords });
-    expect((await play(mock, ['<search>the heron</search>', 'end'])).played.segments[1]!.text).toBe('<information>holds 14 people</information>');
+    expect((await playScript(mock, ['<search>the heron</search>', 'end'])).played.segments[1]!.text).toBe(
+      '<information>holds 14 people</information>',
+    );
     await mock.close();
   });
 
@@ -110,7 +112,7 @@ describe('loadEnvironment', () => {
       { format_reward: 0.25, maxTokens: 40, clip_epsilon: 0.4 },
     ]) {
       const environment = await loadEnvironment({ ...args, exact_match_bonus: 3 });
-      const { played, score } = await play(environment, ['<answer>22:00</answer>']);
+      const { played, score } = await playScript(environment, ['<answer>22:00</answer>']);
       expect((await score()).reward).toBe(3.25);
       expect(played.generations[0]!.maxNewTokens).toBe(40);
       expect(environment.notices).toEqual([

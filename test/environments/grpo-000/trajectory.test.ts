@@ -1,12 +1,13 @@
 import { ConfigError } from 'vf-search';
 import { logProbSum, toTrajectory, type Trajectory, trajectoryFromJson } from 'vf-search/environments/grpo-000';
 import { describe, expect, it } from 'vitest';
-import { askedEngine, environmentWith, play } from './fixtures.ts';
+import { askedEngine, environmentWith } from './fixtures.ts';
+import { playScript } from '../play-script.ts';
 
 const tokenText = (id: number) => String.fromCodePoint(id);
 
 async function viewOf(turns: readonly string[], result = 'r'): Promise<Trajectory> {
-  const { played, score } = await play(environmentWith({ engine: askedEngine(() => result) }), turns, { logProb: -0.5 });
+  const { played, score } = await playScript(environmentWith({ engine: askedEngine(() => result) }), turns, { logProb: -0.5 });
   return toTrajectory({ ...played, reward: (await score()).reward }, { tokenText, advantage: 1 });
 }
 

@@ -1,5 +1,7 @@
 /** The protocols of scripts/nano write and read what the environments of the package write and read. */
 import { CORRECTIVE_MESSAGE, cutResponse, makePrefix, observation, parseAction } from 'vf-search/environments/search-r1';
+import { extractBoxed, extractQuery, loadEnvironment, reasoningPrompt } from 'vf-search/environments/search-o1';
+import { Random } from 'vf-search';
 import { describe, expect, it } from 'vitest';
 import { python } from './python.ts';
 
@@ -52,6 +54,76 @@ episodes = [teacher.episode(mix) for mix in (GOOD_ONLY, protocol.habits) for _ i
 episodes += [teacher.reading_drill(), teacher.asking_drill()]
 print(json.dumps(hashlib.sha256(json.dumps(episodes).encode()).hexdigest()))`);
     expect(digest).toBe('4f6d1faca674d03a508f4728188936294eb1e89d449da796eeb264608bd725ee');
+  });
+});
+
+describe('scripts/nano/search_o1.py', () => {
+  it('writes the whole prompt of the environment', () => {
+    const prompt = python(`
+from search_o1 import SearchO1
+protocol = SearchO1()
+print(json.dumps(protocol.prompt_head + protocol.prompt_tail("Who is the mayor of Kinzer?")))`);
+    expect(prompt).toBe(reasoningPrompt('Who is the mayor of Kinzer?'));
+  });
+
+  it('inserts what the environment inserts for good, vague, empty and foreign queries', async () => {
+    const queries = [
+      'mayor of Kinzer',
+      'Which good is the main export of Kinzer?',
+      'river',
+      'the mayor',
+      'of the',
+      'the towns',
+      'Kinzer, Kinzer! emblem_of',
+      'quantum chromodynamics',
+    ];
+    const theirs = python(
+      `
+from retriever import Retriever
+from search_o1 import SearchO1
+from world import EVALUATION_SEED, World
+protocol, retriever = SearchO1(), Retriever(World(EVALUATION_SEED).documents)
+print(json.dumps([protocol.observation(protocol.select(query, retriever.search(query, 10))) for query in given]))`,
+      queries,
+    );
+    const environment = await loadEnvironment({ dataset: 'fact-world' });
+    const signal = AbortSignal.timeout(20_000);
+    const ours: (string | null)[] = [];
+    for (const query of queries) {
+      const episode = await environment.start(environment.eval.at(0), { random: Random.fromSeed(0), signal });
+      const context = { finish: 'stop', stopReason: null, toolCalls: [], signal } as const;
+      const { observation: inserted } = await episode.step(`I should search.\n\n<|begin_search_query|> ${query}<|end_search_query|>`, context);
+      ours.push(inserted !== null && 'text' in inserted ? inserted.text : null);
+    }
+    await environment.close();
+    expect(theirs).toEqual(ours);
+    expect(new Set(ours).size).toBeGreaterThan(4);
+  });
+
+  it('cuts and reads a turn as the environment does', async () => {
+    const turns = [
+      'a\n\n<|begin_search_query|> b<|end_search_query|>',
+      '<|begin_search_query|> a <|begin_search_query|> b <|end_search_query|>',
+      '<|begin_search_query|> open',
+      'never opened<|end_search_query|>',
+      '<|begin_search_query|> \n<|end_search_query|>\\boxed{ x}',
+      '<|begin_search_query|> \n<|end_search_query|>',
+      'So it is.\n\n\\boxed{ rice}',
+      '\\boxed{a}\n\\boxed{ b } and more',
+      '\\boxed{ open',
+      '\\boxed{two\nlines}',
+      '',
+    ];
+    const environment = await loadEnvironment({ dataset: 'fact-world' });
+    const signal = AbortSignal.timeout(20_000);
+    const episode = await environment.start(environment.eval.at(0), { random: Random.fromSeed(0), signal });
+    const ours = turns.map((turn) => {
+      const kept = turn.slice(0, episode.keep(turn));
+      const [query, answer] = [extractQuery(kept), extractBoxed(kept)];
+      return [kept, ...(query !== null ? ['search', query] : answer !== '' ? ['answer', answer.trim()] : [null, ''])];
+    });
+    await environment.close();
+    expect(turnsBy('search_o1', 'SearchO1', turns)).toEqual(ours);
   });
 });
 

@@ -20,6 +20,9 @@ import {
 const WIDTH = 800;
 const COLUMNS = 2;
 
+/** Pixels. */
+const COMPARISON_HEIGHT = 420;
+
 export interface PlotLook {
   /** Name of the run. */
   readonly name: string;
@@ -83,6 +86,22 @@ export interface ComparisonOptions {
 
 /** Several runs in one figure: a line of held-out reward each, over the reward of their training batches. */
 export function compareRuns(runs: readonly ComparedRun[], { heading, goals = [] }: ComparisonOptions): string {
+  return lineChart(comparison(runs, goals), { width: WIDTH, height: COMPARISON_HEIGHT, heading });
+}
+
+/** As `compareRuns`, with a chart for each group of runs, one below the other. */
+export function compareGroups(
+  groups: readonly (Omit<ComparisonOptions, 'heading'> & { readonly title: string; readonly runs: readonly ComparedRun[] })[],
+  { heading }: Pick<ComparisonOptions, 'heading'>,
+): string {
+  const charts = groups.map(({ title, runs, goals = [] }) => ({ ...comparison(runs, goals), title }));
+  const room = Math.max(...charts.map(labelRoom));
+  const height = COMPARISON_HEIGHT - 34;
+  const panels = charts.map((chart, i) => chartPanel(chart, { x: 0, y: 34 + i * height, width: WIDTH, height, labelRoom: room }));
+  return svgDocument({ width: WIDTH, height: 34 + groups.length * height, heading }, ...panels);
+}
+
+function comparison(runs: readonly ComparedRun[], goals: NonNullable<LineChart['goals']>): LineChart {
   const colors = runColors(runs);
   const lines = runs.flatMap(({ label, rows, control = false }, i): ChartLine[] => [
     { label: null, color: colors[i]!, points: series(rows, 'step', 'reward_mean'), width: 1, opacity: 0.3 },
@@ -90,7 +109,7 @@ export function compareRuns(runs: readonly ComparedRun[], { heading, goals = [] 
   ]);
   const all = runs.flatMap(({ rows }) => rows);
   const title = 'mean reward, held-out rows (faint: training batches)';
-  return lineChart({ title, lines, goals, range: rewardRange(all), xLabel: 'training step' }, { width: WIDTH, height: 420, heading });
+  return { title, lines, goals, range: rewardRange(all), xLabel: 'training step' };
 }
 
 function runColors(runs: readonly ComparedRun[]): string[] {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { compareRuns, lossPlot, overviewPlot, rewardPlot } from '../../../../src/cli/train/plot/training-plots.ts';
+import { compareGroups, compareRuns, lossPlot, overviewPlot, rewardPlot } from '../../../../src/cli/train/plot/training-plots.ts';
 import type { MetricsRow } from '../../../../src/trainer/records/metrics.ts';
 import { supervisedRows, trainingRows } from '../training-rows.ts';
 import { type SvgNode, findNodes, parseSvg, withClass } from './svg-tree.ts';
@@ -257,12 +257,35 @@ describe('compareRuns', () => {
   });
 });
 
+describe('compareGroups', () => {
+  it('draws the groups below each other, each with its own scale and title', () => {
+    const runs = [0, 1].map((seed) => ({ label: `seed ${seed}`, rows: trainingRows({ seed }) }));
+    const svg = parseSvg(
+      compareGroups(
+        [
+          { title: 'one', runs, goals: [{ value: 5, label: 'goal' }] },
+          { title: 'two', runs },
+        ],
+        { heading: 'both' },
+      ),
+    );
+    expect(findNodes(svg, withClass('heading')).map(({ text }) => text)).toEqual(['both']);
+    const titles = findNodes(svg, withClass('title'));
+    expect(titles.map(({ text }) => text)).toEqual(['one', 'two']);
+    const [upper, lower] = titles.map(({ attributes }) => Number(attributes['y']));
+    expect(lower! - upper!).toBeGreaterThan(300);
+    expect(findNodes(svg, withClass('end-label'))).toHaveLength(4);
+    expect(findNodes(svg, ({ text }) => text === '5.0' || text === '5')).not.toEqual([]);
+  });
+});
+
 describe('every plot', () => {
   it.each(shapes)('is XML without an invalid number: %s', (_, rows) => {
     for (const source of [
       rewardPlot(rows, { name: 'n\u0000' }),
       overviewPlot(rows, { name: 'n' }),
       compareRuns([{ label: 'a', rows }], { heading: 'n' }),
+      compareGroups([{ title: 't', runs: [{ label: 'a', rows }] }], { heading: 'n' }),
     ]) {
       expect(parseSvg(source).name).toBe('svg');
       expect(source).not.toMatch(/NaN|Infinity|undefined|null/);
@@ -270,7 +293,11 @@ describe('every plot', () => {
   });
 
   it.each(shapes)('keeps everything inside its frame: %s', (_, rows) => {
-    for (const source of [rewardPlot(rows, { name: 'n' }), overviewPlot(rows, { name: 'n' })]) {
+    for (const source of [
+      rewardPlot(rows, { name: 'n' }),
+      overviewPlot(rows, { name: 'n' }),
+      compareGroups([{ title: 't', runs: [{ label: 'a', rows }] }], { heading: 'n' }),
+    ]) {
       const svg = parseSvg(source);
       const [width, height] = [Number(svg.attributes['width']), Number(svg.attributes['height'])];
       for (const [x, y] of paths(svg).flatMap(corners)) {
