@@ -1,5 +1,8 @@
-/** The bundled model of an environment. One that knows a single world gets questions about that world unless the user names others. */
-import { bundledName } from '../data/bundled-models.ts';
+/** The small model of an environment. One that knows a single world gets questions about that world unless the user names others. */
+import { existsSync, realpathSync } from 'node:fs';
+import { basename, resolve } from 'node:path';
+import { modelPath } from '../data/bundled-models.ts';
+import type { FindEnvironmentOptions } from '../registry/find-environment.ts';
 import { fieldsOf } from '../schemas/is-object.ts';
 import { LAPTOP, ownPreset } from './presets.ts';
 
@@ -11,29 +14,48 @@ export interface ModelWorld {
 }
 
 /** Each of these sets the source of questions or passages. */
-const DATA_ARGUMENTS = ['dataset', 'corpus', 'retriever_url', 'retrieverUrl'];
+const DATA_ARGUMENTS = ['dataset', 'corpus', 'retriever_url', 'retrieverUrl', 'engine', 'keywords'];
+
+type Arguments = Readonly<Record<string, unknown>>;
 
 /** The model of the environment's own preset `laptop`, by its bundled name or path; null if it brings none. */
-export function laptopModel(environmentId: string): string | null {
-  return ownLaptop(environmentId)?.model ?? null;
+export function laptopModel(environmentId: string, options: FindEnvironmentOptions = {}): string | null {
+  return ownLaptop(environmentId, options)?.model ?? null;
 }
 
-/** Null if the model is not that of the environment's preset `laptop`, knows more than one world, or the arguments set their own source. */
+/**
+ * Null if the model is not that of the environment's preset `laptop`, or knows more than one world. Where the arguments name other data, `args` is empty and the
+ * notice says what the model knows.
+ */
 export function modelWorld(
   modelDirectory: string,
-  { environmentId, args }: { readonly environmentId: string; readonly args: Readonly<Record<string, unknown>> },
+  { environmentId, args, ...options }: { readonly environmentId: string; readonly args: Arguments } & FindEnvironmentOptions,
 ): ModelWorld | null {
-  const name = bundledName(modelDirectory);
-  if (name === null || DATA_ARGUMENTS.some((key) => (args[key] ?? null) !== null)) return null;
-  const { model, world } = ownLaptop(environmentId) ?? { model: null, world: {} };
-  if (name !== model || Object.keys(world).length === 0) return null;
-  const list = Object.entries(world).map(([key, value]) => `${key} = ${JSON.stringify(value)}`);
-  const notice = `${name} knows only the world of the preset ${LAPTOP}, so ${list.join(', ')}. Choose other questions with -a '{"dataset": "nq-mini"}'.`;
-  return { args: world, notice };
+  const { model, world } = ownLaptop(environmentId, options) ?? { model: null, world: {} };
+  if (model === null || Object.keys(world).length === 0 || !isSameFolder(modelPath(model), modelDirectory)) return null;
+  const name = basename(resolve(modelDirectory));
+  const isGiven = (key: string) => (args[key] ?? null) !== null;
+  if (DATA_ARGUMENTS.some((key) => isGiven(key) && args[key] !== world[key])) {
+    return { args: {}, notice: `${name} knows only the world of the preset ${LAPTOP} (${listed(world)}), and the arguments name other data.` };
+  }
+  const added = Object.fromEntries(Object.entries(world).filter(([key]) => !isGiven(key)));
+  if (Object.keys(added).length === 0) return null;
+  const choose = `-a '{"dataset": ...}' chooses other questions.`;
+  return { args: added, notice: `${name} knows only the world of the preset ${LAPTOP}, so ${listed(added)}; ${choose}` };
 }
 
-function ownLaptop(environmentId: string): { readonly model: string | null; readonly world: ModelWorld['args'] } | null {
-  const preset = ownPreset(LAPTOP, environmentId);
+function listed(args: Arguments): string {
+  return Object.entries(args)
+    .map(([key, value]) => `${key} = ${JSON.stringify(value)}`)
+    .join(', ');
+}
+
+function isSameFolder(one: string, other: string): boolean {
+  return existsSync(one) && existsSync(other) && realpathSync(one) === realpathSync(other);
+}
+
+function ownLaptop(environmentId: string, options: FindEnvironmentOptions): { readonly model: string | null; readonly world: Arguments } | null {
+  const preset = ownPreset(LAPTOP, environmentId, options);
   if (preset === null) return null;
   const path = fieldsOf(preset.table['model'])['path'];
   return { model: typeof path === 'string' ? path : null, world: preset.world };

@@ -6,7 +6,7 @@ import { suggestion } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
 import { packageRoot } from '../data/package-root.ts';
 import { readRegularFileSync } from '../files/regular-file.ts';
-import { bundledEnvironments, environmentIfFound } from '../registry/find-environment.ts';
+import { bundledEnvironments, environmentIfFound, type FindEnvironmentOptions } from '../registry/find-environment.ts';
 import { type Preset, presetOf } from '../trainer/config/preset.ts';
 
 /** Its presets also play other environments, and are what a name without an environment means. */
@@ -35,13 +35,13 @@ export function presetNamed(name: string, environment: string | null): Preset {
 }
 
 /** The preset of that name that the environment itself brings; null if it brings none. */
-export function ownPreset(name: string, environment: string): Preset | null {
-  return presetsOf(environment).find((preset) => preset.name === name) ?? null;
+export function ownPreset(name: string, environment: string, options: FindEnvironmentOptions = {}): Preset | null {
+  return presetsOf(environment, options).find((preset) => preset.name === name) ?? null;
 }
 
-function presetsOf(environment: string): readonly Preset[] {
+function presetsOf(environment: string, options: FindEnvironmentOptions = {}): readonly Preset[] {
   // One that cannot be found has an error of its own, and a command for another machine may name one that is only there.
-  const found = environmentIfFound(environment);
+  const found = environmentIfFound(environment, options);
   return found === null ? [] : presetsIn(found.isBundled ? bundledFolder(basename(found.folder)) : found.folder, environment);
 }
 

@@ -51,9 +51,9 @@ export function findEnvironment(id: string, options: FindEnvironmentOptions = {}
 }
 
 /** As `findEnvironment`, but null for an environment that cannot be found. */
-export function environmentIfFound(id: string): FoundEnvironment | null {
+export function environmentIfFound(id: string, options: FindEnvironmentOptions = {}): FoundEnvironment | null {
   try {
-    return findEnvironment(id);
+    return findEnvironment(id, options);
   } catch (error) {
     if (error instanceof ConfigError) return null;
     throw error;
@@ -78,7 +78,7 @@ function pathOfUrl(url: string): string {
 function openPath(path: string): FoundEnvironment {
   if (path.includes('\0')) throw new ConfigError(`The path of the environment contains a NUL: ${JSON.stringify(path)}`);
   const found = statSync(path, { throwIfNoEntry: false });
-  if (found === undefined) throw new ConfigError(`There is no environment at ${path}`);
+  if (found === undefined) throw new ConfigError(`${path} does not exist. Name an environment by its id, or by the path of its folder or module.`);
   if (found.isDirectory()) return openFolder(basename(path), path);
   const folder = dirname(path);
   return { id: basename(folder), folder, entry: path, description: describe(folder), isBundled: isBundledFolder(folder) };
@@ -196,7 +196,7 @@ function environmentsIn(folder: string): string[] {
 function unknownEnvironment(id: string, local: string): ConfigError {
   const known = [...new Set([...environmentsIn(local), ...bundledEnvironments()])];
   return new ConfigError(
-    `There is no environment ${JSON.stringify(id)}; looked for ${join(local, id)}, the environments of vf-search, and ` +
+    `The environment ${JSON.stringify(id)} is unknown; looked for ${join(local, id)}, the environments of vf-search, and ` +
       `${id}, vf-${id} or @scope/${id} in node_modules; known are ${known.join(', ')}. \`vf-init ${id}\` creates a new one`,
   );
 }

@@ -1,4 +1,5 @@
 /** Suggested next commands after a run, derived from the command that started it. */
+import { basename } from 'node:path';
 import type { Summary } from '../../schemas/summary.ts';
 import { ownCommand } from '../own-command.ts';
 import type { OpenedPolicy } from './open-policy.ts';
@@ -24,7 +25,7 @@ export function nextCommands(summary: Summary, { envId, words, policy, laptopMod
   if (errored > 0) return [{ why: 'retry the failed rollouts', command: resumeCommand(words, summary.directory) }];
   if (finished === 0) return [];
   if (policy.kind === 'baseline') return withModel(envId, words);
-  const isTrainable = policy.kind === 'embedded' && policy.model === laptopModel;
+  const isTrainable = policy.kind === 'embedded' && laptopModel !== null && policy.model === basename(laptopModel);
   const train = isTrainable ? [{ why: 'train it on this machine', command: ownCommand('vf-train', [envId, '--preset', 'laptop']) }] : [];
   if (summary.policyKind === 'tokens') {
     return [

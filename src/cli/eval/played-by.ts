@@ -3,7 +3,7 @@ import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { SMALLEST_MODEL } from '../../data/bundled-models.ts';
 import { FLAGS, type FlagName } from './flags.ts';
-import { laptopModelOf } from './laptop-model.ts';
+import { laptopModelOf, searchedIn } from './laptop-model.ts';
 import { type PolicyTarget, resolvePolicyTarget } from './policy-target.ts';
 import type { Settings } from './settings.ts';
 
@@ -29,7 +29,7 @@ const OF_POLICY = [
 /** Throws ConfigError if the settings name a policy that cannot be used. */
 export async function namedPolicy(envId: string, settings: Settings): Promise<NamedPolicy> {
   try {
-    const bundled = async () => (await laptopModelOf(envId)) ?? SMALLEST_MODEL;
+    const bundled = async () => (await laptopModelOf(envId, searchedIn(settings))) ?? SMALLEST_MODEL;
     return { target: await resolvePolicyTarget(settings, process.env, bundled), problem: null };
   } catch (error) {
     // What the user named is refused before the environment is loaded.

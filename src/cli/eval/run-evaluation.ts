@@ -12,7 +12,7 @@ import { noPaint, paintFor } from '../paint.ts';
 import { escapeControls } from '../terminal-text.ts';
 import { describeRun, type RunFacts, summaryText } from './describe-run.ts';
 import { dryRunText } from './dry-run.ts';
-import { laptopModelOf, worldOf } from './laptop-model.ts';
+import { laptopModelOf, searchedIn, worldOf } from './laptop-model.ts';
 import { leftOutTasks } from './left-out-tasks.ts';
 import { resumeCommand } from './next-commands.ts';
 import { type OpenedEnvironment, openEnvironment } from './open-environment.ts';
@@ -90,7 +90,8 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
   const sampling = readSampling(settings);
   const named = await namedPolicy(planned.envId, settings);
   const givenArgs = { ...settings['env-args'], ...settings['extra-env-kwargs'] };
-  const world = named.target.kind === 'embedded' ? await worldOf(embeddedModel(named.target.model).directory, planned.envId, givenArgs) : null;
+  const found = { environmentId: planned.envId, args: givenArgs, ...searchedIn(settings) };
+  const world = named.target.kind === 'embedded' ? await worldOf(embeddedModel(named.target.model).directory, found) : null;
   const environmentArgs = { ...world?.args, ...givenArgs };
   const secrets = new Set(secretsOf(named.target, environmentArgs, sampling.sampling.extra ?? {}));
   for (const secret of secrets) context.secrets.add(secret);
@@ -139,7 +140,7 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
     sampling: policy.client.capabilities.kind === 'tokens' ? tokenSampling(sampling) : sampling,
     counts,
     secrets: [...secrets],
-    laptopModel: target.kind === 'embedded' ? await laptopModelOf(planned.envId) : null,
+    laptopModel: target.kind === 'embedded' ? await laptopModelOf(planned.envId, searchedIn(settings)) : null,
   };
   // Awaited here, so that `using` closes nothing before the last rollout.
   if (!settings['dry-run']) return await play(prepared, target, surroundings);

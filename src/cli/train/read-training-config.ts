@@ -170,7 +170,7 @@ function worldLayer(layers: readonly ConfigLayer[]): ConfigLayer[] {
   if (typeof id !== 'string' || typeof path !== 'string') return [];
   const tables = layers.flatMap(({ table: { environment } }) => (isObject(environment) ? [environment['args'], environment['eval_args']] : []));
   const world = modelWorld(path, { environmentId: id, args: Object.assign({}, ...tables.filter(isObject)) as Record<string, unknown> });
-  return world === null ? [] : [{ source: basename(path), table: { environment: { id, args: world.args } } }];
+  return world === null || Object.keys(world.args).length === 0 ? [] : [{ source: basename(path), table: { environment: { id, args: world.args } } }];
 }
 
 /** As in vf-eval: VF_BASE_URL with VF_MODEL and VF_API_KEY, unless another layer names a server. */

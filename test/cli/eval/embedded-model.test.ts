@@ -108,8 +108,13 @@ describe('modelWorld', () => {
 
   it('gives the bundled model questions that it can answer, unless data or another environment is named', () => {
     expect(world('search-r1', { topk: 5 })?.args).toEqual({ dataset: 'fact-world' });
-    expect(world('search-r1', { dataset: 'nq-mini' })).toBeNull();
-    expect(world('search-r1', { retriever_url: 'http://h' })).toBeNull();
+    const other = { args: {}, notice: expect.stringContaining('(dataset = "fact-world"), and the arguments name other data') };
+    for (const args of [{ dataset: 'nq-mini' }, { retriever_url: 'http://h' }, { engine: 'serper' }]) expect(world('search-r1', args)).toEqual(other);
+    expect(world('search-r1', { dataset: 'fact-world' })).toBeNull();
+    expect(world('grpo-000', { prompt: 'document' })).toMatchObject({
+      args: { dataset: 'fact-world' },
+      notice: expect.not.stringContaining('prompt'),
+    });
     expect(world('capitals', {})).toBeNull();
     expect(world('search-r1', {}, folder.path)).toBeNull();
   });
@@ -122,8 +127,12 @@ describe('modelWorld', () => {
     folder.write('flying/presets/laptop.toml', `[preset]\nsummary = "flies"\nworld = ["dataset"]\n${args}[model]\npath = "nano-base"\n`);
     expect(world(id, {})).toMatchObject({ args: { dataset: 'air' }, notice: expect.stringContaining('so dataset = "air"') });
     expect(laptopModel(id)).toBe('nano-base');
-    folder.write('flying/presets/laptop.toml', `[preset]\nsummary = "flies"\nworld = ["dataset"]\n${args}[model]\npath = "other"\n`);
+    const other = join(folder.path, 'other');
+    folder.write('flying/presets/laptop.toml', `[preset]\nsummary = "flies"\nworld = ["dataset"]\n${args}[model]\npath = ${JSON.stringify(other)}\n`);
     expect(world(id, {})).toBeNull();
+    cpSync(NANO, other, { recursive: true });
+    expect(world(id, {}, other)).toMatchObject({ args: { dataset: 'air' }, notice: expect.stringContaining('other knows only') });
+    expect(modelWorld(other, { environmentId: 'flying', args: {}, environmentsDir: folder.path })?.args).toEqual({ dataset: 'air' });
     folder.write('flying/presets/laptop.toml', `[preset]\nsummary = "flies"\nworld = ["wind"]\n${args}`);
     expect(() => world(id, {})).toThrow(/preset\.world names wind, which is not in \[environment\.args\]/);
     expect(laptopModel('capitals')).toBeNull();
