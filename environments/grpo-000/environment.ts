@@ -1,7 +1,7 @@
 /** The entry module of `vf-search/environments/grpo-000`: the specification's functions and views by name, the environment class, its engines. */
 export { CONFIG_KEYS, type ConfigKey, type ConfigWarning, parseConfig, type ParsedConfig, type SearchR1Config } from './config.ts';
 export { GrpoEnv, type GrpoEnvOptions, type GrpoQuestion } from './grpo-env.ts';
-export { type LoadContext, loadEnvironment } from './load-environment.ts';
+export { loadEnvironment } from './load-environment.ts';
 export { type PromptStyle, promptFor } from './prompt.ts';
 export { cutLength, informationBlock, isThinking, searchQuery, withoutThinking } from './protocol.ts';
 export { answerReward, type AnswerRewardOptions, finalAnswer, formatReward, type FormatRewardOptions } from './reward.ts';

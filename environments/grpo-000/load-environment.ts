@@ -1,24 +1,16 @@
 /** Builds the environment from its arguments. The only module of this folder that loads rows, reads files and opens engines. */
 import { fileURLToPath } from 'node:url';
-import { ConfigError, openSource, readDocument, type SearchContext } from 'vf-search';
+import { ConfigError, type LoadContext, openSource, readDocument, type SearchContext } from 'vf-search';
 import { type GrpoArguments, parseArguments } from './arguments.ts';
 import { GrpoEnv } from './grpo-env.ts';
 import { questionsOf } from './load-questions.ts';
 import { MockSearchEngine, retrieverEngine, type SearchEngine } from './search-engine.ts';
 import { settingsOfKeys } from './training-settings.ts';
 
-export interface LoadContext {
-  /** Environment variables with tokens and keys: `OPENAI_API_KEY`, `SERPER_API_KEY`, ... @default those of this process */
-  readonly env?: Readonly<Record<string, string | undefined>>;
-  readonly signal?: AbortSignal;
-  /** `training` also loads the rows to train on, from `data_split` (by default `train`); held-out rows are then those of `test`. @default 'evaluation' */
-  readonly purpose?: 'evaluation' | 'training';
-}
-
 /** Throws ConfigError for unknown or unusable arguments; the README lists the arguments. */
 export async function loadEnvironment(
   args: Readonly<Record<string, unknown>> = {},
-  { env = process.env, purpose = 'evaluation', ...rest }: LoadContext = {},
+  { env = process.env, purpose = 'evaluation', ...rest }: Partial<LoadContext> = {},
 ): Promise<GrpoEnv> {
   const context = { ...rest, env, purpose };
   const parsed = await parseArguments(args, env);
@@ -68,8 +60,7 @@ function noticesFor({ warnings, givenKeys, config, onFailure }: GrpoArguments, i
   const notices = warnings.filter(({ key }) => givenKeys.includes(key)).map(({ text }) => `${text}.`);
   const settings = settingsOfKeys(config, givenKeys).map(({ key, value }) => `${key} = ${JSON.stringify(value)}`);
   if (givenKeys.includes('num_epochs')) settings.push(`steps for ${config.num_epochs} passes over the rows`);
-  if (settings.length > 0 && !isTraining)
-    notices.push(`Keys of training in config change nothing in an evaluation; vf-train sets ${settings.join(', ')}.`);
+  if (settings.length > 0 && !isTraining) notices.push(`Keys of training change nothing in an evaluation; vf-train sets ${settings.join(', ')}.`);
   if (onFailure === 'empty')
     notices.push('on_failure is "empty": a failed search is an empty result; such rollouts are counted as failed_searches and never trained on.');
   return notices;

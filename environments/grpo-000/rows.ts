@@ -43,7 +43,7 @@ function rowOf(row: unknown, where: string): QueryWithTruth {
 }
 
 function filled(rows: QueryWithTruth[]): QueryWithTruth[] {
-  if (rows.length === 0) throw new ConfigError('There are no rows.');
+  if (rows.length === 0) throw new ConfigError('It has no rows.');
   return rows;
 }
 

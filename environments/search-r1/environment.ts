@@ -2,7 +2,7 @@
 export { type Action, CORRECTIVE_MESSAGE, cutResponse, formatPassages, observation, parseAction } from './actions.ts';
 export { emCheck, normalizeAnswer, subemCheck } from './answer.ts';
 export { ASSISTANT_ANCHOR, type FormatVerdict, isValidSequence } from './format.ts';
-export { type LoadContext, loadEnvironment } from './load-environment.ts';
+export { loadEnvironment } from './load-environment.ts';
 export { environmentMetrics, type RolloutStats } from './metrics.ts';
 export { makePrefix, normalizeQuestion, type PromptTemplate } from './prompt.ts';
 export {

@@ -1,5 +1,5 @@
 /** Builds the environment from its arguments. The only module of this folder that loads rows and opens retrievers. */
-import { loadQuestions, openSource, type QuestionRow, sourceNotices } from 'vf-search';
+import { type LoadContext, loadQuestions, openSource, type QuestionRow, sourceNotices } from 'vf-search';
 import { parseArguments, type SearchR1Arguments } from './arguments.ts';
 import { makePrefix } from './prompt.ts';
 import { SearchR1Env } from './search-r1-env.ts';
@@ -7,18 +7,10 @@ import { SearchR1Env } from './search-r1-env.ts';
 /** The commit of PeterGriffinJin/Search-R1 that this environment reproduces. */
 const UPSTREAM_COMMIT = 'a14dc3a4ffc6fe88c1e95038d9738e21ba3f7a06';
 
-export interface LoadContext {
-  /** Environment variables with tokens and keys: `HF_TOKEN`, `SERPER_API_KEY`, ... @default those of this process */
-  readonly env?: Readonly<Record<string, string | undefined>>;
-  readonly signal?: AbortSignal;
-  /** `training` also loads the rows to train on, from `data_split` (by default `train`); held-out rows are then those of `test`. @default 'evaluation' */
-  readonly purpose?: 'evaluation' | 'training';
-}
-
 /** Throws ConfigError for unknown or unusable arguments; the README lists the arguments. */
 export async function loadEnvironment(
   args: Readonly<Record<string, unknown>> = {},
-  { env = process.env, purpose = 'evaluation', ...rest }: LoadContext = {},
+  { env = process.env, purpose = 'evaluation', ...rest }: Partial<LoadContext> = {},
 ): Promise<SearchR1Env> {
   const context = { ...rest, env, purpose };
   const parsed = parseArguments(args);

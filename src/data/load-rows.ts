@@ -108,7 +108,7 @@ async function openSource(name: string, split: string, options: LoadRowsOptions)
   const hub = parseHubName(name);
   if (hub === null) {
     throw new ConfigError(
-      `There is no data set ${JSON.stringify(name)}. Choose ${Object.keys(datasets).join(', ')} (bundled), ${FLASHRAG_SOURCES.join(', ')} (from the hub), ` +
+      `The data set ${JSON.stringify(name)} does not exist. Choose ${Object.keys(datasets).join(', ')} (bundled), ${FLASHRAG_SOURCES.join(', ')} (from the hub), ` +
         'org/name[/config] (any other on the hub) or the path of a .jsonl file.',
     );
   }

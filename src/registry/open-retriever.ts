@@ -60,7 +60,9 @@ async function corpusPath(corpus: string): Promise<string> {
   if (existsSync(corpus)) return corpus;
   const known = Object.keys(datasets).toSorted().join(', ');
   const remedy = /^https?:/i.test(corpus) ? ' Pass the URL of a server as the retriever URL.' : '';
-  throw new ConfigError(`There is no corpus ${JSON.stringify(corpus)}. Use one of ${known}, a .jsonl file or a folder made by vf-index.${remedy}`);
+  throw new ConfigError(
+    `The corpus ${JSON.stringify(corpus)} does not exist. Use one of ${known}, a .jsonl file or a folder made by vf-index.${remedy}`,
+  );
 }
 
 async function openUrl(url: string | undefined, { mustAnswer = false, signal }: OpenRetrieverOptions): Promise<Retriever> {

@@ -109,7 +109,7 @@ describe('vf-serve retrieve', () => {
   });
 
   it.each([
-    [['retrieve', '--corpus', 'wiki-18'], /^vf-serve: There is no corpus "wiki-18"\. Use one of fact-world, nq-mini, /],
+    [['retrieve', '--corpus', 'wiki-18'], /^vf-serve: The corpus "wiki-18" does not exist\. Use one of fact-world, nq-mini, /],
     [['retrieve', '--port', '80a'], /^vf-serve: .*--port.*It must be a whole number from 0 to 65535/],
     [['retrieve', '--engine', 'bing'], /^vf-serve: .*Allowed choices are bm25, http, serper, google, searxng/],
     [['retrieve', '--engine', 'serper'], /^vf-serve: .*SERPER_API_KEY/],

@@ -107,7 +107,7 @@ describe('loadRows', () => {
     const failed = loadRows({ dataset: 'natural-questions' });
     await expect(failed).rejects.toBeInstanceOf(ConfigError);
     await expect(failed).rejects.toThrow(/"natural-questions".* nq-mini, fact-world, rule-lookup \(bundled\), nq, triviaqa, .*bamboogle .*org\/name/);
-    await expect(loadRows({ dataset: 'constructor' })).rejects.toThrow(/^There is no data set "constructor"/);
+    await expect(loadRows({ dataset: 'constructor' })).rejects.toThrow(/^The data set "constructor" does not exist/);
     await expect(loadRows({ dataset: 'nq-mini', split: 'dev' })).rejects.toThrow(
       'The data set nq-mini has no split "dev". Choose train, test, extra.',
     );

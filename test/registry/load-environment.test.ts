@@ -163,7 +163,7 @@ describe('loadEnvironment', () => {
     const unknown = loadEnvironment('not-an-environment', {}, options);
     await expect(unknown).rejects.toBeInstanceOf(ConfigError);
     await expect(unknown).rejects.toThrow(
-      /no environment "not-an-environment"; looked for .*known are .*local-one.*search-r1.*`vf-init not-an-environment`/,
+      /environment "not-an-environment" is unknown; looked for .*known are .*local-one.*search-r1.*`vf-init not-an-environment`/,
     );
     await expect(loadEnvironment('twice', {}, options)).rejects.toThrow(/called twice: .*@one\/twice and .*@two\/twice\. Name it with its scope/);
     await expect(loadEnvironment('empty', {}, options)).rejects.toThrow(/empty contains no environment: no environment\.ts/);
@@ -177,16 +177,16 @@ describe('loadEnvironment', () => {
 
   it('says of a path to a module that does not exist where it looked', async () => {
     await expect(loadEnvironment('examples/judged-answers.ts', {}, { workingDirectory: folder })).rejects.toThrow(
-      `There is no environment at ${join(folder, 'examples/judged-answers.ts')}`,
+      `${join(folder, 'examples/judged-answers.ts')} does not exist`,
     );
     await expect(loadEnvironment('@scope/no-such.js', {}, { workingDirectory: folder })).rejects.toThrow(
-      /^There is no environment "@scope\/no-such.js"; /,
+      /^The environment "@scope\/no-such.js" is unknown; /,
     );
   });
 
   it('lists what exists next to broken links, and when environments is a file', async () => {
     for (const workingDirectory of [folder, join(folder, 'odd')])
-      await expect(loadEnvironment('no-such', {}, { workingDirectory })).rejects.toThrow(/^There is no environment "no-such"; .*search-r1/);
+      await expect(loadEnvironment('no-such', {}, { workingDirectory })).rejects.toThrow(/^The environment "no-such" is unknown; .*search-r1/);
   });
 
   it.each(['file://%', 'file://elsewhere/x', 'file:///%00', 'file:///no/such/environment.ts', './a\0b'])('refuses %j in one line', async (id) => {

@@ -196,7 +196,7 @@ describe('trainingSettings', () => {
       return environment.notices;
     };
     expect(await notices('evaluation')).toEqual([
-      'Keys of training in config change nothing in an evaluation; vf-train sets rollouts.rollouts_per_example = 4, steps for 2 passes over the rows.',
+      'Keys of training change nothing in an evaluation; vf-train sets rollouts.rollouts_per_example = 4, steps for 2 passes over the rows.',
     ]);
     expect(await notices('training')).toEqual([]);
   });

@@ -19,7 +19,7 @@ describe('rowsFromJson', () => {
   });
 
   it.each([
-    [[], 'There are no rows.'],
+    [[], 'It has no rows.'],
     [{}, 'Expected a list of'],
     [null, 'Expected a list of'],
     ['x', 'Expected a list of'],
@@ -47,7 +47,7 @@ describe('rowsFromCsv', () => {
   it.each([
     ['', 'must name the columns'],
     ['a,b\n1,2', 'must name the columns'],
-    ['query,answer\n', 'There are no rows.'],
+    ['query,answer\n', 'It has no rows.'],
     ['query,answer\nq\n', 'Row 1 must have'],
     ['query,answer\n"q,a', 'is never closed'],
     ['query,answer\n"q"x,a', 'text behind a quoted field'],

@@ -78,7 +78,7 @@ describe('loadEnvironment', () => {
     [{ refine_temperature: -1 }, /a number of at least 0/],
     [{ topk: 3, retriever_topk: 4 }, /topk has two values/],
     [{ corpus: 'nq-mini', retriever_url: 'http://127.0.0.1:1/retrieve' }, /only one of them/],
-    [{ corpus: 'nowhere' }, /no corpus "nowhere"/],
+    [{ corpus: 'nowhere' }, /corpus "nowhere" does not exist/],
   ])('refuses %j in one line', async (args, message) => {
     expect(await failureOf(args)).toMatch(message);
   });
