@@ -78,13 +78,13 @@ function openPeer(clone: string, scratch: string, port: string): () => Figures {
   };
   const memory = () => {
     questions(file, MANY);
-    const { stdout } = spawnSync(python, [join(here, 'peers/peak_memory.py'), ...command], {
+    const { stdout, error, signal } = spawnSync(python, [join(here, 'peers/peak_memory.py'), ...command], {
       cwd: work,
       env: { ...process.env, ...env },
       encoding: 'utf8',
       timeout: PEER_DEADLINE_MS,
     });
-    if (stdout === '') throw new Error(`UltraRAG did not end within ${PEER_DEADLINE_MS / 1000} s. Run the bench again.`);
+    if (stdout === '') throw new Error(`The memory of UltraRAG could not be measured (${error?.message ?? signal}). Run the bench again.`);
     const { exit, peak_mb: peak } = JSON.parse(stdout) as { exit: number; peak_mb: number };
     if (exit !== 0) throw new Error(`UltraRAG ended with exit status ${exit}.`);
     return peak;
