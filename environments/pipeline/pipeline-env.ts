@@ -74,7 +74,7 @@ function modelsOf({ models, pipeline }: QuestionPipeline): ProgramModels {
   const keys = pipeline.tools === '3.0' ? 'backend_configs.openai.' : '';
   return {
     name: [...new Set([...models.values()].map(({ name }) => name))].join('+') || 'no-model',
-    description: asked.join('; ') || 'asks no generation server',
+    description: asked.join('; ') || 'none: no step asks a generation server',
     ...(server !== undefined && { choice: `-a '{"set": ["${server}.${keys}model_name=NAME", "${server}.${keys}base_url=URL"]}'` }),
     trainable: 'search-o1',
   };

@@ -4,7 +4,7 @@
  */
 import { ConfigError } from '../core/errors.ts';
 import { jsonPieces, keepLines, LineAppender, readLines } from '../files/json-lines.ts';
-import { isObject } from '../schemas/is-object.ts';
+import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import type { Values } from './pipeline-server.ts';
 import type { Items } from './variable-pool.ts';
 
@@ -140,5 +140,16 @@ function parsed(text: string): Record<string, unknown> | null {
 function assertSame(path: string, found: JournalHeader, wanted: JournalHeader): void {
   const other = Object.keys(wanted).find((key) => JSON.stringify(found[key]) !== JSON.stringify(wanted[key]));
   if (other === undefined) return;
-  throw new ConfigError(`The run in ${path} has a different ${other.replaceAll('_', ' ')}; start a new run without -R, or undo the change`);
+  throw new ConfigError(
+    `${changed(other, found[other], wanted[other])} since the run in ${path} began. Start a new run without -R, or undo the change.`,
+  );
+}
+
+/** What has changed, as the beginning of a sentence. */
+function changed(key: string, found: unknown, wanted: unknown): string {
+  if (key === 'parameters') return 'The parameters have changed';
+  if (key !== 'files') return key === 'tools' ? 'The version of the tools has changed' : 'The pipeline has changed';
+  const [before, now] = [fieldsOf(found), fieldsOf(wanted)];
+  const names = [...new Set([...Object.keys(before), ...Object.keys(now)])].filter((name) => before[name] !== now[name]);
+  return `${names.join(', ')} ${names.length === 1 ? 'has' : 'have'} changed`;
 }

@@ -2,7 +2,8 @@
 import { thrownText, VfError } from '../core/errors.ts';
 import type { KeySchema } from '../schemas/config-keys.ts';
 import { isObject } from '../schemas/is-object.ts';
-import { PipelineFileError } from './pipeline-error.ts';
+import { jsonProblem } from './json-problem.ts';
+import { PipelineError, PipelineFileError } from './pipeline-error.ts';
 import type { PipelineServer, PipelineTool, Values } from './pipeline-server.ts';
 
 export type ImportModule = (path: string) => Promise<Readonly<Record<string, unknown>>>;
@@ -39,7 +40,16 @@ function ownTool(name: string, path: string, value: unknown): PipelineTool {
   return {
     ...tool,
     // A copy: what it changes in its arguments must not change the variables. Awaited, because it need not be async.
-    run: async (args, context) => (await (run as (args: Values, context: unknown) => unknown)(structuredClone(args), context)) as Values,
+    run: async (args, context) => {
+      const reply = await (run as (args: Values, context: unknown) => unknown)(structuredClone(args), context);
+      // It would be another value after a resume.
+      const problem = jsonProblem(reply, '');
+      if (problem !== null)
+        throw new PipelineError(`${name} gave ${problem}. JSON cannot hold it; give text, numbers, true, false, null, lists or objects.`, {
+          failure: 'output',
+        });
+      return reply as Values;
+    },
   };
 }
 

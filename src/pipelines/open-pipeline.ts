@@ -1,5 +1,4 @@
 /** Opens a pipeline: reads its files, opens its servers, and checks everything that can be checked before the first call. */
-import { createHash } from 'node:crypto';
 import { Disposers } from '../core/disposers.ts';
 import type { CallJournal, JournalHeader } from './call-journal.ts';
 import { type ImportModule, openModuleServer } from './module-server.ts';
@@ -9,6 +8,7 @@ import { type Pipeline, parsePipeline, toolSteps } from './pipeline.ts';
 import { besidePipeline, parameterPath, readParameterFile, readPipelineFile } from './pipeline-files.ts';
 import { type PipelinePlan, planPipeline } from './pipeline-plan.ts';
 import type { PipelineServer, Values } from './pipeline-server.ts';
+import { digestOf, namedFiles, withoutOutputs } from './named-files.ts';
 import { type FinishedCall, type PipelineResult, runPipeline } from './run-pipeline.ts';
 import { parseServerSource, type ServerSource } from './server-source.ts';
 import { builtinServer } from './servers/builtin-servers.ts';
@@ -130,7 +130,13 @@ export class OpenPipeline implements AsyncDisposable {
 
   /** What must be the same for a run to go on. */
   header(): JournalHeader {
-    return { pipeline: digest(this.#text), tools: this.tools, parameters: digest(JSON.stringify([...this.parameters()])) };
+    const parameters = this.parameters();
+    return {
+      pipeline: digestOf(this.#text),
+      tools: this.tools,
+      parameters: digestOf(JSON.stringify([...withoutOutputs(parameters)])),
+      files: namedFiles({ parameters, sources: this.sources, resolve: this.resolve }),
+    };
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -168,8 +174,4 @@ async function openServer(
 
 function anyServers({ servers }: Pipeline): ReadonlyMap<string, PipelineServer> {
   return new Map(Object.keys(servers).map((name) => [name, { parameters: 'any', tools: {} }]));
-}
-
-function digest(text: string): string {
-  return createHash('sha256').update(text).digest('hex').slice(0, 16);
 }

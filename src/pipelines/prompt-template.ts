@@ -6,10 +6,11 @@ import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
 import { thrownText } from '../core/errors.ts';
 import { PipelineError, PipelineFileError } from './pipeline-error.ts';
 
-const GLOBALS: Readonly<Record<string, unknown>> = { true: true, false: false, none: null, True: true, False: false, None: null, range };
+const GLOBALS: Readonly<Record<string, unknown>> = { true: true, false: false, none: null, True: true, False: false, None: null };
 
-/** A loop in a template goes round at most this often. jinja2's own bound in its sandbox. */
-const LONGEST_RANGE = 100_000;
+/** What one rendering may do, so that loops within loops end: numbers that `range` gives, and expressions and statements that are evaluated. */
+const MOST_NUMBERS = 100_000;
+const MOST_STEPS = 1_000_000;
 
 export class PromptTemplate {
   readonly #program: ReturnType<typeof parse>;
@@ -30,21 +31,41 @@ export class PromptTemplate {
   render(values: Readonly<Record<string, unknown>>): string {
     try {
       const environment = new Environment();
-      for (const [name, value] of Object.entries({ ...GLOBALS, ...values })) environment.set(name, value);
-      return String(new Interpreter(environment).run(this.#program).value);
+      for (const [name, value] of Object.entries({ ...GLOBALS, range: boundedRange(), ...values })) environment.set(name, value);
+      return String(boundedInterpreter(environment).run(this.#program).value);
     } catch (cause) {
       throw new PipelineError(`The template ${this.#name} cannot be filled in: ${oneLine(cause)}`, { failure: 'failed', cause });
     }
   }
 }
 
-function range(...bounds: readonly number[]): readonly number[] {
-  const [start, stop, step = 1] = bounds.length === 1 ? [0, bounds[0]!] : bounds;
-  if (bounds.length === 0 || ![start, stop, step].every(Number.isInteger) || step === 0)
-    throw new TypeError('range needs whole numbers, and a step that is not 0');
-  const length = Math.max(0, Math.ceil((stop! - start!) / step));
-  if (length > LONGEST_RANGE) throw new RangeError(`range has ${length} numbers, the limit is ${LONGEST_RANGE}`);
-  return Array.from({ length }, (_, i) => start! + i * step);
+interface Interpreting {
+  evaluate(statement: unknown, scope: unknown): unknown;
+  run(program: unknown): { readonly value: unknown };
+}
+
+function boundedInterpreter(environment: Environment): Interpreting {
+  const interpreter: Interpreting = new Interpreter(environment);
+  const evaluate = interpreter.evaluate.bind(interpreter);
+  let steps = 0;
+  interpreter.evaluate = (statement, scope) => {
+    if (++steps > MOST_STEPS) throw new RangeError(`it takes more than ${MOST_STEPS} steps; shorten its loops`);
+    return evaluate(statement, scope);
+  };
+  return interpreter;
+}
+
+function boundedRange(): (...bounds: readonly number[]) => readonly number[] {
+  let left = MOST_NUMBERS;
+  return (...bounds) => {
+    const [start, stop, step = 1] = bounds.length === 1 ? [0, bounds[0]!] : bounds;
+    if (bounds.length === 0 || ![start, stop, step].every(Number.isInteger) || step === 0)
+      throw new TypeError('range needs whole numbers, and a step that is not 0');
+    const length = Math.max(0, Math.ceil((stop! - start!) / step));
+    left -= length;
+    if (left < 0) throw new RangeError(`its ranges have more than ${MOST_NUMBERS} numbers; shorten its loops`);
+    return Array.from({ length }, (_, i) => start! + i * step);
+  };
 }
 
 function oneLine(thrown: unknown): string {

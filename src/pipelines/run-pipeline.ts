@@ -130,7 +130,7 @@ class Run {
     for (const output of outputs) {
       const value = replied(name, reply, output);
       if (!Array.isArray(value) || !value.every(isRouted)) {
-        throw new PipelineError(`The router ${name} must give a list of {data, state} as ${output.key}, got ${kindOf(value)} of something else`, {
+        throw new PipelineError(`The router ${name} must give a list of {data, state} as ${output.key}, got ${routedKind(value)}`, {
           failure: 'state',
         });
       }
@@ -152,14 +152,15 @@ class Run {
     return states ?? [];
   }
 
-  #write({ name, server, outputs }: PlannedCall, reply: Values, items: Items, isBranch: boolean): void {
+  #write({ name, server, outputs, tool }: PlannedCall, reply: Values, items: Items, isBranch: boolean): void {
     for (const output of outputs) {
       const value = replied(name, reply, output);
       if (output.to === 'parameter') {
         this.#parameters.set(server, { ...this.#parameters.get(server), [output.name]: value });
         continue;
       }
-      if (isBranch && Array.isArray(value) && value.length !== items!.length) throw unequal(name, value.length, items!.length);
+      const belongs = isBranch || tool.isPerItem === true;
+      if (belongs && items !== null && Array.isArray(value) && value.length !== items.length) throw unequal(name, value.length, items.length);
       this.#pool.write(output.name, value, items);
     }
   }
@@ -242,6 +243,11 @@ function replied(name: string, reply: Values, { key }: PlannedOutput): unknown {
   if (Object.hasOwn(reply, key) && reply[key] !== undefined) return reply[key];
   const given = Object.keys(reply).join(', ') || 'nothing';
   throw new PipelineError(`${name} did not give ${key}; it gave ${given}`, { failure: 'output' });
+}
+
+function routedKind(value: unknown): string {
+  const stranger: unknown = Array.isArray(value) ? value.find((each) => !isRouted(each)) : undefined;
+  return stranger === undefined ? kindOf(value) : `a list with ${kindOf(stranger)}`;
 }
 
 function isRouted(value: unknown): value is { readonly data: unknown; readonly state: string } {

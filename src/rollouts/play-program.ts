@@ -1,7 +1,7 @@
 /** Plays a program: an environment that needs no policy. As in the loop, a failure becomes data on the record, and only cancellation is thrown. */
 import { untilAborted } from '../core/abort.ts';
 import type { Row } from '../core/dataset.ts';
-import type { Environment, ProgramResult } from '../core/environment.ts';
+import type { Environment, ProgramResult, SegmentKind } from '../core/environment.ts';
 import { EnvironmentError } from '../core/errors.ts';
 import type { RolloutModels } from '../core/model.ts';
 import type { Random } from '../core/random.ts';
@@ -40,15 +40,22 @@ export function programName({ id, programModels }: Pick<Environment, 'id' | 'pro
   return programModels?.name ?? id;
 }
 
+const KINDS: readonly unknown[] = ['prompt', 'model', 'prefill', 'observation', 'corrective'] satisfies SegmentKind[];
+
 /** A program in JavaScript may give anything. */
 function checked(id: string, result: ProgramResult): ProgramResult {
   const { segments, state, stop } = (result ?? {}) as Partial<ProgramResult>;
   const isRight =
     Array.isArray(segments) &&
-    segments.every((segment) => typeof segment?.kind === 'string' && typeof segment.text === 'string') &&
+    segments.every((segment) => KINDS.includes(segment?.kind) && typeof segment.text === 'string') &&
     typeof state === 'object' &&
     state !== null &&
-    typeof stop === 'string';
-  if (!isRight) throw new EnvironmentError(`The program ${id} must give { segments: [{ kind, text }], state, stop } for a row.`);
+    typeof stop === 'string' &&
+    stop !== '' &&
+    stop !== 'has_error';
+  if (!isRight)
+    throw new EnvironmentError(
+      `The program ${id} must give { segments: [{ kind, text }], state, stop } for a row: kind is one of ${KINDS.join(', ')}, and stop says why it ended. A failure is thrown.`,
+    );
   return result;
 }

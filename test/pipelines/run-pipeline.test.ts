@@ -201,6 +201,8 @@ describe('JournalFile', () => {
   it('refuses the file of another run', async () => {
     const path = join(folder, 'other.jsonl');
     await writeFile(path, '{"pipeline":"q"}\n');
-    await expect(run(path, true, [])).rejects.toThrow(`The run in ${path} has a different pipeline; start a new run without -R, or undo the change`);
+    await expect(run(path, true, [])).rejects.toThrow(
+      `The pipeline has changed since the run in ${path} began. Start a new run without -R, or undo the change.`,
+    );
   });
 });

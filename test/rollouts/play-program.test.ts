@@ -96,15 +96,23 @@ describe('a program', () => {
     await expect(play(environment, { signal: stop.signal })).rejects.toBeInstanceOf(CancelledError);
   });
 
-  it.each([undefined, {}, { segments: 'x', state: {}, stop: 'completed' }, { segments: [{ kind: 'model' }], state: {}, stop: 'completed' }])(
-    'that gives %j is told what it must give',
-    async (result) => {
-      const environment = new SummaryProgram(undefined, 1);
-      Object.assign(environment, { play: async () => result });
-      const [rollout] = await play(environment);
-      expect(rollout!.error!.message).toBe('The program summaries must give { segments: [{ kind, text }], state, stop } for a row.');
-    },
-  );
+  it.each([
+    undefined,
+    {},
+    { segments: 'x', state: {}, stop: 'completed' },
+    { segments: [{ kind: 'model' }], state: {}, stop: 'completed' },
+    { segments: [{ kind: 'modle', text: 'x' }], state: {}, stop: 'completed' },
+    { segments: [], state: {}, stop: 'has_error' },
+    { segments: [], state: {}, stop: '' },
+  ])('that gives %j is told what it must give', async (result) => {
+    const environment = new SummaryProgram(undefined, 1);
+    Object.assign(environment, { play: async () => result });
+    const [rollout] = await play(environment);
+    expect(rollout!.error!.message).toMatch(
+      /^The program summaries must give { segments: \[{ kind, text }\], state, stop } for a row: kind is one of prompt, model, /,
+    );
+    expect(rollout!.reward).toBeNull();
+  });
 
   it('calls the models of its roles, and every call is recorded with its rollout', async () => {
     const environment = new SummaryProgram();

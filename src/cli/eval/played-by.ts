@@ -49,7 +49,7 @@ export function playedBy(environment: Environment, { target, problem }: NamedPol
   const { description, choice } = environment.programModels ?? {};
   const asked = description === undefined ? '' : ` (${description})`;
   const remedy = choice === undefined ? 'Leave it out.' : `Leave it out, and choose them with ${choice}.`;
-  throw new ConfigError(`${flag} has no effect: ${environment.id} is a program, which asks models of its own${asked}. ${remedy}`);
+  throw new ConfigError(`${flag} has no effect: ${environment.id} is a program and brings its own models${asked}. ${remedy}`);
 }
 
 /** The first setting of a policy, as on the command line; null if there is none. */

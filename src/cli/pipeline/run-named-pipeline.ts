@@ -6,6 +6,7 @@ import { chunked, jsonPieces, replaceFile } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { lockRun } from '../../files/run-lock.ts';
 import { JournalFile } from '../../pipelines/call-journal.ts';
+import { PipelineError } from '../../pipelines/pipeline-error.ts';
 import type { FinishedCall, PipelineResult } from '../../pipelines/run-pipeline.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
@@ -56,7 +57,7 @@ export async function runNamedPipeline(named: string, flags: RunFlags, context: 
       '-R',
       folder,
     ]);
-    context.note(`vf-pipeline: every complete call is kept; to go on: ${again}`);
+    if (mayPass(error)) context.note(`vf-pipeline: every complete call is kept; to go on: ${again}`);
     throw error;
   }
   await replaceFile(join(folder, RESULT_FILE), async (write) => {
@@ -65,6 +66,11 @@ export async function runNamedPipeline(named: string, flags: RunFlags, context: 
   if (flags.json) process.stdout.write(`${JSON.stringify(resultRecord(result))}\n`);
   else process.stdout.write(summary(result, folder));
   return EXIT.done;
+}
+
+/** Whether the same run may succeed later: a tool that gives something wrong does so again. */
+function mayPass(error: unknown): boolean {
+  return !(error instanceof PipelineError) || error.failure === 'failed';
 }
 
 function noteCall({ name, number, questions, isRecorded }: FinishedCall, startedAt: number, context: CommandContext): void {

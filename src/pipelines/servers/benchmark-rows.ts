@@ -21,7 +21,7 @@ export async function readBenchmarkRows(path: string, limit: number): Promise<re
     const isMissing = !existsSync(path);
     throw wrong(
       isMissing
-        ? `The benchmark ${path} does not exist. Set benchmark.benchmark.path; \`vf-pipeline build\` copies the sample of the package's example.`
+        ? `The benchmark ${path} does not exist. Set benchmark.benchmark.path, or, for the sample of the package's example, run \`vf-pipeline build\`.`
         : `Cannot read the benchmark ${path}: ${thrownText(cause)}`,
       cause,
     );

@@ -15,7 +15,7 @@ describe('vf-eval pipeline', () => {
     using folder = new EvalFolder();
     const { code, stdout, stderr } = await folder.run(['pipeline', '--plain']);
     expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
-    expect(stdout).toMatch(/^models +asks no generation server$/m);
+    expect(stdout).toMatch(/^models +none: no step asks a generation server$/m);
     expect(stdout).toMatch(/^reward +1\.000 /m);
     expect(stdout).not.toMatch(/^(policy|sampling|tokens) /m);
   });

@@ -80,6 +80,42 @@ describe('vf-pipeline build', () => {
   });
 });
 
+describe('a run whose files change', () => {
+  const FILES = {
+    'p.yaml': 'servers: {benchmark: , prompt: , mine: go.ts}\npipeline: [benchmark.get_data, prompt.qa_boxed, mine.go]\n',
+    'parameter/p.yaml': 'benchmark: {benchmark: {path: rows.jsonl, key_map: {q_ls: question}}}\nprompt: {template: p.jinja}\n',
+    'rows.jsonl': '{"question": "q"}\n',
+    'p.jinja': '{{ question }}',
+    'go.ts': `import { existsSync } from 'node:fs';
+export const tools = { go: { io: 'prompt_ls->out', run: ({ prompt_ls }) => {
+  if (!existsSync('ready')) throw new Error('not ready');
+  return { out: prompt_ls };
+} } };`,
+  };
+  const EDITS = [
+    ['p.jinja', 'new {{ question }}'],
+    ['rows.jsonl', '{"question": "another"}\n'],
+    ['go.ts', 'export const tools = { go: { io: "prompt_ls->out", run: () => ({ out: [] }) } };'],
+  ] as const;
+
+  it('is not continued with other templates, questions or tools', () => {
+    using folder = new TemporaryFolder();
+    mkdirSync(join(folder.path, 'parameter'));
+    for (const [name, text] of Object.entries(FILES)) folder.write(name, text);
+    expect(pipeline(['run', 'p.yaml'], folder.path)).toMatchObject({ status: 1, stderr: expect.stringContaining('not ready') });
+    const runs = join(folder.path, 'outputs/pipelines/p');
+    const again = ['run', 'p.yaml', '-R', join(runs, readdirSync(runs)[0]!)];
+    for (const [name, text] of EDITS) {
+      folder.write(name, text);
+      const changed = pipeline(again, folder.path);
+      expect(changed).toMatchObject({ status: 2, stderr: expect.stringContaining(`${name} has changed since the run in`) });
+      folder.write(name, FILES[name]);
+    }
+    folder.write('ready', '');
+    expect(pipeline(again, folder.path)).toMatchObject({ status: 0, stderr: expect.stringContaining('going on after 2 complete calls') });
+  });
+});
+
 describe('a server of one’s own', () => {
   it('runs from TypeScript, bundled and copied, beside the built-in servers', () => {
     using folder = new TemporaryFolder();
@@ -109,6 +145,19 @@ describe('a server of one’s own', () => {
       'export const tools = { go: { io: "q_ls->q_ls", run: () => 3 } };',
       1,
       /mine\.go must give an object with its outputs, got a number/,
+    ],
+    [
+      'gives what JSON cannot hold',
+      'export const tools = { go: { io: "q_ls->q_ls", run: () => ({ q_ls: [1, { a: [new Date(0)] }] }) } };',
+      1,
+      /mine\.go gave a Date at q_ls\[1\]\.a\[0\]\. JSON cannot hold it/,
+    ],
+    ['gives NaN', 'export const tools = { go: { io: "q_ls->q_ls", run: () => ({ q_ls: [NaN] }) } };', 1, /mine\.go gave NaN at q_ls\[0\]/],
+    [
+      'gives a circle',
+      'const a = []; a.push(a); export const tools = { go: { io: "q_ls->q_ls", run: () => ({ q_ls: a }) } };',
+      1,
+      /mine\.go gave an object that contains itself at q_ls\[0\]/,
     ],
     [
       'has a strange io',

@@ -131,8 +131,18 @@ describe('PromptTemplate', () => {
         }
       });
     expect(() => new PromptTemplate('{% for i in range(9999999) %}x{% endfor %}', 't').render({})).toThrow(
-      /^The template t cannot be filled in: range has 9999999 numbers/,
+      /^The template t cannot be filled in: its ranges have more than 100000 numbers/,
     );
+  });
+
+  it('ends loops within loops', () => {
+    const nested = (count: number) => `{% for i in range(${count}) %}{% for j in range(${count}) %}{% endfor %}{% endfor %}`;
+    expect(() => new PromptTemplate(nested(100_000), 't').render({})).toThrow(/its ranges have more than 100000 numbers; shorten its loops/);
+    const list = Array.from({ length: 2000 }, () => 'x');
+    expect(() => new PromptTemplate('{% for a in l %}{% for b in l %}{{ b }}{% endfor %}{% endfor %}', 't').render({ l: list })).toThrow(
+      /it takes more than 1000000 steps/,
+    );
+    expect(new PromptTemplate(nested(100), 't').render({})).toBe('');
   });
 });
 

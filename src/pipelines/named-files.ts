@@ -1,0 +1,60 @@
+/** Digests of the files that a pipeline reads, so that a run goes on only with the files that it began with. */
+import { createHash } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
+import type { Parameters } from './parameters.ts';
+import { parseServerSource } from './server-source.ts';
+
+/** Of a larger file, such as a corpus, size and time of change stand for its content. */
+const MOST_READ_BYTES = 16 * 2 ** 20;
+
+/** Parameters that name what a tool writes. */
+const OUTPUTS = /(^|_)(save|output)_path$|_save_path$/;
+
+export interface NamedFilesOptions {
+  readonly parameters: Parameters;
+  /** What the pipeline says of each server. */
+  readonly sources: Readonly<Record<string, unknown>>;
+  readonly resolve: (path: string) => string;
+}
+
+/** Digests by path as it is named: templates, questions, corpora, modules. The code of an MCP server is not among them. */
+export function namedFiles({ parameters, sources, resolve }: NamedFilesOptions): Readonly<Record<string, string>> {
+  const modules = Object.entries(sources).flatMap(([name, value]) => {
+    const source = parseServerSource(name, value);
+    return source.kind === 'module' ? [source.path] : [];
+  });
+  const named = [...modules, ...[...withoutOutputs(parameters).values()].flatMap(textsIn)];
+  const digests = [...new Set(named)].toSorted().flatMap((path) => {
+    const digest = fileDigest(resolve(path));
+    return digest === null ? [] : [[path, digest] as const];
+  });
+  return Object.fromEntries(digests);
+}
+
+/** The parameters without those that name what a tool writes: a run may go on with another file for its results. */
+export function withoutOutputs(parameters: Parameters): Parameters {
+  return new Map(
+    [...parameters].map(([server, values]) => [server, Object.fromEntries(Object.entries(values).filter(([key]) => !OUTPUTS.test(key)))]),
+  );
+}
+
+export function digestOf(content: string | Buffer): string {
+  return createHash('sha256').update(content).digest('hex').slice(0, 16);
+}
+
+/** Null if it is not a regular file that can be read. */
+function fileDigest(path: string): string | null {
+  try {
+    const found = statSync(path, { throwIfNoEntry: false });
+    if (found?.isFile() !== true) return null;
+    return found.size > MOST_READ_BYTES ? `${found.size} bytes, changed ${found.mtime.toISOString()}` : digestOf(readFileSync(path));
+  } catch {
+    // A text that cannot be a path, or a file of somebody else: whoever needs it reports it.
+    return null;
+  }
+}
+
+function textsIn(value: unknown): readonly string[] {
+  if (typeof value === 'string') return value === '' || value.length > 4096 ? [] : [value];
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
+}
