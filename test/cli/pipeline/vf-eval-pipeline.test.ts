@@ -89,7 +89,7 @@ describe('vf-eval pipeline', () => {
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toMatch(
       new RegExp(
-        `^vf-eval: ${flag} has no effect: pipeline is a program, .*choose them with -a '\\{"set": \\["generation\\.model_name=NAME", [^\\n]*\\n$`,
+        `^vf-eval: ${flag} has no effect: pipeline is a program .*choose them with -a '\\{"set": \\["generation\\.model_name=NAME", [^\\n]*\\n$`,
       ),
     );
   });
