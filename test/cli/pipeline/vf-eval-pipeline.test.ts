@@ -138,6 +138,9 @@ describe('vf-eval pipeline', () => {
 describe('a program', () => {
   it.each([
     ['vf-train', ['pipeline', '--preset', 'laptop'], /cannot be trained\. Train search-o1 instead\./],
+    ['vf-train', ['pipeline'], /^vf-train: pipeline is a program: .* cannot be trained\. Train search-o1 instead\./],
+    ['vf-train', ['pipeline', '-m', 'nano-base'], /^vf-train: pipeline is a program: .* cannot be trained\. Train search-o1 instead\./],
+    ['vf-train', ['pipeline', '--dry-run'], /^vf-train: pipeline is a program: .* cannot be trained\. Train search-o1 instead\./],
     ['vf-train', ['pipeline', '--preset', 'laptop', '--dry-run'], /cannot be trained\. Train search-o1 instead\./],
     ['vf-serve', ['environment', 'pipeline'], /so it leaves nothing to a caller's policy\. Evaluate it with vf-eval\./],
     ['vf-serve', ['verifiers', 'pipeline'], /so it leaves nothing to a caller's policy\. Evaluate it with vf-eval\./],
