@@ -42,9 +42,9 @@ function tableLines({ path, description, keys, tables }: ConfigTable): string[] 
   ];
 }
 
-/** @param environment whose own presets come first; null for none */
-export function presetsText(environment: string | null): string {
-  const presets = environment === null ? bundledPresets() : presetsFor(environment);
+/** @param first the environment whose presets come first; null for none */
+export function presetsText(first: string | null): string {
+  const presets = first === null ? bundledPresets() : presetsFor(first);
   const lines = presets.flatMap(({ name, environment, summary, differences }) => [
     `${environment} --preset ${name}`,
     ...indented(summary, 2),
