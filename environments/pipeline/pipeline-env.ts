@@ -28,7 +28,7 @@ export class PipelineEnv extends ProgramEnv<PipelineRow> {
       rubric: rubricOf(pipeline.metrics, chosen),
       models: modelsOf(pipeline),
       notices,
-      provenance: { ...pipeline.pipeline.header(), file, metric: chosen },
+      provenance: { ...pipeline.header(), file, metric: chosen },
     });
     this.#pipeline = pipeline;
   }
@@ -43,7 +43,7 @@ export class PipelineEnv extends ProgramEnv<PipelineRow> {
   }
 
   override close(): Promise<void> {
-    return this.#pipeline.pipeline[Symbol.asyncDispose]();
+    return this.#pipeline[Symbol.asyncDispose]();
   }
 }
 
@@ -74,7 +74,7 @@ function modelsOf({ models, pipeline }: QuestionPipeline): ProgramModels {
   const keys = pipeline.tools === '3.0' ? 'backend_configs.openai.' : '';
   return {
     name: [...new Set([...models.values()].map(({ name }) => name))].join('+') || 'no-model',
-    description: asked.join('; ') || 'none: no step asks a generation server',
+    description: asked.join('; ') || null,
     ...(server !== undefined && { choice: `-a '{"set": ["${server}.${keys}model_name=NAME", "${server}.${keys}base_url=URL"]}'` }),
     trainable: 'search-o1',
   };

@@ -6,7 +6,7 @@ import { suggestion } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
 import { packageRoot } from '../data/package-root.ts';
 import { readRegularFileSync } from '../files/regular-file.ts';
-import { bundledEnvironments, environmentIfFound, type FindEnvironmentOptions } from '../registry/find-environment.ts';
+import { bundledEnvironments, environmentIfFound, findEnvironment, type FindEnvironmentOptions } from '../registry/find-environment.ts';
 import { type Preset, presetOf } from '../trainer/config/preset.ts';
 
 /** Its presets also play other environments, and are what a name without an environment means. */
@@ -18,6 +18,18 @@ export const LAPTOP = 'laptop';
 export function bundledPresets(): readonly Preset[] {
   const others = bundledEnvironments().filter((id) => id !== DEFAULT_ENVIRONMENT);
   return [DEFAULT_ENVIRONMENT, ...others].flatMap((id) => presetsIn(bundledFolder(id), id));
+}
+
+/**
+ * The presets for one environment: its own first, then the bundled ones.
+ * @param environment id or path
+ * Throws ConfigError for an environment that does not exist, or a file that is not a preset.
+ */
+export function presetsFor(environment: string): readonly Preset[] {
+  const { folder, isBundled } = findEnvironment(environment);
+  const id = isBundled ? basename(folder) : null;
+  const own = presetsOf(id ?? environment);
+  return [...own, ...bundledPresets().filter((preset) => preset.environment !== id)];
 }
 
 /**

@@ -9,7 +9,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   const parsed = parseTrainArguments(argv, packageVersion());
   if (parsed.kind === 'printed') return parsed.exitCode;
   if (parsed.kind !== 'train') {
-    process.stdout.write(parsed.kind === 'list-presets' ? presetsText() : configHelpText());
+    process.stdout.write(parsed.kind === 'list-presets' ? presetsText(parsed.environment) : configHelpText());
     return EXIT.done;
   }
   const { runTraining } = await import('./train/run-training.ts');

@@ -164,8 +164,8 @@ export interface ProgramResult {
 export interface ProgramModels {
   /** Their name in results and folders, such as `Qwen/QwQ-32B`. */
   readonly name: string;
-  /** One line: which server is asked for what, without credentials. */
-  readonly description: string;
+  /** One line: which server is asked for what, without credentials. Null if it asks no model. */
+  readonly description: string | null;
   /** How a user chooses others, after "Choose them with": `-a '{"set": ["generation.model_name=NAME"]}'`. @default not said */
   readonly choice?: string;
   /** Id of an environment that trains the same behaviour. @default none */

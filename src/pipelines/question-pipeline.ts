@@ -35,7 +35,7 @@ export interface PlayedQuestion {
   readonly calls: number;
 }
 
-export class QuestionPipeline {
+export class QuestionPipeline implements AsyncDisposable {
   readonly pipeline: OpenPipeline;
   /** Names of the metrics that the last evaluation step computes. */
   readonly metrics: readonly string[];
@@ -66,6 +66,16 @@ export class QuestionPipeline {
       throw wrong(`${pipeline.path} has no step evaluation.evaluate, so its questions have no metrics. Add one, or run it: vf-pipeline run`);
     await pipeline.check(signal);
     return new QuestionPipeline(pipeline, benchmark, evaluations);
+  }
+
+  /** What identifies its runs: see the pipeline's `header`. */
+  header(): ReturnType<OpenPipeline['header']> {
+    return this.pipeline.header();
+  }
+
+  /** Closes the pipeline. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.pipeline[Symbol.asyncDispose]();
   }
 
   /** Which models are asked where, without credentials: by server of the pipeline. */

@@ -1,10 +1,11 @@
 /** Plays a program: an environment that needs no policy. As in the loop, a failure becomes data on the record, and only cancellation is thrown. */
 import { untilAborted } from '../core/abort.ts';
 import type { Row } from '../core/dataset.ts';
-import type { Environment, ProgramResult, SegmentKind } from '../core/environment.ts';
+import type { Environment, ProgramResult } from '../core/environment.ts';
 import { EnvironmentError } from '../core/errors.ts';
 import type { RolloutModels } from '../core/model.ts';
 import type { Random } from '../core/random.ts';
+import type { TextSegment } from '../core/rubric.ts';
 import { Recorder } from './recorder.ts';
 import type { Played } from './rollout.ts';
 
@@ -40,7 +41,7 @@ export function programName({ id, programModels }: Pick<Environment, 'id' | 'pro
   return programModels?.name ?? id;
 }
 
-const KINDS: readonly unknown[] = ['prompt', 'model', 'prefill', 'observation', 'corrective'] satisfies SegmentKind[];
+const KINDS: readonly unknown[] = ['model', 'prefill', 'observation', 'corrective'] satisfies TextSegment['kind'][];
 
 /** A program in JavaScript may give anything. */
 function checked(id: string, result: ProgramResult): ProgramResult {

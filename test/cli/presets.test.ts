@@ -2,7 +2,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { bundledPresets, presetNamed } from '../../src/cli/presets.ts';
+import { ConfigError } from '../../src/core/errors.ts';
+import { presetsText } from '../../src/cli/train/config-help.ts';
+import { bundledPresets, presetNamed, presetsFor } from '../../src/cli/presets.ts';
 import { presetLayer } from '../../src/trainer/config/preset.ts';
 import { resolveTrainingConfig } from '../../src/trainer/config/resolve-config.ts';
 
@@ -80,6 +82,17 @@ describe('presets of an environment', () => {
     expect(presetNamed('laptop', null).environment).toBe('search-r1');
     expect(presetNamed('tinker', folder).environment).toBe('search-r1');
     expect(() => presetNamed('lptop', folder)).toThrow(/did you mean laptop\?\); known presets: laptop, search-r1-grpo/);
+  });
+
+  it('are listed before the others, each once', () => {
+    write('laptop', 'steps = 7\n[preset]\nsummary = "learns to fly"\n');
+    const names = (environment: string) => presetsFor(environment).map((preset) => `${preset.environment} ${preset.name}`);
+    const bundled = bundledPresets().map((preset) => `${preset.environment} ${preset.name}`);
+    expect(names(folder)).toEqual([`${folder} laptop`, ...bundled]);
+    expect(names('grpo_000').slice(0, 2)).toEqual(['grpo-000 laptop', 'grpo-000 grpo-000']);
+    expect(names('grpo_000').toSorted()).toEqual(bundled.toSorted());
+    expect(presetsText(folder)).toMatch(/ --preset laptop\n  learns to fly\n/);
+    expect(() => presetsFor('no-such-environment')).toThrow(ConfigError);
   });
 
   it.each([

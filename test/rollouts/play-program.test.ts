@@ -102,6 +102,7 @@ describe('a program', () => {
     { segments: 'x', state: {}, stop: 'completed' },
     { segments: [{ kind: 'model' }], state: {}, stop: 'completed' },
     { segments: [{ kind: 'modle', text: 'x' }], state: {}, stop: 'completed' },
+    { segments: [{ kind: 'prompt', text: 'x' }], state: {}, stop: 'completed' },
     { segments: [], state: {}, stop: 'has_error' },
     { segments: [], state: {}, stop: '' },
   ])('that gives %j is told what it must give', async (result) => {
@@ -109,7 +110,7 @@ describe('a program', () => {
     Object.assign(environment, { play: async () => result });
     const [rollout] = await play(environment);
     expect(rollout!.error!.message).toMatch(
-      /^The program summaries must give { segments: \[{ kind, text }\], state, stop } for a row: kind is one of prompt, model, /,
+      /^The program summaries must give { segments: \[{ kind, text }\], state, stop } for a row: kind is one of model, prefill, /,
     );
     expect(rollout!.reward).toBeNull();
   });

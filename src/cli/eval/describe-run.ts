@@ -9,7 +9,8 @@ import type { PreparedRun } from './run-evaluation.ts';
 
 /** Fields that `--json` adds to the summary; in snake_case, as printed. */
 export interface RunFacts {
-  readonly policy: string;
+  /** Null for a program that asks no model. */
+  readonly policy: string | null;
   readonly base_url: string | null;
   readonly dataset: string;
   readonly num_examples: number;
@@ -54,7 +55,7 @@ function setupLines(prepared: PreparedRun): [label: string, text: string][] {
   const sampling = Object.entries(describeRun(prepared).sampling_args).map(([key, value]) => `${key} ${JSON.stringify(value)}`);
   return [
     ...(planned.name === null ? [] : [['run', planned.name] as [string, string]]),
-    [isProgram ? 'models' : 'policy', policy.description],
+    [isProgram ? 'models' : 'policy', policy.description ?? 'none'],
     ...[...roles.descriptions].map(([role, text]): [string, string] => ['role', `${role}: ${text}`]),
     ['data', `${name}: ${countText(counts.rows)} of ${plural(length, 'row')}, ${order} × ${plural(counts.rolloutsPerExample, 'rollout')}`],
     ...(isProgram ? [] : [['sampling', `${sampling.join(', ')}, seed ${counts.seed}`] as [string, string]]),

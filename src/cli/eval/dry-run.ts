@@ -26,7 +26,7 @@ export async function dryRunText(prepared: PreparedRun, signal: AbortSignal): Pr
       'data',
       `${environment.eval.name}: ${countText(rows)} of ${plural(environment.eval.length, 'row')} × ${plural(rolloutsPerExample, 'rollout')}, seed ${seed}`,
     ],
-    isProgram ? ['models', policy.description] : ['policy', `${policy.description}, model ${policy.model}`],
+    isProgram ? ['models', policy.description ?? 'none'] : ['policy', `${policy.description}, model ${policy.model}`],
     ...[...roles.descriptions].map(([role, text]): [string, string] => ['role', `${role}: ${text}`]),
     ...(isProgram ? [] : [['sampling', JSON.stringify(describeRun(prepared).sampling_args)] as [string, string]]),
     ...provenanceLines(environment.provenance ?? {}),

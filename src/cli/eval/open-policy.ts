@@ -23,8 +23,8 @@ export interface OpenedPolicy extends AsyncDisposable {
   readonly kind: PolicyTarget['kind'];
   /** Without credentials; null for a policy in this process. */
   readonly baseUrl: string | null;
-  /** One line: the policy, its address, and how it is called. */
-  readonly description: string;
+  /** One line: the policy, its address, and how it is called; of a program, its models. Null for a program that asks no model. */
+  readonly description: string | null;
   /** Notices for the user before the run. */
   readonly notices: readonly string[];
 }
@@ -57,13 +57,12 @@ export async function openPolicy(target: PolicyTarget, options: OpenPolicyOption
 
 /** The models of a program, which it asks itself. */
 function openNoPolicy(program: OpenPolicyOptions['environment']): OpenedPolicy {
-  const description = program.programModels?.description ?? 'models of its own';
   return {
     client: NO_POLICY,
     model: programName(program),
     kind: 'program',
     baseUrl: null,
-    description,
+    description: program.programModels === undefined ? 'models of its own' : program.programModels.description,
     notices: [],
     async [Symbol.asyncDispose]() {},
   };

@@ -2,6 +2,7 @@
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { SMALLEST_MODEL } from '../../data/bundled-models.ts';
+import { embeddedModel } from './embedded-model.ts';
 import { FLAGS, type FlagName } from './flags.ts';
 import { laptopModelOf, searchedIn } from './laptop-model.ts';
 import { type PolicyTarget, resolvePolicyTarget } from './policy-target.ts';
@@ -9,7 +10,7 @@ import type { Settings } from './settings.ts';
 
 export interface NamedPolicy {
   readonly target: PolicyTarget;
-  /** Why the environment variables name no policy; a program does not need one. */
+  /** Why the flags or the environment variables name no policy; a program does not need one. */
   readonly problem: ConfigError | null;
 }
 
@@ -26,16 +27,23 @@ const OF_POLICY = [
   'sampling-args',
 ] as const satisfies readonly FlagName[];
 
-/** Throws ConfigError if the settings name a policy that cannot be used. */
+/** Throws ConfigError for endpoints that cannot be read. */
 export async function namedPolicy(envId: string, settings: Settings): Promise<NamedPolicy> {
   try {
     const bundled = async () => (await laptopModelOf(envId, searchedIn(settings))) ?? SMALLEST_MODEL;
-    return { target: await resolvePolicyTarget(settings, process.env, bundled), problem: null };
+    const target = await resolvePolicyTarget(settings, process.env, bundled);
+    if (target.kind === 'embedded') embeddedModel(target.model);
+    return { target, problem: null };
   } catch (error) {
-    // What the user named is refused before the environment is loaded.
-    if (!(error instanceof ConfigError) || settings['endpoints-path'] !== undefined || givenFlag(settings) !== null) throw error;
+    // Kept until the environment is loaded: the flags of a policy have no effect on a program, so correcting them would be in vain.
+    if (!(error instanceof ConfigError) || (settings['endpoints-path'] !== undefined && givenFlags(settings).length === 0)) throw error;
     return { target: { kind: 'program' }, problem: error };
   }
+}
+
+/** What is wrong with the policy that the command names, for an environment that does not load; null if nothing is. */
+export function refusalOf({ problem }: NamedPolicy, settings: Settings): ConfigError | null {
+  return givenFlags(settings).length === 0 ? null : problem;
 }
 
 /** Throws ConfigError if no policy is named that the environment needs, or one that it does not. */
@@ -44,18 +52,30 @@ export function playedBy(environment: Environment, { target, problem }: NamedPol
     if (problem !== null) throw problem;
     return target;
   }
-  const flag = givenFlag(settings);
-  if (flag === null) return { kind: 'program' };
-  const { description, choice } = environment.programModels ?? {};
-  const asked = description === undefined ? '' : ` (${description})`;
-  const remedy = choice === undefined ? 'Leave it out.' : `Leave it out, and choose them with ${choice}.`;
-  throw new ConfigError(`${flag} has no effect: ${environment.id} is a program and brings its own models${asked}. ${remedy}`);
+  const flags = givenFlags(settings);
+  if (flags.length === 0) return { kind: 'program' };
+  const [verb, them] = flags.length === 1 ? ['has', 'it'] : ['have', 'them'];
+  const choice = choiceText(environment);
+  const remedy = choice === null ? `Leave ${them} out.` : `Leave ${them} out, and choose the models with ${choice}.`;
+  throw new ConfigError(`${flags.join(' and ')} ${verb} no effect: ${environment.id} is a program ${modelsText(environment)}. ${remedy}`);
 }
 
-/** The first setting of a policy, as on the command line; null if there is none. */
-function givenFlag(settings: Settings): string | null {
-  const name = OF_POLICY.find((each) => settings[each] !== undefined);
-  if (name === undefined) return null;
-  const flag = FLAGS.find((each) => each.name === name)!;
-  return 'letter' in flag ? `-${flag.letter}` : `--${name}`;
+function modelsText({ programModels, roles = {} }: Environment): string {
+  if (programModels === undefined) return 'and brings its own models';
+  if (programModels.description !== null) return `and brings its own models (${programModels.description})`;
+  return Object.keys(roles).length === 0 ? 'that asks no model' : 'whose models are those of its roles';
+}
+
+/** How a user chooses the program's models; null if that is not known. */
+function choiceText({ programModels, roles = {} }: Environment): string | null {
+  const [role] = Object.keys(roles);
+  return programModels?.choice ?? (role === undefined ? null : `--role ${role}=MODEL@URL`);
+}
+
+/** The settings of a policy, as on the command line. */
+function givenFlags(settings: Settings): readonly string[] {
+  return OF_POLICY.filter((name) => settings[name] !== undefined).map((name) => {
+    const flag = FLAGS.find((each) => each.name === name)!;
+    return 'letter' in flag ? `-${flag.letter}` : `--${name}`;
+  });
 }

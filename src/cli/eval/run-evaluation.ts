@@ -19,7 +19,7 @@ import { type OpenedEnvironment, openEnvironment } from './open-environment.ts';
 import { type OpenedRoles, openRoles, rolePolicyOf } from '../roles/open-roles.ts';
 import { resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
 import { type OpenedPolicy, openPolicy } from './open-policy.ts';
-import { namedPolicy, playedBy } from './played-by.ts';
+import { namedPolicy, playedBy, refusalOf } from './played-by.ts';
 import type { PolicyTarget } from './policy-target.ts';
 import { Progress } from './progress.ts';
 import { embeddedModel } from './embedded-model.ts';
@@ -99,6 +99,8 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
     environmentsDir: settings['env-dir-path'] ?? DEFAULTS.environmentsDir,
     variables: process.env,
     signal: context.signal,
+  }).catch((error: unknown) => {
+    throw refusalOf(named, settings) ?? error;
   });
   const target = playedBy(opened.environment, named, settings);
   // Before the policy is opened, which may take minutes.
@@ -167,7 +169,7 @@ async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunS
   const started = () => {
     announce(prepared, context);
     const size = `${plural(counts.rows, 'row')} × ${plural(counts.rolloutsPerExample, 'rollout')}`;
-    context.note(`${planned.envId}: ${size}, ${escapeControls(policy.description)}; saving to ${displayPath(directory)}`);
+    context.note(`${planned.envId}: ${size}, ${escapeControls(policy.description ?? 'no model is asked')}; saving to ${displayPath(directory)}`);
   };
   context.onInterrupt = () => progress.note('stopping and saving finished rollouts; press Ctrl-C again to stop at once');
   try {

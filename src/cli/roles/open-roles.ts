@@ -18,19 +18,23 @@ export interface RolePolicy {
   readonly name: string;
   readonly client: () => PolicyClient;
   readonly capabilities: PolicyCapabilities;
-  /** Why it can play no role, as a clause. @default its capabilities decide */
-  readonly problem?: string;
+  /** Says why it cannot play a role. @default its capabilities decide */
+  readonly refusal?: (role: string) => string;
 }
-
-const PROBLEMS: Readonly<Partial<Record<OpenedPolicy['kind'], string>>> = {
-  baseline: 'the built-in baseline only copies spans of passages',
-  program: 'a program is played without a policy',
-};
 
 /** The policy of a vf-eval run. */
 export function rolePolicyOf({ client, kind }: Pick<OpenedPolicy, 'client' | 'kind'>): RolePolicy {
-  const problem = PROBLEMS[kind];
-  return { name: client.name, client: () => client, capabilities: client.capabilities, ...(problem !== undefined && { problem }) };
+  const refusal = REFUSALS[kind];
+  return { name: client.name, client: () => client, capabilities: client.capabilities, ...(refusal !== undefined && { refusal }) };
+}
+
+const REFUSALS: Readonly<Partial<Record<OpenedPolicy['kind'], (role: string) => string>>> = {
+  baseline: (role) => cannotPlay('extractive-baseline', role, 'the built-in baseline only copies spans of passages'),
+  program: (role) => `A program has no policy, so role ${role} cannot be bound to it. Name a server: --role ${role}=MODEL@URL.`,
+};
+
+function cannotPlay(policy: string, role: string, problem: string): string {
+  return `The policy ${policy} cannot play role ${role}: ${problem}. Bind the role to another model: --role ${role}=MODEL@URL.`;
 }
 
 export interface OpenRolesOptions {
@@ -88,12 +92,9 @@ async function bind(resolved: ResolvedRole, { policy, images, signal }: OpenRole
     case 'builtin':
       return { binding: { model: player.model, ...limits }, who: `${player.model.name} (builtin)`, notice: null };
     case 'policy': {
-      const problem = policy.problem ?? chatProblem(policy.capabilities);
-      if (problem !== null) {
-        throw new ConfigError(
-          `The policy ${policy.name} cannot play role ${role}: ${problem}. Bind the role to another model: --role ${role}=MODEL@URL.`,
-        );
-      }
+      if (policy.refusal !== undefined) throw new ConfigError(policy.refusal(role));
+      const problem = chatProblem(policy.capabilities);
+      if (problem !== null) throw new ConfigError(cannotPlay(policy.name, role, problem));
       return {
         binding: { model: clientModel(policy.client, { name: policy.name, isPolicy: true }), ...limits },
         who: `${policy.name} (the policy itself)`,

@@ -35,7 +35,7 @@ export type ParsedTrainArguments =
   | TrainArguments
   /** Help or version was printed. */
   | { readonly kind: 'printed'; readonly exitCode: number }
-  | { readonly kind: 'list-presets' }
+  | { readonly kind: 'list-presets'; /** Null if none is named. */ readonly environment: string | null }
   | { readonly kind: 'help-config' };
 
 /** Throws a one-line ConfigError for an unknown flag or a malformed value; values themselves are checked with the configuration. */
@@ -44,9 +44,9 @@ export function parseTrainArguments(argv: readonly string[], version: string): P
   const exitCode = parseProgram(program, argv);
   if (exitCode !== null) return { kind: 'printed', exitCode };
   const options = program.opts<Record<string, unknown>>();
-  if (options['listPresets'] === true) return { kind: 'list-presets' };
   if (options['helpConfig'] === true) return { kind: 'help-config' };
   const target = (program.processedArgs[0] as string | undefined) ?? null;
+  if (options['listPresets'] === true) return { kind: 'list-presets', environment: target?.endsWith('.toml') === true ? null : target };
   const { resume } = options;
   if (target === null && resume === undefined && options['preset'] === undefined) {
     throw new ConfigError('Name an environment or a TOML file; try vf-train search-r1 --preset laptop, or vf-train --help');
@@ -90,7 +90,7 @@ export function trainProgram(version: string): Command {
     .option('--dry-run', 'open the environment and print the settings, the size of a step and the first prompt; asks no server (vf-doctor does)')
     .option('--show-config', 'print the resolved configuration as TOML and exit')
     .option('--help-config', 'print every key with default and meaning and exit')
-    .option('--list-presets', 'print the presets and how they differ from upstream')
+    .option('--list-presets', 'print the presets, those of the environment first, and how they differ from upstream')
     .optionsGroup('Display:')
     .option('--json', 'print the result as one JSON object on stdout')
     .option('--plain', 'no colour and no live display')

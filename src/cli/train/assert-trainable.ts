@@ -6,19 +6,14 @@ import { ConfigError } from '../../core/errors.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { stepsPerPass } from '../../trainer/sources/rows-of-step.ts';
+import { refuseProgram } from './refuse-program.ts';
 
 /** Throws ConfigError. Skips the model check if there is no local directory or its tokenizer cannot be read here; the server is then asked later. */
 export async function assertTrainable(
   environment: Environment,
   { model, rollouts, steps, rolloutsFile, source }: Pick<TrainingConfig, 'model' | 'rollouts' | 'steps' | 'rolloutsFile' | 'source'>,
 ): Promise<void> {
-  if (environment.play !== undefined) {
-    const { trainable } = environment.programModels ?? {};
-    const remedy = trainable === undefined ? 'Evaluate it with vf-eval.' : `Train ${trainable} instead.`;
-    throw new ConfigError(
-      `${environment.id} is a program: it asks models of its own, with prompts that do not extend each other, so it cannot be trained. ${remedy}`,
-    );
-  }
+  refuseProgram(environment);
   if (steps > 0 && rolloutsFile === null && source === null) stepsPerPass(environment.train, rollouts.examplesPerStep);
   if (environment.turnFormat !== 'chat' || !existsSync(join(model.path, 'tokenizer.json'))) return;
   const [{ openLocalTokenizer }, { templateTraits }] = await Promise.all([

@@ -4,7 +4,7 @@ import { trainingConfigSchema } from '../../schemas/training-config.ts';
 import { roleTableSchema } from '../../schemas/roles-config.ts';
 import { lossTableSchema } from '../../schemas/training-algorithm-config.ts';
 import { wrap } from '../terminal-text.ts';
-import { bundledPresets } from '../presets.ts';
+import { bundledPresets, presetsFor } from '../presets.ts';
 import { tomlValue } from './toml-value.ts';
 
 const WIDTH = 80;
@@ -42,8 +42,10 @@ function tableLines({ path, description, keys, tables }: ConfigTable): string[] 
   ];
 }
 
-export function presetsText(): string {
-  const lines = bundledPresets().flatMap(({ name, environment, summary, differences }) => [
+/** @param first the environment whose presets come first; null for none */
+export function presetsText(first: string | null): string {
+  const presets = first === null ? bundledPresets() : presetsFor(first);
+  const lines = presets.flatMap(({ name, environment, summary, differences }) => [
     `${environment} --preset ${name}`,
     ...indented(summary, 2),
     ...(differences.length === 0 ? [] : ['  Differences from upstream:']),

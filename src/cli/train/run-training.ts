@@ -28,7 +28,11 @@ import { renderConfig } from './render-config.ts';
 import { Transcripts } from './transcripts.ts';
 
 export async function runTraining(given: TrainArguments, context: CommandContext): Promise<number> {
-  const setup = await readTrainingConfig(given);
+  const setup = await readTrainingConfig(given).catch(async (error: unknown) => {
+    const { refuseIncompleteProgram } = await import('./refuse-program.ts');
+    await refuseIncompleteProgram(given, { env: process.env, signal: context.signal });
+    throw error;
+  });
   for (const secret of setup.secrets) context.secrets.add(secret);
   if (given.action === 'show-config') {
     process.stdout.write(renderConfig(setup, { secrets: [...setup.secrets] }));
@@ -36,7 +40,7 @@ export async function runTraining(given: TrainArguments, context: CommandContext
   }
   if (given.action === 'dry-run') {
     const { trainingDryRun } = await import('./training-dry-run.ts');
-    process.stdout.write(await trainingDryRun(setup, process.env, context.signal));
+    process.stdout.write(await trainingDryRun(setup, { variables: process.env, note: context.note, signal: context.signal }));
     return EXIT.done;
   }
   const finished = await finishedRun(setup);

@@ -5,6 +5,7 @@ import { Random } from '../../core/random.ts';
 import { maxLoraRank } from '../../launch/vllm-flags.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import { isLossModule } from '../../trainer/losses/loss-terms.ts';
+import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { supervisedSteps } from '../../trainer/loop/training-schedule.ts';
 import { policyText } from './announce-run.ts';
 import { assertTrainable } from './assert-trainable.ts';
@@ -18,10 +19,16 @@ import { resolveRoles } from '../roles/resolve-roles.ts';
 import { escapeControls } from '../terminal-text.ts';
 import type { TrainingSetup } from './read-training-config.ts';
 
+export interface TrainingDryRunOptions {
+  readonly variables: Readonly<Record<string, string | undefined>>;
+  /** Gets the notices that a run would print first. */
+  readonly note: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
 export async function trainingDryRun(
-  { config }: TrainingSetup,
-  variables: Readonly<Record<string, string | undefined>>,
-  signal: AbortSignal,
+  { config, notices }: Pick<TrainingSetup, 'config' | 'notices'>,
+  { variables, note, signal }: TrainingDryRunOptions,
 ): Promise<string> {
   const { environment: wanted, rollouts, lora, policy, backend, model, steps, seed } = config;
   // Refuses what the embedded engine would refuse. Not for Python backends, where a name may be a model to download.
@@ -47,6 +54,8 @@ export async function trainingDryRun(
       ...roles.map((role): Fact => ['role', `${role.role}: ${resolvedRoleText(role)}`]),
       ...(policy.embedded === null && !isUnserved(config) ? [serverNeeds(config)] : []),
     ];
+    const clip = clipNotice(config, config.source !== null);
+    for (const notice of [...notices, ...(environment.notices ?? []), ...(clip === null ? [] : [clip])]) note(escapeControls(notice));
     const planned = await planGpus(config, { contextTokens: longestRollout(environment, model.path), variables, signal });
     await using episode = await environment.start(row, { random: Random.fromSeed(seed), signal });
     const prompt = episode.prompt.map(({ role, content }) => `${role}:\n${escapeControls(contentText(content), { lines: true })}`);

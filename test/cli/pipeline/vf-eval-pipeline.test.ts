@@ -15,7 +15,7 @@ describe('vf-eval pipeline', () => {
     using folder = new EvalFolder();
     const { code, stdout, stderr } = await folder.run(['pipeline', '--plain']);
     expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
-    expect(stdout).toMatch(/^models +none: no step asks a generation server$/m);
+    expect(stdout).toMatch(/^models +none$/m);
     expect(stdout).toMatch(/^reward +1\.000 /m);
     expect(stdout).not.toMatch(/^(policy|sampling|tokens) /m);
   });
@@ -83,15 +83,45 @@ describe('vf-eval pipeline', () => {
     ['-m', ['-m', 'gpt-4.1-mini']],
     ['-T', ['-T', '0.5']],
     ['-t', ['-t', '20']],
+    ['-b', ['-b', 'http://127.0.0.1:1/v1']],
+    ['-b', ['-b', 'not a URL']],
+    ['-k', ['-k', 'NO_SUCH_KEY']],
+    ['--header', ['--header', 'a: b']],
+    ['--api-client-type', ['--api-client-type', 'chat']],
+    ['-S', ['-S', '{"top_k": 5}']],
+    ['-p', ['-p', 'nobody']],
   ])('says that %s has no effect, and how the models are chosen', async (flag, given) => {
     using folder = new EvalFolder();
     const { code, stdout, stderr } = await folder.run(['pipeline', '-a', JSON.stringify({ file: SEARCH_O1 }), ...given], { OPENAI_API_KEY: 'k' });
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toMatch(
       new RegExp(
-        `^vf-eval: ${flag} has no effect: pipeline is a program .*choose them with -a '\\{"set": \\["generation\\.model_name=NAME", [^\\n]*\\n$`,
+        `^vf-eval: ${flag} has no effect: pipeline is a program .*choose the models with -a '\\{"set": \\["generation\\.model_name=NAME", [^\\n]*\\n$`,
       ),
     );
+  });
+
+  it.each([
+    [['-m', 'served-nowhere'], '-m has'],
+    [['-p', 'embedded', '-m', 'no/such/folder'], '-m and -p have'],
+  ])('refuses %j before it looks for the model', async (given, flags) => {
+    using folder = new EvalFolder();
+    const { code, stdout, stderr } = await folder.run(['pipeline', ...given]);
+    const them = given.length === 2 ? 'it' : 'them';
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toBe(`vf-eval: ${flags} no effect: pipeline is a program that asks no model. Leave ${them} out.\n`);
+  });
+
+  it('still says what is wrong with a policy whose environment does not load', async () => {
+    using folder = new EvalFolder();
+    const { code, stderr } = await folder.run(['pipeline', '-a', '{"file": "none.yaml"}', '-m', 'served-nowhere']);
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining('The model "served-nowhere" (-m) has no server') });
+  });
+
+  it('gives no policy in --json where no model is asked', async () => {
+    using folder = new EvalFolder();
+    const { stdout } = await folder.run(['pipeline', '--json', '-n', '1']);
+    expect(JSON.parse(stdout)).toMatchObject({ policy: null, base_url: null });
   });
 
   it('needs no policy where VF_MODEL names one without a server, and shows a dry run', async () => {
@@ -108,6 +138,9 @@ describe('vf-eval pipeline', () => {
 describe('a program', () => {
   it.each([
     ['vf-train', ['pipeline', '--preset', 'laptop'], /cannot be trained\. Train search-o1 instead\./],
+    ['vf-train', ['pipeline'], /^vf-train: pipeline is a program: .* cannot be trained\. Train search-o1 instead\./],
+    ['vf-train', ['pipeline', '-m', 'nano-base'], /^vf-train: pipeline is a program: .* cannot be trained\. Train search-o1 instead\./],
+    ['vf-train', ['pipeline', '--dry-run'], /^vf-train: pipeline is a program: .* cannot be trained\. Train search-o1 instead\./],
     ['vf-train', ['pipeline', '--preset', 'laptop', '--dry-run'], /cannot be trained\. Train search-o1 instead\./],
     ['vf-serve', ['environment', 'pipeline'], /so it leaves nothing to a caller's policy\. Evaluate it with vf-eval\./],
     ['vf-serve', ['verifiers', 'pipeline'], /so it leaves nothing to a caller's policy\. Evaluate it with vf-eval\./],
@@ -135,10 +168,14 @@ describe('a program', () => {
          roles: { judge: { about: 'judges', default: 'policy' } },
        });`,
     );
+    const chosen = await folder.run(['own', '-m', 'served-nowhere']);
+    expect(chosen).toMatchObject({
+      code: 2,
+      stderr:
+        'vf-eval: -m has no effect: own is a program and brings its own models. Leave it out, and choose the models with --role judge=MODEL@URL.\n',
+    });
     const { code, stderr } = await folder.run(['own']);
     expect(code).toBe(2);
-    expect(stderr).toBe(
-      'vf-eval: The policy none cannot play role judge: a program is played without a policy. Bind the role to another model: --role judge=MODEL@URL.\n',
-    );
+    expect(stderr).toBe('vf-eval: A program has no policy, so role judge cannot be bound to it. Name a server: --role judge=MODEL@URL.\n');
   });
 });

@@ -112,7 +112,7 @@ describe('parseTrainArguments', () => {
   });
 
   it.each([
-    ['--list-presets', { kind: 'list-presets' }],
+    ['--list-presets', { kind: 'list-presets', environment: null }],
     ['--help-config', { kind: 'help-config' }],
   ])('%s needs no environment', (flag, expected) => {
     expect(parseTrainArguments([flag], '1.2.3')).toEqual(expected);

@@ -10,16 +10,17 @@ const ENVIRONMENT = `
 import { Dataset, Rubric, SingleTurnEnv } from 'vf-search';
 export function loadEnvironment() {
   const row = { exampleId: 'a', prompt: [{ role: 'user', content: 'Who?' }], answer: 'I' };
-  return new SingleTurnEnv({ id: 'one', eval: new Dataset('one', [row]), rubric: new Rubric({ funcs: [function one() { return 1; }] }) });
+  return new SingleTurnEnv({ id: 'one', eval: new Dataset('one', [row]), notices: ['Only one question.'],
+    rubric: new Rubric({ funcs: [function one() { return 1; }] }) });
 }`;
 
-async function dryRun(folder: string, flags: readonly string[]): Promise<string> {
+async function dryRun(folder: string, flags: readonly string[], note: (line: string) => void = () => {}): Promise<string> {
   const path = join(folder, 'environment.mjs');
   writeFileSync(path, ENVIRONMENT);
   const parsed = parseTrainArguments([path, ...flags, '--dry-run'], '0');
   if (parsed.kind !== 'train') throw new Error(`Expected arguments of a run, got ${parsed.kind}`);
   const setup = await readTrainingConfig(parsed, { variables: {}, environmentFile: join(folder, '.env') });
-  return trainingDryRun(setup, {}, new AbortController().signal);
+  return trainingDryRun(setup, { variables: {}, note, signal: new AbortController().signal });
 }
 
 describe('trainingDryRun', () => {
@@ -38,6 +39,15 @@ describe('trainingDryRun', () => {
     expect(text).toMatch(/^policy +none: without a policy server, nothing is played$/m);
     expect(text).toMatch(/^supervised +2 supervised steps of 4 rows of shown\.jsonl, learning rate /m);
     expect(text).not.toMatch(/^(a step|loss|server needs) /m);
+  });
+
+  it('gives the notices that a run prints: those of the environment, and that nothing is ever clipped', async () => {
+    using folder = new TemporaryFolder();
+    const notices: string[] = [];
+    await dryRun(folder.path, ['-m', 'M', '-b', 'http://127.0.0.1:9/v1', '-n', '1', '--set', 'algorithm.old_log_probs=trainer'], (line) =>
+      notices.push(line),
+    );
+    expect(notices).toEqual(['Only one question.', expect.stringMatching(/^No token can ever be clipped: /)]);
   });
 
   it('names the loss that the run takes', async () => {

@@ -116,6 +116,8 @@ describe('the environment pipeline', () => {
     await using other = asyncClosing(await loadEnvironment({ file: SEARCH_O1 }, { env: {} }));
     expect(environment.value.provenance['parameters']).not.toBe(other.value.provenance['parameters']);
     expect(environment.value.provenance).toMatchObject({ file: SEARCH_O1, tools: '2.0', metric: 'em' });
+    await using alone = asyncClosing(await loadEnvironment());
+    expect(alone.value.programModels).toMatchObject({ name: 'no-model', description: null });
   });
 
   it('takes the reward from the metric that is asked for, else em, else the first', async () => {
