@@ -122,7 +122,8 @@ function exportHead({ sampling_args: sampling, policy }: WireMetadata, result: W
     stop_condition: result.stop_condition,
     is_truncated: result.is_truncated,
     policy: { model: result.model, version: result.policy_version },
-    sampling: readSamplingColumns(sampling, longestLimit(result)),
+    // Only a program has none, and its runs are refused above.
+    sampling: readSamplingColumns(sampling!, longestLimit(result)),
     logprobs_mode: policy.logprobs_mode,
     tokenizer_hash: policy.tokenizer_hash,
   };

@@ -15,18 +15,19 @@ export type RunConfig = Readonly<Record<string, unknown>>;
  */
 export function runConfig<R extends Row>(options: Omit<EvaluationOptions<R>, 'outputDir'>, redaction: Redaction): RunConfig {
   const { run, environment, client } = options;
+  const kind = policyKind(options);
   const config = {
     env_id: run.envId,
     env_args: run.envArgs,
     environment: environment.provenance ?? {},
     model: run.model,
-    policy_kind: policyKind(options),
+    policy_kind: kind,
     tokenizer_hash: client.capabilities.tokenizerHash,
     rollouts_per_example: options.rolloutsPerExample,
     shuffle: options.shuffle,
     shuffle_seed: options.shuffle ? options.shuffleSeed : null,
     seed: options.seed,
-    sampling_args: samplingArgs(options),
+    sampling_args: kind === 'none' ? {} : samplingArgs(options),
     timeout_ms: options.timeoutMs,
     independent_scoring: options.independentScoring,
     state_columns: options.stateColumns,

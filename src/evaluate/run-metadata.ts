@@ -34,7 +34,8 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
   const config = runConfig(options, redaction);
   const { extra = {}, ...sampling } = options.sampling;
   // Redacted before it becomes text: what is under a key such as `api_key` is hidden by its key.
-  const samplingArgs = samplingColumns({ ...sampling, maxTokens: options.maxTokens, extra: redaction.settings(extra) });
+  const kind = policyKind(options);
+  const samplingArgs = kind === 'none' ? null : samplingColumns({ ...sampling, maxTokens: options.maxTokens, extra: redaction.settings(extra) });
   const now = figures(state.rollouts, {
     planned: state.planned,
     rolloutsPerExample: options.rolloutsPerExample,
@@ -52,6 +53,7 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
     sampling_args: samplingArgs,
     time: wallSeconds(state.sessions),
     ...averages(now),
+    usage: kind === 'none' ? null : { input_tokens: now.tokens.input, output_tokens: now.tokens.output, cached_tokens: now.tokens.cached },
     version_info: { vf_version: run.packageVersion, vf_commit: run.gitCommit ?? null, env_version: run.environmentVersion ?? null, env_commit: null },
     state_columns: [...options.stateColumns],
     tools: null,
@@ -62,7 +64,7 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
     complete: now.complete,
     seed: options.seed,
     policy: {
-      kind: policyKind(options),
+      kind,
       name: client.name,
       endpoint: run.endpointName ?? null,
       max_model_len: maxModelLen,
@@ -87,7 +89,7 @@ export function wallSeconds(sessions: readonly Session[]): number {
   return sessions.reduce((sum, session) => sum + session.seconds, 0);
 }
 
-function averages(now: Pick<Summary, 'reward' | 'metrics' | 'rollouts' | 'passAtK' | 'passAllK' | 'passThreshold' | 'tokens'>) {
+function averages(now: Pick<Summary, 'reward' | 'metrics' | 'rollouts' | 'passAtK' | 'passAllK' | 'passThreshold'>) {
   const values = (estimates: Summary['metrics']) => Object.fromEntries(Object.entries(estimates).map(([name, { value }]) => [name, value]));
   return {
     avg_reward: now.reward?.value ?? null,
@@ -96,7 +98,6 @@ function averages(now: Pick<Summary, 'reward' | 'metrics' | 'rollouts' | 'passAt
     pass_at_k: values(now.passAtK),
     pass_all_k: values(now.passAllK),
     pass_threshold: now.passThreshold,
-    usage: { input_tokens: now.tokens.input, output_tokens: now.tokens.output, cached_tokens: now.tokens.cached },
     avg_reward_policy: 'finished_rollouts' as const,
     avg_reward_ok: now.reward?.value ?? null,
   };

@@ -126,7 +126,8 @@ export const MetadataSchema = object(
     rollouts_per_example: atLeastOne,
     shuffle: flag,
     shuffle_seed: seed,
-    sampling_args: recordedSampling,
+    /** Null for a program, which samples by itself. */
+    sampling_args: nullable(recordedSampling),
     /** Wall-clock seconds over all sessions. */
     time: number,
     avg_reward: numberOrNull,
@@ -136,7 +137,8 @@ export const MetadataSchema = object(
     pass_at_k: byName(number),
     pass_all_k: byName(number),
     pass_threshold: number,
-    usage: object(usage),
+    /** Null for a program: nothing counts what its own models read and write. */
+    usage: nullable(object(usage)),
     version_info: object({
       vf_version: text,
       vf_commit: textOrNull,

@@ -122,7 +122,7 @@ describe('evaluate', () => {
     for (const file of ['results.jsonl', 'tokens.jsonl']) await rewrite(file, (line) => line);
     const { summary } = await evaluate(sumsOptions(directory, { resume: true }));
     expect(summary.rollouts).toMatchObject({ finished: 6, errored: 0 });
-    expect(Object.keys((await metadataOf()).sampling_args)).toEqual(['temperature', 'top_p', 'max_tokens', 'extra']);
+    expect(Object.keys((await metadataOf()).sampling_args!)).toEqual(['temperature', 'top_p', 'max_tokens', 'extra']);
   });
 
   it('accepts any number of rollouts at once, however few there are', async () => {

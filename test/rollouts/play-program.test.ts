@@ -167,7 +167,9 @@ describe('an evaluation of a program', () => {
     });
     expect(JSON.parse(json('whole', 'metadata.json').join('\n'))).toMatchObject({
       policy: { kind: 'none', name: 'none' },
-      config: { policy_kind: 'none' },
+      config: { policy_kind: 'none', sampling_args: {} },
+      sampling_args: null,
+      usage: null,
     });
   });
 
