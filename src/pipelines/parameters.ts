@@ -29,8 +29,10 @@ export function setParameters({ servers, file, where, set }: ParameterSources): 
     if (table !== null && !isObject(table)) throw wrong('parameter', `${where}: ${name} must be a table, got ${kindOrNumber(table)}`);
     Object.assign(own, table);
   }
+  const assertAllKnown = (source: string) => servers.forEach((server, name) => assertKnown(name, server, values.get(name)!, source));
+  assertAllKnown(where);
   for (const text of set) assign(text, values, servers);
-  for (const [name, server] of servers) assertKnown(name, server, values.get(name)!, where);
+  assertAllKnown('--set');
   return values;
 }
 
@@ -102,7 +104,7 @@ function unknownServer(where: string, name: string, servers: ReadonlyMap<string,
   const known = [...servers.keys()];
   return wrong(
     'server',
-    `${where} has values for ${name}, which is no server of the pipeline${suggestion(name, known)}; its servers are ${known.join(', ')}`,
+    `${where} has values for ${name}, which is not a server of the pipeline${suggestion(name, known)}; its servers are ${known.join(', ')}`,
   );
 }
 

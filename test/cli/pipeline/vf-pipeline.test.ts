@@ -125,7 +125,7 @@ describe('a server of one’s own', () => {
     const copied = pipeline(['run', 'examples/own-tools.yaml', '--set', 'mine.missing=none'], folder.path);
     expect(copied.stdout.split('\n').slice(0, 3)).toEqual(bundled.stdout.split('\n').slice(0, 3));
     expect(pipeline(['check', 'examples/own-tools.yaml', '--set', 'mine.mising=none'], folder.path).stderr).toMatch(
-      /the server mine has no parameter mising \(did you mean missing\?\)/,
+      /--set: the server mine has no parameter mising \(did you mean missing\?\)/,
     );
   });
 
@@ -225,7 +225,7 @@ describe('vf-pipeline check', () => {
     ['an unknown key of the file', { yaml: 'server: {}\npipeline: [a.b]' }, /has the unknown key "server"/],
     ['an unknown key of the parameters', { parameters: 'benchmark: {bench: 1}' }, /the server benchmark has no parameter bench/],
     ['an unknown key inside', { parameters: 'benchmark: {benchmark: {pth: x}}' }, /benchmark\.benchmark has no key pth/],
-    ['an unknown server of the parameters', { parameters: 'bench: {}' }, /has values for bench, which is no server of the pipeline/],
+    ['an unknown server of the parameters', { parameters: 'bench: {}' }, /has values for bench, which is not a server of the pipeline/],
     [
       'a loop without times',
       { yaml: steps(`${start3}- loop: {steps: [benchmark.get_data]}\n`) },
