@@ -100,7 +100,7 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
     variables: process.env,
     signal: context.signal,
   }).catch((error: unknown) => {
-    throw refusalOf(named, settings) ?? error;
+    throw (context.signal.aborted ? null : refusalOf(named, settings)) ?? error;
   });
   const target = playedBy(opened.environment, named, settings);
   // Before the policy is opened, which may take minutes.

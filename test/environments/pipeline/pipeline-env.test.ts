@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -90,6 +90,25 @@ describe('the environment pipeline', () => {
     expect(rollouts.map(({ reward }) => reward)).toEqual([1, null, 1]);
     expect(rollouts[1]!.error).toMatchObject({ type: 'PipelineError', source: 'environment' });
     expect(rollouts[1]!.error!.message).toMatch(/^The question failed in generation\.generate \(step 3\): generation\.generate: .*400.*too long/);
+  });
+
+  it('closes its pipeline, with the servers that have something to close', async () => {
+    const [file, closed] = [join(folder, 'closing.yaml'), join(folder, 'closed.txt')];
+    writeFileSync(
+      file,
+      'servers: {benchmark: , mine: closing.mjs, evaluation: }\npipeline: [benchmark.get_data, mine.answer, {evaluation.evaluate: {input: {pred_ls: ans_ls}}}]\n',
+    );
+    const tool = "{ io: 'q_ls->ans_ls', run: ({ q_ls }) => ({ ans_ls: q_ls }) }";
+    writeFileSync(
+      join(folder, 'closing.mjs'),
+      `import { appendFileSync } from 'node:fs';
+       export const tools = { answer: ${tool} };
+       export const close = () => appendFileSync(${JSON.stringify(closed)}, 'closed');`,
+    );
+    const environment = await loadEnvironment({ file, set: [ROWS, 'evaluation.save_path=null'] }, { env: {} });
+    expect(existsSync(closed)).toBe(false);
+    await environment.close();
+    expect(readFileSync(closed, 'utf8')).toBe('closed');
   });
 
   it('takes the rows that the benchmark chooses, in its order', async () => {
