@@ -40,16 +40,17 @@ export function parseYamlDocument(text: string, where: string): Document.Parsed 
   try {
     document = parseDocument(text, { version: '1.1', intAsBigInt: true, customTags: asPython, logLevel: 'error', prettyErrors: true });
   } catch (cause) {
-    throw refusal(`${where} cannot be read as YAML: ${firstLine(cause)}`, cause);
+    throw cause instanceof RangeError ? tooDeep(where, cause) : refusal(`${where} cannot be read as YAML: ${firstLine(cause)}`, cause);
   }
   const [problem] = [...document.errors, ...document.warnings];
+  if (problem !== undefined && /call stack/i.test(problem.message)) throw tooDeep(where, problem);
   if (problem !== undefined) throw refusal(`${where} is not valid YAML: ${firstLine(problem)}`, problem);
   return document;
 }
 
 /** Whole numbers as numbers. */
 function plain(value: unknown, where: string, depth: number): unknown {
-  if (depth > MAX_DEPTH) throw refusal(`${where} is nested more than ${MAX_DEPTH} levels deep`);
+  if (depth > MAX_DEPTH) throw tooDeep(where);
   if (typeof value === 'bigint') {
     const number = Number(value);
     if (Number.isSafeInteger(number)) return number;
@@ -63,6 +64,10 @@ function plain(value: unknown, where: string, depth: number): unknown {
 function firstLine(thrown: unknown): string {
   // The library's messages end with the place, a colon and the lines around it.
   return thrownText(thrown).split('\n')[0]!.replace(/:\s*$/, '');
+}
+
+function tooDeep(where: string, cause?: unknown): PipelineFileError {
+  return refusal(`${where} is nested more than ${MAX_DEPTH} levels deep`, cause);
 }
 
 function refusal(message: string, cause?: unknown): PipelineFileError {

@@ -53,6 +53,7 @@ export function toolSteps<T extends { readonly kind: 'tool' }>(steps: readonly S
 }
 
 const MAX_DEPTH = 50;
+const MOST_ROUNDS = 10_000;
 const STEP_NAME = /^([^\s.]+)\.([^\s.]+)$/;
 
 /** Reads a parsed file. `where` names it in messages. Throws PipelineFileError. */
@@ -114,8 +115,8 @@ function loopStep(content: unknown, where: string, place: string, depth: number)
   if (!isObject(content)) throw wrong('loop', `${where}: loop (step ${place}) must have the keys times and steps, got ${kindOrNumber(content)}`);
   assertKeys(content, ['times', 'steps'], `${where}: loop (step ${place})`);
   const { times, steps } = content;
-  if (typeof times !== 'number' || !Number.isInteger(times) || times < 1) {
-    throw wrong('loop', `${where}: loop (step ${place}) needs times, a whole number of at least 1, got ${kindOrNumber(times)}`);
+  if (typeof times !== 'number' || !Number.isInteger(times) || times < 1 || times > MOST_ROUNDS) {
+    throw wrong('loop', `${where}: loop (step ${place}) needs times, a whole number from 1 to ${MOST_ROUNDS}, got ${kindOrNumber(times)}`);
   }
   if (!Array.isArray(steps) || steps.length === 0) throw wrong('loop', `${where}: loop (step ${place}) needs steps, a list of at least one`);
   return { kind: 'loop', place, times, steps: parseSteps(steps, where, `${place}.loop.`, depth + 1) };

@@ -8,9 +8,10 @@ import { PipelineError, PipelineFileError } from './pipeline-error.ts';
 
 const GLOBALS: Readonly<Record<string, unknown>> = { true: true, false: false, none: null, True: true, False: false, None: null };
 
-/** What one rendering may do, so that loops within loops end: numbers that `range` gives, and expressions and statements that are evaluated. */
+/** What one rendering may do, so that loops within loops end: numbers that `range` gives, expressions and statements that are evaluated, and how long their texts and lists are in total. */
 const MOST_NUMBERS = 100_000;
 const MOST_STEPS = 1_000_000;
+const MOST_LENGTH = 200_000_000;
 
 export class PromptTemplate {
   readonly #program: ReturnType<typeof parse>;
@@ -34,7 +35,7 @@ export class PromptTemplate {
       for (const [name, value] of Object.entries({ ...GLOBALS, range: boundedRange(), ...values })) environment.set(name, value);
       return String(boundedInterpreter(environment).run(this.#program).value);
     } catch (cause) {
-      throw new PipelineError(`The template ${this.#name} cannot be filled in: ${oneLine(cause)}`, { failure: 'failed', cause });
+      throw new PipelineError(`The template ${this.#name} cannot be filled in: ${oneLine(cause)}`, { failure: 'value', cause });
     }
   }
 }
@@ -48,11 +49,20 @@ function boundedInterpreter(environment: Environment): Interpreting {
   const interpreter: Interpreting = new Interpreter(environment);
   const evaluate = interpreter.evaluate.bind(interpreter);
   let steps = 0;
+  let length = 0;
   interpreter.evaluate = (statement, scope) => {
     if (++steps > MOST_STEPS) throw new RangeError(`it takes more than ${MOST_STEPS} steps; shorten its loops`);
-    return evaluate(statement, scope);
+    const result = evaluate(statement, scope);
+    length += lengthOf(result);
+    if (length > MOST_LENGTH) throw new RangeError(`its texts and lists are longer than ${MOST_LENGTH} in total; shorten its loops`);
+    return result;
   };
   return interpreter;
+}
+
+function lengthOf(result: unknown): number {
+  const { value } = result as { readonly value?: unknown };
+  return typeof value === 'string' || Array.isArray(value) ? value.length : 0;
 }
 
 function boundedRange(): (...bounds: readonly number[]) => readonly number[] {

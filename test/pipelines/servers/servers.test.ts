@@ -142,6 +142,11 @@ describe('PromptTemplate', () => {
     expect(() => new PromptTemplate('{% for a in l %}{% for b in l %}{{ b }}{% endfor %}{% endfor %}', 't').render({ l: list })).toThrow(
       /it takes more than 1000000 steps/,
     );
+    expect(() => new PromptTemplate('{% for i in range(9000) %}{{ text }}{% endfor %}', 't').render({ text: 'x'.repeat(100_000) })).toThrow(
+      /its texts and lists are longer than 200000000 in total/,
+    );
+    const doubled = Array.from({ length: 60 }, () => '{% set l = l + l %}').join('');
+    expect(() => new PromptTemplate(doubled, 't').render({ l: ['x'] })).toThrow(/its texts and lists are longer than/);
     expect(new PromptTemplate(nested(100), 't').render({})).toBe('');
   });
 });
