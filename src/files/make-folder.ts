@@ -1,4 +1,4 @@
-import { mkdirSync, statSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
 /**
@@ -21,5 +21,22 @@ function makeOne(folder: string): void {
     mkdirSync(folder);
   } catch (error) {
     if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) throw error;
+  }
+}
+
+/** Why files cannot be written into a folder, which may have to be created; null if they can. Creates nothing. */
+export function folderProblem(path: string): string | null {
+  let folder = resolve(path);
+  try {
+    let found = statSync(folder, { throwIfNoEntry: false });
+    while (found === undefined && dirname(folder) !== folder) {
+      folder = dirname(folder);
+      found = statSync(folder, { throwIfNoEntry: false });
+    }
+    if (found?.isDirectory() !== true) return `${folder} is not a folder`;
+    accessSync(folder, constants.W_OK | constants.X_OK);
+    return null;
+  } catch (error) {
+    return `${folder} is not writable (${(error as NodeJS.ErrnoException).code ?? String(error)})`;
   }
 }

@@ -1,4 +1,5 @@
 /** A server of the user's own: a module that exports `tools`, and `parameters` if it has any. */
+import { existsSync } from 'node:fs';
 import { thrownText, VfError } from '../core/errors.ts';
 import type { KeySchema } from '../schemas/config-keys.ts';
 import { isObject } from '../schemas/is-object.ts';
@@ -10,6 +11,7 @@ export type ImportModule = (path: string) => Promise<Readonly<Record<string, unk
 
 /** `name` is the server's name, `path` its file. Rejects with PipelineFileError. */
 export async function openModuleServer(name: string, path: string, importModule: ImportModule): Promise<PipelineServer> {
+  if (!existsSync(path)) throw wrong(`The server ${name} is ${path}, but ${path} does not exist. Write its path from this folder or the pipeline's.`);
   let module: Readonly<Record<string, unknown>>;
   try {
     module = await importModule(path);
@@ -41,16 +43,24 @@ function ownTool(name: string, path: string, value: unknown): PipelineTool {
     ...tool,
     // A copy: what it changes in its arguments must not change the variables. Awaited, because it need not be async.
     run: async (args, context) => {
-      const reply = await (run as (args: Values, context: unknown) => unknown)(structuredClone(args), context);
-      // It would be another value after a resume.
-      const problem = jsonProblem(reply, '');
-      if (problem !== null)
-        throw new PipelineError(`${name} gave ${problem}. JSON cannot hold it; give text, numbers, true, false, null, lists or objects.`, {
-          failure: 'output',
-        });
+      const record = (position: number, part: unknown) => {
+        assertJson(name, part);
+        context.record(position, part);
+      };
+      const reply = await (run as (args: Values, context: unknown) => unknown)(structuredClone(args), { ...context, record });
+      assertJson(name, reply);
       return reply as Values;
     },
   };
+}
+
+/** What JSON cannot hold would be another value after a resume. */
+function assertJson(name: string, value: unknown): void {
+  const problem = jsonProblem(value, '');
+  if (problem === null) return;
+  throw new PipelineError(`${name} gave ${problem}. JSON cannot hold it; give text, numbers, true, false, null, lists or objects.`, {
+    failure: 'output',
+  });
 }
 
 function wrong(message: string, cause?: unknown): PipelineFileError {

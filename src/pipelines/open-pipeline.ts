@@ -102,9 +102,12 @@ export class OpenPipeline implements AsyncDisposable {
     return (this.#parameters ??= completeParameters(this.set, { servers: this.servers, used: this.plan.used, where: parameterPath(this.path) }));
   }
 
-  /** Checks parameters, and the files that they name. Rejects with PipelineFileError. `given`: tools that will not be called. */
-  async check(signal: AbortSignal, given: ReadonlyMap<string, Values> = new Map()): Promise<void> {
-    const parameters = this.parameters();
+  /**
+   * Checks parameters, and the files that they name. Rejects with PipelineFileError. `given`: tools that will not be called; `set`: parameters that the
+   * run will have instead.
+   */
+  async check(signal: AbortSignal, given: ReadonlyMap<string, Values> = new Map(), set: Parameters = new Map()): Promise<void> {
+    const parameters = this.#parametersWith(set);
     for (const { name, server, tool, inputs } of toolSteps(this.plan.steps)) {
       if (tool.check === undefined || given.has(name)) continue;
       const own = parameters.get(server)!;
@@ -115,17 +118,21 @@ export class OpenPipeline implements AsyncDisposable {
 
   /** Checks, then runs. Rejects with PipelineFileError before the first call, with PipelineError or a server's error after it. */
   async run({ journal, signal, given, set = new Map(), isChecked = false, onCall }: RunPipelineOptions): Promise<PipelineResult> {
-    if (!isChecked) await this.check(signal, given);
-    const parameters = new Map(this.parameters());
-    for (const [server, values] of set) parameters.set(server, { ...parameters.get(server), ...values });
+    if (!isChecked) await this.check(signal, given, set);
     return runPipeline(this.plan, {
-      parameters,
+      parameters: this.#parametersWith(set),
       journal,
       resolve: this.resolve,
       signal,
       ...(given && { given }),
       ...(onCall && { onCall }),
     });
+  }
+
+  #parametersWith(set: Parameters): Parameters {
+    const parameters = new Map(this.parameters());
+    for (const [server, values] of set) parameters.set(server, { ...parameters.get(server), ...values });
+    return parameters;
   }
 
   /** What must be the same for a run to go on. */

@@ -64,7 +64,7 @@ export class QuestionPipeline implements AsyncDisposable {
     }
     if (evaluations.length === 0)
       throw wrong(`${pipeline.path} has no step evaluation.evaluate, so its questions have no metrics. Add one, or run it: vf-pipeline run`);
-    await pipeline.check(signal);
+    await pipeline.check(signal, new Map(), unsaved(evaluations));
     return new QuestionPipeline(pipeline, benchmark, evaluations);
   }
 
@@ -108,9 +108,8 @@ export class QuestionPipeline implements AsyncDisposable {
       if (this.#evaluations.some((each) => each.name === name)) evaluated = reply['eval_res'] as Values;
     };
     const given = new Map([[this.#benchmark.name, Object.fromEntries(Object.entries(question).map(([name, value]) => [name, [value]]))]]);
-    // A file with the metrics of every single question is of no use.
-    const set = new Map(this.#evaluations.map(({ server }) => [server, { save_path: null }]));
-    const { variables, calls } = await this.pipeline.run({ journal: NO_JOURNAL, signal, given, set, isChecked: true, onCall });
+    const run = { journal: NO_JOURNAL, signal, given, set: unsaved(this.#evaluations), isChecked: true, onCall };
+    const { variables, calls } = await this.pipeline.run(run);
     return { exchanges, metrics: this.#metricsOf(evaluated), variables, calls };
   }
 
@@ -119,6 +118,11 @@ export class QuestionPipeline implements AsyncDisposable {
     const values = this.metrics.map((name) => [name, (evaluated[name] as readonly number[] | undefined)?.[0]] as const);
     return Object.fromEntries(values.filter((entry): entry is [string, number] => typeof entry[1] === 'number'));
   }
+}
+
+/** A file with the metrics of every single question is of no use. */
+function unsaved(evaluations: readonly PlannedCall[]): ReadonlyMap<string, Values> {
+  return new Map(evaluations.map(({ server }) => [server, { save_path: null }]));
 }
 
 function exchangesOf(step: string, { prompt_ls: prompts }: Values, { ans_ls: answers }: Values): readonly Exchange[] {

@@ -3,8 +3,8 @@ import { throwIfAborted } from '../core/abort.ts';
 import { CancelledError, thrownText, VfError } from '../core/errors.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { kindOf } from '../schemas/kind-of.ts';
-import { schemaCheck, schemaProblem } from '../schemas/schema-check.ts';
-import type { CallJournal, FailedItems } from './call-journal.ts';
+import type { CallJournal, FailedItems, RecordedCall } from './call-journal.ts';
+import { checkArguments, checkReply } from './check-call.ts';
 import { PipelineError } from './pipeline-error.ts';
 import type { PipelinePlan, PlannedBranch, PlannedCall, PlannedLoop, PlannedOutput, PlannedStep } from './pipeline-plan.ts';
 import type { CallContext, PipelineTool, Values } from './pipeline-server.ts';
@@ -35,6 +35,11 @@ export interface FinishedCall {
   readonly isRecorded: boolean;
   readonly arguments: Values;
   readonly reply: Values;
+}
+
+interface AskedCall extends RecordedCall {
+  /** Records it; missing if it is recorded. */
+  readonly end?: () => void;
 }
 
 export interface PipelineResult {
@@ -174,10 +179,18 @@ class Run {
     const number = ++this.#calls;
     const standIn = given?.get(name);
     const recorded = standIn === undefined ? journal.recorded(number, name, place) : { reply: standIn, failures: {} };
-    const { reply, failures } = recorded ?? (await this.#ask(tool, { name, place, number, items: active }, args));
+    const asked: AskedCall = recorded ?? (await this.#ask(tool, { name, place, number, items: active }, args));
+    const { reply, failures } = asked;
+    checkReply(call, args, reply);
     this.#fail(failures, { active, reply, outputs, name });
+    this.#assertSomeLeft(name, place);
+    asked.end?.();
     take(reply, active);
     onCall?.({ number, name, place, questions: active?.length ?? this.#pool.itemCount, isRecorded: recorded !== null, arguments: args, reply });
+  }
+
+  /** Before the call is recorded, so that a later process asks again. */
+  #assertSomeLeft(name: string, place: string): void {
     const { failed, itemCount } = this.#pool;
     if (itemCount !== null && itemCount > 0 && failed.size === itemCount) {
       const all = itemCount === 1 ? 'The question' : `All ${itemCount} questions`;
@@ -208,8 +221,7 @@ class Run {
       throw new PipelineError(`${about.name} (step ${about.place}) failed: ${thrownText(cause)}`, { failure: 'failed', cause });
     }
     if (!isObject(reply)) throw new PipelineError(`${about.name} must give an object with its outputs, got ${kindOf(reply)}`, { failure: 'output' });
-    partial.end(reply, failures);
-    return { reply, failures };
+    return { reply, failures, end: () => partial.end(reply, failures) };
   }
 
   #arguments({ inputs, server }: PlannedCall, active: Items): Values {
@@ -252,37 +264,4 @@ function routedKind(value: unknown): string {
 
 function isRouted(value: unknown): value is { readonly data: unknown; readonly state: string } {
   return isObject(value) && 'data' in value && typeof value['state'] === 'string';
-}
-
-/** Throws PipelineError for a value of the wrong kind, or lists of unequal lengths. */
-function checkArguments({ name, place, tool, inputs }: PlannedCall, args: Values): void {
-  const where = `${name} (step ${place})`;
-  if (tool.arguments !== undefined) {
-    const check = schemaCheck(argumentsSchema(tool));
-    if (!check(args)) throw new PipelineError(`${where}: ${schemaProblem(check, 'the input')}`, { failure: 'value' });
-  }
-  if (tool.isPerItem !== true) return;
-  const lists = inputs.filter(({ argument, from }) => from === 'variable' && Array.isArray(args[argument]));
-  const [first] = lists;
-  const other = lists.find(({ argument }) => lengthOf(args[argument]) !== lengthOf(args[first!.argument]));
-  if (first === undefined || other === undefined) return;
-  throw new PipelineError(
-    `${where} got lists of unequal lengths: ${lengthOf(args[first.argument])} ${first.name} and ${lengthOf(args[other.argument])} ${other.name}`,
-    { failure: 'length' },
-  );
-}
-
-function lengthOf(value: unknown): number {
-  return Array.isArray(value) ? value.length : NaN;
-}
-
-const schemas = new WeakMap<PipelineTool, object>();
-
-function argumentsSchema(tool: PipelineTool): object {
-  const known = schemas.get(tool);
-  if (known !== undefined) return known;
-  const properties = tool.arguments!;
-  const schema = { type: 'object', properties, required: Object.keys(properties) };
-  schemas.set(tool, schema);
-  return schema;
 }

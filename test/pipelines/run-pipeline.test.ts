@@ -134,6 +134,14 @@ describe('runPipeline', () => {
     );
   });
 
+  it('names the call whose tool gave lists of another length than it got', async () => {
+    const servers = digits(['0', '1']);
+    const tools = { short: tool('a->b', () => ({ b: ['x'] }), { isPerItem: true }) };
+    await expect(runText('servers: {s: x, o: z}\npipeline: [s.start, o.short]', { ...servers, o: { parameters: {}, tools } })).rejects.toThrow(
+      'o.short (step 2) gave a list of 1 as b for 2 a',
+    );
+  });
+
   it('lets a tool change a parameter for later steps', async () => {
     const own: PipelineServer = {
       parameters: { url: {} },
@@ -186,6 +194,23 @@ describe('JournalFile', () => {
       expect(asked).toEqual(whole);
       expect(log.some(({ isRecorded }) => isRecorded)).toBe(true);
     }
+  });
+
+  it('asks again in a call in which every question failed', async () => {
+    let isUp = false;
+    const generate = tool('a->ans', ({ a }: Values, context: CallContext) => {
+      if (!isUp) (a as Texts).forEach((_, i) => context.fail(i, new Error('no model')));
+      return { ans: (a as Texts).map(() => (isUp ? 'yes' : null)) };
+    });
+    const servers = { ...digits(['1', '1']), o: { parameters: {}, tools: { generate } } };
+    const play = async (resume: boolean) => {
+      await using journal = await JournalFile.open(join(folder, 'down.jsonl'), { pipeline: 'p' }, { resume });
+      return await runText('servers: {s: x, o: z}\npipeline: [s.start, o.generate]', servers, { journal });
+    };
+    await expect(play(false)).rejects.toThrow('All 2 questions failed');
+    isUp = true;
+    const { variables, failed } = await play(true);
+    expect({ ans: variables['ans'], failed: failed.size }).toEqual({ ans: ['yes', 'yes'], failed: 0 });
   });
 
   it('drops a last line that was cut off', async () => {

@@ -2,12 +2,13 @@ import { toolSteps } from '../../pipelines/pipeline.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { plural } from '../number-text.ts';
 import { findPipeline } from '../../registry/find-pipeline.ts';
-import { openNamedPipeline } from './open-named-pipeline.ts';
+import { noteBundled, openNamedPipeline } from './open-named-pipeline.ts';
 import type { PipelineFlags } from './pipeline-flags.ts';
 
 /** `vf-pipeline check`: everything that `run` checks before its first call. */
 export async function checkPipeline(named: string, flags: PipelineFlags, context: CommandContext): Promise<number> {
-  const { path } = findPipeline(named);
+  const { path, isBundled } = findPipeline(named);
+  if (isBundled) noteBundled(named, 'checking', context);
   await using pipeline = await openNamedPipeline(path, flags, context);
   await pipeline.check(context.signal);
   const calls = toolSteps(pipeline.plan.steps).length;

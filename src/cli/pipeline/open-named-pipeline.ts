@@ -19,6 +19,11 @@ export async function openNamedPipeline(path: string, { set, tools }: PipelineFl
   return pipeline;
 }
 
+/** Says that the package's file is meant. */
+export function noteBundled(named: string, what: 'running' | 'checking', { note }: CommandContext): void {
+  note(`vf-pipeline: ${named} is not here; ${what} the package's, which vf-pipeline build copies here`);
+}
+
 /** Texts under names such as `api_key`, at any depth. */
 function secretsIn(value: unknown): readonly string[] {
   if (typeof value !== 'object' || value === null) return [];

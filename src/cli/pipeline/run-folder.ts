@@ -4,6 +4,7 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import type { JournalHeader } from '../../pipelines/call-journal.ts';
 import { readLines } from '../../files/json-lines.ts';
+import { fieldsOf } from '../../schemas/is-object.ts';
 
 export const CALLS_FILE = 'calls.jsonl';
 export const RESULT_FILE = 'result.json';
@@ -38,11 +39,22 @@ async function newestIncomplete(base: string, header: JournalHeader): Promise<st
     .filter((folder) => existsSync(join(folder, CALLS_FILE)) && !existsSync(join(folder, RESULT_FILE)))
     .map((folder) => ({ folder, changedAt: statSync(join(folder, CALLS_FILE)).mtimeMs }))
     .toSorted((a, b) => b.changedAt - a.changedAt);
-  for (const { folder } of runs) if (await isSame(join(folder, CALLS_FILE), header)) return folder;
-  return null;
+  const wanted = JSON.stringify(header);
+  const found = await Promise.all(runs.map(async ({ folder }) => ({ folder, header: await headerIn(join(folder, CALLS_FILE)) })));
+  const same = found.find((run) => JSON.stringify(run.header) === wanted);
+  // With other files it is refused, by their names.
+  const changed = found.find((run) => JSON.stringify({ ...run.header, files: header['files'] }) === wanted);
+  return (same ?? changed)?.folder ?? null;
 }
 
-async function isSame(path: string, header: JournalHeader): Promise<boolean> {
-  for await (const { text } of readLines(path)) return text === JSON.stringify(header);
-  return false;
+/** Empty if there is none. */
+async function headerIn(path: string): Promise<JournalHeader> {
+  for await (const { text } of readLines(path)) {
+    try {
+      return fieldsOf(JSON.parse(text));
+    } catch {
+      return {};
+    }
+  }
+  return {};
 }

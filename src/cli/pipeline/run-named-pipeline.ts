@@ -1,12 +1,12 @@
 /** `vf-pipeline run`. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { ConfigError } from '../../core/errors.ts';
+import { CancelledError, ConfigError } from '../../core/errors.ts';
 import { chunked, jsonPieces, replaceFile } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { lockRun } from '../../files/run-lock.ts';
 import { JournalFile } from '../../pipelines/call-journal.ts';
-import { PipelineError } from '../../pipelines/pipeline-error.ts';
+import { PipelineError, PipelineFileError } from '../../pipelines/pipeline-error.ts';
 import type { FinishedCall, PipelineResult } from '../../pipelines/run-pipeline.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
@@ -16,7 +16,7 @@ import { placeError } from '../place-error.ts';
 import { keepHeapSmall } from '../spare-memory.ts';
 import { escapeControls } from '../terminal-text.ts';
 import { findPipeline } from '../../registry/find-pipeline.ts';
-import { openNamedPipeline } from './open-named-pipeline.ts';
+import { noteBundled, openNamedPipeline } from './open-named-pipeline.ts';
 import type { PipelineFlags } from './pipeline-flags.ts';
 import { CALLS_FILE, RESULT_FILE, runFolder } from './run-folder.ts';
 
@@ -29,7 +29,7 @@ export interface RunFlags extends PipelineFlags {
 export async function runNamedPipeline(named: string, flags: RunFlags, context: CommandContext): Promise<number> {
   keepHeapSmall();
   const { path, isBundled } = findPipeline(named);
-  if (isBundled) context.note(`vf-pipeline: ${named} is not here; running the package's, which vf-pipeline build copies here`);
+  if (isBundled) noteBundled(named, 'running', context);
   await using pipeline = await openNamedPipeline(path, flags, context);
   await pipeline.check(context.signal);
   const { folder, resume } = await runFolder({ output: flags.outputDir, resume: flags.resume, pipeline: named, header: pipeline.header() });
@@ -49,6 +49,8 @@ export async function runNamedPipeline(named: string, flags: RunFlags, context: 
   try {
     result = await pipeline.run({ journal, signal: context.signal, onCall: (call) => noteCall(call, startedAt, context) });
   } catch (error) {
+    if (!mayPass(error)) throw error;
+    if (!(context.signal.aborted && error instanceof CancelledError)) context.report(error);
     const again = ownCommand('vf-pipeline', [
       'run',
       named,
@@ -57,8 +59,8 @@ export async function runNamedPipeline(named: string, flags: RunFlags, context: 
       '-R',
       folder,
     ]);
-    if (mayPass(error)) context.note(`vf-pipeline: every complete call is kept; to go on: ${again}`);
-    throw error;
+    context.note(`vf-pipeline: every complete call is kept; to go on: ${again}`);
+    return error instanceof ConfigError ? EXIT.usage : EXIT.failed;
   }
   await replaceFile(join(folder, RESULT_FILE), async (write) => {
     for (const bytes of chunked(resultPieces(result))) await write(bytes);
@@ -70,13 +72,15 @@ export async function runNamedPipeline(named: string, flags: RunFlags, context: 
 
 /** Whether the same run may succeed later: a tool that gives something wrong does so again. */
 function mayPass(error: unknown): boolean {
-  return !(error instanceof PipelineError) || error.failure === 'failed';
+  return error instanceof PipelineError ? error.failure === 'failed' : !(error instanceof PipelineFileError);
 }
 
-function noteCall({ name, number, questions, isRecorded }: FinishedCall, startedAt: number, context: CommandContext): void {
+function noteCall({ name, number, place, questions, isRecorded }: FinishedCall, startedAt: number, context: CommandContext): void {
   if (isRecorded) return;
   const about = questions === null ? '' : `, ${plural(questions, 'question')}`;
-  context.note(`vf-pipeline: ${durationText((performance.now() - startedAt) / 1000)}  ${number}. ${escapeControls(name)}${about}`);
+  context.note(
+    `vf-pipeline: ${durationText((performance.now() - startedAt) / 1000)}  call ${number}: ${escapeControls(name)} (step ${escapeControls(place)})${about}`,
+  );
 }
 
 function resultRecord({ variables, questions, failed, calls }: PipelineResult): Record<string, unknown> {

@@ -1,7 +1,9 @@
 /** Rows of a benchmark file: JSON Lines, a JSON list, or Parquet. Numbers that JavaScript cannot hold exactly are refused, never rounded. */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { isAbsolute, join } from 'node:path';
 import { thrownText } from '../../core/errors.ts';
+import { packageRoot } from '../../data/package-root.ts';
 import { readLines } from '../../files/json-lines.ts';
 import { openRegularFile, readRegularFile } from '../../files/regular-file.ts';
 import { isObject } from '../../schemas/is-object.ts';
@@ -18,15 +20,14 @@ export async function readBenchmarkRows(path: string, limit: number): Promise<re
     if (path.endsWith('.parquet')) return await parquetRows(path, limit);
   } catch (cause) {
     if (cause instanceof PipelineFileError) throw cause;
-    const isMissing = !existsSync(path);
-    throw wrong(
-      isMissing
-        ? `The benchmark ${path} does not exist. Set benchmark.benchmark.path, or, for the sample of the package's example, run \`vf-pipeline build\`.`
-        : `Cannot read the benchmark ${path}: ${thrownText(cause)}`,
-      cause,
-    );
+    throw wrong(existsSync(path) ? `Cannot read the benchmark ${path}: ${thrownText(cause)}` : missing(path), cause);
   }
   throw wrong(`The benchmark ${path} must be a .jsonl, .json or .parquet file`);
+}
+
+function missing(path: string): string {
+  const isSample = !isAbsolute(path) && existsSync(join(packageRoot(), 'examples', path));
+  return `The benchmark ${path} does not exist. ${isSample ? 'Run `vf-pipeline build`, which copies it here, or set' : 'Set'} benchmark.benchmark.path.`;
 }
 
 async function jsonLines(path: string, limit: number): Promise<readonly BenchmarkRow[]> {

@@ -1,6 +1,6 @@
 /** The server `evaluation` of UltraRAG: metrics of every answer and their means. A failed question has no value and is in no mean. */
 import { dirname, extname } from 'node:path';
-import { makeFolder } from '../../files/make-folder.ts';
+import { folderProblem, makeFolder } from '../../files/make-folder.ts';
 import { replaceFile } from '../../files/json-lines.ts';
 import { computeMetrics, isQaMetric, QA_METRICS } from '../../metrics/qa-metrics.ts';
 import { listOf, textOrNull } from '../../schemas/json-schema.ts';
@@ -23,7 +23,10 @@ export function evaluationServer(): PipelineServer {
         arguments: { pred_ls: listOf(textOrNull), gt_ls: listOf({}) },
         isPerItem: true,
         takesFailed: true,
-        check: async ({ metrics }) => assertKnown(metrics as readonly string[] | null),
+        check: async ({ metrics, save_path }) => {
+          assertKnown(metrics as readonly string[] | null);
+          assertWritable(save_path);
+        },
         run: async ({ pred_ls, gt_ls, metrics, save_path }) => {
           const result = evaluate(pred_ls as Predictions, gt_ls as readonly unknown[], metrics as readonly string[] | null);
           if (typeof save_path === 'string' && save_path !== '') await save(save_path, result);
@@ -64,6 +67,14 @@ function assertKnown(metrics: readonly string[] | null): void {
   const stranger = metrics?.find((name) => !isQaMetric(name.toLowerCase()));
   if (stranger === undefined) return;
   const message = `evaluation.metrics has ${JSON.stringify(stranger)}, which is no metric${suggestion(stranger, QA_METRICS)}; there are ${QA_METRICS.join(', ')}`;
+  throw new PipelineFileError(message, { fault: 'parameter' });
+}
+
+function assertWritable(path: unknown): void {
+  if (typeof path !== 'string' || path === '') return;
+  const problem = folderProblem(dirname(path));
+  if (problem === null) return;
+  const message = `evaluation.save_path ${path} cannot be written: ${problem}. Name another file, or null for none.`;
   throw new PipelineFileError(message, { fault: 'parameter' });
 }
 
