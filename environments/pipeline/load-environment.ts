@@ -20,7 +20,8 @@ export async function loadEnvironment(args: Readonly<Record<string, unknown>> = 
   const opened = await openPipeline(file, { set, ...(tools && { tools }), env, signal });
   try {
     const pipeline = await QuestionPipeline.of(opened, signal);
-    const notices = opened.path === file ? [] : [`${file} is not here, so the package's is played; vf-pipeline build copies it here.`];
+    const bundled = opened.path === file ? [] : [`${file} is not here, so the package's is played; vf-pipeline build copies it here.`];
+    const notices = [...bundled, ...pipeline.warnings];
     return new PipelineEnv({ pipeline, questions: await pipeline.questions(signal), metric: rewardMetric(pipeline, metric), file, notices });
   } catch (error) {
     await opened[Symbol.asyncDispose]();

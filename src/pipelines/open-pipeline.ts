@@ -104,16 +104,19 @@ export class OpenPipeline implements AsyncDisposable {
 
   /**
    * Checks parameters, and the files that they name. Rejects with PipelineFileError. `given`: tools that will not be called; `set`: parameters that the
-   * run will have instead.
+   * run will have instead. Returns lines about what can run but is probably not meant.
    */
-  async check(signal: AbortSignal, given: ReadonlyMap<string, Values> = new Map(), set: Parameters = new Map()): Promise<void> {
+  async check(signal: AbortSignal, given: ReadonlyMap<string, Values> = new Map(), set: Parameters = new Map()): Promise<readonly string[]> {
+    const warnings = new Set<string>();
+    const warn = (line: string) => void warnings.add(line);
     const parameters = this.#parametersWith(set);
     for (const { name, server, tool, inputs } of toolSteps(this.plan.steps)) {
       if (tool.check === undefined || given.has(name)) continue;
       const own = parameters.get(server)!;
       const used = inputs.filter(({ from }) => from === 'parameter').map(({ argument, name: key }) => [argument, own[key]] as const);
-      await tool.check(Object.fromEntries(used), { parameters: own, resolve: this.resolve, signal });
+      await tool.check(Object.fromEntries(used), { parameters: own, resolve: this.resolve, signal, warn });
     }
+    return [...warnings];
   }
 
   /** Checks, then runs. Rejects with PipelineFileError before the first call, with PipelineError or a server's error after it. */

@@ -31,6 +31,8 @@ export interface CheckContext {
   /** The path of a file that a parameter names: as it is, else beside the pipeline, else as it is. */
   readonly resolve: (path: string) => string;
   readonly signal: AbortSignal;
+  /** Takes a line about something that can run but is probably not meant. @default nobody reads it */
+  readonly warn?: (line: string) => void;
 }
 
 /** What a call may use besides its arguments. */

@@ -5,6 +5,7 @@
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
 import { thrownText } from '../core/errors.ts';
 import { PipelineError, PipelineFileError } from './pipeline-error.ts';
+import { printedNames } from './template-names.ts';
 
 const GLOBALS: Readonly<Record<string, unknown>> = { true: true, false: false, none: null, True: true, False: false, None: null };
 
@@ -15,17 +16,23 @@ const MOST_LENGTH = 200_000_000;
 
 export class PromptTemplate {
   readonly #program: ReturnType<typeof parse>;
-  readonly #name: string;
+  /** Used in messages. */
+  readonly name: string;
 
-  /** `name` is used in messages. Throws PipelineFileError if the text is not a template. */
+  /** Throws PipelineFileError if the text is not a template. */
   constructor(source: string, name: string) {
-    this.#name = name;
+    this.name = name;
     try {
       // Without the options of the library's own Template, which trim the space around blocks.
       this.#program = parse(tokenize(source.replace(/\r\n?/g, '\n'), {}));
     } catch (cause) {
       throw new PipelineFileError(`${name} is not a Jinja template: ${oneLine(cause)}`, { fault: 'file', cause });
     }
+  }
+
+  /** Names that it prints, neither sets nor asks for with `if`, and that are not among the given ones. */
+  unknownNames(given: readonly string[]): readonly string[] {
+    return printedNames(this.#program).filter((name) => !given.includes(name) && !Object.hasOwn(GLOBALS, name));
   }
 
   /** Throws PipelineError if the template cannot use the values. */
@@ -35,7 +42,7 @@ export class PromptTemplate {
       for (const [name, value] of Object.entries({ ...GLOBALS, range: boundedRange(), ...values })) environment.set(name, value);
       return String(boundedInterpreter(environment).run(this.#program).value);
     } catch (cause) {
-      throw new PipelineError(`The template ${this.#name} cannot be filled in: ${oneLine(cause)}`, { failure: 'value', cause });
+      throw new PipelineError(`The template ${this.name} cannot be filled in: ${oneLine(cause)}`, { failure: 'value', cause });
     }
   }
 }

@@ -39,11 +39,14 @@ export class QuestionPipeline implements AsyncDisposable {
   readonly pipeline: OpenPipeline;
   /** Names of the metrics that the last evaluation step computes. */
   readonly metrics: readonly string[];
+  /** Lines about what can run but is probably not meant. */
+  readonly warnings: readonly string[];
   readonly #benchmark: PlannedCall;
   readonly #evaluations: readonly PlannedCall[];
 
-  private constructor(pipeline: OpenPipeline, benchmark: PlannedCall, evaluations: readonly PlannedCall[]) {
+  private constructor(pipeline: OpenPipeline, benchmark: PlannedCall, evaluations: readonly PlannedCall[], warnings: readonly string[]) {
     this.pipeline = pipeline;
+    this.warnings = warnings;
     this.#benchmark = benchmark;
     this.#evaluations = evaluations;
     const { metrics } = pipeline.parameters().get(evaluations.at(-1)!.server)!;
@@ -64,8 +67,8 @@ export class QuestionPipeline implements AsyncDisposable {
     }
     if (evaluations.length === 0)
       throw wrong(`${pipeline.path} has no step evaluation.evaluate, so its questions have no metrics. Add one, or run it: vf-pipeline run`);
-    await pipeline.check(signal, new Map(), unsaved(evaluations));
-    return new QuestionPipeline(pipeline, benchmark, evaluations);
+    const warnings = await pipeline.check(signal, new Map(), unsaved(evaluations));
+    return new QuestionPipeline(pipeline, benchmark, evaluations, warnings);
   }
 
   /** What identifies its runs: see the pipeline's `header`. */

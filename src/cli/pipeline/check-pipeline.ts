@@ -1,6 +1,7 @@
 import { toolSteps } from '../../pipelines/pipeline.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { plural } from '../number-text.ts';
+import { escapeControls } from '../terminal-text.ts';
 import { findPipeline } from '../../registry/find-pipeline.ts';
 import { noteBundled, openNamedPipeline } from './open-named-pipeline.ts';
 import type { PipelineFlags } from './pipeline-flags.ts';
@@ -10,7 +11,7 @@ export async function checkPipeline(named: string, flags: PipelineFlags, context
   const { path, isBundled } = findPipeline(named);
   if (isBundled) noteBundled(named, 'checking', context);
   await using pipeline = await openNamedPipeline(path, flags, context);
-  await pipeline.check(context.signal);
+  for (const warning of await pipeline.check(context.signal)) context.note(`vf-pipeline: ${escapeControls(warning)}`);
   const calls = toolSteps(pipeline.plan.steps).length;
   context.note(`vf-pipeline: ${named} can run: ${plural(calls, 'tool step')}, the tools of UltraRAG ${pipeline.tools}; no server was asked`);
   return EXIT.done;

@@ -31,7 +31,7 @@ export async function runNamedPipeline(named: string, flags: RunFlags, context: 
   const { path, isBundled } = findPipeline(named);
   if (isBundled) noteBundled(named, 'running', context);
   await using pipeline = await openNamedPipeline(path, flags, context);
-  await pipeline.check(context.signal);
+  for (const warning of await pipeline.check(context.signal)) context.note(`vf-pipeline: ${escapeControls(warning)}`);
   const { folder, resume } = await runFolder({ output: flags.outputDir, resume: flags.resume, pipeline: named, header: pipeline.header() });
   if (resume && !existsSync(join(folder, CALLS_FILE)))
     throw new ConfigError(`${folder} holds no run to resume: it has no ${CALLS_FILE}. Start a new run without -R.`);
@@ -47,7 +47,7 @@ export async function runNamedPipeline(named: string, flags: RunFlags, context: 
   const startedAt = performance.now();
   let result: PipelineResult;
   try {
-    result = await pipeline.run({ journal, signal: context.signal, onCall: (call) => noteCall(call, startedAt, context) });
+    result = await pipeline.run({ journal, signal: context.signal, isChecked: true, onCall: (call) => noteCall(call, startedAt, context) });
   } catch (error) {
     if (!mayPass(error)) throw error;
     if (!(context.signal.aborted && error instanceof CancelledError)) context.report(error);

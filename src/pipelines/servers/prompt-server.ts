@@ -12,6 +12,7 @@ import type { ToolsVersion } from './tools-version.ts';
 /** How a tool makes its prompts. */
 export interface PromptBuilder {
   readonly io: string;
+  /** Begins with the names that its template gets: `question, documents (the first three)`. */
   readonly description: string;
   readonly arguments: Readonly<Record<string, KeySchema>>;
   /** One prompt for each question; `template` is null for a tool without one. */
@@ -178,9 +179,18 @@ function promptTool({ build, ...tool }: PromptBuilder, open: (path: unknown, con
   return {
     ...tool,
     isPerItem: true,
-    ...(hasTemplate && { check: async ({ template }, context) => void (await open(template, context)) }),
+    ...(hasTemplate && { check: async ({ template }, context) => warnOfNames(tool, await open(template, context), context) }),
     run: async (args, context) => ({ prompt_ls: build(hasTemplate ? await open(args['template'], context) : null, args) }),
   };
+}
+
+function warnOfNames({ description }: Omit<PromptBuilder, 'build'>, template: PromptTemplate, { warn }: CheckContext): void {
+  const given = description
+    .replaceAll(/\([^)]*\)|;.*/g, '')
+    .split(',')
+    .map((name) => name.trim());
+  for (const name of template.unknownNames(given))
+    warn?.(`The template ${template.name} prints {{ ${name} }}, which is empty: its tool gives it ${given.join(', ')}.`);
 }
 
 async function readTemplate(name: string, path: string): Promise<PromptTemplate> {

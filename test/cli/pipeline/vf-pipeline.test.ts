@@ -222,6 +222,22 @@ vf-pipeline: ${SEARCH_O1} can run: 11 tool steps, the tools of UltraRAG 2.0; no 
     expect(filesOf(folder.path)).toEqual([]);
   });
 
+  it('warns of a name that a template prints and its tool does not give', () => {
+    using folder = new TemporaryFolder();
+    folder.write('t.jinja', '{{ question }} {{ questoin | trim }} {% if hint %}{{ hint }}{% endif %}{% set a = 1 %}{{ a }}{{ b | default("") }}');
+    folder.write('rows.jsonl', '{"question": "q"}\n');
+    folder.write('p.yaml', 'servers: {benchmark: , prompt: }\npipeline: [benchmark.get_data, prompt.qa_boxed, prompt.qa_boxed]\n');
+    const set = ['prompt.template=t.jinja', 'benchmark.benchmark={path: rows.jsonl, key_map: {q_ls: question}}'];
+    const { status, stderr } = pipeline(['check', 'p.yaml', ...set.flatMap((each) => ['--set', each])], folder.path);
+    expect({ status, lines: stderr.split('\n').slice(0, -1) }).toEqual({
+      status: 0,
+      lines: [
+        'vf-pipeline: The template t.jinja prints {{ questoin }}, which is empty: its tool gives it question.',
+        expect.stringContaining('p.yaml can run'),
+      ],
+    });
+  });
+
   const steps = (text: string) =>
     `servers: {benchmark: servers/benchmark, prompt: servers/prompt, generation: , router: , custom: , evaluation: }\npipeline:\n${text}`;
   const start3 = '- benchmark.get_data\n';

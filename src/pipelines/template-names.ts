@@ -1,0 +1,40 @@
+/** Which names a Jinja template prints, so that a name that nobody gives is found before it prints nothing. */
+import { isObject } from '../schemas/is-object.ts';
+
+interface Names {
+  /** `{{ name }}`, with or without filters. */
+  readonly printed: Set<string>;
+  /** Names that the template sets itself, or asks for with `if`. */
+  readonly known: Set<string>;
+}
+
+/** In the order of the template. `program`: what the library parses. */
+export function printedNames(program: unknown): readonly string[] {
+  const names: Names = { printed: new Set(), known: new Set() };
+  visit(program, names);
+  return [...names.printed].filter((name) => !names.known.has(name));
+}
+
+function visit(node: unknown, names: Names): void {
+  if (!isObject(node)) return;
+  const printed = printedName(node);
+  if (printed !== null) names.printed.add(printed);
+  const { type, loopvar, test, assignee, args } = node;
+  const known = type === 'For' ? loopvar : type === 'If' ? test : type === 'Set' ? assignee : type === 'Macro' ? args : null;
+  for (const name of identifiers(known)) names.known.add(name);
+  for (const block of [node['body'], node['alternate'], node['defaultBlock']])
+    if (Array.isArray(block)) for (const inner of block) visit(inner, names);
+}
+
+/** Null if it is something else than a name and filters; `default` is for names that nobody gives. */
+function printedName({ type, value, operand, filter }: Readonly<Record<string, unknown>>): string | null {
+  if (type === 'Identifier') return String(value);
+  if (type !== 'FilterExpression' || !isObject(operand) || identifiers(filter).includes('default')) return null;
+  return printedName(operand);
+}
+
+function identifiers(node: unknown): readonly string[] {
+  if (Array.isArray(node)) return node.flatMap(identifiers);
+  if (!isObject(node)) return [];
+  return node['type'] === 'Identifier' ? [String(node['value'])] : Object.values(node).flatMap(identifiers);
+}
