@@ -13,7 +13,8 @@ export function jsonProblem(value: unknown, place: string, within: readonly obje
   if (prototype !== Object.prototype && prototype !== null) return `a ${value.constructor?.name ?? 'strange object'}${where}`;
   const fields = value as Readonly<Record<string, unknown>>;
   return first(Object.keys(fields), (key) =>
-    fields[key] === undefined ? null : jsonProblem(fields[key], place === '' ? key : `${place}.${key}`, inner),
+    // An output that is left out is reported by its name.
+    fields[key] === undefined && place === '' ? null : jsonProblem(fields[key], place === '' ? key : `${place}.${key}`, inner),
   );
 }
 

@@ -44,19 +44,19 @@ function ownTool(name: string, path: string, value: unknown): PipelineTool {
     // A copy: what it changes in its arguments must not change the variables. Awaited, because it need not be async.
     run: async (args, context) => {
       const record = (position: number, part: unknown) => {
-        assertJson(name, part);
+        assertJson(name, part, `record(${position})`);
         context.record(position, part);
       };
       const reply = await (run as (args: Values, context: unknown) => unknown)(structuredClone(args), { ...context, record });
-      assertJson(name, reply);
+      assertJson(name, reply, '');
       return reply as Values;
     },
   };
 }
 
 /** What JSON cannot hold would be another value after a resume. */
-function assertJson(name: string, value: unknown): void {
-  const problem = jsonProblem(value, '');
+function assertJson(name: string, value: unknown, place: string): void {
+  const problem = jsonProblem(value, place);
   if (problem === null) return;
   throw new PipelineError(`${name} gave ${problem}. JSON cannot hold it; give text, numbers, true, false, null, lists or objects.`, {
     failure: 'output',

@@ -1,4 +1,5 @@
 /** `vf-eval pipeline`, and the commands that refuse a program. */
+import { dirname } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { until } from '../../transport/loopback.ts';
 import { EvalFolder } from '../vf-eval-process.ts';
@@ -56,6 +57,33 @@ describe('vf-eval pipeline', () => {
     expect(second.code).toBe(0);
     expect(folder.results()).toHaveLength(5);
     expect(asked.length - before).toBe(4 * 3);
+  });
+
+  it('refuses -R where a file of the run has changed, and warns of what a template prints', async () => {
+    using folder = new EvalFolder();
+    folder.write(
+      'p.yaml',
+      'servers: {benchmark: , prompt: , evaluation: }\npipeline: [benchmark.get_data, prompt.qa_boxed, {evaluation.evaluate: {input: {pred_ls: prompt_ls}}}]\n',
+    );
+    folder.write('rows.jsonl', '{"question": "q", "golden": ["q"]}\n');
+    folder.write('t.jinja', '{{ question }}');
+    // The file of metrics is not written, so it may be anywhere.
+    const set = [
+      'benchmark.benchmark={path: rows.jsonl, key_map: {q_ls: question, gt_ls: golden}}',
+      'prompt.template=t.jinja',
+      'evaluation.save_path=p.yaml/x.json',
+    ];
+    const command = ['pipeline', '-a', JSON.stringify({ file: 'p.yaml', set }), '-n', '1', '-o', 'outputs', '--plain'];
+    expect((await folder.run(command)).code).toBe(0);
+    const [results] = [...folder.files().keys()].filter((name) => name.endsWith('results.jsonl'));
+    folder.write('t.jinja', '{{ question }}{{ hint }}');
+    const again = await folder.run([...command, '-R', dirname(results!)]);
+    expect(again).toMatchObject({ code: 2, stderr: expect.stringMatching(/was run with another configuration: environment\.files\.t\.jinja was /) });
+    const { code, stdout, stderr } = await folder.run(command);
+    expect(code).toBe(0);
+    expect((stdout + stderr).replaceAll(/\s+/g, ' ')).toContain(
+      'The template t.jinja prints {{ hint }}, which is empty: its tool gives it question.',
+    );
   });
 
   it('shows no key of its settings', async () => {

@@ -161,7 +161,13 @@ describe('a server of one’s own', () => {
       'records what JSON cannot hold',
       'export const tools = { go: { io: "q_ls->q_ls", run: ({ q_ls }, { record }) => { record(0, [1n]); return { q_ls }; } } };',
       1,
-      /mine\.go gave a bigint at \[0\]/,
+      /mine\.go gave a bigint at record\(0\)\[0\]/,
+    ],
+    [
+      'gives undefined within an object',
+      'export const tools = { go: { io: "q_ls->q_ls", run: () => ({ q_ls: [{ title: undefined }] }) } };',
+      1,
+      /mine\.go gave undefined at q_ls\[0\]\.title/,
     ],
     [
       'gives a list of another length',
