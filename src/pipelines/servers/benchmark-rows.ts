@@ -1,14 +1,14 @@
 /** Rows of a benchmark file: JSON Lines, a JSON list, or Parquet. Numbers that JavaScript cannot hold exactly are refused, never rounded. */
-import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { isAbsolute, join } from 'node:path';
 import { thrownText } from '../../core/errors.ts';
-import { packageRoot } from '../../data/package-root.ts';
 import { readLines } from '../../files/json-lines.ts';
 import { openRegularFile, readRegularFile } from '../../files/regular-file.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { kindOf } from '../../schemas/kind-of.ts';
 import { PipelineFileError } from '../pipeline-error.ts';
+
+/** The questions that the document's parameter file names; `vf-pipeline build` has them. */
+const SAMPLE = 'data/sample_asqa_5.jsonl';
 
 export type BenchmarkRow = Readonly<Record<string, unknown>>;
 
@@ -26,7 +26,7 @@ export async function readBenchmarkRows(path: string, limit: number): Promise<re
 }
 
 function missing(path: string): string {
-  const isSample = !isAbsolute(path) && existsSync(join(packageRoot(), 'examples', path));
+  const isSample = path === SAMPLE;
   return `The benchmark ${path} does not exist. ${isSample ? 'Run `vf-pipeline build`, which copies it here, or set' : 'Set'} benchmark.benchmark.path.`;
 }
 
