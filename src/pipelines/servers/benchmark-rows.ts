@@ -1,4 +1,5 @@
 /** Rows of a benchmark file: JSON Lines, a JSON list, or Parquet. Numbers that JavaScript cannot hold exactly are refused, never rounded. */
+import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { thrownText } from '../../core/errors.ts';
 import { readLines } from '../../files/json-lines.ts';
@@ -7,8 +8,8 @@ import { isObject } from '../../schemas/is-object.ts';
 import { kindOf } from '../../schemas/kind-of.ts';
 import { PipelineFileError } from '../pipeline-error.ts';
 
-/** The questions that the document's parameter file names; `vf-pipeline build` has them. */
-const SAMPLE = 'data/sample_asqa_5.jsonl';
+/** The questions of the package's examples, as their parameter files name them; `vf-pipeline build` copies them. */
+const SAMPLES: readonly string[] = ['data/sample_asqa_5.jsonl', 'data/fact-world-5.jsonl'];
 
 export type BenchmarkRow = Readonly<Record<string, unknown>>;
 
@@ -26,7 +27,7 @@ export async function readBenchmarkRows(path: string, limit: number): Promise<re
 }
 
 function missing(path: string): string {
-  const isSample = path === SAMPLE;
+  const isSample = SAMPLES.includes(path);
   return `The benchmark ${path} does not exist. ${isSample ? 'Run `vf-pipeline build`, which copies it here, or set' : 'Set'} benchmark.benchmark.path.`;
 }
 
