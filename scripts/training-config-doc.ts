@@ -16,7 +16,7 @@ const INTRODUCTION = `# Configuration of a training run
 
 A TOML file, flags, or both configure a run: \`vf-train run.toml --set optimizer.learning_rate=1e-5\`. Keys are the same everywhere.
 
-1. **Precedence.** Defaults < the data set that a bundled model was trained for (\`dataset = "fact-world"\` for nano-base in search-r1) < preset (\`--preset\`, or \`preset = "..."\` at the top of the file) < settings in the environment's arguments ([adding-an-environment.md](adding-an-environment.md#arguments-that-set-the-trainer)) < file < \`VF_BASE_URL\` (with \`VF_MODEL\` and \`VF_API_KEY\`, if
+1. **Precedence.** Defaults < the world of the small model (\`dataset = "fact-world"\` for nano-base in search-r1; \`preset.world\` of the environment's preset \`laptop\`) < preset (\`--preset\`, or \`preset = "..."\` at the top of the file) < settings in the environment's arguments ([adding-an-environment.md](adding-an-environment.md#arguments-that-set-the-trainer)) < file < \`VF_BASE_URL\` (with \`VF_MODEL\` and \`VF_API_KEY\`, if
    nothing else names a server) < flags < \`--set\`. Tables are merged key by key, \`args\`, \`eval_args\` and \`env\` too. Naming another environment drops the arguments
    from preset and file.
 2. **Null.** TOML has no null: leave the key out. For a number whose default is not null, write \`"none"\` in a file, or \`--set key=null\`.

@@ -1,4 +1,4 @@
-/** What upstream takes out of a text that a model wrote (scripts/evaluate.py, `extract_answer`). Every function is linear in the text. */
+/** Finds answers and information in what a model wrote, as upstream's `extract_answer` (scripts/evaluate.py) does. Every function is linear in the text. */
 import { greedyBoxed } from 'vf-search/metrics/boxed';
 import { strip, stripCharacters } from 'vf-search/metrics/python-text';
 
@@ -18,7 +18,7 @@ const STEPS = '\n**Modified Reasoning Steps**';
 const CODE = /```python/gi;
 
 /**
- * The answer of a text; empty where it has none, except in the mode `infogen`.
+ * The answer in a text. Empty if the text has none; in the mode `infogen`, `No helpful information found.`
  * @example extractAnswer('So it is \\boxed{Paris}.', 'qa') // 'Paris'
  */
 export function extractAnswer(text: string, mode: AnswerMode = 'gen'): string {

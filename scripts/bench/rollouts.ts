@@ -7,10 +7,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { runRollouts } from 'vf-search';
-import { ScriptedClient } from '../../src/clients/scripted.ts';
 import { measurement, type Pair, report } from './measurement.ts';
 import { verifiersVenv } from './peer-venv.ts';
+import { playEpisodes } from './play-episodes.ts';
 import { benchQuestions, TwoTurnEnv, writeQuestions } from './two-turn-task.ts';
 
 const EPISODES = 2000;
@@ -19,24 +18,9 @@ const TURNS = ['<think>I need to look this up.</think>\n<search>who is it</searc
 
 /** CPU milliseconds per episode. */
 async function ours(environment: TwoTurnEnv): Promise<number> {
-  const groups = [...environment.eval].map((row) => ({ row, indices: [0] }));
   const before = process.cpuUsage();
   let rewarded = 0;
-  const options = {
-    environment,
-    client: new ScriptedClient({ turns: TURNS }),
-    sampling: { temperature: 1, topP: 1 },
-    maxTokens: null,
-    maxConcurrent: CONCURRENCY,
-    timeoutMs: null,
-    seed: 0,
-    signal: new AbortController().signal,
-  };
-  for await (const { rollouts } of runRollouts(groups, options)) {
-    const rollout = rollouts[0]!;
-    if (rollout.error !== null || rollout.generations.length !== 2) throw new Error(`Expected two turns and no error, got ${rollout.error?.chain}`);
-    rewarded += rollout.reward!;
-  }
+  await playEpisodes({ environment, turns: TURNS, concurrency: CONCURRENCY, onRollout: ({ reward }) => (rewarded += reward!) });
   const { user, system } = process.cpuUsage(before);
   if (rewarded === 0) throw new Error('No answer was right, although some questions have the answer Beijing.');
   return (user + system) / 1e3 / environment.eval.length;

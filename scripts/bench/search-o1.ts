@@ -4,11 +4,11 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { type Environment, openRoleModels, type Retriever, type RoleModels, type Row, runRollouts, scriptedModel } from 'vf-search';
+import { openRoleModels, type Retriever, scriptedModel } from 'vf-search';
 import { pageSearch, SearchO1Env } from 'vf-search/environments/search-o1';
 import { SearchR1Env } from 'vf-search/environments/search-r1';
-import { ScriptedClient, type ScriptedOptions } from '../../src/clients/scripted.ts';
 import { measurement, median, report } from './measurement.ts';
+import { playEpisodes } from './play-episodes.ts';
 import { benchQuestions } from './two-turn-task.ts';
 
 const EPISODES = 1000;
@@ -27,31 +27,6 @@ const retriever: Retriever = {
 
 const rows = benchQuestions(EPISODES).map((question, index) => ({ ...question, id: `q${index}`, data_source: 'nq', split: 'test', index }));
 
-async function play<R extends Row>(
-  environment: Environment<R>,
-  turns: ScriptedOptions['turns'],
-  models?: RoleModels,
-  onRollout = () => {},
-): Promise<void> {
-  const options = {
-    environment,
-    client: new ScriptedClient({ turns }),
-    ...(models === undefined ? {} : { models }),
-    sampling: { temperature: 1, topP: 1 },
-    maxTokens: null,
-    maxConcurrent: CONCURRENCY,
-    timeoutMs: null,
-    seed: 0,
-    signal: new AbortController().signal,
-    onRollout,
-  };
-  const groups = [...environment.eval].map((row) => ({ row, indices: [0] }));
-  for await (const { rollouts } of runRollouts(groups, options)) {
-    const { error, generations } = rollouts[0]!;
-    if (error !== null || generations.length !== 2) throw new Error(`Expected two turns and no error, got ${error?.chain}`);
-  }
-}
-
 /** CPU milliseconds per episode. */
 async function cpu(run: () => Promise<void>): Promise<number> {
   const before = process.cpuUsage();
@@ -67,7 +42,10 @@ const searchR1 = new SearchR1Env({ rows, retriever, topk: TOPK });
 
 async function oneEpisode(): Promise<{ o1: number; r1: number }> {
   await using roles = await openRoleModels({ refiner: { model: searchO1.roles['refiner']!.builtin! } });
-  return { o1: await cpu(() => play(searchO1, SEARCH_O1_TURNS, roles)), r1: await cpu(() => play(searchR1, SEARCH_R1_TURNS)) };
+  return {
+    o1: await cpu(() => playEpisodes({ environment: searchO1, turns: SEARCH_O1_TURNS, concurrency: CONCURRENCY, models: roles })),
+    r1: await cpu(() => playEpisodes({ environment: searchR1, turns: SEARCH_R1_TURNS, concurrency: CONCURRENCY })),
+  };
 }
 
 const [QUESTIONS, QUICK_MS, SLOW_MS] = [32, 20, 2000];
@@ -85,9 +63,10 @@ async function others(): Promise<number> {
   await using roles = await openRoleModels({ refiner: { model } });
   const start = performance.now();
   let [finished, ms] = [0, Infinity];
-  await play(environment, SEARCH_O1_TURNS, roles, () => {
+  const onRollout = () => {
     if (++finished === QUESTIONS - 1) ms = performance.now() - start;
-  });
+  };
+  await playEpisodes({ environment, turns: SEARCH_O1_TURNS, concurrency: CONCURRENCY, models: roles, onRollout });
   return ms;
 }
 

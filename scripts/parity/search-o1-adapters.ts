@@ -34,7 +34,7 @@ interface Run {
   readonly dataset: string;
   readonly model: string;
   readonly questions: readonly { readonly question: string; readonly answer: readonly string[] }[];
-  /** By the question's index, a text a turn. */
+  /** What the policy writes, by the index of the question: one text per turn. */
   readonly reasoning: Readonly<Record<string, readonly string[]>>;
   readonly pages: Readonly<Record<string, readonly BingPage[]>>;
   readonly texts: Readonly<Record<string, string>>;

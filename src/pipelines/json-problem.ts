@@ -1,4 +1,4 @@
-/** What in a value JSON cannot hold, with its place: `a Date at ans_ls[2]`; null for a value that stays the same as JSON. */
+/** The first part of a value that JSON cannot hold, with its place: `a Date at ans_ls[2]`. Null if the value survives a round trip through JSON. */
 export function jsonProblem(value: unknown, place: string, within: readonly object[] = []): string | null {
   const where = place === '' ? '' : ` at ${place}`;
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return null;

@@ -7,15 +7,15 @@ import { EnvGroup } from '../../src/core/env-group.ts';
 import { CancelledError, ConfigError } from '../../src/core/errors.ts';
 import { Random } from '../../src/core/random.ts';
 import type { Rollout } from '../../src/rollouts/rollout.ts';
-import { runRollouts } from '../../src/rollouts/run-rollouts.ts';
+import { runRollouts, type RunOptions } from '../../src/rollouts/run-rollouts.ts';
 
 export interface OpenedProgram extends AsyncDisposable {
   /** With at least three rows. */
   readonly environment: Environment;
 }
 
-/** Plays every row once, without a policy. */
-export async function playProgramRows<R extends Row>(environment: Environment<R>, signal = new AbortController().signal): Promise<Rollout<R>[]> {
+/** Plays every row once, without a policy; `more` overrides the options of the run. */
+export async function playProgramRows<R extends Row>(environment: Environment<R>, more: Partial<RunOptions<R>> = {}): Promise<Rollout<R>[]> {
   const groups = [...environment.eval].map((row) => ({ row, indices: [0] }));
   const options = {
     environment,
@@ -25,9 +25,11 @@ export async function playProgramRows<R extends Row>(environment: Environment<R>
     timeoutMs: null,
     maxConcurrent: 4,
     seed: 0,
+    signal: new AbortController().signal,
+    ...more,
   };
   const rollouts: Rollout<R>[] = [];
-  for await (const group of runRollouts(groups, { ...options, signal })) rollouts.push(...group.rollouts);
+  for await (const group of runRollouts(groups, options)) rollouts.push(...group.rollouts);
   return rollouts.toSorted((a, b) => Number(a.row.exampleId) - Number(b.row.exampleId));
 }
 
@@ -63,7 +65,7 @@ export function programContract(open: () => Promise<OpenedProgram>): void {
     it('records nothing after the run is cancelled', async () => {
       const stop = new AbortController();
       stop.abort(new CancelledError('Interrupted by the user'));
-      await expect(playProgramRows(environment, stop.signal)).rejects.toBeInstanceOf(CancelledError);
+      await expect(playProgramRows(environment, { signal: stop.signal })).rejects.toBeInstanceOf(CancelledError);
     });
 
     it('leaves nothing to a policy: it starts no episode, and no group takes it', async () => {

@@ -97,6 +97,7 @@ describePeer('trl', { quick: true }, () => {
     );
   }, 1_000_000);
 
+  // Skipped with --quick: six steps take minutes, and the suite's other test has shown that training works.
   it.skipIf(isQuick)(
     'does not learn to be right from negated rewards',
     async () => {

@@ -79,6 +79,7 @@ const FILES = globSync('configs/train/*.toml', { cwd: root })
   .filter((file) => !/^kind = "embedded"$/m.test(readFileSync(join(root, file), 'utf8')))
   .toSorted();
 
+// Skipped without a Python that has torch, for the reason in the title.
 describe.skipIf(reason !== null)(`trainerMemory${skipReason}`, () => {
   beforeAll(buildDevice, 120_000);
 

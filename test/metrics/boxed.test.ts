@@ -8,7 +8,7 @@ describe('greedyBoxed()', () => {
     expect(greedyBoxed('\\boxed{(\\text{a})}', { isAnswer: true })).toBe('a');
   });
 
-  it.each(['', '\n', '\n\n', '\nx', '\n\\boxed{', '}\n', '\n}\n'])('ends where a text has none: %j', (text) => {
+  it.each(['', '\n', '\n\n', '\nx', '\n\\boxed{', '}\n', '\n}\n'])('returns an empty string for %j, which has no box', (text) => {
     expect(greedyBoxed(text)).toBe('');
     expect(boxed(text)).not.toContain('\n');
   });

@@ -9,6 +9,7 @@ const PYTHON = ['python3', 'python3.12', 'python3.11', 'python3.13'].find(
   (python) => spawnSync(python, ['-c', 'import sys; sys.exit(sys.version_info < (3, 11))']).status === 0,
 );
 
+// Skipped without Python 3.11 or newer, and before `npm run build`: the tests start the compiled commands.
 describe.skipIf(PYTHON === undefined || !existsSync(join(ROOT, 'dist/src')))('the Python package', () => {
   it('passes its own tests over a real server', () => {
     const { status, stderr } = spawnSync(PYTHON!, ['-m', 'unittest', 'tests.test_environment', 'tests.test_connections', 'tests.test_play'], {

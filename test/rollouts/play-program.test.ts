@@ -8,7 +8,6 @@ import { CancelledError, ConfigError, ModelError, RetrievalError } from '../../s
 import { evaluate } from '../../src/evaluate/evaluate.ts';
 import { exportRun } from '../../src/evaluate/export-run.ts';
 import { openRoleModels } from '../../src/models/role-models.ts';
-import { runRollouts, type RunOptions } from '../../src/rollouts/run-rollouts.ts';
 import { playProgramRows, programContract } from '../contracts/program.ts';
 import { sumsOptions } from '../evaluate/sums-world.ts';
 import { SummaryProgram } from './summary-program.ts';
@@ -25,22 +24,6 @@ const fails = (error: Error) => () => {
   throw error;
 };
 
-async function play(environment: SummaryProgram, more: Partial<RunOptions<Row>> = {}) {
-  const rollouts = [];
-  const common = {
-    environment,
-    client: NO_POLICY,
-    sampling: { temperature: 1, topP: 1 },
-    maxTokens: null,
-    timeoutMs: null,
-    maxConcurrent: 4,
-    seed: 0,
-  };
-  const groups = [...environment.eval].map((row) => ({ row, indices: [0] }));
-  for await (const group of runRollouts(groups, { ...common, signal: new AbortController().signal, ...more })) rollouts.push(...group.rollouts);
-  return rollouts.toSorted((a, b) => Number(a.row.exampleId) - Number(b.row.exampleId));
-}
-
 describe('a program', () => {
   it('is scored on what its models wrote, and shows what they were shown as observations', async () => {
     const [first] = await playProgramRows(new SummaryProgram());
@@ -54,12 +37,12 @@ describe('a program', () => {
   });
 
   it('that fails for a row has no reward for that row, with the class and the source of the error', async () => {
-    const [fine, lost, asked] = await play(new SummaryProgram(at(1, fails(new RetrievalError('no index')))));
+    const [fine, lost, asked] = await playProgramRows(new SummaryProgram(at(1, fails(new RetrievalError('no index')))));
     expect([fine!.reward, lost!.reward, asked!.reward]).toEqual([1, null, 1]);
     expect(lost!.error).toMatchObject({ type: 'RetrievalError', message: 'no index', source: 'environment', phase: 'environment' });
-    const [, foreign] = await play(new SummaryProgram(at(1, fails(new TypeError('x is undefined')))));
+    const [, foreign] = await playProgramRows(new SummaryProgram(at(1, fails(new TypeError('x is undefined')))));
     expect(foreign!.error).toMatchObject({ type: 'EnvironmentError', message: 'x is undefined', source: 'environment' });
-    const [, role] = await play(new SummaryProgram(at(1, fails(new ModelError('gone', { role: 'writer' })))));
+    const [, role] = await playProgramRows(new SummaryProgram(at(1, fails(new ModelError('gone', { role: 'writer' })))));
     expect(role!.error).toMatchObject({ type: 'ModelError', source: 'model', reason: 'failed' });
   });
 
@@ -68,12 +51,12 @@ describe('a program', () => {
     const once = at(0, () => {
       if (begun++ === 0) throw new RetrievalError('busy', { retryable: true });
     });
-    const [rollout] = await play(new SummaryProgram(once), { maxReplays: 1 });
+    const [rollout] = await playProgramRows(new SummaryProgram(once), { maxReplays: 1 });
     expect(rollout).toMatchObject({ error: null, attempts: 2, reward: 1 });
   });
 
   it('that ignores its signal ends at the deadline all the same', async () => {
-    const [rollout] = await play(
+    const [rollout] = await playProgramRows(
       new SummaryProgram(
         at(0, () => new Promise(() => {})),
         1,
@@ -93,7 +76,7 @@ describe('a program', () => {
       stop.abort(new CancelledError('Interrupted by the user'));
       await new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(new Error('stopped')), { once: true }));
     });
-    await expect(play(environment, { signal: stop.signal })).rejects.toBeInstanceOf(CancelledError);
+    await expect(playProgramRows(environment, { signal: stop.signal })).rejects.toBeInstanceOf(CancelledError);
   });
 
   it.each([
@@ -105,10 +88,10 @@ describe('a program', () => {
     { segments: [{ kind: 'prompt', text: 'x' }], state: {}, stop: 'completed' },
     { segments: [], state: {}, stop: 'has_error' },
     { segments: [], state: {}, stop: '' },
-  ])('that gives %j is told what it must give', async (result) => {
+  ])('that gives %j fails with an error that says what it must give', async (result) => {
     const environment = new SummaryProgram(undefined, 1);
     Object.assign(environment, { play: async () => result });
-    const [rollout] = await play(environment);
+    const [rollout] = await playProgramRows(environment);
     expect(rollout!.error!.message).toMatch(
       /^The program summaries must give { segments: \[{ kind, text }\], state, stop } for a row: kind is one of model, prefill, /,
     );
@@ -118,7 +101,7 @@ describe('a program', () => {
   it('calls the models of its roles, and every call is recorded with its rollout', async () => {
     const environment = new SummaryProgram();
     await using models = await openRoleModels({ writer: { model: environment.roles['writer']!.builtin! } });
-    const [, second] = await play(environment, { models });
+    const [, second] = await playProgramRows(environment, { models });
     expect(second!.asked).toMatchObject([{ role: 'writer', model: 'words', text: 'text 1 and more', messages: [{ content: 'text 1' }] }]);
   });
 

@@ -6,7 +6,7 @@ import { isObject } from '../../schemas/is-object.ts';
 
 /** Shorter values under a secret-looking name are probably ordinary words. */
 const SHORTEST_ARGUMENT = 8;
-/** A setting within a text, as pipelines take them: `generation.api_key=VALUE`, `openai={api_key: VALUE}`. Linear: it starts at the start of a word only. */
+/** Matches settings of pipelines inside an argument: `generation.api_key=VALUE`, `openai={api_key: VALUE}`. A match begins only where a word begins, which keeps it linear. */
 const ASSIGNMENT = /(?<![\w.-])([\w.-]+)["']?\s*[:=]\s*["']?([^\s"',}\]]+)/g;
 
 /** `settings` are tables in which names such as api_key mark secrets: arguments of the environment, further request fields. */

@@ -146,6 +146,7 @@ describe('vf-train --sft', () => {
     }
   });
 
+  // Skipped without a Python that has torch; the title then says how to install one. VF_REQUIRE_TORCH=1 makes that a failure.
   it.skipIf(torchPython.path === null)(`has the same loss curve with torch as with the engine${skipReason}`, { timeout: 240_000 }, () => {
     const rows = writeRows();
     expect(run('vf-train', [...UNSERVED, '--sft', rows, '-o', 'start']).status).toBe(0);
