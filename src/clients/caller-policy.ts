@@ -2,7 +2,7 @@
  * A policy that somebody else owns: each generation is a question to a caller, which samples and answers. The rollout loop cannot tell it from a server,
  * so the rollouts of another trainer's model are recorded like any others.
  */
-import { cancelled, throwIfAborted, untilAborted } from '../core/abort.ts';
+import { cancelled, eitherSignal, throwIfAborted, untilAborted } from '../core/abort.ts';
 import { ConfigError, PolicyError, PromptTooLongError } from '../core/errors.ts';
 import type { Message } from '../core/message.ts';
 import type { EncodedText } from '../tokenizer/policy-tokenizer.ts';
@@ -160,10 +160,10 @@ class Caller {
       );
     }
     const { key, closed } = this.#parts;
-    const either = AbortSignal.any([signal, closed]);
+    using either = eitherSignal(signal, closed);
     this.#state = 'asking';
     try {
-      const answer = await untilAborted(this.#ask(question, { key, signal: either }), either, () =>
+      const answer = await untilAborted(this.#ask(question, { key, signal: either.signal }), either.signal, () =>
         signal.aborted ? cancelled(signal, STOPPED) : closed.reason,
       );
       if (answer.kind !== question.kind) {

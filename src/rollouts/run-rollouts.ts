@@ -4,7 +4,7 @@
  */
 import { setImmediate as nextEventLoopTurn } from 'node:timers/promises';
 import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
-import { openUntilAborted } from '../core/abort.ts';
+import { eitherSignal, openUntilAborted } from '../core/abort.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import { CancelledError, ConfigError, thrownText } from '../core/errors.ts';
@@ -84,7 +84,8 @@ export async function* runRollouts<R extends Row>(groups: Iterable<RolloutGroup<
   const stop = new AbortController();
   // Aborts scoring too. A user's cancellation does not: played rollouts are still scored.
   const abandon = new AbortController();
-  const signal = AbortSignal.any([options.signal, stop.signal]);
+  using either = eitherSignal(options.signal, stop.signal);
+  const { signal } = either;
   const finished = new Inbox<ScoredGroup<R>>();
   let failure: unknown;
   const fail = (error: unknown) => {

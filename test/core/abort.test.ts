@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { PolicyVersions } from '../../src/clients/policy-versions.ts';
-import { abortError, isCancelled, onAbort, openUntilAborted, throwIfAborted, untilAborted } from '../../src/core/abort.ts';
+import { abortError, eitherSignal, isCancelled, onAbort, openUntilAborted, throwIfAborted, untilAborted } from '../../src/core/abort.ts';
 import { CancelledError, TimeoutError } from '../../src/core/errors.ts';
 import { Limiter } from '../../src/core/limiter.ts';
 import { Random } from '../../src/core/random.ts';
@@ -21,6 +21,27 @@ describe('onAbort', () => {
     stop.abort();
     onAbort(stop.signal, () => calls.push('late'));
     expect(calls).toEqual(['first', 'late']);
+  });
+});
+
+describe('eitherSignal', () => {
+  it('aborts with the reason of the first of two, also of one that was aborted before', () => {
+    const [a, b] = [new AbortController(), new AbortController()];
+    using either = eitherSignal(a.signal, b.signal);
+    expect(either.signal.aborted).toBe(false);
+    b.abort(new Error('second'));
+    a.abort(new Error('first, but later'));
+    expect(either.signal.reason).toEqual(new Error('second'));
+    using late = eitherSignal(new AbortController().signal, AbortSignal.abort('before'));
+    expect(late.signal.reason).toBe('before');
+  });
+
+  it('listens no longer once it is disposed', () => {
+    const stop = new AbortController();
+    const either = eitherSignal(stop.signal, new AbortController().signal);
+    either[Symbol.dispose]();
+    stop.abort();
+    expect(either.signal.aborted).toBe(false);
   });
 });
 
