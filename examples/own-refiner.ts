@@ -18,7 +18,7 @@ const environment = new SearchO1Env({
   metric: 'coverem',
 });
 
-// Called with upstream's prompt; `data` has the query and the pages. What stands behind the heading is inserted.
+// Called with upstream's prompt; `data` has the query and the pages. The environment inserts the text after the heading.
 const refiner = scriptedModel({
   name: 'second-sentence',
   replies: (_, { data }) => `\n**Final Information**\n\n${(data as RefinementData).pages[0]!.text.split('. ')[1]}.`,

@@ -18,7 +18,7 @@ const STEPS = '\n**Modified Reasoning Steps**';
 const CODE = /```python/gi;
 
 /**
- * The answer in a text. Empty if the text has none; in the mode `infogen`, `No helpful information found.`
+ * Finds the answer in a model's text. Returns an empty string if the text has no answer, or `No helpful information found.` in the mode `infogen`.
  * @example extractAnswer('So it is \\boxed{Paris}.', 'qa') // 'Paris'
  */
 export function extractAnswer(text: string, mode: AnswerMode = 'gen'): string {

@@ -42,7 +42,7 @@ interface Result {
 function run(name: string): Result {
   const [file, ...flags] = BENCHES[name]!;
   const path = join(import.meta.dirname, file!);
-  if (!existsSync(path)) return { measurements: [], failure: `there is no ${path}` };
+  if (!existsSync(path)) return { measurements: [], failure: `${path} does not exist` };
   process.stderr.write(`${name} ...\n`);
   const { stdout, status, signal, error } = spawnSync(process.execPath, ['--conditions=source', path, ...flags, '--json'], {
     stdio: ['ignore', 'pipe', 'inherit'],

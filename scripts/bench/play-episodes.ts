@@ -13,7 +13,7 @@ export interface PlayEpisodesOptions<R extends Row> {
   readonly onRollout?: (rollout: Rollout<R>) => void;
 }
 
-/** Throws if an episode fails or has another number of turns than two. */
+/** Throws if an episode fails or does not have two turns. */
 export async function playEpisodes<R extends Row>({
   environment,
   turns,

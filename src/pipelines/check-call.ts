@@ -1,4 +1,4 @@
-/** What a call gets and gives, checked against what its tool says of itself. */
+/** Checks the arguments and the reply of a call against its tool's declaration. */
 import { schemaCheck, schemaProblem } from '../schemas/schema-check.ts';
 import { PipelineError } from './pipeline-error.ts';
 import type { PlannedCall } from './pipeline-plan.ts';

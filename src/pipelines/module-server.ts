@@ -54,7 +54,7 @@ function ownTool(name: string, path: string, value: unknown): PipelineTool {
   };
 }
 
-/** What JSON cannot hold would be another value after a resume. */
+/** A value that JSON cannot hold would come back changed when a run is resumed. */
 function assertJson(name: string, value: unknown, place: string): void {
   const problem = jsonProblem(value, place);
   if (problem === null) return;

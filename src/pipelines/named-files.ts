@@ -4,20 +4,20 @@ import { readFileSync, statSync } from 'node:fs';
 import type { Parameters } from './parameters.ts';
 import { parseServerSource } from './server-source.ts';
 
-/** Of a larger file, such as a corpus, size and time of change stand for its content. */
+/** A larger file, such as a corpus, is identified by its size and the time of its last change. */
 const MOST_READ_BYTES = 16 * 2 ** 20;
 
 /** Parameters that name what a tool writes. */
-const OUTPUTS = /(^|_)(save|output)_path$|_save_path$/;
+const OUTPUTS = /(^|_)(save|output)_path$/;
 
 export interface NamedFilesOptions {
   readonly parameters: Parameters;
-  /** What the pipeline says of each server. */
+  /** The value of each server in the pipeline's `servers`. */
   readonly sources: Readonly<Record<string, unknown>>;
   readonly resolve: (path: string) => string;
 }
 
-/** Digests by path as it is named: templates, questions, corpora, modules. The code of an MCP server is not among them. */
+/** Digests of templates, questions, corpora and modules, by path as the pipeline writes it. The code of an MCP server is not among them. */
 export function namedFiles({ parameters, sources, resolve }: NamedFilesOptions): Readonly<Record<string, string>> {
   const modules = Object.entries(sources).flatMap(([name, value]) => {
     const source = parseServerSource(name, value);
@@ -49,7 +49,7 @@ function fileDigest(path: string): string | null {
     if (found?.isFile() !== true) return null;
     return found.size > MOST_READ_BYTES ? `${found.size} bytes, changed ${found.mtime.toISOString()}` : digestOf(readFileSync(path));
   } catch {
-    // A text that cannot be a path, or a file of somebody else: whoever needs it reports it.
+    // The text is not a path, or the file cannot be read. The tool that needs the file reports it.
     return null;
   }
 }

@@ -1,4 +1,4 @@
-/** Which names a Jinja template prints, so that a name that nobody gives is found before it prints nothing. */
+/** Finds the names that a Jinja template prints. A name that its tool does not give would print an empty string, so the check of a pipeline warns of it. */
 import { isObject } from '../schemas/is-object.ts';
 
 interface Names {
@@ -26,7 +26,7 @@ function visit(node: unknown, names: Names): void {
     if (Array.isArray(block)) for (const inner of block) visit(inner, names);
 }
 
-/** Null if it is something else than a name and filters; `default` is for names that nobody gives. */
+/** Null if the expression is more than a name with filters, or has the filter `default`, which says what a missing name prints. */
 function printedName({ type, value, operand, filter }: Readonly<Record<string, unknown>>): string | null {
   if (type === 'Identifier') return String(value);
   if (type !== 'FilterExpression' || !isObject(operand) || identifiers(filter).includes('default')) return null;

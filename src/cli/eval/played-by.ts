@@ -35,7 +35,7 @@ export async function namedPolicy(envId: string, settings: Settings): Promise<Na
     if (target.kind === 'embedded') embeddedModel(target.model);
     return { target, problem: null };
   } catch (error) {
-    // Kept until the environment is loaded: the flags of a policy have no effect on a program, so correcting them would be in vain.
+    // Reported once the environment is loaded: if it is a program, flags of a policy have no effect, and correcting them would not help.
     if (!(error instanceof ConfigError) || (settings['endpoints-path'] !== undefined && givenFlags(settings).length === 0)) throw error;
     return { target: { kind: 'program' }, problem: error };
   }

@@ -15,8 +15,8 @@ export function refuseProgram({ id, play, programModels }: Pick<Environment, 'id
 }
 
 /**
- * Loads the environment of a command that names no model or no server, to throw ConfigError if it is a program: neither would help. Does nothing if the
- * environment does not load, because the command has another error anyway.
+ * For a command without a model or a server: loads its environment, and throws ConfigError if it is a program, which neither would help. Does nothing if the
+ * environment does not load, because the command fails with another error anyway.
  */
 export async function refuseIncompleteProgram(
   { target, preset, layers }: Pick<TrainArguments, 'target' | 'preset' | 'layers'>,
