@@ -52,6 +52,7 @@ export {
   type MetricDisplay,
   reward,
   type RewardContext,
+  type MetricFunction,
   type RewardFunction,
   Rubric,
   type Score,

@@ -172,6 +172,16 @@ export interface ProgramModels {
   readonly trainable?: string;
 }
 
+/** A policy without a model: what `vf-eval` plays where the user names no model, and a floor for comparisons. */
+export interface Baseline {
+  /** In results and folders, such as `last-literal-baseline`. */
+  readonly name: string;
+  /** How it answers, after "the built-in baseline plays:". */
+  readonly description: string;
+  /** Writes the next turn. A pure function of the messages so far. */
+  reply(messages: readonly Message[]): string;
+}
+
 /**
  * What `vf-eval` and `vf-train` play. Extend `SingleTurnEnv`, `MultiTurnEnv`, `ToolEnv` or `ProgramEnv` rather than implementing it directly.
  */
@@ -192,6 +202,8 @@ export interface Environment<R extends Row = Row> extends EpisodeConventions {
   readonly images?: ImageStore;
   /** Models besides the policy that episodes or rewards call. @default none */
   readonly roles?: RoleDeclarations;
+  /** @default the extractive baseline, which searches for the question and answers with a span of a passage */
+  readonly baseline?: Baseline;
   /** Lines for the user before and after a run: approximations, comparability, deviations. */
   readonly notices?: readonly string[];
   /** Facts for the results file, as JSON: data set revision, corpus hash, preset. */

@@ -8,6 +8,7 @@ import { causeText, ConfigError, RewardError, VfError } from './errors.ts';
 import type { Message } from './message.ts';
 import type { Models } from './model.ts';
 import { Parser } from './parser.ts';
+import { groupValues } from './group-values.ts';
 import { finite, metricError } from './reward-errors.ts';
 import { TermPlace } from './term-place.ts';
 
@@ -41,6 +42,8 @@ export interface RewardContext<R extends Row = Row> {
 
 /** Returns a finite number. */
 export type RewardFunction<R extends Row = Row> = (context: RewardContext<R>) => number | Promise<number>;
+/** Returns a finite number, or null where the metric does not apply to the rollout: it then has no value, and means leave the rollout out. */
+export type MetricFunction<R extends Row = Row> = (context: RewardContext<R>) => number | null | Promise<number | null>;
 /** Scores the rollouts of one group together: returns one finite number per context, in order. */
 export type GroupRewardFunction<R extends Row = Row> = (contexts: readonly RewardContext<R>[]) => readonly number[] | Promise<readonly number[]>;
 
@@ -56,11 +59,13 @@ export interface MetricDisplay {
   readonly remark?: string;
 }
 
-interface Term<R extends Row> {
+/** A reward or a metric of a rubric. */
+export interface Term<R extends Row> {
   readonly name: string;
   readonly weight: number;
   readonly display?: MetricDisplay;
-  readonly each?: RewardFunction<R>;
+  /** Null is for metrics only. */
+  readonly each?: MetricFunction<R>;
   readonly group?: GroupRewardFunction<R>;
 }
 
@@ -76,10 +81,11 @@ export function reward<R extends Row>(fn: RewardFunction<R>, options: { name?: s
 
 /**
  * A metric: recorded and shown like a reward, with weight 0. One that throws or is not finite costs only its own value: the rollout finishes without it.
+ * One that returns null does not apply to the rollout.
  *
  * @example metric(({ state }) => Number(state['searches']), { name: 'searches', label: 'searches per rollout', isCount: true })
  */
-export function metric<R extends Row>(fn: RewardFunction<R>, options: { name?: string } & MetricDisplay = {}): Term<R> {
+export function metric<R extends Row>(fn: MetricFunction<R>, options: { name?: string } & MetricDisplay = {}): Term<R> {
   const { name = fn.name, ...display } = options;
   return { name, weight: 0, display, each: fn };
 }
@@ -229,7 +235,9 @@ export class Rubric<R extends Row = Row> {
       if (each === undefined) continue;
       place.name = name;
       try {
-        values.set(name, finite({ name, weight }, await each(context)));
+        const value = await each(context);
+        if (value === null && weight === 0) continue;
+        values.set(name, finite({ name, weight }, value as number));
       } catch (error) {
         values.set(name, metricError({ name, weight }, error));
       }
@@ -242,7 +250,8 @@ export class Rubric<R extends Row = Row> {
     const metricErrors: Record<string, string> = {};
     let total = 0;
     for (const { name, weight } of this.#terms) {
-      const value = values.get(name)!;
+      const value = values.get(name);
+      if (value === undefined) continue;
       if (value instanceof RewardError) {
         metricErrors[name] = value.message;
         continue;
@@ -266,31 +275,6 @@ function scoresOf(outcomes: readonly (Score | VfError)[]): readonly Score[] {
 
 /** By name; a metric that failed has its error. */
 type Values = Map<string, number | RewardError>;
-
-async function groupValues<R extends Row>(
-  terms: readonly Term<R>[],
-  contexts: readonly RewardContext<R>[],
-  place: TermPlace,
-): Promise<Map<string, readonly number[] | RewardError>> {
-  const byName = new Map<string, readonly number[] | RewardError>();
-  for (const { name, weight, group } of terms) {
-    place.name = name;
-    try {
-      const values = await group!(contexts);
-      if (values.length !== contexts.length)
-        throw new RewardError(
-          `Group ${weight === 0 ? 'metric' : 'reward'} "${name}" gave ${values.length} numbers for ${contexts.length} rollouts. It must give one for each.`,
-        );
-      byName.set(
-        name,
-        values.map((value) => finite({ name, weight }, value)),
-      );
-    } catch (error) {
-      byName.set(name, metricError({ name, weight }, error));
-    }
-  }
-  return byName;
-}
 
 /** The error of a runner: a failed reward or a deadline. */
 function asVfError(error: unknown): VfError {

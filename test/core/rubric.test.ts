@@ -87,6 +87,16 @@ describe('Rubric', () => {
     await expect(rubric.score(context('x'))).rejects.toThrow('Reward "broken" gave');
   });
 
+  it('has no value for a metric that does not apply, and no error', async () => {
+    const funcs = [reward(() => 1, { name: 'right' }), metric(({ modelText }) => (modelText === 'a' ? null : 2), { name: 'length' })];
+    expect(await new Rubric({ funcs }).score(context('a'))).toEqual({ reward: 1, metrics: { right: 1 } });
+    expect(await new Rubric({ funcs }).score(context('b'))).toEqual({ reward: 1, metrics: { right: 1, length: 2 } });
+    expect(await new RubricGroup([new Rubric({ funcs })]).score(context('a'))).toEqual({ reward: 1, metrics: { right: 1 } });
+    await expect(new Rubric({ funcs: [reward(() => null as unknown as number, { name: 'none' })] }).score(context('a'))).rejects.toThrow(
+      'Reward "none" gave null',
+    );
+  });
+
   it('wraps what a reward throws and keeps the cause', async () => {
     const cause = new TypeError('no such field');
     const rubric = new Rubric({

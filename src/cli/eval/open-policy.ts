@@ -14,6 +14,7 @@ import { programName } from '../../rollouts/play-program.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { countText } from '../number-text.ts';
 import { vocabularySize } from '../vocabulary-size.ts';
+import { openBaseline } from './open-baseline.ts';
 import { embeddedModel } from './embedded-model.ts';
 import type { EmbeddedTarget, EndpointTarget, PolicyTarget } from './policy-target.ts';
 
@@ -30,7 +31,7 @@ export interface OpenedPolicy extends AsyncDisposable {
 }
 
 export interface OpenPolicyOptions {
-  readonly environment: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs' | 'tokens' | 'images' | 'programModels'>;
+  readonly environment: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs' | 'tokens' | 'images' | 'programModels' | 'baseline'>;
   readonly seed: number;
   /** Retries of a request after a transient failure. */
   readonly maxRetries: number;
@@ -149,24 +150,6 @@ function notByTokensBecause(probe: PolicyProbe, environment: OpenPolicyOptions['
       ? 'the environment shows images'
       : 'its chat template writes tool calls in no known format, so the server must parse them';
   }
-}
-
-async function openBaseline(asked: boolean, { seed, environment: { turnFormat } }: OpenPolicyOptions): Promise<OpenedPolicy> {
-  const { ExtractiveClient } = await import('../../clients/extractive.ts');
-  const client = new ExtractiveClient({ seed, kind: turnFormat === 'chat' ? 'chat' : 'tokens' });
-  const notice = [
-    'No model is configured, so the built-in extractive baseline plays: it searches for the question and answers with a span of the passages that it finds.',
-    'To evaluate a model: -p embedded (a small one in this process), -p vllm -m NAME (a server on this machine), -b URL -k KEY_VARIABLE -m NAME (any OpenAI-compatible API), or VF_BASE_URL in .env.',
-  ];
-  return {
-    client,
-    model: client.name,
-    kind: 'baseline',
-    baseUrl: null,
-    description: `${client.name} (built in, no model; ${turnFormat === 'chat' ? 'chat messages, bytes as tokens' : 'bytes as tokens'})`,
-    notices: asked ? [] : notice,
-    [Symbol.asyncDispose]: () => client.close(),
-  };
 }
 
 async function openTokens(

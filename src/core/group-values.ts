@@ -1,0 +1,32 @@
+/** Computes the rewards and metrics that score a group together. */
+import type { Row } from './dataset.ts';
+import { RewardError } from './errors.ts';
+import { finite, metricError } from './reward-errors.ts';
+import type { RewardContext, Term } from './rubric.ts';
+import type { TermPlace } from './term-place.ts';
+
+/** By name; a metric that failed has its error. Throws the error of a reward. */
+export async function groupValues<R extends Row>(
+  terms: readonly Term<R>[],
+  contexts: readonly RewardContext<R>[],
+  place: TermPlace,
+): Promise<Map<string, readonly number[] | RewardError>> {
+  const byName = new Map<string, readonly number[] | RewardError>();
+  for (const { name, weight, group } of terms) {
+    place.name = name;
+    try {
+      const values = await group!(contexts);
+      if (values.length !== contexts.length)
+        throw new RewardError(
+          `Group ${weight === 0 ? 'metric' : 'reward'} "${name}" gave ${values.length} numbers for ${contexts.length} rollouts. It must give one for each.`,
+        );
+      byName.set(
+        name,
+        values.map((value) => finite({ name, weight }, value)),
+      );
+    } catch (error) {
+      byName.set(name, metricError({ name, weight }, error));
+    }
+  }
+  return byName;
+}
