@@ -19,6 +19,8 @@ export const TrajectorySchema = object(
     ...optionalColumns,
     /** Who wrote the targets; absent for the policy of an environment with one speaker. */
     role: text,
+    /** Only of a rollout that is paid when others have played: it has neither a reward nor an error. */
+    unpaid: only(true),
     /** Absent if the sampler's log-probs are unknown. */
     log_probs: text,
     versions: text,

@@ -4,7 +4,7 @@
  */
 export type { TrainingConfig } from '../schemas/training-config.ts';
 export type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from './sources/trajectory-source.ts';
-export { POLICY_ROLE, type Trajectory, trajectoryOf } from './sources/trajectory.ts';
+export { POLICY_ROLE, type Trajectory, trajectoryOf, withReward } from './sources/trajectory.ts';
 export type { RolloutStore, StepRollouts } from './records/rollout-store.ts';
 
 export type { Credit, CreditedBatch, TrainingSequence } from './credit/credit.ts';

@@ -33,6 +33,7 @@ export const anyTrajectory: fc.Arbitrary<Trajectory> = fc
     }),
     outcome: fc.oneof(
       fc.record({ reward: number, error: fc.constant(null) }),
+      fc.record({ reward: fc.constant(null), error: fc.constant(null), isUnpaid: fc.constant(true as const) }),
       fc.record({
         reward: fc.constant(null),
         error: fc.record({

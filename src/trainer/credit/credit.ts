@@ -3,7 +3,7 @@
  * other, `ScopeCredit` those of a role and task, and `demonstration` gives the tokens of supervised rows their weights.
  */
 import type { PassOptions } from '../loop/log-prob-pass.ts';
-import type { Trajectory } from '../sources/trajectory.ts';
+import { isDemonstration, type Trajectory } from '../sources/trajectory.ts';
 
 /** A trajectory with what a loss needs. */
 export interface TrainingSequence {
@@ -37,11 +37,6 @@ export interface Credit {
   saveState(directory: string): Promise<void>;
   /** Reads what `saveState` wrote. Where the folder lacks it, the credit stays as at the start of a run. */
   loadState(directory: string): Promise<void>;
-}
-
-/** True for a supervised row: it was neither scored nor did it fail. */
-export function isDemonstration({ reward, error }: Trajectory): boolean {
-  return reward === null && error === null;
 }
 
 /** The tokens of a trajectory with one advantage for all, or one for each. `mask` leaves out those of truncated rollouts. */

@@ -1,8 +1,8 @@
 /** Metrics computed from the rollouts of a step or an evaluation alone, by their names in metrics.ts. */
 import { estimate } from '../../core/statistics.ts';
-import { type CreditedBatch, isDemonstration, type TrainingSequence } from '../credit/credit.ts';
+import type { CreditedBatch, TrainingSequence } from '../credit/credit.ts';
 import { RUBRIC_PREFIX, TASK_PREFIX } from './metrics.ts';
-import type { Trajectory } from '../sources/trajectory.ts';
+import { isDemonstration, isFinished, type Trajectory } from '../sources/trajectory.ts';
 
 type Values = Record<string, number | null>;
 
@@ -35,8 +35,8 @@ function ageValues(trajectories: readonly Trajectory[], version: number): Values
 }
 
 function playedValues(played: readonly Trajectory[], trained: readonly TrainingSequence[]): Values {
-  const finished = played.filter(({ reward }) => reward !== null);
-  const rewards = finished.map(({ reward }) => reward!);
+  const finished = played.filter(isFinished);
+  const rewards = finished.flatMap(({ reward }) => reward ?? []);
   const advantages = trained.map((sequence) => sequence.advantages);
   const tokens = sum(advantages.map(({ length }) => length));
   const perToken = (value: (advantage: number) => number) =>
@@ -67,7 +67,7 @@ export function evaluationValues(trajectories: readonly Trajectory[]): Values {
 }
 
 function rolloutValues(trajectories: readonly Trajectory[]): Values {
-  const finished = trajectories.filter(({ reward }) => reward !== null);
+  const finished = trajectories.filter(isFinished);
   const names = new Set(finished.flatMap(({ metrics }) => Object.keys(metrics)));
   const rubric = [...names].map((name) => [`${RUBRIC_PREFIX}${name}`, mean(finished.flatMap(({ metrics }) => metrics[name] ?? []))]);
   return {

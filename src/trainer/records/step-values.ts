@@ -4,6 +4,7 @@ import type { PhaseTimer } from '../loop/phase-timer.ts';
 import type { Progress } from '../loop/progress.ts';
 import type { PolicyUpdate } from '../loop/update-policy.ts';
 import type { Published } from '../publisher/served-policy.ts';
+import { isFinished } from '../sources/trajectory.ts';
 import type { TrajectoryBatch } from '../sources/trajectory-source.ts';
 import { batchValues } from './batch-values.ts';
 
@@ -26,8 +27,7 @@ export function stepValues({ batch, work, update, served, timer, version, progre
   const { trajectories, discarded = [], attempts = 0, values = {} } = batch;
   const report = served?.ok === true ? served.report : null;
   const [forward, backward, rollouts] = [timer.seconds('forward'), timer.seconds('backward'), timer.seconds('rollouts')];
-  const sampled =
-    attempts === 0 ? 0 : [...trajectories, ...discarded].reduce((sum, { reward, targets }) => sum + (reward === null ? 0 : targets.length), 0);
+  const sampled = attempts === 0 ? 0 : [...trajectories, ...discarded].filter(isFinished).reduce((sum, { targets }) => sum + targets.length, 0);
   return {
     ...batchValues(trajectories, work, { version, discarded }),
     ...values,

@@ -27,6 +27,7 @@ export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) 
     ids: packArray(trajectory.ids),
     targets: packArray(trajectory.targets),
     ...(trajectory.role === POLICY_ROLE ? {} : { role: trajectory.role }),
+    ...(trajectory.isUnpaid === true ? { unpaid: true } : {}),
     ...(trajectory.logProbs === null ? {} : { log_probs: packArray(trajectory.logProbs) }),
     ...(trajectory.versions === undefined ? {} : { versions: packArray(trajectory.versions) }),
   };
@@ -39,10 +40,12 @@ export function parseTrajectory(text: string): { readonly value: Trajectory } | 
   const wire = parsed.value;
   const arrays = parseArrays(wire);
   if ('problem' in arrays) return arrays;
-  if ((wire.reward === null) === (wire.error === null)) return { problem: 'a rollout with both a reward and an error, or neither' };
+  if ([wire.reward, wire.error, wire.unpaid ?? null].filter((outcome) => outcome !== null).length !== 1)
+    return { problem: 'a rollout that must have a reward, an error or a reward to come (unpaid), and only one of them' };
   const value: Trajectory = {
     ...factsOf(wire),
     role: wire.role ?? POLICY_ROLE,
+    ...(wire.unpaid === undefined ? {} : { isUnpaid: wire.unpaid }),
     metrics: wire.metrics,
     error: wire.error as Trajectory['error'],
     promptLength: wire.prompt_length,

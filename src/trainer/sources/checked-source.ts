@@ -11,7 +11,15 @@ import type { Trajectory } from './trajectory.ts';
 import type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
 
 const METHODS = ['take', 'needsPolicy', 'saveState', 'loadState'] as const satisfies readonly (keyof TrajectorySource)[];
-const PLAN_KEYS: readonly string[] = ['step', 'phase', 'role', 'rows', 'rolloutsPerExample', 'environment'] satisfies readonly (keyof PhasePlan)[];
+const PLAN_KEYS: readonly string[] = [
+  'step',
+  'phase',
+  'role',
+  'rows',
+  'rolloutsPerExample',
+  'isPaidLater',
+  'environment',
+] satisfies readonly (keyof PhasePlan)[];
 
 /** @param module what the user named: a path, or the environment's id */
 export function checkedSource(createSource: CreateSource, module: string): CreateSource {
@@ -104,13 +112,14 @@ function checkPlan(plan: PhasePlan, module: string): void {
 }
 
 function planProblem(plan: PhasePlan): string | null {
-  const { step, phase, rows, rolloutsPerExample: members = 1 } = plan;
+  const { step, phase, rows, rolloutsPerExample: members = 1, isPaidLater = false } = plan;
   const unknown = Object.keys(plan).find((key) => !PLAN_KEYS.includes(key));
   if (unknown !== undefined) return `it has no option ${unknown}${suggestion(unknown, PLAN_KEYS)}; its options are ${PLAN_KEYS.join(', ')}`;
   if (!Number.isInteger(step) || step < 1) return `step must be the one that take was called for, got ${JSON.stringify(step)}`;
   if (phase !== undefined && !isPhaseName(phase))
     return `the phase ${JSON.stringify(phase)} is part of a file name; use letters, digits and dashes, and not "asked"`;
   if (!Number.isInteger(members) || members < 1) return `rolloutsPerExample must be a whole number of at least 1, got ${JSON.stringify(members)}`;
+  if (typeof isPaidLater !== 'boolean') return `isPaidLater must be true or false, got ${JSON.stringify(isPaidLater)}`;
   if (!Array.isArray(rows)) return 'rows must be a list of rows, such as environment.train.at(0)';
   const wrong = rows.findIndex((row) => !isObject(row) || row.exampleId === undefined || row.prompt === undefined);
   if (wrong >= 0) return `rows[${wrong}] must be a row with exampleId and prompt, such as environment.train.at(0)`;
@@ -133,6 +142,9 @@ function batchProblem({ trajectories, discarded = [], attempts = 0, values = {} 
     if (unscored !== undefined)
       return `the reward of ${unscored.rolloutId} must be a finite number, or null for a failed rollout; got ${JSON.stringify(unscored.reward)}`;
   }
+  const owed = trajectories.find(({ isUnpaid }) => isUnpaid === true);
+  if (owed !== undefined)
+    return `${owed.rolloutId} has no reward yet; give it one with withReward(trajectory, reward), or return it among discarded instead`;
   const twice = repeated([...trajectories, ...discarded]);
   if (twice !== undefined) return `it has the trajectory ${twice.rolloutId} twice`;
   if (!Number.isInteger(attempts) || attempts < 0) return `attempts must be a whole number, got ${JSON.stringify(attempts)}`;

@@ -32,7 +32,7 @@ import {
 } from './rollout-failures.ts';
 import type { RolloutStore, StepRollouts } from '../records/rollout-store.ts';
 import type { TrainingEvent, TrainingObserver } from '../loop/training-observer.ts';
-import { type Trajectory, trajectoryOf } from './trajectory.ts';
+import { type Trajectory, trajectoryOf, unpaid } from './trajectory.ts';
 
 const MOST_ATTEMPTS = 5;
 
@@ -42,6 +42,8 @@ export interface SamplingPlan {
   readonly phase?: string;
   /** Who speaks. @default 'policy' */
   readonly role?: string;
+  /** Trajectories are recorded without a reward. @default false */
+  readonly isPaidLater?: boolean;
   readonly environment: Environment;
   readonly rows: readonly Row[];
   readonly rolloutsPerExample: number;
@@ -218,7 +220,7 @@ function plannedIds({ rows, rolloutsPerExample }: RolloutPlan): string[] {
  * that ends the run.
  */
 async function play(
-  { step, phase, role, environment, rows, rolloutsPerExample, temperature }: SamplingPlan,
+  { step, phase, role, isPaidLater = false, environment, rows, rolloutsPerExample, temperature }: SamplingPlan,
   { client, models, config, observer, report, slots, signal }: SamplingParts,
   record: StepRollouts,
   { latest, stacks }: { readonly latest: Map<string, Trajectory>; readonly stacks: Map<string, string> },
@@ -250,7 +252,8 @@ async function play(
     .uint32();
   observer.onRollouts?.({ step, done, total, failed });
   const onRollout = (rollout: Rollout) => {
-    const trajectory = trajectoryOf(rollout, role);
+    const paid = trajectoryOf(rollout, role);
+    const trajectory = isPaidLater ? unpaid(paid) : paid;
     record.add(trajectory, rollout.asked);
     latest.set(trajectory.rolloutId, trajectory);
     done++;

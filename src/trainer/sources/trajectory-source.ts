@@ -44,6 +44,11 @@ export interface PhasePlan {
   readonly rows: readonly Row[];
   /** @default rollouts.rollouts_per_example */
   readonly rolloutsPerExample?: number;
+  /**
+   * Its rewards are known only when others have played: its trajectories come and are recorded without one, though with the rubric's metrics, and the source
+   * gives them one by `withReward`, again after a resume. @default false
+   */
+  readonly isPaidLater?: boolean;
   /** @default the run's environment */
   readonly environment?: Environment;
 }

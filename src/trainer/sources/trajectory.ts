@@ -1,5 +1,5 @@
 /** A rollout or a demonstration reduced to what training needs: tokens, who wrote them, the sampler's log-probs, and the reward or weights. */
-import { TrainingError } from '../../core/errors.ts';
+import { RewardError, TrainingError } from '../../core/errors.ts';
 import type { TextSegment } from '../../core/rubric.ts';
 import type { TokenBuffer } from '../../core/token-buffer.ts';
 import { reasonOf } from '../../rollouts/rollout-columns.ts';
@@ -10,7 +10,7 @@ export const POLICY_ROLE = 'policy';
 
 /**
  * `policy.version` is the smallest if several versions sampled it. `isCut` is set only on a failed one: a finished one never becomes a trajectory. A
- * demonstration, such as a row of a supervised data set, has neither a reward nor an error.
+ * demonstration, such as a row of a supervised data set, has neither a reward nor an error; nor has a trajectory that is paid later.
  */
 export interface Trajectory extends RolloutFacts {
   /** Who wrote the targets: `policy`, unless a source plays several roles. */
@@ -28,6 +28,8 @@ export interface Trajectory extends RolloutFacts {
   readonly weights?: Float64Array;
   /** Factor of its advantages, because it is older than `max_staleness`. @default 1 */
   readonly staleWeight?: number;
+  /** It has no reward yet: `withReward` gives it one. It neither failed nor is it a demonstration. @default false */
+  readonly isUnpaid?: true;
   /** The version that sampled each target, only if they differ. [M] */
   readonly versions?: Int32Array;
   readonly segments: readonly TextSegment[];
@@ -76,6 +78,46 @@ export function trajectoryOf(rollout: Rollout, role = POLICY_ROLE): Trajectory &
     ...sampled,
     segments: rollout.segments.map(({ kind, text }) => ({ kind, text })),
   };
+}
+
+type Outcome = Pick<Trajectory, 'reward' | 'error' | 'isUnpaid'>;
+
+/** True for a supervised row: it was neither scored nor did it fail, and no reward is to come. */
+export function isDemonstration({ reward, error, isUnpaid }: Outcome): boolean {
+  return reward === null && error === null && isUnpaid === undefined;
+}
+
+/** True for a rollout that was played to its end, paid or not. */
+export function isFinished(trajectory: Outcome): boolean {
+  return trajectory.error === null && !isDemonstration(trajectory);
+}
+
+/** The trajectory without its reward, which comes later. A failed one stays as it is. */
+export function unpaid<T extends Trajectory>(trajectory: T): T {
+  return trajectory.error === null ? { ...trajectory, reward: null, isUnpaid: true } : trajectory;
+}
+
+/**
+ * The trajectory with this reward, instead of any that it had, and with these metrics beside its own; one of the same name is replaced. For rewards that are
+ * known only when others have played: a proposal is paid by how its task was solved.
+ *
+ * @throws {TrainingError} for a failed trajectory and for a demonstration, which can have no reward
+ * @throws {RewardError} for a reward or a metric that is not finite
+ * @example const paid = withReward(proposal, 1 - solved, { learnability: 1 - solved });
+ */
+export function withReward(trajectory: Trajectory, reward: number, metrics: Readonly<Record<string, number>> = {}): Trajectory {
+  const { rolloutId, error } = trajectory;
+  if (error !== null) throw new TrainingError(`The rollout ${rolloutId} failed (${error.type}), so it can have no reward. Leave it without one.`);
+  if (isDemonstration(trajectory))
+    throw new TrainingError(`${rolloutId} is a demonstration, which can have no reward. Give a reward to rollouts only.`);
+  const [wrong] = Object.entries({ reward, ...metrics }).filter(([, value]) => !Number.isFinite(value));
+  if (wrong !== undefined)
+    throw new RewardError(
+      `The ${wrong[0] === 'reward' ? 'reward' : `metric "${wrong[0]}"`} of ${rolloutId} must be a finite number, got ${wrong[1]}`,
+    );
+  const { isUnpaid: _, ...rest } = trajectory;
+  const named = Object.fromEntries(Object.entries(metrics).map(([name, value]) => [name, value + 0]));
+  return { ...rest, reward: reward + 0, metrics: { ...trajectory.metrics, ...named } };
 }
 
 type SampledTokens = Pick<Trajectory, 'ids' | 'promptLength' | 'targets' | 'versions'> & {

@@ -7,6 +7,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { reward, Rubric } from '../../../src/core/rubric.ts';
 import type { RolloutExport } from '../../../src/schemas/rollout-export.ts';
 import { RolloutFileSource } from '../../../src/trainer/sources/rollout-file-source.ts';
+import { checkedSource } from '../../../src/trainer/sources/checked-source.ts';
+import { withReward } from '../../../src/trainer/sources/trajectory.ts';
 import type { CreateSource } from '../../../src/trainer/sources/trajectory-source.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
 import { trajectory } from '../some-trajectories.ts';
@@ -85,6 +87,47 @@ describe('a source of several phases', () => {
     const sampled = new Map<string, number>();
     const onTurn = ({ key }: { readonly key: string | null }) => void sampled.set(key!, (sampled.get(key!) ?? 0) + 1);
     expect(await adapterOf(await interrupted({ createSource, onTurn }))).toEqual(whole);
+    expect(await rowsOf(path)).toEqual(rows);
+  });
+});
+
+describe('a source that pays its proposals afterwards', () => {
+  /** A proposal is worth how often its two probes differ; one whose probes agree is left out of the batch. */
+  const createSource: CreateSource = ({ play, environment, isRecorded }) => ({
+    async take(step, signal) {
+      const rows = [0, 1, 2].map((i) => environment.train.at((3 * step + i) % environment.train.length));
+      const proposed = await play({ step, phase: 'propose', role: 'propose', rows, rolloutsPerExample: 2, isPaidLater: true }, signal);
+      for (const each of proposed.trajectories)
+        expect(each).toMatchObject({ reward: null, error: null, metrics: { coin: expect.any(Number) as number } });
+      const tasks = proposed.trajectories.map(({ rolloutId }) => ({ ...rows[0]!, exampleId: `task ${rolloutId}` }));
+      const probes = await play({ step, phase: 'solve', role: 'solve', rows: tasks, rolloutsPerExample: 2 }, signal);
+      const worth = (place: number) => Math.abs(probes.trajectories[2 * place]!.reward! - probes.trajectories[2 * place + 1]!.reward!);
+      const named = proposed.trajectories.map((each) => ({ ...each, groupId: `propose ${each.groupId}` }));
+      const paid = named.flatMap((each, i) => (i % 3 === 2 ? [] : [withReward(each, worth(i), { worth: worth(i) })]));
+      return { trajectories: [...paid, ...probes.trajectories], discarded: named.filter((_, i) => i % 3 === 2), attempts: 2 };
+    },
+    needsPolicy: (step) => !isRecorded(step, 'solve'),
+    saveState: async () => {},
+    loadState: async () => {},
+  });
+
+  it('trains on the rewards that it gives, records none for a proposal, and counts what it leaves out', async () => {
+    await run({ createSource: checkedSource(createSource, 'mine'), config: { algorithm: { advantage: { scope: 'role_task' } } } });
+    const line = (await readFile(join(path, 'rollouts', 'step-000001.propose.jsonl'), 'utf8')).split('\n')[0]!;
+    expect(JSON.parse(line)).toMatchObject({ reward: null, error: null, unpaid: true, role: 'propose' });
+    for (const row of await rowsOf(path)) {
+      expect(row).toMatchObject({ rollouts: 18, rollouts_failed: 0, failed: 0, groups: 2, optimizer_steps: 2 });
+      // The rubric's metric is that of all proposals and probes, that of the source of what it paid.
+      expect(row['rubric/coin']).not.toBeNull();
+      expect(row['rubric/worth']).not.toBeNull();
+    }
+  });
+
+  it('pays again after an interruption in any phase, and ends with the same weights and rows', async () => {
+    const whole = await adapterOf(await run({ createSource }));
+    const rows = await rowsOf(path);
+    path = await newRun(await mkdtemp(join(parent, 'again-')));
+    expect(await adapterOf(await interrupted({ createSource }))).toEqual(whole);
     expect(await rowsOf(path)).toEqual(rows);
   });
 });

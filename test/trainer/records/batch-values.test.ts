@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { batchValues, evaluationValues } from '../../../src/trainer/records/batch-values.ts';
 import { GroupCredit } from '../../../src/trainer/credit/group-credit.ts';
 import { EVALUATION_METRICS, RUBRIC_PREFIX, STEP_METRICS } from '../../../src/trainer/records/metrics.ts';
-import type { Trajectory } from '../../../src/trainer/sources/trajectory.ts';
+import { type Trajectory, unpaid } from '../../../src/trainer/sources/trajectory.ts';
 import { TokenBudget } from '../../../src/trainer/loop/token-budget.ts';
 import type { PassOptions } from '../../../src/trainer/loop/log-prob-pass.ts';
 import { UnigramBackend } from '../unigram-backend.ts';
@@ -46,6 +46,14 @@ const undefinedNames = (values: object, defined: readonly { readonly name: strin
 };
 
 describe('batchValues', () => {
+  it('counts a discarded rollout without a reward as finished, with its metrics and without a reward', async () => {
+    const trajectories = [trajectory('a/0', { reward: 1, metrics: { em: 1 } }), trajectory('a/1', { reward: 0, metrics: { em: 0 } })];
+    const discarded = [unpaid(trajectory('b/0', { metrics: { em: 1 } })), trajectory('b/1', { ...FAILED, ...none })];
+    const work = await new GroupCredit(CONFIG).assign(trajectories, pass);
+    const values = batchValues(trajectories, work, { version: 6, discarded });
+    expect(values).toMatchObject({ rollouts: 3, rollouts_failed: 1, failed: 0.25, reward_mean: 0.5, 'rubric/em': 2 / 3, sampled_tokens: 6 });
+  });
+
   it('gives the figures of a step that can be counted by hand', async () => {
     const rewards = [1, 0, 0.5, 0.5, 0.25];
     const squares = rewards.reduce((sum, reward) => sum + (reward - 0.45) ** 2, 0);

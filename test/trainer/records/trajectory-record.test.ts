@@ -72,7 +72,9 @@ describe('parseTrajectory', () => {
     ['targets twice', JSON.stringify({ ...record, targets: int32(2, 2) }), /ascending/],
     ['too few log-probs', JSON.stringify({ ...record, log_probs: '' }), /2 targets, 0 log_probs/],
     ['a prompt longer than all', JSON.stringify({ ...record, prompt_length: 5 }), /prompt_length 5 exceeds its 4 ids/],
-    ['neither reward nor error', JSON.stringify({ ...record, reward: null }), /neither/],
+    ['neither reward nor error', JSON.stringify({ ...record, reward: null }), /must have a reward, an error or a reward to come \(unpaid\)/],
+    ['a reward that is still to come', JSON.stringify({ ...record, unpaid: true }), /only one of them/],
+    ['a mark of the wrong value', JSON.stringify({ ...record, reward: null, unpaid: false }), /unpaid/],
   ])('refuses %s', (_name, text, problem) => {
     expect(parseTrajectory(text)).toEqual({ problem: expect.stringMatching(problem) as string });
   });

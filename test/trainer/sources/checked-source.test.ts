@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, TrainingError } from '../../../src/core/errors.ts';
 import { checkedSource } from '../../../src/trainer/sources/checked-source.ts';
+import { unpaid } from '../../../src/trainer/sources/trajectory.ts';
 import { trajectory } from '../some-trajectories.ts';
 import type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from '../../../src/trainer/sources/trajectory-source.ts';
 
@@ -76,6 +77,7 @@ describe('checkedSource', () => {
     [{ phase: 'asked' }, 'the phase "asked" is part of a file name'],
     [{ phase: '../x' }, 'the phase "../x" is part of a file name'],
     [{ rolloutsPerExmple: 2 }, 'it has no option rolloutsPerExmple (did you mean rolloutsPerExample?)'],
+    [{ isPaidLater: 'yes' }, 'isPaidLater must be true or false, got "yes"'],
     [{ rolloutsPerExample: 0 }, 'rolloutsPerExample must be a whole number of at least 1, got 0'],
     [{ step: 0 }, 'step must be the one that take was called for, got 0'],
     [{ step: 2 }, 'step must be the one that take was called for (1), got 2'],
@@ -117,6 +119,10 @@ describe('checkedSource', () => {
     [{ trajectories: [{ ...TRAJECTORY, targets: Int32Array.of(3, 2) }] }, 'targets[1] is 2'],
     [{ trajectories: [{ ...TRAJECTORY, reward: '1' }] }, 'the reward of a/0 must be a finite number, or null for a failed rollout; got "1"'],
     [{ trajectories: [{ ...TRAJECTORY, reward: NaN }] }, 'the reward of a/0 must be a finite number'],
+    [
+      { trajectories: [unpaid(TRAJECTORY)] },
+      'a/0 has no reward yet; give it one with withReward(trajectory, reward), or return it among discarded instead',
+    ],
     [{ trajectories: [], attempts: 'two' }, 'attempts must be a whole number, got "two"'],
     [{ trajectories: [], values: { open: 1 } }, 'the value "open" must be called "source/open"'],
     [{ trajectories: [], values: { 'source/open': '1' } }, 'the value "source/open" must be a number or null, got "1"'],

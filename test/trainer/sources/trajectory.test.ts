@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { ScriptedClient, type ScriptedOptions } from '../../../src/clients/scripted.ts';
-import { RetrievalError, TrainingError } from '../../../src/core/errors.ts';
+import { RetrievalError, RewardError, TrainingError } from '../../../src/core/errors.ts';
 import { TokenBuffer } from '../../../src/core/token-buffer.ts';
 import type { Rollout } from '../../../src/rollouts/rollout.ts';
 import { runRollouts } from '../../../src/rollouts/run-rollouts.ts';
-import { trajectoryOf } from '../../../src/trainer/sources/trajectory.ts';
+import { isDemonstration, isFinished, trajectoryOf, unpaid, withReward } from '../../../src/trainer/sources/trajectory.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
+import { trajectory } from '../some-trajectories.ts';
 
 async function played(options: ScriptedOptions, environment = new CountingEnv()): Promise<Rollout> {
   const rows = [...environment.eval];
@@ -104,5 +105,53 @@ describe('trajectoryOf', () => {
     const before = [...t.ids];
     tokens.ids[0] = 77;
     expect([...t.ids]).toEqual(before);
+  });
+});
+
+const FAILED = trajectory('1/0', { reward: null, error: { type: 'PolicyError', message: 'refused', retryable: true, source: 'policy' } });
+const DEMONSTRATION = trajectory('row/0', { reward: null, logProbs: null });
+
+describe('unpaid', () => {
+  it('takes the reward away and keeps the metrics; what failed stays failed', () => {
+    const owed = unpaid(trajectory('1/0', { reward: 3 }));
+    expect(owed).toMatchObject({ reward: null, isUnpaid: true, metrics: { em: 1 }, error: null });
+    expect(unpaid(FAILED)).toBe(FAILED);
+  });
+
+  it('leaves a rollout that has finished and is no demonstration', () => {
+    const owed = unpaid(trajectory('1/0'));
+    const kinds = [owed, trajectory('1/0'), FAILED, DEMONSTRATION].map((each) => [isFinished(each), isDemonstration(each)]);
+    expect(kinds).toEqual([
+      [true, false],
+      [true, false],
+      [false, false],
+      [false, true],
+    ]);
+  });
+});
+
+describe('withReward', () => {
+  it('pays a rollout that is owed its reward, with metrics beside its own', () => {
+    const paid = withReward(unpaid(trajectory('1/0')), 0.25, { learnability: 0.25 });
+    expect(paid).toEqual(trajectory('1/0', { reward: 0.25, metrics: { em: 1, learnability: 0.25 } }));
+    expect('isUnpaid' in paid).toBe(false);
+  });
+
+  it('replaces a reward and a metric of the same name, and changes nothing in its argument', () => {
+    const first = trajectory('1/0', { reward: 1 });
+    expect(withReward(first, -0, { em: -0 })).toEqual(trajectory('1/0', { reward: 0, metrics: { em: 0 } }));
+    expect(first).toEqual(trajectory('1/0', { reward: 1 }));
+  });
+
+  it('refuses a rollout that failed, a demonstration, and values that are not finite', () => {
+    expect(() => withReward(FAILED, 1)).toThrow(TrainingError);
+    expect(() => withReward(FAILED, 1)).toThrow('The rollout 1/0 failed (PolicyError), so it can have no reward');
+    expect(() => withReward(DEMONSTRATION, 1)).toThrow('row/0 is a demonstration');
+    for (const wrong of [NaN, Infinity, -Infinity]) {
+      expect(() => withReward(trajectory('1/0'), wrong)).toThrow(RewardError);
+      expect(() => withReward(trajectory('1/0'), wrong)).toThrow(`The reward of 1/0 must be a finite number, got ${wrong}`);
+      expect(() => withReward(trajectory('1/0'), 1, { length: wrong })).toThrow(`The metric "length" of 1/0 must be a finite number, got ${wrong}`);
+    }
+    expect(() => withReward(trajectory('1/0'), undefined as never)).toThrow(RewardError);
   });
 });
