@@ -1,0 +1,83 @@
+/**
+ * What the specification's YAML means here: arguments of the environment, settings of `vf-train`, and the supervised stage before it. Only keys that the document
+ * has count, so that a preset keeps its own values for the others. The one module about that document that reads files.
+ */
+import { ConfigError, readDocument, type TrainingSetting } from 'vf-search';
+import { CRSP_KEYS, type CrspConfig, parseCrspConfig, type ProblemType } from './crsp-config.ts';
+
+export interface ReadCrspConfig {
+  readonly config: CrspConfig;
+  /** The keys that the document has, dotted. */
+  readonly givenKeys: readonly string[];
+}
+
+/**
+ * The configuration in a YAML or JSON file, or of an object. Rejects with ConfigError, in one line, for a file that cannot be read and a document that
+ * `parseCrspConfig` refuses.
+ * @param source the path of a file, or what is in one
+ */
+export async function readCrspConfig(source: unknown): Promise<ReadCrspConfig> {
+  const parsed = parseCrspConfig(typeof source === 'string' ? await readDocument(source) : source);
+  if (parsed.ok) return { config: parsed.config, givenKeys: parsed.givenKeys };
+  throw new ConfigError(`${typeof source === 'string' ? `${source}: ` : ''}${parsed.problem}.`);
+}
+
+/** What the document says to the environment; absent where it says nothing. */
+export interface CrspArguments {
+  readonly kinds?: readonly ProblemType[];
+  /** Workers that execute programs. */
+  readonly workers?: number;
+  /** `constant`: the weights of correctness and agreement keep the schedule's last values, 0.95 and 0.8. */
+  readonly schedule?: 'rlsp_coupled' | 'constant';
+  /** In tokens. */
+  readonly lengthReward?: { readonly maxLength: number; readonly penaltyThreshold: number };
+  /** Null: no critics. */
+  readonly critique?: { readonly dimensions: readonly string[] } | null;
+}
+
+/**
+ * @param keys that count, dotted. @default all
+ * @example crspArguments(config, ['crsp.executor_max_workers']) // { workers: 1 }
+ */
+export function crspArguments({ crsp, reward_structure: reward }: CrspConfig, keys: readonly string[] = CRSP_KEYS): CrspArguments {
+  const { alpha_decay: decay, creativity_grading: grading, length_reward: length } = reward;
+  const has = (prefix: string) => keys.some((key) => key.startsWith(prefix));
+  return {
+    ...(has('crsp.problem_types') && { kinds: crsp.problem_types }),
+    ...(has('crsp.executor_max_workers') && { workers: crsp.executor_max_workers }),
+    ...(has('reward_structure.alpha_decay.') && { schedule: decay.enabled ? decay.schedule_type : 'constant' }),
+    ...(has('reward_structure.length_reward.') && { lengthReward: { maxLength: length.max_length, penaltyThreshold: length.penalty_threshold } }),
+    ...(has('reward_structure.creativity_grading.') && { critique: grading.enabled ? { dimensions: grading.dimensions } : null }),
+  };
+}
+
+/** The settings of `vf-train` that keys of the document stand for. */
+export function crspTrainingSettings({ crsp }: CrspConfig, keys: readonly string[]): TrainingSetting[] {
+  return keys.includes('crsp.seed') ? [{ argument: 'crsp.seed', key: 'seed', value: crsp.seed }] : [];
+}
+
+/** The commands of the supervised stage, each as its words, without `npx`. */
+export interface CrspSeeding {
+  /** Writes the rows. */
+  readonly seed: readonly string[];
+  /** Makes the adapter from them. */
+  readonly train: readonly string[];
+}
+
+/** The file between the two commands. */
+const SEED_ROWS = 'seed-rows.jsonl';
+
+/**
+ * The supervised stage that `trajectory_seeding` describes; null where it is not enabled, the default. Its loss is the document's: the mean over rows of
+ * -(log p of the solution + the weighted log p of the answer).
+ * @param model as `vf-train -m` takes it
+ */
+export function crspSeeding({ trajectory_seeding: seeding }: CrspConfig, model: string): CrspSeeding | null {
+  if (!seeding.enabled) return null;
+  return {
+    seed: ['vf-seed', seeding.limo_dataset_path, '-o', SEED_ROWS],
+    train: `vf-train self-play-code --sft ${SEED_ROWS} --steps ${seeding.seeding_steps} --lr ${seeding.learning_rate}`
+      .split(' ')
+      .concat('-m', model, '--set', `sft.batch_size=${seeding.batch_size}`, '--set', 'sft.aggregation=sequence_mean_token_sum'),
+  };
+}
