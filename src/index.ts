@@ -101,6 +101,7 @@ export {
 } from './registry/search-environment.ts';
 export type { QuestionRow } from './schemas/question-row.ts';
 export { readDocument, readTextFile } from './files/read-document.ts';
+export { type LimoRow, type LimoRows, limoRows, type ParsedLimoRow, parseLimoRow } from './data/limo-rows.ts';
 export { loadRows, type LoadRowsOptions, type RowsProvenance, type RowsSource } from './data/load-rows.ts';
 export { evaluate } from './evaluate/evaluate.ts';
 export type { EvaluationEvent, EvaluationOptions, EvaluationResult, RunIdentity } from './evaluate/evaluation-options.ts';
