@@ -1,4 +1,20 @@
 /** The entry module of `vf-search/environments/self-play-code`: parsers, rewards and formulas by name, prompts, the environment. */
+export { type Critique, type CritiqueOptions, type CriticScoreOptions, type CriticScores, criticScores, parseCritique } from './critique.ts';
+export {
+  type InputsOptions,
+  type ParsedCode,
+  type ParsedInputs,
+  type ParsedProposal,
+  parseCode,
+  parseInputsMessage,
+  parseMiniCode,
+  parseMiniInputsMessage,
+  parseMiniProposal,
+  parseProposal,
+  type ProposalFault,
+  type ProposalOptions,
+  type RenamedFunction,
+} from './parse-proposal.ts';
 export { DIMENSIONS } from './prompt-full.ts';
 export { critiquePrompt, type PromptStyle, type ProposalPrompt, proposePrompt, solvePrompt } from './prompt.ts';
 export {
@@ -12,3 +28,19 @@ export {
   taskKey,
   type TaskRecord,
 } from './records.ts';
+export { type AnswerPlace, extractAnswer, extractThought, extractValue, formatReward, parseReply, type Reply } from './reply.ts';
+export {
+  type Alphas,
+  alphaSchedule,
+  integratedCritiqueReward,
+  integratedSolveReward,
+  learnability,
+  lengthReward,
+  type LengthRewardOptions,
+  type ProposalOutcome,
+  proposeReward,
+  type RewardParts,
+  type SolutionOutcome,
+  solveReward,
+} from './rewards.ts';
+export { limoRows } from 'vf-search';

@@ -5,17 +5,27 @@
 
 /** Python's `string.punctuation`, 32 characters, for a character class. */
 export const ASCII_PUNCTUATION = '!-/:-@[-`{-~';
-const WHITESPACE = '\\t\\n\\v\\f\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
+/** The characters of Python's `\\s`, for a character class. */
+export const WHITESPACE = '\\t\\n\\v\\f\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
 const WHITESPACE_RUN = new RegExp(`[${WHITESPACE}]+`);
 const WHITESPACE_RUNS = new RegExp(`[${WHITESPACE}]+`, 'g');
+/** One character of Python's `\w`: a letter, a number or an underscore, but no combining mark. */
+const WORD_CHARACTER = /^[\p{L}\p{N}_]/u;
 /** `\b(a|an|the)\b` with Python's word characters: letters, numbers and underscore, but no combining marks. */
 const ARTICLE = /(?<![\p{L}\p{N}_])(?:a|an|the)(?![\p{L}\p{N}_])/gu;
 
-function isWhitespace(code: number): boolean {
+/** Whether a UTF-16 code unit is whitespace to Python. */
+export function isWhitespace(code: number): boolean {
   if (code <= 0x20) return (code >= 0x09 && code <= 0x0d) || code >= 0x1c;
   if (code < 0x1680) return code === 0x85 || code === 0xa0;
   if (code >= 0x2000 && code <= 0x200a) return true;
   return code === 0x1680 || code === 0x2028 || code === 0x2029 || code === 0x202f || code === 0x205f || code === 0x3000;
+}
+
+/** Whether the character that begins at the index is one of Python's `\w`. */
+export function isWordAt(text: string, index: number): boolean {
+  const point = text.codePointAt(index);
+  return point !== undefined && WORD_CHARACTER.test(String.fromCodePoint(point));
 }
 
 /** The first index from `start` on that is not whitespace, or the length. */
