@@ -73,6 +73,8 @@ export const trainingSummarySchema = closed(
   {
     /** What models beside the policy cost and how long they took, by role, in this process; absent where none was asked. */
     roles: byName(RoleStatsSchema),
+    /** Files with the rows of a source, such as the programs that the policy invented; absent if it gave none. */
+    source_files: listOf(text),
   },
 );
 export type TrainingSummaryWire = XStatic<typeof trainingSummarySchema>;

@@ -6,7 +6,7 @@ import { type Paint, noPaint } from '../paint.ts';
 import { cellWidth, clip, escapeControls } from '../terminal-text.ts';
 import { type LiveState, secondsLeft, stepsDone } from './live-state.ts';
 import { metricValue } from './metric-value.ts';
-import { policyFigures, secondsText } from './plain-lines.ts';
+import { policyFigures, secondsText, sourceFigures } from './plain-lines.ts';
 import { barColumns } from './bar-columns.ts';
 import { rewardCurve } from './reward-curve.ts';
 import { stepTime } from './step-time.ts';
@@ -27,6 +27,7 @@ export function liveBlockLines(state: LiveState, { columns, seconds, paint = noP
     ['now', clip(nowText(state), room)],
     ...rewardLines(state, { room, paint }).map((text, i): [string, string] => [i === 0 ? 'reward' : '', text]),
     [state.evaluationLabel, heldOutText(state.evaluations, { room, paint })],
+    ['source', row === null ? null : clip(sourceFigures(row).join(' · '), room)],
     ['last step', row === null ? null : timeBar(row, { room, paint })],
     ['tokens', row === null ? null : clip(tokensText(row), room)],
     ['policy', row === null ? null : clip([...policyFigures(row), ...gradientFigures(row)].join(' · '), room)],

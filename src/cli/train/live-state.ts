@@ -72,7 +72,7 @@ export function withEvent(state: LiveState, event: TrainingEvent): LiveState {
   return isWarning(event) ? { ...state, warnings: { count: state.warnings.count + 1, last: event } } : state;
 }
 
-const HARMLESS: ReadonlySet<TrainingEvent['kind']> = new Set(['started', 'resumed', 'finished', 'policy_recovered', 'replica_recovered']);
+const HARMLESS: ReadonlySet<TrainingEvent['kind']> = new Set(['note', 'started', 'resumed', 'finished', 'policy_recovered', 'replica_recovered']);
 
 export function isWarning({ kind }: TrainingEvent): boolean {
   return !HARMLESS.has(kind);

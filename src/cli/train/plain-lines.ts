@@ -1,5 +1,5 @@
 /** Renders rows and events of a training run as log lines. Each is a single line, whatever a message contains. */
-import { type MetricsRow, TASK_PREFIX } from '../../trainer/records/metrics.ts';
+import { type MetricsRow, SOURCE_PREFIX, TASK_PREFIX } from '../../trainer/records/metrics.ts';
 import type { TrainingEvent } from '../../trainer/loop/training-observer.ts';
 import { countText, durationText, figureText, meanText, plural } from '../number-text.ts';
 import { escapeControls } from '../terminal-text.ts';
@@ -7,6 +7,8 @@ import type { EvaluationLabel } from './evaluation-label.ts';
 import { metricValue } from './metric-value.ts';
 import { stepTime } from './step-time.ts';
 import { nllName } from './supervised-curves.ts';
+
+const MOST_SOURCE_FIGURES = 5;
 
 /** `step 12/30  reward 0.641  entropy 0.21  |Δlogp| 2.1e-6  kl 0.003  4.2 s (sample 2.9, train 0.8, publish 0.1)`. */
 export function stepLine(row: MetricsRow, steps: number): string {
@@ -16,6 +18,7 @@ export function stepLine(row: MetricsRow, steps: number): string {
     ...(metricValue(row, 'reward_mean') === null && hasDemonstrations(row) ? [] : [`reward ${meanText(metricValue(row, 'reward_mean'))}`]),
     ...lossText(row),
     ...taskRewards(row),
+    ...sourceFigures(row),
     ...policyFigures(row),
     ...(failed === 0 ? [] : [`${plural(failed, 'rollout')} failed`]),
     ...((metricValue(row, 'optimizer_steps') ?? 1) === 0 ? ['no update'] : []),
@@ -81,6 +84,12 @@ export function policyFigures(row: MetricsRow): string[] {
     ...figures.flatMap(([label, value]) => (value === null ? [] : [`${label} ${figureText(value)}`])),
     ...(staleness === 0 ? [] : [`staleness ${countText(staleness)}`]),
   ];
+}
+
+/** The first metrics of a source, by their names: `valid 0.62`. A source lists first what matters most. */
+export function sourceFigures({ values }: MetricsRow): string[] {
+  const known = Object.entries(values).flatMap(([name, value]) => (name.startsWith(SOURCE_PREFIX) && value !== null ? [{ name, value }] : []));
+  return known.slice(0, MOST_SOURCE_FIGURES).map(({ name, value }) => `${escapeControls(name.slice(SOURCE_PREFIX.length))} ${figureText(value)}`);
 }
 
 /** `search 0.641, sums 0.912`, or nothing if rows have no tasks. */

@@ -178,7 +178,7 @@ function phaseShares({ total, ...phases }: TrainingSummary['seconds']): string {
 }
 
 function places(summary: TrainingSummary, { columns, paint, next }: TrainingSummaryView): string[] {
-  const { directory, adapter, checkpoint, metrics, plots, transcripts, supervised } = summary;
+  const { directory, adapter, checkpoint, metrics, plots, transcripts, supervised, sourceFiles = [] } = summary;
   // Validation loss chooses among the supervised steps only: what rollouts taught later is not in it.
   const best = isPlayed(summary) ? 'best sft' : 'best';
   const kept: [label: string, path: string | null][] = [
@@ -191,6 +191,7 @@ function places(summary: TrainingSummary, { columns, paint, next }: TrainingSumm
   ];
   return [
     ...kept.flatMap(([label, path]) => (path === null ? [] : labelledPath(label, displayPath(path), paint))),
+    ...sourceFiles.map((path, i) => labelledPath(i === 0 ? 'records' : '', displayPath(path), paint)),
     ...plots.map((path, i) => labelledPath(i === 0 ? 'plots' : '', displayPath(path), paint)),
     ...next.flatMap(({ why, command }) => [
       ...labelledLines('next', `${why}:`, columns, paint),

@@ -8,6 +8,7 @@ import { type TrainingSummary, trainingSummaryToWire } from '../../schemas/train
 import type { ConfigDifference } from '../../trainer/config/resume-config.ts';
 import type { MetricsRow } from '../../trainer/records/metrics.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
+import { sourceFiles } from '../../trainer/records/source-files.ts';
 import type { TrainingPaths } from '../../trainer/records/training-directory.ts';
 import type { TrainingOutcome } from '../../trainer/loop/training-outcome.ts';
 import { displayPath } from '../eval/render-summary.ts';
@@ -64,7 +65,7 @@ export async function reportTraining({
   await cardsOf({ config, wire, preset, rows, evaluationLabel, adapter: outcome.adapter, bestAdapter, plots, variables: process.env, redact }, note);
   const asked = [...roles].filter(([, { calls, failures }]) => calls + failures > 0);
   const summary = {
-    ...summaryOf({ outcome: { ...outcome, plots }, config, transcripts, rows, bestAdapter }),
+    ...summaryOf({ outcome: { ...outcome, plots }, config, transcripts, rows, bestAdapter, sourceFiles: await sourceFiles(paths.source) }),
     ...(asked.length === 0 ? {} : { roles: Object.fromEntries(asked) }),
   };
   if (display.json) {
@@ -97,7 +98,9 @@ export async function reportFinished({
 }: Omit<TrainingReport, 'wire' | 'preset' | 'redact'> & { readonly changes: readonly ConfigDifference[] }): Promise<void> {
   const { adapter, directory, step } = outcome;
   if (display.json) {
-    const summary = summaryOf({ outcome, config, transcripts, rows: await readMetrics(paths.metrics), bestAdapter: bestAdapterOf(paths) });
+    const rows = await readMetrics(paths.metrics);
+    const kept = { bestAdapter: bestAdapterOf(paths), sourceFiles: await sourceFiles(paths.source) };
+    const summary = summaryOf({ outcome, config, transcripts, rows, ...kept });
     process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
   }
   const where = adapter === null ? '' : `; its adapter is in ${displayPath(adapter)}`;

@@ -15,6 +15,8 @@ export interface TrainingRecord {
   readonly outcome: TrainingOutcome;
   /** Path of the transcripts. @default null: none */
   readonly transcripts?: string | null;
+  /** Paths of the rows that the source gave. @default none */
+  readonly sourceFiles?: readonly string[];
   /** Path of the adapter with the lowest validation loss. @default null: none was kept */
   readonly bestAdapter?: string | null;
   /** The embedded engine ran in this process, so CPU time is not the trainer's overhead alone. @default false */
@@ -22,7 +24,7 @@ export interface TrainingRecord {
 }
 
 export function trainingSummary(record: TrainingRecord): TrainingSummary {
-  const { config, rows, outcome, transcripts = null, sharesProcess = false, bestAdapter = null } = record;
+  const { config, rows, outcome, transcripts = null, sharesProcess = false, bestAdapter = null, sourceFiles = [] } = record;
   const steps = rows.filter(({ kind }) => kind === 'step');
   const evaluations = rows.filter(({ kind }) => kind === 'evaluation');
   const total = (metric: string) => sum(steps, metric);
@@ -61,6 +63,7 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
     checkpoint,
     plots,
     transcripts,
+    ...(sourceFiles.length === 0 ? {} : { sourceFiles: [...sourceFiles] }),
     events,
     resumable,
   };

@@ -93,6 +93,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
     const served = await settled(timer.measure('publish', () => servePolicy(parts, batch.trajectories)));
     const values = stepValues({ batch, work, update, served: served.value, timer, version, progress, checkpoints });
     records.row({ kind: 'step', step, values });
+    await records.sourceTexts(batch);
     guards.notice({ ...batch, values, update });
     budget.finishStep();
     const stuck = guards.step(update.reason);

@@ -14,6 +14,7 @@ export interface TrainingEvent {
     | 'resumed'
     | 'settings_changed'
     | 'alarm'
+    | 'note'
     | 'step_skipped'
     | 'step_repeated'
     | 'evaluation_repeated'

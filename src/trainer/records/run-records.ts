@@ -6,6 +6,8 @@ import { EventLog } from './event-log.ts';
 import type { MetricsRow } from './metrics.ts';
 import { MetricsJournal, type RecordedMetricsRow } from './metrics-journal.ts';
 import { RolloutStore } from './rollout-store.ts';
+import { SourceFiles } from './source-files.ts';
+import type { TrajectoryBatch } from '../sources/trajectory-source.ts';
 import type { TrainingEvent, TrainingObserver } from '../loop/training-observer.ts';
 import { totalSteps } from '../loop/training-schedule.ts';
 import type { TrainingOutcome } from '../loop/training-outcome.ts';
@@ -19,6 +21,7 @@ export class RunRecords implements AsyncDisposable {
   readonly #events: EventLog;
   readonly #observer: TrainingObserver;
   #journal: MetricsJournal | null = null;
+  #sourceFiles: SourceFiles | null = null;
   #step = 0;
   #hasBegun = false;
   #served = { version: 0, model: '' };
@@ -41,14 +44,17 @@ export class RunRecords implements AsyncDisposable {
     return records;
   }
 
-  /** Drops the metrics of later steps, which will be measured again. */
+  /** Drops the metrics and the source's rows of later steps, which will be measured again. */
   async resumeAt(step: number): Promise<void> {
     await this.#journal?.close();
     this.#journal = null;
+    await this.#sourceFiles?.[Symbol.asyncDispose]();
+    this.#sourceFiles = null;
     const onNotFinite = (message: string) => this.report({ kind: 'alarm', message });
     const rows: RecordedMetricsRow[] = [];
     const onRow = this.#observer.onStart === undefined ? {} : { onRow: (row: RecordedMetricsRow) => void rows.push(row) };
     this.#journal = await MetricsJournal.open(this.#run.directory.paths.metrics, { through: step, onNotFinite, ...onRow });
+    this.#sourceFiles = await SourceFiles.open(this.#run.directory.paths.source, { through: step, redact: this.#run.redact });
     this.#step = step;
     this.#observer.onStart?.({ step, rows });
   }
@@ -65,6 +71,12 @@ export class RunRecords implements AsyncDisposable {
     if (row.kind === 'step') this.#observer.onStep?.(recorded);
     else if (row.kind === 'evaluation') this.#observer.onEvaluation?.(recorded);
     else this.#observer.onValidation?.(recorded);
+  }
+
+  /** What the source gave for people to read. Its step must be recorded first: a resume repeats what comes after a checkpoint. */
+  async sourceTexts({ notes = [], records = {} }: Pick<TrajectoryBatch, 'notes' | 'records'>): Promise<void> {
+    await this.#sourceFiles?.append(this.#step, records);
+    for (const message of notes) this.report({ kind: 'note', message });
   }
 
   report(event: Omit<TrainingEvent, 'step'>): void {
@@ -111,6 +123,7 @@ export class RunRecords implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     try {
       await this.#journal?.close();
+      await this.#sourceFiles?.[Symbol.asyncDispose]();
     } finally {
       await this.#events.close();
     }

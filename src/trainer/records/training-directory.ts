@@ -21,6 +21,8 @@ export interface TrainingPaths {
   readonly adapters: string;
   readonly checkpoints: string;
   readonly plots: string;
+  /** Rows of a source of the environment's or the user's own; missing if it gives none. */
+  readonly source: string;
   /** The adapter with the lowest validation loss of the supervised steps, if rows are held out. */
   readonly best: string;
   readonly tensorboard: string;
@@ -42,6 +44,7 @@ export function trainingPaths(directory: string): TrainingPaths {
     adapters: at('adapters'),
     checkpoints: at('checkpoints'),
     plots: at('plots'),
+    source: at('source'),
     best: at('best'),
     tensorboard: at('tensorboard'),
     wandb: at('wandb'),

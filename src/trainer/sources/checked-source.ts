@@ -6,6 +6,7 @@ import { suggestion } from '../../core/closest-name.ts';
 import { CancelledError, ConfigError, ownCodeText, TrainingError, VfError } from '../../core/errors.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { SOURCE_PREFIX, STEP_METRICS } from '../records/metrics.ts';
+import { isSourceFileName } from '../records/source-files.ts';
 import { isPhaseName } from '../records/rollout-store.ts';
 import type { Trajectory } from './trajectory.ts';
 import type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
@@ -133,7 +134,8 @@ function checkBatch(batch: TrajectoryBatch, step: number, module: string): void 
   if (problem !== null) throw new ConfigError(`take(${step}) of the source ${module} returned a wrong batch: ${problem}`);
 }
 
-function batchProblem({ trajectories, discarded = [], attempts = 0, values = {} }: TrajectoryBatch): string | null {
+function batchProblem(batch: TrajectoryBatch): string | null {
+  const { trajectories, discarded = [], attempts = 0, values = {} } = batch;
   for (const [name, list] of Object.entries({ trajectories, discarded })) {
     if (!Array.isArray(list)) return `${name} must be a list of trajectories, as play returns them`;
     const wrong = list.findIndex((each) => trajectoryProblem(each) !== null);
@@ -152,6 +154,19 @@ function batchProblem({ trajectories, discarded = [], attempts = 0, values = {} 
     if (!name.startsWith(SOURCE_PREFIX) && !STEP_METRICS.some((metric) => metric.name === name))
       return `the value "${name}" must be called "${SOURCE_PREFIX}${name}"`;
     if (value !== null && typeof value !== 'number') return `the value "${name}" must be a number or null, got ${JSON.stringify(value)}`;
+  }
+  return textProblem(batch);
+}
+
+/** What it gives for people to read. */
+function textProblem({ notes = [], records = {} }: TrajectoryBatch): string | null {
+  if (!Array.isArray(notes) || notes.some((note) => typeof note !== 'string')) return 'notes must be a list of strings';
+  if (!isObject(records)) return 'records must be an object of lists of rows, such as { programs: [{ code }] }';
+  for (const [name, rows] of Object.entries(records)) {
+    if (!isSourceFileName(name)) return `the name ${JSON.stringify(name)} in records is that of a file; use letters, digits and dashes`;
+    if (!Array.isArray(rows)) return `records.${name} must be a list of rows`;
+    const wrong = rows.findIndex((row) => !isObject(row) || 'step' in row);
+    if (wrong >= 0) return `records.${name}[${wrong}] must be an object without a key "step", which the run adds`;
   }
   return null;
 }

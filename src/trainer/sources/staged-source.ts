@@ -24,6 +24,9 @@ export class StagedSource implements TrajectorySource {
       trajectories: batches.flatMap(({ trajectories }) => trajectories),
       discarded: batches.flatMap(({ discarded }) => discarded ?? []),
       attempts: batches.reduce((sum, { attempts }) => sum + (attempts ?? 0), 0),
+      notes: batches.flatMap(({ notes }) => notes ?? []),
+      // Only one source of a step has records: demonstrations have none.
+      records: Object.assign({}, ...batches.map(({ records }) => records)) as NonNullable<TrajectoryBatch['records']>,
       values: Object.assign({}, ...batches.map(({ values }) => values)) as NonNullable<TrajectoryBatch['values']>,
     };
   }

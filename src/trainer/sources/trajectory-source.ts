@@ -16,6 +16,13 @@ export interface TrajectoryBatch {
   readonly attempts?: number;
   /** Metrics of the source's own, by their names in metrics.ts, or `source/<name>`. @default none */
   readonly values?: Readonly<Record<string, number | null>>;
+  /** What a user may want to read about the step, such as an example: each is an event `note`. @default none */
+  readonly notes?: readonly string[];
+  /**
+   * Rows by the name of their file (letters, digits and dashes). Once the step is recorded, the run appends them to `source/<name>.jsonl`, each with its `step`; a
+   * resumed run drops those of the steps that it takes again. @default none
+   */
+  readonly records?: Readonly<Record<string, readonly Readonly<Record<string, unknown>>[]>>;
 }
 
 export interface TrajectorySource {

@@ -4,6 +4,7 @@ import type { Paint } from '../../../src/cli/paint.ts';
 import { cellWidth } from '../../../src/cli/terminal-text.ts';
 import { liveBlockLines } from '../../../src/cli/train/live-block-lines.ts';
 import { type LiveState, liveState, withEvaluation, withEvent, withPhase, withStep } from '../../../src/cli/train/live-state.ts';
+import { stepLine } from '../../../src/cli/train/plain-lines.ts';
 import { trainingRows } from './training-rows.ts';
 
 /** In the middle of step 18 of 30; steps took four seconds each. */
@@ -50,5 +51,23 @@ describe('liveBlockLines', () => {
   it('has a line for a step in which nothing was measured', () => {
     const state = withStep(liveState({ name: 'n', directory: 'd', steps: 2, rows: [] }), { kind: 'step', step: 1, values: { reward_mean: null } }, 1);
     expect(liveBlockLines(state, { columns: 60, seconds: 2 }).slice(2)).toEqual(['now        starting']);
+  });
+
+  it('shows the first metrics of a source, one of which was not measured', () => {
+    const values = {
+      reward_mean: 0.5,
+      'source/a\u001b[2J': 1,
+      'source/b': null,
+      'source/c': 0.25,
+      'source/d': 3,
+      'source/e': 4,
+      'source/f': 5,
+      'source/g': 6,
+    };
+    const row = { kind: 'step', step: 1, values } as const;
+    const state = withStep(liveState({ name: 'n', directory: 'd', steps: 2, rows: [] }), row, 1);
+    const [line] = liveBlockLines(state, { columns: 79, seconds: 2 }).filter((each) => each.startsWith('source'));
+    expect(line).toBe('source     a\\x1b[2J 1.00 · c 0.25 · d 3.00 · e 4.00 · f 5.00');
+    expect(stepLine(row, 2)).toContain('  a\\x1b[2J 1.00  c 0.25  d 3.00  e 4.00  f 5.00');
   });
 });

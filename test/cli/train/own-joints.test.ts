@@ -1,5 +1,5 @@
 /** The modules of docs/training-joints.md, brought to `vf-train` as its user brings them. */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { finished, TrainFolder, type TrainProcess } from '../../vllm/train-process.ts';
@@ -22,6 +22,12 @@ const SMALL = [
   '-o',
   '.',
 ];
+
+const linesOf = (path: string) =>
+  readFileSync(path, 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
 
 let folder: TrainFolder;
 let started: TrainProcess[];
@@ -75,5 +81,26 @@ describe('modules of docs/training-joints.md', { timeout: 120_000 }, () => {
     await finished(start('-R', replay.path));
     expect(replay.arithmetic()).toEqual(run.arithmetic());
     expect(replay.adapterSum()).toBe(run.adapterSum());
+  });
+
+  it('the source pays its proposals, and has each of its rows once although it was killed between a step and its checkpoint', async () => {
+    const flags = ['--set', 'algorithm.advantage.scope=role_task', '--set', 'checkpoint.every=2'];
+    const running = start('./proposing.ts', ...SMALL, ...flags);
+    await folder.reach(running, (run) => existsSync(join(run.path, 'source', 'tasks.jsonl')));
+    await running.kill();
+    const run = folder.run()!;
+    expect(await finished(start('-R', run.path))).toMatchObject({
+      reason: 'finished',
+      step: 2,
+      source_files: [join(run.path, 'source', 'tasks.jsonl')],
+    });
+    const tasks = linesOf(join(run.path, 'source', 'tasks.jsonl'));
+    expect(tasks.map(({ step }) => step)).toEqual([1, 1, 1, 1, 2, 2, 2, 2]);
+    for (const { solved, reward } of tasks) expect(reward).toBe(solved === 0 || solved === 1 ? 0 : 1 - Number(solved));
+    for (const row of run.rows('step')) expect(row).toMatchObject({ rollouts: 20, rollouts_failed: 0, 'source/paid': 4 });
+    const proposals = linesOf(join(run.path, 'rollouts', 'step-000001.propose.jsonl'));
+    expect(proposals[0]).toMatchObject({ role: 'propose', reward: null, error: null, unpaid: true });
+    const notes = linesOf(join(run.path, 'events.jsonl')).filter(({ kind }) => kind === 'note');
+    expect(notes.at(-1)).toMatchObject({ step: 2, message: `proposed ${String(tasks[4]!['task'])}` });
   });
 });

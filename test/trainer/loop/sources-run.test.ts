@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { GradientError } from '../../../src/core/errors.ts';
 import { reward, Rubric } from '../../../src/core/rubric.ts';
 import type { RolloutExport } from '../../../src/schemas/rollout-export.ts';
 import { RolloutFileSource } from '../../../src/trainer/sources/rollout-file-source.ts';
@@ -12,8 +13,14 @@ import { withReward } from '../../../src/trainer/sources/trajectory.ts';
 import type { CreateSource } from '../../../src/trainer/sources/trajectory-source.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
 import { trajectory } from '../some-trajectories.ts';
-import { finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
+import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
 import { UnigramBackend } from '../unigram-backend.ts';
+
+const linesOf = (text: string) =>
+  text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
 
 let parent: string;
 let path: string;
@@ -104,7 +111,15 @@ describe('a source that pays its proposals afterwards', () => {
       const worth = (place: number) => Math.abs(probes.trajectories[2 * place]!.reward! - probes.trajectories[2 * place + 1]!.reward!);
       const named = proposed.trajectories.map((each) => ({ ...each, groupId: `propose ${each.groupId}` }));
       const paid = named.flatMap((each, i) => (i % 3 === 2 ? [] : [withReward(each, worth(i), { worth: worth(i) })]));
-      return { trajectories: [...paid, ...probes.trajectories], discarded: named.filter((_, i) => i % 3 === 2), attempts: 2 };
+      const tally = paid.map(({ rolloutId, reward: worthOf }) => ({ proposal: rolloutId, worth: worthOf }));
+      const left = named.filter((_, i) => i % 3 === 2);
+      return {
+        trajectories: [...paid, ...probes.trajectories],
+        discarded: left,
+        attempts: 2,
+        notes: [`first: ${tally[0]!.worth}`, `paid ${paid.length}`],
+        records: { proposals: tally, left: left.map(({ rolloutId }) => ({ rolloutId })) },
+      };
     },
     needsPolicy: (step) => !isRecorded(step, 'solve'),
     saveState: async () => {},
@@ -123,12 +138,63 @@ describe('a source that pays its proposals afterwards', () => {
     }
   });
 
+  it('keeps the rows that it gives with their steps, and its notes as events that are shown', async () => {
+    const shown: string[] = [];
+    await run({
+      createSource: checkedSource(createSource, 'mine'),
+      observer: { onEvent: ({ kind, step, message }) => void (kind === 'note' && shown.push(`${step} ${message}`)) },
+    });
+    const rows = linesOf(await readFile(join(path, 'source', 'proposals.jsonl'), 'utf8'));
+    expect(rows.map(({ step }) => step)).toEqual([1, 2, 3, 4].flatMap((step) => [step, step, step, step]));
+    const [proposal, ...others] = linesOf(await readFile(join(path, 'rollouts', 'step-000002.propose.jsonl'), 'utf8'));
+    expect(rows[4]!['proposal']).toBe(proposal!['rollout_id']);
+    expect(others.length).toBeGreaterThan(4);
+    expect(linesOf(await readFile(join(path, 'source', 'left.jsonl'), 'utf8'))).toHaveLength(8);
+    const first = [1, 2, 3, 4].flatMap((step) => [`${step} first: ${String(rows[4 * step - 4]!['worth'])}`, `${step} paid 4`]);
+    expect(shown).toEqual(first);
+    const events = await eventsOf(path);
+    expect(events.filter(({ kind }) => kind === 'note').map(({ step, message }) => `${step} ${message}`)).toEqual(first);
+  });
+
   it('pays again after an interruption in any phase, and ends with the same weights and rows', async () => {
     const whole = await adapterOf(await run({ createSource }));
     const rows = await rowsOf(path);
+    const proposals = await readFile(join(path, 'source', 'proposals.jsonl'), 'utf8');
     path = await newRun(await mkdtemp(join(parent, 'again-')));
     expect(await adapterOf(await interrupted({ createSource }))).toEqual(whole);
     expect(await rowsOf(path)).toEqual(rows);
+    expect(await readFile(join(path, 'source', 'proposals.jsonl'), 'utf8')).toBe(proposals);
+  });
+
+  it('has its rows once where a lost backend takes the run back to its last checkpoint', async () => {
+    await run({ createSource });
+    const proposals = await readFile(join(path, 'source', 'proposals.jsonl'), 'utf8');
+    path = await newRun(await mkdtemp(join(parent, 'again-')));
+    let backends = 0;
+    const backend = async () => {
+      const isFirst = ++backends === 1;
+      let updates = 0;
+      return new UnigramBackend((call) => {
+        // The last update of step 4: the rows of step 3 are on file, and the checkpoint is of step 2.
+        if (call === 'optimStep' && isFirst && ++updates === 8) throw new GradientError('gone', { code: 'lost' });
+      });
+    };
+    await run({ createSource, backend });
+    expect(backends).toBe(2);
+    expect(await readFile(join(path, 'source', 'proposals.jsonl'), 'utf8')).toBe(proposals);
+  });
+
+  it('may have nothing to play in a phase', async () => {
+    const nothing: CreateSource = (context) => ({
+      ...createSource(context),
+      async take(step, signal) {
+        const proposed = await context.play({ step, phase: 'propose', rows: [context.environment.train.at(0)] }, signal);
+        const solved = await context.play({ step, phase: 'solve', rows: [] }, signal);
+        expect(solved.trajectories).toEqual([]);
+        return proposed;
+      },
+    });
+    expect(await run({ createSource: nothing })).toMatchObject({ reason: 'finished', step: 4 });
   });
 });
 
