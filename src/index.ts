@@ -102,7 +102,8 @@ export {
 export type { QuestionRow } from './schemas/question-row.ts';
 export { readDocument, readTextFile } from './files/read-document.ts';
 export { type LimoRow, type LimoRows, limoRows, type ParsedLimoRow, parseLimoRow } from './data/limo-rows.ts';
-export { loadRows, type LoadRowsOptions, type RowsProvenance, type RowsSource } from './data/load-rows.ts';
+export { loadRows, type LoadRowsOptions, type RowsProvenance } from './data/load-rows.ts';
+export type { RowsSource } from './data/find-rows.ts';
 export { evaluate } from './evaluate/evaluate.ts';
 export type { EvaluationEvent, EvaluationOptions, EvaluationResult, RunIdentity } from './evaluate/evaluation-options.ts';
 export { readRollouts } from './evaluate/read-rollouts.ts';

@@ -23,8 +23,8 @@ export interface BundledDataset {
   readonly sources: readonly Readonly<Record<string, string>>[];
   /** Split name → path of its questions. */
   readonly splits: Readonly<Record<string, string>>;
-  /** Path of the passages that hold the answers. */
-  readonly corpus: string;
+  /** Path of the passages that hold the answers; null for a set that needs none. */
+  readonly corpus: string | null;
   readonly files: readonly BundledFile[];
 }
 
@@ -42,8 +42,13 @@ export async function readBundledManifest(): Promise<BundledManifest> {
   return JSON.parse(await readFile(join(datasetsFolder(), 'MANIFEST.json'), 'utf8')) as BundledManifest;
 }
 
+/** Names of the sets of questions with passages of their own. */
+export function questionSets({ datasets }: BundledManifest): string[] {
+  return Object.entries(datasets).flatMap(([name, { corpus }]) => (corpus === null ? [] : [name]));
+}
+
 /** Throws ConfigError if the file on disk is not the one in the manifest. */
-export async function bundledPath(dataset: BundledDataset, path: string): Promise<{ path: string; file: BundledFile }> {
+export async function bundledPath(dataset: Pick<BundledDataset, 'files'>, path: string): Promise<{ path: string; file: BundledFile }> {
   const file = dataset.files.find((f) => f.path === path);
   if (file === undefined) throw new ConfigError(`datasets/MANIFEST.json has no entry for ${path}.`);
   const absolute = join(datasetsFolder(), path);

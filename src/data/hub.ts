@@ -32,6 +32,8 @@ export interface HubOptions {
   /** @default from `env`, else ~/.cache/huggingface/hub */
   readonly cacheDir?: string;
   readonly signal?: AbortSignal;
+  /** A file with the name of the data set, such as `limo.jsonl` of `GAIR/LIMO`, is its split `train` if there is no other. @default false */
+  readonly takesOwnName?: boolean;
   /** Delay before the first retry. @default 500 */
   readonly retryDelayMs?: number;
 }
@@ -64,7 +66,7 @@ export async function fetchHubSplit(
   const cache = new HubCache(options.cacheDir ?? hubCacheFolder(options.env), name.repository);
   const hub = new Hub(name.repository, options);
   const commit = await resolveCommit(name, hub, cache);
-  const files = (split === 'test' ? ['test', 'dev', 'train'] : [split]).map((s) => `${name.config === '' ? '' : `${name.config}/`}${s}.jsonl`);
+  const files = filesOf(name, split, options);
   const absent: string[] = [];
   for (const file of files) {
     if (cache.isKnownAbsent(commit, file)) continue;
@@ -78,6 +80,13 @@ export async function fetchHubSplit(
     return { path, file, revision: commit };
   }
   throw new ConfigError(`The data set ${name.repository} at ${name.revision} has no ${files.join(' or ')} on the hub. Check the name and the split.`);
+}
+
+/** The files that may hold a split, in the order in which they are looked for. */
+function filesOf({ repository, config }: HubName, split: string, { takesOwnName = false }: HubOptions): string[] {
+  const names = split === 'test' ? ['test', 'dev', 'train'] : [split];
+  if (takesOwnName && split === 'train') names.push(repository.slice(repository.indexOf('/') + 1).toLowerCase());
+  return names.map((name) => `${config === '' ? '' : `${config}/`}${name}.jsonl`);
 }
 
 /** Without a network, a branch resolves to the same commit as last time. */

@@ -4,12 +4,10 @@
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { basename } from 'node:path';
 import { CancelledError, ConfigError } from '../core/errors.ts';
 import { streamRegularFile } from '../files/regular-file.ts';
 import { parseQuestion, type QuestionRow } from '../schemas/question-row.ts';
-import { bundledPath, readBundledManifest } from './bundled.ts';
-import { FLASHRAG_SOURCES, fetchHubSplit, type HubOptions, parseHubName } from './hub.ts';
+import { findRows, type RowsSource } from './find-rows.ts';
 import { readJsonl } from './jsonl.ts';
 
 export interface LoadRowsOptions {
@@ -29,30 +27,11 @@ export interface LoadRowsOptions {
   readonly signal?: AbortSignal;
 }
 
-/** The origin of rows, as plain JSON that suffices to load the same ones again. */
-export interface RowsSource {
-  readonly name: string;
-  readonly kind: 'bundled' | 'hub' | 'file';
-  /** The file as named by the user or the source, never an absolute path inside the package. */
-  readonly file: string;
-  /** Commit of the hub repository. */
-  readonly revision?: string;
-  /** SHA-256 of the whole file; absent for the hub, where the commit identifies it. */
-  readonly sha256?: string;
-  readonly license?: string;
-  /** Rows taken from it. */
-  readonly rows: number;
-}
-
 export interface RowsProvenance {
   readonly dataset: string;
   readonly split: string;
   readonly rows: number;
   readonly sources: readonly RowsSource[];
-}
-
-interface OpenSource extends Omit<RowsSource, 'rows'> {
-  readonly path: string;
 }
 
 /**
@@ -70,7 +49,7 @@ export async function loadRows(options: LoadRowsOptions): Promise<{ rows: readon
   for (const name of names) {
     if (rows.length >= limit) break;
     if (signal?.aborted) throw new CancelledError(`Stopped loading ${dataset}`, { cause: signal.reason });
-    const { path, ...source } = await openSource(name, split, options);
+    const { path, ...source } = await findRows(name, split, options);
     const before = rows.length;
     await readRows(rows, { path, name: source.name, split, limit, merged: names.length > 1, ...(signal && { signal }) });
     if (rows.length === before)
@@ -95,40 +74,10 @@ function splitNames(dataset: string): string[] {
   return names;
 }
 
-async function openSource(name: string, split: string, options: LoadRowsOptions): Promise<OpenSource> {
-  const { datasets } = await readBundledManifest();
-  if (Object.hasOwn(datasets, name)) {
-    const set = datasets[name]!;
-    if (!Object.hasOwn(set.splits, split))
-      throw new ConfigError(`The data set ${name} has no split ${JSON.stringify(split)}. Choose ${Object.keys(set.splits).join(', ')}.`);
-    const { path, file } = await bundledPath(set, set.splits[split]!);
-    return { name, kind: 'bundled', file: file.path, sha256: file.sha256, license: set.license, path };
-  }
-  if (looksLikePath(name)) return { name: basename(name).replace(/\.(jsonl|ndjson)$/, ''), kind: 'file', file: name, path: name };
-  const hub = parseHubName(name);
-  if (hub === null) {
-    throw new ConfigError(
-      `The data set ${JSON.stringify(name)} does not exist. Choose ${Object.keys(datasets).join(', ')} (bundled), ${FLASHRAG_SOURCES.join(', ')} (from the hub), ` +
-        'org/name[/config] (any other on the hub) or the path of a .jsonl file.',
-    );
-  }
-  const hubOptions: HubOptions = {
-    env: options.env ?? {},
-    ...(options.cacheDir !== undefined && { cacheDir: options.cacheDir }),
-    ...(options.signal && { signal: options.signal }),
-  };
-  const { path, file, revision } = await fetchHubSplit(hub, split, hubOptions);
-  return { name: hub.source, kind: 'hub', file: `${hub.repository}/${file}`, revision, path };
-}
-
 async function sha256Of(path: string): Promise<string> {
   const hash = createHash('sha256');
   for await (const chunk of await streamRegularFile(path, { pieceBytes: 2 ** 18 })) hash.update(chunk as Buffer);
   return hash.digest('hex');
-}
-
-function looksLikePath(name: string): boolean {
-  return /\.(jsonl|ndjson|json)$/.test(name) || /^\.{0,2}\//.test(name) || name.includes('\\') || existsSync(name);
 }
 
 interface ReadOptions {

@@ -1,7 +1,7 @@
 /** Opens the retriever that a user names: a bundled corpus, a file, an index, a URL or a web engine. Engines are imported only when chosen. */
 import { existsSync } from 'node:fs';
 import { ConfigError, RetrievalError } from '../core/errors.ts';
-import { bundledPath, readBundledManifest } from '../data/bundled.ts';
+import { bundledPath, questionSets, readBundledManifest } from '../data/bundled.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
 import { openWebSearch, WEB_PROVIDERS } from './open-web-search.ts';
 
@@ -54,11 +54,11 @@ export async function openRetriever(options: OpenRetrieverOptions = {}): Promise
 
 /** The file or folder with the passages. A bundled name takes precedence over a file of the same name; `./name` means the file. */
 async function corpusPath(corpus: string): Promise<string> {
-  const { datasets } = await readBundledManifest();
-  const bundled = Object.hasOwn(datasets, corpus) ? datasets[corpus] : undefined;
-  if (bundled !== undefined) return (await bundledPath(bundled, bundled.corpus)).path;
+  const manifest = await readBundledManifest();
+  const bundled = Object.hasOwn(manifest.datasets, corpus) ? manifest.datasets[corpus]! : { corpus: null };
+  if (bundled.corpus !== null) return (await bundledPath(bundled, bundled.corpus)).path;
   if (existsSync(corpus)) return corpus;
-  const known = Object.keys(datasets).toSorted().join(', ');
+  const known = questionSets(manifest).toSorted().join(', ');
   const remedy = /^https?:/i.test(corpus) ? ' Pass the URL of a server as the retriever URL.' : '';
   throw new ConfigError(
     `The corpus ${JSON.stringify(corpus)} does not exist. Use one of ${known}, a .jsonl file or a folder made by vf-index.${remedy}`,

@@ -17,7 +17,7 @@ describe('datasets/MANIFEST.json', () => {
     const described = Object.values(datasets).flatMap((set) => set.files);
     const present = readdirSync(datasetsFolder(), { recursive: true, encoding: 'utf8' }).filter((path) => /\.(jsonl|tsv)$/.test(path));
     expect(described.map((f) => f.path).toSorted()).toEqual(present.toSorted());
-    expect(present).toHaveLength(12);
+    expect(present).toHaveLength(13);
     for (const file of described) {
       const bytes = readFileSync(join(datasetsFolder(), file.path));
       const found = { bytes: bytes.length, rows: bytes.toString().split('\n').length - 1, sha256: createHash('sha256').update(bytes).digest('hex') };
@@ -31,11 +31,12 @@ describe('datasets/MANIFEST.json', () => {
       ['nq-mini', 'CC-BY-SA-3.0'],
       ['fact-world', 'Apache-2.0'],
       ['rule-lookup', 'Apache-2.0'],
+      ['worked-problems', 'Apache-2.0'],
     ]);
     for (const set of Object.values(datasets)) {
       expect(set.attribution).not.toBe('');
       expect(set.sources.length).toBeGreaterThan(0);
-      for (const path of [...Object.values(set.splits), set.corpus]) expect(set.files.map((f) => f.path)).toContain(path);
+      for (const path of [...Object.values(set.splits), set.corpus ?? []].flat()) expect(set.files.map((f) => f.path)).toContain(path);
     }
   });
 });
@@ -43,9 +44,9 @@ describe('datasets/MANIFEST.json', () => {
 describe('bundledPath', () => {
   it('refuses a file that is not the one of the manifest', async () => {
     const set = (await readBundledManifest()).datasets['fact-world']!;
-    await expect(bundledPath(set, set.corpus)).resolves.toMatchObject({ path: join(datasetsFolder(), 'fact-world/corpus.jsonl') });
+    await expect(bundledPath(set, set.corpus!)).resolves.toMatchObject({ path: join(datasetsFolder(), 'fact-world/corpus.jsonl') });
     const changed = { ...set, files: set.files.map((f) => ({ ...f, bytes: f.bytes + 1 })) };
-    await expect(bundledPath(changed, set.corpus)).rejects.toThrow(/bytes, got \d+: it was changed or truncated/);
+    await expect(bundledPath(changed, set.corpus!)).rejects.toThrow(/bytes, got \d+: it was changed or truncated/);
     const gone = { ...set, files: [{ path: 'fact-world/gone.jsonl', rows: 0, bytes: 0, sha256: '' }] };
     await expect(bundledPath(gone, 'fact-world/gone.jsonl')).rejects.toThrow(/gone\.jsonl is missing\. Reinstall the package/);
     await expect(bundledPath(set, '../package.json')).rejects.toThrow('no entry for ../package.json');

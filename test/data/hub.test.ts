@@ -65,6 +65,20 @@ describe('parseHubName', () => {
 });
 
 describe('fetchHubSplit', () => {
+  it('takes a file with the name of the data set as its training split, where it may and there is no other', async () => {
+    await start({ repository: 'GAIR/LIMO', files: { 'limo.jsonl': '{"question": "q"}\n' } });
+    const fetched = (split: string, more: object) =>
+      fetchHubSplit(parseHubName('GAIR/LIMO')!, split, { env: env(), cacheDir, retryDelayMs: 1, ...more });
+    await expect(fetched('train', {})).rejects.toThrow('has no train.jsonl on the hub');
+    await expect(fetched('dev', { takesOwnName: true })).rejects.toThrow('has no dev.jsonl on the hub');
+    const { path, file } = await fetched('train', { takesOwnName: true });
+    expect([file, readFileSync(path, 'utf8')]).toEqual(['limo.jsonl', '{"question": "q"}\n']);
+    // Cached, the absence of train.jsonl as well.
+    const before = hub.requests.length;
+    await fetched('train', { takesOwnName: true });
+    expect(hub.requests.slice(before)).toEqual(['GET /api/datasets/GAIR/LIMO/revision/main']);
+  });
+
   it('downloads a file once, whatever its kind of hash, in the layout of the Python tools', async () => {
     for (const lfs of [false, true]) {
       await start({ lfs });

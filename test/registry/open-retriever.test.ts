@@ -102,6 +102,7 @@ describe('openRetriever', () => {
       /^The corpus "wiki-18" does not exist\. Use one of fact-world, nq-mini, rule-lookup, a \.jsonl file or a folder made by vf-index\.$/,
     ],
     [{ corpus: 'toString' }, /corpus "toString" does not exist/],
+    [{ corpus: 'worked-problems' }, /corpus "worked-problems" does not exist/],
     [{ corpus: 'http://127.0.0.1:8000' }, /Pass the URL of a server as the retriever URL\.$/],
     [{ corpus: 'nq-mini', retrieverUrl: 'http://127.0.0.1:8000/retrieve' }, /two sources of passages/],
     [{ corpus: 'nq-mini', engine: 'serper' as const, env: { SERPER_API_KEY: 'k' } }, /two sources of passages/],

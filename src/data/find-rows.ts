@@ -1,0 +1,67 @@
+/** Finds the file of a data set by its name: bundled, on disk, or on the Hugging Face hub. */
+import { existsSync } from 'node:fs';
+import { basename } from 'node:path';
+import { ConfigError } from '../core/errors.ts';
+import { bundledPath, questionSets, readBundledManifest } from './bundled.ts';
+import { FLASHRAG_SOURCES, fetchHubSplit, parseHubName } from './hub.ts';
+
+/** The origin of rows, as plain JSON that suffices to load the same ones again. */
+export interface RowsSource {
+  readonly name: string;
+  readonly kind: 'bundled' | 'hub' | 'file';
+  /** The file as named by the user or the source, never an absolute path inside the package. */
+  readonly file: string;
+  /** Commit of the hub repository. */
+  readonly revision?: string;
+  /** SHA-256 of the whole file; absent for the hub, where the commit identifies it. */
+  readonly sha256?: string;
+  readonly license?: string;
+  /** Rows taken from it. */
+  readonly rows: number;
+}
+
+/** A source before its rows are counted. */
+export interface FoundRows extends Omit<RowsSource, 'rows'> {
+  /** The file on this machine. */
+  readonly path: string;
+}
+
+export interface FindRowsOptions {
+  /** @default that of Hugging Face's own tools, from `env` */
+  readonly cacheDir?: string;
+  /** @default none */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** On the hub, a file with the name of the data set is its training split, if there is no other: `limo.jsonl` of `GAIR/LIMO`. @default false */
+  readonly takesOwnName?: boolean;
+  /** The names that an unknown one is compared with in the message. @default sets of questions */
+  readonly offers?: string;
+  readonly signal?: AbortSignal;
+}
+
+/** Throws ConfigError if the name is unknown, or if the set has no such split. A missing file on disk is found out when it is read. */
+export async function findRows(name: string, split: string, options: FindRowsOptions): Promise<FoundRows> {
+  const manifest = await readBundledManifest();
+  const { datasets } = manifest;
+  if (Object.hasOwn(datasets, name)) {
+    const set = datasets[name]!;
+    if (!Object.hasOwn(set.splits, split))
+      throw new ConfigError(`The data set ${name} has no split ${JSON.stringify(split)}. Choose ${Object.keys(set.splits).join(', ')}.`);
+    const { path, file } = await bundledPath(set, set.splits[split]!);
+    return { name, kind: 'bundled', file: file.path, sha256: file.sha256, license: set.license, path };
+  }
+  if (looksLikePath(name)) return { name: basename(name).replace(/\.(jsonl|ndjson)$/, ''), kind: 'file', file: name, path: name };
+  const hub = parseHubName(name);
+  if (hub === null) {
+    const { offers = `${questionSets(manifest).join(', ')} (bundled), ${FLASHRAG_SOURCES.join(', ')} (from the hub)` } = options;
+    throw new ConfigError(
+      `The data set ${JSON.stringify(name)} does not exist. Choose ${offers}, org/name[/config] (any other on the hub) or the path of a .jsonl file.`,
+    );
+  }
+  const { env = {}, ...rest } = options;
+  const { path, file, revision } = await fetchHubSplit(hub, split, { ...rest, env });
+  return { name: hub.source, kind: 'hub', file: `${hub.repository}/${file}`, revision, path };
+}
+
+function looksLikePath(name: string): boolean {
+  return /\.(jsonl|ndjson|json)$/.test(name) || /^\.{0,2}\//.test(name) || name.includes('\\') || existsSync(name);
+}
