@@ -1,4 +1,4 @@
-// Runs after tsc. Copies what the compiled code needs besides its JavaScript: the README files of environments, the torch worker, the font of
+// Runs after tsc. Copies what the compiled code needs besides its JavaScript: the README files of environments, the torch worker, the Python of the sandboxes, the font of
 // the plots with its licence, and the kernels of the embedded engine. A file that is the same stays untouched and a new one appears whole: programs may run
 // from dist/, or build it too, meanwhile.
 import { copyFileSync, existsSync, globSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 
 copy('environments', (path) => !path.endsWith('.ts') || path.endsWith('.d.ts'));
 copy('src/trainer/gradients/torch', (path) => !/\.ts$|__pycache__/.test(path));
+copy('src/execution/python', (path) => path.endsWith('.py'));
 copy('src/cli/train/plot', (path) => !path.endsWith('.ts'));
 copy('src/engine/kernels/wasm', () => true);
 

@@ -24,11 +24,22 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/rollouts': ['src/core', 'src/schemas', ...INTERFACES],
   'src/trainer': ['src/rollouts', 'src/models', 'src/engine', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
   'src/engine': ['src/tokenizer', 'src/core', 'src/schemas', 'src/files', 'src/data/bundled-models.ts'],
+  'src/execution': ['src/core', 'src/schemas', 'src/transport'],
   'src/launch': ['src/core', 'src/schemas', 'src/transport', 'src/files'],
   'src/evaluate': ['src/rollouts', 'src/models', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
   'src/pipelines': ['src/metrics', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
   'src/registry': ['src/pipelines', 'src/core', 'src/schemas', 'src/data', 'src/retrieval', 'src/clients', 'src/models', 'src/transport'],
-  'src/server': ['src/engine', 'src/tokenizer', 'src/rollouts', 'src/clients', 'src/retrieval', 'src/transport', 'src/core', 'src/schemas'],
+  'src/server': [
+    'src/engine',
+    'src/execution',
+    'src/tokenizer',
+    'src/rollouts',
+    'src/clients',
+    'src/retrieval',
+    'src/transport',
+    'src/core',
+    'src/schemas',
+  ],
   'src/cli': [
     'src/server',
     'src/registry',
@@ -37,6 +48,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     'src/trainer',
     'src/launch',
     'src/engine',
+    'src/execution',
     'src/tokenizer',
     'src/rollouts',
     'src/clients',
@@ -109,9 +121,9 @@ describe('architecture', () => {
     expect(source.text).not.toMatch(/process\.(env|stdout|stderr|argv|exit)\b|\bconsole\./);
   });
 
-  it('has three barrels, which only users import', () => {
+  it('has four barrels, which only users import', () => {
     const barrels = src.filter(({ path }) => path.endsWith('/index.ts')).map(({ path }) => path);
-    expect(barrels.toSorted()).toEqual(['src/engine/index.ts', 'src/index.ts', 'src/trainer/index.ts']);
+    expect(barrels.toSorted()).toEqual(['src/engine/index.ts', 'src/execution/index.ts', 'src/index.ts', 'src/trainer/index.ts']);
     const importing = src.filter(({ imports }) => imports.some((i) => /(^|\/)index\.ts$/.test(i))).map(({ path }) => path);
     expect(importing).toEqual([]);
   });
@@ -133,8 +145,8 @@ describe('architecture', () => {
 
   it('draws every random number from the seeded generator', () => {
     const drawing = [...src, ...environments].filter(({ text }) => /Math\.random|randomUUID|randomBytes/.test(text)).map((s) => s.path);
-    // Run directories need a name that no other process picks, and episodes one that no other caller guesses; neither is part of a run's numbers.
-    const names = ['src/evaluate/run-directory', 'src/cli/', 'src/server/'];
+    // Run directories need a name that no other process picks, episodes one that no other caller guesses, and jobs of a sandbox one that no program writes by chance; none is part of a run's numbers.
+    const names = ['src/evaluate/run-directory', 'src/cli/', 'src/server/', 'src/execution/wasi/sandbox-loop'];
     expect(drawing.filter((path) => !names.some((name) => path.startsWith(name)))).toEqual([]);
   });
 

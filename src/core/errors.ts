@@ -143,6 +143,11 @@ export class TrainingError extends VfError {
   }
 }
 
+/** No sandbox could be started, so programs cannot be run. Never a verdict about a program. */
+export class ExecutionError extends VfError {
+  override readonly name = 'ExecutionError';
+}
+
 /** A deadline passed. */
 export class TimeoutError extends VfError {
   override readonly name = 'TimeoutError';

@@ -10,7 +10,10 @@ declare global {
     interface Module {
       readonly [Symbol.toStringTag]: string;
     }
-    const Module: new (bytes: Uint8Array) => Module;
+    interface ModuleConstructor {
+      new (bytes: Uint8Array): Module;
+    }
+    const Module: ModuleConstructor;
     class Instance {
       constructor(module: Module, imports?: Readonly<Record<string, Readonly<Record<string, unknown>>>>);
       readonly exports: Readonly<Record<string, unknown>>;

@@ -1,0 +1,80 @@
+/**
+ * Runs Python programs that a model wrote, so programs that are hostile. Nothing that a program does reaches the host, another program or the verdict
+ * about it: an executor returns texts (the `repr` of each value), and the caller compares them. A value that the caller wants to keep from a program
+ * must not be in its job.
+ */
+
+/** Limits of one job. */
+export interface ExecutionLimits {
+  /** Wall-clock time for all calls of the job together, in seconds. @default 2 (Absolute Zero: 10) */
+  readonly seconds: number;
+  /** Memory of the whole interpreter, in bytes; at least 32 MiB. @default 64 MiB */
+  readonly memoryBytes: number;
+  /** What the job may print, in bytes. It is counted and thrown away. @default 1 MiB */
+  readonly outputBytes: number;
+  /** The longest `repr` of a value, in characters. @default 4000 (Absolute Zero cuts at 400, which spoils the value) */
+  readonly reprLength: number;
+}
+
+export const DEFAULT_LIMITS: ExecutionLimits = { seconds: 2, memoryBytes: 64 * 2 ** 20, outputBytes: 2 ** 20, reprLength: 4000 };
+
+export interface ExecutionJob {
+  /** The program. It defines `f`. */
+  readonly code: string;
+  /** Texts of arguments: `'314', 2` calls `f('314', 2)`. The module runs again, in a new namespace, for each call. */
+  readonly calls: readonly string[];
+  /** Seed of the hashes of strings, an integer from 0 to 2^32 - 1: it decides the order of sets. */
+  readonly hashSeed: number;
+  readonly limits: ExecutionLimits;
+}
+
+/** The value of one call, or the exception that it raised: its class and at most 200 characters of its message. */
+export type CallResult = { readonly repr: string } | { readonly error: string; readonly message: string };
+
+/** Why a job did not come to its end. In a job of several calls these are also the `error` of the calls that ended so. */
+export type JobFailure = 'timeout' | 'memory' | 'output_too_long' | 'crashed';
+
+export type ExecutionResult =
+  /** One result for each call, in order. */
+  { readonly kind: 'ran'; readonly calls: readonly CallResult[] } | { readonly kind: JobFailure; readonly detail: string };
+
+/** What CPython's own parser says about a program. */
+export interface CodeFacts {
+  /** What the parser says about code that it refuses; null if it parses. The other facts are then empty. */
+  readonly syntaxError: string | null;
+  /** Functions defined at top level, in order. */
+  readonly functions: readonly string[];
+  /** The function that is the program: the only one at top level; null if there are none or several. */
+  readonly entry: string | null;
+  /** Import statements at top level, in order, as source. */
+  readonly imports: readonly string[];
+  /** The banned names that the program imports or reads, dotted ones too. */
+  readonly banned: readonly string[];
+  /** The program without comments and docstrings, its entry renamed to `f`, recursive calls too. */
+  readonly code: string;
+  /** The program can neither observe nor change anything but its arguments, so that it may share an interpreter with others. */
+  readonly plain: boolean;
+}
+
+export interface ExecutorCapabilities {
+  readonly name: ExecutorName;
+  /** `wasm`: an interpreter without operating system. `container`: a process in namespaces of its own. `none`: a process with limits alone. */
+  readonly isolation: 'wasm' | 'container' | 'none';
+  /** Version of Python, as `3.12.0`. */
+  readonly python: string;
+}
+
+export type ExecutorName = 'wasi' | 'bubblewrap' | 'none';
+
+export interface CodeExecutor {
+  readonly capabilities: ExecutorCapabilities;
+  /**
+   * Runs a job when a worker is free. A job of several calls that ends badly is run again call by call, so that one call costs no other its result.
+   * Throws ExecutionError if no worker can be started, CancelledError if the signal aborts.
+   */
+  run(job: ExecutionJob, o: { readonly signal: AbortSignal }): Promise<ExecutionResult>;
+  /** Reads a program without running it. Throws as `run` does, and TimeoutError for a program that the parser does not finish. */
+  analyse(code: string, o: { readonly banned: readonly string[]; readonly signal: AbortSignal }): Promise<CodeFacts>;
+  /** Ends all workers. Jobs in flight reject with CancelledError. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,20 @@
+/** Chooses an executor by its name. */
+import { ConfigError } from '../core/errors.ts';
+import type { CodeExecutor, ExecutorName } from './code-executor.ts';
+import { WasiExecutor } from './wasi/wasi-executor.ts';
+
+export interface ExecutorOptions {
+  /** Programs that run at the same time; further ones wait. @default 2 */
+  readonly workers?: number;
+}
+
+/**
+ * Opens a sandbox for programs. Close it when no more programs come. Throws ExecutionError if it cannot be started on this machine, with what to install.
+ * @example
+ * const executor = await openExecutor('wasi', { workers: 2 });
+ */
+export async function openExecutor(name: ExecutorName, { workers = 2 }: ExecutorOptions = {}): Promise<CodeExecutor> {
+  if (!Number.isInteger(workers) || workers < 1) throw new ConfigError(`The number of workers must be an integer of at least 1, got ${workers}`);
+  if (name === 'wasi') return WasiExecutor.open({ workers });
+  throw new ConfigError(`The executor ${name} is unknown. Choose wasi`);
+}

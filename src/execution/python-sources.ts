@@ -1,0 +1,24 @@
+/** The Python that serves inside the sandboxes, read from the files beside this one. */
+import { readFile } from 'node:fs/promises';
+
+export type Role = 'runner' | 'analyst';
+
+/** Modules in the order in which they are loaded; the last one serves. */
+const MODULES: Record<Role, readonly string[]> = {
+  runner: ['channel', 'plain', 'runner'],
+  analyst: ['channel', 'plain', 'analysis', 'analyst'],
+};
+
+export interface PythonSources {
+  /** The program for `python -c`. */
+  readonly boot: string;
+  /** Its arguments: names and sources in turn. */
+  readonly sources: readonly string[];
+}
+
+export async function readPythonSources(role: Role): Promise<PythonSources> {
+  const modules = await Promise.all(MODULES[role].map(async (name) => [name, await source(name)]));
+  return { boot: await source('boot'), sources: modules.flat() };
+}
+
+const source = (name: string): Promise<string> => readFile(new URL(`./python/${name}.py`, import.meta.url), 'utf8');

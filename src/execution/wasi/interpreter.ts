@@ -1,0 +1,72 @@
+/** One interpreter: an instance of CPython over its own memory and host. It serves the channel until it ends. */
+import { InterpreterExit, WasiHost } from './wasi-host.ts';
+
+export interface Program {
+  readonly module: WebAssembly.Module;
+  /** Pages of 64 KiB at the start. */
+  readonly initialPages: number;
+  /** Names and sources of Python modules in the order of their loading; the last one serves. `boot` loads them. */
+  readonly sources: readonly string[];
+  readonly boot: string;
+}
+
+export interface InterpreterOptions {
+  readonly program: Program;
+  readonly hashSeed: number;
+  readonly memoryPages: number;
+  readonly read: (most: number) => Uint8Array;
+  /** True if a write was a reply. */
+  readonly reply: (bytes: Uint8Array) => boolean;
+}
+
+// Isolated, without site, without bytecode files, without warnings: those would be printed once for each place, so they tell of earlier programs.
+const FLAGS = ['-I', '-S', '-B', '-W', 'ignore', '-c'];
+
+// The build answers for all descriptors above standard error itself.
+const REPLIES = '2';
+
+export class Interpreter {
+  readonly #options: InterpreterOptions;
+  readonly #host: WasiHost;
+  readonly #memory: WebAssembly.Memory;
+
+  constructor(options: InterpreterOptions) {
+    const { program, memoryPages, hashSeed, read, reply } = options;
+    this.#options = options;
+    this.#memory = new WebAssembly.Memory({ initial: program.initialPages, maximum: Math.max(program.initialPages, memoryPages) });
+    this.#host = new WasiHost({
+      args: ['python', ...FLAGS, program.boot, REPLIES, ...program.sources],
+      memory: this.#memory,
+      seed: hashSeed,
+      read,
+      reply,
+    });
+  }
+
+  get memoryBytes(): number {
+    return this.#memory.buffer.byteLength;
+  }
+
+  /** The last text on standard error. */
+  get lastError(): string {
+    return this.#host.lastError;
+  }
+
+  limitOutput(bytes: number): void {
+    this.#host.limitOutput(bytes);
+  }
+
+  /** Runs until the interpreter ends, and says how. */
+  run(): InterpreterExit {
+    const { module } = this.#options.program;
+    try {
+      const instance = new WebAssembly.Instance(module, this.#host.imports(module));
+      (instance.exports['_start'] as () => void)();
+      return new InterpreterExit('exited', 'The interpreter ended.');
+    } catch (error) {
+      if (error instanceof InterpreterExit) return error;
+      // A trap, or a stack that is used up.
+      return new InterpreterExit('exited', `The interpreter broke off: ${error instanceof Error ? error.message : String(error)}.`);
+    }
+  }
+}

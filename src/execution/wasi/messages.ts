@@ -1,0 +1,35 @@
+/** Messages between the pool and one sandbox thread. */
+import type { JobFailure } from '../code-executor.ts';
+import type { Program } from './interpreter.ts';
+
+export interface ThreadSetup {
+  readonly program: Program;
+  /** [1], shared: the number of jobs posted to the thread, on which it waits. */
+  readonly posted: Int32Array;
+  /** The interpreter that serves one job after the other. */
+  readonly warm: { readonly hashSeed: number; readonly memoryPages: number };
+}
+
+export interface ThreadJob {
+  /** A frame for the runner, without its token. */
+  readonly fields: readonly (string | Uint8Array)[];
+  /** `shared`: by the warm interpreter, if the job's program may use it. `own`: by a new one. */
+  readonly mode: 'shared' | 'own';
+  /** For an interpreter of its own. */
+  readonly hashSeed: number;
+  readonly memoryPages: number;
+  /** What the program may print, in bytes. */
+  readonly outputBytes: number;
+  /** The longest reply, in bytes. */
+  readonly replyBytes: number;
+}
+
+export type FromThread =
+  /** The warm interpreter waits for jobs. */
+  | { readonly kind: 'ready' }
+  /** The warm interpreter does not start. */
+  | { readonly kind: 'failed'; readonly message: string }
+  /** The fields of the runner's reply, without its token. */
+  | { readonly kind: 'reply'; readonly fields: readonly Uint8Array[] }
+  /** The job ended its interpreter. */
+  | { readonly kind: 'ended'; readonly failure: Exclude<JobFailure, 'timeout'>; readonly detail: string };

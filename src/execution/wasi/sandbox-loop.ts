@@ -1,0 +1,165 @@
+/**
+ * The work of one sandbox thread: a warm interpreter waits for jobs inside its own read of standard input. A job that needs an interpreter of its own gets
+ * it there too, on top of the waiting one, and leaves nothing behind.
+ *
+ * A reply counts if it carries the token of its job. The token keeps a program's stray writes apart from the runner's. It is no secret from a program
+ * that searches its own interpreter; such a program is not plain, has an interpreter to itself, and can only say what its function could return.
+ */
+import { decodeFrame, encodeFrame } from '../frames.ts';
+import { Interpreter, type Program } from './interpreter.ts';
+import type { FromThread, ThreadJob, ThreadSetup } from './messages.ts';
+import { InterpreterExit } from './wasi-host.ts';
+
+/** A warm interpreter that holds more than this at the end of a job is replaced, because its memory never shrinks. */
+const WARM_BYTES = 24 * 2 ** 20;
+/** The length of a frame, the length of its first field, and the token, a UUID. */
+const REPLY_HEAD = 4 + 4 + 36;
+
+export class SandboxLoop {
+  readonly #program: Program;
+  readonly #warm: ThreadSetup['warm'];
+  readonly #next: () => ThreadJob;
+  readonly #post: (message: FromThread) => void;
+  /** A job that the warm interpreter gave back. */
+  #returned: ThreadJob | null = null;
+
+  /** @param next waits for the next job */
+  constructor({ program, warm }: Omit<ThreadSetup, 'posted'>, next: () => ThreadJob, post: (message: FromThread) => void) {
+    this.#program = program;
+    this.#warm = warm;
+    this.#next = next;
+    this.#post = post;
+  }
+
+  /** Serves for ever; returns only if no warm interpreter starts. */
+  run(): void {
+    let announced = false;
+    const ready = () => {
+      if (!announced) this.#post({ kind: 'ready' });
+      announced = true;
+    };
+    for (;;) {
+      const session = new WarmSession(this.#program, this.#warm, { next: () => this.#nextShared(ready), done: (message) => this.#finish(message) });
+      const { exit, jobs } = session.run();
+      if (exit.reason === 'finished') continue;
+      if (jobs === 0) return this.#post({ kind: 'failed', message: `${exit.message} (${session.lastError.trim()})` });
+      if (session.isBusy) this.#post(ended(exit));
+    }
+  }
+
+  /** The next job for the warm interpreter; those for an interpreter of their own are done on the way. */
+  #nextShared(ready: () => void): ThreadJob {
+    ready();
+    for (;;) {
+      const job = this.#returned ?? this.#next();
+      this.#returned = null;
+      if (job.mode === 'shared') return job;
+      this.#post(runAlone(this.#program, job));
+    }
+  }
+
+  #finish({ job, fields }: { job: ThreadJob; fields: readonly Uint8Array[] }): void {
+    if (fields.length === 1 && Buffer.from(fields[0]!).toString() === 'own') this.#returned = { ...job, mode: 'own' };
+    else this.#post({ kind: 'reply', fields });
+  }
+}
+
+interface WarmEvents {
+  next(): ThreadJob;
+  done(answer: { job: ThreadJob; fields: readonly Uint8Array[] }): void;
+}
+
+/** One warm interpreter, from its start to its end. */
+class WarmSession {
+  readonly #interpreter: Interpreter;
+  readonly #events: WarmEvents;
+  #exchange: Exchange | null = null;
+  #jobs = 0;
+
+  constructor(program: Program, warm: ThreadSetup['warm'], events: WarmEvents) {
+    this.#events = events;
+    this.#interpreter = new Interpreter({ program, ...warm, read: (most) => this.#read(most), reply: (bytes) => this.#reply(bytes) });
+  }
+
+  /** A job is with the interpreter and has no reply. */
+  get isBusy(): boolean {
+    return this.#exchange !== null;
+  }
+
+  get lastError(): string {
+    return this.#interpreter.lastError;
+  }
+
+  run(): { readonly exit: InterpreterExit; readonly jobs: number } {
+    const exit = this.#interpreter.run();
+    return { exit, jobs: this.#jobs };
+  }
+
+  #read(most: number): Uint8Array {
+    if (this.#exchange === null) {
+      if (this.#jobs > 0 && this.#interpreter.memoryBytes > WARM_BYTES) throw new InterpreterExit('finished', 'The interpreter has grown.');
+      const job = this.#events.next();
+      this.#jobs += 1;
+      this.#interpreter.limitOutput(job.outputBytes);
+      this.#exchange = new Exchange(job, 'shared');
+    }
+    return this.#exchange.take(most);
+  }
+
+  #reply(bytes: Uint8Array): boolean {
+    const fields = this.#exchange?.reply(bytes) ?? null;
+    if (fields === null) return false;
+    const { job } = this.#exchange!;
+    this.#exchange = null;
+    this.#events.done({ job, fields });
+    return true;
+  }
+}
+
+/** One job and its reply. */
+class Exchange {
+  readonly job: ThreadJob;
+  readonly #token: string;
+  #unread: Uint8Array;
+
+  constructor(job: ThreadJob, mode: ThreadJob['mode']) {
+    this.job = job;
+    this.#token = crypto.randomUUID();
+    this.#unread = encodeFrame([this.#token, mode, ...job.fields]);
+  }
+
+  take(most: number): Uint8Array {
+    const taken = this.#unread.subarray(0, most);
+    this.#unread = this.#unread.subarray(taken.length);
+    return taken;
+  }
+
+  /** The fields of the reply after its token; null if these bytes are no reply to this job. */
+  reply(bytes: Uint8Array): readonly Uint8Array[] | null {
+    if (bytes.length > this.job.replyBytes || !Buffer.from(bytes.subarray(0, REPLY_HEAD)).includes(this.#token)) return null;
+    return decodeFrame(bytes.slice())?.slice(1) ?? null;
+  }
+}
+
+function runAlone(program: Program, job: ThreadJob): FromThread {
+  const exchange = new Exchange(job, 'own');
+  let reply: readonly Uint8Array[] | null = null;
+  const interpreter = new Interpreter({
+    program,
+    hashSeed: job.hashSeed,
+    memoryPages: job.memoryPages,
+    read: (most) => exchange.take(most),
+    reply: (bytes) => {
+      reply = exchange.reply(bytes);
+      if (reply !== null) throw new InterpreterExit('finished', 'The job is done.');
+      return false;
+    },
+  });
+  interpreter.limitOutput(job.outputBytes);
+  const exit = interpreter.run();
+  return reply === null ? ended(exit) : { kind: 'reply', fields: reply };
+}
+
+function ended({ reason, message }: InterpreterExit): FromThread {
+  return { kind: 'ended', failure: reason === 'output_too_long' ? 'output_too_long' : 'crashed', detail: message };
+}

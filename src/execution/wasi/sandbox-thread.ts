@@ -1,0 +1,101 @@
+/** The pool's side of one sandbox thread: one job at a time, each with a deadline; a thread that misses one is ended. `worker.ts` runs inside. */
+import { Worker } from 'node:worker_threads';
+import { abortError, onAbort } from '../../core/abort.ts';
+import { ExecutionError } from '../../core/errors.ts';
+import type { JobFailure } from '../code-executor.ts';
+import type { FromThread, ThreadJob, ThreadSetup } from './messages.ts';
+
+/** A thread is ready within a second on an idle core. */
+const START_MS = 30_000;
+/** Deep recursion of CPython needs more than Node's default of 4 MB; the heap holds nothing but our own code and frames. */
+const RESOURCE_LIMITS = { stackSizeMb: 8, maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 4 };
+
+export type ThreadOutcome =
+  | { readonly kind: 'reply'; readonly fields: readonly Uint8Array[] }
+  | { readonly kind: 'ended'; readonly failure: JobFailure; readonly detail: string };
+
+export class SandboxThread {
+  /** Rejects with ExecutionError if the thread or its interpreter does not start. */
+  readonly ready: Promise<void>;
+  readonly #worker: Worker;
+  readonly #posted = new Int32Array(new SharedArrayBuffer(4));
+  readonly #start = Promise.withResolvers<void>();
+  #settle: ((outcome: ThreadOutcome) => void) | null = null;
+  #alive = true;
+
+  constructor(setup: Omit<ThreadSetup, 'posted'>) {
+    this.ready = this.#start.promise;
+    // Whoever uses the thread awaits it; a thread that nobody uses may fail unseen.
+    this.ready.catch(() => {});
+    this.#worker = startWorker({ ...setup, posted: this.#posted });
+    this.#worker.unref();
+    const timer = setTimeout(() => this.#end('did not start in time'), START_MS).unref();
+    this.#worker.on('message', (message: FromThread) => {
+      clearTimeout(timer);
+      this.#take(message);
+    });
+    this.#worker.on('error', (cause: unknown) => this.#end(`failed: ${cause instanceof Error ? cause.message : String(cause)}`));
+    this.#worker.on('exit', (code) => this.#end(`exited with code ${code}`));
+  }
+
+  /** False once the thread has ended; it runs no further job. */
+  get isAlive(): boolean {
+    return this.#alive;
+  }
+
+  /** Throws what ended the signal; the thread ends with it. */
+  async run(job: ThreadJob, { seconds, signal }: { readonly seconds: number; readonly signal: AbortSignal }): Promise<ThreadOutcome> {
+    await this.ready;
+    const { promise, resolve } = Promise.withResolvers<ThreadOutcome | 'aborted'>();
+    this.#settle = resolve;
+    this.#worker.ref();
+    using _ = onAbort(signal, () => resolve('aborted'));
+    // A reply that came while this thread was busy is taken before the deadline counts.
+    const timer = setTimeout(
+      () => setImmediate(() => resolve({ kind: 'ended', failure: 'timeout', detail: `The job ran for longer than ${seconds} s.` })),
+      seconds * 1000,
+    );
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread is no window
+    this.#worker.postMessage(job);
+    Atomics.add(this.#posted, 0, 1);
+    Atomics.notify(this.#posted, 0);
+    const outcome = await promise;
+    clearTimeout(timer);
+    this.#settle = null;
+    this.#worker.unref();
+    const stopped = outcome === 'aborted' || (outcome.kind === 'ended' && outcome.failure === 'timeout');
+    if (stopped) await this.terminate();
+    if (outcome === 'aborted') throw abortError(signal);
+    return outcome;
+  }
+
+  async terminate(): Promise<void> {
+    this.#alive = false;
+    await this.#worker.terminate();
+  }
+
+  #take(message: FromThread): void {
+    if (message.kind === 'ready') this.#start.resolve();
+    else if (message.kind === 'failed') this.#end(`starts no interpreter: ${message.message}`);
+    else this.#settle?.(message);
+  }
+
+  #end(what: string): void {
+    this.#alive = false;
+    this.#start.reject(new ExecutionError(`A sandbox thread ${what}. Check the memory that is free, and start again.`));
+    this.#settle?.({ kind: 'ended', failure: 'crashed', detail: `The sandbox thread ${what}.` });
+  }
+}
+
+function startWorker(workerData: ThreadSetup): Worker {
+  // The sources hold worker.ts, the build worker.js; the compiler rewrites imports but not URLs.
+  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+  return new Worker(new URL(`./worker.${extension}`, import.meta.url), {
+    name: 'vf-search sandbox',
+    workerData,
+    // Neither the variables of this process nor its loaders.
+    env: {},
+    execArgv: [],
+    resourceLimits: RESOURCE_LIMITS,
+  });
+}
