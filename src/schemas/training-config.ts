@@ -185,6 +185,11 @@ const guards = table('Conditions under which a run stops or warns by itself.', {
   ),
   min_entropy: numberOrNull('Alarm below this mean entropy estimate, in nats per token.', null, { minimum: 0 }),
   max_kl: numberOrNull('Alarm above this value of the metric kl where the loss has a KL penalty, else of approx_kl, in nats per token.', null),
+  skip_kl: numberOrNull(
+    'An optimiser step is skipped where the mean KL(π_old || π) of its tokens, the metric approx_kl, is above this, in nats per token. Always 0 in the first optimiser step of a batch unless old_log_probs = "sampler".',
+    null,
+    { minimum: 0 },
+  ),
   max_log_prob_difference: numberOrNull('Alarm above this mean |Δ log-prob| between server and trainer on freshly sampled tokens.', null),
   on_alarm: choice(['warn', 'stop'], 'What an alarm does; a stopped run can be resumed.'),
 });

@@ -22,7 +22,7 @@ export interface StepNotice {
   readonly trajectories: readonly Trajectory[];
   /** By their names in metrics.ts. */
   readonly values: Readonly<Record<string, number | null>>;
-  readonly update: Pick<PolicyUpdate, 'applied' | 'brokenLosses'>;
+  readonly update: Pick<PolicyUpdate, 'applied' | 'brokenLosses' | 'diverged'>;
 }
 
 export class Guards {
@@ -102,6 +102,17 @@ export class Guards {
         message: `${dropped} ${dropped === 1 ? 'sequence was' : 'sequences were'} left out of the update (sequences_dropped): ${what}`,
       });
     }
+    const tokens = values['tokens_dropped'] ?? 0;
+    if (tokens > 0)
+      this.#report({
+        kind: 'alarm',
+        message: `${tokens} ${tokens === 1 ? 'token was' : 'tokens were'} left out of the update (tokens_dropped): the old or the reference policy has no finite log-prob of ${tokens === 1 ? 'it' : 'them'}`,
+      });
+    if (update.diverged > 0 && update.applied > 0)
+      this.#report({
+        kind: 'alarm',
+        message: `${update.diverged} of ${update.diverged + update.applied} optimiser steps were skipped, because the KL was above guards.skip_kl (approx_kl): lower the learning rate or take fewer updates per batch`,
+      });
     const roles = new Set(trajectories.filter((each) => !isDemonstration(each)).map(({ role }) => role));
     if (roles.size === 0 || this.#lossesOfRole.size === 0) return;
     const missing = [...this.#lossesOfRole].filter(([role]) => !roles.has(role));

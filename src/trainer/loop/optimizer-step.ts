@@ -18,13 +18,15 @@ export interface OptimizerStepOptions extends PassOptions {
   /** Version being trained; sequences sampled by it show how much server and trainer differ. Null once the weights were updated. */
   readonly version: number | null;
   readonly timer: PhaseTimer;
+  /** The weights do not change where a loss measures a larger KL(π_old || π), its metric `approx_kl`, in nats per token. @default null: any */
+  readonly skipKl?: number | null;
   /** Called before the weights change. @default ignored */
   readonly onUpdate?: () => void;
 }
 
 export interface OptimizerStep {
-  /** `empty`: no token has a loss. `not_finite`: every sequence was dropped, or the gradient is NaN or infinite, and no weight changed. */
-  readonly outcome: 'applied' | 'empty' | 'not_finite';
+  /** `empty`: no token has a loss. `not_finite`: every sequence was dropped, or the gradient is NaN or infinite, and no weight changed. `diverged`: nor did one, because the KL was above `skipKl`. */
+  readonly outcome: 'applied' | 'empty' | 'not_finite' | 'diverged';
   readonly values: TermValues;
   /** Null if no Adam step was attempted. */
   readonly gradNorm: number | null;
@@ -73,9 +75,18 @@ export async function optimizerStep(
     await backend.zeroGrad();
     return { ...sum, outcome: 'not_finite' };
   }
+  if (klOf(sum.values) > (options.skipKl ?? Infinity)) {
+    await backend.zeroGrad();
+    return { ...sum, outcome: 'diverged' };
+  }
   options.onUpdate?.();
   const { gradNorm, skipped } = await timer.measure('update', () => backend.optimStep(adam));
   return { ...sum, gradNorm, outcome: skipped ? 'not_finite' : 'applied' };
+}
+
+/** The largest KL(π_old || π) that a loss measured, in nats per token; 0 where none measures it. */
+function klOf({ byTerm }: TermValues): number {
+  return Math.max(0, ...[...byTerm.values()].map((metrics) => metrics['approx_kl']?.value ?? 0));
 }
 
 /** A sequence whose advantages are all 0 has no gradient, unless a KL penalty or an entropy bonus gives it one. */

@@ -86,6 +86,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
       adam: adamOptions(config, step),
       version,
       timer,
+      skipKl: config.guards.skipKl,
       onUpdate: () => progress.leave(),
     });
     progress.advance(step, update.applied > 0 ? step : version);

@@ -16,6 +16,8 @@ export interface UpdateOptions extends PassOptions {
   /** Version of the backend's weights. */
   readonly version: number;
   readonly timer: PhaseTimer;
+  /** Optimiser steps whose KL is above this are skipped, in nats per token. @default null: none */
+  readonly skipKl?: number | null;
   /** Called before each change of the weights. @default ignored */
   readonly onUpdate?: () => void;
 }
@@ -27,6 +29,8 @@ export interface PolicyUpdate {
   readonly reason: string | null;
   /** Names of the losses whose gradient was not finite, so that sequences were left out. */
   readonly brokenLosses: readonly string[];
+  /** Number of optimiser steps that were skipped because of their KL. */
+  readonly diverged: number;
   /** Tokens through forward and backward passes. */
   readonly forwardedTokens: number;
   /** By their names in metrics.ts. */
@@ -44,7 +48,7 @@ export async function updatePolicy(work: CreditedBatch, losses: readonly LossTer
     own: minibatches.length * algorithm.epochs > 1 ? needing(losses, 'old') : () => false,
     sampler: algorithm.oldLogProbs === 'sampler',
   };
-  const { prepared, dropped } = await timer.measure('forward', () => prepare(sequences, needs, options));
+  const { prepared, dropped, droppedTokens } = await timer.measure('forward', () => prepare(sequences, needs, options));
   const steps: OptimizerStep[] = [];
   for (let epoch = 0; epoch < algorithm.epochs; epoch++) {
     for (const minibatch of minibatches) {
@@ -60,8 +64,9 @@ export async function updatePolicy(work: CreditedBatch, losses: readonly LossTer
     applied,
     reason: applied > 0 ? null : emptyReason(work, { steps, dropped, brokenLosses }),
     brokenLosses,
+    diverged: steps.filter(({ outcome }) => outcome === 'diverged').length,
     forwardedTokens: steps.reduce((sum, { forwardedTokens }) => sum + forwardedTokens, 0),
-    values: { learning_rate: adam.learningRate, ...updateValues(steps, losses, dropped) },
+    values: { learning_rate: adam.learningRate, ...updateValues(steps, losses, dropped), tokens_dropped: droppedTokens },
   };
 }
 
@@ -78,12 +83,14 @@ interface Needs {
   readonly sampler: boolean;
 }
 
-/** Adds old and reference log-probs to each sequence; one whose log-probs are not finite is dropped. */
+/**
+ * Adds old and reference log-probs to each sequence. Tokens without finite ones leave it, and the divisor of the loss; a sequence of such tokens alone is dropped.
+ */
 async function prepare(
   sequences: readonly TrainingSequence[],
   needs: Needs,
   pass: PassOptions,
-): Promise<{ readonly prepared: ReadonlyMap<TrainingSequence, LossSequence>; readonly dropped: number }> {
+): Promise<{ readonly prepared: ReadonlyMap<TrainingSequence, LossSequence>; readonly dropped: number; readonly droppedTokens: number }> {
   const known = ({ logProbs }: TrainingSequence) => (needs.sampler ? logProbs : null);
   const passOver = async (adapter: 'initial' | 'on', wanted: readonly TrainingSequence[]) => {
     const packable = wanted.map(({ trajectory, targets }) => ({ ids: trajectory.ids, targets }));
@@ -96,13 +103,31 @@ async function prepare(
     sequences.filter((sequence) => known(sequence) === null && needs.own(sequence)),
   );
   const prepared = new Map<TrainingSequence, LossSequence>();
+  let droppedTokens = 0;
   for (const sequence of sequences) {
-    const [old, reference] = [known(sequence) ?? own.get(sequence) ?? null, references.get(sequence) ?? null];
-    if ([old, reference].every((values) => values === null || values.every(Number.isFinite))) {
-      prepared.set(sequence, { ...sequence, oldLogProbs: old, referenceLogProbs: reference });
-    }
+    const whole = { ...sequence, oldLogProbs: known(sequence) ?? own.get(sequence) ?? null, referenceLogProbs: references.get(sequence) ?? null };
+    const usable = withUsableTokens(whole);
+    if (usable.targets.length === 0 && sequence.targets.length > 0) continue;
+    prepared.set(sequence, usable);
+    droppedTokens += sequence.targets.length - usable.targets.length;
   }
-  return { prepared, dropped: sequences.length - prepared.size };
+  return { prepared, dropped: sequences.length - prepared.size, droppedTokens };
+}
+
+/** The sequence with only the tokens whose old and reference log-probs are finite, where it has them. */
+function withUsableTokens(sequence: LossSequence): LossSequence {
+  const { oldLogProbs: old, referenceLogProbs: reference, logProbs, targets, advantages } = sequence;
+  const isUsable = (_: number, t: number) => [old, reference].every((values) => values === null || Number.isFinite(values[t]!));
+  if (targets.every(isUsable)) return sequence;
+  const kept = (values: Float64Array | null) => values && values.filter(isUsable);
+  return {
+    ...sequence,
+    targets: targets.filter(isUsable),
+    advantages: advantages.filter(isUsable),
+    logProbs: kept(logProbs),
+    oldLogProbs: kept(old),
+    referenceLogProbs: kept(reference),
+  };
 }
 
 interface Updated {
@@ -114,6 +139,7 @@ interface Updated {
 function emptyReason({ groups, constantReason }: CreditedBatch, { steps, dropped, brokenLosses }: Updated): string {
   if (brokenLosses.length > 0) return `the gradient of ${lossNames(brokenLosses)} was not finite`;
   if (dropped > 0 || steps.some(({ outcome }) => outcome === 'not_finite')) return 'a log-prob or the gradient was not finite';
+  if (steps.some(({ outcome }) => outcome === 'diverged')) return 'the KL between the policy and the one that is trained was above guards.skip_kl';
   const sequences = groups.flat();
   if (sequences.length > 0 && sequences.every(({ targets }) => targets.length === 0))
     return 'no rollout has a token to train; rollouts.truncated = "mask" leaves out those that were cut short';
@@ -141,20 +167,21 @@ function intoMinibatches(groups: CreditedBatch['groups'], wanted: number): Train
 
 function updateValues(steps: readonly OptimizerStep[], losses: readonly LossTerm[], dropped: number): Record<string, number | null> {
   const done = steps.filter(({ outcome }) => outcome === 'applied');
+  const measured = steps.filter(({ outcome }) => outcome === 'applied' || outcome === 'diverged');
   const sum = (value: (step: OptimizerStep) => number) => steps.reduce((total, step) => total + value(step), 0);
   const mean = (value: (step: OptimizerStep) => number) =>
     done.length === 0 ? null : done.reduce((total, step) => total + value(step), 0) / done.length;
   const compared = sum(({ difference }) => difference.tokens);
   return {
     optimizer_steps: done.length,
-    optimizer_steps_skipped: steps.filter(({ outcome }) => outcome === 'not_finite').length,
+    optimizer_steps_skipped: steps.filter(({ outcome }) => outcome === 'not_finite' || outcome === 'diverged').length,
     micro_batches: sum(({ microBatches }) => microBatches),
     trained_tokens: sum(({ trainedTokens }) => trainedTokens),
     forwarded_tokens: sum(({ forwardedTokens }) => forwardedTokens),
     sequences_dropped: dropped + sum((step) => step.dropped),
     loss: mean(({ values }) => values.loss),
     grad_norm: mean((step) => step.gradNorm ?? NaN),
-    ...Object.assign({}, ...losses.map((term) => termValues(term, done))),
+    ...Object.assign({}, ...losses.map((term) => termValues(term, measured))),
     log_prob_difference_mean: compared === 0 ? null : sum(({ difference }) => difference.sum) / compared,
     log_prob_difference_max: compared === 0 ? null : steps.reduce((most, { difference }) => Math.max(most, difference.max), 0),
   };

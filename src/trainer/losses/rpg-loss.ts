@@ -27,7 +27,7 @@ const NEEDS: LossNeeds = { old: true, reference: false, sampler: false };
 
 /**
  * Metrics: `rpg_loss`, `ratio_mean`, `ratio_min`, `ratio_max`, `approx_kl`, and where sequences have roles, `approx_kl/<role>`,
- * `approx_kl_k1/<role>` and `ratio_mean/<role>`.
+ * `approx_kl_k1/<role>`, `ratio_mean/<role>` and `ratio_max/<role>`.
  */
 export function rpgLoss(config: RpgLossConfig): TokenLoss {
   const { ratio, logRatioClamp, beta, weight: lambda = 1 } = config;
@@ -96,6 +96,7 @@ function metricsOf(loss: number, byRole: ReadonlyMap<string, RoleSums>): LossMet
     [`approx_kl/${role}`, kl(own)] as const,
     [`approx_kl_k1/${role}`, meanMetric(-own.logRatio, own.tokens)] as const,
     [`ratio_mean/${role}`, meanMetric(own.ratio, own.tokens)] as const,
+    [`ratio_max/${role}`, { merge: 'max', value: own.max }] as const,
   ]);
   const [ratio, logRatio] = [all.reduce((sum, own) => sum + own.ratio, 0), all.reduce((sum, own) => sum + own.logRatio, 0)];
   return {

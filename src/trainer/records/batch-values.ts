@@ -2,7 +2,7 @@
 import { estimate } from '../../core/statistics.ts';
 import type { CreditedBatch, TrainingSequence } from '../credit/credit.ts';
 import { RUBRIC_PREFIX, TASK_PREFIX } from './metrics.ts';
-import { isDemonstration, isFinished, type Trajectory } from '../sources/trajectory.ts';
+import { isDemonstration, isFinished, POLICY_ROLE, type Trajectory } from '../sources/trajectory.ts';
 
 type Values = Record<string, number | null>;
 
@@ -80,18 +80,17 @@ function rolloutValues(trajectories: readonly Trajectory[]): Values {
   };
 }
 
-/** In the order in which the batch has the tasks; null where all rollouts of a task failed. */
+/** By role and task, in the order in which the batch has them; null where all rollouts of one failed. The policy of one role has no name. */
 function taskRewards(trajectories: readonly Trajectory[]): [name: string, value: number | null][] {
-  const byTask = Map.groupBy(
-    trajectories.filter(({ task }) => task !== null),
-    ({ task }) => task!,
-  );
-  return [...byTask].map(([task, rollouts]) => [`${TASK_PREFIX}${task}`, mean(rollouts.flatMap(({ reward }) => reward ?? []))]);
+  const nameOf = ({ role, task }: Trajectory) => [role === POLICY_ROLE ? null : role, task].filter((part) => part !== null).join('/');
+  const byName = Map.groupBy(trajectories, nameOf);
+  byName.delete('');
+  return [...byName].map(([name, rollouts]) => [`${TASK_PREFIX}${name}`, mean(rollouts.flatMap(({ reward }) => reward ?? []))]);
 }
 
 /** Mean of −log π over sampled tokens. */
 function entropyEstimate(trajectories: readonly Trajectory[]): number | null {
-  const known = trajectories.flatMap(({ logProbs }) => (logProbs === null ? [] : [logProbs]));
+  const known = trajectories.flatMap(({ logProbs }) => (logProbs === null ? [] : [logProbs.filter(Number.isFinite)]));
   const tokens = sum(known.map(({ length }) => length));
   return tokens === 0 ? null : -sum(known.map((logProbs) => logProbs.reduce((total, logProb) => total + logProb, 0))) / tokens;
 }

@@ -11,7 +11,10 @@ export interface MetricDefinition {
 /** Rewards and metrics of the environment's rubric: `rubric/<name>`, the mean over finished rollouts. */
 export const RUBRIC_PREFIX = 'rubric/';
 
-/** `reward/<task>`: the mean reward of the finished rollouts of a task, where rows have tasks. */
+/**
+ * `reward/<task>`: the mean reward of the finished rollouts of a task, where rows have tasks; `reward/<role>` and `reward/<role>/<task>` where a source plays
+ * several roles.
+ */
 export const TASK_PREFIX = 'reward/';
 
 /**
@@ -82,7 +85,7 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     groups_too_small: 'Groups with fewer than two finished rollouts; dropped.',
     groups_trained: 'Groups that have a nonzero advantage and tokens to train.',
     optimizer_steps: 'Optimiser steps applied.',
-    optimizer_steps_skipped: 'Optimiser steps not applied because the gradient was not finite.',
+    optimizer_steps_skipped: 'Optimiser steps not applied, because the gradient was not finite or the KL was above guards.skip_kl.',
     micro_batches: 'Forward passes with gradient.',
     sequences_dropped: 'Sequences left out of an update because their log-probs or their gradient were not finite; an alarm says so.',
     sampling_attempts:
@@ -90,6 +93,8 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
   }),
   ...define('tokens', {
     sampled_tokens: 'Tokens that the policy sampled in finished rollouts.',
+    tokens_dropped:
+      'Tokens left out of the update because their log-probs under the old or the reference policy are not finite; they leave the divisor of the loss too.',
     trained_tokens:
       'Sampled tokens in the backward passes, over all epochs. Rollouts with advantage 0 are included only with a KL penalty in the loss or an entropy bonus.',
     demonstration_tokens: 'Tokens of supervised rows that have a loss.',

@@ -22,7 +22,7 @@ export interface Trajectory extends RolloutFacts {
   readonly promptLength: number;
   /** Indices in `ids` of the tokens that the policy sampled, ascending. [M]; M may be 0. */
   readonly targets: Int32Array;
-  /** Natural-log probability of each target under the sampler. [M], all finite; null if they are unknown, as for demonstrations. */
+  /** Natural-log probability of each target under the sampler. [M]; null if they are unknown, as for demonstrations. A token whose own is not finite is left out of updates that need it. */
   readonly logProbs: Float64Array | null;
   /** Weight of each target in the loss, for demonstrations. [M], none is 0. @default 1 */
   readonly weights?: Float64Array;

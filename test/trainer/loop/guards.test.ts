@@ -100,7 +100,7 @@ describe('Guards.watch', () => {
 });
 
 describe('Guards.notice', () => {
-  const update = { applied: 1, brokenLosses: [] };
+  const update = { applied: 1, brokenLosses: [], diverged: 0 };
   const noticed = (notice: object, losses: readonly Pick<LossTerm, 'name' | 'roles'>[] = []) => {
     const { events, guards: guard } = guards({}, { losses });
     for (const each of [notice, notice]) guard.notice({ trajectories: ROLLOUTS, values: {}, update, ...each });
@@ -108,7 +108,7 @@ describe('Guards.notice', () => {
   };
 
   it('names the loss whose gradient left sequences out, in every such step', () => {
-    const broken = { values: { sequences_dropped: 3 }, update: { applied: 1, brokenLosses: ['near'] } };
+    const broken = { values: { sequences_dropped: 3 }, update: { applied: 1, brokenLosses: ['near'], diverged: 0 } };
     const message = '3 sequences were left out of the update (sequences_dropped): the gradient of the loss "near" was not finite';
     expect(noticed(broken)).toEqual([
       { kind: 'alarm', message },
@@ -119,7 +119,16 @@ describe('Guards.notice', () => {
     );
     expect(noticed({ values: { sequences_dropped: 0 } })).toEqual([]);
     // The reason of a skipped step says so already.
-    expect(noticed({ ...broken, update: { applied: 0, brokenLosses: ['near'] } })).toEqual([]);
+    expect(noticed({ ...broken, update: { applied: 0, brokenLosses: ['near'], diverged: 0 } })).toEqual([]);
+  });
+
+  it('counts tokens that were left out, and optimiser steps that were skipped', () => {
+    expect(noticed({ values: { tokens_dropped: 1 } })[0]!.message).toBe(
+      '1 token was left out of the update (tokens_dropped): the old or the reference policy has no finite log-prob of it',
+    );
+    const skipped = noticed({ update: { applied: 3, brokenLosses: [], diverged: 2 } });
+    expect(skipped[0]!.message).toMatch(/^2 of 5 optimiser steps were skipped, because the KL was above guards\.skip_kl/);
+    expect(noticed({ update: { applied: 0, brokenLosses: [], diverged: 2 } })).toEqual([]);
   });
 
   it('asks once about a role of a loss that no rollout has', () => {

@@ -72,6 +72,7 @@ describe('rpgLoss', () => {
     const batch = { ...batchOf([[Math.log(2)], [0]], 1), roles: ROLES };
     const value = (name: string) => lossOf(plain, batch).metrics[name]?.value;
     expect([value('ratio_mean/writer'), value('ratio_mean/judge'), value('ratio_mean')]).toEqual([2, 1, 1.5]);
+    expect([value('ratio_max/writer'), value('ratio_max/judge'), value('ratio_max')]).toEqual([2, 1, 2]);
     expect(value('approx_kl_k1/writer')).toBeCloseTo(-Math.log(2), 12);
     expect(value('approx_kl/writer')).toBeCloseTo(2 - 1 - Math.log(2), 12);
     const { roles: _, ...oneRole } = batch;

@@ -120,6 +120,24 @@ describe('batchValues', () => {
     expect(Object.keys(await valuesOf(ROLLOUTS)).filter((name) => name.startsWith('reward/'))).toEqual([]);
   });
 
+  it('tells the roles of a task apart, and names a role whose rows have no task', async () => {
+    const spoken = [
+      ['propose', 'sums'],
+      ['solve', 'sums'],
+      ['solve', 'sums'],
+      ['solve', null],
+      ['policy', 'sums'],
+    ] as const;
+    const rollouts = spoken.map(([role, task], i) => ({ ...ROLLOUTS[i]!, role, task }));
+    const values = await valuesOf(rollouts);
+    expect(Object.entries(values).filter(([name]) => name.startsWith('reward/'))).toEqual([
+      ['reward/propose/sums', 1],
+      ['reward/solve/sums', 0.25],
+      ['reward/solve', 0.5],
+      ['reward/sums', 0.25],
+    ]);
+  });
+
   it('counts no group as trained whose tokens are all masked', async () => {
     const masked = ROLLOUTS.slice(0, 2).map((each) => ({ ...each, isTruncated: true }));
     const formed = await new GroupCredit(someConfig({ rollouts: { truncated: 'mask' } })).assign(masked, pass);
