@@ -1,14 +1,11 @@
 /** The `vf-export` command: exports the rollouts of a finished or running evaluation for a trainer. */
-import { once } from 'node:events';
-import { open, realpath, stat } from 'node:fs/promises';
-import { dirname } from 'node:path';
 import { Command } from 'commander';
 import { ConfigError } from '../core/errors.ts';
 import { type ExportCounts, exportRun } from '../evaluate/export-run.ts';
-import { replaceFile } from '../files/json-lines.ts';
 import { packageVersion } from '../data/package-root.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';
+import { writeOutput } from './write-output.ts';
 
 const HELP = `
 Each line is one finished rollout: token_ids, loss_mask and logprobs of equal
@@ -63,42 +60,6 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   });
   context.note(describe(counts, output));
   return EXIT.done;
-}
-
-type Write = (text: string) => Promise<void>;
-
-async function writeOutput(output: string, work: (write: Write) => Promise<ExportCounts>): Promise<ExportCounts> {
-  if (output === '') throw new ConfigError('-o is empty; name a file, or - for stdout');
-  if (output === '-') return work(toStdout);
-  const path = await realpath(output).catch(() => output);
-  const existing = await stat(path).catch(() => null);
-  if (existing?.isDirectory()) throw new ConfigError(`-o must name a file, but ${output} is a directory`);
-  const parent = await stat(dirname(path)).catch(() => null);
-  if (!parent?.isDirectory()) throw new ConfigError(`There is no directory ${dirname(path)} for -o; create it or name another file`);
-  let counts: ExportCounts | undefined;
-  if (existing && !existing.isFile()) {
-    // A pipe or a device is written directly; only a file can be replaced.
-    const file = await open(path, 'w');
-    try {
-      counts = await work((text) => file.appendFile(text));
-    } finally {
-      await file.close();
-    }
-  } else {
-    await replaceFile(path, async (write) => void (counts = await work((text) => write(Buffer.from(text, 'utf8')))));
-  }
-  return counts!;
-}
-
-async function toStdout(text: string): Promise<void> {
-  if (process.stdout.write(text)) return;
-  try {
-    await once(process.stdout, 'drain');
-  } catch (error) {
-    // The reader has closed the pipe (`| head -1`).
-    if ((error as NodeJS.ErrnoException).code === 'EPIPE') process.exit(EXIT.done);
-    throw error;
-  }
 }
 
 function parseNumber(flag: string, text: string): number {

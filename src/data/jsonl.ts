@@ -13,6 +13,8 @@ export interface JsonlLine {
 export interface JsonlOptions {
   /** Longest line, in bytes, so that a file without line breaks cannot fill the memory. @default 64 MiB (chosen by us) */
   readonly maxLineBytes?: number;
+  /** Gets each line that is blank, not UTF-8 or not JSON, and why; it is then left out. @default such a line is an error */
+  readonly onBadLine?: (line: number, problem: string) => void;
   readonly signal?: AbortSignal;
 }
 
@@ -24,32 +26,40 @@ const BYTE_ORDER_MARK = '\ufeff';
  * because it suggests a damaged file.
  */
 export async function* readJsonl(path: string, options: JsonlOptions = {}): AsyncGenerator<JsonlLine, void, undefined> {
-  const { signal } = options;
+  const { onBadLine, signal } = options;
   let line = 0;
   let blank = 0;
   for await (const bytes of lineBytes(path, options)) {
     line += 1;
-    const value = parseLine(bytes, path, line);
-    if (value === undefined) {
+    const parsed = parseLine(bytes, line);
+    if (parsed === null) {
       blank ||= line;
       continue;
     }
-    if (blank > 0) throw new ConfigError(`Line ${blank} of ${path} is blank. Remove it or restore its contents.`);
-    yield { value, line };
+    if (blank > 0) {
+      if (onBadLine === undefined) throw new ConfigError(`Line ${blank} of ${path} is blank. Remove it or restore its contents.`);
+      for (; blank < line; blank++) onBadLine(blank, 'it is blank');
+      blank = 0;
+    }
+    if ('value' in parsed) yield { value: parsed.value, line };
+    else if (onBadLine === undefined) throw new ConfigError(`Line ${line} of ${path} ${parsed.problem}`, { cause: parsed.cause });
+    else onBadLine(line, parsed.cause === undefined ? 'it is not UTF-8' : 'it is not JSON');
     if (signal?.aborted) throw new CancelledError(`Stopped reading ${path}`, { cause: signal.reason });
   }
 }
 
-/** The value of one line; undefined for a blank line. */
-function parseLine(bytes: Buffer, path: string, line: number): unknown {
-  if (!isUtf8(bytes)) throw new ConfigError(`Line ${line} of ${path} is not UTF-8. Convert the file to UTF-8.`);
+type ParsedLine = { readonly value: unknown } | { readonly problem: string; readonly cause?: unknown };
+
+/** Null for a blank line. */
+function parseLine(bytes: Buffer, line: number): ParsedLine | null {
+  if (!isUtf8(bytes)) return { problem: 'is not UTF-8. Convert the file to UTF-8.' };
   const decoded = bytes.toString('utf8');
   const text = line === 1 && decoded.startsWith(BYTE_ORDER_MARK) ? decoded.slice(1) : decoded;
-  if (text.trim() === '') return undefined;
+  if (text.trim() === '') return null;
   try {
-    return readJson(text);
+    return { value: readJson(text) };
   } catch (cause) {
-    throw new ConfigError(`Line ${line} of ${path} is not valid JSON: ${(cause as SyntaxError).message}`, { cause });
+    return { problem: `is not valid JSON: ${(cause as SyntaxError).message}`, cause };
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import type { XStatic } from 'typebox/schema';
 import { encodeWithFloats } from './float-json.ts';
-import { anyOf, choice, closed, filledListOf, listOf, number, object, text, textOrNull, textOrNumber, tokenIds } from './json-schema.ts';
+import { anyOf, choice, closed, filledListOf, flag, listOf, number, object, text, textOrNull, textOrNumber, tokenIds } from './json-schema.ts';
 
 const weight = { ...number, minimum: 0 } as const;
 const role = choice('system', 'user', 'assistant', 'tool');
@@ -13,7 +13,7 @@ const role = choice('system', 'user', 'assistant', 'tool');
 const message = object({ role, content: text }, { weight, tool_calls: listOf(object({})), tool_call_id: text, name: text });
 /** The kinds of recorded rollouts, and `environment` for any that is not the model's. A misspelled `model` would not be learned. */
 const kind = choice('model', 'environment', 'observation', 'corrective', 'prefill');
-const segment = closed({ kind, text }, { weight });
+const segment = closed({ kind, text }, { weight, ends_turn: flag });
 const about = { example_id: textOrNumber, task: textOrNull, group_id: text, reward: number } as const;
 
 /** A chat: assistant messages have a loss, unless their weight says otherwise. */

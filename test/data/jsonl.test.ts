@@ -32,6 +32,19 @@ describe('readJsonl', () => {
     expect(await read('')).toEqual([]);
   });
 
+  it('leaves out bad lines where somebody is told of them', async () => {
+    writeFileSync(path, Buffer.concat([Buffer.from('{"a":1}\n\n\n{"a":\n'), Buffer.from([0x22, 0xff, 0x22, 0x0a]), Buffer.from('2\n\n')]));
+    const bad: string[] = [];
+    const lines: unknown[] = [];
+    for await (const { value, line } of readJsonl(path, { onBadLine: (number, problem) => bad.push(`${number} ${problem}`) }))
+      lines.push([line, value]);
+    expect(lines).toEqual([
+      [1, { a: 1 }],
+      [6, 2],
+    ]);
+    expect(bad).toEqual(['2 it is blank', '3 it is blank', '4 it is not JSON', '5 it is not UTF-8']);
+  });
+
   it('accepts a byte order mark, CRLF and blank lines at the end', async () => {
     expect(await read('\ufeff{"a":1}\r\n{"a":2}\r\n\r\n \n')).toEqual([
       [1, { a: 1 }],

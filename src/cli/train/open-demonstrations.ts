@@ -2,14 +2,13 @@
 import { ConfigError } from '../../core/errors.ts';
 import type { Environment } from '../../core/environment.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import { openLocalTokenizer } from '../../tokenizer/local-tokenizer.ts';
 import type { DemonstrationSet, TrainingSession } from '../../trainer/loop/training-session.ts';
 import { assertInVocabulary } from '../../trainer/sources/assert-in-vocabulary.ts';
 import { demonstrationOf, type DemonstrationTokenizer } from '../../trainer/sources/demonstration.ts';
 import { type Demonstrations, type ReadDemonstration, readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
 import type { Trajectory } from '../../trainer/sources/trajectory.ts';
 import { vocabularySize } from '../vocabulary-size.ts';
-import { localTokenizerHash } from './local-tokenizer-hash.ts';
+import { openDemonstrationTokenizer } from './demonstration-tokenizer.ts';
 
 /** Rows tokenised at a time; a server tokenises each piece of a row by itself. */
 const CONCURRENT_ROWS = 16;
@@ -48,7 +47,7 @@ async function tokenised(rows: Demonstrations, given: Tokenising): Promise<Demon
   const { config, environment, session, signal } = given;
   const limit = config.sft.maxLength ?? Math.min(session.client.capabilities.maxModelLen ?? Infinity, session.backend.capabilities.maxTokens);
   if (session.isServed === false) {
-    const tokenizer = await localTokenizer(config.model.path, environment);
+    const tokenizer = await openDemonstrationTokenizer(config.model.path, environment.turnFormat);
     return { training: await within(rows.training, tokenizer, limit, given), validation: await within(rows.validation, tokenizer, limit, given) };
   }
   await using lease = await session.client.lease(signal);
@@ -63,18 +62,6 @@ async function tokenised(rows: Demonstrations, given: Tokenising): Promise<Demon
     turnFormat: environment.turnFormat,
   };
   return { training: await within(rows.training, tokenizer, limit, given), validation: await within(rows.validation, tokenizer, limit, given) };
-}
-
-async function localTokenizer(path: string, { turnFormat }: Environment): Promise<DemonstrationTokenizer> {
-  const tokenizer = await openLocalTokenizer(path);
-  return {
-    render: async (messages, options) => (await tokenizer.render(messages, options)).ids,
-    renderNext: async (history, next, options) => (await tokenizer.renderNext(history, next, options)).ids,
-    encode: async (text) => (await tokenizer.encode(text)).ids,
-    closingTokenId: await tokenizer.closingToken(),
-    tokenizerHash: await localTokenizerHash(path),
-    turnFormat,
-  };
 }
 
 /** The trajectories of the rows that fit into the model's window. */

@@ -1,15 +1,15 @@
 /** Opens the policy servers: running ones, those that this run starts, or the in-process engine. */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename } from 'node:path';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
-import { readRegularFileSync } from '../../files/regular-file.ts';
 import { LaunchedServers } from '../../launch/launched-servers.ts';
 import { RemoteServers } from '../../launch/remote-servers.ts';
 import { launchReplicas } from '../../launch/launch-replicas.ts';
 import { SleepTurns } from '../../launch/sleep-turns.ts';
 import type { PolicyServers } from '../../trainer/publisher/policy-servers.ts';
+import { contextLength } from '../context-length.ts';
 import { EmbeddedPolicy, logProbsModeFor } from '../embedded-policy.ts';
 import type { OpenTrainingOptions } from './open-training.ts';
 import { reviveInTurn } from './take-turns.ts';
@@ -150,19 +150,8 @@ async function launchedServers(
 export function longestRollout({ limits }: Pick<Environment, 'limits'>, modelPath: string): number | null {
   const window = limits.contextTokens + limits.responseTokens;
   if (!Number.isFinite(window)) return null;
-  const longest = positionsOf(modelPath);
+  const longest = contextLength(modelPath);
   return longest === null ? window : Math.min(window, longest);
-}
-
-/** `max_position_embeddings` of a local model; null if unknown. */
-function positionsOf(modelPath: string): number | null {
-  try {
-    const { max_position_embeddings: positions } = JSON.parse(readRegularFileSync(join(modelPath, 'config.json'))) as Record<string, unknown>;
-    return typeof positions === 'number' ? positions : null;
-  } catch {
-    // A hub id, or a folder that the server will refuse itself.
-    return null;
-  }
 }
 
 /** A server can load a model for minutes and reports progress every few seconds. */

@@ -96,10 +96,11 @@ async function promptPieces({ prompt, segments, completion }: PromptRow, tokeniz
 }
 
 async function segmentPiece(
-  { kind, text, weight = kind === 'model' ? 1 : 0 }: DemonstrationSegment,
+  { kind, text, weight = kind === 'model' ? 1 : 0, ends_turn: endsTurn = false }: DemonstrationSegment,
   tokenizer: DemonstrationTokenizer,
 ): Promise<Weighted> {
-  return { ids: [...(await tokenizer.encode(text))], weight, segment: { kind: kind === 'model' ? 'model' : 'observation', text } };
+  const closing = endsTurn ? (tokenizer.closingTokenId ?? []) : [];
+  return { ids: [...(await tokenizer.encode(text))].concat(closing), weight, segment: { kind: kind === 'model' ? 'model' : 'observation', text } };
 }
 
 /** A chat as it is sampled: the first prompt, each turn of the assistant with the token that ends it, and the bridge to the next one. */

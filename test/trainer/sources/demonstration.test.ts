@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { PolicyVersions } from '../../../src/clients/policy-versions.ts';
+import { openDemonstrationTokenizer } from '../../../src/cli/train/demonstration-tokenizer.ts';
 import { ScriptedClient } from '../../../src/clients/scripted.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
 import { runRollouts } from '../../../src/rollouts/run-rollouts.ts';
 import type { DemonstrationRow, DemonstrationSegment } from '../../../src/schemas/demonstration-row.ts';
-import { openLocalTokenizer } from '../../../src/tokenizer/local-tokenizer.ts';
 import { demonstrationOf, type DemonstrationTokenizer } from '../../../src/trainer/sources/demonstration.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
 import { NANO_BASE } from '../gradients/torch/torch-python.ts';
@@ -28,17 +28,7 @@ async function scripted(changes: Partial<DemonstrationTokenizer> = {}): Promise<
 }
 
 /** The tokenizer of the nano model with ChatML, on this machine. */
-async function nano(): Promise<DemonstrationTokenizer> {
-  const tokenizer = await openLocalTokenizer(NANO_BASE);
-  return {
-    render: async (messages, options) => (await tokenizer.render(messages, options)).ids,
-    renderNext: async (history, next, options) => (await tokenizer.renderNext(history, next, options)).ids,
-    encode: async (text) => (await tokenizer.encode(text)).ids,
-    closingTokenId: await tokenizer.closingToken(),
-    tokenizerHash: 'nano',
-    turnFormat: 'chat',
-  };
-}
+const nano = (): Promise<DemonstrationTokenizer> => openDemonstrationTokenizer(NANO_BASE, 'chat');
 
 const of = (row: DemonstrationRow, tokenizer: DemonstrationTokenizer) => demonstrationOf({ row, place: 'rows.jsonl:3' }, tokenizer);
 const text = (ids: Int32Array) => Buffer.from(Uint8Array.from(ids)).toString();
@@ -74,6 +64,22 @@ describe('demonstrationOf', () => {
     expect(text(made.ids)).toBe('pabcdefgh');
     expect([...made.targets].map((at) => String.fromCharCode(made.ids[at]!))).toEqual(['a', 'b', 'e', 'f']);
     expect([...made.weights!]).toEqual([0.5, 0.5, 2, 2]);
+  });
+
+  it('ends the turn where a segment says so, with the weight of the segment, if the model has a token for it', async () => {
+    const row: DemonstrationRow = {
+      prompt: [{ role: 'user', content: 'p' }],
+      segments: [
+        { kind: 'model', text: 'ab' },
+        { kind: 'model', text: 'cd', weight: 0.25, ends_turn: true },
+      ],
+    };
+    const tokenizer = await nano();
+    const [made, open] = [await of(row, tokenizer), await of(row, { ...tokenizer, closingTokenId: null })];
+    expect(made.ids.at(-1)).toBe(tokenizer.closingTokenId);
+    expect(made.ids.slice(0, -1)).toEqual(open.ids);
+    expect([...made.weights!]).toEqual([...open.weights!, 0.25]);
+    expect(made.weights!.at(0)).toBe(1);
   });
 
   it('takes a text prompt with a completion as one turn', async () => {

@@ -1,0 +1,41 @@
+/** Rows of LIMO's shape as supervised rows: the thoughts of a solution, then its answer. Pure. */
+import type { PromptRow } from '../schemas/demonstration-row.ts';
+import type { LimoRow } from './limo-rows.ts';
+
+export interface SeedRowOptions {
+  /** `tags`: as the environments read replies, `<think>` and `<answer>`. `text`: the solution and the answer, a blank line between them. */
+  readonly form: SeedForm;
+  /** Weight of the answer in the loss; the solution has 1, the question 0. */
+  readonly answerWeight: number;
+  /** The row's place in its data set, for messages of the trainer. */
+  readonly id: string;
+}
+
+export const SEED_FORMS = ['tags', 'text'] as const;
+export type SeedForm = (typeof SEED_FORMS)[number];
+
+const TAGS = ['<think>', '</think>', '<answer>', '</answer>'] as const;
+
+/** What keeps a row out of this form, to follow its place and a colon; null for nothing. A tag within a text would end it early for whoever reads the reply. */
+export function seedRowProblem({ solution, answer }: LimoRow, form: SeedForm): string | null {
+  if (form === 'text') return null;
+  for (const [name, text] of Object.entries({ solution, answer })) {
+    const tag = TAGS.find((t) => text.includes(t));
+    if (tag !== undefined) return `its ${name} contains ${tag}`;
+  }
+  return null;
+}
+
+/** The row for `vf-train --sft`. Its last segment also holds the token that ends the turn, with the weight of the answer. */
+export function seedRow({ prompt, solution, answer }: LimoRow, { form, answerWeight, id }: SeedRowOptions): PromptRow {
+  const [thoughts, closing] = form === 'tags' ? [`<think>\n${solution}\n</think>\n`, `<answer>${answer}</answer>`] : [`${solution}\n\n`, answer];
+  const [{ role, content }] = prompt;
+  return {
+    example_id: id,
+    prompt: [{ role, content }],
+    segments: [
+      { kind: 'model', text: thoughts, weight: 1 },
+      { kind: 'model', text: closing, weight: answerWeight, ends_turn: true },
+    ],
+  };
+}
