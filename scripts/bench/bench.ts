@@ -24,6 +24,7 @@ const BENCHES: Readonly<Record<string, readonly string[]>> = {
   'policy-loss': ['policy-loss.ts'],
   publish: ['publish.ts'],
   'search-o1': ['search-o1.ts'],
+  'self-play-losses': ['self-play-losses.ts'],
   embedded: ['embedded.ts'],
   'embedded-memory': ['embedded-memory.ts', '--steps', '500'],
   'embedded-memory-large': ['embedded-memory.ts', '--steps', '2000'],

@@ -106,7 +106,7 @@ describe('a source that pays its proposals afterwards', () => {
       const proposed = await play({ step, phase: 'propose', role: 'propose', rows, rolloutsPerExample: 2, isPaidLater: true }, signal);
       for (const each of proposed.trajectories)
         expect(each).toMatchObject({ reward: null, error: null, metrics: { coin: expect.any(Number) as number } });
-      const tasks = proposed.trajectories.map(({ rolloutId }) => ({ ...rows[0]!, exampleId: `task ${rolloutId}` }));
+      const tasks = proposed.trajectories.map(({ rolloutId }) => ({ ...rows[0]!, exampleId: `task ${rolloutId}`, task: 'answer' }));
       const probes = await play({ step, phase: 'solve', role: 'solve', rows: tasks, rolloutsPerExample: 2 }, signal);
       const worth = (place: number) => Math.abs(probes.trajectories[2 * place]!.reward! - probes.trajectories[2 * place + 1]!.reward!);
       const named = proposed.trajectories.map((each) => ({ ...each, groupId: `propose ${each.groupId}` }));
@@ -129,12 +129,15 @@ describe('a source that pays its proposals afterwards', () => {
   it('trains on the rewards that it gives, records none for a proposal, and counts what it leaves out', async () => {
     await run({ createSource: checkedSource(createSource, 'mine'), config: { algorithm: { advantage: { scope: 'role_task' } } } });
     const line = (await readFile(join(path, 'rollouts', 'step-000001.propose.jsonl'), 'utf8')).split('\n')[0]!;
+    const [probe] = linesOf(await readFile(join(path, 'rollouts', 'step-000001.solve.jsonl'), 'utf8'));
+    expect(probe).toMatchObject({ role: 'solve', task: 'answer', reward: expect.any(Number) as number });
     expect(JSON.parse(line)).toMatchObject({ reward: null, error: null, unpaid: true, role: 'propose' });
     for (const row of await rowsOf(path)) {
       expect(row).toMatchObject({ rollouts: 18, rollouts_failed: 0, failed: 0, groups: 2, optimizer_steps: 2 });
       // The rubric's metric is that of all proposals and probes, that of the source of what it paid.
       expect(row['rubric/coin']).not.toBeNull();
       expect(row['rubric/worth']).not.toBeNull();
+      expect(Object.keys(row).filter((name) => name.startsWith('reward/'))).toEqual(['reward/propose', 'reward/solve/answer']);
     }
   });
 
