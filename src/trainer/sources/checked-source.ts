@@ -149,6 +149,10 @@ function batchProblem(batch: TrajectoryBatch): string | null {
     return `${owed.rolloutId} has no reward yet; give it one with withReward(trajectory, reward), or return it among discarded instead`;
   const twice = repeated([...trajectories, ...discarded]);
   if (twice !== undefined) return `it has the trajectory ${twice.rolloutId} twice`;
+  // A copy with another reward or group has the same tokens.
+  const trained = new Set(trajectories.map(({ ids }) => ids));
+  const both = discarded.find(({ ids }) => trained.has(ids));
+  if (both !== undefined) return `it has ${both.rolloutId} among trajectories and again among discarded`;
   if (!Number.isInteger(attempts) || attempts < 0) return `attempts must be a whole number, got ${JSON.stringify(attempts)}`;
   for (const [name, value] of Object.entries(values)) {
     if (!name.startsWith(SOURCE_PREFIX) && !STEP_METRICS.some((metric) => metric.name === name))

@@ -123,6 +123,7 @@ describe('checkedSource', () => {
       { trajectories: [unpaid(TRAJECTORY)] },
       'a/0 has no reward yet; give it one with withReward(trajectory, reward), or return it among discarded instead',
     ],
+    [{ trajectories: [COPY], discarded: [unpaid(TRAJECTORY)] }, 'it has a/0 among trajectories and again among discarded'],
     [{ trajectories: [], notes: ['a', 1] }, 'notes must be a list of strings'],
     [{ trajectories: [], notes: 'a' }, 'notes must be a list of strings'],
     [{ trajectories: [], records: [] }, 'records must be an object of lists of rows'],
