@@ -3,6 +3,7 @@
  * failures below it, and a total; exit 1 if anything failed.
  */
 import { checkFile } from './parity/check-file.ts';
+import { closeSandbox } from './parity/sandbox.ts';
 import { listVectors } from './parity/vectors.ts';
 
 const MAX_SHOWN = 5;
@@ -39,5 +40,6 @@ for (const { directory, name } of vectors) {
   for (const { id, detail } of failures.slice(0, MAX_SHOWN)) process.stdout.write(`  ${id}: ${detail}\n`);
   if (failures.length > MAX_SHOWN) process.stdout.write(`  and ${failures.length - MAX_SHOWN} more\n`);
 }
+await closeSandbox();
 process.stdout.write(`${passed} passed, ${failed} failed, ${skipped} skipped\n`);
 process.exitCode = failed > 0 ? 1 : 0;

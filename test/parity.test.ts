@@ -5,10 +5,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkFile } from '../scripts/parity/check-file.ts';
+import { closeSandbox } from '../scripts/parity/sandbox.ts';
 import { isSame, listVectors, playCase } from '../scripts/parity/vectors.ts';
 
 const directory = path.join(import.meta.dirname, 'golden/parity');
 const names = await listVectors(directory);
+
+afterAll(closeSandbox);
 
 describe('parity with upstream', () => {
   it('finds the vector files', () => {
@@ -41,7 +44,7 @@ describe('parity with upstream', () => {
   });
 });
 
-describe.each(['grpo-000', 'search-o1'])('parity with the vectors of %s', (folder) => {
+describe.each(['grpo-000', 'search-o1', 'self-play'])('parity with the vectors of %s', (folder) => {
   const vectors = path.join(import.meta.dirname, 'golden', folder);
 
   it('plays every file, and declares no difference but those that the README beside them names', async () => {
@@ -57,7 +60,7 @@ describe.each(['grpo-000', 'search-o1'])('parity with the vectors of %s', (folde
     }
     const readme = await readFile(path.join(vectors, 'README.md'), 'utf8');
     expect([...readme.matchAll(/^- `([\w-]+-\d{4})`/gm)].map(([, id]) => id)).toEqual(declared);
-  });
+  }, 180_000);
 });
 
 describe('scripts/parity.ts', () => {

@@ -1,4 +1,13 @@
 /** The entry module of `vf-search/environments/self-play-code`: parsers, rewards and formulas by name, prompts, the environment. */
+export {
+  type CheckOptions,
+  checkSolution,
+  type FunctionScore,
+  type JudgeOptions,
+  judgeSolutions,
+  solutionText,
+  type Verdict,
+} from './check-solution.ts';
 export { type Critique, type CritiqueOptions, type CriticScoreOptions, type CriticScores, criticScores, parseCritique } from './critique.ts';
 export {
   type InputsOptions,

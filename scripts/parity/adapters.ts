@@ -6,6 +6,7 @@ import { metricAdapters } from './metric-adapters.ts';
 import { pipelineAdapters } from './pipeline-adapters.ts';
 import { bm25Adapter, retrieveEndpointAdapter, serpAdapter } from './retrieval-adapters.ts';
 import { searchO1Adapters } from './search-o1-adapters.ts';
+import { selfPlayAdapters } from './self-play-adapters.ts';
 import { textAdapters } from './text-adapters.ts';
 import { tokenStateAdapter } from './token-state-adapter.ts';
 import { toolAdapters } from './tool-adapters.ts';
@@ -27,6 +28,7 @@ export const ADAPTERS: Readonly<Record<string, Adapter>> = {
   ...grpoAdapters,
   grpo_inline_transcripts: grpoTranscriptAdapter,
   ...searchO1Adapters,
+  ...selfPlayAdapters,
   ...pipelineAdapters,
   ...toolAdapters,
   token_state: tokenStateAdapter,

@@ -38,19 +38,38 @@ export type ExecutionResult =
   /** One result for each call, in order. */
   { readonly kind: 'ran'; readonly calls: readonly CallResult[] } | { readonly kind: JobFailure; readonly detail: string };
 
+/**
+ * A change of a program's text. `comments`: comments, docstrings and blank lines are left out. `definitions`: only imports, functions and classes stay.
+ * `prints`: calls of `print` are left out. A pair: the function of the first name, and its calls, get the second name.
+ */
+export type CodeRewrite = 'comments' | 'definitions' | 'prints' | readonly [from: string, to: string];
+
+export interface AnalyseOptions {
+  /** Names of modules and of what is in them, as `random` or `os.path`. */
+  readonly banned: readonly string[];
+  /**
+   * `any_spelling`: a banned name that is imported or read in any way. `modules`: Absolute Zero's rule, which compares the parts of dotted names in import
+   * statements alone, so that a dotted name is never found. @default 'any_spelling'
+   */
+  readonly bannedRule?: 'any_spelling' | 'modules';
+  /** What is done to the text for `CodeFacts.code`, in order. @default the entry is renamed to `f`, then `comments` */
+  readonly rewrites?: readonly CodeRewrite[];
+  readonly signal: AbortSignal;
+}
+
 /** What CPython's own parser says about a program. */
 export interface CodeFacts {
-  /** What the parser says about code that it refuses; null if it parses. The other facts are then empty. */
+  /** What the parser says about code that it refuses; null if it parses. Imports and banned names are then found by their letters, the rest is empty. */
   readonly syntaxError: string | null;
   /** Functions defined at top level, in order. */
   readonly functions: readonly string[];
   /** The function that is the program: the only one at top level; null if there are none or several. */
   readonly entry: string | null;
-  /** Import statements at top level, in order, as source. */
+  /** Import statements, those in functions after those at top level, as source. */
   readonly imports: readonly string[];
   /** The banned names that the program imports or reads, dotted ones too. */
   readonly banned: readonly string[];
-  /** The program without comments and docstrings, its entry renamed to `f`, recursive calls too. */
+  /** The program's text after the rewrites; empty if it does not parse. */
   readonly code: string;
   /** The program can neither observe nor change anything but its arguments, so that it may share an interpreter with others. */
   readonly plain: boolean;
@@ -74,7 +93,7 @@ export interface CodeExecutor {
    */
   run(job: ExecutionJob, o: { readonly signal: AbortSignal }): Promise<ExecutionResult>;
   /** Reads a program without running it. Throws as `run` does, and TimeoutError for a program that the parser does not finish. */
-  analyse(code: string, o: { readonly banned: readonly string[]; readonly signal: AbortSignal }): Promise<CodeFacts>;
+  analyse(code: string, o: AnalyseOptions): Promise<CodeFacts>;
   /** Ends all workers. Jobs in flight reject with CancelledError. */
   close(): Promise<void>;
 }

@@ -1,3 +1,6 @@
 /** `vf-search/execution`: runs Python programs that a model wrote in a sandbox, for environments. */
 export * from './code-executor.ts';
 export { openExecutor, type ExecutorOptions } from './open-executor.ts';
+export type { Literal, LiteralNumber, LiteralText } from './literals/literal.ts';
+export { literalsEqual } from './literals/literals-equal.ts';
+export { type LiteralOptions, type ParsedLiteral, parseLiteral } from './literals/parse-literal.ts';

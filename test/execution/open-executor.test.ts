@@ -51,7 +51,7 @@ describe('openExecutor', () => {
       entry: 'g',
       imports: ['import os.path'],
       banned: ['os.path'],
-      code: 'import os.path\n\ndef f(a):\n    return f(a)',
+      code: 'import os.path\ndef f(a):\n    return f(a)',
       plain: false,
     });
   });

@@ -1,4 +1,4 @@
-"""Serves `analysis.analyse`: a request is a token, the mode and JSON `{code, banned}`, a reply the token and JSON."""
+"""Serves `analysis.analyse`: a request is a token, the mode and its arguments as JSON, a reply the token and JSON."""
 
 import json
 
@@ -9,8 +9,7 @@ from analysis import analyse
 def serve():
     while (fields := channel.receive()) is not None:
         token, _, request = fields
-        request = json.loads(request)
-        channel.send([token, json.dumps(analyse(request['code'], request['banned']))])
+        channel.send([token, json.dumps(analyse(**json.loads(request)))])
 
 
 serve()

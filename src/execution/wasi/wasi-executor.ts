@@ -1,6 +1,14 @@
 /** CPython as WebAssembly in worker threads: no operating system is in its reach. Plain programs share warm interpreters, all others get new ones. */
 import { CancelledError, TimeoutError } from '../../core/errors.ts';
-import type { CodeExecutor, CodeFacts, ExecutionJob, ExecutionLimits, ExecutionResult, ExecutorCapabilities } from '../code-executor.ts';
+import type {
+  AnalyseOptions,
+  CodeExecutor,
+  CodeFacts,
+  ExecutionJob,
+  ExecutionLimits,
+  ExecutionResult,
+  ExecutorCapabilities,
+} from '../code-executor.ts';
 import { DEFAULT_LIMITS } from '../code-executor.ts';
 import { readPythonSources, type Role } from '../python-sources.ts';
 import { jobFields, readFacts, readResults, replyBytes } from '../runner-messages.ts';
@@ -59,9 +67,9 @@ export class WasiExecutor implements CodeExecutor {
     return outcome.kind === 'ended' ? { kind: outcome.failure, detail: outcome.detail } : readResults(outcome.fields, job.calls.length);
   }
 
-  async analyse(code: string, { banned, signal }: { readonly banned: readonly string[]; readonly signal: AbortSignal }): Promise<CodeFacts> {
+  async analyse(code: string, { signal, banned, bannedRule: rule, rewrites }: AnalyseOptions): Promise<CodeFacts> {
     const job: ThreadJob = {
-      fields: [JSON.stringify({ code, banned })],
+      fields: [JSON.stringify({ code, banned, rule, rewrites })],
       mode: 'shared',
       hashSeed: 0,
       memoryPages: pages(ANALYSIS_BYTES),

@@ -1,0 +1,105 @@
+import * as fc from 'fast-check';
+import { criticScores, parseCritique } from 'vf-search/environments/self-play-code';
+import { describe, expect, it } from 'vitest';
+
+const ok = (grade: number, rationale = '') => ({ status: 'ok', grade, rationale });
+const malformed = { status: 'malformed' };
+
+describe('parseCritique', () => {
+  it('reads JSON alone, in a fence, within prose and within another object', () => {
+    const object = '{"rationale": "two ways", "grade": 0.75}';
+    for (const reply of [
+      object,
+      `\`\`\`json\n${object}\n\`\`\``,
+      `Sure! ${object} Anything else {}?`,
+      `{"evaluation": ${object}}`,
+      `{not json} [${object}]`,
+    ])
+      expect(parseCritique(reply)).toEqual(ok(0.75, 'two ways'));
+  });
+
+  it.each([
+    '',
+    'grade: 0.7',
+    '{"rationale": "r"}',
+    '{"grade": NaN}',
+    '{"grade": 1.5}',
+    '{"grade": -0.1}',
+    '{"grade": "0.5"}',
+    '{"grade": true}',
+    '{"grade": 1e999}',
+    '{"grade": 0.5',
+    '[0.5]',
+  ])('finds no grade in %j', (reply) => {
+    expect(parseCritique(reply)).toEqual(malformed);
+  });
+
+  it('lets the first graded object decide, and the last of repeated keys', () => {
+    expect(parseCritique('{"grade": NaN} {"grade": 0.5}')).toEqual(malformed);
+    expect(parseCritique('{"grade": null, "grade": 0.5}')).toEqual(ok(0.5));
+  });
+
+  it('divides by the scale', () => {
+    expect(parseCritique('{"grade": 4}', { gradeScale: 5 })).toEqual(ok(0.8));
+    expect(parseCritique('{"grade": 6}', { gradeScale: 5 })).toEqual(malformed);
+  });
+
+  it('agrees with JSON.parse on every object', () => {
+    fc.assert(
+      fc.property(fc.json(), fc.double({ min: 0, max: 1, noNaN: true }), (json, grade) => {
+        fc.pre(!json.includes('"grade"'));
+        expect(parseCritique(`text ${JSON.stringify({ before: JSON.parse(json) as unknown, grade, rationale: 'r' })}`)).toEqual(ok(grade, 'r'));
+      }),
+    );
+  });
+
+  it('reads hostile texts in linear time and never throws', () => {
+    const size = 200_000;
+    // A quadratic reader would take hours.
+    for (const text of [
+      '{'.repeat(size),
+      '{"a":'.repeat(size),
+      '{"a":['.repeat(size),
+      '['.repeat(size),
+      `{"${'\\'.repeat(size)}`,
+      '{"a":1,'.repeat(size),
+      '{"a":{}, "b":'.repeat(size),
+    ])
+      expect(parseCritique(text)).toEqual(malformed);
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom('{', '}', '[', ']', '"', ':', ',', 'grade', '0.5', '\\', ' ', 'NaN', '-Infinity', 'null')), (parts) => {
+        expect(parseCritique(parts.join('')).status).toMatch(/ok|malformed/);
+      }),
+    );
+  });
+});
+
+describe('criticScores', () => {
+  it('pays a critic the median of the others, and its agreement with the verdict', () => {
+    expect(criticScores([0.9, 0.2, 0.4], true)).toEqual({ creativity: [expect.closeTo(0.3), 0.65, 0.55], agreement: [1, 0, 0] });
+    expect(criticScores([0.9, 0.2, 0.4], false).agreement).toEqual([0, 1, 1]);
+  });
+
+  it('gives a malformed critique nothing, and a lone critic no creativity', () => {
+    expect(criticScores([null, 0.7], true)).toEqual({ creativity: [null, null], agreement: [null, 1] });
+  });
+
+  it('never lets a critic change its own creativity', () => {
+    const grade = fc.double({ min: 0, max: 1, noNaN: true });
+    fc.assert(
+      fc.property(fc.array(grade, { minLength: 2, maxLength: 6 }), grade, (grades, other) => {
+        const changed = criticScores([other, ...grades.slice(1)], true);
+        expect(changed.creativity[0]).toBe(criticScores(grades, true).creativity[0]);
+      }),
+    );
+  });
+
+  it('has the other rules as options', () => {
+    expect(criticScores([1, 0.5], true, { creativity: 'self' }).creativity).toEqual([1, 0.5]);
+    expect(criticScores([0.5, 0.6, 1], false, { agreement: 'consensus' }).agreement).toEqual([1, 1, 0]);
+  });
+
+  it('refuses a grade outside of 0 and 1', () => {
+    expect(() => criticScores([2], true)).toThrow(/from 0 to 1/);
+  });
+});

@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type AnalyseOptions, type CodeExecutor, openExecutor } from '../../src/execution/index.ts';
+
+const { signal } = new AbortController();
+const BANNED = ['random', 'time', 'os.path', 'sys.exit', 'calendar'];
+let executor: CodeExecutor;
+beforeAll(async () => void (executor = await openExecutor('wasi', { workers: 1 })), 60_000);
+afterAll(() => executor.close());
+
+const analyse = (code: string, options: Partial<AnalyseOptions> = {}) => executor.analyse(code, { banned: BANNED, signal, ...options });
+
+describe('analyse', () => {
+  it.each([
+    ['import random', ['random']],
+    ['import random as r', ['random']],
+    ['from random import choice', ['random']],
+    ['def f(a):\n    import calendar as c', ['calendar']],
+    ['import os.path', ['os.path']],
+    ['import os.path as p', ['os.path']],
+    ['from os import path', ['os.path']],
+    ['from os import *', ['os.path']],
+    ['import os as o\no.path.join("a")', ['os.path']],
+    ['import sys\nsys . exit()', ['sys.exit']],
+    ['from sys import exit', ['sys.exit']],
+    ['import numpy as np\nnp.random.rand()', ['random']],
+    ['from . import time', ['time']],
+    ['__import__("random")', ['random']],
+    ['import importlib\nimportlib.import_module("time")', ['time']],
+    ['from importlib import import_module as m\nm("time")', ['time']],
+    ['__import__("ran" + "dom")', BANNED],
+    ['import time (', ['time']],
+    ['import os\nos.getcwd()', []],
+    ['time = 3\ntime.real', []],
+    ['import timeit', []],
+  ])('%j uses %j', async (code, banned) => {
+    expect((await analyse(code)).banned).toEqual(banned);
+  });
+
+  it('has upstream’s rule, by which a dotted name is never found, as an option', async () => {
+    const code = 'import os.path\nfrom sys import exit\nimport x.random';
+    expect((await analyse(code, { bannedRule: 'modules' })).banned).toEqual(['random']);
+  });
+
+  it('lists functions, the entry and all imports', async () => {
+    const { functions, entry, imports } = await analyse('import re as r\nfrom . import x\ndef g(a):\n    from math import pi, e as f\n    return a');
+    expect({ functions, entry, imports }).toEqual({
+      functions: ['g'],
+      entry: 'g',
+      imports: ['import re as r', 'from . import x', 'from math import pi, e as f'],
+    });
+    expect((await analyse('def f(a): return a\ndef g(a): return a')).entry).toBeNull();
+  });
+
+  it('writes a program the same, whatever its comments and spaces are', async () => {
+    const texts = ['def grow(n):\n  """doc"""\n  # why\n  return n*grow(n-1)', 'def f( n ) :\r\n\treturn n * f(n - 1)\r\n'];
+    const codes = await Promise.all(texts.map(async (text) => (await analyse(text)).code));
+    expect(codes).toEqual(Array.from({ length: 2 }, () => 'def f(n):\n    return n * f(n - 1)'));
+  });
+
+  it('rewrites in the order that is given', async () => {
+    const code = 'x = 1\ndef f(a):\n    print(a)\n    b = print(a)\n    return f(b)\n# end';
+    expect((await analyse(code, { rewrites: ['definitions', 'prints', ['f', 'g']] })).code).toBe('def g(a):\n    b = None\n    return g(b)');
+  });
+
+  it('says what is wrong with what is no program, and goes on', async () => {
+    const broken = ['def f(a', 'x = "\0"', '\ud800', `x = ${'('.repeat(1000)}`, `x = ${'-'.repeat(20_000)}1`, `x = ${'9'.repeat(5000)}`];
+    for (const code of broken) expect(await analyse(code).then(({ syntaxError }) => syntaxError, String)).toMatch(/./);
+    expect((await analyse('def f(a): return a')).syntaxError).toBeNull();
+  });
+});
