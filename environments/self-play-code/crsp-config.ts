@@ -3,10 +3,7 @@
  * says what the keys mean here, and `readCrspConfig` there reads files.
  */
 import { type ArgumentKind, choiceArgument, flagArgument, integerArgument, suggestion, textArgument } from 'vf-search';
-
-/** Kinds of tasks over programs, by the names of the document: find an input, find the output, write the function, name the error. */
-export const PROBLEM_TYPES = ['code_i', 'code_o', 'code_f', 'code_e'] as const;
-export type ProblemType = (typeof PROBLEM_TYPES)[number];
+import { TASK_KINDS, type TaskKind } from './records.ts';
 
 /** By the names of the document, complete. It is a document itself: `parseCrspConfig` gives the same configuration for it. */
 export interface CrspConfig {
@@ -18,7 +15,7 @@ export interface CrspConfig {
     /** Steps after which the document's executor is started again. Checked, and used by nothing here. @default 1 */
     readonly executor_cleanup_frequency: number;
     /** At least one, each once. @default code_i, code_o and code_f */
-    readonly problem_types: readonly ProblemType[];
+    readonly problem_types: readonly TaskKind[];
   };
   readonly trajectory_seeding: {
     /** @default false */
@@ -73,9 +70,9 @@ const set = <T>(kind: ArgumentKind<T>, value: T): Setting => ({ kind, value });
 
 const ABOVE_ZERO: ArgumentKind<number> = { expected: 'a number above 0', accepts: (v): v is number => Number.isFinite(v) && (v as number) > 0 };
 
-const problemTypes: ArgumentKind<readonly ProblemType[]> = {
-  expected: `a list of ${PROBLEM_TYPES.join(', ')}, with at least one of them and none twice`,
-  accepts: (v): v is readonly ProblemType[] => isListOf(v, (name) => (PROBLEM_TYPES as readonly unknown[]).includes(name)),
+const problemTypes: ArgumentKind<readonly TaskKind[]> = {
+  expected: `a list of ${TASK_KINDS.join(', ')}, with at least one of them and none twice`,
+  accepts: (v): v is readonly TaskKind[] => isListOf(v, (name) => (TASK_KINDS as readonly unknown[]).includes(name)),
 };
 
 const dimensions: ArgumentKind<readonly string[]> = {

@@ -3,7 +3,8 @@
  * has count, so that a preset keeps its own values for the others. The one module about that document that reads files.
  */
 import { ConfigError, readDocument, type TrainingSetting } from 'vf-search';
-import { CRSP_KEYS, type CrspConfig, parseCrspConfig, type ProblemType } from './crsp-config.ts';
+import { CRSP_KEYS, type CrspConfig, parseCrspConfig } from './crsp-config.ts';
+import type { TaskKind } from './records.ts';
 
 export interface ReadCrspConfig {
   readonly config: CrspConfig;
@@ -24,7 +25,7 @@ export async function readCrspConfig(source: unknown): Promise<ReadCrspConfig> {
 
 /** What the document says to the environment; absent where it says nothing. */
 export interface CrspArguments {
-  readonly kinds?: readonly ProblemType[];
+  readonly kinds?: readonly TaskKind[];
   /** Workers that execute programs. */
   readonly workers?: number;
   /** `constant`: the weights of correctness and agreement keep the schedule's last values, 0.95 and 0.8. */

@@ -5,8 +5,15 @@ import { ConfigError } from 'vf-search';
 import { assert, constantFrom, double, integer, jsonValue, object, property, record, subarray, boolean } from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { CRSP_KEYS, parseCrspConfig, PROBLEM_TYPES } from '../../../environments/self-play-code/crsp-config.ts';
-import { crspArguments, crspSeeding, crspTrainingSettings, readCrspConfig } from '../../../environments/self-play-code/crsp-settings.ts';
+import {
+  CRSP_KEYS,
+  crspArguments,
+  crspSeeding,
+  crspTrainingSettings,
+  parseCrspConfig,
+  readCrspConfig,
+  TASK_KINDS,
+} from '../../../environments/self-play-code/environment.ts';
 
 /** As the specification prints it. */
 const DOCUMENT = `# Updated from azr_ppo_trainer.yaml to crsp_ppo_trainer.yaml
@@ -80,7 +87,7 @@ describe('parseCrspConfig', () => {
         seed: integer({ min: 0, max: 2 ** 31 }),
         executor_max_workers: count,
         executor_cleanup_frequency: count,
-        problem_types: subarray([...PROBLEM_TYPES], { minLength: 1 }),
+        problem_types: subarray([...TASK_KINDS], { minLength: 1 }),
       }),
       trajectory_seeding: record({
         enabled: boolean(),
