@@ -53,11 +53,11 @@ interface Propose {
   readonly banned: readonly string[];
 }
 
-const SPELLING = 'an answer or a right value is an expression whose value has no literal, or that only makes sense to the program';
+const EXPRESSION = 'the value of an expression has no literal, so that it cannot be compared outside of the sandbox';
 const SET_ORDER = 'the order of a set in its repr is that of the sandbox';
 
 function declared({ tags }: VectorCase): string | undefined {
-  return tags.includes('expression') ? SPELLING : tags.includes('set_order') ? SET_ORDER : undefined;
+  return tags.includes('expression') ? EXPRESSION : tags.includes('set_order') ? SET_ORDER : undefined;
 }
 
 export const executorAdapters: Readonly<Record<string, Adapter>> = {
@@ -82,19 +82,20 @@ async function accuracy(task: TaskRecord, solution: string, functionScore: 'bina
   return verdict!.accuracy;
 }
 
-/** Banned names by upstream's rule; the same literal from two interpreters with two seeds of hashes. */
+/** Banned names by upstream's rule; the same literal from two interpreters with two seeds of hashes, which a plain program cannot tell apart. */
 async function validity({ code, input, banned }: CheckAll): Promise<{ valid: boolean; output: string | null }> {
   const { executor, signal } = await sandbox();
-  const { syntaxError, banned: found } = await executor.analyse(code, { banned, bannedRule: 'modules', signal });
+  const { syntaxError, banned: found, plain } = await executor.analyse(code, { banned, bannedRule: 'modules', signal });
   if (syntaxError !== null || found.length > 0) return { valid: false, output: null };
   const outputs: string[] = [];
-  for (const hashSeed of [0, 1]) {
+  for (const hashSeed of plain ? [0] : [0, 1]) {
     const result = await executor.run({ code, calls: [input], hashSeed, limits: LIMITS }, { signal });
     const [call] = result.kind === 'ran' ? result.calls : [];
     if (call === undefined || 'error' in call || !parseLiteral(call.repr).ok) return { valid: false, output: null };
     outputs.push(call.repr);
   }
-  return outputs[0] === outputs[1] ? { valid: true, output: outputs[0]! } : { valid: false, output: null };
+  const [first, second = first] = outputs as [string, string?];
+  return first === second ? { valid: true, output: first } : { valid: false, output: null };
 }
 
 async function parsedProposal({ text, options }: { text: string; options: Options }): Promise<unknown> {

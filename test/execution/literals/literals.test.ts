@@ -116,7 +116,7 @@ describe('parseLiteral', () => {
         const parsed = parseLiteral(text);
         expect(parsed.ok ? typeof parsed.value : typeof parsed.problem).toMatch(/object|string/);
       }),
-      { numRuns: 2000 },
+      { numRuns: 500 },
     );
   });
 
