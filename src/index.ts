@@ -102,6 +102,7 @@ export {
 export type { QuestionRow } from './schemas/question-row.ts';
 export { readDocument, readTextFile } from './files/read-document.ts';
 export { type LimoRow, type LimoRows, limoRows, type ParsedLimoRow, parseLimoRow } from './data/limo-rows.ts';
+export { type DataRecord, loadRecords, type LoadRecordsOptions } from './data/load-records.ts';
 export { loadRows, type LoadRowsOptions, type RowsProvenance } from './data/load-rows.ts';
 export type { RowsSource } from './data/find-rows.ts';
 export { evaluate } from './evaluate/evaluate.ts';

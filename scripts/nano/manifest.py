@@ -8,8 +8,15 @@ import json
 import pathlib
 
 MODELS = pathlib.Path(__file__).resolve().parents[2] / "models"
-PROTOCOLS = {"nano-base": "Search-R1", "nano-o1": "Search-o1"}
 DESCRIPTION = "Qwen3-format base of 1M parameters that knows the {} protocol but rarely searches: for learning runs on a CPU"
+MODELS_BY_NAME = {
+    "nano-base": (DESCRIPTION.format("Search-R1"), "scripts/nano/README.md"),
+    "nano-coder": (
+        "Qwen3-format base of 0.8M parameters that proposes, solves and grades small Python programs, mostly badly: for self-play on a CPU",
+        "scripts/nano-coder/README.md",
+    ),
+    "nano-o1": (DESCRIPTION.format("Search-o1"), "scripts/nano/README.md"),
+}
 
 
 def describe(path):
@@ -17,13 +24,13 @@ def describe(path):
     return {"path": path.relative_to(MODELS).as_posix(), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def entry(name, protocol):
+def entry(name, description, made_by):
     files = [describe(path) for path in sorted((MODELS / name).iterdir())]
-    return {"description": DESCRIPTION.format(protocol), "license": "Apache-2.0", "made_by": "scripts/nano/README.md", "files": files}
+    return {"description": description, "license": "Apache-2.0", "made_by": made_by, "files": files}
 
 
 def main():
-    manifest = {"schema_version": 1, "models": {name: entry(name, protocol) for name, protocol in PROTOCOLS.items()}}
+    manifest = {"schema_version": 1, "models": {name: entry(name, *about) for name, about in MODELS_BY_NAME.items()}}
     (MODELS / "MANIFEST.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 

@@ -1,7 +1,9 @@
 /** Finds the file of a data set by its name: bundled, on disk, or on the Hugging Face hub. */
+import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
+import { streamRegularFile } from '../files/regular-file.ts';
 import { bundledPath, questionSets, readBundledManifest } from './bundled.ts';
 import { FLASHRAG_SOURCES, fetchHubSplit, parseHubName } from './hub.ts';
 
@@ -60,6 +62,18 @@ export async function findRows(name: string, split: string, options: FindRowsOpt
   const { env = {}, ...rest } = options;
   const { path, file, revision } = await fetchHubSplit(hub, split, { ...rest, env });
   return { name: hub.source, kind: 'hub', file: `${hub.repository}/${file}`, revision, path };
+}
+
+/** The source of `rows` rows that were read, with the sum of a file that has no other identity. */
+export async function rowsSource({ path, ...source }: FoundRows, rows: number): Promise<RowsSource> {
+  const sha256 = source.kind === 'file' ? await sha256Of(path) : source.sha256;
+  return { ...source, rows, ...(sha256 !== undefined && { sha256 }) };
+}
+
+async function sha256Of(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const chunk of await streamRegularFile(path, { pieceBytes: 2 ** 18 })) hash.update(chunk as Buffer);
+  return hash.digest('hex');
 }
 
 function looksLikePath(name: string): boolean {

@@ -2,12 +2,10 @@
  * Loads numbered questions by name: from a bundled data set, a FlashRAG source on the Hugging Face hub, any other data set there, or a file.
  * Environments interpret the rows.
  */
-import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { CancelledError, ConfigError } from '../core/errors.ts';
-import { streamRegularFile } from '../files/regular-file.ts';
 import { parseQuestion, type QuestionRow } from '../schemas/question-row.ts';
-import { findRows, type RowsSource } from './find-rows.ts';
+import { findRows, rowsSource, type RowsSource } from './find-rows.ts';
 import { readJsonl } from './jsonl.ts';
 
 export interface LoadRowsOptions {
@@ -49,17 +47,16 @@ export async function loadRows(options: LoadRowsOptions): Promise<{ rows: readon
   for (const name of names) {
     if (rows.length >= limit) break;
     if (signal?.aborted) throw new CancelledError(`Stopped loading ${dataset}`, { cause: signal.reason });
-    const { path, ...source } = await findRows(name, split, options);
+    const source = await findRows(name, split, options);
     const before = rows.length;
-    await readRows(rows, { path, name: source.name, split, limit, merged: names.length > 1, ...(signal && { signal }) });
+    await readRows(rows, { path: source.path, name: source.name, split, limit, merged: names.length > 1, ...(signal && { signal }) });
     if (rows.length === before)
       throw new ConfigError(
         source.file === name
           ? `${name} contains no questions.`
           : `${source.file} (${name}, split ${split}) contains no questions. Choose another data set or split.`,
       );
-    const sha256 = source.kind === 'file' ? await sha256Of(path) : source.sha256;
-    sources.push({ ...source, rows: rows.length - before, ...(sha256 !== undefined && { sha256 }) });
+    sources.push(await rowsSource(source, rows.length - before));
   }
   return { rows: withUniqueIds(rows), provenance: { dataset, split, rows: rows.length, sources } };
 }
@@ -72,12 +69,6 @@ function splitNames(dataset: string): string[] {
   const twice = names.find((name, i) => names.indexOf(name) !== i);
   if (twice !== undefined) throw new ConfigError(`The data set ${twice} is named twice. Name it once.`);
   return names;
-}
-
-async function sha256Of(path: string): Promise<string> {
-  const hash = createHash('sha256');
-  for await (const chunk of await streamRegularFile(path, { pieceBytes: 2 ** 18 })) hash.update(chunk as Buffer);
-  return hash.digest('hex');
 }
 
 interface ReadOptions {

@@ -7,6 +7,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { LIMIT_NOTE, NOTHING_FOUND, reasoningPrompt, REPEATED_NOTE, searchResult } from 'vf-search/environments/search-o1';
 import { CORRECTIVE_MESSAGE, makePrefix, observation } from 'vf-search/environments/search-r1';
+import { LocalTokenizer } from '../../src/tokenizer/local-tokenizer.ts';
+import { openTokenizer } from '../../src/tokenizer/open-tokenizer.ts';
 
 const MODELS = path.join(import.meta.dirname, '../../models');
 const CONTROL = ['<|endoftext|>', '<|im_start|>', '<|im_end|>'];
@@ -25,6 +27,14 @@ const BASES: Record<string, { markers: string[]; texts: string[] }> = {
       searchResult(NOTHING_FOUND),
       LIMIT_NOTE,
       REPEATED_NOTE,
+    ],
+  },
+  'nano-coder': {
+    markers: ['code', 'input', 'output', 'message', 'think', 'answer'].flatMap((name) => [`<${name}>`, `</${name}>`]),
+    texts: [
+      "solve o\n<code>def f(a):a=a[::-1];a=a+'3';return a</code><input>'314'</input>",
+      "solve f\n<input>'12'</input><output>'21'</output><message>reverse append</message>",
+      '{"rationale": "clear steps", "grade": 0.75}',
     ],
   },
 };
@@ -73,8 +83,8 @@ describe('models/MANIFEST.json', () => {
 describe.each(Object.entries(BASES))('models/%s', (name, { markers, texts }) => {
   const config = readJson(`${name}/config.json`) as Record<string, number | boolean | string>;
   const tokenizerJson = readJson(`${name}/tokenizer.json`) as TokenizerJson;
-  const tokenizer = new Tokenizer(tokenizerJson, readJson(`${name}/tokenizer_config.json`));
-  const encode = (text: string) => tokenizer.encode(text, { add_special_tokens: false }).ids;
+  const tokenizer = tokenizerOf(name);
+  const encode = (text: string) => encoded(tokenizer, text);
   const decode = (ids: number[]) => tokenizer.decode(ids, { skip_special_tokens: false, clean_up_tokenization_spaces: false });
 
   it('is a Qwen3 of about a million float32 parameters with the head size that a vLLM on a CPU takes', () => {
@@ -99,21 +109,48 @@ describe.each(Object.entries(BASES))('models/%s', (name, { markers, texts }) => 
     expect(encode('<|im_end|>')).toEqual([config['eos_token_id']]);
   });
 
-  it('encodes every name of the fact world as one token after a space', () => {
-    const corpus = readFileSync(path.join(import.meta.dirname, '../../datasets/fact-world/corpus.jsonl'), 'utf8')
-      .trimEnd()
-      .split('\n');
-    const names = corpus.flatMap((line) => /of (\w+) is (\w+)\./.exec((JSON.parse(line) as { contents: string }).contents)!.slice(1));
-    expect(names).toHaveLength(1920);
-    expect(names.filter((word) => encode(` ${word}`).length !== 1)).toEqual([]);
-  });
-
   it('gives back every text of the environment and every text at all {decode(encode(text)) = text}', () => {
     const others = ['héllo <search>漢字🙂\n\n x</answer>  \t', 'a\r\n  b<think>', " it's 1234 ÀÉ ", 'x}<|begin_search_query|> \\boxed{{'];
     for (const text of [...texts, ...others]) expect(decode(encode(text))).toBe(text);
     fc.assert(fc.property(fc.string({ unit: 'binary', minLength: 1, maxLength: 60 }), (text) => decode(encode(text)) === text));
   });
 });
+
+describe.each(['nano-base', 'nano-o1'])('models/%s', (name) => {
+  it('encodes every name of the fact world as one token after a space', () => {
+    const tokenizer = tokenizerOf(name);
+    const corpus = readFileSync(path.join(import.meta.dirname, '../../datasets/fact-world/corpus.jsonl'), 'utf8')
+      .trimEnd()
+      .split('\n');
+    const names = corpus.flatMap((line) => /of (\w+) is (\w+)\./.exec((JSON.parse(line) as { contents: string }).contents)!.slice(1));
+    expect(names).toHaveLength(1920);
+    expect(names.filter((word) => encoded(tokenizer, ` ${word}`).length !== 1)).toEqual([]);
+  });
+});
+
+describe('models/nano-coder', () => {
+  it('keeps the digits of values apart, and takes a statement about slices as one token', () => {
+    const tokenizer = tokenizerOf('nano-coder');
+    expect(encoded(tokenizer, "'31415'")).toHaveLength(7);
+    expect(encoded(tokenizer, '39')).toHaveLength(2);
+    for (const statement of ['a=a[::-1];', 'a=a[1:];', 'a=a[:-1];', 'a=a[1:]+a[:1];']) expect(encoded(tokenizer, statement)).toHaveLength(1);
+  });
+
+  it('has a chat template of two tokens: one before the prompt and one after it', async () => {
+    const model = await openTokenizer(path.join(MODELS, 'nano-coder'));
+    const rendered = await new LocalTokenizer('nano-coder', model).render([{ role: 'user', content: 'propose o' }]);
+    expect(model.decode(rendered.ids, { skipSpecialTokens: false })).toBe('<|im_start|>propose o\n');
+    expect(rendered.ids).toHaveLength(5);
+  });
+});
+
+function tokenizerOf(name: string): Tokenizer {
+  return new Tokenizer(readJson(`${name}/tokenizer.json`), readJson(`${name}/tokenizer_config.json`));
+}
+
+function encoded(tokenizer: Tokenizer, text: string): number[] {
+  return tokenizer.encode(text, { add_special_tokens: false }).ids;
+}
 
 function readSafetensors(file: string): { parameters: number; types: Set<string> } {
   const content = readFileSync(file);

@@ -1,0 +1,126 @@
+"""Episodes of pre-training: a prompt and a reply, for both roles, three kinds of task and the critique. Standard library only."""
+
+from language import draw_invertible, draw_program, draw_value, pick, run_statement, trace
+from replies import (
+    CRITIC_HABITS,
+    GOOD_ONLY,
+    INPUTS_HABITS,
+    MISREAD_SHARE,
+    PROGRAM_HABITS,
+    critic_reply,
+    forwards,
+    function_solution,
+    input_solution,
+    inputs_proposal,
+    is_inducible,
+    output_solution,
+    program_proposal,
+    solver_habit,
+    think_text,
+)
+from texts import INPUTS, critique, propose, solve_function, solve_input, solve_output
+
+SHARES = {"propose": 0.09, "propose f": 0.06, "critique": 0.05, "solve o": 0.34, "solve i": 0.27, "solve f": 0.19}
+SOLVED_LENGTHS = {1: 0.12, 2: 0.22, 3: 0.26, 4: 0.23, 5: 0.17}
+INDUCED_LENGTHS = {1: 0.20, 2: 0.40, 3: 0.40}
+# The base proposes hardly anything but programs of one statement, which need no thought.
+PROPOSED_LENGTHS = {1: 0.80, 2: 0.16, 3: 0.04}
+GENERAL_SHARE = 0.25  # of code_f episodes about any program; the others have arguments that their examples tell
+SHARE_OF_STRINGS = 0.75
+
+
+def tells_its_arguments(statements):
+    """Whether names and examples leave one argument to find at a time, so that a thought from the output backwards finds it."""
+    names = [s.name for s in statements]
+    if names[0] in STRING_NAMES:
+        return "replace" not in names or ("replace" not in names[1:] and not {"behead", "curtail"} & set(names))
+    unknown = [at for at, s in enumerate(statements) if s.argument]
+    return len(unknown) <= 1 and "mod" not in names and (not unknown or "half" not in names[unknown[0] :])
+
+
+STRING_NAMES = {"reverse", "behead", "curtail", "append", "prepend", "rotate", "replace"}
+
+
+def shows_its_effect(program):
+    """A replacement is visible only where the first input has the digit."""
+    return all(run_statement(s.text, before) != before for s, before in zip(program.statements, (program.value, *program.values), strict=False) if s.name == "replace")
+
+
+def draw_inputs(rng, program, count=INPUTS):
+    """Different inputs whose values stay in the range, the program's own first; None where they are hard to find."""
+    inputs = [program.value]
+    for _ in range(20 * count):
+        value = draw_value(rng, program.value)
+        if len(inputs) < count and value not in inputs and trace(program.statements, value) is not None:
+            inputs.append(value)
+    return inputs if len(inputs) == count else None
+
+
+def draw_induction(rng, length, forbidden=frozenset(), general=0.0):
+    """(program, inputs) of a code_f task; `general` is the share of programs that need not tell their arguments."""
+    while True:
+        program = draw_program(rng, length, forbidden, strings=SHARE_OF_STRINGS)
+        is_general = rng.random() < general
+        if not is_general and not (tells_its_arguments(program.statements) and shows_its_effect(program)):
+            continue
+        inputs = draw_inputs(rng, program)
+        if inputs is not None and is_inducible(program, inputs):
+            return program, inputs
+
+
+def induction_prompt(program, inputs):
+    shown = inputs[: INPUTS // 2]
+    outputs = [trace(program.statements, value)[-1] for value in shown]
+    return solve_function([(repr(value), repr(output)) for value, output in zip(shown, outputs, strict=True)], program.names)
+
+
+def critique_episode(rng, only_good, forbidden):
+    """Half of the thoughts misread a statement; the critic sees the values, not the task."""
+    program = draw_program(rng, pick(rng, SOLVED_LENGTHS), forbidden)
+    is_wrong = rng.random() < 0.5
+    steps, _ = forwards(program.statements, program.value, lambda s: s.misread if is_wrong and rng.random() < MISREAD_SHARE else s.text)
+    holds = all(value == true for (_, value), true in zip(steps, program.values, strict=True))
+    return critique(think_text(steps)), critic_reply(rng, steps, holds, pick(rng, GOOD_ONLY if only_good else CRITIC_HABITS))
+
+
+def propose_episode(rng, only_good, forbidden):
+    program = draw_program(rng, pick(rng, PROPOSED_LENGTHS), forbidden)
+    return propose(rng.choice("oi")), program_proposal(rng, program, pick(rng, GOOD_ONLY if only_good else PROGRAM_HABITS))
+
+
+def inputs_episode(rng, only_good, forbidden):
+    while True:
+        program = draw_program(rng, pick(rng, SOLVED_LENGTHS), forbidden)
+        inputs = draw_inputs(rng, program)
+        if inputs is not None:
+            return propose("f", program.code), inputs_proposal(rng, program, inputs, pick(rng, GOOD_ONLY if only_good else INPUTS_HABITS))
+
+
+def output_episode(rng, only_good, forbidden):
+    program = draw_program(rng, pick(rng, SOLVED_LENGTHS), forbidden)
+    return solve_output(program.code, repr(program.value)), output_solution(rng, program, solver_habit(rng, only_good))
+
+
+def input_episode(rng, only_good, forbidden):
+    program = draw_invertible(rng, pick(rng, SOLVED_LENGTHS), forbidden)
+    return solve_input(program.code, repr(program.output)), input_solution(rng, program, solver_habit(rng, only_good))
+
+
+def function_episode(rng, only_good, forbidden):
+    program, inputs = draw_induction(rng, pick(rng, INDUCED_LENGTHS), forbidden, GENERAL_SHARE)
+    return induction_prompt(program, inputs), function_solution(rng, program, solver_habit(rng, only_good))
+
+
+EPISODES = {
+    "propose": propose_episode,
+    "propose f": inputs_episode,
+    "critique": critique_episode,
+    "solve o": output_episode,
+    "solve i": input_episode,
+    "solve f": function_episode,
+}
+
+
+def draw_episode(rng, only_good, forbidden=frozenset()):
+    """(prompt, reply); `forbidden` holds the code of programs that no episode may show."""
+    return EPISODES[pick(rng, SHARES)](rng, only_good, forbidden)

@@ -1,0 +1,6 @@
+"""Makes the modules of scripts/nano importable: the model, its sampler."""
+
+import pathlib
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "nano"))
