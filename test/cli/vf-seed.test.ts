@@ -50,7 +50,9 @@ describe('vf-seed', () => {
     ]);
     expect(stderr).toMatch(/^vf-seed: 5 rows of worked-problems\/train\.jsonl written to seed\.jsonl; the longest has \d+ tokens\n/);
     const [train, use] = stdout.trimEnd().split('\n');
-    expect(train).toMatch(/vf-train search-r1 -m nano-base --sft seed\.jsonl --set sft\.aggregation=sequence_mean_token_sum --embedded --rank 8/);
+    expect(train).toMatch(
+      /vf-train search-r1 -m nano-base --sft seed\.jsonl --set sft\.aggregation=sequence_mean_token_sum --set sft\.batch_size=5 --embedded --rank 8/,
+    );
     expect(use).toMatch(/vf-train search-r1 -m nano-base --preset laptop --set model\.initial_adapter=ADAPTER$/);
   });
 
@@ -60,7 +62,9 @@ describe('vf-seed', () => {
       Array.from({ length: 20 }, () => GOOD),
     );
     const { stdout, stderr } = await vfSeed(data, '-o', 'seed.jsonl', '-m', 'org/model');
-    expect(stdout.split('\n')[0]).toMatch(/vf-train self-play-code -m org\/model --sft seed\.jsonl --set \S+ --set sft\.held_out=0\.1$/);
+    expect(stdout.split('\n')[0]).toMatch(
+      /vf-train self-play-code -m org\/model --sft seed\.jsonl --set \S+ --set sft\.batch_size=20 --set sft\.held_out=0\.1$/,
+    );
     expect(stderr).toContain('org/model is not on this machine, so the lengths of the rows are unknown');
   });
 
@@ -134,7 +138,18 @@ async function startHub(files: Readonly<Record<string, string>>) {
 describe('the way from worked solutions to a run', () => {
   it('leads over vf-train --sft to an adapter that a run of search-r1 starts from', { timeout: 240_000 }, async () => {
     await vfSeed('worked-problems', '-o', 'seed.jsonl', '-m', 'nano-base', '--for', 'search-r1');
-    const supervised = ['--sft', 'seed.jsonl', '--steps', '2', '--lr', '0.01', '--set', 'sft.aggregation=sequence_mean_token_sum'];
+    const supervised = [
+      '--sft',
+      'seed.jsonl',
+      '--steps',
+      '2',
+      '--lr',
+      '0.01',
+      '--set',
+      'sft.batch_size=5',
+      '--set',
+      'sft.aggregation=sequence_mean_token_sum',
+    ];
     const lora = ['--rank', '8', '--set', 'lora.alpha=16', '--plain'];
     const first = await run('vf-train', ['search-r1', '-m', 'nano-base', ...supervised, ...lora, '--set', 'backend.kind=embedded', '-o', 'seeded']);
     expect({ status: first.status, stderr: first.status === 0 ? '' : first.stderr }).toEqual({ status: 0, stderr: '' });

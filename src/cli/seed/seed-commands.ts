@@ -16,6 +16,8 @@ export interface SeedCommandsOptions {
 
 /** A validation loss on fewer rows says nothing. */
 const LEAST_FOR_VALIDATION = 20;
+/** The default of `sft.batch_size`; with fewer rows, a step would repeat them. */
+const BATCH_ROWS = 32;
 /** What `vf-train` prints as `adapter` in the end. */
 const ADAPTER = 'ADAPTER';
 
@@ -28,8 +30,9 @@ export function seedCommands({ file, rows, model, modelFolder, environment }: Se
   const laptop = isBundled ? ['--preset', 'laptop'] : [];
   const words = [environment, '-m', model ?? 'MODEL'];
   const validation = rows < LEAST_FOR_VALIDATION ? [] : setting('sft.held_out=0.1');
+  const batch = rows < BATCH_ROWS ? setting(`sft.batch_size=${rows}`) : [];
   return {
-    train: ownCommand('vf-train', [...words, '--sft', file, ...setting('sft.aggregation=sequence_mean_token_sum'), ...validation, ...here]),
+    train: ownCommand('vf-train', [...words, '--sft', file, ...setting('sft.aggregation=sequence_mean_token_sum'), ...batch, ...validation, ...here]),
     use: ownCommand('vf-train', [...words, ...laptop, ...setting(`model.initial_adapter=${ADAPTER}`)]),
   };
 }
