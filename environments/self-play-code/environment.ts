@@ -63,3 +63,13 @@ export {
   solveReward,
 } from './rewards.ts';
 export { limoRows } from 'vf-search';
+export { type BufferEntry, type BufferFilter, type BufferMix, type BufferState, ProgramBuffer } from './buffer.ts';
+export { examineProposal, type Examiner, type ProposalRequest } from './examine-proposal.ts';
+export { loadEnvironment } from './load-environment.ts';
+export { loadTasks, type LoadTasksOptions, type NamedTask } from './load-tasks.ts';
+export type { ProposalResult } from './proposals.ts';
+export { type GivenProgram, SelfPlayEnv, type SelfPlayOptions } from './self-play-env.ts';
+export { DEFAULT_SETTINGS, type SelfPlaySettings } from './settings.ts';
+export { createSource } from './source.ts';
+export { type TaskInfo, type TaskRow } from './task-rows.ts';
+export { trainingSettings } from './training-settings.ts';

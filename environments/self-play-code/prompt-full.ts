@@ -133,7 +133,7 @@ function solveFunction({ inputs, outputs, message }: FunctionRecord): string[] {
 
 /** The critic grades the effort of a thought, not whether its answer is right. It replies without thinking aloud. */
 export function fullCritique(thought: string, dimensions: readonly string[]): string {
-  const questions = dimensions.map((name) => `- ${DIMENSIONS[name] ?? `${name}: how much ${name} does it show?`}`);
+  const questions = dimensions.map((name) => `- ${Object.hasOwn(DIMENSIONS, name) ? DIMENSIONS[name] : `${name}: how much ${name} does it show?`}`);
   return [
     '## Task: grade a line of reasoning',
     'Below is the reasoning of somebody who solved a programming task. Grade how hard and how well they tried, from 0 (no effort) to 1 (thorough and inventive). Whether the result is right does not matter.',

@@ -17,7 +17,7 @@ describe('datasets/MANIFEST.json', () => {
     const described = Object.values(datasets).flatMap((set) => set.files);
     const present = readdirSync(datasetsFolder(), { recursive: true, encoding: 'utf8' }).filter((path) => /\.(jsonl|tsv)$/.test(path));
     expect(described.map((f) => f.path).toSorted()).toEqual(present.toSorted());
-    expect(present).toHaveLength(15);
+    expect(present).toHaveLength(16);
     for (const file of described) {
       const bytes = readFileSync(join(datasetsFolder(), file.path));
       const found = { bytes: bytes.length, rows: bytes.toString().split('\n').length - 1, sha256: createHash('sha256').update(bytes).digest('hex') };
@@ -33,6 +33,7 @@ describe('datasets/MANIFEST.json', () => {
       ['rule-lookup', 'Apache-2.0'],
       ['worked-problems', 'Apache-2.0'],
       ['mini-python', 'Apache-2.0'],
+      ['python-programs', 'Apache-2.0'],
     ]);
     for (const set of Object.values(datasets)) {
       expect(set.attribution).not.toBe('');

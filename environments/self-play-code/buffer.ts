@@ -1,0 +1,146 @@
+/**
+ * The programs that have been accepted so far: what is replayed, shown as references, and described. Pure: its content is a function of what `add` was given, in
+ * order, and a draw is a function of the generator that it is given.
+ */
+import { createHash } from 'node:crypto';
+import { ConfigError, type Random } from 'vf-search';
+import type { FunctionRecord, IoRecord, TaskKind, TaskRecord } from './records.ts';
+
+export const FILTERS = ['all', 'non_one', 'non_extremes'] as const;
+/** Which accepted programs are kept: all, those that were not always solved, or those that were solved sometimes. */
+export type BufferFilter = (typeof FILTERS)[number];
+
+export const MIXES = ['max_new', 'half_new', 'uniform_total', 'step'] as const;
+/**
+ * Which programs are replayed, as Absolute Zero names it: `max_new` those of the last step, filled up from the rest; `half_new` half of each; `uniform_total` any;
+ * `step` any, with a weight that grows with the step of a program.
+ */
+export type BufferMix = (typeof MIXES)[number];
+
+export interface BufferEntry {
+  readonly record: TaskRecord;
+  /** 0 for what the run began with. */
+  readonly step: number;
+  /** Mean of its solutions when it was proposed, in [0, 1]; null for what the run began with. */
+  readonly accuracy: number | null;
+}
+
+export interface BufferOptions {
+  /** @default 'all' */
+  readonly filter?: BufferFilter;
+  /** The newest are kept. @default 16,384, as upstream */
+  readonly maxPrograms?: number;
+}
+
+export interface DrawOptions {
+  readonly kind: TaskKind;
+  readonly count: number;
+  readonly mix: BufferMix;
+  /** Programs of this step and later are new. */
+  readonly newSince: number;
+  /** Programs of this step and later take no part. @default all do */
+  readonly before?: number;
+  readonly random: Random;
+}
+
+/** What a checkpoint holds. */
+export interface BufferState {
+  readonly entries: readonly BufferEntry[];
+  /** How often each program was proposed, by its digest. */
+  readonly seen: Readonly<Record<string, number>>;
+}
+
+export class ProgramBuffer {
+  readonly #filter: BufferFilter;
+  readonly #maxPrograms: number;
+  #entries: readonly BufferEntry[] = [];
+  #seen = new Map<string, number>();
+
+  constructor({ filter = 'all', maxPrograms = 16_384 }: BufferOptions = {}) {
+    this.#filter = filter;
+    this.#maxPrograms = maxPrograms;
+  }
+
+  get size(): number {
+    return this.#entries.length;
+  }
+
+  /** How often this program was proposed before. */
+  seen(record: TaskRecord): number {
+    return this.#seen.get(programDigest(record)) ?? 0;
+  }
+
+  /** Counts a proposed program, whether it is kept or not. */
+  count(record: TaskRecord): void {
+    const digest = programDigest(record);
+    this.#seen.set(digest, (this.#seen.get(digest) ?? 0) + 1);
+  }
+
+  /** Adds what passes the filter; beyond the maximum, the oldest entries leave. */
+  add(entries: readonly BufferEntry[]): void {
+    const kept = entries.filter(({ accuracy }) => passes(accuracy, this.#filter));
+    this.#entries = [...this.#entries, ...kept].slice(-this.#maxPrograms);
+  }
+
+  /** Different tasks of a kind, at most `count`, in the order of their draw. */
+  draw({ kind, count, mix, newSince, before = Infinity, random }: DrawOptions): TaskRecord[] {
+    const all = this.#entries.filter(({ record, step }) => record.kind === kind && step < before);
+    const recent = all.filter(({ step }) => step >= newSince);
+    const old = all.filter(({ step }) => step < newSince);
+    if (mix === 'uniform_total') return recordsOf(random.shuffle(all).slice(0, count));
+    if (mix === 'step') return recordsOf(weighted(all, count, random));
+    const most = mix === 'max_new' ? count : Math.ceil(count / 2);
+    const chosen = random.shuffle(recent).slice(0, most);
+    const filled = random.shuffle(mix === 'max_new' ? old : all.filter((entry) => !chosen.includes(entry))).slice(0, count - chosen.length);
+    return recordsOf([...chosen, ...filled]);
+  }
+
+  /** Programs with one input, as examples in a proposer's prompt or to be described; different ones, of any kind. */
+  programs(count: number, random: Random): IoRecord[] {
+    const io = this.#entries.flatMap(({ record }) => (record.kind === 'code_f' ? [] : [record]));
+    const byProgram = new Map(io.map((record) => [programDigest(record), record]));
+    return random.shuffle([...byProgram.values()]).slice(0, count);
+  }
+
+  toState(): BufferState {
+    return { entries: this.#entries, seen: Object.fromEntries(this.#seen) };
+  }
+
+  /** Throws ConfigError for what is no state of a buffer. */
+  load(state: BufferState): void {
+    if (!Array.isArray(state?.entries) || typeof state.seen !== 'object' || state.seen === null)
+      throw new ConfigError('The checkpoint has no usable buffer of programs. Resume from an earlier checkpoint.');
+    this.#entries = state.entries;
+    this.#seen = new Map(Object.entries(state.seen));
+  }
+}
+
+function passes(accuracy: number | null, filter: BufferFilter): boolean {
+  if (accuracy === null || filter === 'all') return true;
+  return accuracy < 1 && (filter === 'non_one' || accuracy > 0);
+}
+
+/** Without replacement; the weight of an entry is its step plus 1. */
+function weighted(entries: readonly BufferEntry[], count: number, random: Random): BufferEntry[] {
+  const left = [...entries];
+  const chosen: BufferEntry[] = [];
+  while (chosen.length < count && left.length > 0) {
+    let at = random.float() * left.reduce((sum, { step }) => sum + step + 1, 0);
+    const found = left.findIndex(({ step }) => (at -= step + 1) < 0);
+    chosen.push(...left.splice(found === -1 ? left.length - 1 : found, 1));
+  }
+  return chosen;
+}
+
+function recordsOf(entries: readonly BufferEntry[]): TaskRecord[] {
+  return entries.map(({ record }) => record);
+}
+
+/** Two proposals with one digest repeat each other: the same program, and for `code_f` the same inputs, since others chose its program. */
+function programDigest(record: TaskRecord): string {
+  const inputs = record.kind === 'code_f' ? (record satisfies FunctionRecord).inputs.toSorted() : [];
+  return createHash('sha256')
+    .update(JSON.stringify([record.snippet.trim(), ...inputs]))
+    .digest('base64url')
+    .slice(0, 12);
+}

@@ -1,0 +1,152 @@
+/**
+ * The critics of a step: which solutions are graded, and what solutions and critiques are then paid. A critic is asked once more if its reply has no grade; after
+ * that its critique is malformed: counted, and not trained on.
+ */
+import { type Trajectory, withReward } from 'vf-search/trainer';
+import { criticScores, parseCritique } from './critique.ts';
+import { mean } from './proposals.ts';
+import type { TaskKind } from './records.ts';
+import { parseReply } from './reply.ts';
+import { type Alphas, integratedCritiqueReward, integratedSolveReward, lengthReward, type LengthRewardOptions, solveReward } from './rewards.ts';
+import { critiqueRow, type PromptSettings, type TaskRow } from './task-rows.ts';
+
+/** A solution that was scored by the executor. */
+export interface Solution {
+  readonly trajectory: Trajectory;
+  readonly kind: TaskKind;
+  /** Correctness, in [0, 1]. */
+  readonly accuracy: number;
+  readonly isWellFormed: boolean;
+  /** What was written between the think tags; null if there is nothing. */
+  readonly thought: string | null;
+}
+
+export function solutionOf(trajectory: Trajectory, kind: TaskKind, { prompt }: Pick<PromptSettings, 'prompt'>): Solution {
+  const { thought } = parseReply(textOf(trajectory), prompt);
+  return {
+    trajectory,
+    kind,
+    accuracy: trajectory.metrics['accuracy'] ?? 0,
+    isWellFormed: trajectory.metrics['format'] === 1,
+    thought: thought === null || thought.trim() === '' ? null : thought,
+  };
+}
+
+/** What the policy wrote. */
+export function textOf({ segments }: Pick<Trajectory, 'segments'>): string {
+  return segments.flatMap(({ kind, text }) => (kind === 'model' ? [text] : [])).join('');
+}
+
+/** One row for each solution with a thought. */
+export function criticRows(solutions: readonly Solution[], settings: PromptSettings): TaskRow[] {
+  return solutions.flatMap(({ trajectory, kind, thought, accuracy, isWellFormed }) =>
+    thought === null || !isWellFormed ? [] : [critiqueRow(criticId(trajectory), { kind, thought, isRight: accuracy === 1 }, settings)],
+  );
+}
+
+/** Rows for the critiques without a grade, one for each. */
+export function retryRows(rows: readonly TaskRow[], critiques: readonly Trajectory[]): TaskRow[] {
+  const byId = new Map(rows.map((row) => [String(row.exampleId), row]));
+  return critiques.flatMap((critique) => {
+    if (critique.error !== null || gradeOf(critique) !== null) return [];
+    return [{ ...byId.get(rowIdOf(critique))!, exampleId: retryId(critique) }];
+  });
+}
+
+export interface CriticOptions {
+  readonly alphas: Alphas;
+  readonly lengthReward: LengthRewardOptions;
+}
+
+export interface Criticised {
+  /** With their rewards. */
+  readonly solutions: readonly Trajectory[];
+  /** With their rewards; without those that have none. */
+  readonly critiques: readonly Trajectory[];
+  readonly values: Readonly<Record<string, number | null>>;
+}
+
+/**
+ * Pays solutions by correctness and the length of their thought, and critiques by agreement and creativity.
+ * @param critiques those of the first phase and of the second
+ */
+export function payCriticised(
+  solutions: readonly Solution[],
+  [first, retried]: readonly [readonly Trajectory[], readonly Trajectory[]],
+  { alphas, lengthReward: length }: CriticOptions,
+): Criticised {
+  const again = new Map(retried.map((critique) => [rowIdOf(critique), critique]));
+  const bySolution = Map.groupBy(first, rowIdOf);
+  const paid: Trajectory[] = [];
+  const grades: number[] = [];
+  const agreements: number[] = [];
+  let malformed = 0;
+  for (const { trajectory, accuracy } of solutions) {
+    const finals = (bySolution.get(criticId(trajectory)) ?? []).flatMap((critique) => {
+      const final = again.get(retryId(critique)) ?? critique;
+      return final.error === null ? [final] : [];
+    });
+    const given = finals.map(gradeOf);
+    const { creativity, agreement } = criticScores(given, accuracy === 1);
+    for (const [k, critique] of finals.entries()) {
+      const grade = given[k] ?? null;
+      if (grade === null) malformed += 1;
+      if (grade === null || agreement[k] === null) continue;
+      grades.push(grade);
+      agreements.push(agreement[k]!);
+      const parts = { agreement: agreement[k]!, creativity: creativity[k] ?? null };
+      // Alone with its solution, a critic has nobody to be compared with: its agreement is all that is known.
+      const reward =
+        parts.creativity === null
+          ? parts.agreement
+          : integratedCritiqueReward({ agreement: parts.agreement, creativity: parts.creativity }, alphas.critique);
+      paid.push(
+        withReward(critique, reward, { grade, agreement: parts.agreement, ...(parts.creativity === null ? {} : { creativity: parts.creativity }) }),
+      );
+    }
+  }
+  return {
+    solutions: solutions.map((solution) => paySolution(solution, alphas, length)),
+    critiques: paid,
+    values: {
+      'source/critiques': paid.length,
+      'source/critiques_malformed': malformed,
+      'source/grade': grades.length === 0 ? null : mean(grades),
+      'source/agreement': agreements.length === 0 ? null : mean(agreements),
+      'source/alpha_solve': alphas.solve,
+      'source/alpha_critique': alphas.critique,
+    },
+  };
+}
+
+/** The format comes first; a well-formed solution is paid for being right and for thinking. */
+function paySolution({ trajectory, accuracy, isWellFormed, thought }: Solution, { solve }: Alphas, options: LengthRewardOptions): Trajectory {
+  if (trajectory.error !== null) return trajectory;
+  if (!isWellFormed) return withReward(trajectory, solveReward({ isWellFormed, accuracy }), {});
+  const length = lengthReward(thoughtTokens(trajectory, thought), options);
+  return withReward(trajectory, integratedSolveReward({ correctness: accuracy, length }, solve), { length_reward: length });
+}
+
+/** Sampled tokens of the thought: its share of the reply's characters, because ids and text are not aligned. At least 1 if there is a thought. */
+function thoughtTokens(trajectory: Trajectory, thought: string | null): number {
+  const sampled = trajectory.targets.length;
+  if (thought === null) return sampled;
+  return Math.max(1, Math.round((sampled * thought.length) / Math.max(1, textOf(trajectory).length)));
+}
+
+function gradeOf(critique: Trajectory): number | null {
+  const parsed = parseCritique(textOf(critique));
+  return parsed.status === 'ok' ? parsed.grade : null;
+}
+
+function criticId({ rolloutId }: Trajectory): string {
+  return `critic-${rolloutId.replace('/', '-')}`;
+}
+
+function rowIdOf({ rolloutId }: Trajectory): string {
+  return rolloutId.slice(0, rolloutId.lastIndexOf('/'));
+}
+
+function retryId({ rolloutId }: Trajectory): string {
+  return `retry-${rolloutId.replace('/', '-')}`;
+}

@@ -1,0 +1,143 @@
+/**
+ * Self-play over programs: one policy proposes programs, solves them and grades the thinking, a turn each. Rows for evaluation are held-out tasks for the solver; rows
+ * for training are the tasks that a run begins with. Rows, executor and settings are passed in; `loadEnvironment` opens them.
+ */
+import { LRUCache } from 'lru-cache';
+import { type Baseline, Dataset, SingleTurnEnv } from 'vf-search';
+import type { CodeExecutor, CodeFacts, ExecutionLimits } from 'vf-search/execution';
+import { lastLiteralBaseline } from './baseline.ts';
+import { checkSolution } from './check-solution.ts';
+import { examineProposal, type ProposalRequest } from './examine-proposal.ts';
+import type { NamedTask } from './load-tasks.ts';
+import type { ProposalResult } from './proposals.ts';
+import type { TaskRecord } from './records.ts';
+import { selfPlayRubric } from './rubric.ts';
+import type { SelfPlaySettings } from './settings.ts';
+import { solveRow, type TaskRow } from './task-rows.ts';
+
+/** A program that stands in for a proposal. */
+export interface GivenProgram {
+  /** The step that plays it; null: the next one that has room for it. */
+  readonly step: number | null;
+  readonly record: TaskRecord;
+}
+
+export interface SelfPlayOptions {
+  readonly settings: SelfPlaySettings;
+  /** Tasks for evaluation. Their programs are refused as proposals. */
+  readonly heldOut: readonly NamedTask[];
+  /** Tasks that a run begins with. */
+  readonly seeds: readonly NamedTask[];
+  /** Programs in place of proposals. @default the policy proposes */
+  readonly given?: readonly GivenProgram[];
+  /** Closed together with the environment. */
+  readonly executor: CodeExecutor;
+  readonly limits: ExecutionLimits;
+  /** Maximum number of new tokens of a reply. @default no limit */
+  readonly responseTokens?: number;
+  /** Name of the data set. @default 'self-play-code' */
+  readonly name?: string;
+  readonly notices?: readonly string[];
+  readonly provenance?: Readonly<Record<string, unknown>>;
+}
+
+/** How many examined proposals are remembered: the rubric and the source of a step ask about the same ones. */
+const REMEMBERED = 4096;
+
+export class SelfPlayEnv extends SingleTurnEnv<TaskRow> {
+  readonly limitArguments = { responseTokens: 'max_response_length' };
+  readonly settings: SelfPlaySettings;
+  /** What a run begins with. */
+  readonly seeds: readonly TaskRecord[];
+  readonly baseline: Baseline;
+  readonly #options: SelfPlayOptions;
+  readonly #examined = new LRUCache<string, Promise<ProposalResult>>({ max: REMEMBERED });
+  #heldOut: Promise<ReadonlySet<string>> | null = null;
+
+  constructor(options: SelfPlayOptions) {
+    const { settings, heldOut, seeds, name = 'self-play-code', responseTokens, notices, provenance } = options;
+    const rows = (tasks: readonly NamedTask[]) =>
+      new Dataset(
+        name,
+        tasks.map(({ id, record }) => solveRow(id, record, settings)),
+      );
+    super({
+      id: 'self-play-code',
+      eval: rows(heldOut),
+      train: rows(seeds),
+      rubric: selfPlayRubric({
+        ...settings,
+        examine: (reply, asked, signal) => this.examine(reply, asked, signal),
+        check: (record, answer, signal) => this.#check(record, answer, signal),
+      }),
+      ...(responseTokens === undefined ? {} : { limits: { responseTokens } }),
+      ...(notices === undefined ? {} : { notices }),
+      ...(provenance === undefined ? {} : { provenance }),
+    });
+    this.settings = settings;
+    this.seeds = seeds.map(({ record }) => record);
+    this.baseline = lastLiteralBaseline(settings.prompt);
+    this.#options = options;
+  }
+
+  /** Whether a proposal brings a task. The same reply is examined once. */
+  examine(reply: string, { kind, program }: ProposalRequest, signal: AbortSignal): Promise<ProposalResult> {
+    const key = JSON.stringify([kind, program, reply]);
+    let found = this.#examined.get(key);
+    if (found === undefined) {
+      const { executor, limits, settings } = this.#options;
+      const isHeldOut = async (facts: CodeFacts) => (await this.#heldOutPrograms(signal)).has(facts.code);
+      found = examineProposal(reply, { kind, program }, { ...settings, executor, limits, isHeldOut }, signal);
+      this.#examined.set(key, found);
+      // An outage or an abort is no fact about the proposal.
+      found.catch(() => this.#examined.delete(key));
+    }
+    return found;
+  }
+
+  /** The programs of a step that stand in for proposals; null where the policy proposes. `count`: of each kind, for programs without a step. */
+  proposalsOf(step: number, count: number): readonly TaskRecord[] | null {
+    const { given, settings } = this.#options;
+    if (given === undefined) return null;
+    const own = given.filter((program) => program.step === step).map(({ record }) => record);
+    const undated = given.filter((program) => program.step === null).map(({ record }) => record);
+    return [
+      ...own,
+      ...settings.kinds.flatMap((kind) =>
+        sliceOf(
+          undated.filter((record) => record.kind === kind),
+          step,
+          count,
+        ),
+      ),
+    ];
+  }
+
+  override async close(): Promise<void> {
+    await this.#options.executor.close();
+  }
+
+  #check(record: TaskRecord, answer: string, signal: AbortSignal): Promise<number> {
+    const { executor, limits, settings } = this.#options;
+    return checkSolution(record, answer, { executor, limits, style: settings.prompt, functionScore: settings.functionScore, signal });
+  }
+
+  /** In Python's own spelling, so that other spaces do not hide a program. Read when the first proposal is examined: an evaluation has none. */
+  #heldOutPrograms(signal: AbortSignal): Promise<ReadonlySet<string>> {
+    const { heldOut, executor } = this.#options;
+    const read = async () => {
+      const programs = new Set(heldOut.map(({ record }) => record.snippet));
+      const facts = await Promise.all([...programs].map((program) => executor.analyse(program, { banned: [], signal })));
+      return new Set(facts.map(({ code }) => code));
+    };
+    this.#heldOut ??= read();
+    this.#heldOut.catch(() => (this.#heldOut = null));
+    return this.#heldOut;
+  }
+}
+
+/** The part of a list that a step plays, from the beginning again after its end. */
+function sliceOf<T>(items: readonly T[], step: number, count: number): T[] {
+  if (items.length === 0) return [];
+  return Array.from({ length: Math.min(count, items.length) }, (_, i) => items[((step - 1) * count + i) % items.length]!);
+}

@@ -1,0 +1,56 @@
+/** The rows of each role: one turn, asked by a prompt, with the record that the reply is judged by. */
+import type { Row } from 'vf-search';
+import { critiquePrompt, type PromptStyle, proposePrompt, solvePrompt } from './prompt.ts';
+import type { IoRecord, TaskKind, TaskRecord } from './records.ts';
+
+/** What a row is about, for the rubric and for whoever reads a rollout. */
+export type TaskInfo =
+  | { readonly role: 'propose'; readonly kind: TaskKind; readonly program: string | null }
+  | { readonly role: 'solve'; readonly kind: TaskKind; readonly record: TaskRecord }
+  | { readonly role: 'critic'; readonly kind: TaskKind; readonly thought: string; readonly isRight: boolean };
+
+export interface TaskRow extends Row {
+  /** The kind of task: credit compares rollouts of one role and kind. */
+  readonly task: TaskKind;
+  readonly info: TaskInfo & Record<string, unknown>;
+}
+
+/** What prompts are made of. */
+export interface PromptSettings {
+  readonly prompt: PromptStyle;
+  readonly banned: readonly string[];
+  readonly inputCount: number;
+  readonly dimensions: readonly string[];
+}
+
+export interface ProposalAsked {
+  readonly kind: TaskKind;
+  /** The program to describe, for `code_f`; else null. */
+  readonly program: string | null;
+  readonly references: readonly IoRecord[];
+}
+
+export function proposeRow(exampleId: string, { kind, program, references }: ProposalAsked, settings: PromptSettings): TaskRow {
+  return {
+    exampleId,
+    prompt: proposePrompt(settings.prompt, { ...settings, kind, program, references }),
+    task: kind,
+    info: { role: 'propose', kind, program },
+  };
+}
+
+export function solveRow(exampleId: string, record: TaskRecord, { prompt }: Pick<PromptSettings, 'prompt'>): TaskRow {
+  const answer = record.kind === 'code_o' || record.kind === 'code_e' ? { answer: record.output } : {};
+  return { exampleId, prompt: solvePrompt(prompt, record), ...answer, task: record.kind, info: { role: 'solve', kind: record.kind, record } };
+}
+
+export interface JudgedThought {
+  readonly kind: TaskKind;
+  readonly thought: string;
+  /** The executor's verdict about the solution. */
+  readonly isRight: boolean;
+}
+
+export function critiqueRow(exampleId: string, { kind, thought, isRight }: JudgedThought, { prompt, dimensions }: PromptSettings): TaskRow {
+  return { exampleId, prompt: critiquePrompt(prompt, thought, dimensions), task: kind, info: { role: 'critic', kind, thought, isRight } };
+}

@@ -1,0 +1,120 @@
+/** The runs of `npm run prove:self-play`, and what each must show. */
+import type { MetricsRow } from '../../src/trainer/records/metrics.ts';
+import { beforeAndAfter, stepsOf } from './judge-seeds.ts';
+import { type ProvenRun, type Verdict, worst } from './training-proof.ts';
+
+export const ACCURACY = 'rubric/accuracy';
+
+/**
+ * `laptop`: the preset as it is. `negated`: advantages with the other sign. `long`: more steps. `frozen`: as `long`, with the proposals of the base in place of the policy's.
+ * `grammar`: with programs drawn from the grammar.
+ */
+export type SelfPlayKind = 'laptop' | 'negated' | 'long' | 'frozen' | 'grammar';
+
+export interface SelfPlayRun extends ProvenRun {
+  readonly kind: SelfPlayKind;
+}
+
+export const BARS = {
+  start: [0.15, 0.35],
+  rise: 0.3,
+  quickRise: 0.05,
+  aim: 0.85,
+  steps: 60,
+  seconds: 120,
+  memoryBytes: 400e6,
+  executionShare: 0.1,
+  valid: [0.65, 0.9],
+  growth: 2,
+  distinct: 0.9,
+  learnability: 0.2,
+} as const;
+
+/** Steps whose mean is compared. */
+const [FIRST, LAST] = [3, 10];
+
+/** Mean of a metric over the first steps and over the last ones; NaN if it was not measured. */
+export function ends(rows: readonly MetricsRow[], name: string): readonly [first: number, last: number] {
+  const values = rows.flatMap(({ kind, values: of }) => (kind === 'step' && typeof of[name] === 'number' ? [of[name]] : []));
+  const mean = (some: readonly number[]) => some.reduce((sum, value) => sum + value, 0) / some.length;
+  return [mean(values.slice(0, FIRST)), mean(values.slice(-LAST))];
+}
+
+/** Share of the run's steps in which a program was being executed. */
+export function executionShare(rows: readonly MetricsRow[]): number {
+  const total = (name: string) => rows.reduce((sum, { kind, values }) => sum + (kind === 'step' ? (values[name] ?? 0) : 0), 0);
+  return total('source/execution_seconds') / total('step_seconds');
+}
+
+export function accuracyAt(rows: readonly MetricsRow[], step: number): number {
+  return rows.find((row) => row.kind === 'evaluation' && row.step === step)?.values[ACCURACY] ?? NaN;
+}
+
+export function judgeSelfPlay(run: SelfPlayRun, { quick, isStrict }: { readonly quick: boolean; readonly isStrict: boolean }): Verdict[] {
+  const { label, kind, rows } = run;
+  const difference = worst(rows, 'log_prob_difference_max');
+  const equal = { ok: difference === 0, text: `${label}: largest |Δ log-prob| of a token, trainer to sampler, ${difference}; must be 0` };
+  const [before, after] = beforeAndAfter(run, ACCURACY);
+  const moved = `${label}: held-out accuracy ${before.toFixed(3)} → ${after.toFixed(3)}`;
+  if (kind === 'negated') return [{ ok: after < before, text: `${moved}; must end below its start` }, equal];
+  if (kind !== 'laptop') return [equal];
+  const [low, high] = BARS.start;
+  const rise = quick ? BARS.quickRise : BARS.rise;
+  const held = [
+    { ok: before >= low && before <= high, text: `${label}: the base is right in ${before.toFixed(3)}; from ${low} to ${high}` },
+    { ok: after - before >= rise, text: `${moved} in ${stepsOf(run)} steps; at least + ${rise}` },
+  ];
+  if (quick) return [...held, equal];
+  const memory = {
+    ok: (run.peakMemoryBytes ?? 0) <= BARS.memoryBytes,
+    text: `${label}: ${Math.round((run.peakMemoryBytes ?? NaN) / 1e6)} MB at most; at most ${BARS.memoryBytes / 1e6}`,
+  };
+  const time = { ok: run.seconds <= BARS.seconds, text: `${label}: ${run.seconds.toFixed(0)} s from command to result; at most ${BARS.seconds} s` };
+  const share = executionShare(rows);
+  const execution = {
+    ok: share <= BARS.executionShare,
+    text: `${label}: programs were executed in ${(100 * share).toFixed(1)} % of the time; at most ${100 * BARS.executionShare} %`,
+  };
+  return [...held, ...judgeProposer(run), memory, ...(isStrict ? [time, execution] : []), equal];
+}
+
+function judgeProposer({ label, rows }: SelfPlayRun): Verdict[] {
+  const [valid, statements, distinct, learnability] = ['valid', 'statements', 'distinct', 'learnability'].map((name) =>
+    ends(rows, `source/${name}`),
+  ) as [Ends, Ends, Ends, Ends];
+  const [validStart, validEnd] = BARS.valid;
+  const [most, least] = [valid[0] <= validStart, valid[1] >= validEnd];
+  return [
+    {
+      ok: most && least,
+      text: `${label}: valid proposals ${valid[0].toFixed(2)} → ${valid[1].toFixed(2)}; from at most ${validStart} to at least ${validEnd}`,
+    },
+    {
+      ok: statements[1] >= BARS.growth * statements[0],
+      text: `${label}: statements of a proposal ${statements[0].toFixed(2)} → ${statements[1].toFixed(2)}; at least ${BARS.growth} times as many`,
+    },
+    { ok: distinct[1] >= BARS.distinct, text: `${label}: distinct proposals of a step ${distinct[1].toFixed(2)}; at least ${BARS.distinct}` },
+    {
+      ok: learnability[1] >= BARS.learnability,
+      text: `${label}: learnability of the last ${LAST} steps ${learnability[1].toFixed(2)}; at least ${BARS.learnability}`,
+    },
+  ];
+}
+
+type Ends = readonly [first: number, last: number];
+
+/** What a run without learned proposals must show beside one with them. */
+export function judgeFrozen(long: SelfPlayRun, frozen: SelfPlayRun): Verdict[] {
+  const [own, fixed] = [long, frozen].map(({ rows }) => ends(rows, 'source/learnability')[1]) as [number, number];
+  const [learned, kept] = [long, frozen].map((run) => beforeAndAfter(run, ACCURACY)[1]) as [number, number];
+  return [
+    {
+      ok: fixed < own,
+      text: `learnability of the last ${LAST} of ${stepsOf(long)} steps: ${fixed.toFixed(2)} of frozen proposals, ${own.toFixed(2)} of learned ones; must be less`,
+    },
+    {
+      ok: true,
+      text: `held-out accuracy after ${stepsOf(long)} steps: ${kept.toFixed(3)} with frozen proposals, ${learned.toFixed(3)} with learned ones; printed, whatever comes out`,
+    },
+  ];
+}

@@ -1,0 +1,128 @@
+import { type CodeExecutor, DEFAULT_LIMITS, openExecutor } from 'vf-search/execution';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { examineProposal, type Examiner, type ProposalRequest } from '../../../environments/self-play-code/examine-proposal.ts';
+import { BANNED_WORDS } from '../../../environments/self-play-code/settings.ts';
+
+let executor: CodeExecutor;
+beforeAll(async () => {
+  executor = await openExecutor('wasi', { workers: 1 });
+});
+afterAll(() => executor.close());
+
+const signal = new AbortController().signal;
+
+function examine(text: string, asked: Partial<ProposalRequest> = {}, options: Partial<Examiner> = {}) {
+  const examiner: Examiner = {
+    executor,
+    limits: { ...DEFAULT_LIMITS, seconds: 3 },
+    prompt: 'full',
+    banned: BANNED_WORDS,
+    inputCount: 10,
+    isHeldOut: async () => false,
+    ...options,
+  };
+  return examineProposal(text, { kind: 'code_o', program: null, ...asked }, examiner, signal);
+}
+
+function reply(code: string, input = '1'): string {
+  return `<think>so</think>\n<answer>\n\`\`\`python\n${code}\n\`\`\`\n\`\`\`input\n${input}\n\`\`\`\n</answer>`;
+}
+
+const reasonOf = async (text: string, ...rest: [Partial<ProposalRequest>?, Partial<Examiner>?]) => {
+  const result = await examine(text, ...rest);
+  return result.kind === 'invalid' ? result.reason : result.kind;
+};
+
+describe('examineProposal', () => {
+  it('brings a task with its result as Python writes it, without comments', async () => {
+    const found = await examine(reply('def g(a, b):\n    # adds\n    return {a: b}', "'x', [1, 2]"));
+    expect(found).toMatchObject({ kind: 'valid', record: { kind: 'code_o', input: "'x', [1, 2]", output: "{'x': [1, 2]}" } });
+    const { snippet } = (found as { record: { snippet: string } }).record;
+    expect(snippet).toContain('def f(a, b)');
+    expect(snippet).not.toContain('adds');
+  });
+
+  it.each([
+    ['no code', '<think>t</think><answer>hello</answer>', 'no_code'],
+    ['no answer tag', '```python\ndef f(a):\n    return a\n```', 'format'],
+    ['two functions', reply('def f(a):\n    return a\ndef g(a):\n    return a'), 'several_functions'],
+    ['no input', '<think>t</think><answer>```python\ndef f(a):\n    return a\n```</answer>', 'no_input'],
+    ['a syntax error', reply('def f(a):\n    return a +'), 'syntax'],
+    ['mixed tabs', reply('def f(a):\n\tif a:\n        return 1\n\treturn a'), 'syntax'],
+    ['a NUL', reply('def f(a):\n    return "\0"'), 'bad_characters'],
+    ['half of a surrogate pair', reply('def f(a):\n    return "\ud800"'), 'bad_characters'],
+    ['ten megabytes', reply(`def f(a):\n    return "${'x'.repeat(1e7)}"`), 'too_long'],
+    ['an exception', reply('def f(a):\n    return 1 // 0'), 'raises'],
+    ['an input that is none', reply('def f(a):\n    return a', 'undefined_name'), 'raises'],
+    ['a value without a literal', reply('def f(a):\n    return object'), 'no_literal'],
+    ['a function as value', reply('def f(a):\n    return f'), 'no_literal'],
+    ['a loop without end', reply('def f(a):\n    while True:\n        pass'), 'timeout'],
+    ['all memory', reply('def f(a):\n    return len([0] * 10**9)'), 'raises'],
+    ['too much output', reply('def f(a):\n    while True:\n        print("x" * 1000)'), 'output_too_long'],
+    ['the order of a set of texts', reply("def f(a):\n    return list({'a', 'b', 'c', 'd', 'e', 'f', 'g'})"), 'not_deterministic'],
+    ['an address', reply('def f(a):\n    return repr(object())'), 'no_literal'],
+  ])('refuses %s', async (_, text, reason) => {
+    expect(await reasonOf(text)).toBe(reason);
+  });
+
+  it.each([
+    'import random',
+    'import os.path',
+    'from os import path',
+    'import os\nos.path',
+    'from time import *',
+    'import datetime as d',
+    'import os, subprocess',
+  ])('refuses a banned name: %s', async (line) => {
+    const inside = line
+      .split('\n')
+      .map((each) => `    ${each}`)
+      .join('\n');
+    expect(await reasonOf(reply(`def f(a):\n${inside}\n    return a`))).toBe('banned');
+  });
+
+  it('takes Windows line ends and tabs', async () => {
+    expect(await reasonOf(reply('def f(a):\r\n\tb = a\r\n\treturn b'))).toBe('valid');
+  });
+
+  it('takes a set, whose order does not count, and a program that imports what is allowed', async () => {
+    expect(await examine(reply('import math\ndef f(a):\n    return {math.floor(a), 2}', '1.5'))).toMatchObject({ record: { output: '{1, 2}' } });
+  });
+
+  it('names the error of a code_e program', async () => {
+    expect(await examine(reply('def f(a):\n    return a[3]', '[1]'), { kind: 'code_e' })).toMatchObject({
+      record: { kind: 'code_e', output: 'IndexError' },
+    });
+    expect(await examine(reply('def f(a):\n    return a'), { kind: 'code_e' })).toMatchObject({ record: { output: 'NoError' } });
+  });
+
+  it('runs a given program on ten inputs, and refuses nine', async () => {
+    const inputs = (count: number) =>
+      `<think>t</think><answer>${Array.from({ length: count }, (_, i) => `\`\`\`input\n${i}\n\`\`\`\n`).join('')}\`\`\`message\nsquares\n\`\`\`</answer>`;
+    const asked = { kind: 'code_f', program: 'def f(a):\n    return a * a' } as const;
+    expect(await examine(inputs(10), asked)).toMatchObject({
+      record: { kind: 'code_f', message: 'squares', outputs: ['0', '1', '4', '9', '16', '25', '36', '49', '64', '81'] },
+    });
+    expect(await reasonOf(inputs(9), asked)).toBe('too_few_inputs');
+  });
+
+  it('refuses a held-out program', async () => {
+    expect(await reasonOf(reply('def f(a):\n    return a'), {}, { isHeldOut: async ({ code }) => code === 'def f(a):\n    return a' })).toBe(
+      'held_out',
+    );
+  });
+
+  it('reads mini proposals, and nothing around them', async () => {
+    const mini = { prompt: 'mini', inputCount: 2 } as const;
+    const text = "<code>def f(a):a=a+'3';return a</code><input>'1'</input>";
+    expect(await examine(text, {}, mini)).toEqual({
+      kind: 'valid',
+      record: { kind: 'code_o', snippet: "def f(a):a=a+'3';return a", input: "'1'", output: "'13'", imports: [] },
+    });
+    expect(await reasonOf(`${text} `, {}, mini)).toBe('bad_format');
+    const inputs = "<input>'1'</input><input>'2'</input><message>append</message>";
+    expect(await examine(inputs, { kind: 'code_f', program: "def f(a):a=a+'3';return a" }, mini)).toMatchObject({
+      record: { outputs: ["'13'", "'23'"] },
+    });
+  });
+});

@@ -1,0 +1,214 @@
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DEFAULT_LIMITS, openExecutor } from 'vf-search/execution';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createSource } from '../../../environments/self-play-code/source.ts';
+import { type GivenProgram, SelfPlayEnv } from '../../../environments/self-play-code/self-play-env.ts';
+import { DEFAULT_SETTINGS, type SelfPlaySettings } from '../../../environments/self-play-code/settings.ts';
+import type { NamedTask } from '../../../environments/self-play-code/load-tasks.ts';
+import type { Environment } from '../../../src/core/environment.ts';
+import { ScriptedClient } from '../../../src/clients/scripted.ts';
+import type { CodeExecutor } from '../../../src/execution/code-executor.ts';
+import { checkedSource } from '../../../src/trainer/sources/checked-source.ts';
+import { eventsOf, finalAdapter, newRun, rowsOf, trainSmall, type SmallRunOptions } from '../../trainer/small-run.ts';
+import { UnigramBackend } from '../../trainer/unigram-backend.ts';
+import { type PlayerOptions, scriptedPlayer } from './scripted-player.ts';
+
+let executor: CodeExecutor;
+let parent: string;
+let path: string;
+beforeAll(async () => {
+  executor = await openExecutor('wasi', { workers: 1 });
+});
+afterAll(() => executor.close());
+beforeEach(async () => {
+  parent = await mkdtemp(join(tmpdir(), 'vf-self-play-'));
+  path = await newRun(parent);
+});
+afterEach(() => rm(parent, { recursive: true }));
+
+const appending = (digit: string, id: string): NamedTask => ({
+  id,
+  step: null,
+  record: { kind: 'code_o', snippet: `def f(a):a=a+'${digit}';return a`, input: "'1'", output: `'1${digit}'`, imports: [] },
+});
+/** Nobody proposes it unless a test says so. */
+const HELD_OUT = [appending('55', 'held-out')];
+
+interface Game {
+  readonly settings?: Partial<SelfPlaySettings>;
+  readonly player?: PlayerOptions;
+  readonly heldOut?: readonly NamedTask[];
+  readonly given?: readonly GivenProgram[];
+  readonly run?: Partial<SmallRunOptions>;
+  readonly config?: Record<string, unknown>;
+}
+
+const KEPT = { evaluation: { every: 0 }, checkpoint: { every: 2, keep: 2, keep_rollouts: true } };
+const BY_ROLE = { old_log_probs: 'sampler', correction: { level: 'none' }, advantage: { scope: 'role_task' } };
+
+function play({ settings = {}, player, heldOut = HELD_OUT, given, run = {}, config = {} }: Game = {}) {
+  // The environment owns its executor; the tests share one.
+  const shared: CodeExecutor = {
+    capabilities: executor.capabilities,
+    run: (job, o) => executor.run(job, o),
+    analyse: (code, o) => executor.analyse(code, o),
+    close: async () => {},
+  };
+  const environment = new SelfPlayEnv({
+    settings: { ...DEFAULT_SETTINGS, prompt: 'mini', inputCount: 4, references: 0, kinds: ['code_o', 'code_i'], rewards: 'azr', ...settings },
+    heldOut,
+    seeds: [appending('0', 'seed')],
+    ...(given === undefined ? {} : { given }),
+    executor: shared,
+    limits: DEFAULT_LIMITS,
+  });
+  return trainSmall(path, {
+    environment: environment as unknown as Environment,
+    createSource: checkedSource(createSource, 'self-play-code'),
+    backend: async () => new UnigramBackend(),
+    session: (session) => ({ ...session, client: new ScriptedClient({ turns: scriptedPlayer(player), versions: session.versions, logProb: -2 }) }),
+    config: {
+      steps: 3,
+      rollouts: { examples_per_step: 6, rollouts_per_example: 4, max_concurrent: 8, max_tokens: 200 },
+      algorithm: BY_ROLE,
+      ...KEPT,
+      ...config,
+    },
+    ...run,
+  });
+}
+
+async function linesOf(file: string): Promise<Record<string, unknown>[]> {
+  const text = await readFile(join(path, file), 'utf8');
+  return text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+describe('createSource of self-play-code', () => {
+  it('plays proposals, then their solutions, and pays both by Absolute Zero', async () => {
+    const outcome = await play();
+    expect(outcome.reason).toBe('finished');
+    expect(await readdir(join(path, 'rollouts'))).toEqual(
+      [1, 2, 3].flatMap((step) => [`step-00000${step}.propose.jsonl`, `step-00000${step}.solve.jsonl`]),
+    );
+    const rows = await rowsOf(path);
+    for (const row of rows) {
+      expect(row).toMatchObject({ 'source/proposals': 12, 'source/held_out': 0, 'source/unprobed': 0 });
+      expect(row['source/valid']).toBeGreaterThan(0.3);
+      expect(row['source/statements']).toBe(1);
+    }
+    const programs = await linesOf('source/programs.jsonl');
+    expect(programs.length).toBe(rows.reduce((sum, row) => sum + Math.round(12 * (row['source/valid'] as number)), 0));
+    expect(programs[0]).toMatchObject({
+      step: 1,
+      kind: 'code_o',
+      code: expect.stringContaining('def f(a)') as string,
+      accuracy: expect.any(Number) as number,
+    });
+    const solved = await linesOf('rollouts/step-000001.solve.jsonl');
+    const rewards = new Set(solved.flatMap(({ reward }) => (typeof reward === 'number' ? [reward] : [])));
+    expect([...rewards].toSorted((a, b) => a - b)).toEqual([-0.5, 1]);
+    const proposed = await linesOf('rollouts/step-000001.propose.jsonl');
+    expect(proposed.filter(({ rollout_id }) => rollout_id !== undefined).every(({ unpaid, reward }) => unpaid === true && reward === null)).toBe(
+      true,
+    );
+  });
+
+  it.each([
+    ['azr', {}],
+    ['crsp', { rewards: 'crsp', critics: 2 }],
+    ['azr with replay and without probes', { trainProbes: false, mix: 'half_new', novelty: true }],
+  ] as const)('takes an interrupted step again to the same weights, rows and programs (%s)', async (_, settings) => {
+    const whole = await finalAdapter(await play({ settings }), 'unigram.json');
+    const [rows, programs] = [await rowsOf(path), await linesOf('source/programs.jsonl')];
+    path = await newRun(await mkdtemp(join(parent, 'again-')));
+    const visited = new Set<string>();
+    let outcome;
+    let starts = 0;
+    do {
+      const stop = new AbortController();
+      const once = (name: string) => {
+        if (stop.signal.aborted || visited.has(name)) return;
+        visited.add(name);
+        stop.abort();
+      };
+      const observer = {
+        onPhase: (phase: string, step: number) => once(`${phase} ${step}`),
+        // In the middle of each phase of a step.
+        onRollouts: ({ step, done, total }: { step: number; done: number; total: number }) =>
+          void (done === Math.ceil(total / 2) && step === 2 && once(`${total} of ${step}`)),
+      };
+      outcome = await play({ settings, run: { signal: stop.signal, observer } });
+    } while (outcome.reason === 'interrupted' && ++starts < 60);
+    expect(starts).toBeGreaterThan(8);
+    expect(await finalAdapter(outcome, 'unigram.json')).toEqual(whole);
+    expect(await rowsOf(path)).toEqual(rows);
+    expect(await linesOf('source/programs.jsonl')).toEqual(programs);
+  });
+
+  it('asks critics once more where a reply has no grade, and trains on none that stays without', async () => {
+    await play({ settings: { rewards: 'crsp', critics: 2 }, player: { graded: 50 }, config: { steps: 1 } });
+    const [row] = await rowsOf(path);
+    const first = (await linesOf('rollouts/step-000001.critic.jsonl')).filter(({ rollout_id }) => rollout_id !== undefined);
+    const again = (await linesOf('rollouts/step-000001.retry.jsonl')).filter(({ rollout_id }) => rollout_id !== undefined);
+    const malformed = (row!['source/critiques_malformed'] as number) ?? 0;
+    expect(again.length).toBeGreaterThan(first.length / 4);
+    expect(malformed).toBeGreaterThan(0);
+    expect(row!['source/critiques']).toBe(first.length - malformed);
+    expect(row).toMatchObject({ 'source/alpha_solve': 0.3, 'source/alpha_critique': 0.1 });
+  });
+
+  it('lets the solver play earlier programs where no proposal is valid, and says so', async () => {
+    await play({ player: { valid: 0 }, config: { steps: 1 } });
+    const notes = (await eventsOf(path)).filter(({ kind }) => kind === 'note').map(({ message }) => message);
+    expect(notes).toEqual(['No proposal of step 1 is valid, so the solver plays 4 solutions of earlier programs.']);
+    const played = (await linesOf('rollouts/step-000001.replay.jsonl')).flatMap(({ rollout_id }) =>
+      typeof rollout_id === 'string' ? [rollout_id] : [],
+    );
+    expect(played).toHaveLength(4);
+    const [row] = await rowsOf(path);
+    expect(row).toMatchObject({ 'source/valid': 0, 'source/learnability': null, 'source/own_accuracy': null });
+  });
+
+  it('refuses held-out programs, however they are spelled, and trains on none of them', async () => {
+    const digits = '0123456789'.split('');
+    await play({
+      heldOut: digits.map((digit) => ({
+        ...appending(digit, digit),
+        record: { ...appending(digit, digit).record, snippet: `def f(a):\n    a = a + '${digit}'\n    return a` },
+      })),
+      config: { steps: 1 },
+    });
+    const [row] = await rowsOf(path);
+    expect(row!['source/held_out']).toBeGreaterThan(3);
+    expect(row).toMatchObject({ 'source/valid': 0 });
+    const trained = await linesOf('rollouts/step-000001.replay.jsonl');
+    expect(trained.length).toBeGreaterThan(1);
+  });
+
+  it('counts repeated programs, and with novelty pays them as what cannot be learned from', async () => {
+    await play({ settings: { novelty: true } });
+    const last = (await rowsOf(path)).at(-1)!;
+    expect(last['source/repeated']).toBeGreaterThan(0.5);
+    // There are ten programs in all.
+    expect(last['reward/propose/code_o'] as number).toBeLessThan(-0.2);
+  });
+
+  it('plays given programs in place of proposals, those of a step in that step', async () => {
+    const record = (digit: string) => appending(digit, digit).record;
+    await play({
+      given: [
+        { step: 2, record: record('7') },
+        { step: null, record: record('8') },
+        { step: null, record: record('9') },
+      ],
+      config: { steps: 2 },
+    });
+    const programs = await linesOf('source/programs.jsonl');
+    expect(programs.map(({ step, code }) => `${String(step)} ${(code as string).slice(14, 15)}`)).toEqual(['1 8', '1 9', '2 7', '2 8', '2 9']);
+  });
+});
