@@ -82,7 +82,7 @@ function proposalsOf(file: string): string {
 /** Programs of one to five statements, for as many steps as a run has. */
 function drawnPrograms(): string {
   const folder = mkdtempSync(join(tmpdir(), 'vf-programs-'));
-  const args = [join(ROOT, 'scripts/nano-coder/tasks.py'), '--out', folder, '--seed', '7', '--held-out', '960', '--lengths', '1,2,3,4,5'];
+  const args = [join(ROOT, 'scripts/nano-coder/tasks.py'), '--out', folder, '--seed', '7', '--held-out', '960'];
   const { status, error } = spawnSync('python3', args, { stdio: ['ignore', 'ignore', 'inherit'] });
   if (status !== 0) throw new Error(`python3 ${args.join(' ')} failed.`, { cause: error });
   return join(folder, 'heldout.jsonl');

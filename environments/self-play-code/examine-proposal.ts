@@ -27,7 +27,7 @@ export interface Examiner {
   readonly bannedRule?: 'any_spelling' | 'modules';
   readonly inputCount: number;
   /** Whether the program, without comments and in Python's own spelling, is held out. */
-  readonly isHeldOut: (facts: CodeFacts, signal: AbortSignal) => Promise<boolean>;
+  readonly isHeldOut: (code: string) => Promise<boolean>;
 }
 
 export interface ProposalRequest {
@@ -57,7 +57,7 @@ export async function examineProposal(
   if (facts.syntaxError !== null) return invalid('syntax');
   if (facts.banned.length > 0) return invalid('banned');
   if (facts.entry === null) return invalid('several_functions');
-  if (await examiner.isHeldOut(facts, signal)) return { kind: 'held_out' };
+  if (await examiner.isHeldOut(facts.code)) return { kind: 'held_out' };
   const results = await resultsOf(parsed.code, [parsed.input], facts, examiner, signal);
   if ('reason' in results) return invalid(results.reason);
   const output = kind === 'code_e' ? errorName(results.calls[0]!) : literalOf(results.calls[0]!);

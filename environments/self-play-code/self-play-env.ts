@@ -4,11 +4,12 @@
  */
 import { LRUCache } from 'lru-cache';
 import { type Baseline, Dataset, SingleTurnEnv } from 'vf-search';
-import type { CodeExecutor, CodeFacts, ExecutionLimits } from 'vf-search/execution';
+import type { CodeExecutor, ExecutionLimits } from 'vf-search/execution';
 import { lastLiteralBaseline } from './baseline.ts';
 import { checkSolution } from './check-solution.ts';
 import { examineProposal, type ProposalRequest } from './examine-proposal.ts';
 import type { NamedTask } from './load-tasks.ts';
+import { MeteredExecutor } from './metered-executor.ts';
 import type { ProposalResult } from './proposals.ts';
 import type { TaskRecord } from './records.ts';
 import { selfPlayRubric } from './rubric.ts';
@@ -51,6 +52,7 @@ export class SelfPlayEnv extends SingleTurnEnv<TaskRow> {
   readonly seeds: readonly TaskRecord[];
   readonly baseline: Baseline;
   readonly #options: SelfPlayOptions;
+  readonly #executor: MeteredExecutor;
   readonly #examined = new LRUCache<string, Promise<ProposalResult>>({ max: REMEMBERED });
   #heldOut: Promise<ReadonlySet<string>> | null = null;
 
@@ -78,6 +80,7 @@ export class SelfPlayEnv extends SingleTurnEnv<TaskRow> {
     this.seeds = seeds.map(({ record }) => record);
     this.baseline = lastLiteralBaseline(settings.prompt);
     this.#options = options;
+    this.#executor = new MeteredExecutor(options.executor);
   }
 
   /** Whether a proposal brings a task. The same reply is examined once. */
@@ -85,14 +88,25 @@ export class SelfPlayEnv extends SingleTurnEnv<TaskRow> {
     const key = JSON.stringify([kind, program, reply]);
     let found = this.#examined.get(key);
     if (found === undefined) {
-      const { executor, limits, settings } = this.#options;
-      const isHeldOut = async (facts: CodeFacts) => (await this.#heldOutPrograms(signal)).has(facts.code);
-      found = examineProposal(reply, { kind, program }, { ...settings, executor, limits, isHeldOut }, signal);
+      const { limits, settings } = this.#options;
+      const isHeldOut = async (code: string) => (await this.#heldOutPrograms(signal)).has(code);
+      found = examineProposal(reply, { kind, program }, { ...settings, executor: this.#executor, limits, isHeldOut }, signal);
       this.#examined.set(key, found);
       // An outage or an abort is no fact about the proposal.
       found.catch(() => this.#examined.delete(key));
     }
     return found;
+  }
+
+  /** Whether the program of a task is held out, however it is spelled. */
+  async isHeldOut({ snippet }: TaskRecord, signal: AbortSignal): Promise<boolean> {
+    const { code } = await this.#executor.analyse(snippet, { banned: [], signal });
+    return (await this.#heldOutPrograms(signal)).has(code);
+  }
+
+  /** How long programs were read and run since the last call, in seconds. */
+  takeExecutionSeconds(): number {
+    return this.#executor.takeSeconds();
   }
 
   /** The programs of a step that stand in for proposals; null where the policy proposes. `count`: of each kind, for programs without a step. */
@@ -114,20 +128,20 @@ export class SelfPlayEnv extends SingleTurnEnv<TaskRow> {
   }
 
   override async close(): Promise<void> {
-    await this.#options.executor.close();
+    await this.#executor.close();
   }
 
   #check(record: TaskRecord, answer: string, signal: AbortSignal): Promise<number> {
-    const { executor, limits, settings } = this.#options;
-    return checkSolution(record, answer, { executor, limits, style: settings.prompt, functionScore: settings.functionScore, signal });
+    const { limits, settings } = this.#options;
+    return checkSolution(record, answer, { executor: this.#executor, limits, style: settings.prompt, functionScore: settings.functionScore, signal });
   }
 
   /** In Python's own spelling, so that other spaces do not hide a program. Read when the first proposal is examined: an evaluation has none. */
   #heldOutPrograms(signal: AbortSignal): Promise<ReadonlySet<string>> {
-    const { heldOut, executor } = this.#options;
+    const { heldOut } = this.#options;
     const read = async () => {
       const programs = new Set(heldOut.map(({ record }) => record.snippet));
-      const facts = await Promise.all([...programs].map((program) => executor.analyse(program, { banned: [], signal })));
+      const facts = await Promise.all([...programs].map((program) => this.#executor.analyse(program, { banned: [], signal })));
       return new Set(facts.map(({ code }) => code));
     };
     this.#heldOut ??= read();

@@ -11,6 +11,7 @@ import { ProgramBuffer } from './buffer.ts';
 import { criticRows, payCriticised, retryRows, type Solution, solutionOf, textOf } from './critics.ts';
 import { countRepeats, INVALID_REWARD, mean, type ProbedProposal, probedReward, type Proposal, type ProposalResult } from './proposals.ts';
 import type { ProposalRequest } from './examine-proposal.ts';
+import type { TaskRecord } from './records.ts';
 import { alphaSchedule } from './rewards.ts';
 import { SelfPlayEnv } from './self-play-env.ts';
 import type { SelfPlaySettings } from './settings.ts';
@@ -46,7 +47,7 @@ class SelfPlaySource implements TrajectorySource {
   }
 
   async take(step: number, signal: AbortSignal): Promise<TrajectoryBatch> {
-    const { trainProbes, trainPropose, critics } = this.#settings;
+    const { trainProbes, trainPropose } = this.#settings;
     const proposals = await this.#propose(step, signal);
     const probed = await this.#probe(step, proposals, signal);
     const valid = probed.proposals;
@@ -73,7 +74,7 @@ class SelfPlaySource implements TrajectorySource {
         ...proposalValues(proposals, valid, probed.solutions),
         ...solved?.values,
         'source/buffer': this.#buffer.size,
-        'source/critics': critics,
+        'source/execution_seconds': this.#environment.takeExecutionSeconds(),
       },
       notes: [
         ...(valid.length === 0
@@ -114,8 +115,7 @@ class SelfPlaySource implements TrajectorySource {
       { step, phase: 'propose', role: 'propose', rows, rolloutsPerExample: 1, isPaidLater: true },
       signal,
     );
-    if (given !== null)
-      return given.map((record, i) => ({ id: `given-${step}-${i}`, kind: record.kind, trajectory: null, result: { kind: 'valid', record } }));
+    if (given !== null) return Promise.all(given.map((record, i) => this.#given(`given-${step}-${i}`, record, signal)));
     return Promise.all(
       rows.map(async (row, i) => {
         const trajectory = trajectories[i]!;
@@ -129,6 +129,11 @@ class SelfPlaySource implements TrajectorySource {
         };
       }),
     );
+  }
+
+  async #given(id: string, record: TaskRecord, signal: AbortSignal): Promise<Proposal> {
+    const isHeldOut = await this.#environment.isHeldOut(record, signal);
+    return { id, kind: record.kind, trajectory: null, result: isHeldOut ? { kind: 'held_out' } : { kind: 'valid', record } };
   }
 
   async #examined(trajectory: Trajectory, asked: ProposalRequest, signal: AbortSignal): Promise<ProposalResult> {

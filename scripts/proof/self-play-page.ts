@@ -110,7 +110,7 @@ function markdown(runs: readonly SelfPlayRun[], verdicts: readonly Verdict[], { 
     '',
     '- *negated*: advantages with the other sign.',
     '- *frozen*: the proposals of the base in place of those of the policy, sampled before. The solver learns as in the long run.',
-    '- *grammar*: programs drawn from the grammar of mini-python, one to five statements, and as many steps as give about the same number of sampled tokens.',
+    '- *grammar*: programs drawn from the grammar of mini-python (two to five statements, for code_f two or three) in place of proposals; the table has the tokens that were sampled.',
     '',
     '## Verdicts',
     '',

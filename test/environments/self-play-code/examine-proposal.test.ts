@@ -107,9 +107,7 @@ describe('examineProposal', () => {
   });
 
   it('refuses a held-out program', async () => {
-    expect(await reasonOf(reply('def f(a):\n    return a'), {}, { isHeldOut: async ({ code }) => code === 'def f(a):\n    return a' })).toBe(
-      'held_out',
-    );
+    expect(await reasonOf(reply('def f(a):\n    return a'), {}, { isHeldOut: async (code) => code === 'def f(a):\n    return a' })).toBe('held_out');
   });
 
   it('reads mini proposals, and nothing around them', async () => {
