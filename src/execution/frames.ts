@@ -30,6 +30,15 @@ export function decodeFrame(bytes: Uint8Array): Uint8Array[] | null {
   return fields;
 }
 
+/** The first frame in a stream whose first field is this token; null before its last byte is there. */
+export function findFrame(stream: Uint8Array, token: string): Uint8Array | null {
+  const start = Buffer.from(stream.buffer, stream.byteOffset, stream.length).indexOf(token) - 2 * LENGTH_BYTES;
+  const length = start < 0 ? null : frameLength(stream.subarray(start));
+  if (length === null || start + length > stream.length) return null;
+  const frame = stream.subarray(start, start + length);
+  return decodeFrame(frame) === null ? null : frame;
+}
+
 /** Length of the frame that begins here, in bytes; null before its first four bytes are there. */
 function frameLength(bytes: Uint8Array): number | null {
   if (bytes.length < LENGTH_BYTES) return null;

@@ -1,11 +1,14 @@
 /** Chooses an executor by its name. */
 import { ConfigError } from '../core/errors.ts';
 import type { CodeExecutor, ExecutorName } from './code-executor.ts';
+import { ProcessExecutor } from './process/process-executor.ts';
 import { WasiExecutor } from './wasi/wasi-executor.ts';
 
 export interface ExecutorOptions {
   /** Programs that run at the same time; further ones wait. @default 2 */
   readonly workers?: number;
+  /** The Python of `bubblewrap` and `none`, as an absolute path, with the packages that programs may import. @default /usr/bin/python3 */
+  readonly python?: string;
 }
 
 /**
@@ -13,8 +16,9 @@ export interface ExecutorOptions {
  * @example
  * const executor = await openExecutor('wasi', { workers: 2 });
  */
-export async function openExecutor(name: ExecutorName, { workers = 2 }: ExecutorOptions = {}): Promise<CodeExecutor> {
+export async function openExecutor(name: ExecutorName, { workers = 2, python }: ExecutorOptions = {}): Promise<CodeExecutor> {
   if (!Number.isInteger(workers) || workers < 1) throw new ConfigError(`The number of workers must be an integer of at least 1, got ${workers}`);
   if (name === 'wasi') return WasiExecutor.open({ workers });
-  throw new ConfigError(`The executor ${name} is unknown. Choose wasi`);
+  if (name === 'bubblewrap' || name === 'none') return ProcessExecutor.open({ name, workers, ...(python === undefined ? {} : { python }) });
+  throw new ConfigError(`The executor ${JSON.stringify(name)} is unknown. Choose wasi, bubblewrap or none`);
 }

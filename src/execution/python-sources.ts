@@ -5,20 +5,21 @@ export type Role = 'runner' | 'analyst';
 
 /** Modules in the order in which they are loaded; the last one serves. */
 const MODULES: Record<Role, readonly string[]> = {
-  runner: ['channel', 'plain', 'runner'],
-  analyst: ['channel', 'plain', 'rewriting', 'analysis', 'analyst'],
+  runner: ['channel', 'plain_names', 'plain', 'runner'],
+  analyst: ['channel', 'plain_names', 'plain', 'rewriting', 'analysis', 'analyst'],
 };
 
 export interface PythonSources {
   /** The program for `python -c`. */
   readonly boot: string;
-  /** Its arguments: names and sources in turn. */
-  readonly sources: readonly string[];
+  readonly form: 'source';
+  /** Names and sources in turn. */
+  readonly modules: readonly string[];
 }
 
 export async function readPythonSources(role: Role): Promise<PythonSources> {
   const modules = await Promise.all(MODULES[role].map(async (name) => [name, await source(name)]));
-  return { boot: await source('boot'), sources: modules.flat() };
+  return { boot: await source('boot'), form: 'source', modules: modules.flat() };
 }
 
 const source = (name: string): Promise<string> => readFile(new URL(`./python/${name}.py`, import.meta.url), 'utf8');

@@ -3,104 +3,44 @@ Which programs may share an interpreter: those that can neither change nor obser
 allowed, over the syntax tree alone; whatever it does not know is not plain, which costs a new interpreter and nothing else.
 
 What a plain program cannot do, and by what:
-- reach another object than its own values: no dunder, no attribute but the listed methods, called at once; no builtin but the listed;
+- reach another object than its own values: no dunder, no attribute but the listed methods, called at once; no builtin and no module but the listed;
 - see the seed of hashes: no sets, and the views of a dictionary, whose `&` makes one, are only walked through;
 - see an address: what is printed with one (functions, iterators, generators) never becomes a value, only a key function, a callee or a thing walked through;
-- call what it did not name: a callee is a listed builtin, a listed method or a function of the program, and none of these names is ever bound again;
-- see how full memory or the stack is: it can catch listed exceptions only (the runner runs what ends in the others again, alone).
+- call what it did not name: a callee is a listed name, a listed method or a function of the program, and none of these names is ever bound again;
+- see how full memory or the stack is: it can catch listed exceptions only (the runner runs what ends in the others again, alone), imports at top level
+  alone, and what recurses uses no library that is written in Python.
 """
 
-import builtins
+import _ast
 
-TYPES = frozenset(['bool', 'bytes', 'complex', 'dict', 'float', 'int', 'list', 'str', 'tuple'])
-FUNCTIONS = frozenset(
-    'abs all any ascii bin chr divmod format hex isinstance len max min next oct ord pow print range repr round slice sorted sum'.split()
+from plain_names import (
+    CLASS_METHODS,
+    EXCEPTIONS,
+    FUNCTIONS,
+    KEYED,
+    LAYERED,
+    LAZY,
+    LAZY_METHODS,
+    MAPPED,
+    METHODS,
+    MODULES,
+    PRINT_KEYWORDS,
+    RESERVED,
+    SETS,
+    TYPES,
+    WALK_ALONE,
+    WALK_FIRST,
+    WALK_METHODS,
 )
-LAZY = frozenset(['enumerate', 'filter', 'map', 'reversed', 'zip'])
-LAZY_METHODS = frozenset(['items', 'keys', 'values'])
-METHODS = frozenset(
-    (
-        'append as_integer_ratio bit_count bit_length capitalize casefold center clear conjugate copy count endswith expandtabs extend find get hex index '
-        'insert isalnum isalpha isascii isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle isupper is_integer join ljust lower '
-        'lstrip partition pop popitem remove removeprefix removesuffix replace reverse rfind rindex rjust rpartition rsplit rstrip setdefault sort split '
-        'splitlines startswith strip swapcase title translate update upper zfill'
-    ).split()
-)
-CLASS_METHODS = frozenset([('bytes', 'fromhex'), ('dict', 'fromkeys'), ('str', 'maketrans')])
-EXCEPTIONS = frozenset(
-    'ArithmeticError AssertionError AttributeError IndexError KeyError LookupError NameError OverflowError TypeError ValueError ZeroDivisionError'.split()
-)
-MODULES = {
-    'math': frozenset(
-        (
-            'acos acosh asin asinh atan atan2 atanh cbrt ceil comb copysign cos cosh degrees dist e erf erfc exp exp2 expm1 fabs factorial floor fmod frexp '
-            'fsum gamma gcd hypot inf isclose isfinite isinf isnan isqrt lcm ldexp lgamma log log10 log1p log2 modf nan nextafter perm pi pow prod radians '
-            'remainder sin sinh sqrt sumprod tan tanh tau trunc ulp'
-        ).split()
-    ),
-}
-MATH_VALUES = frozenset(['e', 'inf', 'nan', 'pi', 'tau'])
-PRINT_KEYWORDS = frozenset(['end', 'flush', 'sep'])
-# Calls whose arguments are walked through and not kept: all of them, or only the first.
-WALK_ALL = LAZY
-WALK_FIRST = frozenset(['all', 'any', 'bytes', 'dict', 'len', 'list', 'next', 'sorted', 'sum', 'tuple'])
-WALK_METHODS = frozenset(['extend', 'join', 'update'])
-WALK_IF_ALONE = frozenset(['max', 'min'])
-KEYED = frozenset(['max', 'min', 'sorted'])
-MOST_NODES = 20_000
+
+LONGEST = 50_000
+VALUE_TYPES = TYPES | {'Ellipsis'}
+FUNCTION_ARGUMENTS = (TYPES | FUNCTIONS) - {'next', 'print'}
+BUILTIN_CALLS = TYPES | FUNCTIONS
 
 
 class NotPlain(Exception):
     pass
-
-
-def is_plain(tree):
-    """True if a module's tree is plain. Never raises."""
-    return _holds(lambda: Check(tree).module(tree))
-
-
-def is_plain_call(expression):
-    """True if the arguments of a call of `f` are plain by themselves: they know none of the program's names but `f`, the callee."""
-
-    def check():
-        rule = Check(expression)
-        rule.arguments(expression.body, walked=False)
-
-    return _holds(check)
-
-
-def call_of(expression):
-    """The tree of `f(...)`. Raises SyntaxError if the text was more than the arguments of one call: `1) + f(2`."""
-    body = expression.body
-    if type(body).__name__ != 'Call' or type(body.func).__name__ != 'Name':
-        raise SyntaxError('the text is not a list of arguments')
-    return expression
-
-
-def _holds(check):
-    try:
-        check()
-    except (NotPlain, RecursionError, MemoryError):
-        return False
-    return True
-
-
-def _children(node):
-    for field in node._fields:
-        value = getattr(node, field, None)
-        for child in value if isinstance(value, list) else [value]:
-            if hasattr(child, '_fields'):
-                yield child
-
-
-def _nodes(tree):
-    waiting, count = [tree], 0
-    while waiting:
-        node = waiting.pop()
-        count += 1
-        require(count <= MOST_NODES)
-        waiting.extend(_children(node))
-        yield node
 
 
 def require(condition):
@@ -108,343 +48,439 @@ def require(condition):
         raise NotPlain
 
 
-def kind(node):
-    return type(node).__name__
+def is_plain(tree):
+    """True if a module's tree is plain. Never raises."""
+    return _holds(Check.module, tree, False)
+
+
+def is_plain_call(expression):
+    """True if the arguments of a call of `f` are plain by themselves. They know none of the program's names."""
+    return _holds(Check.outer_call, expression.body, False)
+
+
+def is_harmless_call(expression):
+    """As `is_plain_call`, with sets: they change nothing either, but need an interpreter with the job's own seed of hashes."""
+    return _holds(Check.outer_call, expression.body, True)
+
+
+def call_of(expression):
+    """The tree of `f(...)`. Raises SyntaxError if the text was more than the arguments of one call: `1) + f(2`."""
+    body = expression.body
+    if type(body) is not _ast.Call or type(body.func) is not _ast.Name:
+        raise SyntaxError('the text is not a list of arguments')
+    return expression
+
+
+def _holds(rule, tree, with_sets):
+    check = Check(with_sets)
+    try:
+        rule(check, tree)
+        check.names()
+    except (NotPlain, RecursionError, MemoryError):
+        return False
+    return True
 
 
 class Check:
-    """One walk over a tree. Names are collected first, because a function may call one that is defined after it."""
+    """One walk over a tree. A function may be called above its definition, so what names mean is decided at the end, by `names`."""
 
-    def __init__(self, tree):
+    def __init__(self, with_sets):
+        self.with_sets = with_sets
         self.functions = set()
         self.variables = set()
         self.modules = {}
-        self.module_values = {}
-        self.module_functions = {}
-        for node in _nodes(tree):
-            self.collect(node)
-        bound = [*self.functions, *self.variables, *self.modules, *self.module_values, *self.module_functions]
-        require(len(bound) == len(set(bound)))
-        for name in bound:
-            require(not name.startswith('__') and not hasattr(builtins, name))
+        # Names that imports bind, and how each may be used.
+        self.members = {}
+        self.read = set()
+        self.called = set()
+        self.is_layered = False
+        self.depth = 0
+        self.is_call = False
 
-    def collect(self, node):
-        match kind(node):
-            case 'FunctionDef':
-                self.functions.add(node.name)
-            case 'Name' if kind(node.ctx) != 'Load':
-                self.variables.add(node.id)
-            case 'arg':
-                self.variables.add(node.arg)
-            case 'ExceptHandler' if node.name is not None:
-                self.variables.add(node.name)
-            case 'Import':
-                for alias in node.names:
-                    require(alias.name in MODULES)
-                    self.modules[alias.asname or alias.name] = alias.name
-            case 'ImportFrom':
-                require(node.level == 0 and node.module in MODULES)
-                for alias in node.names:
-                    require(alias.name in MODULES[node.module])
-                    names = self.module_values if alias.name in MATH_VALUES else self.module_functions
-                    names[alias.asname or alias.name] = alias.name
+    def names(self):
+        groups = (self.functions, self.variables, set(self.modules), set(self.members))
+        bound = set().union(*groups)
+        # Each name means one thing, and a builtin what it always means.
+        require(len(bound) == sum(map(len, groups)) and RESERVED.isdisjoint(bound))
+        require(not any(name.startswith('__') for name in bound))
+        require(self.read <= self.variables and self.called <= self.functions)
+        require(not (self.is_layered and self.called))
 
     # Statements.
 
     def module(self, tree):
-        require(kind(tree) == 'Module')
         self.body(tree.body)
 
     def body(self, statements):
         for statement in statements:
-            visit = getattr(self, f'do_{kind(statement)}', None)
-            require(visit is not None)
-            visit(statement)
+            visit = STATEMENTS.get(type(statement))
+            if visit is None:
+                raise NotPlain
+            visit(self, statement)
 
-    def do_FunctionDef(self, node):
-        require(not node.decorator_list and not node.type_params)
+    def function_def(self, node):
+        # Python 3.11 has no type parameters.
+        require(not node.decorator_list and not getattr(node, 'type_params', None))
+        self.functions.add(node.name)
         self.parameters(node.args)
-        self.annotation(node.returns)
+        self.optional(node.returns)
+        self.depth += 1
         self.body(node.body)
+        self.depth -= 1
 
     def parameters(self, args):
-        every = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
-        for arg in every:
+        for arg in [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]:
             if arg is not None:
-                self.annotation(arg.annotation)
+                self.variables.add(arg.arg)
+                self.optional(arg.annotation)
         for default in [*args.defaults, *args.kw_defaults]:
             require(default is None or is_constant(default))
 
-    def annotation(self, node):
-        if node is not None:
-            self.value(node)
+    def return_value(self, node):
+        self.optional(node.value)
 
-    def do_Return(self, node):
-        if node.value is not None:
-            self.value(node.value)
-
-    def do_Expr(self, node):
+    def expression(self, node):
         self.value(node.value)
 
-    def do_Pass(self, node):
+    def nothing(self, node):
         pass
 
-    do_Break = do_Continue = do_Nonlocal = do_Import = do_ImportFrom = do_Pass
-
-    def do_Assign(self, node):
+    def assign(self, node):
+        walked = True
         for target in node.targets:
             self.target(target)
-        walked = all(kind(target) in ('Tuple', 'List') for target in node.targets)
+            walked = walked and type(target) in (_ast.Tuple, _ast.List)
         self.walk(node.value) if walked else self.value(node.value)
 
-    def do_AugAssign(self, node):
+    def augmented_assign(self, node):
         self.target(node.target)
         self.value(node.value)
 
-    def do_AnnAssign(self, node):
+    def annotated_assign(self, node):
         self.target(node.target)
-        self.annotation(node.annotation)
-        if node.value is not None:
-            self.value(node.value)
+        self.value(node.annotation)
+        self.optional(node.value)
 
-    def do_Delete(self, node):
+    def delete(self, node):
         for target in node.targets:
             self.target(target)
 
-    def do_For(self, node):
+    def for_loop(self, node):
         self.target(node.target)
         self.walk(node.iter)
         self.body(node.body)
         self.body(node.orelse)
 
-    def do_While(self, node):
+    def branch(self, node):
         self.value(node.test)
         self.body(node.body)
         self.body(node.orelse)
 
-    do_If = do_While
-
-    def do_Assert(self, node):
+    def assertion(self, node):
         self.value(node.test)
-        if node.msg is not None:
-            self.value(node.msg)
+        self.optional(node.msg)
 
-    def do_Raise(self, node):
+    def raise_error(self, node):
         # `from` and a bare `raise` are seldom enough to be left out.
         require(node.exc is not None and node.cause is None)
         error = node.exc
-        if kind(error) == 'Call':
+        if type(error) is _ast.Call:
             require(not error.keywords)
             self.values(error.args)
             error = error.func
-        require(kind(error) == 'Name' and error.id in EXCEPTIONS)
+        require(type(error) is _ast.Name and error.id in EXCEPTIONS)
 
-    def do_Try(self, node):
+    def try_except(self, node):
         # A `finally` that returns would swallow any exception.
         require(not node.finalbody)
         for handler in node.handlers:
             self.caught(handler.type)
+            if handler.name is not None:
+                self.variables.add(handler.name)
             self.body(handler.body)
         self.body(node.body)
         self.body(node.orelse)
 
     def caught(self, node):
-        require(node is not None)
-        for name in node.elts if kind(node) == 'Tuple' else [node]:
-            require(kind(name) == 'Name' and name.id in EXCEPTIONS)
+        for name in node.elts if type(node) is _ast.Tuple else [node]:
+            require(type(name) is _ast.Name and name.id in EXCEPTIONS)
+
+    def import_modules(self, node):
+        require(self.depth == 0)
+        for alias in node.names:
+            require(alias.name in MODULES)
+            self.modules[alias.asname or alias.name] = alias.name
+            self.is_layered = self.is_layered or alias.name in LAYERED
+
+    def import_members(self, node):
+        require(self.depth == 0 and node.level == 0 and node.module in MODULES)
+        for alias in node.names:
+            require(alias.name in MODULES[node.module] and alias.asname in (None, alias.name))
+            self.members[alias.name] = MODULES[node.module][alias.name]
+            self.is_layered = self.is_layered or node.module in LAYERED or alias.name in LAYERED
 
     def target(self, node):
-        match kind(node):
-            case 'Name':
-                pass
-            case 'Tuple' | 'List':
-                for element in node.elts:
-                    self.target(element)
-            case 'Starred':
-                self.target(node.value)
-            case 'Subscript':
-                self.value(node)
-            case _:
-                raise NotPlain
+        node_type = type(node)
+        if node_type is _ast.Name:
+            self.variables.add(node.id)
+        elif node_type in (_ast.Tuple, _ast.List):
+            for element in node.elts:
+                self.target(element)
+        elif node_type is _ast.Starred:
+            self.target(node.value)
+        else:
+            require(node_type is _ast.Subscript)
+            self.value(node)
 
     # Expressions.
+
+    def value(self, node):
+        """An expression whose value may be kept, printed or compared."""
+        visit = EXPRESSIONS.get(type(node))
+        if visit is None:
+            raise NotPlain
+        visit(self, node)
 
     def values(self, nodes):
         for node in nodes:
             if node is not None:
                 self.value(node)
 
-    def value(self, node):
-        """An expression whose value may be kept, printed or compared."""
-        visit = getattr(self, f'of_{kind(node)}', None)
-        require(visit is not None)
-        visit(node)
+    def optional(self, node):
+        if node is not None:
+            self.value(node)
 
     def walk(self, node):
         """An expression that is walked through and dropped: it may be an iterator too."""
-        if kind(node) == 'GeneratorExp':
-            self.comprehension(node, [node.elt])
-        elif kind(node) == 'Call' and self.is_lazy(node):
-            self.call(node)
+        node_type = type(node)
+        if node_type is _ast.GeneratorExp:
+            self.comprehension(node)
+        elif node_type is _ast.Call:
+            self.any_call(node)
         else:
             self.value(node)
 
-    def is_lazy(self, node):
-        callee = node.func
-        return (kind(callee) == 'Name' and callee.id in LAZY) or (kind(callee) == 'Attribute' and callee.attr in LAZY_METHODS)
-
     def function(self, node):
-        """An expression that is called by a builtin: the key of a sort, the function of a map."""
-        if kind(node) == 'Lambda':
+        """An expression that a builtin calls: the key of a sort, the function of a map."""
+        if type(node) is _ast.Lambda:
             self.parameters(node.args)
             self.value(node.body)
-        else:
-            require(kind(node) == 'Name')
-            require(node.id in TYPES or node.id in FUNCTIONS - {'next', 'print'} or node.id in self.functions or node.id in self.module_functions)
+            return
+        require(type(node) is _ast.Name)
+        if node.id in self.members:
+            require(self.members[node.id] == 'call')
+        elif node.id not in FUNCTION_ARGUMENTS:
+            self.called.add(node.id)
 
-    def of_Constant(self, node):
-        pass
+    def name(self, node):
+        if node.id in self.members:
+            require(self.members[node.id] == 'value')
+        elif node.id not in VALUE_TYPES:
+            self.read.add(node.id)
 
-    def of_Name(self, node):
-        require(node.id in self.variables or node.id in self.module_values or node.id in TYPES)
-
-    def of_Tuple(self, node):
+    def sequence(self, node):
         self.values(node.elts)
 
-    of_List = of_Tuple
+    def set_display(self, node):
+        require(self.with_sets)
+        self.values(node.elts)
 
-    def of_Starred(self, node):
+    def starred(self, node):
         self.walk(node.value)
 
-    def of_Dict(self, node):
+    def dictionary(self, node):
         self.values(node.keys)
         self.values(node.values)
 
-    def of_BoolOp(self, node):
+    def parts(self, node):
         self.values(node.values)
 
-    of_JoinedStr = of_BoolOp
+    def formatted(self, node):
+        self.value(node.value)
+        self.optional(node.format_spec)
 
-    def of_FormattedValue(self, node):
-        self.values([node.value, node.format_spec])
+    def binary(self, node):
+        self.value(node.left)
+        self.value(node.right)
 
-    def of_BinOp(self, node):
-        self.values([node.left, node.right])
-
-    def of_UnaryOp(self, node):
+    def unary(self, node):
         self.value(node.operand)
 
-    def of_IfExp(self, node):
-        self.values([node.test, node.body, node.orelse])
+    def conditional(self, node):
+        self.value(node.test)
+        self.value(node.body)
+        self.value(node.orelse)
 
-    def of_NamedExpr(self, node):
+    def named(self, node):
+        # In the arguments of a call it would bind a name of the program.
+        require(not self.is_call)
+        self.target(node.target)
         self.value(node.value)
 
-    def of_Subscript(self, node):
-        self.values([node.value, node.slice])
+    def subscript(self, node):
+        self.value(node.value)
+        self.value(node.slice)
 
-    def of_Slice(self, node):
+    def slice(self, node):
         self.values([node.lower, node.upper, node.step])
 
-    def of_Compare(self, node):
+    def compare(self, node):
         self.value(node.left)
         for operator, right in zip(node.ops, node.comparators):
             # Whether two equal values are one object depends on what else is alive.
-            if kind(operator) in ('Is', 'IsNot'):
-                require(kind(right) == 'Constant' and (right.value is None or isinstance(right.value, bool)))
-            self.walk(right) if kind(operator) in ('In', 'NotIn') else self.value(right)
+            if type(operator) in (_ast.Is, _ast.IsNot):
+                require(type(right) is _ast.Constant and (right.value is None or isinstance(right.value, bool)))
+            self.walk(right) if type(operator) in (_ast.In, _ast.NotIn) else self.value(right)
 
-    def of_ListComp(self, node):
-        self.comprehension(node, [node.elt])
-
-    def of_DictComp(self, node):
-        self.comprehension(node, [node.key, node.value])
-
-    def comprehension(self, node, elements):
+    def comprehension(self, node):
         for generator in node.generators:
             require(not generator.is_async)
             self.target(generator.target)
             self.walk(generator.iter)
             self.values(generator.ifs)
-        self.values(elements)
+        if type(node) is _ast.DictComp:
+            self.value(node.key)
+            self.value(node.value)
+        else:
+            self.value(node.elt)
 
-    def of_Attribute(self, node):
-        require(kind(node.value) == 'Name' and node.value.id in self.modules and node.attr in MATH_VALUES)
+    def attribute(self, node):
+        require(self.member_kind(node) == 'value')
 
-    def of_Call(self, node):
-        require(not self.is_lazy(node))
-        self.call(node)
+    def member_kind(self, node):
+        """How the member of a module may be used: `call`, `value`, `lazy`; None for what is no such member."""
+        owner = node.value
+        if type(owner) is not _ast.Name or owner.id not in self.modules:
+            return None
+        self.is_layered = self.is_layered or node.attr in LAYERED
+        return MODULES[self.modules[owner.id]].get(node.attr)
+
+    def call(self, node):
+        require(not self.any_call(node))
 
     # Calls.
 
-    def call(self, node):
+    def outer_call(self, node):
+        self.is_call = True
+        self.arguments(node, key=False, walked=False)
+
+    def any_call(self, node):
+        """True if the call's value is an iterator or a view, which may only be walked through."""
         callee = node.func
-        if kind(callee) == 'Attribute':
-            self.method_call(node, callee)
-        else:
-            require(kind(callee) == 'Name')
-            if callee.id in self.functions or callee.id in self.module_functions:
-                self.arguments(node, walked=False)
-            else:
-                self.builtin_call(node, callee.id)
+        if type(callee) is _ast.Name:
+            return self.named_call(node, callee.id)
+        require(type(callee) is _ast.Attribute)
+        if type(callee.value) is _ast.Name and callee.value.id in self.modules:
+            return self.listed_call(node, callee.attr, self.member_kind(callee))
+        return self.method_call(node, callee.value, callee.attr)
 
-    def method_call(self, node, callee):
-        owner, name = callee.value, callee.attr
-        if kind(owner) == 'Name' and owner.id in self.modules:
-            require(name in MODULES[self.modules[owner.id]] and name not in MATH_VALUES)
-            self.arguments(node, walked=False)
-            return
-        if kind(owner) == 'Name' and (owner.id, name) in CLASS_METHODS:
-            self.arguments(node, walked=False)
-            return
+    def named_call(self, node, name):
+        if name in self.members:
+            return self.listed_call(node, name, self.members[name])
+        if name in LAZY:
+            return self.listed_call(node, name, 'lazy')
+        if name in BUILTIN_CALLS or (self.with_sets and name in SETS):
+            return self.listed_call(node, name, 'call')
+        self.called.add(name)
+        self.arguments(node, key=False, walked=False)
+        return False
+
+    def method_call(self, node, owner, name):
+        if type(owner) is _ast.Name and owner.id in TYPES:
+            require((owner.id, name) in CLASS_METHODS)
+            self.arguments(node, key=False, walked=False)
+            return False
         require(name in METHODS or name in LAZY_METHODS)
-        require(not (kind(owner) == 'Name' and owner.id in TYPES))
         self.value(owner)
-        self.keyed_arguments(node, key=name == 'sort', walked=name in WALK_METHODS)
+        self.arguments(node, key=name == 'sort', walked=name in WALK_METHODS)
+        return name in LAZY_METHODS
 
-    def builtin_call(self, node, name):
-        require(name in TYPES or name in FUNCTIONS or name in LAZY)
-        require(all(keyword.arg is not None for keyword in node.keywords))
-        if name == 'print':
-            require(all(keyword.arg in PRINT_KEYWORDS for keyword in node.keywords))
-        if name in ('map', 'filter'):
-            self.mapped(node)
-            return
-        if name in WALK_ALL:
-            self.values(keyword.value for keyword in node.keywords)
+    def listed_call(self, node, name, kind):
+        require(kind in ('call', 'lazy'))
+        keywords = node.keywords
+        require(all(keyword.arg is not None for keyword in keywords))
+        require(name != 'print' or all(keyword.arg in PRINT_KEYWORDS for keyword in keywords))
+        if name in MAPPED:
+            self.mapped_call(node, name)
+        elif kind == 'lazy':
+            self.values(keyword.value for keyword in keywords)
             for argument in node.args:
                 self.walk(argument)
-            return
-        if name == 'next':
-            require(bool(node.args) and kind(node.args[0]) == 'GeneratorExp')
-        alone = name in WALK_IF_ALONE and len(node.args) == 1
-        self.keyed_arguments(node, key=name in KEYED, walked=name in WALK_FIRST or alone)
+        else:
+            require(name != 'next' or (bool(node.args) and type(node.args[0]) is _ast.GeneratorExp))
+            self.arguments(node, key=name in KEYED, walked=name in WALK_FIRST or (name in WALK_ALONE and len(node.args) == 1))
+        return kind == 'lazy'
 
-    def mapped(self, node):
+    def mapped_call(self, node, name):
         require(len(node.args) >= 2 and not node.keywords)
-        function, *walked = node.args
-        if not (kind(function) == 'Constant' and function.value is None):
+        function, first, *others = node.args
+        if not is_none(function):
             self.function(function)
-        for argument in walked:
-            self.walk(argument)
+        self.walk(first)
+        for argument in others:
+            # The start of a `reduce` may be its value.
+            self.value(argument) if name == 'reduce' else self.walk(argument)
 
-    def keyed_arguments(self, node, key, walked):
+    def arguments(self, node, key, walked):
         for keyword in node.keywords:
-            is_none = kind(keyword.value) == 'Constant' and keyword.value.value is None
-            if key and keyword.arg == 'key' and not is_none:
+            if key and keyword.arg == 'key' and not is_none(keyword.value):
                 self.function(keyword.value)
             else:
                 self.value(keyword.value)
-        self.positional(node.args, walked)
+        for argument in node.args:
+            self.walk(argument) if walked else self.value(argument)
+            walked = False
 
-    def arguments(self, node, walked):
-        self.values(keyword.value for keyword in node.keywords)
-        self.positional(node.args, walked)
 
-    def positional(self, args, walked):
-        for index, argument in enumerate(args):
-            self.walk(argument) if walked and index == 0 else self.value(argument)
+def is_none(node):
+    return type(node) is _ast.Constant and node.value is None
 
 
 def is_constant(node):
-    return kind(node) == 'Constant' or (kind(node) == 'UnaryOp' and kind(node.operand) == 'Constant')
+    return type(node) is _ast.Constant or (type(node) is _ast.UnaryOp and type(node.operand) is _ast.Constant)
+
+
+STATEMENTS = {
+    _ast.AnnAssign: Check.annotated_assign,
+    _ast.Assert: Check.assertion,
+    _ast.Assign: Check.assign,
+    _ast.AugAssign: Check.augmented_assign,
+    _ast.Break: Check.nothing,
+    _ast.Continue: Check.nothing,
+    _ast.Delete: Check.delete,
+    _ast.Expr: Check.expression,
+    _ast.For: Check.for_loop,
+    _ast.FunctionDef: Check.function_def,
+    _ast.If: Check.branch,
+    _ast.Import: Check.import_modules,
+    _ast.ImportFrom: Check.import_members,
+    _ast.Nonlocal: Check.nothing,
+    _ast.Pass: Check.nothing,
+    _ast.Raise: Check.raise_error,
+    _ast.Return: Check.return_value,
+    _ast.Try: Check.try_except,
+    _ast.While: Check.branch,
+}
+EXPRESSIONS = {
+    _ast.Attribute: Check.attribute,
+    _ast.BinOp: Check.binary,
+    _ast.BoolOp: Check.parts,
+    _ast.Call: Check.call,
+    _ast.Compare: Check.compare,
+    _ast.Constant: Check.nothing,
+    _ast.Dict: Check.dictionary,
+    _ast.DictComp: Check.comprehension,
+    _ast.FormattedValue: Check.formatted,
+    _ast.IfExp: Check.conditional,
+    _ast.JoinedStr: Check.parts,
+    _ast.List: Check.sequence,
+    _ast.ListComp: Check.comprehension,
+    _ast.Name: Check.name,
+    _ast.NamedExpr: Check.named,
+    _ast.Set: Check.set_display,
+    _ast.Slice: Check.slice,
+    _ast.Starred: Check.starred,
+    _ast.Subscript: Check.subscript,
+    _ast.Tuple: Check.sequence,
+    _ast.UnaryOp: Check.unary,
+}

@@ -1,73 +1,115 @@
 """
-Runs programs. A job: a token, `shared` or `own`, the longest repr, the program, a text of arguments for each call. A reply: the token, then
-`ran` with two fields a call (the exception's class or nothing; the repr or the message), or `own` if the job needs an interpreter of its own.
+Runs programs. A job: a token, a mode, the longest repr, the program, a text of arguments for each call. The mode is `shared` (among plain programs), `own`
+(this interpreter runs nothing else) or `apart` (own, for arguments that may do anything). A reply: the token, then one of
+- `ran` with two fields a call: the exception's class or nothing, and its message or the repr;
+- `own`: the job must not share an interpreter;
+- `apart` with numbers of calls: their arguments must be evaluated apart from the program, or they could change it.
+Nothing of a job runs before all of it was checked.
 """
 
 import sys
 
 import channel
-from plain import call_of, is_plain, is_plain_call
+from plain import LONGEST, call_of, is_harmless_call, is_plain, is_plain_call
 
 ONLY_AST = 0x400
+MOST_PROGRAMS = 64
+
+# Compiled plain programs by their text, and None for others.
+programs = {}
 
 
 def serve():
     while (fields := channel.receive()) is not None:
         token, mode, length, code, *calls = fields
-        code, calls = code.decode(), [call.decode() for call in calls]
-        channel.send([token, *run(mode == b'shared', int(length), code, calls)])
+        texts = [call.decode() for call in calls]
+        channel.send([token, *run(mode.decode(), int(length), code.decode(), texts)])
 
 
-def run(shared, length, code, calls):
-    try:
-        program = _program(shared, code)
-    except BaseException as error:
-        return ['ran', *_failure(error) * len(calls)]
+def run(mode, length, code, texts):
+    calls = [parsed_call(text) for text in texts]
+    if mode != 'apart' and (apart := [str(index) for index, call in enumerate(calls) if not is_error(call) and not is_harmless_call(call)]):
+        return ['apart', *apart]
+    if mode == 'shared' and not all(is_error(call) or is_plain_call(call) for call in calls):
+        return ['own']
+    program = shared_program(code) if mode == 'shared' else own_program(code)
     if program is None:
         return ['own']
+    if is_error(program):
+        return ['ran', *program * len(calls)]
     results = []
     for call in calls:
-        result = _result(shared, length, program, call)
+        result = call if is_error(call) else called(length, program, call)
         # A program that exhausts memory or the stack can see what earlier ones left there.
-        if result is None or (shared and result[0] in ('MemoryError', 'RecursionError')):
+        if mode == 'shared' and result[0] in ('MemoryError', 'RecursionError'):
             return ['own']
         results += result
     return ['ran', *results]
 
 
-def _program(shared, code):
-    """The compiled program; None if it may not share this interpreter."""
-    if not shared:
-        return compile(code, '<program>', 'exec', dont_inherit=True)
-    tree = compile(code, '<program>', 'exec', ONLY_AST, dont_inherit=True)
-    return compile(tree, '<program>', 'exec', dont_inherit=True) if is_plain(tree) else None
+def is_error(value):
+    return type(value) is list
 
 
-def _result(shared, length, program, call):
+def parsed_call(text):
+    """The tree of `f(text)`, or the fields of an error."""
     try:
-        tree = call_of(compile(f'f({call})', '<call>', 'eval', ONLY_AST, dont_inherit=True))
-        if shared and not is_plain_call(tree):
-            return None
+        return call_of(compile(f'f({text})', '<call>', 'eval', ONLY_AST, dont_inherit=True))
+    except BaseException as error:
+        return failure(error)
+
+
+def own_program(code):
+    try:
+        return compile(code, '<program>', 'exec', dont_inherit=True)
+    except BaseException as error:
+        return failure(error)
+
+
+def shared_program(code):
+    """The compiled program, or the fields of an error, or None if the program is not plain."""
+    if len(code) > LONGEST:
+        return None
+    if code not in programs:
+        if len(programs) == MOST_PROGRAMS:
+            programs.clear()
+        programs[code] = checked_program(code)
+    return programs[code]
+
+
+def checked_program(code):
+    try:
+        tree = compile(code, '<program>', 'exec', ONLY_AST, dont_inherit=True)
+        # From the text again: that is faster than from the tree.
+        return compile(code, '<program>', 'exec', dont_inherit=True) if is_plain(tree) else None
+    except (MemoryError, RecursionError):
+        return None
+    except BaseException as error:
+        return failure(error)
+
+
+def called(length, program, call):
+    try:
         space = {'__name__': 'program'}
         exec(program, space)
-        text = repr(eval(compile(tree, '<call>', 'eval', dont_inherit=True), space))
+        text = repr(eval(compile(call, '<call>', 'eval', dont_inherit=True), space))
         if str.__len__(text) > length:
             return ['ReprTooLong', f'The repr of the value has {str.__len__(text)} characters. The limit is {length}.']
         return ['', str.__str__(text)]
     except BaseException as error:
-        return _failure(error)
+        return failure(error)
     finally:
-        _flush()
+        flush()
 
 
-def _failure(error):
+def failure(error):
     try:
         return [str(type(error).__name__), str(error)[:200]]
     except BaseException:
         return ['Exception', '']
 
 
-def _flush():
+def flush():
     try:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -5,8 +5,10 @@ export interface Program {
   readonly module: WebAssembly.Module;
   /** Pages of 64 KiB at the start. */
   readonly initialPages: number;
-  /** Names and sources of Python modules in the order of their loading; the last one serves. `boot` loads them. */
-  readonly sources: readonly string[];
+  /** Whether `modules` holds sources or compiled code. */
+  readonly form: 'source' | 'code';
+  /** Names and texts of Python modules in turn, in the order of their loading; the last one serves. `boot` loads them. */
+  readonly modules: readonly string[];
   readonly boot: string;
 }
 
@@ -24,6 +26,8 @@ const FLAGS = ['-I', '-S', '-B', '-W', 'ignore', '-c'];
 
 // The build answers for all descriptors above standard error itself.
 const REPLIES = '2';
+// The host limits an interpreter, not the interpreter itself.
+const NO_LIMITS = '';
 
 export class Interpreter {
   readonly #options: InterpreterOptions;
@@ -35,7 +39,7 @@ export class Interpreter {
     this.#options = options;
     this.#memory = new WebAssembly.Memory({ initial: program.initialPages, maximum: Math.max(program.initialPages, memoryPages) });
     this.#host = new WasiHost({
-      args: ['python', ...FLAGS, program.boot, REPLIES, ...program.sources],
+      args: ['python', ...FLAGS, program.boot, REPLIES, NO_LIMITS, program.form, ...program.modules],
       memory: this.#memory,
       seed: hashSeed,
       read,

@@ -1,5 +1,6 @@
 /** Messages between the pool and one sandbox thread. */
 import type { JobFailure } from '../code-executor.ts';
+import type { RunMode } from '../attempt.ts';
 import type { Program } from './interpreter.ts';
 
 export interface ThreadSetup {
@@ -13,9 +14,9 @@ export interface ThreadSetup {
 export interface ThreadJob {
   /** A frame for the runner, without its token. */
   readonly fields: readonly (string | Uint8Array)[];
-  /** `shared`: by the warm interpreter, if the job's program may use it. `own`: by a new one. */
-  readonly mode: 'shared' | 'own';
-  /** For an interpreter of its own. */
+  /** `shared` by the warm interpreter, if the program may use it; the other modes by a new one. */
+  readonly mode: RunMode;
+  /** For a new interpreter. */
   readonly hashSeed: number;
   readonly memoryPages: number;
   /** What the program may print, in bytes. */

@@ -16,7 +16,8 @@ const WARM_BYTES = 24 * 2 ** 20;
 const REPLY_HEAD = 4 + 4 + 36;
 
 export class SandboxLoop {
-  readonly #program: Program;
+  /** From the first start on with compiled modules. */
+  #program: Program;
   readonly #warm: ThreadSetup['warm'];
   readonly #next: () => ThreadJob;
   readonly #post: (message: FromThread) => void;
@@ -39,7 +40,11 @@ export class SandboxLoop {
       announced = true;
     };
     for (;;) {
-      const session = new WarmSession(this.#program, this.#warm, { next: () => this.#nextShared(ready), done: (message) => this.#finish(message) });
+      const session = new WarmSession(this.#program, this.#warm, {
+        compiled: (modules) => (this.#program = { ...this.#program, form: 'code', modules }),
+        next: () => this.#nextShared(ready),
+        done: (answer) => this.#finish(answer),
+      });
       const { exit, jobs } = session.run();
       if (exit.reason === 'finished') continue;
       if (jobs === 0) return this.#post({ kind: 'failed', message: `${exit.message} (${session.lastError.trim()})` });
@@ -65,6 +70,8 @@ export class SandboxLoop {
 }
 
 interface WarmEvents {
+  /** Names and code of the modules that the interpreter has loaded from sources. */
+  compiled(modules: readonly string[]): void;
   next(): ThreadJob;
   done(answer: { job: ThreadJob; fields: readonly Uint8Array[] }): void;
 }
@@ -101,17 +108,26 @@ class WarmSession {
       const job = this.#events.next();
       this.#jobs += 1;
       this.#interpreter.limitOutput(job.outputBytes);
-      this.#exchange = new Exchange(job, 'shared');
+      this.#exchange = new Exchange(job);
     }
     return this.#exchange.take(most);
   }
 
   #reply(bytes: Uint8Array): boolean {
+    if (this.#jobs === 0) return this.#takeModules(bytes);
     const fields = this.#exchange?.reply(bytes) ?? null;
     if (fields === null) return false;
     const { job } = this.#exchange!;
     this.#exchange = null;
     this.#events.done({ job, fields });
+    return true;
+  }
+
+  /** Before its first job an interpreter has run our own code alone. */
+  #takeModules(bytes: Uint8Array): boolean {
+    const [kind, ...modules] = decodeFrame(bytes.slice())?.map((field) => Buffer.from(field).toString()) ?? [];
+    if (kind !== 'code') return false;
+    this.#events.compiled(modules);
     return true;
   }
 }
@@ -122,10 +138,10 @@ class Exchange {
   readonly #token: string;
   #unread: Uint8Array;
 
-  constructor(job: ThreadJob, mode: ThreadJob['mode']) {
+  constructor(job: ThreadJob) {
     this.job = job;
     this.#token = crypto.randomUUID();
-    this.#unread = encodeFrame([this.#token, mode, ...job.fields]);
+    this.#unread = encodeFrame([this.#token, job.mode, ...job.fields]);
   }
 
   take(most: number): Uint8Array {
@@ -142,7 +158,7 @@ class Exchange {
 }
 
 function runAlone(program: Program, job: ThreadJob): FromThread {
-  const exchange = new Exchange(job, 'own');
+  const exchange = new Exchange(job);
   let reply: readonly Uint8Array[] | null = null;
   const interpreter = new Interpreter({
     program,

@@ -2,7 +2,7 @@
 import { Worker } from 'node:worker_threads';
 import { abortError, onAbort } from '../../core/abort.ts';
 import { ExecutionError } from '../../core/errors.ts';
-import type { JobFailure } from '../code-executor.ts';
+import type { Attempt } from '../attempt.ts';
 import type { FromThread, ThreadJob, ThreadSetup } from './messages.ts';
 
 /** A thread is ready within a second on an idle core. */
@@ -10,18 +10,15 @@ const START_MS = 30_000;
 /** Deep recursion of CPython needs more than Node's default of 4 MB; the heap holds nothing but our own code and frames. */
 const RESOURCE_LIMITS = { stackSizeMb: 8, maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 4 };
 
-export type ThreadOutcome =
-  | { readonly kind: 'reply'; readonly fields: readonly Uint8Array[] }
-  | { readonly kind: 'ended'; readonly failure: JobFailure; readonly detail: string };
-
 export class SandboxThread {
   /** Rejects with ExecutionError if the thread or its interpreter does not start. */
   readonly ready: Promise<void>;
   readonly #worker: Worker;
   readonly #posted = new Int32Array(new SharedArrayBuffer(4));
   readonly #start = Promise.withResolvers<void>();
-  #settle: ((outcome: ThreadOutcome) => void) | null = null;
+  #settle: ((outcome: Attempt) => void) | null = null;
   #alive = true;
+  #wasReady = false;
 
   constructor(setup: Omit<ThreadSetup, 'posted'>) {
     this.ready = this.#start.promise;
@@ -43,10 +40,15 @@ export class SandboxThread {
     return this.#alive;
   }
 
+  /** True once the thread has waited for jobs. */
+  get wasReady(): boolean {
+    return this.#wasReady;
+  }
+
   /** Throws what ended the signal; the thread ends with it. */
-  async run(job: ThreadJob, { seconds, signal }: { readonly seconds: number; readonly signal: AbortSignal }): Promise<ThreadOutcome> {
+  async run(job: ThreadJob, { seconds, signal }: { readonly seconds: number; readonly signal: AbortSignal }): Promise<Attempt> {
     await this.ready;
-    const { promise, resolve } = Promise.withResolvers<ThreadOutcome | 'aborted'>();
+    const { promise, resolve } = Promise.withResolvers<Attempt | 'aborted'>();
     this.#settle = resolve;
     this.#worker.ref();
     using _ = onAbort(signal, () => resolve('aborted'));
@@ -75,8 +77,12 @@ export class SandboxThread {
   }
 
   #take(message: FromThread): void {
-    if (message.kind === 'ready') this.#start.resolve();
-    else if (message.kind === 'failed') this.#end(`starts no interpreter: ${message.message}`);
+    if (message.kind === 'ready') {
+      this.#wasReady = true;
+      this.#start.resolve();
+      return;
+    }
+    if (message.kind === 'failed') this.#end(`starts no interpreter: ${message.message}`);
     else this.#settle?.(message);
   }
 

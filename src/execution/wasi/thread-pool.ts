@@ -1,13 +1,16 @@
 /** Sandbox threads of one kind: at most so many jobs at a time, the others wait their turn. A thread that ended is replaced. */
+import { abortError, untilAborted } from '../../core/abort.ts';
 import { Limiter } from '../../core/limiter.ts';
 import type { ThreadJob, ThreadSetup } from './messages.ts';
-import { SandboxThread, type ThreadOutcome } from './sandbox-thread.ts';
+import type { Attempt } from '../attempt.ts';
+import { SandboxThread } from './sandbox-thread.ts';
 
 export class ThreadPool {
   readonly #setup: Omit<ThreadSetup, 'posted'>;
   readonly #limiter: Limiter;
   readonly #idle: SandboxThread[] = [];
   readonly #all = new Set<SandboxThread>();
+  #closed = false;
 
   constructor(setup: Omit<ThreadSetup, 'posted'>, threads: number) {
     this.#setup = setup;
@@ -22,22 +25,29 @@ export class ThreadPool {
   }
 
   /** Throws ExecutionError if no thread starts, and what the signal was aborted with. */
-  run(job: ThreadJob, limits: { readonly seconds: number; readonly signal: AbortSignal }): Promise<ThreadOutcome> {
+  run(job: ThreadJob, limits: { readonly seconds: number; readonly signal: AbortSignal }): Promise<Attempt> {
+    const { signal } = limits;
     return this.#limiter.run(async () => {
       const thread = this.#idle.pop() ?? this.#start();
-      await thread.ready;
       try {
+        await untilAborted(thread.ready, signal, () => abortError(signal));
         return await thread.run(job, limits);
       } finally {
-        if (!thread.isAlive) this.#all.delete(thread);
-        // Its successor starts while other jobs run.
-        this.#idle.push(thread.isAlive ? thread : this.#start());
+        this.#giveBack(thread);
       }
-    }, limits.signal);
+    }, signal);
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     await Promise.all([...this.#all].map((thread) => thread.terminate()));
+  }
+
+  /** The successor of a thread that ended starts while other jobs run; one that did not even start has none. */
+  #giveBack(thread: SandboxThread): void {
+    if (!thread.isAlive) this.#all.delete(thread);
+    if (thread.isAlive) this.#idle.push(thread);
+    else if (thread.wasReady && !this.#closed) this.#idle.push(this.#start());
   }
 
   #start(): SandboxThread {

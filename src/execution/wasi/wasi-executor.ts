@@ -1,26 +1,17 @@
 /** CPython as WebAssembly in worker threads: no operating system is in its reach. Plain programs share warm interpreters, all others get new ones. */
-import { CancelledError, TimeoutError } from '../../core/errors.ts';
-import type {
-  AnalyseOptions,
-  CodeExecutor,
-  CodeFacts,
-  ExecutionJob,
-  ExecutionLimits,
-  ExecutionResult,
-  ExecutorCapabilities,
-} from '../code-executor.ts';
-import { DEFAULT_LIMITS } from '../code-executor.ts';
+import { eitherSignal } from '../../core/abort.ts';
+import { CancelledError } from '../../core/errors.ts';
+import type { AnalyseOptions, CodeExecutor, CodeFacts, ExecutionJob, ExecutionResult, ExecutorCapabilities } from '../code-executor.ts';
+import { ANALYSIS_LIMITS, DEFAULT_LIMITS } from '../code-executor.ts';
 import { readPythonSources, type Role } from '../python-sources.ts';
-import { jobFields, readFacts, readResults, replyBytes } from '../runner-messages.ts';
+import type { Attempt, RunMode } from '../attempt.ts';
+import { runJob } from '../run-job.ts';
+import { ANALYSIS_REPLY_BYTES, analysisFields, jobFields, readFacts, replyBytes } from '../runner-messages.ts';
 import type { ThreadJob } from './messages.ts';
 import { compilePython, WASI_PYTHON_VERSION } from './python-binary.ts';
 import { ThreadPool } from './thread-pool.ts';
 
 const PAGE_BYTES = 2 ** 16;
-/** A parser that takes longer is attacked. */
-const ANALYSIS_SECONDS = 10;
-const ANALYSIS_BYTES = 256 * 2 ** 20;
-const ANALYSIS_REPLY_BYTES = 64 * 2 ** 20;
 const WARM = { hashSeed: 0, memoryPages: pages(DEFAULT_LIMITS.memoryBytes) };
 
 export interface WasiOptions {
@@ -47,13 +38,13 @@ export class WasiExecutor implements CodeExecutor {
   }
 
   async run(job: ExecutionJob, { signal }: { readonly signal: AbortSignal }): Promise<ExecutionResult> {
-    const shared = isDefaultMemory(job.limits);
-    const first = await this.#attempt(job, shared ? 'shared' : 'own', signal);
-    // What breaks a warm interpreter is tried once more by itself, so that no program pays for another's remains.
-    return first.kind === 'crashed' ? this.#attempt(job, 'own', signal) : first;
+    using either = eitherSignal(signal, this.#closed.signal);
+    // The memory of the warm interpreters is the default.
+    const mode = job.limits.memoryBytes === DEFAULT_LIMITS.memoryBytes ? 'shared' : 'own';
+    return await runJob(job, mode, (part, partMode) => this.#attempt(part, partMode, either.signal));
   }
 
-  async #attempt(job: ExecutionJob, mode: ThreadJob['mode'], signal: AbortSignal): Promise<ExecutionResult> {
+  #attempt(job: ExecutionJob, mode: RunMode, signal: AbortSignal): Promise<Attempt> {
     const { seconds, memoryBytes, outputBytes } = job.limits;
     const threadJob = {
       fields: jobFields(job),
@@ -63,22 +54,20 @@ export class WasiExecutor implements CodeExecutor {
       outputBytes,
       replyBytes: replyBytes(job),
     };
-    const outcome = await this.#runners.run(threadJob, { seconds, signal: AbortSignal.any([signal, this.#closed.signal]) });
-    return outcome.kind === 'ended' ? { kind: outcome.failure, detail: outcome.detail } : readResults(outcome.fields, job.calls.length);
+    return this.#runners.run(threadJob, { seconds, signal });
   }
 
-  async analyse(code: string, { signal, banned, bannedRule: rule, rewrites }: AnalyseOptions): Promise<CodeFacts> {
+  async analyse(code: string, { signal, ...options }: AnalyseOptions): Promise<CodeFacts> {
     const job: ThreadJob = {
-      fields: [JSON.stringify({ code, banned, rule, rewrites })],
+      fields: analysisFields(code, options),
       mode: 'shared',
       hashSeed: 0,
-      memoryPages: pages(ANALYSIS_BYTES),
-      outputBytes: DEFAULT_LIMITS.outputBytes,
+      memoryPages: pages(ANALYSIS_LIMITS.memoryBytes),
+      outputBytes: ANALYSIS_LIMITS.outputBytes,
       replyBytes: ANALYSIS_REPLY_BYTES,
     };
-    const outcome = await this.#analysts.run(job, { seconds: ANALYSIS_SECONDS, signal: AbortSignal.any([signal, this.#closed.signal]) });
-    if (outcome.kind === 'ended') throw new TimeoutError(`The program cannot be analysed (${outcome.failure}): ${outcome.detail} Make it shorter.`);
-    return readFacts(outcome.fields);
+    using either = eitherSignal(signal, this.#closed.signal);
+    return readFacts(await this.#analysts.run(job, { seconds: ANALYSIS_LIMITS.seconds, signal: either.signal }));
   }
 
   async close(): Promise<void> {
@@ -90,11 +79,9 @@ export class WasiExecutor implements CodeExecutor {
 async function openPool(role: Role, threads: number): Promise<ThreadPool> {
   const { module, initialPages } = await compilePython();
   const program = { module, initialPages, ...(await readPythonSources(role)) };
-  const warm = role === 'runner' ? WARM : { hashSeed: 0, memoryPages: pages(ANALYSIS_BYTES) };
+  const warm = role === 'runner' ? WARM : { hashSeed: 0, memoryPages: pages(ANALYSIS_LIMITS.memoryBytes) };
   return new ThreadPool({ program, warm }, threads);
 }
-
-const isDefaultMemory = ({ memoryBytes }: ExecutionLimits): boolean => memoryBytes === DEFAULT_LIMITS.memoryBytes;
 
 function pages(bytes: number): number {
   return Math.floor(bytes / PAGE_BYTES);

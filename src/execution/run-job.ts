@@ -1,0 +1,96 @@
+/** What every executor does around one attempt at a job: arguments evaluated apart, a second attempt after a crash, call by call after a bad end. */
+import type { Attempt, RunMode } from './attempt.ts';
+import type { CallResult, ExecutionJob, ExecutionResult } from './code-executor.ts';
+import { readReply } from './runner-messages.ts';
+
+/** Tries a job once, when a worker is free. */
+export type Try = (job: ExecutionJob, mode: RunMode) => Promise<Attempt>;
+
+type Outcome = ExecutionResult | { readonly kind: 'apart'; readonly calls: readonly number[] };
+
+/** Evaluates to its own arguments. */
+const ARGUMENTS = 'def f(*args, **named): return args, named';
+
+/** @param mode of the first attempt */
+export async function runJob(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try): Promise<ExecutionResult> {
+  if (!job.code.isWellFormed()) return ran(job.calls.map(() => NO_UTF8));
+  const broken = job.calls.map((call) => (call.isWellFormed() ? null : NO_UTF8));
+  return mergeOver(broken, job, async (rest) => {
+    const result = await runApart(rest, mode, attempt);
+    return result.kind === 'ran' || rest.calls.length < 2 ? result : callByCall(rest, mode, attempt);
+  });
+}
+
+/** A job of all calls but those that have a result already. */
+async function mergeOver(
+  known: readonly (CallResult | null)[],
+  job: ExecutionJob,
+  run: (rest: ExecutionJob) => Promise<ExecutionResult>,
+): Promise<ExecutionResult> {
+  const rest = { ...job, calls: job.calls.filter((_, i) => known[i] === null) };
+  const result = rest.calls.length === 0 && job.calls.length > 0 ? ran([]) : await run(rest);
+  if (result.kind !== 'ran') return result;
+  const results = result.calls.values();
+  return ran(known.map((each) => each ?? results.next().value!));
+}
+
+/**
+ * Arguments that could do anything but be values are evaluated without the program, and the program is given their value: else an answer could change
+ * the program that judges it.
+ */
+async function runApart(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try): Promise<ExecutionResult> {
+  const first = await tryTwice(job, mode, attempt);
+  if (first.kind !== 'apart') return first;
+  const apart = new Set(first.calls);
+  const values = await Promise.all(
+    job.calls.map((call, i) => (apart.has(i) ? evaluate({ ...job, calls: [call] }, attempt) : Promise.resolve({ call }))),
+  );
+  const errors = values.map((value) => ('call' in value ? null : value));
+  const calls = values.map((value, i) => ('call' in value ? value.call : job.calls[i]!));
+  return mergeOver(errors, { ...job, calls }, async (rest) => {
+    const second = await tryTwice(rest, mode, attempt);
+    if (second.kind !== 'apart') return second;
+    const noLiterals = new Set(second.calls);
+    return mergeOver(
+      rest.calls.map((_, i) => (noLiterals.has(i) ? NO_LITERAL : null)),
+      rest,
+      async (literal) => expectRun(await tryTwice(literal, mode, attempt)),
+    );
+  });
+}
+
+/** The arguments of one call as literals, or the error of their evaluation. */
+async function evaluate(job: ExecutionJob, attempt: Try): Promise<{ readonly call: string } | CallResult> {
+  const outcome = await tryTwice({ ...job, code: ARGUMENTS }, 'apart', attempt);
+  if (outcome.kind === 'apart') return NO_LITERAL;
+  if (outcome.kind !== 'ran') return { error: outcome.kind, message: outcome.detail };
+  const result = outcome.calls[0]!;
+  return 'repr' in result ? { call: `*(${result.repr})[0], **(${result.repr})[1]` } : result;
+}
+
+async function callByCall(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try): Promise<ExecutionResult> {
+  const results = await Promise.all(job.calls.map((call) => runApart({ ...job, calls: [call] }, mode, attempt)));
+  const [first] = results;
+  // The same end for each: that is the program's, or what it does at its top level.
+  if (first!.kind !== 'ran' && results.every(({ kind }) => kind === first!.kind)) return first!;
+  return ran(results.map((result) => (result.kind === 'ran' ? result.calls[0]! : { error: result.kind, message: result.detail })));
+}
+
+/** A crash may be the worker's fault. After a second one the program is held to blame. */
+async function tryTwice(job: ExecutionJob, mode: RunMode, attempt: Try): Promise<Outcome> {
+  const first = await tryOnce(job, mode, attempt);
+  return first.kind === 'crashed' ? tryOnce(job, mode, attempt) : first;
+}
+
+async function tryOnce(job: ExecutionJob, mode: RunMode, attempt: Try): Promise<Outcome> {
+  const made = await attempt(job, mode);
+  return made.kind === 'ended' ? { kind: made.failure, detail: made.detail } : readReply(made.fields, job.calls.length);
+}
+
+const expectRun = (outcome: Outcome): ExecutionResult =>
+  outcome.kind === 'apart' ? { kind: 'crashed', detail: 'The interpreter did not evaluate the arguments.' } : outcome;
+
+const ran = (calls: readonly CallResult[]): ExecutionResult => ({ kind: 'ran', calls });
+
+const NO_UTF8: CallResult = { error: 'UnicodeEncodeError', message: 'surrogates not allowed' };
+const NO_LITERAL: CallResult = { error: 'ValueError', message: 'the arguments have no literal repr' };

@@ -1,0 +1,108 @@
+/**
+ * What a hostile program tries, against every isolated CodeExecutor. Each attack is followed by an honest program that must come out right. An escape is
+ * told by what it did outside: a secret in its result, a file, a connection, a signal.
+ */
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { CodeExecutor } from '../../src/execution/index.ts';
+import { HONEST, runOn } from './code-executor.ts';
+import { ESCAPES, EXHAUSTIONS, FORGERIES, POISONS } from './hostile-programs.ts';
+
+const SECRET = 'the-secret-of-the-host-5f1c';
+
+export function isolationContract(open: () => Promise<CodeExecutor>): void {
+  describe('isolation', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sandbox-host-'));
+    const connections: string[] = [];
+    const signals: string[] = [];
+    const onSignal = (name: string) => signals.push(name);
+    let server: Server;
+    let executor: CodeExecutor;
+
+    beforeAll(async () => {
+      writeFileSync(join(folder, 'secret'), SECRET, { mode: 0o644 });
+      process.env['SANDBOX_SECRET'] = SECRET;
+      for (const name of ['SIGUSR2', 'SIGTERM'] as const) process.on(name, onSignal);
+      server = createServer((socket) => {
+        connections.push(String(socket.remoteAddress));
+        socket.destroy();
+      });
+      await new Promise<void>((resolve) => server.listen(0, '0.0.0.0', resolve));
+      executor = await open();
+    }, 60_000);
+
+    afterAll(async () => {
+      delete process.env['SANDBOX_SECRET'];
+      for (const name of ['SIGUSR2', 'SIGTERM'] as const) process.off(name, onSignal);
+      server.close();
+      await executor.close();
+      rmSync(folder, { recursive: true, force: true });
+    });
+
+    const expectHonest = async () => expect(await runOn(executor, HONEST.code, HONEST.calls)).toEqual(HONEST.result);
+    const outside = () => ({ files: readdirSync(folder), connections, signals, marks: existsSync('/tmp/escaped') || existsSync('escaped') });
+
+    it('counts at least 40 escapes and 20 exhaustions', () => {
+      expect(Object.keys(ESCAPES).length).toBeGreaterThanOrEqual(40);
+      expect(Object.keys(EXHAUSTIONS).length).toBeGreaterThanOrEqual(20);
+    });
+
+    it.each(Object.entries(ESCAPES))('keeps in: %s', { timeout: 60_000 }, async (_name, body) => {
+      const { port } = server.address() as AddressInfo;
+      const host = { FOLDER: folder, PORT: port, PID: process.pid };
+      const setting = Object.entries(host).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
+      const code = [...setting, 'def f(a):', ...body.split('\n').map((line) => `  ${line}`)].join('\n');
+      const result = await runOn(executor, code, ['1'], { seconds: 5 });
+      expect(JSON.stringify(result)).not.toMatch(/the-secret-of-the-host|ESCAPED/);
+      expect(outside()).toEqual({ files: ['secret'], connections: [], signals: [], marks: false });
+      await expectHonest();
+    });
+
+    it.each(Object.entries(EXHAUSTIONS))('ends: %s', { timeout: 60_000 }, async (_name, code) => {
+      const result = await runOn(executor, code, ['1'], { seconds: 0.6, reprLength: 100 });
+      expect(JSON.stringify(result)).not.toContain('SURVIVED');
+      await expectHonest();
+    });
+
+    it.each(Object.entries(POISONS))('lets no program spoil the next one: %s', { timeout: 60_000 }, async (_name, code) => {
+      await runOn(executor, code, ['1', '2'], { seconds: 5 });
+      await expectHonest();
+      expect(await runOn(executor, 'import json\ndef f(a): return json.dumps(sorted({a, len("abc")})), repr(a)', ['1'])).toEqual({
+        kind: 'ran',
+        calls: [{ repr: "('[1, 3]', '1')" }],
+      });
+    });
+
+    it.each(Object.entries(FORGERIES))('takes no reply that a program writes by itself: %s', { timeout: 60_000 }, async (_name, code) => {
+      const result = await runOn(executor, code, ['1'], { seconds: 5 });
+      expect(result).toEqual({ kind: 'ran', calls: [{ repr: "'honest'" }] });
+      await expectHonest();
+    });
+
+    it('shows a program no variable', async () => {
+      const code = 'import os, posix\ndef f(a): return dict(os.environ), dict(posix.environ), os.getenv("PATH")';
+      expect(await runOn(executor, code, ['1'])).toEqual({ kind: 'ran', calls: [{ repr: '({}, {}, None)' }] });
+    });
+
+    it('gives a program that steals the token of its reply no say about the next one', async () => {
+      const code = `
+import sys
+def f(a):
+  frame = sys._getframe()
+  while frame is not None:
+    token = frame.f_locals.get('token')
+    if token is not None:
+      import channel
+      for _ in range(3): channel.send([token, 'ran', '', "'stolen'"])
+    frame = frame.f_back
+  return 'own'`;
+      // What it says about itself is no more than what its function could return.
+      expect(await runOn(executor, code, ['1'])).toMatchObject({ kind: 'ran', calls: [{ repr: expect.stringMatching(/^'(stolen|own)'$/) }] });
+      for (let i = 0; i < 3; i += 1) await expectHonest();
+    });
+  });
+}
