@@ -36,17 +36,7 @@ export {
 } from './crsp-settings.ts';
 export { DIMENSIONS } from './prompt-full.ts';
 export { critiquePrompt, type PromptStyle, type ProposalPrompt, proposePrompt, solvePrompt } from './prompt.ts';
-export {
-  type FunctionRecord,
-  IDENTITY,
-  type IoRecord,
-  type Role,
-  shownCount,
-  TASK_KINDS,
-  type TaskKind,
-  taskKey,
-  type TaskRecord,
-} from './records.ts';
+export { type FunctionRecord, IDENTITY, type IoRecord, type Role, shownCount, TASK_KINDS, type TaskKind, type TaskRecord } from './records.ts';
 export { type AnswerPlace, extractAnswer, extractThought, extractValue, formatReward, parseReply, type Reply } from './reply.ts';
 export {
   type Alphas,

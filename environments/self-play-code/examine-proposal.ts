@@ -25,6 +25,11 @@ export interface Examiner {
   readonly banned: readonly string[];
   /** `modules` is upstream's narrower rule, which no dotted name matches. @default 'any_spelling' */
   readonly bannedRule?: 'any_spelling' | 'modules';
+  /**
+   * Which functions a program may have beside its own: `inner` those within it, `none` as upstream by default, `all` as upstream with
+   * `reject_multiple_functions=False`. Mini programs have one function. @default 'inner'
+   */
+  readonly otherFunctions?: 'inner' | 'none' | 'all';
   readonly inputCount: number;
   /** Whether the program, without comments and in Python's own spelling, is held out. */
   readonly isHeldOut: (code: string) => Promise<boolean>;
@@ -56,7 +61,7 @@ export async function examineProposal(
   if (facts === null) return invalid('unreadable');
   if (facts.syntaxError !== null) return invalid('syntax');
   if (facts.banned.length > 0) return invalid('banned');
-  if (facts.entry === null) return invalid('several_functions');
+  if (facts.entry === null && examiner.otherFunctions !== 'all') return invalid('several_functions');
   if (await examiner.isHeldOut(facts.code)) return { kind: 'held_out' };
   const results = await resultsOf(parsed.code, [parsed.input], facts, examiner, signal);
   if ('reason' in results) return invalid(results.reason);
@@ -67,10 +72,10 @@ export async function examineProposal(
 }
 
 /** Null for a reply in a wrong format. */
-function parsedProgram(reply: string, { prompt }: Examiner): ParsedProposal | null {
+function parsedProgram(reply: string, { prompt, otherFunctions }: Examiner): ParsedProposal | null {
   if (prompt === 'mini') return parseMiniProposal(reply);
   const { answer, isWellFormed } = parseReply(reply, prompt);
-  return isWellFormed ? parseProposal(answer) : null;
+  return isWellFormed ? parseProposal(answer, { rejectMultipleFunctions: otherFunctions === 'none' }) : null;
 }
 
 function parsedInputs(reply: string, { prompt, inputCount: numInputs }: Examiner): ParsedInputs | null {

@@ -45,9 +45,3 @@ export type Role = 'propose' | 'solve' | 'critic';
 export function shownCount(inputs: readonly unknown[]): number {
   return Math.ceil(inputs.length / 2);
 }
-
-/** Equal for records of the same task; a program is the same whatever spaces surround it. */
-export function taskKey(record: TaskRecord): string {
-  const values = record.kind === 'code_f' ? record.inputs : [record.input];
-  return JSON.stringify([record.kind, record.snippet.trim(), ...values]);
-}

@@ -1,16 +1,19 @@
 /** Adapters for what upstream does with its executor: validity of programs, verdicts on answers, and the reward manager around them. */
 import {
+  examineProposal,
+  type Examiner,
   judgeSolutions,
-  parseInputsMessage,
   parseProposal,
   parseReply,
   type ProposalOptions,
+  type ProposalRequest,
+  type ProposalResult,
   proposeReward,
   solutionText,
   solveReward,
   type TaskRecord,
 } from 'vf-search/environments/self-play-code';
-import { type CodeRewrite, DEFAULT_LIMITS, parseLiteral } from 'vf-search/execution';
+import { type CodeRewrite, DEFAULT_LIMITS } from 'vf-search/execution';
 import { sandbox } from './sandbox.ts';
 import type { Adapter, VectorCase } from './vectors.ts';
 
@@ -82,20 +85,28 @@ async function accuracy(task: TaskRecord, solution: string, functionScore: 'bina
   return verdict!.accuracy;
 }
 
-/** Banned names by upstream's rule; the same literal from two interpreters with two seeds of hashes, which a plain program cannot tell apart. */
+/** A proposal that holds the program and the input. */
 async function validity({ code, input, banned }: CheckAll): Promise<{ valid: boolean; output: string | null }> {
+  const reply = `<think></think><answer>\n\`\`\`python\n${code}\n\`\`\`\n\`\`\`input\n${input}\n\`\`\`\n</answer>`;
+  const examined = await examine(reply, { kind: 'code_o', program: null }, { banned, otherFunctions: 'all' });
+  return examined.kind === 'valid' && examined.record.kind !== 'code_f'
+    ? { valid: true, output: examined.record.output }
+    : { valid: false, output: null };
+}
+
+/** By upstream's rule for banned names. */
+async function examine(reply: string, asked: ProposalRequest, rules: Pick<Examiner, 'banned' | 'otherFunctions'>): Promise<ProposalResult> {
   const { executor, signal } = await sandbox();
-  const { syntaxError, banned: found, plain } = await executor.analyse(code, { banned, bannedRule: 'modules', signal });
-  if (syntaxError !== null || found.length > 0) return { valid: false, output: null };
-  const outputs: string[] = [];
-  for (const hashSeed of plain ? [0] : [0, 1]) {
-    const result = await executor.run({ code, calls: [input], hashSeed, limits: LIMITS }, { signal });
-    const [call] = result.kind === 'ran' ? result.calls : [];
-    if (call === undefined || 'error' in call || !parseLiteral(call.repr).ok) return { valid: false, output: null };
-    outputs.push(call.repr);
-  }
-  const [first, second = first] = outputs as [string, string?];
-  return first === second ? { valid: true, output: first } : { valid: false, output: null };
+  const examiner = {
+    executor,
+    limits: LIMITS,
+    prompt: 'full',
+    bannedRule: 'modules',
+    inputCount: 10,
+    isHeldOut: async () => false,
+    ...rules,
+  } as const;
+  return examineProposal(reply, asked, examiner, signal);
 }
 
 async function parsedProposal({ text, options }: { text: string; options: Options }): Promise<unknown> {
@@ -135,21 +146,8 @@ function taskOf({ kind, code: snippet, input = '', output = '', hidden_inputs: i
   return { kind: 'code_f', snippet, inputs: [...inputs, ...inputs], outputs: [...outputs, ...outputs], message: '', imports: [] };
 }
 
-async function proposed({ kind, reply, reference = '', accuracy: share, banned }: Propose): Promise<unknown> {
-  const { answer, isWellFormed } = parseReply(reply);
-  const isValid = kind === 'f' ? await describes(reference, answer) : await invents(answer, banned);
-  const format = isValid && isWellFormed;
-  return { reward: proposeReward({ isValid: format, accuracy: share }), format: format ? 1 : 0 };
-}
-
-async function invents(answer: string, banned: readonly string[]): Promise<boolean> {
-  const parsed = parseProposal(answer);
-  return parsed.kind === 'program' && (await validity({ ...parsed, banned })).valid;
-}
-
-async function describes(code: string, answer: string): Promise<boolean> {
-  const parsed = parseInputsMessage(answer);
-  if (parsed.kind === 'fault') return false;
-  for (const input of parsed.inputs) if (!(await validity({ code, input, banned: [] })).valid) return false;
-  return true;
+async function proposed({ kind, reply, reference: program = '', accuracy: share, banned }: Propose): Promise<unknown> {
+  const examined = await examine(reply, { kind: `code_${kind}`, program }, { banned, otherFunctions: 'none' });
+  const isValid = examined.kind === 'valid';
+  return { reward: proposeReward({ isValid, accuracy: share }), format: isValid ? 1 : 0 };
 }

@@ -79,7 +79,10 @@ export const algorithm = table('How rewards become a gradient.', {
     ['sampler', 'trainer'],
     "Denominator of the ratio: the server's log-probs from sampling, or the trainer's from a pass before the first update.",
   ),
-  minibatches: count('Number of optimiser steps that a batch of groups is split into. Upstream: 10 (512 · 5 rollouts / 256).', 1),
+  minibatches: count(
+    'Number of optimiser steps that a batch of groups is split into, each with its share of every role and task. Upstream: 10 (512 · 5 rollouts / 256).',
+    1,
+  ),
   epochs: count('Passes over each batch.', 1),
   entropy_coefficient: number('Weight of the entropy bonus. Upstream: 0.001.', 0),
   constant_groups: choice(

@@ -33,6 +33,9 @@ describe('bundledPresets()', () => {
       ['laptop', 'drop'],
       ['grpo-000', 'keep'],
       ['laptop', 'drop'],
+      ['laptop', 'drop'],
+      ['azr', 'keep'],
+      ['crsp', 'keep'],
     ]);
     expect(resolveTrainingConfig([BASE]).wire.algorithm.constant_groups).toBe('keep');
   });

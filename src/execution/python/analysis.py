@@ -48,24 +48,24 @@ def banned_modules(tree, banned):
 
 def banned_names(tree, banned):
     """
-    The banned names that a program imports or reads, in any spelling: parts of dotted names, attributes of imported modules under any name, stars, and imports
-    by a call. A call whose argument is no text could import anything, and counts as all of them.
+    The banned names that a program imports or reads, in any spelling: parts of dotted names, attributes of modules under any name, stars, imports by a call, and
+    words in a program that is a text. An import of what is no text could be any module, and counts as all of them.
     """
     found = set(banned_modules(tree, banned))
     modules = imported_modules(tree, banned, found)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
+        if isinstance(node, (ast.Attribute, ast.Call)):
             found.update(prefixes(dotted_name(node, modules)))
-        elif isinstance(node, ast.Call) and is_import_call(node, modules):
-            argument = node.args[0] if node.args else None
-            is_text = isinstance(argument, ast.Constant) and isinstance(argument.value, str)
-            found.update(prefixes(argument.value) if is_text else banned)
+        if isinstance(node, ast.Call) and is_import(node.func, modules) and literal_text(imported(node)) is None:
+            found.update(banned)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ('exec', 'eval', 'compile') and node.args:
+            found.update(banned_words(literal_text(node.args[0]) or '', banned))
     return [name for name in banned if name in found]
 
 
 def imported_modules(tree, banned, found):
-    """The dotted name behind each name that an import binds. Adds what the imports themselves read to `found`."""
-    modules = {}
+    """The dotted name behind each name that an import or an assignment binds. Adds what the imports themselves read to `found`."""
+    modules = {'__import__': '__import__'}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -79,23 +79,46 @@ def imported_modules(tree, banned, found):
                     found.update(other for other in banned if other.startswith(f'{node.module}.'))
                 else:
                     modules[alias.asname or alias.name] = name
+        elif isinstance(node, (ast.Assign, ast.NamedExpr)):
+            target = node.target if isinstance(node, ast.NamedExpr) else node.targets[0]
+            if isinstance(target, ast.Name) and dotted_name(node.value, modules):
+                modules[target.id] = dotted_name(node.value, modules)
     return modules
 
 
 def dotted_name(node, modules):
-    """`os.path` for `o.path` after `import os as o`; empty if the attribute is not of an imported module."""
+    """`os.path` for `o.path` after `import os as o`, for `__import__('os').path` and for `getattr(os, 'path')`; empty if it is not of a module."""
     names = []
-    while isinstance(node, ast.Attribute):
-        names.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name) or node.id not in modules:
-        return ''
-    return '.'.join([modules[node.id], *reversed(names)])
+    while True:
+        if isinstance(node, ast.Attribute):
+            names.append(node.attr)
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == 'getattr' and len(node.args) > 1:
+            names.append(literal_text(node.args[1]) or '')
+            node = node.args[0]
+        else:
+            break
+    if isinstance(node, ast.Call) and is_import(node.func, modules):
+        base = literal_text(imported(node))
+    else:
+        base = modules.get(node.id) if isinstance(node, ast.Name) else None
+    return '.'.join([base, *reversed(names)]) if base else ''
 
 
-def is_import_call(node, modules):
-    name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ''
-    return name in ('__import__', 'import_module') or modules.get(name) == 'importlib.import_module'
+def is_import(function, modules):
+    """Whether a call of this imports: `__import__`, `importlib.import_module`, and both under other names."""
+    name = function.id if isinstance(function, ast.Name) else function.attr if isinstance(function, ast.Attribute) else ''
+    return modules.get(name, name).split('.')[-1] in ('__import__', 'import_module')
+
+
+def imported(call):
+    """What an import by a call names; None for nothing."""
+    named = [keyword.value for keyword in call.keywords if keyword.arg == 'name']
+    return [*call.args, *named, None][0]
+
+
+def literal_text(node):
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def prefixes(dotted):

@@ -7,6 +7,7 @@ import { mergeLossMetrics } from '../losses/loss-metrics.ts';
 import { LOSS_PREFIX, MAIN_LOSS_METRICS } from '../records/metrics.ts';
 import { type LossSequence, takes } from './evaluate-terms.ts';
 import { logProbPass, type PassOptions } from './log-prob-pass.ts';
+import { intoMinibatches } from './minibatches.ts';
 import { type OptimizerStep, optimizerStep } from './optimizer-step.ts';
 import type { PhaseTimer } from './phase-timer.ts';
 
@@ -150,19 +151,6 @@ function emptyReason({ groups, constantReason }: CreditedBatch, { steps, dropped
 /** `the loss "near"`, `the losses "near", "far"`. */
 export function lossNames(names: readonly string[]): string {
   return `the loss${names.length === 1 ? '' : 'es'} ${names.map((name) => `"${name}"`).join(', ')}`;
-}
-
-/**
- * Splits consecutive groups as evenly as possible; there are at most as many minibatches as groups. Demonstrations are split by themselves, so that every
- * minibatch has its share of them, and get none of their own beside rollouts: Adam would undo the weight of their loss there.
- */
-function intoMinibatches(groups: CreditedBatch['groups'], wanted: number): TrainingSequence[][] {
-  const isShown = ([first]: readonly TrainingSequence[]) => first?.isDemonstration ?? false;
-  const kinds = [groups.filter((group) => !isShown(group)), groups.filter(isShown)];
-  const count = groups.length === 0 ? 0 : Math.min(wanted, Math.max(1, kinds[0]!.length));
-  const part = <T>(items: readonly T[], i: number) =>
-    items.slice(Math.floor((i * items.length) / count), Math.floor(((i + 1) * items.length) / count));
-  return Array.from({ length: count }, (_, i) => kinds.flatMap((kind) => part(kind, i).flat()));
 }
 
 function updateValues(steps: readonly OptimizerStep[], losses: readonly LossTerm[], dropped: number): Record<string, number | null> {

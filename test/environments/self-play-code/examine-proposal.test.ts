@@ -73,12 +73,41 @@ describe('examineProposal', () => {
     'from time import *',
     'import datetime as d',
     'import os, subprocess',
+    'import os as o\no.path',
+    'import os\no = os\no.path',
+    'import os\ngetattr(os, "path")',
+    'from os import path as p',
+    '__import__("random")',
+    '__import__(name="random")',
+    '__import__("ran" + "dom")',
+    '__import__("os").path',
+    'load = __import__\nload("random")',
+    'import importlib\nimportlib.import_module("random")',
+    'from importlib import import_module as load\nload("os").path',
+    'exec("import random")',
   ])('refuses a banned name: %s', async (line) => {
     const inside = line
       .split('\n')
       .map((each) => `    ${each}`)
       .join('\n');
     expect(await reasonOf(reply(`def f(a):\n${inside}\n    return a`))).toBe('banned');
+  });
+
+  it.each(['import os as o\no.sep', '__import__("math")', 'import importlib\nimportlib.import_module("math")', 'import collections.abc', 'time = a'])(
+    'takes what is not banned: %s',
+    async (line) => {
+      const analysed = await executor.analyse(`def f(a):\n    ${line.replaceAll('\n', '\n    ')}\n    return a`, { banned: BANNED_WORDS, signal });
+      expect(analysed).toMatchObject({ syntaxError: null, banned: [] });
+    },
+  );
+
+  it('takes functions within the function, and none where upstream takes none', async () => {
+    const text = reply('def h(n):\n    def g(m):\n        return m + 1\n    return g(n)');
+    expect(await examine(text)).toMatchObject({ kind: 'valid', record: { snippet: expect.stringContaining('def f(n)') as string, output: '2' } });
+    expect(await reasonOf(text, {}, { otherFunctions: 'none' })).toBe('several_functions');
+    expect(await examine(reply('def f(a):\n    return g(a)\ndef g(a):\n    return -a'), {}, { otherFunctions: 'all' })).toMatchObject({
+      record: { output: '-1' },
+    });
   });
 
   it('takes Windows line ends and tabs', async () => {
