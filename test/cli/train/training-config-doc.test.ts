@@ -46,6 +46,7 @@ describe('bundledPresets()', () => {
       'creativity',
       'determinism',
       'environment',
+      'functions within the function',
       'groups',
       'out of memory',
       'seed programs',
