@@ -40,8 +40,19 @@ export function proposeRow(exampleId: string, { kind, program, references }: Pro
 }
 
 export function solveRow(exampleId: string, record: TaskRecord, { prompt }: Pick<PromptSettings, 'prompt'>): TaskRow {
-  const answer = record.kind === 'code_o' || record.kind === 'code_e' ? { answer: record.output } : {};
-  return { exampleId, prompt: solvePrompt(prompt, record), ...answer, task: record.kind, info: { role: 'solve', kind: record.kind, record } };
+  return {
+    exampleId,
+    prompt: solvePrompt(prompt, record),
+    answer: referenceAnswer(record),
+    task: record.kind,
+    info: { role: 'solve', kind: record.kind, record },
+  };
+}
+
+/** For whoever reads a rollout: another input or function can be as right. */
+function referenceAnswer(record: TaskRecord): string {
+  if (record.kind === 'code_f') return record.snippet;
+  return record.kind === 'code_i' ? record.input : record.output;
 }
 
 export interface JudgedThought {
