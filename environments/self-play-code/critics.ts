@@ -17,7 +17,7 @@ export interface Solution {
   /** Correctness, in [0, 1]. */
   readonly accuracy: number;
   readonly isWellFormed: boolean;
-  /** What was written between the think tags; null if there is nothing. */
+  /** What was written between the think tags; null without tags. */
   readonly thought: string | null;
 }
 
@@ -28,7 +28,7 @@ export function solutionOf(trajectory: Trajectory, kind: TaskKind, { prompt }: P
     kind,
     accuracy: trajectory.metrics['accuracy'] ?? 0,
     isWellFormed: trajectory.metrics['format'] === 1,
-    thought: thought === null || thought.trim() === '' ? null : thought,
+    thought,
   };
 }
 
@@ -40,7 +40,7 @@ export function textOf({ segments }: Pick<Trajectory, 'segments'>): string {
 /** One row for each solution with a thought. */
 export function criticRows(solutions: readonly Solution[], settings: PromptSettings): TaskRow[] {
   return solutions.flatMap(({ trajectory, kind, thought, accuracy, isWellFormed }) =>
-    thought === null || !isWellFormed ? [] : [critiqueRow(criticId(trajectory), { kind, thought, isRight: accuracy === 1 }, settings)],
+    thought === null || isBlank(thought) || !isWellFormed ? [] : [critiqueRow(criticId(trajectory), { kind, thought, isRight: accuracy === 1 }, settings)],
   );
 }
 
@@ -127,11 +127,19 @@ function paySolution({ trajectory, accuracy, isWellFormed, thought }: Solution, 
   return withReward(trajectory, integratedSolveReward({ correctness: accuracy, length }, solve), { length_reward: length });
 }
 
-/** Sampled tokens of the thought: its share of the reply's characters, because ids and text are not aligned. At least 1 if there is a thought. */
+/**
+ * Sampled tokens of the thought: its share of the reply's characters, because ids and text are not aligned. At least 1 if there is a thought, 0 if it is blank,
+ * and all of them in a reply without tags.
+ */
 function thoughtTokens(trajectory: Trajectory, thought: string | null): number {
   const sampled = trajectory.targets.length;
   if (thought === null) return sampled;
+  if (isBlank(thought)) return 0;
   return Math.max(1, Math.round((sampled * thought.length) / Math.max(1, textOf(trajectory).length)));
+}
+
+function isBlank(text: string): boolean {
+  return text.trim() === '';
 }
 
 function gradeOf(critique: Trajectory): number | null {
