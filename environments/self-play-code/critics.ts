@@ -40,7 +40,9 @@ export function textOf({ segments }: Pick<Trajectory, 'segments'>): string {
 /** One row for each solution with a thought. */
 export function criticRows(solutions: readonly Solution[], settings: PromptSettings): TaskRow[] {
   return solutions.flatMap(({ trajectory, kind, thought, accuracy, isWellFormed }) =>
-    thought === null || isBlank(thought) || !isWellFormed ? [] : [critiqueRow(criticId(trajectory), { kind, thought, isRight: accuracy === 1 }, settings)],
+    thought === null || isBlank(thought) || !isWellFormed
+      ? []
+      : [critiqueRow(criticId(trajectory), { kind, thought, isRight: accuracy === 1 }, settings)],
   );
 }
 

@@ -49,7 +49,7 @@ print(json.dumps({
 }))`) as Taught;
 
 const MINI: PromptStyle = 'mini';
-const slots = { references: [], banned: [], removesInputName: false, inputCount: 4 };
+const slots = { references: [], banned: [], inputCount: 4 };
 
 describe('scripts/nano-coder/texts.py', () => {
   it('writes the prompts of the environment', () => {
