@@ -89,7 +89,10 @@ class SelfPlaySource implements TrajectorySource {
   needsPolicy(step: number): boolean {
     const { rewards, critics } = this.#settings;
     const phases = ['propose', 'solve', ...(this.#replay > 0 ? ['replay'] : []), ...(rewards === 'crsp' && critics > 0 ? ['critic', 'retry'] : [])];
-    return !phases.every((phase) => this.#context.isRecorded(step, phase));
+    const isRecorded = (at: number, phase: string) => this.#context.isRecorded(at, phase);
+    if (!phases.every((phase) => isRecorded(step, phase))) return true;
+    // Whether a step without replay had to replay is known only when its proposals are read: a later step shows that it was complete.
+    return !isRecorded(step, 'replay') && !isRecorded(step + 1, 'propose');
   }
 
   async saveState(directory: string): Promise<void> {

@@ -119,12 +119,15 @@ describe('createSource of self-play-code', () => {
   });
 
   it.each([
-    ['azr', {}],
-    ['crsp', { rewards: 'crsp', critics: 2 }],
-    ['azr with replay and without probes', { trainProbes: false, mix: 'half_new', novelty: true }],
-  ] as const)('takes an interrupted step again to the same weights, rows and programs (%s)', async (_, settings) => {
-    const whole = await finalAdapter(await play({ settings }), 'unigram.json');
-    const [rows, programs] = [await rowsOf(path), await linesOf('source/programs.jsonl')];
+    ['azr', {}, {}],
+    ['crsp', { rewards: 'crsp', critics: 2 }, {}],
+    ['azr with replay and without probes', { trainProbes: false, mix: 'half_new', novelty: true }, {}],
+    ['azr without a valid proposal', { kinds: ['code_o', 'code_i'] }, { valid: 0 }],
+  ] as const satisfies [string, Game['settings'], PlayerOptions][])('takes an interrupted step again to the same weights, rows and programs (%s)', async (_, settings, player) => {
+    const whole = await finalAdapter(await play({ settings, player }), 'unigram.json');
+    // A run without a valid proposal has no such file.
+    const programsOf = () => linesOf('source/programs.jsonl').catch(() => []);
+    const [rows, programs] = [await rowsOf(path), await programsOf()];
     path = await newRun(await mkdtemp(join(parent, 'again-')));
     const visited = new Set<string>();
     let outcome;
@@ -142,12 +145,12 @@ describe('createSource of self-play-code', () => {
         onRollouts: ({ step, done, total }: { step: number; done: number; total: number }) =>
           void (done === Math.ceil(total / 2) && step === 2 && once(`${total} of ${step}`)),
       };
-      outcome = await play({ settings, run: { signal: stop.signal, observer } });
+      outcome = await play({ settings, player, run: { signal: stop.signal, observer } });
     } while (outcome.reason === 'interrupted' && ++starts < 60);
     expect(starts).toBeGreaterThan(8);
     expect(await finalAdapter(outcome, 'unigram.json')).toEqual(whole);
     expect(await rowsOf(path)).toEqual(rows);
-    expect(await linesOf('source/programs.jsonl')).toEqual(programs);
+    expect(await programsOf()).toEqual(programs);
   });
 
   it('asks critics once more where a reply has no grade, and trains on none that stays without', async () => {
