@@ -23,8 +23,8 @@ from texts import INPUTS, critique, propose, solve_function, solve_input, solve_
 SHARES = {"propose": 0.09, "propose f": 0.06, "critique": 0.05, "solve o": 0.34, "solve i": 0.27, "solve f": 0.19}
 SOLVED_LENGTHS = {1: 0.12, 2: 0.22, 3: 0.26, 4: 0.23, 5: 0.17}
 INDUCED_LENGTHS = {1: 0.20, 2: 0.40, 3: 0.40}
-# The base proposes hardly anything but programs of one statement, which need no thought.
-PROPOSED_LENGTHS = {1: 0.80, 2: 0.16, 3: 0.04}
+# How many statements proposals have. A base that proposes some longer ones finds sooner that they pay.
+PROPOSED_LENGTHS = {"short": {1: 0.80, 2: 0.16, 3: 0.04}, "mixed": {1: 0.66, 2: 0.21, 3: 0.09, 4: 0.04}}
 GENERAL_SHARE = 0.25  # of code_f episodes about any program; the others have arguments that their examples tell
 SHARE_OF_STRINGS = 0.75
 
@@ -83,8 +83,8 @@ def critique_episode(rng, only_good, forbidden):
     return critique(think_text(steps)), critic_reply(rng, steps, holds, pick(rng, GOOD_ONLY if only_good else CRITIC_HABITS))
 
 
-def propose_episode(rng, only_good, forbidden):
-    program = draw_program(rng, pick(rng, PROPOSED_LENGTHS), forbidden)
+def propose_episode(rng, only_good, forbidden, proposed="short"):
+    program = draw_program(rng, pick(rng, PROPOSED_LENGTHS[proposed]), forbidden)
     return propose(rng.choice("oi")), program_proposal(rng, program, pick(rng, GOOD_ONLY if only_good else PROGRAM_HABITS))
 
 
@@ -121,6 +121,8 @@ EPISODES = {
 }
 
 
-def draw_episode(rng, only_good, forbidden=frozenset()):
-    """(prompt, reply); `forbidden` holds the code of programs that no episode may show."""
-    return EPISODES[pick(rng, SHARES)](rng, only_good, forbidden)
+def draw_episode(rng, only_good, forbidden=frozenset(), proposed="short"):
+    """(prompt, reply); `forbidden` holds the code of programs that no episode may show, `proposed` names PROPOSED_LENGTHS."""
+    name = pick(rng, SHARES)
+    options = {"proposed": proposed} if name == "propose" else {}
+    return EPISODES[name](rng, only_good, forbidden, **options)

@@ -15,7 +15,7 @@ import nano_scripts  # noqa: F401
 import torch
 import torch.nn.functional as F
 from coder_tokenizer import CONTEXT, END, load_tokenizer, prompt_text
-from episodes import draw_episode
+from episodes import PROPOSED_LENGTHS, draw_episode
 from model import EMBEDDING, NanoConfig, forward, init_weights, load_model, save_model
 from muon import Muon
 
@@ -88,13 +88,14 @@ def train(arguments):
     print(f"{sum(t.numel() for t in weights.values())} parameters, {config.vocabulary} tokens", flush=True)
     rng, forbidden = random.Random(arguments.seed), held_out_codes()
     started, cpu, smooth = time.monotonic(), time.process_time(), None
-    for step in range(arguments.steps):
+    last = arguments.stop_at or arguments.steps
+    for step in range(last):
         progress = step / arguments.steps
         for optimizer, rate in steppers:
             optimizer.zero_grad()
             for group in optimizer.param_groups:
                 group["lr"] = rate * learning_rate(progress, step, arguments)
-        rows = [encode.row(*draw_episode(rng, progress < arguments.habits_from, forbidden)) for _ in range(arguments.batch)]
+        rows = [encode.row(*draw_episode(rng, progress < arguments.habits_from, forbidden, arguments.proposals)) for _ in range(arguments.batch)]
         loss = train_step(config, weights, rows)
         torch.nn.utils.clip_grad_norm_(weights.values(), 1.0)
         for optimizer, _ in steppers:
@@ -102,7 +103,7 @@ def train(arguments):
         smooth = loss if smooth is None else 0.97 * smooth + 0.03 * loss
         if (step + 1) % 50 == 0:
             print(f"step {step + 1} loss {smooth:.3f} wall {time.monotonic() - started:.0f} cpu {time.process_time() - cpu:.0f}", flush=True)
-        if (step + 1) % arguments.save_every == 0 or step + 1 == arguments.steps:
+        if (step + 1) % arguments.save_every == 0 or step + 1 == last:
             save_model(config, weights, tokenizer, arguments.out)
 
 
@@ -110,13 +111,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True, help="model directory that contains tokenizer.json")
     parser.add_argument("--start", help="model directory to start from (default: random weights)")
-    parser.add_argument("--steps", type=int, default=3000)
-    parser.add_argument("--batch", type=int, default=32, help="episodes per step (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=2600)
+    parser.add_argument("--stop-at", type=int, help="stop after this step of the schedule, to go on with another mix")
+    parser.add_argument("--batch", type=int, default=64, help="episodes per step (default: %(default)s)")
     parser.add_argument("--lr", type=float, default=4e-3, help="of the matrices (default: %(default)s)")
     parser.add_argument("--other-lr", type=float, default=3e-3, help="of embeddings and norms (default: %(default)s)")
     parser.add_argument("--warmup", type=int, default=50)
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--habits-from", type=float, default=0.8, help="share of the run after which bad habits are included")
+    parser.add_argument("--proposals", choices=list(PROPOSED_LENGTHS), default="short", help="how long proposed programs are (default: %(default)s)")
     parser.add_argument("--save-every", type=int, default=500)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
