@@ -6,7 +6,7 @@
 
 /** Limits of one job. */
 export interface ExecutionLimits {
-  /** Wall-clock time for all calls of the job together, in seconds. @default 2 (Absolute Zero: 10) */
+  /** Wall-clock time of the calls that share an interpreter, in seconds; of each call where they do not. @default 2 (Absolute Zero: 10) */
   readonly seconds: number;
   /** Memory of the whole interpreter, in bytes; at least 32 MiB. @default 64 MiB */
   readonly memoryBytes: number;
@@ -91,7 +91,8 @@ export type ExecutorName = 'wasi' | 'bubblewrap' | 'none';
 export interface CodeExecutor {
   readonly capabilities: ExecutorCapabilities;
   /**
-   * Runs a job when a worker is free. A job of several calls that ends badly is run again call by call, so that one call costs no other its result.
+   * Runs a job when a worker is free. A job of several calls that ends badly is run again call by call, so that one call costs no other its result. Calls of a program that is not plain
+   * get an interpreter each, so that none hands anything on to the next.
    * Throws ExecutionError if no worker can be started, CancelledError if the signal aborts.
    */
   run(job: ExecutionJob, o: { readonly signal: AbortSignal }): Promise<ExecutionResult>;

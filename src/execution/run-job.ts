@@ -7,7 +7,8 @@ import { readReply } from './runner-messages.ts';
 /** Tries a job once, when a worker is free. */
 export type Try = (job: ExecutionJob, mode: RunMode) => Promise<Attempt>;
 
-type Outcome = ExecutionResult | { readonly kind: 'apart'; readonly calls: readonly number[] };
+type Apart = { readonly kind: 'apart'; readonly calls: readonly number[] };
+type Outcome = ExecutionResult | Apart | { readonly kind: 'single' };
 
 /** Evaluates to its own arguments. */
 const ARGUMENTS = 'def f(*args, **named): return args, named';
@@ -27,7 +28,7 @@ export async function runJob(job: ExecutionJob, mode: 'shared' | 'own', attempt:
  * the program that judges it.
  */
 async function runApart(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try): Promise<ExecutionResult> {
-  const first = await tryTwice(job, mode, attempt);
+  const first = await tryAll(job, mode, attempt);
   if (first.kind !== 'apart') return first;
   const apart = new Set(first.calls);
   const values = await Promise.all(
@@ -36,13 +37,13 @@ async function runApart(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try)
   const errors = values.map((value) => ('call' in value ? null : value));
   const calls = values.map((value, i) => ('call' in value ? value.call : job.calls[i]!));
   return mergeCalls(errors, { ...job, calls }, async (rest) => {
-    const second = await tryTwice(rest, mode, attempt);
+    const second = await tryAll(rest, mode, attempt);
     if (second.kind !== 'apart') return second;
     const noLiterals = new Set(second.calls);
     return mergeCalls(
       rest.calls.map((_, i) => (noLiterals.has(i) ? NO_LITERAL : null)),
       rest,
-      async (literal) => expectRun(await tryTwice(literal, mode, attempt)),
+      async (literal) => expectRun(await tryAll(literal, mode, attempt)),
     );
   });
 }
@@ -50,10 +51,16 @@ async function runApart(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try)
 /** The arguments of one call as literals, or the error of their evaluation. */
 async function evaluate(job: ExecutionJob, attempt: Try): Promise<{ readonly call: string } | CallResult> {
   const outcome = await tryTwice({ ...job, code: ARGUMENTS }, 'apart', attempt);
-  if (outcome.kind === 'apart') return NO_LITERAL;
+  if (outcome.kind === 'apart' || outcome.kind === 'single') return NO_LITERAL;
   if (outcome.kind !== 'ran') return { error: outcome.kind, message: outcome.detail };
   const result = outcome.calls[0]!;
   return 'repr' in result ? { call: `*(${result.repr})[0], **(${result.repr})[1]` } : result;
+}
+
+/** Call by call where a program could hand something on from one call to the next: a counter would tell it which answer is judged. */
+async function tryAll(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try): Promise<ExecutionResult | Apart> {
+  const outcome = await tryTwice(job, mode, attempt);
+  return outcome.kind === 'single' ? callByCall(job, mode, attempt) : outcome;
 }
 
 async function callByCall(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try): Promise<ExecutionResult> {
@@ -75,7 +82,7 @@ async function tryOnce(job: ExecutionJob, mode: RunMode, attempt: Try): Promise<
   return made.kind === 'ended' ? { kind: made.failure, detail: made.detail } : readReply(made.fields, job.calls.length);
 }
 
-const expectRun = (outcome: Outcome): ExecutionResult =>
+const expectRun = (outcome: ExecutionResult | Apart): ExecutionResult =>
   outcome.kind === 'apart' ? { kind: 'crashed', detail: 'The interpreter did not evaluate the arguments.' } : outcome;
 
 const NO_UTF8: CallResult = { error: 'UnicodeEncodeError', message: 'surrogates not allowed' };

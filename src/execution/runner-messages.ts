@@ -23,11 +23,14 @@ export type Reply =
   | { readonly kind: 'ran'; readonly calls: readonly CallResult[] }
   /** Numbers of calls whose arguments must be evaluated apart from the program. */
   | { readonly kind: 'apart'; readonly calls: readonly number[] }
+  /** Each call needs an interpreter of its own. */
+  | { readonly kind: 'single' }
   | { readonly kind: 'crashed'; readonly detail: string };
 
 /** What a reply says. One that says nothing is the doing of the program. */
 export function readReply(fields: readonly Uint8Array[], calls: number): Reply {
   const [status, ...texts] = fields.map((field) => Buffer.from(field).toString());
+  if (status === 'single' && texts.length === 0 && calls > 1) return { kind: 'single' };
   if (status === 'apart' && texts.length <= calls) return { kind: 'apart', calls: texts.map(Number) };
   if (status !== 'ran' || texts.length !== 2 * calls) return { kind: 'crashed', detail: 'The program wrote a reply of its own.' };
   return { kind: 'ran', calls: Array.from({ length: calls }, (_, i) => callResult(texts[2 * i]!, texts[2 * i + 1]!)) };

@@ -110,6 +110,16 @@ export function codeExecutorContract(open: () => Promise<CodeExecutor>): void {
       expect(result).toEqual({ kind: 'ran', calls: [{ error: 'ValueError', message: 'x'.repeat(200) }] });
     });
 
+    it.each([
+      ['the built-in module', 'import builtins as keep'],
+      ['another module', 'import math as keep'],
+      ['its own modules', 'import sys\nkeep = sys'],
+      ['a type', 'class Holder: pass\nimport types\nkeep = types.ModuleType'],
+    ])('lets no call of a program that is not plain see an earlier one: a counter in %s', async (_, keeper) => {
+      const code = `${keeper}\ndef f(a):\n    try:\n        keep.seen = getattr(keep, 'seen', 0) + 1\n    except TypeError:\n        return 1\n    return keep.seen`;
+      expect(await runOn(executor, code, ['1', '2', '3'])).toEqual({ kind: 'ran', calls: [{ repr: '1' }, { repr: '1' }, { repr: '1' }] });
+    });
+
     it('saves the other calls of a job when one runs for too long', async () => {
       const result = await runOn(executor, 'def f(a):\n  while a: pass\n  return a', ['0', '1', '[]'], { seconds: 1.5 });
       expect(result).toEqual({

@@ -3,6 +3,7 @@ Runs programs. A job: a token, a mode, the longest repr, the program, a text of 
 (this interpreter runs nothing else) or `apart` (own, for arguments that may do anything). A reply: the token, then one of
 - `ran` with two fields a call: the exception's class or nothing, and its message or the repr;
 - `own`: the job must not share an interpreter;
+- `single`: neither may its calls, because the program is not plain;
 - `apart` with numbers of calls: their arguments must be evaluated apart from the program, or they could change it.
 Nothing of a job runs before all of it was checked.
 """
@@ -34,19 +35,25 @@ def run(mode, length, code, texts):
     calls = [parsed_call(text) for text in texts]
     if mode != 'apart' and (apart := [str(index) for index, call in enumerate(calls) if not is_error(call) and not is_harmless_call(call)]):
         return ['apart', *apart]
-    if mode == 'shared' and not all(is_error(call) or is_plain_call(call) for call in calls):
-        return ['own']
-    program = shared_program(code) if mode == 'shared' else own_program(code)
-    if program is None:
-        return ['own']
+    if mode == 'apart':
+        program = own_program(code)
+    else:
+        program = shared_program(code) if all(is_error(call) or is_plain_call(call) for call in calls) else None
+        # What one call of such a program leaves behind, the next one could read.
+        if program is None and len(calls) > 1:
+            return ['single']
+        if program is None and mode == 'shared':
+            return ['own']
+        if program is None:
+            program = own_program(code)
     if is_error(program):
         return ['ran', *program * len(calls)]
     results = []
     for call in calls:
         result = call if is_error(call) else called(length, program, call)
         # A program that exhausts memory or the stack can see what earlier ones left there.
-        if mode == 'shared' and result[0] in ('MemoryError', 'RecursionError'):
-            return ['own']
+        if result[0] in ('MemoryError', 'RecursionError') and (mode == 'shared' or len(calls) > 1):
+            return ['single'] if len(calls) > 1 else ['own']
         results += result
     return ['ran', *results]
 

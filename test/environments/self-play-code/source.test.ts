@@ -123,35 +123,38 @@ describe('createSource of self-play-code', () => {
     ['crsp', { rewards: 'crsp', critics: 2 }, {}],
     ['azr with replay and without probes', { trainProbes: false, mix: 'half_new', novelty: true }, {}],
     ['azr without a valid proposal', { kinds: ['code_o', 'code_i'] }, { valid: 0 }],
-  ] as const satisfies [string, Game['settings'], PlayerOptions][])('takes an interrupted step again to the same weights, rows and programs (%s)', async (_, settings, player) => {
-    const whole = await finalAdapter(await play({ settings, player }), 'unigram.json');
-    // A run without a valid proposal has no such file.
-    const programsOf = () => linesOf('source/programs.jsonl').catch(() => []);
-    const [rows, programs] = [await rowsOf(path), await programsOf()];
-    path = await newRun(await mkdtemp(join(parent, 'again-')));
-    const visited = new Set<string>();
-    let outcome;
-    let starts = 0;
-    do {
-      const stop = new AbortController();
-      const once = (name: string) => {
-        if (stop.signal.aborted || visited.has(name)) return;
-        visited.add(name);
-        stop.abort();
-      };
-      const observer = {
-        onPhase: (phase: string, step: number) => once(`${phase} ${step}`),
-        // In the middle of each phase of a step.
-        onRollouts: ({ step, done, total }: { step: number; done: number; total: number }) =>
-          void (done === Math.ceil(total / 2) && step === 2 && once(`${total} of ${step}`)),
-      };
-      outcome = await play({ settings, player, run: { signal: stop.signal, observer } });
-    } while (outcome.reason === 'interrupted' && ++starts < 60);
-    expect(starts).toBeGreaterThan(8);
-    expect(await finalAdapter(outcome, 'unigram.json')).toEqual(whole);
-    expect(await rowsOf(path)).toEqual(rows);
-    expect(await programsOf()).toEqual(programs);
-  });
+  ] as const satisfies [string, Game['settings'], PlayerOptions][])(
+    'takes an interrupted step again to the same weights, rows and programs (%s)',
+    async (_, settings, player) => {
+      const whole = await finalAdapter(await play({ settings, player }), 'unigram.json');
+      // A run without a valid proposal has no such file.
+      const programsOf = () => linesOf('source/programs.jsonl').catch(() => []);
+      const [rows, programs] = [await rowsOf(path), await programsOf()];
+      path = await newRun(await mkdtemp(join(parent, 'again-')));
+      const visited = new Set<string>();
+      let outcome;
+      let starts = 0;
+      do {
+        const stop = new AbortController();
+        const once = (name: string) => {
+          if (stop.signal.aborted || visited.has(name)) return;
+          visited.add(name);
+          stop.abort();
+        };
+        const observer = {
+          onPhase: (phase: string, step: number) => once(`${phase} ${step}`),
+          // In the middle of each phase of a step.
+          onRollouts: ({ step, done, total }: { step: number; done: number; total: number }) =>
+            void (done === Math.ceil(total / 2) && step === 2 && once(`${total} of ${step}`)),
+        };
+        outcome = await play({ settings, player, run: { signal: stop.signal, observer } });
+      } while (outcome.reason === 'interrupted' && ++starts < 60);
+      expect(starts).toBeGreaterThan(8);
+      expect(await finalAdapter(outcome, 'unigram.json')).toEqual(whole);
+      expect(await rowsOf(path)).toEqual(rows);
+      expect(await programsOf()).toEqual(programs);
+    },
+  );
 
   it('asks critics once more where a reply has no grade, and trains on none that stays without', async () => {
     await play({ settings: { rewards: 'crsp', critics: 2 }, player: { graded: 50 }, config: { steps: 1 } });
