@@ -1,4 +1,4 @@
-/** What an environment author and an evaluation harness need, grouped by concept. The other barrels are `engine/index.ts` and `trainer/index.ts`. */
+/** What an environment author and an evaluation harness need, grouped by concept. The other barrels are `engine/index.ts`, `execution/index.ts` and `trainer/index.ts`. */
 export { suggestion } from './core/closest-name.ts';
 export { Dataset, type Row } from './core/dataset.ts';
 export { EnvGroup, type EnvGroupOptions } from './core/env-group.ts';

@@ -19,6 +19,7 @@ const BENCHES: Readonly<Record<string, readonly string[]>> = {
   'bm25-large': ['bm25.ts', '--rows', '1000000', '--rounds', '3'],
   'client-turns': ['client-turns.ts'],
   'environment-server': ['environment-server.ts'],
+  execution: ['execution.ts'],
   metrics: ['metrics.ts'],
   pipelines: ['pipelines.ts'],
   'policy-loss': ['policy-loss.ts'],

@@ -5,6 +5,7 @@ import { WEB_PROVIDERS } from '../registry/open-web-search.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';
 import { addEnvironmentCommand } from './serve/environment-command.ts';
+import { addExecuteCommand } from './serve/execute-command.ts';
 import { collected, named, wholeNumber } from './serve/option-values.ts';
 import { addVerifiersCommand } from './serve/verifiers-command.ts';
 import type { ServePolicyOptions } from './serve/serve-policy.ts';
@@ -107,6 +108,13 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     run = async () => {
       const { serveEnvironment } = await import('./serve/serve-environment.ts');
       return serveEnvironment(id, options, context);
+    };
+  });
+  addExecuteCommand(program, (options) => {
+    context.verbose = options.verbose === true;
+    run = async () => {
+      const { serveExecution } = await import('./serve/serve-execution.ts');
+      return serveExecution(options, context);
     };
   });
   addVerifiersCommand(program, (id, options) => {

@@ -146,6 +146,13 @@ export class TrainingError extends VfError {
 /** No sandbox could be started, so programs cannot be run. Never a verdict about a program. */
 export class ExecutionError extends VfError {
   override readonly name = 'ExecutionError';
+  /** A command or an instruction that makes the sandbox start; null if none is known. */
+  readonly remedy: string | null;
+
+  constructor(message: string, { remedy = null, ...options }: VfErrorOptions & { readonly remedy?: string | null } = {}) {
+    super(message, options);
+    this.remedy = remedy;
+  }
 }
 
 /** A deadline passed. */

@@ -1,5 +1,6 @@
 /** Chooses an executor by its name. */
 import { ConfigError } from '../core/errors.ts';
+import { CachedExecutor } from './cached-executor.ts';
 import type { CodeExecutor, ExecutorName } from './code-executor.ts';
 import { ProcessExecutor } from './process/process-executor.ts';
 import { WasiExecutor } from './wasi/wasi-executor.ts';
@@ -7,6 +8,8 @@ import { WasiExecutor } from './wasi/wasi-executor.ts';
 export interface ExecutorOptions {
   /** Programs that run at the same time; further ones wait. @default 2 */
   readonly workers?: number;
+  /** Memory for results that are kept and not computed again, in bytes; 0 keeps none. @default 32 MiB */
+  readonly cacheBytes?: number;
   /** The Python of `bubblewrap` and `none`, as an absolute path, with the packages that programs may import. @default /usr/bin/python3 */
   readonly python?: string;
 }
@@ -16,8 +19,15 @@ export interface ExecutorOptions {
  * @example
  * const executor = await openExecutor('wasi', { workers: 2 });
  */
-export async function openExecutor(name: ExecutorName, { workers = 2, python }: ExecutorOptions = {}): Promise<CodeExecutor> {
+export async function openExecutor(name: ExecutorName, options: ExecutorOptions = {}): Promise<CodeExecutor> {
+  const { workers = 2, cacheBytes = 32 * 2 ** 20 } = options;
   if (!Number.isInteger(workers) || workers < 1) throw new ConfigError(`The number of workers must be an integer of at least 1, got ${workers}`);
+  if (!Number.isInteger(cacheBytes) || cacheBytes < 0) throw new ConfigError(`The memory for results must be a number of bytes, got ${cacheBytes}`);
+  const executor = await open(name, { ...options, workers });
+  return cacheBytes === 0 ? executor : new CachedExecutor(executor, cacheBytes);
+}
+
+function open(name: ExecutorName, { workers, python }: ExecutorOptions & { readonly workers: number }): Promise<CodeExecutor> {
   if (name === 'wasi') return WasiExecutor.open({ workers });
   if (name === 'bubblewrap' || name === 'none') return ProcessExecutor.open({ name, workers, ...(python === undefined ? {} : { python }) });
   throw new ConfigError(`The executor ${JSON.stringify(name)} is unknown. Choose wasi, bubblewrap or none`);

@@ -1,6 +1,7 @@
 /** What every executor does around one attempt at a job: arguments evaluated apart, a second attempt after a crash, call by call after a bad end. */
 import type { Attempt, RunMode } from './attempt.ts';
 import type { CallResult, ExecutionJob, ExecutionResult } from './code-executor.ts';
+import { mergeCalls, ran } from './merge-calls.ts';
 import { readReply } from './runner-messages.ts';
 
 /** Tries a job once, when a worker is free. */
@@ -15,23 +16,10 @@ const ARGUMENTS = 'def f(*args, **named): return args, named';
 export async function runJob(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try): Promise<ExecutionResult> {
   if (!job.code.isWellFormed()) return ran(job.calls.map(() => NO_UTF8));
   const broken = job.calls.map((call) => (call.isWellFormed() ? null : NO_UTF8));
-  return mergeOver(broken, job, async (rest) => {
+  return mergeCalls(broken, job, async (rest) => {
     const result = await runApart(rest, mode, attempt);
     return result.kind === 'ran' || rest.calls.length < 2 ? result : callByCall(rest, mode, attempt);
   });
-}
-
-/** A job of all calls but those that have a result already. */
-async function mergeOver(
-  known: readonly (CallResult | null)[],
-  job: ExecutionJob,
-  run: (rest: ExecutionJob) => Promise<ExecutionResult>,
-): Promise<ExecutionResult> {
-  const rest = { ...job, calls: job.calls.filter((_, i) => known[i] === null) };
-  const result = rest.calls.length === 0 && job.calls.length > 0 ? ran([]) : await run(rest);
-  if (result.kind !== 'ran') return result;
-  const results = result.calls.values();
-  return ran(known.map((each) => each ?? results.next().value!));
 }
 
 /**
@@ -47,11 +35,11 @@ async function runApart(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try)
   );
   const errors = values.map((value) => ('call' in value ? null : value));
   const calls = values.map((value, i) => ('call' in value ? value.call : job.calls[i]!));
-  return mergeOver(errors, { ...job, calls }, async (rest) => {
+  return mergeCalls(errors, { ...job, calls }, async (rest) => {
     const second = await tryTwice(rest, mode, attempt);
     if (second.kind !== 'apart') return second;
     const noLiterals = new Set(second.calls);
-    return mergeOver(
+    return mergeCalls(
       rest.calls.map((_, i) => (noLiterals.has(i) ? NO_LITERAL : null)),
       rest,
       async (literal) => expectRun(await tryTwice(literal, mode, attempt)),
@@ -89,8 +77,6 @@ async function tryOnce(job: ExecutionJob, mode: RunMode, attempt: Try): Promise<
 
 const expectRun = (outcome: Outcome): ExecutionResult =>
   outcome.kind === 'apart' ? { kind: 'crashed', detail: 'The interpreter did not evaluate the arguments.' } : outcome;
-
-const ran = (calls: readonly CallResult[]): ExecutionResult => ({ kind: 'ran', calls });
 
 const NO_UTF8: CallResult = { error: 'UnicodeEncodeError', message: 'surrogates not allowed' };
 const NO_LITERAL: CallResult = { error: 'ValueError', message: 'the arguments have no literal repr' };

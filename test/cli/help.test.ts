@@ -23,7 +23,7 @@ describe('--help', () => {
     const text = help([name]);
     const below = subcommands(text);
     const known: Record<string, string[]> = {
-      'vf-serve': ['environment', 'policy', 'retrieve', 'verifiers'],
+      'vf-serve': ['environment', 'execute', 'policy', 'retrieve', 'verifiers'],
       'vf-pipeline': ['build', 'run', 'check'],
     };
     expect(below).toEqual(known[name] ?? []);

@@ -5,6 +5,7 @@ import { readGpuCards } from '../../launch/gpu-cards.ts';
 import { vllmCommand } from '../../launch/vllm-flags.ts';
 import { checkEngine } from './check-engine.ts';
 import { checkEnvironment, type EnvironmentCheck } from './check-environment.ts';
+import { checkExecutors } from './check-executors.ts';
 import { checkGpus, shareBeside } from './check-gpus.ts';
 import { checkDisk, checkMemory, checkNode, checkNvidia } from './check-machine.ts';
 import { checkInitialAdapter, checkModel, type ModelCheck } from './check-model.ts';
@@ -40,6 +41,7 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
       { env: variables, signal, hasGpu: (cards ?? []).length > 0 },
     );
   yield checkNvidia(cards);
+  yield* await checkExecutors(config, signal);
 
   let model: ModelCheck = { findings: [], bytes: null, shape: null, window: null };
   let environment: EnvironmentCheck = { findings: [], contextTokens: null, played: null };

@@ -46,9 +46,8 @@ export class ProcessExecutor implements CodeExecutor {
 
   /** Throws ExecutionError if the sandbox does not start here, with what to do. */
   static async open({ name, workers, python = PYTHON }: ProcessOptions): Promise<ProcessExecutor> {
-    if (!existsSync(python)) throw new ExecutionError(`${python} does not exist. Install Python 3.10 or newer: sudo apt-get install python3`);
-    if (name === 'bubblewrap' && !existsSync(BUBBLEWRAP))
-      throw new ExecutionError(`bubblewrap is not installed. Install it: sudo apt-get install bubblewrap`);
+    assertInstalled(python, 'Python 3.10 or newer', 'python3');
+    if (name === 'bubblewrap') assertInstalled(BUBBLEWRAP, 'bubblewrap', 'bubblewrap');
     const sandbox = name === 'bubblewrap' ? bubblewrapCommand(BUBBLEWRAP, python) : bareCommand(python);
     const [runner, analyst] = await Promise.all([readPythonSources('runner'), readPythonSources('analyst')]);
     const isolation = name === 'bubblewrap' ? 'container' : 'none';
@@ -80,6 +79,11 @@ export class ProcessExecutor implements CodeExecutor {
     this.#closed.abort(new CancelledError('The executor was closed.'));
     return Promise.resolve();
   }
+}
+
+function assertInstalled(path: string, what: string, debianPackage: string): void {
+  const remedy = `sudo apt-get install ${debianPackage}`;
+  if (!existsSync(path)) throw new ExecutionError(`${path} does not exist. Install ${what}: ${remedy}`, { remedy });
 }
 
 /** Runs the first program, so that a machine that forbids the sandbox is found out before any program counts. */

@@ -33,6 +33,8 @@ const CODE_BYTES = 64 * 2 ** 20;
 const START_BYTES = 2 ** 20;
 const ERROR_BYTES = 500;
 const CLOSING_MS = 1000;
+const NAMESPACES =
+  'allow namespaces: sudo sysctl -w kernel.unprivileged_userns_clone=1 (Ubuntu: kernel.apparmor_restrict_unprivileged_userns=0; Docker: --security-opt seccomp=unconfined)';
 /** Nobody: a root user is exempt from the limit on processes. */
 const NOBODY = 65_534;
 
@@ -118,11 +120,15 @@ function collect(child: ChildProcess, { outputBytes, replyBytes }: ProcessJob, t
   });
   child.on('error', (cause) => reject(new ExecutionError(`The sandbox cannot be started (${cause.message}).`, { cause })));
   child.on('close', (code, killer) => {
-    if (replies.length === 0)
-      reject(new ExecutionError(`The sandbox does not start: ${lastError.trim() || `it ended with ${killer ?? `code ${code}`}`}`));
+    if (replies.length === 0) reject(startError(lastError.trim() || `it ended with ${killer ?? `code ${code}`}`));
     else resolve({ kind: 'ended', failure: failure(killer), detail: `The process ended with ${killer ?? `code ${code}`}.` });
   });
   return { attempt: promise, excess };
+}
+
+function startError(reason: string): ExecutionError {
+  const remedy = /namespace|permi|uid map/i.test(reason) ? NAMESPACES : null;
+  return new ExecutionError(`The sandbox does not start: ${reason}${remedy === null ? '' : `. To mend it, ${remedy}`}`, { remedy });
 }
 
 /** The system kills what takes too much memory, and by its own signal what takes too much CPU time. */

@@ -7,6 +7,7 @@ Runs programs. A job: a token, a mode, the longest repr, the program, a text of 
 Nothing of a job runs before all of it was checked.
 """
 
+import gc
 import sys
 
 import channel
@@ -20,6 +21,9 @@ programs = {}
 
 
 def serve():
+    # What is loaded by now stays; what jobs leave is collected after many of them.
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
     while (fields := channel.receive()) is not None:
         token, mode, length, code, *calls = fields
         texts = [call.decode() for call in calls]

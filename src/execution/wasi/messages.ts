@@ -26,10 +26,14 @@ export interface ThreadJob {
 }
 
 export type FromThread =
-  /** The warm interpreter waits for jobs. */
+  /** A warm interpreter waits for jobs: the first, or one that follows on another. */
   | { readonly kind: 'ready' }
   /** The warm interpreter does not start. */
   | { readonly kind: 'failed'; readonly message: string }
+  /** The end of a job. `restarts`: another warm interpreter starts before the next job. */
+  | (ThreadAnswer & { readonly restarts: boolean });
+
+export type ThreadAnswer =
   /** The fields of the runner's reply, without its token. */
   | { readonly kind: 'reply'; readonly fields: readonly Uint8Array[] }
   /** The job ended its interpreter. */

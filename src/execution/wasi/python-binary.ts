@@ -36,14 +36,19 @@ function findPythonBinary(): string | null {
 }
 
 async function load(): Promise<CompiledPython> {
-  const path = findPythonBinary();
-  if (path === null) throw new ExecutionError(`The package ${PACKAGE}, which holds the sandbox's Python, is not installed. Install it: ${INSTALL}`);
+  const { binary, initialPages } = importMemory(await readPythonBinary());
+  return { module: await WebAssembly.compile(binary), initialPages };
+}
+
+/** The bytes of the binary. Throws ExecutionError if the package is missing or holds another build. */
+export async function readPythonBinary(path = findPythonBinary()): Promise<Uint8Array> {
+  const remedy = INSTALL;
+  if (path === null)
+    throw new ExecutionError(`The package ${PACKAGE}, which holds the sandbox's Python, is not installed. Install it: ${INSTALL}`, { remedy });
   const binary = await readFile(path);
   const hash = createHash('sha256').update(binary).digest('hex');
-  if (hash !== SHA256)
-    throw new ExecutionError(
-      `${path} is another build than the one that this version was tested with (sha256 ${hash}). Install that one: ${INSTALL}`,
-    );
-  const { binary: importing, initialPages } = importMemory(binary);
-  return { module: await WebAssembly.compile(importing), initialPages };
+  if (hash === SHA256) return binary;
+  throw new ExecutionError(`${path} is not the build that this version was tested with (its sha256 is ${hash}). Install that one: ${INSTALL}`, {
+    remedy,
+  });
 }

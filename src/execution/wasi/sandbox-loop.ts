@@ -7,7 +7,7 @@
  */
 import { decodeFrame, encodeFrame } from '../frames.ts';
 import { Interpreter, type Program } from './interpreter.ts';
-import type { FromThread, ThreadJob, ThreadSetup } from './messages.ts';
+import type { FromThread, ThreadAnswer, ThreadJob, ThreadSetup } from './messages.ts';
 import { InterpreterExit } from './wasi-host.ts';
 
 /** A warm interpreter that holds more than this at the end of a job is replaced, because its memory never shrinks. */
@@ -34,46 +34,49 @@ export class SandboxLoop {
 
   /** Serves for ever; returns only if no warm interpreter starts. */
   run(): void {
-    let announced = false;
-    const ready = () => {
-      if (!announced) this.#post({ kind: 'ready' });
-      announced = true;
-    };
     for (;;) {
       const session = new WarmSession(this.#program, this.#warm, {
         compiled: (modules) => (this.#program = { ...this.#program, form: 'code', modules }),
-        next: () => this.#nextShared(ready),
+        next: (isFirst) => this.#nextShared(isFirst),
         done: (answer) => this.#finish(answer),
       });
       const { exit, jobs } = session.run();
       if (exit.reason === 'finished') continue;
       if (jobs === 0) return this.#post({ kind: 'failed', message: `${exit.message} (${session.lastError.trim()})` });
-      if (session.isBusy) this.#post(ended(exit));
+      if (session.isBusy) this.#post({ ...ended(exit), restarts: true });
     }
   }
 
   /** The next job for the warm interpreter; those for an interpreter of their own are done on the way. */
-  #nextShared(ready: () => void): ThreadJob {
-    ready();
+  #nextShared(isFirst: boolean): ThreadJob {
+    if (isFirst) this.#post({ kind: 'ready' });
     for (;;) {
       const job = this.#returned ?? this.#next();
       this.#returned = null;
       if (job.mode === 'shared') return job;
-      this.#post(runAlone(this.#program, job));
+      this.#post({ ...runAlone(this.#program, job), restarts: false });
     }
   }
 
-  #finish({ job, fields }: { job: ThreadJob; fields: readonly Uint8Array[] }): void {
+  #finish({ job, fields, restarts }: WarmReply): void {
     if (fields.length === 1 && Buffer.from(fields[0]!).toString() === 'own') this.#returned = { ...job, mode: 'own' };
-    else this.#post({ kind: 'reply', fields });
+    else this.#post({ kind: 'reply', fields, restarts });
   }
 }
 
 interface WarmEvents {
   /** Names and code of the modules that the interpreter has loaded from sources. */
   compiled(modules: readonly string[]): void;
-  next(): ThreadJob;
-  done(answer: { job: ThreadJob; fields: readonly Uint8Array[] }): void;
+  /** @param isFirst the interpreter has started and takes its first job */
+  next(isFirst: boolean): ThreadJob;
+  done(reply: WarmReply): void;
+}
+
+interface WarmReply {
+  readonly job: ThreadJob;
+  readonly fields: readonly Uint8Array[];
+  /** The interpreter ends instead of taking another job. */
+  readonly restarts: boolean;
 }
 
 /** One warm interpreter, from its start to its end. */
@@ -93,6 +96,10 @@ class WarmSession {
     return this.#exchange !== null;
   }
 
+  get #hasGrown(): boolean {
+    return this.#jobs > 0 && this.#interpreter.memoryBytes > WARM_BYTES;
+  }
+
   get lastError(): string {
     return this.#interpreter.lastError;
   }
@@ -104,8 +111,8 @@ class WarmSession {
 
   #read(most: number): Uint8Array {
     if (this.#exchange === null) {
-      if (this.#jobs > 0 && this.#interpreter.memoryBytes > WARM_BYTES) throw new InterpreterExit('finished', 'The interpreter has grown.');
-      const job = this.#events.next();
+      if (this.#hasGrown) throw new InterpreterExit('finished', 'The interpreter has grown.');
+      const job = this.#events.next(this.#jobs === 0);
       this.#jobs += 1;
       this.#interpreter.limitOutput(job.outputBytes);
       this.#exchange = new Exchange(job);
@@ -119,7 +126,7 @@ class WarmSession {
     if (fields === null) return false;
     const { job } = this.#exchange!;
     this.#exchange = null;
-    this.#events.done({ job, fields });
+    this.#events.done({ job, fields, restarts: this.#hasGrown });
     return true;
   }
 
@@ -157,7 +164,7 @@ class Exchange {
   }
 }
 
-function runAlone(program: Program, job: ThreadJob): FromThread {
+function runAlone(program: Program, job: ThreadJob): ThreadAnswer {
   const exchange = new Exchange(job);
   let reply: readonly Uint8Array[] | null = null;
   const interpreter = new Interpreter({
@@ -176,6 +183,6 @@ function runAlone(program: Program, job: ThreadJob): FromThread {
   return reply === null ? ended(exit) : { kind: 'reply', fields: reply };
 }
 
-function ended({ reason, message }: InterpreterExit): FromThread {
+function ended({ reason, message }: InterpreterExit): ThreadAnswer {
   return { kind: 'ended', failure: reason === 'output_too_long' ? 'output_too_long' : 'crashed', detail: message };
 }

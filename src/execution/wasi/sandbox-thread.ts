@@ -11,19 +11,15 @@ const START_MS = 30_000;
 const RESOURCE_LIMITS = { stackSizeMb: 8, maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 4 };
 
 export class SandboxThread {
-  /** Rejects with ExecutionError if the thread or its interpreter does not start. */
-  readonly ready: Promise<void>;
   readonly #worker: Worker;
   readonly #posted = new Int32Array(new SharedArrayBuffer(4));
-  readonly #start = Promise.withResolvers<void>();
+  #start = pending();
   #settle: ((outcome: Attempt) => void) | null = null;
   #alive = true;
   #wasReady = false;
+  #isWaiting = false;
 
   constructor(setup: Omit<ThreadSetup, 'posted'>) {
-    this.ready = this.#start.promise;
-    // Whoever uses the thread awaits it; a thread that nobody uses may fail unseen.
-    this.ready.catch(() => {});
     this.#worker = startWorker({ ...setup, posted: this.#posted });
     this.#worker.unref();
     const timer = setTimeout(() => this.#end('did not start in time'), START_MS).unref();
@@ -35,6 +31,11 @@ export class SandboxThread {
     this.#worker.on('exit', (code) => this.#end(`exited with code ${code}`));
   }
 
+  /** Resolves when an interpreter waits for a job. Rejects with ExecutionError if the thread or its first interpreter does not start. */
+  get ready(): Promise<void> {
+    return this.#start.promise;
+  }
+
   /** False once the thread has ended; it runs no further job. */
   get isAlive(): boolean {
     return this.#alive;
@@ -43,6 +44,11 @@ export class SandboxThread {
   /** True once the thread has waited for jobs. */
   get wasReady(): boolean {
     return this.#wasReady;
+  }
+
+  /** An interpreter waits for a job. */
+  get isWaiting(): boolean {
+    return this.#isWaiting;
   }
 
   /** Throws what ended the signal; the thread ends with it. */
@@ -79,11 +85,19 @@ export class SandboxThread {
   #take(message: FromThread): void {
     if (message.kind === 'ready') {
       this.#wasReady = true;
+      this.#isWaiting = true;
       this.#start.resolve();
       return;
     }
     if (message.kind === 'failed') this.#end(`starts no interpreter: ${message.message}`);
-    else this.#settle?.(message);
+    else {
+      // The time of the next job does not count before its interpreter is there.
+      if (message.restarts) {
+        this.#start = pending();
+        this.#isWaiting = false;
+      }
+      this.#settle?.(message);
+    }
   }
 
   #end(what: string): void {
@@ -91,6 +105,13 @@ export class SandboxThread {
     this.#start.reject(new ExecutionError(`A sandbox thread ${what}. Check the memory that is free, and start again.`));
     this.#settle?.({ kind: 'ended', failure: 'crashed', detail: `The sandbox thread ${what}.` });
   }
+}
+
+function pending(): PromiseWithResolvers<void> {
+  const start = Promise.withResolvers<void>();
+  // Whoever uses the thread awaits it; a thread that nobody uses may fail unseen.
+  start.promise.catch(() => {});
+  return start;
 }
 
 function startWorker(workerData: ThreadSetup): Worker {

@@ -19,7 +19,7 @@ export class ThreadPool {
 
   /** Starts a thread ahead of the first job. Throws ExecutionError if it does not start. */
   async warmUp(): Promise<void> {
-    const thread = this.#idle.pop() ?? this.#start();
+    const thread = this.#take();
     await thread.ready;
     this.#idle.push(thread);
   }
@@ -28,7 +28,7 @@ export class ThreadPool {
   run(job: ThreadJob, limits: { readonly seconds: number; readonly signal: AbortSignal }): Promise<Attempt> {
     const { signal } = limits;
     return this.#limiter.run(async () => {
-      const thread = this.#idle.pop() ?? this.#start();
+      const thread = this.#take();
       try {
         await untilAborted(thread.ready, signal, () => abortError(signal));
         return await thread.run(job, limits);
@@ -41,6 +41,12 @@ export class ThreadPool {
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.all([...this.#all].map((thread) => thread.terminate()));
+  }
+
+  /** The thread that was idle last, because its code is warm, but one that waits before one that still starts. */
+  #take(): SandboxThread {
+    const waiting = this.#idle.findLastIndex((thread) => thread.isWaiting);
+    return this.#idle.splice(waiting, 1)[0] ?? this.#start();
   }
 
   /** The successor of a thread that ended starts while other jobs run; one that did not even start has none. */

@@ -1,0 +1,51 @@
+import { once } from 'node:events';
+import { ConfigError } from '../../core/errors.ts';
+import type { ExecutorName } from '../../execution/code-executor.ts';
+import { openExecutor } from '../../execution/open-executor.ts';
+import { executionApp } from '../../server/execution-app.ts';
+import { isLoopback, listen } from '../../server/listen.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
+import { failureNotes } from './failure-notes.ts';
+
+export interface ServeExecutionOptions {
+  readonly executor: ExecutorName;
+  readonly workers: number;
+  readonly python?: string;
+  readonly maxSeconds: number;
+  readonly maxMemoryMb: number;
+  readonly host: string;
+  readonly port: number;
+  readonly maxPending: number;
+  readonly verbose?: boolean;
+}
+
+/** Time for pending jobs to finish after Ctrl-C; a second Ctrl-C ends them. */
+const GRACE_MS = 30_000;
+const MEBIBYTE = 2 ** 20;
+
+/** Serves until the process is asked to stop. The first line on stdout is the URL, printed once the server answers. */
+export async function serveExecution(options: ServeExecutionOptions, context: CommandContext): Promise<number> {
+  const { executor: name, workers, python, host, port, maxPending, maxSeconds, maxMemoryMb } = options;
+  if (name === 'none' && !isLoopback(host))
+    throw new ConfigError(
+      `With the executor none, anyone who can reach ${host} could run commands here. Choose wasi or bubblewrap, or leave --host out`,
+    );
+  const executor = await openExecutor(name, { workers, ...(python === undefined ? {} : { python }) });
+  try {
+    const app = executionApp({ executor, host, maxPending, maxSeconds, maxMemoryBytes: maxMemoryMb * MEBIBYTE, onFailure: failureNotes(context) });
+    const server = await listen(app, { host, port });
+    if (!isLoopback(host))
+      context.note(`vf-serve: listening on ${host}: anyone who can reach this machine can run programs in the sandbox, without a password`);
+    if (name === 'none') context.note('vf-serve: the executor none isolates nothing: a program can read your files and reach your network');
+    // Set before the URL is printed, because a script that reads it may stop the server at once.
+    context.onInterrupt = () => context.note('vf-serve: finishing pending jobs; press Ctrl-C again to stop at once');
+    process.stdout.write(`${server.url}\n`);
+    const { isolation, python: version } = executor.capabilities;
+    context.note(`vf-serve: Python ${version} in ${name} (isolation: ${isolation}), ${workers} at a time; Ctrl-C stops`);
+    if (!context.signal.aborted) await once(context.signal, 'abort');
+    await server.close({ graceMs: GRACE_MS });
+  } finally {
+    await executor.close();
+  }
+  return EXIT.done;
+}

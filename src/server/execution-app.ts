@@ -1,0 +1,135 @@
+/** `POST /run` and `POST /analyse` of a CodeExecutor, for environments that are not ours. */
+import { type Context, Hono } from 'hono';
+import { CancelledError, ExecutionError, TimeoutError } from '../core/errors.ts';
+import { readJson } from '../core/read-json.ts';
+import { type AnalyseOptions, type CodeExecutor, DEFAULT_LIMITS, type ExecutionLimits } from '../execution/code-executor.ts';
+import { type AnalyseRequest, AnalyseRequestSchema, MOST_REPR_CHARACTERS, type RunRequest, RunRequestSchema } from '../schemas/execution-server.ts';
+import { camelKeys, snakeKeys } from '../schemas/key-case.ts';
+import { schemaCheck, schemaProblem } from '../schemas/schema-check.ts';
+import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS, type ReadBody } from './bounded-body.ts';
+import { hostCheck, isJson, WRONG_HOST } from './door.ts';
+
+export interface ExecutionAppOptions {
+  readonly executor: CodeExecutor;
+  /** The address that the app listens on. A loopback server answers only requests for a name of this machine. */
+  readonly host: string;
+  /** Most jobs that run or wait; others get a 503 with retry-after. @default 256 */
+  readonly maxPending?: number;
+  /** The longest limit of time that a request may set, in seconds. @default 10 */
+  readonly maxSeconds?: number;
+  /** The largest limit of memory that a request may set, in bytes. @default 256 MiB */
+  readonly maxMemoryBytes?: number;
+  /** @default 16 MiB */
+  readonly maxBodyBytes?: number;
+  /** Called for every failure that is not a program's. */
+  readonly onFailure: (error: unknown) => void;
+}
+
+type Status = 400 | 403 | 408 | 413 | 415 | 422 | 500 | 503;
+
+/** A request that is not answered. */
+class Refusal extends Error {
+  readonly status: Status;
+
+  constructor(status: Status, detail: string) {
+    super(detail);
+    this.status = status;
+  }
+}
+
+const checkRun = schemaCheck(RunRequestSchema);
+const checkAnalyse = schemaCheck(AnalyseRequestSchema);
+
+export function executionApp(options: ExecutionAppOptions): Hono {
+  const { executor, host, maxPending = 256, maxBodyBytes = 16 * 2 ** 20, onFailure } = options;
+  const bounds = { maxSeconds: options.maxSeconds ?? 10, maxMemoryBytes: options.maxMemoryBytes ?? 256 * 2 ** 20 };
+  const budget = new BodyBudget({ maxBodyBytes, maxTotalBytes: 8 * maxBodyBytes, bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS });
+  const namesThisServer = hostCheck(host);
+  let pending = 0;
+
+  /** Counted once the body is read, so that slow senders do not block the others. */
+  async function answer(body: ReadBody, work: (request: unknown) => Promise<object>): Promise<object> {
+    if (!body.ok) throw new Refusal(body.status, body.detail);
+    const request = parsed(body.text);
+    refuseWhereFull();
+    pending += 1;
+    try {
+      return await work(request);
+    } finally {
+      pending -= 1;
+    }
+  }
+
+  function refuseWhereFull(): void {
+    if (pending >= maxPending) throw new Refusal(503, `${pending} jobs are pending; try again later`);
+  }
+
+  const app = new Hono();
+  app.use(async (c, next) => (namesThisServer(c.req.raw) ? next() : refuse(c, new Refusal(403, WRONG_HOST))));
+  const route = (path: string, work: (request: unknown, signal: AbortSignal) => Promise<object>) => {
+    app.post(path, async (c) => {
+      if (!isJson(c.req.raw)) throw new Refusal(415, 'The content-type of the body is not JSON. Send the header content-type: application/json.');
+      refuseWhereFull();
+      const { signal } = c.req.raw;
+      return c.json(await budget.withBody(c.req.raw, (body) => answer(body, (request) => work(request, signal))));
+    });
+    app.all(path, (c) => c.json({ detail: 'Method Not Allowed' }, 405, { allow: 'POST' }));
+  };
+  route('/run', (request, signal) => executor.run(jobOf(request, bounds), { signal }));
+  route('/analyse', async (request, signal) => snakeKeys(await executor.analyse(...analysisOf(request, signal))) as object);
+  app.get('/health', (c) => {
+    const { name, isolation, python } = executor.capabilities;
+    return c.json({ status: 'ok', executor: name, isolation, python, pending });
+  });
+  app.notFound((c) => c.json({ detail: 'Not Found' }, 404));
+  app.onError((error, c) => refuse(c, refusalOf(error, onFailure)));
+  return app;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return readJson(text);
+  } catch (error) {
+    throw new Refusal(422, `The body is not JSON: ${(error as Error).message}`);
+  }
+}
+
+interface Bounds {
+  readonly maxSeconds: number;
+  readonly maxMemoryBytes: number;
+}
+
+function jobOf(request: unknown, { maxSeconds, maxMemoryBytes }: Bounds) {
+  if (!checkRun(request)) throw new Refusal(422, schemaProblem(checkRun, 'The body'));
+  const { code, calls, hash_seed: hashSeed = 0, limits: given = {} }: RunRequest = request;
+  const defaults = { ...DEFAULT_LIMITS, seconds: Math.min(DEFAULT_LIMITS.seconds, maxSeconds) };
+  const limits: ExecutionLimits = { ...defaults, ...(camelKeys(given) as Partial<ExecutionLimits>) };
+  if (limits.seconds > maxSeconds) throw new Refusal(422, `limits.seconds must be at most ${maxSeconds} on this server, got ${limits.seconds}`);
+  if (limits.memoryBytes > maxMemoryBytes)
+    throw new Refusal(422, `limits.memory_bytes must be at most ${maxMemoryBytes} on this server, got ${limits.memoryBytes}`);
+  if (calls.length * limits.reprLength > MOST_REPR_CHARACTERS)
+    throw new Refusal(422, `calls times limits.repr_length must be at most ${MOST_REPR_CHARACTERS}; send fewer calls at a time`);
+  return { code, calls, hashSeed, limits };
+}
+
+function analysisOf(request: unknown, signal: AbortSignal): [code: string, options: AnalyseOptions] {
+  if (!checkAnalyse(request)) throw new Refusal(422, schemaProblem(checkAnalyse, 'The body'));
+  const { code, banned = [], ...rules }: AnalyseRequest = request;
+  return [code, { ...(camelKeys(rules) as Partial<AnalyseOptions>), banned, signal }];
+}
+
+function refusalOf(error: unknown, onFailure: (error: unknown) => void): Refusal {
+  if (error instanceof Refusal) return error;
+  // A program that the parser does not finish.
+  if (error instanceof TimeoutError) return new Refusal(422, error.message);
+  // The client has disconnected, or the server stops.
+  if (error instanceof CancelledError) return new Refusal(503, 'The job was stopped');
+  onFailure(error);
+  return error instanceof ExecutionError ? new Refusal(503, error.message) : new Refusal(500, 'Internal Server Error');
+}
+
+function refuse(c: Context, { status, message }: Refusal): Response {
+  // The rest of an unread body would be parsed as the next request.
+  if (status === 408 || status === 413) c.header('connection', 'close');
+  return c.json({ detail: message }, status, status === 503 ? { 'retry-after': '1' } : {});
+}

@@ -1,0 +1,9 @@
+import { describe } from 'vitest';
+import { openExecutor } from '../../src/execution/index.ts';
+import { codeExecutorContract } from '../contracts/code-executor.ts';
+import { isolationContract } from '../contracts/code-executor-attacks.ts';
+
+describe('WasiExecutor', () => {
+  codeExecutorContract(() => openExecutor('wasi', { workers: 2, cacheBytes: 0 }));
+  isolationContract(() => openExecutor('wasi', { workers: 1, cacheBytes: 0 }));
+});
