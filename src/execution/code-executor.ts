@@ -57,6 +57,8 @@ export interface AnalyseOptions {
   readonly bannedRule?: 'any_spelling' | 'modules';
   /** What is done to the text for `CodeFacts.code`, in order. @default the entry is renamed to `f`, then `comments` */
   readonly rewrites?: readonly CodeRewrite[];
+  /** The facts have `measures`. @default false */
+  readonly measured?: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -76,6 +78,21 @@ export interface CodeFacts {
   readonly code: string;
   /** The program can neither observe nor change anything but its arguments, so that it may share an interpreter with others. */
   readonly plain: boolean;
+  /** If asked for, of a program that parses. */
+  readonly measures?: CodeMeasures;
+}
+
+/** How complex a program is. */
+export interface CodeMeasures {
+  /** Branches, loops, handlers and conditional expressions, each 1 plus its depth among these; each run of equal boolean operators 1. At least 0. */
+  readonly cognitive: number;
+  /** Of the most complex function at top level, as radon counts it. At least 1. */
+  readonly cyclomatic: number;
+  /** Halstead's volume and effort, as radon counts them. At least 0. */
+  readonly volume: number;
+  readonly effort: number;
+  /** The syntax tree in order: names of its nodes, names and constants; the first 1,000. */
+  readonly nodes: readonly string[];
 }
 
 export interface ExecutorCapabilities {

@@ -123,35 +123,38 @@ describe('createSource of self-play-code', () => {
     ['crsp', { rewards: 'crsp', critics: 2 }, {}],
     ['azr with replay and without probes', { trainProbes: false, mix: 'half_new', novelty: true }, {}],
     ['azr without a valid proposal', { kinds: ['code_o', 'code_i'] }, { valid: 0 }],
-  ] as const satisfies [string, Game['settings'], PlayerOptions][])('takes an interrupted step again to the same weights, rows and programs (%s)', async (_, settings, player) => {
-    const whole = await finalAdapter(await play({ settings, player }), 'unigram.json');
-    // A run without a valid proposal has no such file.
-    const programsOf = () => linesOf('source/programs.jsonl').catch(() => []);
-    const [rows, programs] = [await rowsOf(path), await programsOf()];
-    path = await newRun(await mkdtemp(join(parent, 'again-')));
-    const visited = new Set<string>();
-    let outcome;
-    let starts = 0;
-    do {
-      const stop = new AbortController();
-      const once = (name: string) => {
-        if (stop.signal.aborted || visited.has(name)) return;
-        visited.add(name);
-        stop.abort();
-      };
-      const observer = {
-        onPhase: (phase: string, step: number) => once(`${phase} ${step}`),
-        // In the middle of each phase of a step.
-        onRollouts: ({ step, done, total }: { step: number; done: number; total: number }) =>
-          void (done === Math.ceil(total / 2) && step === 2 && once(`${total} of ${step}`)),
-      };
-      outcome = await play({ settings, player, run: { signal: stop.signal, observer } });
-    } while (outcome.reason === 'interrupted' && ++starts < 60);
-    expect(starts).toBeGreaterThan(8);
-    expect(await finalAdapter(outcome, 'unigram.json')).toEqual(whole);
-    expect(await rowsOf(path)).toEqual(rows);
-    expect(await programsOf()).toEqual(programs);
-  });
+  ] as const satisfies [string, Game['settings'], PlayerOptions][])(
+    'takes an interrupted step again to the same weights, rows and programs (%s)',
+    async (_, settings, player) => {
+      const whole = await finalAdapter(await play({ settings, player }), 'unigram.json');
+      // A run without a valid proposal has no such file.
+      const programsOf = () => linesOf('source/programs.jsonl').catch(() => []);
+      const [rows, programs] = [await rowsOf(path), await programsOf()];
+      path = await newRun(await mkdtemp(join(parent, 'again-')));
+      const visited = new Set<string>();
+      let outcome;
+      let starts = 0;
+      do {
+        const stop = new AbortController();
+        const once = (name: string) => {
+          if (stop.signal.aborted || visited.has(name)) return;
+          visited.add(name);
+          stop.abort();
+        };
+        const observer = {
+          onPhase: (phase: string, step: number) => once(`${phase} ${step}`),
+          // In the middle of each phase of a step.
+          onRollouts: ({ step, done, total }: { step: number; done: number; total: number }) =>
+            void (done === Math.ceil(total / 2) && step === 2 && once(`${total} of ${step}`)),
+        };
+        outcome = await play({ settings, player, run: { signal: stop.signal, observer } });
+      } while (outcome.reason === 'interrupted' && ++starts < 60);
+      expect(starts).toBeGreaterThan(8);
+      expect(await finalAdapter(outcome, 'unigram.json')).toEqual(whole);
+      expect(await rowsOf(path)).toEqual(rows);
+      expect(await programsOf()).toEqual(programs);
+    },
+  );
 
   it('asks critics once more where a reply has no grade, and trains on none that stays without', async () => {
     await play({ settings: { rewards: 'crsp', critics: 2 }, player: { graded: 50 }, config: { steps: 1 } });
@@ -199,6 +202,21 @@ describe('createSource of self-play-code', () => {
     expect(last['source/repeated']).toBeGreaterThan(0.5);
     // There are ten programs in all.
     expect(last['reward/propose/code_o'] as number).toBeLessThan(-0.2);
+  });
+
+  it('pays bonuses to proposals that can be learned from, and to no other', async () => {
+    const rewardsOf = async () => (await rowsOf(path)).map((row) => row['reward/propose/code_o'] as number);
+    await play({ config: { steps: 1 } });
+    const [plain] = await rewardsOf();
+    path = await newRun(await mkdtemp(join(parent, 'bonus-')));
+    await play({ settings: { bonuses: { diversity: { coef: 0.25 }, halstead: { coef: 0.001 } } }, config: { steps: 1 } });
+    const [paid] = await rewardsOf();
+    const [row] = await rowsOf(path);
+    // Of six proposals some are solved sometimes; each of those is paid at most 0.25 more, and less if its result is known.
+    expect(paid! - plain!).toBeGreaterThan(0.03);
+    expect(paid! - plain!).toBeLessThan(0.26);
+    expect(row!['rubric/halstead']).toBeGreaterThan(0);
+    expect(row!['rubric/edit_distance']).toBe(0);
   });
 
   it('plays given programs in place of proposals, those of a step in that step', async () => {
