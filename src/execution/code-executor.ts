@@ -6,7 +6,7 @@
 
 /** Limits of one job. */
 export interface ExecutionLimits {
-  /** Wall-clock time for all calls of the job together, in seconds. @default 2 (Absolute Zero: 10) */
+  /** Wall-clock time for all calls of the job together, in seconds; at most a day. @default 2 (Absolute Zero: 10) */
   readonly seconds: number;
   /** Memory of the whole interpreter, in bytes; at least 32 MiB. @default 64 MiB */
   readonly memoryBytes: number;
@@ -109,7 +109,7 @@ export interface CodeExecutor {
   readonly capabilities: ExecutorCapabilities;
   /**
    * Runs a job when a worker is free. A job of several calls that ends badly is run again call by call, so that one call costs no other its result.
-   * Throws ExecutionError if no worker can be started, CancelledError if the signal aborts.
+   * Throws ExecutionError if no worker can be started, ConfigError for limits out of range, CancelledError if the signal aborts.
    */
   run(job: ExecutionJob, o: { readonly signal: AbortSignal }): Promise<ExecutionResult>;
   /** Reads a program without running it. Throws as `run` does, and TimeoutError for a program that the parser does not finish. */
