@@ -1,6 +1,7 @@
 /** The arguments of `loadEnvironment`, in snake_case or camelCase, with their defaults. Unknown or unusable ones are a ConfigError. */
 import { type ArgumentKind, choiceArgument, ConfigError, flagArgument, integerArgument, readArguments, textArgument } from 'vf-search';
 import { DEFAULT_LIMITS, type ExecutionLimits, type ExecutorName } from 'vf-search/execution';
+import { bonusesArgument } from './bonuses.ts';
 import { FILTERS, MIXES } from './buffer.ts';
 import { CRSP_KEYS } from './crsp-config.ts';
 import { type CrspArguments, crspArguments, readCrspConfig, type ReadCrspConfig } from './crsp-settings.ts';
@@ -68,6 +69,7 @@ const KINDS = {
   references: integerArgument(0),
   banned: listArgument<string>('a list of words, none twice', isWord, 0),
   novelty: flagArgument,
+  bonuses: bonusesArgument,
   filter: choiceArgument(...FILTERS),
   mix: choiceArgument(...MIXES),
   replay: integerArgument(0),
@@ -118,6 +120,7 @@ export async function parseArguments(args: Values, purpose: 'evaluation' | 'trai
     references: given.references ?? (prompt === 'mini' ? 0 : DEFAULT_SETTINGS.references),
     banned: given.banned ?? BANNED_WORDS,
     novelty: given.novelty ?? DEFAULT_SETTINGS.novelty,
+    bonuses: given.bonuses ?? DEFAULT_SETTINGS.bonuses,
     filter: given.filter ?? DEFAULT_SETTINGS.filter,
     mix: given.mix ?? DEFAULT_SETTINGS.mix,
     replay: given.replay ?? null,

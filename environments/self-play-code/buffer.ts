@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { ConfigError, type Random } from 'vf-search';
+import { soughtValues } from './bonuses.ts';
 import type { FunctionRecord, IoRecord, TaskKind, TaskRecord } from './records.ts';
 
 export const FILTERS = ['all', 'non_one', 'non_extremes'] as const;
@@ -100,6 +101,11 @@ export class ProgramBuffer {
     const io = this.#entries.flatMap(({ record }) => (record.kind === 'code_f' ? [] : [record]));
     const byProgram = new Map(io.map((record) => [programDigest(record), record]));
     return random.shuffle([...byProgram.values()]).slice(0, count);
+  }
+
+  /** What the programs of a kind have for others to find, as often as they have it. */
+  values(kind: TaskKind): string[] {
+    return this.#entries.flatMap(({ record }) => (record.kind === kind ? soughtValues(record) : []));
   }
 
   toState(): BufferState {

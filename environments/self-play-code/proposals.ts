@@ -1,5 +1,6 @@
 /** What becomes of a proposal: the task that it brings, or why it brings none. And what it is paid once others have tried the task. */
 import type { Trajectory } from 'vf-search/trainer';
+import type { BonusMeasures } from './bonuses.ts';
 import type { ProgramBuffer } from './buffer.ts';
 import type { TaskKind, TaskRecord } from './records.ts';
 import { learnability, proposeReward } from './rewards.ts';
@@ -20,6 +21,8 @@ export interface Proposal {
   /** Null for a program that no policy proposed. */
   readonly trajectory: Trajectory | null;
   readonly result: ProposalResult;
+  /** Of a valid one, where proposals get bonuses. */
+  readonly measures?: BonusMeasures;
 }
 
 /** A proposal with what its probes were worth. */

@@ -3,15 +3,16 @@
  * for training are the tasks that a run begins with. Rows, executor and settings are passed in; `loadEnvironment` opens them.
  */
 import { LRUCache } from 'lru-cache';
-import { type Baseline, Dataset, SingleTurnEnv } from 'vf-search';
-import type { CodeExecutor, ExecutionLimits } from 'vf-search/execution';
+import { type Baseline, Dataset, SingleTurnEnv, TimeoutError } from 'vf-search';
+import type { CodeExecutor, CodeMeasures, ExecutionLimits } from 'vf-search/execution';
 import { lastLiteralBaseline } from './baseline.ts';
+import { type BonusMeasures, programMeasures, soughtValues, valueDiversity } from './bonuses.ts';
 import { checkSolution } from './check-solution.ts';
 import { examineProposal, type ProposalRequest } from './examine-proposal.ts';
 import type { NamedTask } from './load-tasks.ts';
 import { MeteredExecutor } from './metered-executor.ts';
 import type { ProposalResult } from './proposals.ts';
-import type { TaskRecord } from './records.ts';
+import type { IoRecord, TaskRecord } from './records.ts';
 import { selfPlayRubric } from './rubric.ts';
 import type { SelfPlaySettings } from './settings.ts';
 import { solveRow, type TaskRow } from './task-rows.ts';
@@ -102,6 +103,33 @@ export class SelfPlayEnv extends SingleTurnEnv<TaskRow> {
   async isHeldOut({ snippet }: TaskRecord, signal: AbortSignal): Promise<boolean> {
     const { code } = await this.#executor.analyse(snippet, { banned: [], signal });
     return (await this.#heldOutPrograms(signal)).has(code);
+  }
+
+  /**
+   * What bonuses are paid for; a program that is nested too deeply has diversity alone.
+   * @param known values of the same kind of task
+   */
+  async measure(record: TaskRecord, references: readonly IoRecord[], known: readonly string[], signal: AbortSignal): Promise<BonusMeasures> {
+    const diversity = valueDiversity(soughtValues(record), known);
+    if (record.kind === 'code_f') return { diversity };
+    const [program, ...others] = await Promise.all([record, ...references].map(({ snippet }) => this.#measures(snippet, signal)));
+    if (program === null || program === undefined) return { diversity };
+    return {
+      ...programMeasures(
+        program,
+        others.filter((other) => other !== null),
+      ),
+      diversity,
+    };
+  }
+
+  async #measures(snippet: string, signal: AbortSignal): Promise<CodeMeasures | null> {
+    try {
+      return (await this.#executor.analyse(snippet, { banned: [], rewrites: [], measured: true, signal })).measures ?? null;
+    } catch (error) {
+      if (error instanceof TimeoutError && !signal.aborted) return null;
+      throw error;
+    }
   }
 
   /** How long programs were read and run since the last call, in seconds. */

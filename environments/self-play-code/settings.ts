@@ -1,4 +1,5 @@
 /** What a self-play environment is made of, with its defaults. */
+import type { BonusSettings } from './bonuses.ts';
 import type { BufferFilter, BufferMix } from './buffer.ts';
 import type { FunctionScore } from './check-solution.ts';
 import type { LengthRewardOptions } from './rewards.ts';
@@ -22,6 +23,8 @@ export interface SelfPlaySettings extends PromptSettings {
   readonly references: number;
   /** A program that was proposed before counts as unlearnable. @default false, as upstream */
   readonly novelty: boolean;
+  /** What proposals are paid for by themselves. @default null, nothing */
+  readonly bonuses: BonusSettings | null;
   /** @default all */
   readonly filter: BufferFilter;
   /** @default max_new */
@@ -73,6 +76,7 @@ export const DEFAULT_SETTINGS: SelfPlaySettings = {
   functionScore: 'binary',
   references: 6,
   novelty: false,
+  bonuses: null,
   filter: 'all',
   mix: 'max_new',
   replay: null,

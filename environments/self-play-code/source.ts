@@ -7,16 +7,17 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError, Random } from 'vf-search';
 import { type CreateSource, type SourceContext, type Trajectory, type TrajectoryBatch, type TrajectorySource, withReward } from 'vf-search/trainer';
+import { withBonuses } from './bonuses.ts';
 import { ProgramBuffer } from './buffer.ts';
 import { criticRows, payCriticised, retryRows, type Solution, solutionOf, textOf } from './critics.ts';
 import { countRepeats, INVALID_REWARD, mean, type ProbedProposal, probedReward, type Proposal, type ProposalResult } from './proposals.ts';
 import type { ProposalRequest } from './examine-proposal.ts';
-import type { TaskRecord } from './records.ts';
+import type { IoRecord, TaskRecord } from './records.ts';
 import { alphaSchedule } from './rewards.ts';
 import { SelfPlayEnv } from './self-play-env.ts';
 import type { SelfPlaySettings } from './settings.ts';
 import { exampleNotes, proposalValues, programRecords } from './step-report.ts';
-import { probeRows, proposeRows, replayRows } from './step-rows.ts';
+import { planProposals, probeRows, replayRows } from './step-rows.ts';
 
 const FILE = 'programs.json';
 
@@ -113,25 +114,28 @@ class SelfPlaySource implements TrajectorySource {
       references,
       random: this.#random(step, 'propose'),
     };
-    const rows = proposeRows(this.#buffer, plan, this.#settings);
+    const planned = planProposals(this.#buffer, plan, this.#settings);
+    const rows = planned.map(({ row }) => row);
     const { trajectories } = await this.#context.play(
       { step, phase: 'propose', role: 'propose', rows, rolloutsPerExample: 1, isPaidLater: true },
       signal,
     );
     if (given !== null) return Promise.all(given.map((record, i) => this.#given(`given-${step}-${i}`, record, signal)));
     return Promise.all(
-      rows.map(async (row, i) => {
+      planned.map(async ({ row: { exampleId, info }, references: shown }, i) => {
         const trajectory = trajectories[i]!;
-        const { info } = row;
         const program = info.role === 'propose' ? info.program : null;
-        return {
-          id: String(row.exampleId),
-          kind: info.kind,
-          trajectory,
-          result: await this.#examined(trajectory, { kind: info.kind, program }, signal),
-        };
+        const result = await this.#examined(trajectory, { kind: info.kind, program }, signal);
+        return { id: String(exampleId), kind: info.kind, trajectory, result, ...(await this.#measured(result, shown, signal)) };
       }),
     );
+  }
+
+  /** Compared with the programs of earlier steps, for this step's are not in the buffer yet. */
+  async #measured(result: ProposalResult, references: readonly IoRecord[], signal: AbortSignal): Promise<Pick<Proposal, 'measures'>> {
+    if (this.#settings.bonuses === null || result.kind !== 'valid') return {};
+    const { record } = result;
+    return { measures: await this.#environment.measure(record, references, this.#buffer.values(record.kind), signal) };
   }
 
   async #given(id: string, record: TaskRecord, signal: AbortSignal): Promise<Proposal> {
@@ -203,14 +207,18 @@ class SelfPlaySource implements TrajectorySource {
 
   /** Proposals with their rewards: without those that failed, were held out, or have no finished probe. */
   #paid(proposals: readonly Proposal[], valid: readonly ProbedProposal[]): Trajectory[] {
-    const { rewards, novelty } = this.#settings;
+    const { rewards, novelty, bonuses } = this.#settings;
     const options = { rewards: rewards === 'crsp' ? rewards : 'azr', novelty } as const;
     const probed = new Map(valid.map((proposal) => [proposal.id, proposal]));
-    return proposals.flatMap(({ id, trajectory, result }) => {
+    return proposals.flatMap(({ id, trajectory, result, measures = {} }) => {
       if (trajectory === null || result.kind === 'failed' || result.kind === 'held_out') return [];
       if (result.kind === 'invalid') return [withReward(trajectory, INVALID_REWARD, {})];
       const reward = probedReward(probed.get(id)!, options);
-      return reward === null ? [] : [withReward(trajectory, reward, { accuracy_of_probes: mean(probed.get(id)!.accuracies) })];
+      if (reward === null) return [];
+      const accuracy = mean(probed.get(id)!.accuracies);
+      return [
+        withReward(trajectory, bonuses === null ? reward : withBonuses(reward, measures, bonuses), { accuracy_of_probes: accuracy, ...measures }),
+      ];
     });
   }
 

@@ -2,7 +2,7 @@
 import type { Random } from 'vf-search';
 import type { BufferMix, ProgramBuffer } from './buffer.ts';
 import type { Proposal } from './proposals.ts';
-import { IDENTITY, type TaskKind, type TaskRecord } from './records.ts';
+import { IDENTITY, type IoRecord, type TaskKind, type TaskRecord } from './records.ts';
 import { type PromptSettings, proposeRow, solveRow, type TaskRow } from './task-rows.ts';
 
 export interface ProposePlan {
@@ -15,13 +15,23 @@ export interface ProposePlan {
   readonly random: Random;
 }
 
-export function proposeRows(buffer: ProgramBuffer, { step, kinds, count, references, random }: ProposePlan, settings: PromptSettings): TaskRow[] {
+export interface PlannedProposal {
+  readonly row: TaskRow;
+  /** Programs that its prompt shows. */
+  readonly references: readonly IoRecord[];
+}
+
+export function planProposals(
+  buffer: ProgramBuffer,
+  { step, kinds, count, references, random }: ProposePlan,
+  settings: PromptSettings,
+): PlannedProposal[] {
   return kinds.flatMap((kind) => {
     const described = kind === 'code_f' ? describedPrograms(buffer, count, random) : null;
     return Array.from({ length: count }, (_, i) => {
       const program = described === null ? null : described[i]!;
       const shown = kind === 'code_f' || references === 0 ? [] : buffer.programs(references, random);
-      return proposeRow(`propose-${step}-${kind}-${i}`, { kind, program, references: shown }, settings);
+      return { row: proposeRow(`propose-${step}-${kind}-${i}`, { kind, program, references: shown }, settings), references: shown };
     });
   });
 }

@@ -6,7 +6,7 @@
 
 /** Limits of one job. */
 export interface ExecutionLimits {
-  /** Wall-clock time of the calls that share an interpreter, in seconds; of each call where they do not. @default 2 (Absolute Zero: 10) */
+  /** Wall-clock time of the calls that share an interpreter, in seconds, of each call where they do not; at most a day. @default 2 (Absolute Zero: 10) */
   readonly seconds: number;
   /** Memory of the whole interpreter, in bytes; at least 32 MiB. @default 64 MiB */
   readonly memoryBytes: number;
@@ -57,6 +57,8 @@ export interface AnalyseOptions {
   readonly bannedRule?: 'any_spelling' | 'modules';
   /** What is done to the text for `CodeFacts.code`, in order. @default the entry is renamed to `f`, then `comments` */
   readonly rewrites?: readonly CodeRewrite[];
+  /** The facts have `measures`. @default false */
+  readonly measured?: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -76,6 +78,21 @@ export interface CodeFacts {
   readonly code: string;
   /** The program can neither observe nor change anything but its arguments, so that it may share an interpreter with others. */
   readonly plain: boolean;
+  /** If asked for, of a program that parses. */
+  readonly measures?: CodeMeasures;
+}
+
+/** How complex a program is. */
+export interface CodeMeasures {
+  /** Branches, loops, handlers and conditional expressions, each 1 plus its depth among these; each run of equal boolean operators 1. At least 0. */
+  readonly cognitive: number;
+  /** Of the most complex function at top level, as radon counts it. At least 1. */
+  readonly cyclomatic: number;
+  /** Halstead's volume and effort, as radon counts them. At least 0. */
+  readonly volume: number;
+  readonly effort: number;
+  /** The syntax tree in order: names of its nodes, names and constants; the first 1,000. */
+  readonly nodes: readonly string[];
 }
 
 export interface ExecutorCapabilities {
@@ -91,9 +108,9 @@ export type ExecutorName = 'wasi' | 'bubblewrap' | 'none';
 export interface CodeExecutor {
   readonly capabilities: ExecutorCapabilities;
   /**
-   * Runs a job when a worker is free. A job of several calls that ends badly is run again call by call, so that one call costs no other its result. Calls of a program that is not plain
-   * get an interpreter each, so that none hands anything on to the next.
-   * Throws ExecutionError if no worker can be started, CancelledError if the signal aborts.
+   * Runs a job when a worker is free. A job of several calls that ends badly is run again call by call, so that one call costs no other its result. Calls of a program that is not plain get an
+   * interpreter each, so that none hands anything on to the next.
+   * Throws ExecutionError if no worker can be started, ConfigError for limits out of range, CancelledError if the signal aborts.
    */
   run(job: ExecutionJob, o: { readonly signal: AbortSignal }): Promise<ExecutionResult>;
   /** Reads a program without running it. Throws as `run` does, and TimeoutError for a program that the parser does not finish. */

@@ -23,6 +23,8 @@ export async function openExecutor(name: ExecutorName, options: ExecutorOptions 
   const { workers = 2, cacheBytes = 32 * 2 ** 20 } = options;
   if (!Number.isInteger(workers) || workers < 1) throw new ConfigError(`The number of workers must be an integer of at least 1, got ${workers}`);
   if (!Number.isInteger(cacheBytes) || cacheBytes < 0) throw new ConfigError(`The memory for results must be a number of bytes, got ${cacheBytes}`);
+  if (name === 'wasi' && options.python !== undefined)
+    throw new ConfigError('The executor wasi has a Python of its own. Leave python out, or choose bubblewrap');
   const executor = await open(name, { ...options, workers });
   return cacheBytes === 0 ? executor : new CachedExecutor(executor, cacheBytes);
 }

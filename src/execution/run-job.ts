@@ -1,6 +1,7 @@
 /** What every executor does around one attempt at a job: arguments evaluated apart, a second attempt after a crash, call by call after a bad end. */
 import type { Attempt, RunMode } from './attempt.ts';
 import type { CallResult, ExecutionJob, ExecutionResult } from './code-executor.ts';
+import { assertUsableJob } from './check-job.ts';
 import { mergeCalls, ran } from './merge-calls.ts';
 import { readReply } from './runner-messages.ts';
 
@@ -13,8 +14,12 @@ type Outcome = ExecutionResult | Apart | { readonly kind: 'single' };
 /** Evaluates to its own arguments. */
 const ARGUMENTS = 'def f(*args, **named): return args, named';
 
-/** @param mode of the first attempt */
+/**
+ * Throws ConfigError for limits or a seed that are out of range.
+ * @param mode of the first attempt
+ */
 export async function runJob(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try): Promise<ExecutionResult> {
+  assertUsableJob(job);
   if (!job.code.isWellFormed()) return ran(job.calls.map(() => NO_UTF8));
   const broken = job.calls.map((call) => (call.isWellFormed() ? null : NO_UTF8));
   return mergeCalls(broken, job, async (rest) => {

@@ -40,8 +40,8 @@ function callResult(error: string, text: string): CallResult {
   return error === '' ? { repr: text } : { error: error.slice(0, MESSAGE_LENGTH), message: text.slice(0, MESSAGE_LENGTH) };
 }
 
-export function analysisFields(code: string, { banned, bannedRule: rule, rewrites }: Omit<AnalyseOptions, 'signal'>): string[] {
-  return [JSON.stringify({ code, banned, rule, rewrites })];
+export function analysisFields(code: string, { banned, bannedRule: rule, rewrites, measured }: Omit<AnalyseOptions, 'signal'>): string[] {
+  return [JSON.stringify({ code, banned, rule, rewrites, measured })];
 }
 
 /** The facts that the analyst replied. Throws TimeoutError if it was ended. */

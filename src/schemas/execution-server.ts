@@ -3,7 +3,7 @@ import type { XStatic } from 'typebox/schema';
 import { anyOf, atLeastOne, choice, closed, listOf, text } from './json-schema.ts';
 
 /** Calls of one job. */
-export const MOST_CALLS = 256;
+const MOST_CALLS = 256;
 /** Longest answer to a job: its calls times their longest repr, in characters. */
 export const MOST_REPR_CHARACTERS = 2 ** 24;
 const MOST_NAMES = 1000;

@@ -67,4 +67,30 @@ describe('analyse', () => {
     for (const code of broken) expect(await analyse(code).then(({ syntaxError }) => syntaxError, String)).toMatch(/./);
     expect((await analyse('def f(a): return a')).syntaxError).toBeNull();
   });
+
+  it('measures a program where it is asked to', async () => {
+    const code = 'def f(a):\n    if a > 1 and a < 3:\n        return a * 2\n    return a';
+    expect(await analyse(code)).not.toHaveProperty('measures');
+    const { measures } = await analyse(code, { measured: true });
+    // Operators: and, >, <, *. Operands: both comparisons, a, 1, a, 3, a, 2; six of them differ.
+    expect(measures).toMatchObject({ cognitive: 2, cyclomatic: 3, volume: expect.closeTo(12 * Math.log2(10), 9) as number });
+    expect(measures!.effort).toBeCloseTo(12 * Math.log2(10) * ((4 * 8) / (2 * 6)), 9);
+    expect((await analyse('def f(a): return -a', { measured: true })).measures!.nodes.join(' ')).toBe(
+      "Module FunctionDef 'f' arguments arg 'a' Return UnaryOp USub Name 'a'",
+    );
+  });
+
+  it.each([
+    ['for x in a:\n        if x:\n            a = 1 if x else 2', 1 + 2 + 3],
+    ['if a:\n        pass\n    elif a > 1:\n        pass\n    else:\n        pass', 1 + 1],
+    ['try:\n        pass\n    except ValueError:\n        while a:\n            pass', 1 + 2],
+    ['return a and 1 or 2 and 3', 3],
+  ])('finds the cognitive complexity of %j: %i', async (body, cognitive) => {
+    expect((await analyse(`def f(a):\n    ${body}`, { measured: true })).measures!.cognitive).toBe(cognitive);
+  });
+
+  it('measures no more than 1,000 nodes, and nothing that does not parse', async () => {
+    expect((await analyse(`x = [${'1,'.repeat(5000)}]`, { measured: true })).measures!.nodes).toHaveLength(1000);
+    expect(await analyse('x = (', { measured: true })).not.toHaveProperty('measures');
+  });
 });

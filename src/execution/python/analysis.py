@@ -3,6 +3,7 @@
 import ast
 import re
 
+from measures import measures
 from plain import is_plain
 from rewriting import import_lines, imports_of, rewritten
 
@@ -10,12 +11,13 @@ NOTHING = {'functions': [], 'entry': None, 'code': '', 'plain': False}
 BROKEN = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
 
 
-def analyse(code, banned, rule='any_spelling', rewrites=None):
+def analyse(code, banned, rule='any_spelling', rewrites=None, measured=False):
     """
     The facts about a program, as `CodeFacts` of the executor. Never raises for any text.
 
     rule: `any_spelling`, or `modules` for upstream's, which looks at the parts of dotted names alone, so that a banned `os.path` never matches.
     rewrites: steps of `rewriting.rewritten`. By default the entry is renamed to `f`, and comments and docstrings are removed.
+    measured: `measures` are among the facts.
     """
     try:
         tree = ast.parse(code)
@@ -23,6 +25,7 @@ def analyse(code, banned, rule='any_spelling', rewrites=None):
         entry = functions[0] if len(functions) == 1 else None
         steps = ['comments'] if entry is None else [[entry, 'f'], 'comments']
         facts = {'functions': functions, 'entry': entry, 'code': rewritten(code, steps if rewrites is None else rewrites), 'plain': is_plain(tree)}
+        facts |= {'measures': measures(tree)} if measured else {}
     except BROKEN as error:
         facts = {'syntaxError': f'{type(error).__name__}: {error}'[:200], **NOTHING}
         return {**facts, 'imports': import_lines(code), 'banned': banned_words(code, banned)}

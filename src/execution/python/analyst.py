@@ -1,5 +1,6 @@
 """Serves `analysis.analyse`: a request is a token, the mode and its arguments as JSON, a reply the token and JSON."""
 
+import gc
 import json
 
 import channel
@@ -7,6 +8,9 @@ from analysis import analyse
 
 
 def serve():
+    # What is loaded by now stays; what requests leave is collected after many of them.
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
     while (fields := channel.receive()) is not None:
         token, _, request = fields
         channel.send([token, json.dumps(analyse(**json.loads(request)))])

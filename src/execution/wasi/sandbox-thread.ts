@@ -21,7 +21,6 @@ export class SandboxThread {
 
   constructor(setup: Omit<ThreadSetup, 'posted'>) {
     this.#worker = startWorker({ ...setup, posted: this.#posted });
-    this.#worker.unref();
     const timer = setTimeout(() => this.#end('did not start in time'), START_MS).unref();
     this.#worker.on('message', (message: FromThread) => {
       clearTimeout(timer);
@@ -56,7 +55,7 @@ export class SandboxThread {
     await this.ready;
     const { promise, resolve } = Promise.withResolvers<Attempt | 'aborted'>();
     this.#settle = resolve;
-    this.#worker.ref();
+    this.#holdProcess();
     using _ = onAbort(signal, () => resolve('aborted'));
     // A reply that came while this thread was busy is taken before the deadline counts.
     const timer = setTimeout(
@@ -70,7 +69,7 @@ export class SandboxThread {
     const outcome = await promise;
     clearTimeout(timer);
     this.#settle = null;
-    this.#worker.unref();
+    this.#holdProcess();
     const stopped = outcome === 'aborted' || (outcome.kind === 'ended' && outcome.failure === 'timeout');
     if (stopped) await this.terminate();
     if (outcome === 'aborted') throw abortError(signal);
@@ -86,6 +85,7 @@ export class SandboxThread {
     if (message.kind === 'ready') {
       this.#wasReady = true;
       this.#isWaiting = true;
+      this.#holdProcess();
       this.#start.resolve();
       return;
     }
@@ -100,7 +100,14 @@ export class SandboxThread {
     }
   }
 
+  /** The process lives on while an interpreter starts or runs a job; idle ones do not keep it. */
+  #holdProcess(): void {
+    if (this.#alive && (!this.#isWaiting || this.#settle !== null)) this.#worker.ref();
+    else this.#worker.unref();
+  }
+
   #end(what: string): void {
+    if (this.#alive) void this.#worker.terminate();
     this.#alive = false;
     this.#start.reject(new ExecutionError(`A sandbox thread ${what}. Check the memory that is free, and start again.`));
     this.#settle?.({ kind: 'ended', failure: 'crashed', detail: `The sandbox thread ${what}.` });

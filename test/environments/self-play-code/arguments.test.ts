@@ -82,6 +82,7 @@ describe('parseArguments of self-play-code', () => {
     [{ timeout_s: 0 }, 'timeout_s must be a number above 0'],
     [{ banned: ['os', 'os'] }, 'banned must be a list of words, none twice'],
     [{ mix: 'newest' }, 'mix must be "max_new" or "half_new"'],
+    [{ bonuses: { novelty: { coef: 1 } } }, 'bonuses must be an object with complexity, edit_distance, halstead, diversity'],
     [{ execution: { workers: 0 } }, 'execution must be'],
     [{ critics: 1, rewards: 'azr' }, 'critics needs the rewards "crsp"'],
     [{ config: 'nowhere.yaml' }, 'nowhere.yaml'],

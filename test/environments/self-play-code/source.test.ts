@@ -204,6 +204,21 @@ describe('createSource of self-play-code', () => {
     expect(last['reward/propose/code_o'] as number).toBeLessThan(-0.2);
   });
 
+  it('pays bonuses to proposals that can be learned from, and to no other', async () => {
+    const rewardsOf = async () => (await rowsOf(path)).map((row) => row['reward/propose/code_o'] as number);
+    await play({ config: { steps: 1 } });
+    const [plain] = await rewardsOf();
+    path = await newRun(await mkdtemp(join(parent, 'bonus-')));
+    await play({ settings: { bonuses: { diversity: { coef: 0.25 }, halstead: { coef: 0.001 } } }, config: { steps: 1 } });
+    const [paid] = await rewardsOf();
+    const [row] = await rowsOf(path);
+    // Of six proposals some are solved sometimes; each of those is paid at most 0.25 more, and less if its result is known.
+    expect(paid! - plain!).toBeGreaterThan(0.03);
+    expect(paid! - plain!).toBeLessThan(0.26);
+    expect(row!['rubric/halstead']).toBeGreaterThan(0);
+    expect(row!['rubric/edit_distance']).toBe(0);
+  });
+
   it('plays given programs in place of proposals, those of a step in that step', async () => {
     const record = (digit: string) => appending(digit, digit).record;
     await play({
