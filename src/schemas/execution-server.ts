@@ -1,6 +1,6 @@
 /** The requests of `vf-serve execute`. */
 import type { XStatic } from 'typebox/schema';
-import { anyOf, atLeastOne, choice, closed, listOf, text } from './json-schema.ts';
+import { anyOf, atLeastOne, choice, closed, flag, listOf, text } from './json-schema.ts';
 
 /** Calls of one job. */
 const MOST_CALLS = 256;
@@ -31,6 +31,7 @@ export const AnalyseRequestSchema = closed(
   {
     banned: { ...listOf(text), maxItems: MOST_NAMES },
     banned_rule: choice('any_spelling', 'modules'),
+    measured: flag,
     rewrites: {
       ...listOf(anyOf(choice('comments', 'definitions', 'prints'), { type: 'array', items: text, minItems: 2, maxItems: 2 })),
       maxItems: 10,

@@ -118,6 +118,12 @@ describe('vf-serve retrieve', () => {
     [['retrieve', '--url', 'localhost:8000'], /^vf-serve: The URL .* does not begin with http/],
     [['retrieve', '--corpora', 'x'], /^vf-serve: unknown option '--corpora'.*--corpus/],
     [['retrieve', 'nq-mini'], /^vf-serve: too many arguments/],
+    [['execute', '--executor', 'docker'], /^vf-serve: .*Allowed choices are wasi, bubblewrap, none/],
+    [
+      ['execute', '--executor', 'none', '--host', '0.0.0.0'],
+      /^vf-serve: With the executor none, anyone who can reach 0\.0\.0\.0 could run commands here/,
+    ],
+    [['execute', '--python', '/usr/bin/python3'], /^vf-serve: The executor wasi has a Python of its own/],
     [['retreive'], /^vf-serve: unknown command 'retreive'.*retrieve/],
   ])('answers %j with one line and exit code 2', async (args, message) => {
     const result = vfServe(args, { cwd: tmpdir() });

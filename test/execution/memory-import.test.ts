@@ -3,10 +3,7 @@ import { importMemory } from '../../src/execution/wasi/memory-import.ts';
 
 // (module (import "env" "log" (func (param i32))) (memory 1) (func (export "grow") (param i32) (result i32) local.get 0 memory.grow))
 const BINARY = Uint8Array.from(
-  Buffer.from(
-    '0061736d01000000010a0260017f0060017f017f020b0103656e76036c6f6700000302010105030100010708010467726f7700010a08010600200040000b',
-    'hex',
-  ),
+  Buffer.from('0061736d01000000010a0260017f0060017f017f020b0103656e76036c6f6700000302010105030100010708010467726f7700010a08010600200040000b', 'hex'),
 );
 
 describe('importMemory', () => {
