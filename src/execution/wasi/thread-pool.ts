@@ -1,9 +1,15 @@
 /** Sandbox threads of one kind: at most so many jobs at a time, the others wait their turn. A thread that ended is replaced. */
 import { abortError, untilAborted } from '../../core/abort.ts';
+import { CancelledError } from '../../core/errors.ts';
 import { Limiter } from '../../core/limiter.ts';
 import type { ThreadJob, ThreadSetup } from './messages.ts';
 import type { Attempt } from '../attempt.ts';
 import { SandboxThread } from './sandbox-thread.ts';
+
+interface RunLimits {
+  readonly seconds: number;
+  readonly signal: AbortSignal;
+}
 
 export class ThreadPool {
   readonly #setup: Omit<ThreadSetup, 'posted'>;
@@ -24,18 +30,35 @@ export class ThreadPool {
     this.#idle.push(thread);
   }
 
-  /** Throws ExecutionError if no thread starts, and what the signal was aborted with. */
-  run(job: ThreadJob, limits: { readonly seconds: number; readonly signal: AbortSignal }): Promise<Attempt> {
-    const { signal } = limits;
+  /** Throws ExecutionError if no thread starts, CancelledError once the pool is closed, and what the signal was aborted with. */
+  run(job: ThreadJob, limits: RunLimits): Promise<Attempt> {
     return this.#limiter.run(async () => {
+      this.#assertOpen();
       const thread = this.#take();
       try {
-        await untilAborted(thread.ready, signal, () => abortError(signal));
-        return await thread.run(job, limits);
+        return await this.#runOn(thread, job, limits);
       } finally {
         this.#giveBack(thread);
       }
-    }, signal);
+    }, limits.signal);
+  }
+
+  async #runOn(thread: SandboxThread, job: ThreadJob, limits: RunLimits): Promise<Attempt> {
+    const { signal } = limits;
+    try {
+      if (!thread.isWaiting) await untilAborted(thread.ready, signal, () => abortError(signal));
+      const attempt = await thread.run(job, limits);
+      this.#assertOpen();
+      return attempt;
+    } catch (error) {
+      // Closing ends threads, which fail for that.
+      this.#assertOpen();
+      throw error;
+    }
+  }
+
+  #assertOpen(): void {
+    if (this.#closed) throw new CancelledError('The executor was closed.');
   }
 
   async close(): Promise<void> {

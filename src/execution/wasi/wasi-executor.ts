@@ -1,6 +1,4 @@
 /** CPython as WebAssembly in worker threads: no operating system is in its reach. Plain programs share warm interpreters, all others get new ones. */
-import { eitherSignal } from '../../core/abort.ts';
-import { CancelledError } from '../../core/errors.ts';
 import type { AnalyseOptions, CodeExecutor, CodeFacts, ExecutionJob, ExecutionResult, ExecutorCapabilities } from '../code-executor.ts';
 import { ANALYSIS_LIMITS, DEFAULT_LIMITS } from '../code-executor.ts';
 import { readPythonSources, type Role } from '../python-sources.ts';
@@ -23,7 +21,6 @@ export class WasiExecutor implements CodeExecutor {
   readonly capabilities: ExecutorCapabilities = { name: 'wasi', isolation: 'wasm', python: WASI_PYTHON_VERSION };
   readonly #runners: ThreadPool;
   readonly #analysts: ThreadPool;
-  readonly #closed = new AbortController();
 
   private constructor(runners: ThreadPool, analysts: ThreadPool) {
     this.#runners = runners;
@@ -37,11 +34,10 @@ export class WasiExecutor implements CodeExecutor {
     return new WasiExecutor(runners, analysts);
   }
 
-  async run(job: ExecutionJob, { signal }: { readonly signal: AbortSignal }): Promise<ExecutionResult> {
-    using either = eitherSignal(signal, this.#closed.signal);
+  run(job: ExecutionJob, { signal }: { readonly signal: AbortSignal }): Promise<ExecutionResult> {
     // The memory of the warm interpreters is the default.
     const mode = job.limits.memoryBytes === DEFAULT_LIMITS.memoryBytes ? 'shared' : 'own';
-    return await runJob(job, mode, (part, partMode) => this.#attempt(part, partMode, either.signal));
+    return runJob(job, mode, (part, partMode) => this.#attempt(part, partMode, signal));
   }
 
   #attempt(job: ExecutionJob, mode: RunMode, signal: AbortSignal): Promise<Attempt> {
@@ -66,12 +62,10 @@ export class WasiExecutor implements CodeExecutor {
       outputBytes: ANALYSIS_LIMITS.outputBytes,
       replyBytes: ANALYSIS_REPLY_BYTES,
     };
-    using either = eitherSignal(signal, this.#closed.signal);
-    return readFacts(await this.#analysts.run(job, { seconds: ANALYSIS_LIMITS.seconds, signal: either.signal }));
+    return readFacts(await this.#analysts.run(job, { seconds: ANALYSIS_LIMITS.seconds, signal }));
   }
 
   async close(): Promise<void> {
-    this.#closed.abort(new CancelledError('The executor was closed.'));
     await Promise.all([this.#runners.close(), this.#analysts.close()]);
   }
 }
