@@ -2,6 +2,7 @@
 import type { Attempt, RunMode } from './attempt.ts';
 import type { CallResult, ExecutionJob, ExecutionResult } from './code-executor.ts';
 import { assertUsableJob } from './check-job.ts';
+import { parseLiteral } from './literals/parse-literal.ts';
 import { mergeCalls, ran } from './merge-calls.ts';
 import { readReply } from './runner-messages.ts';
 
@@ -59,7 +60,9 @@ async function evaluate(job: ExecutionJob, attempt: Try): Promise<{ readonly cal
   if (outcome.kind === 'apart' || outcome.kind === 'single') return NO_LITERAL;
   if (outcome.kind !== 'ran') return { error: outcome.kind, message: outcome.detail };
   const result = outcome.calls[0]!;
-  return 'repr' in result ? { call: `*(${result.repr})[0], **(${result.repr})[1]` } : result;
+  if (!('repr' in result)) return result;
+  const { repr } = result;
+  return parseLiteral(repr, { maxLength: repr.length }).ok ? { call: `*(${repr})[0], **(${repr})[1]` } : NO_LITERAL;
 }
 
 /** Call by call where a program could hand something on from one call to the next: a counter would tell it which answer is judged. */

@@ -99,6 +99,7 @@ export const EXHAUSTIONS: Readonly<Record<string, string>> = {
   'output without end': "def f(a):\n  while True: print('x' * 1000)",
   'errors without end': "import os\ndef f(a):\n  while True: os.write(2, b'x' * 100_000)",
   'output in one piece': "import os\ndef f(a): return os.write(1, b'x' * 30_000_000) and 'SURVIVED'",
+  'writes of nothing': "import os\ndef f(a):\n  while True: os.writev(1, [b''] * 1000)",
   'a width of a billion': "def f(a): return 'SURVIVED' if '%1000000000d' % 1 else 0",
   'digits without end': "import sys\ndef f(a):\n  sys.set_int_max_str_digits(0)\n  return 'SURVIVED' if str(7 ** 7 ** 8) else 0",
   'a sleep': "import time\ndef f(a):\n  time.sleep(3600)\n  return 'SURVIVED'",
