@@ -1,18 +1,19 @@
 """Episodes of pre-training: a prompt and a reply, for both roles, three kinds of task and the critique. Standard library only."""
 
-from language import draw_invertible, draw_program, draw_value, pick, run_statement, trace
+from dataclasses import dataclass
+
+from language import draw_invertible, draw_program, draw_value, pick, trace
 from replies import (
     CRITIC_HABITS,
     GOOD_ONLY,
-    INPUTS_HABITS,
-    MISREAD_SHARE,
-    PROGRAM_HABITS,
+    as_written,
     critic_reply,
     forwards,
     function_solution,
     input_solution,
     inputs_proposal,
     is_inducible,
+    misreader,
     output_solution,
     program_proposal,
     solver_habit,
@@ -23,10 +24,31 @@ from texts import INPUTS, critique, propose, solve_function, solve_input, solve_
 SHARES = {"propose": 0.09, "propose f": 0.06, "critique": 0.05, "solve o": 0.34, "solve i": 0.27, "solve f": 0.19}
 SOLVED_LENGTHS = {1: 0.12, 2: 0.22, 3: 0.26, 4: 0.23, 5: 0.17}
 INDUCED_LENGTHS = {1: 0.20, 2: 0.40, 3: 0.40}
-# How many statements proposals have. A base that proposes some longer ones finds sooner that they pay.
-PROPOSED_LENGTHS = {"short": {1: 0.80, 2: 0.16, 3: 0.04}, "mixed": {1: 0.66, 2: 0.21, 3: 0.09, 4: 0.04}}
 GENERAL_SHARE = 0.25  # of code_f episodes about any program; the others have arguments that their examples tell
 SHARE_OF_STRINGS = 0.75
+STRING_NAMES = {"reverse", "behead", "curtail", "append", "prepend", "rotate", "replace"}
+
+
+@dataclass(frozen=True)
+class Proposer:
+    lengths: dict  # shares of proposals by their number of statements
+    programs: dict  # shares of habits of kinds o and i
+    inputs: dict  # shares of habits of kind f
+
+
+# A base that proposes some longer programs finds sooner that they pay. Types that do not fit are the last fault that self-play mends, so it has few of them.
+PROPOSERS = {
+    "short": Proposer(
+        lengths={1: 0.80, 2: 0.16, 3: 0.04},
+        programs={"good": 0.50, "type": 0.16, "syntax": 0.12, "banned": 0.10, "missing": 0.12},
+        inputs={"good": 0.50, "type": 0.18, "few": 0.16, "missing": 0.16},
+    ),
+    "mixed": Proposer(
+        lengths={1: 0.52, 2: 0.26, 3: 0.13, 4: 0.06, 5: 0.03},
+        programs={"good": 0.52, "type": 0.08, "syntax": 0.10, "banned": 0.14, "missing": 0.16},
+        inputs={"good": 0.54, "type": 0.08, "few": 0.18, "missing": 0.20},
+    ),
+}
 
 
 def tells_its_arguments(statements):
@@ -38,12 +60,10 @@ def tells_its_arguments(statements):
     return len(unknown) <= 1 and "mod" not in names and (not unknown or "half" not in names[unknown[0] :])
 
 
-STRING_NAMES = {"reverse", "behead", "curtail", "append", "prepend", "rotate", "replace"}
-
-
 def shows_its_effect(program):
     """A replacement is visible only where the first input has the digit."""
-    return all(run_statement(s.text, before) != before for s, before in zip(program.statements, (program.value, *program.values), strict=False) if s.name == "replace")
+    before = (program.value, *program.values[:-1])
+    return all(value != old for s, old, value in zip(program.statements, before, program.values, strict=True) if s.name == "replace")
 
 
 def draw_inputs(rng, program, count=INPUTS):
@@ -77,23 +97,22 @@ def induction_prompt(program, inputs):
 def critique_episode(rng, only_good, forbidden):
     """Half of the thoughts misread a statement; the critic sees the values, not the task."""
     program = draw_program(rng, pick(rng, SOLVED_LENGTHS), forbidden)
-    is_wrong = rng.random() < 0.5
-    steps, _ = forwards(program.statements, program.value, lambda s: s.misread if is_wrong and rng.random() < MISREAD_SHARE else s.text)
+    steps, _ = forwards(program.statements, program.value, misreader(rng) if rng.random() < 0.5 else as_written)
     holds = all(value == true for (_, value), true in zip(steps, program.values, strict=True))
     return critique(think_text(steps)), critic_reply(rng, steps, holds, pick(rng, GOOD_ONLY if only_good else CRITIC_HABITS))
 
 
-def propose_episode(rng, only_good, forbidden, proposed="short"):
-    program = draw_program(rng, pick(rng, PROPOSED_LENGTHS[proposed]), forbidden)
-    return propose(rng.choice("oi")), program_proposal(rng, program, pick(rng, GOOD_ONLY if only_good else PROGRAM_HABITS))
+def propose_episode(rng, only_good, forbidden, proposer=PROPOSERS["short"]):
+    program = draw_program(rng, pick(rng, proposer.lengths), forbidden)
+    return propose(rng.choice("oi")), program_proposal(rng, program, pick(rng, GOOD_ONLY if only_good else proposer.programs))
 
 
-def inputs_episode(rng, only_good, forbidden):
+def inputs_episode(rng, only_good, forbidden, proposer=PROPOSERS["short"]):
     while True:
         program = draw_program(rng, pick(rng, SOLVED_LENGTHS), forbidden)
         inputs = draw_inputs(rng, program)
         if inputs is not None:
-            return propose("f", program.code), inputs_proposal(rng, program, inputs, pick(rng, GOOD_ONLY if only_good else INPUTS_HABITS))
+            return propose("f", program.code), inputs_proposal(rng, program, inputs, pick(rng, GOOD_ONLY if only_good else proposer.inputs))
 
 
 def output_episode(rng, only_good, forbidden):
@@ -121,8 +140,8 @@ EPISODES = {
 }
 
 
-def draw_episode(rng, only_good, forbidden=frozenset(), proposed="short"):
-    """(prompt, reply); `forbidden` holds the code of programs that no episode may show, `proposed` names PROPOSED_LENGTHS."""
+def draw_episode(rng, only_good, forbidden=frozenset(), proposer="short"):
+    """(prompt, reply); `forbidden` holds the code of programs that no episode may show, `proposer` names one of PROPOSERS."""
     name = pick(rng, SHARES)
-    options = {"proposed": proposed} if name == "propose" else {}
+    options = {"proposer": PROPOSERS[proposer]} if name.startswith("propose") else {}
     return EPISODES[name](rng, only_good, forbidden, **options)

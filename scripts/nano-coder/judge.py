@@ -40,8 +40,8 @@ def compiled(code):
     """The code object of one function f; None for anything else."""
     try:
         tree = ast.parse(code)
-        body = tree.body[0]
-        if len(code) <= LONGEST_CODE and len(tree.body) == 1 and isinstance(body, ast.FunctionDef) and body.name == "f" and all(map(is_allowed, ast.walk(tree))):
+        is_function = len(tree.body) == 1 and isinstance(tree.body[0], ast.FunctionDef) and tree.body[0].name == "f"
+        if is_function and len(code) <= LONGEST_CODE and all(map(is_allowed, ast.walk(tree))):
             return compile(tree, "<program>", "exec")
     except Exception:
         pass

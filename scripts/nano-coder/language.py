@@ -5,7 +5,6 @@ from 0 to 39. Every program ends for every value.
 """
 
 import functools
-import random
 from dataclasses import dataclass
 
 DIGITS = "0123456789"

@@ -61,7 +61,8 @@ class Player:
         generator = torch.Generator().manual_seed(seed)
         programs = [read_program(text) for _, _, text in self.sample(weights, [propose(kind) for kind in "oi"] * (count // 2), generator)]
         valid = [program[0] for program in programs if program]
-        inputs = [read_inputs(code, text) for code, (_, _, text) in zip(codes, self.sample(weights, [propose("f", code) for code in codes], generator), strict=True)]
+        replies = self.sample(weights, [propose("f", code) for code in codes], generator)
+        inputs = [read_inputs(code, text) for code, (_, _, text) in zip(codes, replies, strict=True)]
         return {
             "valid": round(len(valid) / len(programs), 3),
             "statements": round(statistics.mean(code.count(";") for code in valid), 2) if valid else None,

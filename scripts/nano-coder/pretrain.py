@@ -15,7 +15,7 @@ import nano_scripts  # noqa: F401
 import torch
 import torch.nn.functional as F
 from coder_tokenizer import CONTEXT, END, load_tokenizer, prompt_text
-from episodes import PROPOSED_LENGTHS, draw_episode
+from episodes import PROPOSERS, draw_episode
 from model import EMBEDDING, NanoConfig, forward, init_weights, load_model, save_model
 from muon import Muon
 
@@ -95,7 +95,7 @@ def train(arguments):
             optimizer.zero_grad()
             for group in optimizer.param_groups:
                 group["lr"] = rate * learning_rate(progress, step, arguments)
-        rows = [encode.row(*draw_episode(rng, progress < arguments.habits_from, forbidden, arguments.proposals)) for _ in range(arguments.batch)]
+        rows = [encode.row(*draw_episode(rng, progress < arguments.habits_from, forbidden, arguments.proposer)) for _ in range(arguments.batch)]
         loss = train_step(config, weights, rows)
         torch.nn.utils.clip_grad_norm_(weights.values(), 1.0)
         for optimizer, _ in steppers:
@@ -119,7 +119,7 @@ def main():
     parser.add_argument("--warmup", type=int, default=50)
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--habits-from", type=float, default=0.8, help="share of the run after which bad habits are included")
-    parser.add_argument("--proposals", choices=list(PROPOSED_LENGTHS), default="short", help="how long proposed programs are (default: %(default)s)")
+    parser.add_argument("--proposer", choices=list(PROPOSERS), default="short", help="lengths and habits of proposals (default: %(default)s)")
     parser.add_argument("--save-every", type=int, default=500)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()

@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-from language import DIGITS, Statement, draw_value, pick, program_code, run_all, run_statement, trace, undone
+from language import DIGITS, draw_value, pick, program_code, run_all, run_statement, undone
 from texts import INPUTS, grading, proposed_inputs, proposed_program, solution
 
-# Shares of the habits of a base. "direct" guesses without a thought, "skips" leaves a statement out, "misreads" takes one for another, "broken" leaves its tag open.
+# Shares of the habits of a base: "direct" guesses without a thought, "skips" leaves a statement out, "misreads" takes some for others, "broken" leaves its
+# tag open.
 SOLVER_HABITS = {"good": 0.20, "direct": 0.40, "skips": 0.13, "misreads": 0.12, "broken": 0.15}
-PROGRAM_HABITS = {"good": 0.50, "type": 0.16, "syntax": 0.12, "banned": 0.10, "missing": 0.12}
-INPUTS_HABITS = {"good": 0.50, "type": 0.18, "few": 0.16, "missing": 0.16}
 CRITIC_HABITS = {"good": 0.50, "random": 0.30, "open": 0.10, "bare": 0.10}
 GOOD_ONLY = {"good": 1.0}
 MISREAD_SHARE = 0.6  # of the statements of a reply that misreads
@@ -24,7 +23,16 @@ def without_one(rng, statements):
     return statements[:dropped] + statements[dropped + 1 :]
 
 
-def forwards(statements, value, read=lambda statement: statement.text):
+def as_written(statement):
+    return statement.text
+
+
+def misreader(rng):
+    """Reads some statements as others."""
+    return lambda statement: statement.misread if rng.random() < MISREAD_SHARE else statement.text
+
+
+def forwards(statements, value, read=as_written):
     """([(statement, value after it)], last value); `read` gives the text that is run in a statement's place."""
     steps = []
     for statement in statements:
@@ -42,12 +50,8 @@ def output_solution(rng, program, habit):
     """A reply to a code_o task: the trace, then the output."""
     if habit == "direct":
         return solution("", repr(run_all(without_one(rng, program.statements), program.value)))
-    statements, read = program.statements, lambda statement: statement.text
-    if habit == "skips":
-        statements = without_one(rng, statements)
-    if habit == "misreads":
-        read = lambda statement: statement.misread if rng.random() < MISREAD_SHARE else statement.text  # noqa: E731
-    steps, value = forwards(statements, program.value, read)
+    statements = without_one(rng, program.statements) if habit == "skips" else program.statements
+    steps, value = forwards(statements, program.value, misreader(rng) if habit == "misreads" else as_written)
     return solution(think_text(steps), repr(value), habit != "broken")
 
 
