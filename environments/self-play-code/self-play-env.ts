@@ -10,7 +10,6 @@ import { type BonusMeasures, programMeasures, soughtValues, valueDiversity } fro
 import { checkSolution } from './check-solution.ts';
 import { examineProposal, type ProposalRequest } from './examine-proposal.ts';
 import type { NamedTask } from './load-tasks.ts';
-import { MeteredExecutor } from './metered-executor.ts';
 import type { ProposalResult } from './proposals.ts';
 import type { IoRecord, TaskRecord } from './records.ts';
 import { selfPlayRubric } from './rubric.ts';
@@ -53,7 +52,8 @@ export class SelfPlayEnv extends SingleTurnEnv<TaskRow> {
   readonly seeds: readonly TaskRecord[];
   readonly baseline: Baseline;
   readonly #options: SelfPlayOptions;
-  readonly #executor: MeteredExecutor;
+  readonly #executor: CodeExecutor;
+  #countedCpuSeconds = 0;
   readonly #examined = new LRUCache<string, Promise<ProposalResult>>({ max: REMEMBERED });
   #heldOut: Promise<ReadonlySet<string>> | null = null;
 
@@ -81,7 +81,7 @@ export class SelfPlayEnv extends SingleTurnEnv<TaskRow> {
     this.seeds = seeds.map(({ record }) => record);
     this.baseline = lastLiteralBaseline(settings.prompt);
     this.#options = options;
-    this.#executor = new MeteredExecutor(options.executor);
+    this.#executor = options.executor;
   }
 
   /** Whether a proposal brings a task. The same reply is examined once. */
@@ -132,9 +132,13 @@ export class SelfPlayEnv extends SingleTurnEnv<TaskRow> {
     }
   }
 
-  /** How long programs were read and run since the last call, in seconds. */
-  takeExecutionSeconds(): number {
-    return this.#executor.takeSeconds();
+  /** CPU time of reading and running programs since the last call, in seconds; null if the executor does not know it. */
+  takeExecutionSeconds(): number | null {
+    const seconds = this.#executor.cpuSeconds ?? null;
+    if (seconds === null) return null;
+    const since = seconds - this.#countedCpuSeconds;
+    this.#countedCpuSeconds = seconds;
+    return since;
   }
 
   /** The programs of a step that stand in for proposals; null where the policy proposes. `count`: of each kind, for programs without a step. */

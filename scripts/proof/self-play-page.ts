@@ -56,7 +56,7 @@ function recordOf(run: SelfPlayRun): object {
     held_out: evaluations(run),
     proposer: Object.fromEntries(PROPOSER.map((name) => [name, steps.map(({ values }) => values[`source/${name}`] ?? null)])),
     sampled_tokens: sampledTokens(run),
-    execution_share: executionShare(rows),
+    execution_share: executionShare(run),
     log_prob_difference_max: worst(rows, 'log_prob_difference_max'),
   };
 }

@@ -40,14 +40,9 @@ export function ends(rows: readonly MetricsRow[], name: string): readonly [first
   return [mean(values.slice(0, FIRST)), mean(values.slice(-LAST))];
 }
 
-/** Share of the run's steps in which a program was being executed. */
-export function executionShare(rows: readonly MetricsRow[]): number {
-  const total = (name: string) => rows.reduce((sum, { kind, values }) => sum + (kind === 'step' ? (values[name] ?? 0) : 0), 0);
-  return total('source/execution_seconds') / total('step_seconds');
-}
-
-export function accuracyAt(rows: readonly MetricsRow[], step: number): number {
-  return rows.find((row) => row.kind === 'evaluation' && row.step === step)?.values[ACCURACY] ?? NaN;
+/** CPU time of executing programs, as a share of that of the whole command. */
+export function executionShare({ rows, cpuSeconds }: Pick<ProvenRun, 'rows' | 'cpuSeconds'>): number {
+  return rows.reduce((sum, { kind, values }) => sum + (kind === 'step' ? (values['source/execution_seconds'] ?? 0) : 0), 0) / (cpuSeconds ?? NaN);
 }
 
 export function judgeSelfPlay(run: SelfPlayRun, { quick, isStrict }: { readonly quick: boolean; readonly isStrict: boolean }): Verdict[] {
@@ -70,12 +65,12 @@ export function judgeSelfPlay(run: SelfPlayRun, { quick, isStrict }: { readonly 
     text: `${label}: ${Math.round((run.peakMemoryBytes ?? NaN) / 1e6)} MB at most; at most ${BARS.memoryBytes / 1e6}`,
   };
   const time = { ok: run.seconds <= BARS.seconds, text: `${label}: ${run.seconds.toFixed(0)} s from command to result; at most ${BARS.seconds} s` };
-  const share = executionShare(rows);
+  const share = executionShare(run);
   const execution = {
     ok: share <= BARS.executionShare,
-    text: `${label}: programs were executed in ${(100 * share).toFixed(1)} % of the time; at most ${100 * BARS.executionShare} %`,
+    text: `${label}: executing programs took ${(100 * share).toFixed(1)} % of the CPU time; at most ${100 * BARS.executionShare} %`,
   };
-  return [...held, ...judgeProposer(run), memory, ...(isStrict ? [time, execution] : []), equal];
+  return [...held, ...judgeProposer(run), memory, execution, ...(isStrict ? [time] : []), equal];
 }
 
 function judgeProposer({ label, rows }: SelfPlayRun): Verdict[] {

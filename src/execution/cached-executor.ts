@@ -25,6 +25,10 @@ export class CachedExecutor implements CodeExecutor {
     return this.#executor.capabilities;
   }
 
+  get cpuSeconds(): number | null {
+    return this.#executor.cpuSeconds ?? null;
+  }
+
   run(job: ExecutionJob, options: { readonly signal: AbortSignal }): Promise<ExecutionResult> {
     const known = job.calls.map((call) => this.#results.get(callKey(job, call)) ?? null);
     return mergeCalls(known, job, async (rest) => {

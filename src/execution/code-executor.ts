@@ -107,6 +107,8 @@ export type ExecutorName = 'wasi' | 'bubblewrap' | 'none';
 
 export interface CodeExecutor {
   readonly capabilities: ExecutorCapabilities;
+  /** CPU time of its workers so far, in seconds, without jobs that are not over. @default null: not known */
+  readonly cpuSeconds?: number | null;
   /**
    * Runs a job when a worker is free. A job of several calls that ends badly is run again call by call, so that one call costs no other its result. Calls of a program that is not plain get an
    * interpreter each, so that none hands anything on to the next.

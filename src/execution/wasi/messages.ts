@@ -7,6 +7,8 @@ export interface ThreadSetup {
   readonly program: Program;
   /** [1], shared: the number of jobs posted to the thread, on which it waits. */
   readonly posted: Int32Array;
+  /** [1], shared: CPU time of the thread up to its last message, in milliseconds. */
+  readonly cpuMs: Float64Array;
   /** The interpreter that serves one job after the other. */
   readonly warm: { readonly hashSeed: number; readonly memoryPages: number };
 }

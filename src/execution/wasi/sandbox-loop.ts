@@ -25,7 +25,7 @@ export class SandboxLoop {
   #returned: ThreadJob | null = null;
 
   /** @param next waits for the next job */
-  constructor({ program, warm }: Omit<ThreadSetup, 'posted'>, next: () => ThreadJob, post: (message: FromThread) => void) {
+  constructor({ program, warm }: Omit<ThreadSetup, 'posted' | 'cpuMs'>, next: () => ThreadJob, post: (message: FromThread) => void) {
     this.#program = program;
     this.#warm = warm;
     this.#next = next;

@@ -13,14 +13,15 @@ const RESOURCE_LIMITS = { stackSizeMb: 8, maxOldGenerationSizeMb: 64, maxYoungGe
 export class SandboxThread {
   readonly #worker: Worker;
   readonly #posted = new Int32Array(new SharedArrayBuffer(4));
+  readonly #cpuMs = new Float64Array(new SharedArrayBuffer(8));
   #start = pending();
   #settle: ((outcome: Attempt) => void) | null = null;
   #alive = true;
   #wasReady = false;
   #isWaiting = false;
 
-  constructor(setup: Omit<ThreadSetup, 'posted'>) {
-    this.#worker = startWorker({ ...setup, posted: this.#posted });
+  constructor(setup: Omit<ThreadSetup, 'posted' | 'cpuMs'>) {
+    this.#worker = startWorker({ ...setup, posted: this.#posted, cpuMs: this.#cpuMs });
     const timer = setTimeout(() => this.#end('did not start in time'), START_MS).unref();
     this.#worker.on('message', (message: FromThread) => {
       clearTimeout(timer);
@@ -33,6 +34,11 @@ export class SandboxThread {
   /** Resolves when an interpreter waits for a job. Rejects with ExecutionError if the thread or its first interpreter does not start. */
   get ready(): Promise<void> {
     return this.#start.promise;
+  }
+
+  /** CPU time up to the end of its last job, in milliseconds. */
+  get cpuMs(): number {
+    return this.#cpuMs[0]!;
   }
 
   /** False once the thread has ended; it runs no further job. */

@@ -12,13 +12,14 @@ interface RunLimits {
 }
 
 export class ThreadPool {
-  readonly #setup: Omit<ThreadSetup, 'posted'>;
+  readonly #setup: Omit<ThreadSetup, 'posted' | 'cpuMs'>;
   readonly #limiter: Limiter;
   readonly #idle: SandboxThread[] = [];
   readonly #all = new Set<SandboxThread>();
   #closed = false;
+  #endedCpuMs = 0;
 
-  constructor(setup: Omit<ThreadSetup, 'posted'>, threads: number) {
+  constructor(setup: Omit<ThreadSetup, 'posted' | 'cpuMs'>, threads: number) {
     this.#setup = setup;
     this.#limiter = new Limiter(threads);
   }
@@ -61,6 +62,11 @@ export class ThreadPool {
     if (this.#closed) throw new CancelledError('The executor was closed.');
   }
 
+  /** CPU time of all its threads so far, in milliseconds; without jobs that are not over. */
+  get cpuMs(): number {
+    return [...this.#all].reduce((sum, thread) => sum + thread.cpuMs, this.#endedCpuMs);
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.all([...this.#all].map((thread) => thread.terminate()));
@@ -74,7 +80,7 @@ export class ThreadPool {
 
   /** The successor of a thread that ended starts while other jobs run; one that did not even start has none. */
   #giveBack(thread: SandboxThread): void {
-    if (!thread.isAlive) this.#all.delete(thread);
+    if (!thread.isAlive && this.#all.delete(thread)) this.#endedCpuMs += thread.cpuMs;
     if (thread.isAlive) this.#idle.push(thread);
     else if (thread.wasReady && !this.#closed) this.#idle.push(this.#start());
   }

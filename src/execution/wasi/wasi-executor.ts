@@ -65,6 +65,10 @@ export class WasiExecutor implements CodeExecutor {
     return readFacts(await this.#analysts.run(job, { seconds: ANALYSIS_LIMITS.seconds, signal }));
   }
 
+  get cpuSeconds(): number {
+    return (this.#runners.cpuMs + this.#analysts.cpuMs) / 1000;
+  }
+
   async close(): Promise<void> {
     await Promise.all([this.#runners.close(), this.#analysts.close()]);
   }

@@ -1,6 +1,6 @@
 /** Entry point of a sandbox thread. It never returns to its event loop: it waits for jobs by the shared counter and takes them from the port. */
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import type { ThreadJob, ThreadSetup } from './messages.ts';
+import type { FromThread, ThreadJob, ThreadSetup } from './messages.ts';
 import { SandboxLoop } from './sandbox-loop.ts';
 
 const port = parentPort;
@@ -16,4 +16,10 @@ function nextJob(): ThreadJob {
   }
 }
 
-new SandboxLoop(setup, nextJob, (message) => port.postMessage(message)).run();
+function post(message: FromThread): void {
+  const { user, system } = process.threadCpuUsage();
+  setup.cpuMs[0] = (user + system) / 1000;
+  port!.postMessage(message);
+}
+
+new SandboxLoop(setup, nextJob, post).run();
