@@ -1,6 +1,7 @@
 /** Command lines of the sandboxes that are processes. */
-import { existsSync, realpathSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { existsSync, readdirSync, realpathSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { ConfigError } from '../../core/errors.ts';
 
 export interface SandboxCommand {
   readonly command: string;
@@ -10,10 +11,16 @@ export interface SandboxCommand {
 /**
  * Python in namespaces of its own: no network, no files but Python's, read-only, a private /tmp of 1 MiB, no other processes, no capabilities, no user
  * namespaces within.
- * @param python a Python under /usr, or one with a prefix of its own (a virtual environment), which is shown to programs too
+ * @param named a Python under /usr, or one with a prefix of its own (such as a virtual environment), which is shown to programs too. Throws ConfigError
+ * where around it are other files than Python's.
  */
-export function bubblewrapCommand(bwrap: string, python: string): SandboxCommand {
-  const shown = [...new Set(['/usr', ...prefixes(python).filter((prefix) => !prefix.startsWith('/usr'))])];
+export function bubblewrapCommand(bwrap: string, named: string): SandboxCommand {
+  const real = realpathSync(named);
+  // A link in a folder such as ~/bin has the user's files around it, that of a virtual environment Python's.
+  const python = existsSync(join(prefixOf(named), 'pyvenv.cfg')) ? named : real;
+  const shown = [...new Set(['/usr', ...[python, real].map(prefixOf).filter((prefix) => prefix !== '/usr' && !prefix.startsWith('/usr/'))])];
+  if (!shown.every(holdsPython))
+    throw new ConfigError(`${named} has no folder of its own, which programs could be shown. Choose a Python under /usr or a virtual environment`);
   const namespaces =
     '--unshare-all --unshare-user --disable-userns --uid 65534 --gid 65534 --cap-drop ALL --die-with-parent --new-session --hostname sandbox';
   const folders =
@@ -29,9 +36,14 @@ export function bareCommand(python: string): SandboxCommand {
   return { command: python, args: [] };
 }
 
-/** Where Python's own files are: of the named command, and of the one that it links to. */
-function prefixes(python: string): string[] {
-  return [python, existsSync(python) ? realpathSync(python) : python].map((path) => dirname(dirname(path)));
+/** Where Python's own files are. */
+function prefixOf(python: string): string {
+  return dirname(dirname(python));
+}
+
+function holdsPython(prefix: string): boolean {
+  const libraries = join(prefix, 'lib');
+  return prefix !== '/' && existsSync(libraries) && readdirSync(libraries).some((name) => name.startsWith('python3'));
 }
 
 /** /lib is a link into /usr where the two are merged, and else a folder that Python needs. */
