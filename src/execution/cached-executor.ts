@@ -30,10 +30,11 @@ export class CachedExecutor implements CodeExecutor {
   }
 
   run(job: ExecutionJob, options: { readonly signal: AbortSignal }): Promise<ExecutionResult> {
-    const known = job.calls.map((call) => this.#results.get(callKey(job, call)) ?? null);
+    const keyOf = callKeys(job);
+    const known = job.calls.map((call) => this.#results.get(keyOf(call)) ?? null);
     return mergeCalls(known, job, async (rest) => {
       const result = await this.#executor.run(rest, options);
-      if (result.kind === 'ran') for (const [i, call] of rest.calls.entries()) this.#keep(callKey(job, call), result.calls[i]!);
+      if (result.kind === 'ran') for (const [i, call] of rest.calls.entries()) this.#keep(keyOf(call), result.calls[i]!);
       return result;
     });
   }
@@ -57,7 +58,11 @@ export class CachedExecutor implements CodeExecutor {
   }
 }
 
-const callKey = ({ code, hashSeed, limits }: ExecutionJob, call: string): string => hash([code, call, hashSeed, limits]);
+/** The key of a call. The program is hashed once for all calls of a job. */
+function callKeys({ code, hashSeed, limits }: ExecutionJob): (call: string) => string {
+  const program = hash([code, hashSeed, limits]);
+  return (call) => hash([program, call]);
+}
 
 const hash = (parts: readonly unknown[]): string => createHash('sha256').update(JSON.stringify(parts)).digest('base64');
 

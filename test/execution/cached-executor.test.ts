@@ -50,6 +50,13 @@ describe('CachedExecutor', () => {
     expect(inner.jobs).toHaveLength(2);
   });
 
+  it('reads a long program once for all calls of a job', { timeout: 10_000 }, async () => {
+    const executor = new CachedExecutor(new EchoExecutor(), 2 ** 20);
+    const calls = Array.from({ length: 2000 }, (_, i) => String(i));
+    const result = await executor.run(job(calls, { code: 'x'.repeat(2 ** 23) }), { signal });
+    expect(result.kind === 'ran' && result.calls.length).toBe(2000);
+  });
+
   it('tells programs, seeds and limits apart', async () => {
     const inner = new EchoExecutor();
     const executor = new CachedExecutor(inner, 2 ** 20);

@@ -69,7 +69,7 @@ export class SandboxThread {
       seconds * 1000,
     );
     // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread is no window
-    this.#worker.postMessage(job);
+    this.#worker.postMessage({ ...job, fields: job.fields.map(encoded) });
     Atomics.add(this.#posted, 0, 1);
     Atomics.notify(this.#posted, 0);
     const outcome = await promise;
@@ -118,6 +118,11 @@ export class SandboxThread {
     this.#start.reject(new ExecutionError(`A sandbox thread ${what}. Check the memory that is free, and start again.`));
     this.#settle?.({ kind: 'ended', failure: 'crashed', detail: `The sandbox thread ${what}.` });
   }
+}
+
+/** Texts as bytes, which take no heap of the thread: beyond its limit, one text of a job would end the whole process. */
+function encoded(field: string | Uint8Array): Uint8Array {
+  return typeof field === 'string' ? new TextEncoder().encode(field) : field;
 }
 
 function pending(): PromiseWithResolvers<void> {
