@@ -88,6 +88,22 @@ export function isolationContract(open: () => Promise<CodeExecutor>): void {
       expect(await runOn(executor, code, ['1'])).toEqual({ kind: 'ran', calls: [{ repr: '({}, {}, None)' }] });
     });
 
+    it('tells no program whether an earlier one loaded what is loaded late, by the stack that it takes', { timeout: 60_000 }, async () => {
+      const code = 'def f(a):\n  def g(n): return (1 << 99999) // (1 << 9999) > 1 if n == 0 else g(n - 1)\n  return g(a)';
+      const depths = Array.from({ length: 6 }, (_, i) => String(985 - 10 * i));
+      const ends = async () => Promise.all(depths.map((depth) => runOn(executor, code, [depth])));
+      const before = await ends();
+      await runOn(executor, code, ['1', '2']);
+      expect(await ends()).toEqual(before);
+      await expectHonest();
+    });
+
+    it('goes on after a program that is larger than its memory', { timeout: 60_000 }, async () => {
+      const code = `x = '${'\u4e2d'.repeat(42_000_000)}'\ndef f(a): return a`;
+      expect(JSON.stringify(await runOn(executor, code, ['1']))).toMatch(/crashed|memory|MemoryError/);
+      await expectHonest();
+    });
+
     it('gives a program that steals the token of its reply no say about the next one', async () => {
       const code = `
 import sys

@@ -64,6 +64,9 @@ const ERRORS: readonly (readonly [code: string, call: string, error: string])[] 
   ['def f(a): return a\0', '1', 'SyntaxError|ValueError'],
   ['def f(a): return "\ud800"', '1', 'UnicodeEncodeError'],
   ['def f(a): return a', "'\ud800'", 'UnicodeEncodeError'],
+  // A name that would be taken for no error.
+  ["def f(a): raise type('', (ValueError,), {})('1')", '1', 'Exception'],
+  ['def f(a): return a', 'f(1)', 'NameError'],
   ['import no_such_module\ndef f(a): return a', '1', 'ModuleNotFoundError'],
   ['def f(a): return input()', '1', 'EOFError'],
 ];
@@ -149,6 +152,19 @@ export function codeExecutorContract(open: () => Promise<CodeExecutor>): void {
           { error: 'ValueError', message: 'the arguments have no literal repr' },
           { error: 'TypeError', message: 'f() takes 1 positional argument but 2 were given' },
         ],
+      });
+    });
+
+    it.each([
+      '([SEEN for SEEN in []] or SEEN.append(4)) or 1',
+      '[SEEN for SEEN in ()] or SEEN',
+      '[f for f in ()] or f',
+      '([g for g in ()] or g, 1)[1]',
+    ])('hides the names of a program from arguments that bind them for themselves: %s', async (call) => {
+      const code = 'SEEN = [3]\ndef g(a): return a\ndef f(a): return SEEN, str(a)';
+      expect(await runOn(executor, code, [call, '1'])).toEqual({
+        kind: 'ran',
+        calls: [{ error: 'NameError', message: expect.stringMatching(/^name '(SEEN|f|g)' is not defined$/) }, { repr: "([3], '1')" }],
       });
     });
 

@@ -18,6 +18,8 @@ export const PLAIN = [
   'def f(a):\n  x, y = map(int, a.split())\n  return max(x, y), min([x, y], key=abs), [*zip(a, a)], any(c == "1" for c in a)',
   'def f(a):\n  first = next((x for x in a if x > 1), None)\n  return f"{first!r:>4}", "%s" % first, (n := 3) + n',
   'def f(m): return [list(row) for row in zip(*m)], "a" in {"a": 1}.keys(), bytes.fromhex("00"), dict.fromkeys("ab", 0)',
+  'import typing\nfrom typing import Dict, Optional\ndef f(a: Optional[Dict[str, list[int]]], b: typing.Any = None) -> int | None:\n  c: typing.Tuple[int, ...] = (1,)\n  return c',
+  'import re\ndef f(a): return re.sub("x", "y", a, count=1), re.split("x", a, 1), [*map(str, a)], [str(x) for x in a], bytes(a)',
   'def f(a):\n  assert a, "empty"\n  if not a: raise ValueError("no")\n  while True:\n    a -= 1\n    if a < 0: break\n  return a',
 ];
 
@@ -94,6 +96,23 @@ export const NOT_PLAIN = [
   'def f(a):\n  import re\n  return f(a)',
   'import re\ndef f(a): return re.sub("x", "y", f(a))',
   'from collections import Counter\ndef f(a): return Counter(f(a))',
+  // Sees what a library remembers.
+  'from typing import List\ndef f(a): return str(List[a])',
+  'import typing\ndef f(a):\n  x = typing.List\n  return x',
+  'from typing import List\ndef f(a: (x := List[1])): return a',
+  'from typing import List\ndef f(a: [1 for x in [List[1]] if str(x)]): return a',
+  'from collections import defaultdict\nfrom typing import List\nd = defaultdict(int)\ndef f(a: d[List[1.0]]): return str(d)',
+  'from typing import List\ndef f(a): return a\ntry:\n  x: List[((List[1.0],),)]\nexcept TypeError as e:\n  y = str(e)',
+  'import re\ndef f(a): return re.search("x", a, 0.0)',
+  'import re\ndef f(a): return re.sub("x", "y", a, flags=a)',
+  'import re\ndef f(a): return re.match(*a)',
+  'from re import search\ndef f(a): return [*map(search, a, a, a)]',
+  'def f(a): return str(a, "idna")',
+  'def f(a): return bytes(*a)',
+  'def f(a): return str(object=a, encoding="idna")',
+  'def f(a): return [*map(str, a, a)]',
+  'from functools import reduce\ndef f(a): return reduce(str, a)',
+  'from itertools import accumulate\ndef f(a): return [*accumulate(a, str)]',
   // Prints elsewhere.
   'def f(a): print(1, file=a)',
   'def f(a): print(**a)',

@@ -4,6 +4,7 @@ allowed, over the syntax tree alone; whatever it does not know is not plain, whi
 
 What a plain program cannot do, and by what:
 - reach another object than its own values: no dunder, no attribute but the listed methods, called at once; no builtin and no module but the listed;
+- see what a library remembers: no flags of patterns, no encodings, and the types of `typing`, which keeps equal ones as one, in annotations alone;
 - see the seed of hashes: no sets, and the views of a dictionary, whose `&` makes one, are only walked through;
 - see an address: what is printed with one (functions, iterators, generators) never becomes a value, only a key function, a callee or a thing walked through;
 - call what it did not name: a callee is a listed name, a listed method or a function of the program, and none of these names is ever bound again;
@@ -15,7 +16,9 @@ import _ast
 
 from plain_names import (
     CLASS_METHODS,
+    ENCODED,
     EXCEPTIONS,
+    FLAGGED,
     FUNCTIONS,
     KEYED,
     LAYERED,
@@ -123,7 +126,7 @@ class Check:
         require(not node.decorator_list and not getattr(node, 'type_params', None))
         self.functions.add(node.name)
         self.parameters(node.args)
-        self.optional(node.returns)
+        self.annotation(node.returns)
         self.depth += 1
         self.body(node.body)
         self.depth -= 1
@@ -132,7 +135,7 @@ class Check:
         for arg in [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]:
             if arg is not None:
                 self.variables.add(arg.arg)
-                self.optional(arg.annotation)
+                self.annotation(arg.annotation)
         for default in [*args.defaults, *args.kw_defaults]:
             require(default is None or is_constant(default))
 
@@ -158,7 +161,7 @@ class Check:
 
     def annotated_assign(self, node):
         self.target(node.target)
-        self.value(node.annotation)
+        self.annotation(node.annotation)
         self.optional(node.value)
 
     def delete(self, node):
@@ -232,6 +235,25 @@ class Check:
             require(node_type is _ast.Subscript)
             self.value(node)
 
+    def annotation(self, node):
+        """An expression whose value nobody can see. No type of `typing` may stand where an error or a dictionary would show it."""
+        node_type = type(node)
+        if node is None or self.is_typing(node):
+            return
+        if node_type is _ast.BinOp and type(node.op) is _ast.BitOr:
+            self.annotation(node.left)
+            self.annotation(node.right)
+        elif node_type is _ast.Subscript and (self.is_typing(node.value) or (type(node.value) is _ast.Name and node.value.id in TYPES)):
+            for argument in node.slice.elts if type(node.slice) is _ast.Tuple else [node.slice]:
+                self.annotation(argument)
+        else:
+            self.value(node)
+
+    def is_typing(self, node):
+        if type(node) is _ast.Attribute:
+            return self.member_kind(node) == 'annotation'
+        return type(node) is _ast.Name and self.members.get(node.id) == 'annotation'
+
     # Expressions.
 
     def value(self, node):
@@ -268,7 +290,7 @@ class Check:
             return
         require(type(node) is _ast.Name)
         if node.id in self.members:
-            require(self.members[node.id] == 'call')
+            require(self.members[node.id] == 'call' and node.id not in FLAGGED)
         elif node.id not in FUNCTION_ARGUMENTS:
             self.called.add(node.id)
 
@@ -400,6 +422,11 @@ class Check:
         keywords = node.keywords
         require(all(keyword.arg is not None for keyword in keywords))
         require(name != 'print' or all(keyword.arg in PRINT_KEYWORDS for keyword in keywords))
+        are_single = not any(type(argument) is _ast.Starred for argument in node.args)
+        require(name not in ENCODED or (are_single and not keywords and len(node.args) < 2))
+        require(name not in FLAGGED or (are_single and len(node.args) <= FLAGGED[name] and all(keyword.arg != 'flags' for keyword in keywords)))
+        # Its function could be a type, which it calls with two arguments.
+        require(name != 'accumulate' or (are_single and len(node.args) < 2 and all(keyword.arg == 'initial' for keyword in keywords)))
         if name in MAPPED:
             self.mapped_call(node, name)
         elif kind == 'lazy':
@@ -414,6 +441,8 @@ class Check:
     def mapped_call(self, node, name):
         require(len(node.args) >= 2 and not node.keywords)
         function, first, *others = node.args
+        if type(function) is _ast.Name and function.id in ENCODED:
+            require(name != 'reduce' and not others and type(first) is not _ast.Starred)
         if not is_none(function):
             self.function(function)
         self.walk(first)

@@ -36,18 +36,23 @@ WALK_FIRST = frozenset(
 WALK_ALONE = frozenset(['max', 'min'])
 WALK_METHODS = frozenset(['extend', 'extendleft', 'join', 'update'])
 KEYED = frozenset(['max', 'min', 'sorted'])
+# The second argument of these names an encoding, which may be loaded for it.
+ENCODED = frozenset(['bytes', 'str'])
+# Most arguments without the flags, which are compared by `==` where patterns are kept: 0.0 is no flag, but finds what another program left under 0.
+FLAGGED = {'findall': 2, 'finditer': 2, 'fullmatch': 2, 'match': 2, 'search': 2, 'split': 3, 'sub': 4, 'subn': 4}
 # Calls whose first argument is a function.
 MAPPED = frozenset(['filter', 'map', 'reduce'])
 
 
-def kinds(calls='', values='', lazy=''):
+def kinds(calls='', values='', lazy='', annotations=''):
     members = {name: 'call' for name in calls.split()}
     members.update((name, 'value') for name in values.split())
     members.update((name, 'lazy') for name in lazy.split())
+    members.update((name, 'annotation') for name in annotations.split())
     return members
 
 
-# Members that may be used: called, read, or called for an iterator.
+# Members that may be used: called, read, called for an iterator, or as an annotation.
 MODULES = {
     'bisect': kinds('bisect bisect_left bisect_right insort insort_left insort_right'),
     'collections': kinds('Counter OrderedDict defaultdict deque'),
@@ -62,7 +67,7 @@ MODULES = {
     ),
     're': kinds('escape findall fullmatch match search split sub subn', lazy='finditer'),
     'string': kinds('', 'ascii_letters ascii_lowercase ascii_uppercase digits hexdigits octdigits printable punctuation whitespace'),
-    'typing': kinds('', 'Any Dict FrozenSet Iterable List Optional Sequence Set Tuple Union'),
+    'typing': kinds(annotations='Any Dict FrozenSet Iterable List Optional Sequence Set Tuple Union'),
 }
 # Written in Python, with caches: how deep they go depends on earlier programs, so nothing that recurses may use them.
 LAYERED = frozenset(['re', 'typing', 'Counter'])

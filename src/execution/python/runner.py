@@ -4,6 +4,7 @@ Runs programs. A job: a token, a mode, the longest repr, the program, a text of 
 - `ran` with two fields a call: the exception's class or nothing, and its message or the repr;
 - `own`: the job must not share an interpreter;
 - `single`: neither may its calls, because the program is not plain;
+- `spent`: as `own`, and this interpreter must end, because a later program could see what it has loaded;
 - `apart` with numbers of calls: their arguments must be evaluated apart from the program, or they could change it.
 Nothing of a job runs before all of it was checked.
 """
@@ -16,6 +17,10 @@ from plain import LONGEST, call_of, is_harmless_call, is_plain, is_plain_call
 
 ONLY_AST = 0x400
 MOST_PROGRAMS = 64
+# Loaded for the division of long integers: how much of the stack that takes tells whether an earlier program divided.
+LATE = '_pylong'
+# No text can name it, so arguments know no function of the program.
+CALLEE = ' f'
 
 # Compiled plain programs by their text, and None for others.
 programs = {}
@@ -51,6 +56,8 @@ def run(mode, length, code, texts):
     results = []
     for call in calls:
         result = call if is_error(call) else called(length, program, call)
+        if LATE in sys.modules and (mode == 'shared' or len(calls) > 1):
+            return ['spent' if mode == 'shared' else 'single']
         # A program that exhausts memory or the stack can see what earlier ones left there.
         if result[0] in ('MemoryError', 'RecursionError') and (mode == 'shared' or len(calls) > 1):
             return ['single'] if len(calls) > 1 else ['own']
@@ -65,7 +72,9 @@ def is_error(value):
 def parsed_call(text):
     """The tree of `f(text)`, or the fields of an error."""
     try:
-        return call_of(compile(f'f({text})', '<call>', 'eval', ONLY_AST, dont_inherit=True))
+        call = call_of(compile(f'f({text})', '<call>', 'eval', ONLY_AST, dont_inherit=True))
+        call.body.func.id = CALLEE
+        return call
     except BaseException as error:
         return failure(error)
 
@@ -103,7 +112,10 @@ def called(length, program, call):
     try:
         space = {'__name__': 'program'}
         exec(program, space)
-        text = repr(eval(compile(call, '<call>', 'eval', dont_inherit=True), space))
+        if 'f' not in space:
+            raise NameError("name 'f' is not defined")
+        # A comprehension binds its names for itself alone; outside of it they would be the program's.
+        text = repr(eval(compile(call, '<call>', 'eval', dont_inherit=True), {'__name__': 'program', CALLEE: space['f']}))
         if str.__len__(text) > length:
             return ['ReprTooLong', f'The repr of the value has {str.__len__(text)} characters. The limit is {length}.']
         return ['', str.__str__(text)]
@@ -115,7 +127,9 @@ def called(length, program, call):
 
 def failure(error):
     try:
-        return [str(type(error).__name__), str(error)[:200]]
+        name = str(type(error).__name__)
+        # An error without a name would be taken for a value.
+        return [name if str.isidentifier(name) else 'Exception', str(error)[:200]]
     except BaseException:
         return ['Exception', '']
 

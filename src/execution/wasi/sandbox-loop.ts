@@ -59,7 +59,7 @@ export class SandboxLoop {
   }
 
   #finish({ job, fields, restarts }: WarmReply): void {
-    if (fields.length === 1 && Buffer.from(fields[0]!).toString() === 'own') this.#returned = { ...job, mode: 'own' };
+    if (isStatus(fields, 'own') || isStatus(fields, 'spent')) this.#returned = { ...job, mode: 'own' };
     else this.#post({ kind: 'reply', fields, restarts });
   }
 }
@@ -85,6 +85,7 @@ class WarmSession {
   readonly #events: WarmEvents;
   #exchange: Exchange | null = null;
   #jobs = 0;
+  #isSpent = false;
 
   constructor(program: Program, warm: ThreadSetup['warm'], events: WarmEvents) {
     this.#events = events;
@@ -111,7 +112,7 @@ class WarmSession {
 
   #read(most: number): Uint8Array {
     if (this.#exchange === null) {
-      if (this.#hasGrown) throw new InterpreterExit('finished', 'The interpreter has grown.');
+      if (this.#isSpent || this.#hasGrown) throw new InterpreterExit('finished', 'The interpreter takes no further job.');
       const job = this.#events.next(this.#jobs === 0);
       this.#jobs += 1;
       this.#interpreter.limitOutput(job.outputBytes);
@@ -126,6 +127,7 @@ class WarmSession {
     if (fields === null) return false;
     const { job } = this.#exchange!;
     this.#exchange = null;
+    this.#isSpent = isStatus(fields, 'spent');
     this.#events.done({ job, fields, restarts: this.#hasGrown });
     return true;
   }
@@ -162,6 +164,10 @@ class Exchange {
     if (bytes.length > this.job.replyBytes || !Buffer.from(bytes.subarray(0, REPLY_HEAD)).includes(this.#token)) return null;
     return decodeFrame(bytes.slice())?.slice(1) ?? null;
   }
+}
+
+function isStatus(fields: readonly Uint8Array[], status: string): boolean {
+  return fields.length === 1 && Buffer.from(fields[0]!).toString() === status;
 }
 
 function runAlone(program: Program, job: ThreadJob): ThreadAnswer {
