@@ -158,7 +158,7 @@ async function argumentTexts(answers: readonly string[], options: JudgeOptions):
 }
 
 /** A list of literals, `1, 'a'`; no text that closes a bracket and opens another is one. */
-function areLiterals(answer: string): boolean {
+export function areLiterals(answer: string): boolean {
   const parsed = parseLiteral(`[${answer}\n]`);
   return parsed.ok && parsed.value.kind === 'list';
 }

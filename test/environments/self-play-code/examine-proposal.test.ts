@@ -60,7 +60,14 @@ describe('examineProposal', () => {
     ['all memory', reply('def f(a):\n    return len([0] * 10**9)'), 'raises'],
     ['too much output', reply('def f(a):\n    while True:\n        print("x" * 1000)'), 'output_too_long'],
     ['the order of a set of texts', reply("def f(a):\n    return list({'a', 'b', 'c', 'd', 'e', 'f', 'g'})"), 'not_deterministic'],
+    ['the order of a set of two texts', reply("def f(a):\n    return list({'x', 'y'})"), 'not_deterministic'],
     ['an address', reply('def f(a):\n    return repr(object())'), 'no_literal'],
+    ['a bit of an address', reply('def f(a):\n    return id(f) // 16 % 2'), 'not_deterministic'],
+    ['an input that depends on the order of a set', reply('def f(a):\n    return a', "list({'x', 'y'})"), 'not_deterministic'],
+    ['an input that depends on chance', reply('def f(a):\n    return a', '__import__("os").urandom(3)'), 'not_deterministic'],
+    ['a banned name in an input', reply('def f(a):\n    return a', '__import__("random").Random(1).random()'), 'banned'],
+    ['a value that equals nothing', reply("def f(a):\n    return [float('nan')]"), 'no_literal'],
+    ['a body that is a docstring', reply('def f(a):\n    "so"'), 'raises'],
   ])('refuses %s', async (_, text, reason) => {
     expect(await reasonOf(text)).toBe(reason);
   });
@@ -108,6 +115,11 @@ describe('examineProposal', () => {
     expect(await examine(reply('def f(a):\n    return g(a)\ndef g(a):\n    return -a'), {}, { otherFunctions: 'all' })).toMatchObject({
       record: { output: '-1' },
     });
+  });
+
+  it('runs what is shown, without the docstring', async () => {
+    expect(await examine(reply('def f(a):\n    "so"\n    return f.__doc__'))).toMatchObject({ record: { output: 'None' } });
+    expect(await reasonOf(reply('def f(a):\n    "so"'), { kind: 'code_e' })).toBe('raises');
   });
 
   it('takes Windows line ends and tabs', async () => {
