@@ -23,10 +23,7 @@ export async function runJob(job: ExecutionJob, mode: 'shared' | 'own', attempt:
   assertUsableJob(job);
   if (!job.code.isWellFormed()) return ran(job.calls.map(() => NO_UTF8));
   const broken = job.calls.map((call) => (call.isWellFormed() ? null : NO_UTF8));
-  return mergeCalls(broken, job, async (rest) => {
-    const result = await runApart(rest, mode, attempt);
-    return result.kind === 'ran' || rest.calls.length < 2 ? result : callByCall(rest, mode, attempt);
-  });
+  return mergeCalls(broken, job, (rest) => runApart(rest, mode, attempt));
 }
 
 /**
@@ -65,10 +62,14 @@ async function evaluate(job: ExecutionJob, attempt: Try): Promise<{ readonly cal
   return parseLiteral(repr, { maxLength: repr.length }).ok ? { call: `*(${repr})[0], **(${repr})[1]` } : NO_LITERAL;
 }
 
-/** Call by call where a program could hand something on from one call to the next: a counter would tell it which answer is judged. */
+/**
+ * All calls together. Call by call after a bad end, so that one call costs no other its result, and where a program could hand something on from one call to
+ * the next: a counter would say which answer is judged.
+ */
 async function tryAll(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try): Promise<ExecutionResult | Apart> {
   const outcome = await tryTwice(job, mode, attempt);
-  return outcome.kind === 'single' ? callByCall(job, mode, attempt) : outcome;
+  if (outcome.kind === 'ran' || outcome.kind === 'apart') return outcome;
+  return outcome.kind === 'single' || job.calls.length > 1 ? callByCall(job, mode, attempt) : outcome;
 }
 
 async function callByCall(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try): Promise<ExecutionResult> {
