@@ -26,8 +26,19 @@ export interface SelfPlayArguments {
 }
 
 const EXECUTORS = ['wasi', 'bubblewrap', 'none'] as const satisfies readonly ExecutorName[];
-const LEAST_MEMORY_MB = 32;
-const positive: ArgumentKind<number> = { expected: 'a number above 0', accepts: (v): v is number => Number.isFinite(v) && (v as number) > 0 };
+
+/** What an executor accepts as a limit: a wrong one would else fail with the first program. */
+const secondsArgument: ArgumentKind<number> = {
+  expected: 'a number from 0.01 to 86400',
+  accepts: (v): v is number => typeof v === 'number' && v >= 0.01 && v <= 86_400,
+};
+
+function wholeArgument(least: number, most: number): ArgumentKind<number> {
+  return {
+    expected: `an integer from ${least} to ${most}`,
+    accepts: (v): v is number => Number.isInteger(v) && (v as number) >= least && (v as number) <= most,
+  };
+}
 
 function listArgument<T extends string>(expected: string, accepts: (each: string) => each is T, least = 1): ArgumentKind<readonly T[]> {
   return {
@@ -80,9 +91,9 @@ const KINDS = {
   dimensions: listArgument<string>('a list of words, none twice', isWord),
   proposals: textArgument,
   execution: executionArgument,
-  timeout_s: positive,
-  memory_mb: integerArgument(LEAST_MEMORY_MB),
-  max_repr_length: integerArgument(1),
+  timeout_s: secondsArgument,
+  memory_mb: wholeArgument(32, 4096),
+  max_repr_length: wholeArgument(1, 16 * 2 ** 20),
   max_response_length: integerArgument(1),
   config: {
     expected: 'the path of a YAML or JSON file, or an object',

@@ -72,7 +72,7 @@ export async function examineProposal(
   const results = await resultsOf(snippet, [parsed.input], facts, examiner, signal);
   if ('reason' in results) return invalid(results.reason);
   const output = kind === 'code_e' ? errorName(results.calls[0]!) : literalOf(results.calls[0]!);
-  if (output === null) return invalid('error' in results.calls[0]! ? 'raises' : 'no_literal');
+  if (output === null) return invalid(whyNoValue(results.calls));
   return { kind: 'valid', record: { kind, snippet, input: parsed.input, output, imports: facts.imports } satisfies IoRecord };
 }
 
@@ -98,7 +98,7 @@ async function examineInputs(parsed: ParsedInputs | null, snippet: string, exami
   const results = await resultsOf(snippet, inputs, facts, examiner, signal);
   if ('reason' in results) return invalid(results.reason);
   const outputs = results.calls.map(literalOf);
-  if (outputs.some((output) => output === null)) return invalid(results.calls.some((call) => 'error' in call) ? 'raises' : 'no_literal');
+  if (outputs.some((output) => output === null)) return invalid(whyNoValue(results.calls));
   return {
     kind: 'valid',
     record: { kind: 'code_f', snippet, inputs, outputs: outputs as string[], message, imports: facts.imports } satisfies FunctionRecord,
@@ -158,10 +158,19 @@ function literalOf(call: CallResult): string | null {
   return parsed.ok && literalsEqual(parsed.value, parsed.value) ? call.repr : null;
 }
 
-const SYNTAX_ERRORS: ReadonlySet<string> = new Set(['SyntaxError', 'IndentationError']);
+/** The executor's word for a value beyond the limit. No exception of Python has this name. */
+const TOO_LONG = 'ReprTooLong';
+/** Syntax errors are those of a program whose body was a docstring alone. */
+const NO_ANSWERS: ReadonlySet<string> = new Set(['SyntaxError', 'IndentationError', TOO_LONG]);
 
+/** Null where the error says nothing about what the program does. */
 function errorName(call: CallResult): string | null {
   if ('repr' in call) return 'NoError';
-  // Of a program whose body was a docstring alone.
-  return SYNTAX_ERRORS.has(call.error) ? null : call.error;
+  return NO_ANSWERS.has(call.error) ? null : call.error;
+}
+
+function whyNoValue(calls: readonly CallResult[]): string {
+  const errors = calls.flatMap((call) => ('error' in call ? [call.error] : []));
+  if (errors.length === 0) return 'no_literal';
+  return errors.every((error) => error === TOO_LONG) ? 'value_too_long' : 'raises';
 }

@@ -16,7 +16,7 @@ export async function loadEnvironment(
 ): Promise<SelfPlayEnv> {
   const parsed = await parseArguments(args, purpose);
   const { settings, dataset, limits, responseTokens, named, execution } = parsed;
-  const { heldOut, seeds, provenance } = await tasksOf(parsed, { env, ...(signal === undefined ? {} : { signal }) });
+  const { heldOut, seeds, leftOut, provenance } = await tasksOf(parsed, { env, ...(signal === undefined ? {} : { signal }) });
   const given = parsed.proposals === null ? null : await givenPrograms(parsed.proposals);
   const executor = await openExecutor(execution.executor, { workers: execution.workers });
   const { name, isolation, python } = executor.capabilities;
@@ -30,7 +30,7 @@ export async function loadEnvironment(
       limits,
       ...(responseTokens === null ? {} : { responseTokens }),
       name: parsed.tasks ?? dataset,
-      notices: isolation === 'none' ? [UNPROTECTED] : [],
+      notices: [...(isolation === 'none' ? [UNPROTECTED] : []), ...leftOut],
       provenance: {
         upstream: `LeapLabTHU/Absolute-Zero-Reasoner@${UPSTREAM_COMMIT}`,
         ...provenance,
@@ -53,6 +53,8 @@ const IDENTITY_TASK: NamedTask = { id: 'identity', step: null, record: { kind: '
 interface Tasks {
   readonly heldOut: readonly NamedTask[];
   readonly seeds: readonly NamedTask[];
+  /** What to say about the user's own tasks that are not asked. */
+  readonly leftOut: readonly string[];
   readonly provenance: Readonly<Record<string, unknown>>;
 }
 
@@ -66,9 +68,21 @@ async function tasksOf(
     loadTasks({ ...context, kinds, dataset: seedSet, split: 'train' }),
   ]);
   const isAsked = ({ record }: NamedTask) => kinds.includes(record.kind);
+  const left = held.tasks.filter((task) => !isAsked(task));
   const [heldOut, seeds] = [held.tasks.filter(isAsked), begun.tasks.filter(isAsked)];
   if (heldOut.length === 0) throw new ConfigError(`${tasks ?? dataset} has no task of the kinds ${kinds.join(', ')}. Name others with kinds.`);
-  return { heldOut: tasks === null ? interleaved(heldOut) : heldOut, seeds, provenance: { tasks: held.source, seeds: begun.source } };
+  return {
+    heldOut: tasks === null ? interleaved(heldOut) : heldOut,
+    seeds,
+    leftOut: tasks === null ? [] : leftOutTexts(tasks, left),
+    provenance: { tasks: held.source, seeds: begun.source },
+  };
+}
+
+function leftOutTexts(tasks: string, left: readonly NamedTask[]): string[] {
+  if (left.length === 0) return [];
+  const kinds = [...new Set(left.map(({ record }) => record.kind))].join(', ');
+  return [`${left.length} of the tasks in ${tasks} ${left.length === 1 ? 'is' : 'are'} of a kind that is not asked (${kinds}). Add it to kinds.`];
 }
 
 /** One task of each kind in turn, so that the first rows of an evaluation are of all kinds. */

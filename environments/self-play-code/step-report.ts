@@ -39,7 +39,7 @@ function invalidCounts(proposals: readonly Proposal[]): Values {
 /** How often examples are shown in a run. */
 const SHOWN = 3;
 
-/** One program at three points of the run: the first steps, the middle, the end. The one that is best worth learning. */
+/** One program at three points of the run: the first steps, the middle, the end. The one that is most worth learning. */
 export function exampleNotes(step: number, valid: readonly ProbedProposal[], steps: number): string[] {
   const points = Array.from({ length: SHOWN }, (_, i) => 1 + Math.round((i * (steps - 1)) / (SHOWN - 1)));
   if (!points.includes(step)) return [];

@@ -79,7 +79,10 @@ describe('parseArguments of self-play-code', () => {
 
   it.each([
     [{ num_inputs: 1 }, 'num_inputs must be an integer of at least 2'],
-    [{ timeout_s: 0 }, 'timeout_s must be a number above 0'],
+    [{ timeout_s: 0 }, 'timeout_s must be a number from 0.01 to 86400'],
+    [{ timeout_s: 90_000 }, 'timeout_s must be a number from 0.01 to 86400'],
+    [{ memory_mb: 5000 }, 'memory_mb must be an integer from 32 to 4096'],
+    [{ max_repr_length: 1e9 }, 'max_repr_length must be an integer from 1 to 16777216'],
     [{ banned: ['os', 'os'] }, 'banned must be a list of words, none twice'],
     [{ mix: 'newest' }, 'mix must be "max_new" or "half_new"'],
     [{ bonuses: { novelty: { coef: 1 } } }, 'bonuses must be an object with complexity, edit_distance, halstead, diversity'],

@@ -56,6 +56,7 @@ describe('examineProposal', () => {
     ['an input that is none', reply('def f(a):\n    return a', 'undefined_name'), 'raises'],
     ['a value without a literal', reply('def f(a):\n    return object'), 'no_literal'],
     ['a function as value', reply('def f(a):\n    return f'), 'no_literal'],
+    ['a value beyond the limit', reply('def f(a):\n    return "x" * 5000'), 'value_too_long'],
     ['a loop without end', reply('def f(a):\n    while True:\n        pass'), 'timeout'],
     ['all memory', reply('def f(a):\n    return len([0] * 10**9)'), 'raises'],
     ['too much output', reply('def f(a):\n    while True:\n        print("x" * 1000)'), 'output_too_long'],
@@ -135,6 +136,7 @@ describe('examineProposal', () => {
       record: { kind: 'code_e', output: 'IndexError' },
     });
     expect(await examine(reply('def f(a):\n    return a'), { kind: 'code_e' })).toMatchObject({ record: { output: 'NoError' } });
+    expect(await reasonOf(reply('def f(a):\n    return "x" * 5000'), { kind: 'code_e' })).toBe('value_too_long');
   });
 
   it('runs a given program on ten inputs, and refuses nine', async () => {

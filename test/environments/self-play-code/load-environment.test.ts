@@ -63,6 +63,18 @@ describe('loadEnvironment of self-play-code', () => {
     );
   });
 
+  it("says how many of the user's own tasks are of a kind that is not asked", async () => {
+    const tasks = await file('kinds.jsonl', [
+      { code: 'def f(a):\n    return a', input: '5', output: '5' },
+      { kind: 'code_e', code: 'def f(a):\n    return a / 0', input: '5', output: 'ZeroDivisionError' },
+    ]);
+    await use({ tasks }, ({ eval: rows, notices }) => {
+      expect(rows.length).toBe(2);
+      expect(notices).toEqual([`1 of the tasks in ${tasks} is of a kind that is not asked (code_e). Add it to kinds.`]);
+    });
+    await use({ tasks, kinds: ['code_o', 'code_e'] }, ({ eval: rows, notices }) => expect([rows.length, notices]).toEqual([2, []]));
+  });
+
   it("asks the user's own tasks, as both kinds where they name none", async () => {
     const tasks = await file('mine.jsonl', [
       { code: 'def f(a):\n    return a + 1', input: '1', output: '2' },
@@ -107,7 +119,7 @@ describe('loadEnvironment of self-play-code', () => {
     [{ executor: 'wasi' }, 'self-play-code has no argument "executor"'],
     [{ execution: 'docker' }, 'execution must be "wasi", "bubblewrap", "none", or {"executor"'],
     [{ execution: { worker: 2 } }, 'execution must be'],
-    [{ memory_mb: 1 }, 'memory_mb must be an integer of at least 32'],
+    [{ memory_mb: 1 }, 'memory_mb must be an integer from 32 to 4096'],
     [{ critics: 2 }, 'critics needs the rewards "crsp", got rewards "accuracy"'],
     [{ dataset: 'nq-minni' }, 'does not exist'],
     [{ dataset: 'nq-mini' }, 'code must be a string'],
