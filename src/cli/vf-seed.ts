@@ -6,6 +6,7 @@ import { modelPath } from '../data/bundled-models.ts';
 import { cachedModel } from '../data/cached-model.ts';
 import { packageVersion } from '../data/package-root.ts';
 import { SEED_FORMS, type SeedForm } from '../data/seed-row.ts';
+import { findEnvironment } from '../registry/find-environment.ts';
 import type { PromptRow } from '../schemas/demonstration-row.ts';
 import { demonstrationOf } from '../trainer/sources/demonstration.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
@@ -73,6 +74,8 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   if (code !== null) return code;
   const [data] = program.args as [string];
   const flags = program.opts<Flags>();
+  // The printed commands would fail with an unknown one.
+  findEnvironment(flags.for);
   const answerWeight = numberOf('--answer-weight', flags.answerWeight, { isWhole: false });
   const limit = flags.limit === undefined ? Infinity : numberOf('--limit', flags.limit, { isWhole: true });
   const { modelFolder, mostTokens, measure } = await lengthsOf(flags, context);

@@ -1,4 +1,5 @@
 /** Chooses an executor by its name. */
+import { isAbsolute } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
 import { CachedExecutor } from './cached-executor.ts';
 import type { CodeExecutor, ExecutorName } from './code-executor.ts';
@@ -22,9 +23,12 @@ export interface ExecutorOptions {
 export async function openExecutor(name: ExecutorName, options: ExecutorOptions = {}): Promise<CodeExecutor> {
   const { workers = 2, cacheBytes = 32 * 2 ** 20 } = options;
   if (!Number.isInteger(workers) || workers < 1) throw new ConfigError(`The number of workers must be an integer of at least 1, got ${workers}`);
-  if (!Number.isInteger(cacheBytes) || cacheBytes < 0) throw new ConfigError(`The memory for results must be a number of bytes, got ${cacheBytes}`);
+  if (!Number.isInteger(cacheBytes) || cacheBytes < 0)
+    throw new ConfigError(`The memory for results must be a whole number of bytes, 0 or more, got ${cacheBytes}`);
   if (name === 'wasi' && options.python !== undefined)
     throw new ConfigError('The executor wasi has a Python of its own. Leave python out, or choose bubblewrap');
+  if (options.python !== undefined && !isAbsolute(options.python))
+    throw new ConfigError(`The Python of an executor must be an absolute path such as /usr/bin/python3, got ${JSON.stringify(options.python)}`);
   const executor = await open(name, { ...options, workers });
   return cacheBytes === 0 ? executor : new CachedExecutor(executor, cacheBytes);
 }

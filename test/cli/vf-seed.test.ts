@@ -119,6 +119,11 @@ describe('vf-seed', () => {
     ['a split that the set does not have', ['worked-problems', '-o', 'x', '--split', 'test'], /has no split "test"\. Choose train\./],
     ['a limit of none', ['worked-problems', '-o', 'x', '--limit', '0'], /--limit must be a whole number of at least 1, got "0"/],
     ['a negative weight', ['worked-problems', '-o', 'x', '--answer-weight=-1'], /--answer-weight must be a number of at least 0, got "-1"/],
+    [
+      'an environment that does not exist',
+      ['worked-problems', '-o', 'x', '--for', 'search-r9'],
+      /The environment "search-r9" is unknown; .* known are /,
+    ],
     ['an unknown form', ['worked-problems', '-o', 'x', '--form', 'xml'], /'xml' is invalid\. Allowed choices are tags, text\./],
     ['no output', ['worked-problems'], /required option '-o, --output <file>' not specified/],
   ])('answers %s with one line and exit code 2, and writes nothing', async (_, args, message) => {

@@ -88,7 +88,7 @@ export function codeExecutorContract(open: () => Promise<CodeExecutor>): void {
       expect(result).toEqual({ kind: 'ran', calls: [{ error: expect.stringMatching(new RegExp(`^(${error})$`)), message: expect.any(String) }] });
     });
 
-    it('gives the results of several calls in order, each in a module that ran anew', async () => {
+    it('gives the results of several calls in order, each in a module that ran again', async () => {
       const code = 'seen = []\ndef f(a):\n  seen.append(a)\n  return 10 // a, seen';
       expect(await runOn(executor, code, ['1', '0', '5'])).toEqual({
         kind: 'ran',

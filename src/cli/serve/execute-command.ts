@@ -9,10 +9,10 @@ answers with the repr of each value. Compare these texts outside: what a program
 must not know does not belong in its job.
   curl -s http://127.0.0.1:8000/run -H 'content-type: application/json' \\
       -d '{"code": "def f(a): return a[::-1]", "calls": ["\\u0027314\\u0027"]}'
-answers {"kind":"ran","calls":[{"repr":"'413'"}]}. Each call is a text of
-arguments for the function f, and runs the module anew. A call that raises has
-"error" and "message". A job that does not come to its end has another "kind":
-timeout, memory, output_too_long or crashed.
+answers {"kind":"ran","calls":[{"repr":"'413'"}]}. Each call holds the
+arguments of the function f, as Python writes them; the module runs again for
+each. A call that raises has "error" and "message". A job that does not come to
+its end has another "kind": timeout, memory, output_too_long or crashed.
 
 "limits" may set seconds (default 2), memory_bytes (64 MiB), output_bytes (what
 it prints, 1 MiB) and repr_length (4000 characters); "hash_seed" decides the

@@ -3,7 +3,7 @@
  * that names the module. Without this, a source that has no `saveState` trains to the end, and no checkpoint of it can be written.
  */
 import { suggestion } from '../../core/closest-name.ts';
-import { CancelledError, ConfigError, ownCodeText, TrainingError, VfError } from '../../core/errors.ts';
+import { CancelledError, ConfigError, ownCodeText, RewardError, TrainingError, VfError } from '../../core/errors.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { SOURCE_PREFIX, STEP_METRICS } from '../records/metrics.ts';
 import { isSourceFileName } from '../records/source-files.ts';
@@ -70,6 +70,8 @@ async function own<T>(method: string, module: string, run: () => Promise<T>, sig
   try {
     return await run();
   } catch (cause) {
+    // `withReward` was given a value that is no number: an error of the source, too.
+    if (cause instanceof RewardError) throw new TrainingError(`${method} of the source ${module} failed: ${cause.message}`, { cause });
     if (cause instanceof VfError) throw cause;
     if (signal?.aborted === true) throw new CancelledError(`Stopped in ${method} of the source ${module}`, { cause });
     throw new TrainingError(`${method} of the source ${module} failed: ${ownCodeText(cause)}`, { cause });

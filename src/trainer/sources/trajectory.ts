@@ -113,7 +113,7 @@ export function withReward(trajectory: Trajectory, reward: number, metrics: Read
   const [wrong] = Object.entries({ reward, ...metrics }).filter(([, value]) => !Number.isFinite(value));
   if (wrong !== undefined)
     throw new RewardError(
-      `The ${wrong[0] === 'reward' ? 'reward' : `metric "${wrong[0]}"`} of ${rolloutId} must be a finite number, got ${wrong[1]}`,
+      `The ${wrong[0] === 'reward' ? 'reward' : `metric "${wrong[0]}"`} of ${rolloutId} must be a finite number, got ${wrong[1]}. Where nobody knows it, return the trajectory among discarded instead.`,
     );
   const { isUnpaid: _, ...rest } = trajectory;
   const named = Object.fromEntries(Object.entries(metrics).map(([name, value]) => [name, value + 0]));

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, TrainingError } from '../../../src/core/errors.ts';
 import { checkedSource } from '../../../src/trainer/sources/checked-source.ts';
-import { unpaid } from '../../../src/trainer/sources/trajectory.ts';
+import { unpaid, withReward } from '../../../src/trainer/sources/trajectory.ts';
 import { trajectory } from '../some-trajectories.ts';
 import type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from '../../../src/trainer/sources/trajectory-source.ts';
 
@@ -58,6 +58,14 @@ describe('checkedSource', () => {
       saveState: () => Promise.reject(new Error('no disk')),
     }));
     await expect(source.saveState('x')).rejects.toThrow(/^saveState of the source \.\/mine\.ts failed: Error: no disk/);
+  });
+
+  it('names the module where a trajectory is paid with what is no number', async () => {
+    const { take } = taking(() => Promise.resolve({ trajectories: [withReward(TRAJECTORY, NaN)] }));
+    await expect(take(1)).rejects.toThrow(TrainingError);
+    await expect(take(1)).rejects.toThrow(
+      /^take\(1\) of the source \.\/mine\.ts failed: The reward of .* must be a finite number, got NaN\. Where nobody knows it/,
+    );
   });
 
   it('passes on errors of the package, and says that a stopped run was stopped', async () => {
