@@ -113,6 +113,10 @@ export const EXHAUSTIONS: Readonly<Record<string, string>> = {
   'the garbage collector': 'import gc\nclass A:\n  def __del__(self):\n    A()\n    while True: pass\ndef f(a):\n  A()\n  return a',
   'an import without end':
     "import sys\nclass Finder:\n  def find_spec(self, *a):\n    while True: pass\nsys.meta_path.insert(0, Finder())\nimport nothing\ndef f(a): return 'SURVIVED'",
+  'shared memory without end':
+    "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.shmat.restype = ctypes.c_void_p\ndef f(a):\n  for _ in range(6):\n    memory = libc.shmat(libc.shmget(0, 2 ** 25, 0o1600), None, 0)\n    ctypes.memset(memory, 1, 2 ** 25)\n    libc.shmdt(ctypes.c_void_p(memory))\n  return 'SURVIVED'",
+  'files in memory without end':
+    "import os\ndef f(a):\n  files = [os.memfd_create('x') for _ in range(40)]\n  for file in files: os.write(file, b'x' * 2 ** 20)\n  return 'SURVIVED'",
   'an exit': 'import os\ndef f(a): os._exit(0)',
   'an abort': 'import os\ndef f(a): os.abort()',
   'deep source': `def f(a): return ${'('.repeat(5000)}a${')'.repeat(5000)} and 'SURVIVED'`,

@@ -2,15 +2,21 @@
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
+import { systemCallFilter } from './system-calls.ts';
 
 export interface SandboxCommand {
   readonly command: string;
   readonly args: readonly string[];
+  /** What it reads from descriptor 4. */
+  readonly filter: Uint8Array | null;
 }
+
+/** The descriptor of the filter. */
+export const FILTER = 4;
 
 /**
  * Python in namespaces of its own: no network, no files but Python's, read-only, a private /tmp of 1 MiB, no other processes, no capabilities, no user
- * namespaces within.
+ * namespaces within, no memory beside that of its processes.
  * @param named a Python under /usr, or one with a prefix of its own (such as a virtual environment), which is shown to programs too. Throws ConfigError
  * where around it are other files than Python's.
  */
@@ -27,13 +33,15 @@ export function bubblewrapCommand(bwrap: string, named: string): SandboxCommand 
     '--size 1048576 --tmpfs /tmp --dir /dev --dev-bind /dev/null /dev/null --dev-bind /dev/urandom /dev/urandom --remount-ro / --chdir /tmp';
   const files = shown.flatMap((path) => ['--ro-bind', path, path]);
   const links = ['/lib', '/lib64', '/lib32', '/bin'].flatMap((path) => rootLink(path));
-  const args = [namespaces.split(' '), files, links, folders.split(' '), [python]].flat();
-  return { command: bwrap, args };
+  const filter = systemCallFilter(process.arch);
+  const seccomp = filter === null ? [] : ['--seccomp', String(FILTER)];
+  const args = [namespaces.split(' '), files, links, folders.split(' '), seccomp, [python]].flat();
+  return { command: bwrap, args, filter };
 }
 
 /** Python by itself: what the user may do, a program may do. */
 export function bareCommand(python: string): SandboxCommand {
-  return { command: python, args: [] };
+  return { command: python, args: [], filter: null };
 }
 
 /** Where Python's own files are. */

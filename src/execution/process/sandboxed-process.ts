@@ -3,14 +3,14 @@
  * and its group end at the deadline, at the first byte beyond a limit, and as soon as the reply is there.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import type { Readable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { abortError, onAbort } from '../../core/abort.ts';
 import { ExecutionError } from '../../core/errors.ts';
 import { decodeFrame, encodeFrame, findFrame } from '../frames.ts';
 import type { PythonSources } from '../python-sources.ts';
 import type { Attempt } from '../attempt.ts';
-import type { SandboxCommand } from './sandbox-command.ts';
+import { FILTER, type SandboxCommand } from './sandbox-command.ts';
 
 export interface ProcessJob {
   readonly sandbox: SandboxCommand;
@@ -78,13 +78,19 @@ function start({ sandbox, sources, hashSeed, seconds, memoryBytes }: ProcessJob)
   const limitText = Object.entries(limits)
     .map(([name, value]) => `${name}=${value}`)
     .join(' ');
-  return spawn(sandbox.command, [...sandbox.args, ...FLAGS, sources.boot, String(REPLIES), limitText, sources.form, ...sources.modules], {
+  const child = spawn(sandbox.command, [...sandbox.args, ...FLAGS, sources.boot, String(REPLIES), limitText, sources.form, ...sources.modules], {
     env: { PYTHONHASHSEED: String(hashSeed) },
     cwd: '/',
     detached: true,
-    stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe', 'pipe', ...(sandbox.filter === null ? [] : (['pipe'] as const))],
     ...(process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {}),
   });
+  if (sandbox.filter !== null) {
+    const filter = child.stdio[FILTER] as Writable;
+    filter.on('error', () => {});
+    filter.end(sandbox.filter);
+  }
+  return child;
 }
 
 interface Output {
