@@ -6,7 +6,7 @@ export type Role = 'runner' | 'analyst';
 /** Modules in the order in which they are loaded; the last one serves. */
 const MODULES: Record<Role, readonly string[]> = {
   runner: ['channel', 'plain_names', 'plain', 'runner'],
-  analyst: ['channel', 'plain_names', 'plain', 'rewriting', 'measures', 'analysis', 'analyst'],
+  analyst: ['channel', 'plain_names', 'plain', 'rewriting', 'measures', 'hidden_imports', 'analysis', 'analyst'],
 };
 
 export interface PythonSources {

@@ -3,6 +3,7 @@
 import ast
 import re
 
+from hidden_imports import bare_modules, hides_imports
 from measures import measures
 from plain import is_plain
 from rewriting import import_lines, imports_of, rewritten
@@ -52,7 +53,7 @@ def banned_modules(tree, banned):
 def banned_names(tree, banned):
     """
     The banned names that a program imports or reads, in any spelling: parts of dotted names, attributes of modules under any name, stars, imports by a call, and
-    words in a program that is a text. An import of what is no text could be any module, and counts as all of them.
+    words in a program that is a text. An import of what is no text could be any module, and counts as all of them, as other ways do that hide a name.
     """
     found = set(banned_modules(tree, banned))
     modules = imported_modules(tree, banned, found)
@@ -63,6 +64,10 @@ def banned_names(tree, banned):
             found.update(banned)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ('exec', 'eval', 'compile') and node.args:
             found.update(banned_words(literal_text(node.args[0]) or '', banned))
+    for module in bare_modules(tree, modules):
+        found.update(name for name in banned if name.startswith(f'{module}.'))
+    if hides_imports(tree, found):
+        found.update(banned)
     return [name for name in banned if name in found]
 
 
@@ -79,6 +84,7 @@ def imported_modules(tree, banned, found):
                 name = f'{node.module}.{alias.name}'
                 found.update(prefixes(name))
                 if alias.name == '*':
+                    found.add(name)
                     found.update(other for other in banned if other.startswith(f'{node.module}.'))
                 else:
                     modules[alias.asname or alias.name] = name
