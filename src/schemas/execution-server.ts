@@ -16,7 +16,7 @@ export const RunRequestSchema = closed(
     limits: closed(
       {},
       {
-        seconds: { type: 'number', exclusiveMinimum: 0, maximum: 600 },
+        seconds: { type: 'number', minimum: 0.01, maximum: 600 },
         memory_bytes: { type: 'integer', minimum: 32 * MEBIBYTE, maximum: 4096 * MEBIBYTE },
         output_bytes: { type: 'integer', minimum: 0, maximum: 64 * MEBIBYTE },
         repr_length: { ...atLeastOne, maximum: MOST_REPR_CHARACTERS },

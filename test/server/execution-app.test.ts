@@ -63,7 +63,7 @@ describe('executionApp', () => {
     [{ code: 'x', calls: [], seed: 1 }, /^The body must not have the key "seed"$/],
     [{ code: 'x', calls: Array.from({ length: 257 }, () => '') }, /^calls must have at most 256 items$/],
     [{ code: 'x', calls: [], hash_seed: -1 }, /^hash_seed must be >= 0$/],
-    [{ code: 'x', calls: [], limits: { seconds: 0 } }, /^limits\.seconds must be > 0$/],
+    [{ code: 'x', calls: [], limits: { seconds: 0.001 } }, /^limits\.seconds must be >= 0.01$/],
     [{ code: 'x', calls: [], limits: { seconds: 11 } }, /^limits\.seconds must be at most 10 on this server, got 11$/],
     [{ code: 'x', calls: [], limits: { memory_bytes: 1e9 } }, /^limits\.memory_bytes must be at most 268435456 on this server, got 1000000000$/],
     [{ code: 'x', calls: ['', ''], limits: { repr_length: 2 ** 24 } }, /^calls times limits.repr_length must be at most/],
