@@ -9,7 +9,7 @@ export interface OwnModules {
 }
 
 /** The entries beside the main one, and the source folders whose files package.json exports one by one. */
-const BARREL = /^vf-search\/(engine|trainer)$/;
+const BARREL = /^vf-search\/(engine|execution|trainer)$/;
 const EXPORTED = /^vf-search\/((?:clients|metrics|tokenizer)\/[\w-]+)$/;
 
 /** The URL of a specifier that names this package, or null for any other. */
