@@ -4,6 +4,7 @@ import { contentText } from '../../core/message.ts';
 import { Random } from '../../core/random.ts';
 import { maxLoraRank } from '../../launch/vllm-flags.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
+import { environmentFunction } from '../../registry/load-export.ts';
 import { isLossModule } from '../../trainer/losses/loss-terms.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { supervisedSteps } from '../../trainer/loop/training-schedule.ts';
@@ -38,7 +39,8 @@ export async function trainingDryRun(
     await assertTrainable(environment, config);
     const { contextTokens } = environment.limits;
     const responseTokens = rollouts.maxTokens ?? environment.limits.responseTokens;
-    const members = steps === 0 ? 0 : rollouts.examplesPerStep * rollouts.rolloutsPerExample;
+    const source = config.source ?? ((await environmentFunction(wanted.id, 'createSource')) === null ? null : environment.id);
+    const members = steps === 0 || source !== null ? 0 : rollouts.examplesPerStep * rollouts.rolloutsPerExample;
     const row = environment.train.at(0);
     const roles = await resolveRoles(environment.roles ?? {}, config.roles, { variables });
     const facts: Fact[] = [
@@ -47,14 +49,14 @@ export async function trainingDryRun(
       ['model', model.path],
       ['policy', isUnserved(config) ? 'none: without a policy server, nothing is played' : policyText(policy)],
       ...supervisedFacts(config),
-      ...(steps === 0 ? [] : [rolloutStep(config)]),
+      ...(steps === 0 ? [] : [rolloutStep(config, source)]),
       ['lengths', lengthsText({ responseTokens, contextTokens, members })],
       ['adapter', `LoRA rank ${lora.rank}, alpha ${lora.alpha} on ${lora.targets.join(', ')}`],
       ...(steps === 0 ? [] : [rolloutLoss(config)]),
       ...roles.map((role): Fact => ['role', `${role.role}: ${resolvedRoleText(role)}`]),
       ...(policy.embedded === null && !isUnserved(config) ? [serverNeeds(config)] : []),
     ];
-    const clip = clipNotice(config, config.source !== null);
+    const clip = clipNotice(config, source !== null);
     for (const notice of [...notices, ...(environment.notices ?? []), ...(clip === null ? [] : [clip])]) note(escapeControls(notice));
     const planned = await planGpus(config, { contextTokens: longestRollout(environment, model.path), variables, signal });
     await using episode = await environment.start(row, { random: Random.fromSeed(seed), signal });
@@ -87,11 +89,16 @@ function supervisedFacts(config: Config): Fact[] {
   ];
 }
 
-function rolloutStep({ rollouts, rolloutsFile, steps }: Config): Fact {
+/** `source`: what decides the rollouts of a step, where it is not the rows of the data. */
+function rolloutStep({ rollouts, rolloutsFile, steps }: Config, source: string | null): Fact {
   const { examplesPerStep, rolloutsPerExample } = rollouts;
   if (rolloutsFile !== null) {
     const from = rolloutsFile === '-' ? 'stdin' : basename(rolloutsFile);
     return ['a step', `${plural(examplesPerStep, 'group')} of ${plural(rolloutsPerExample, 'rollout')} of ${from}, of ${plural(steps, 'step')}`];
+  }
+  if (source !== null) {
+    const settings = `examples_per_step ${examplesPerStep}, rollouts_per_example ${rolloutsPerExample}`;
+    return ['a step', `as the source of ${basename(source)} plays it, with ${settings}, of ${plural(steps, 'step')}`];
   }
   const members = countText(examplesPerStep * rolloutsPerExample);
   return ['a step', `${plural(examplesPerStep, 'row')} × ${plural(rolloutsPerExample, 'rollout')} = ${members}, of ${plural(steps, 'step')}`];

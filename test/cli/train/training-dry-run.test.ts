@@ -14,9 +14,9 @@ export function loadEnvironment() {
     rubric: new Rubric({ funcs: [function one() { return 1; }] }) });
 }`;
 
-async function dryRun(folder: string, flags: readonly string[], note: (line: string) => void = () => {}): Promise<string> {
+async function dryRun(folder: string, flags: readonly string[], note: (line: string) => void = () => {}, code = ENVIRONMENT): Promise<string> {
   const path = join(folder, 'environment.mjs');
-  writeFileSync(path, ENVIRONMENT);
+  writeFileSync(path, code);
   const parsed = parseTrainArguments([path, ...flags, '--dry-run'], '0');
   if (parsed.kind !== 'train') throw new Error(`Expected arguments of a run, got ${parsed.kind}`);
   const setup = await readTrainingConfig(parsed, { variables: {}, environmentFile: join(folder, '.env') });
@@ -29,6 +29,15 @@ describe('trainingDryRun', () => {
     const text = await dryRun(folder.path, ['-m', 'M', '-b', 'http://127.0.0.1:9/v1', '-n', '1']);
     expect(text).not.toContain('Infinity');
     expect(text).toMatch(/^lengths +.*the model's window$/m);
+  });
+
+  it('counts no rollouts of a step where a source of the environment decides them', async () => {
+    using folder = new TemporaryFolder();
+    const flags = ['-m', 'M', '-b', 'http://127.0.0.1:9/v1', '-n', '1'];
+    expect(await dryRun(folder.path, flags)).toMatch(/^a step +1 row × 8 rollouts = 8, of /m);
+    using other = new TemporaryFolder();
+    const text = await dryRun(other.path, flags, undefined, `${ENVIRONMENT}\nexport const createSource = () => {};`);
+    expect(text).toMatch(/^a step +as the source of one plays it, with examples_per_step 1, rollouts_per_example 8, of /m);
   });
 
   it('shows the supervised steps of a run that plays nothing, and neither rollouts nor a server', async () => {
