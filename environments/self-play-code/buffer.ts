@@ -112,7 +112,7 @@ export class ProgramBuffer {
     return { entries: this.#entries, seen: Object.fromEntries(this.#seen) };
   }
 
-  /** Throws ConfigError for what is no state of a buffer. */
+  /** Throws ConfigError if the checkpoint's file does not hold a buffer. */
   load(state: BufferState): void {
     if (!Array.isArray(state?.entries) || typeof state.seen !== 'object' || state.seen === null)
       throw new ConfigError('The checkpoint has no usable buffer of programs. Resume from an earlier checkpoint.');

@@ -143,7 +143,7 @@ async function evaluatedApart(code: string, calls: readonly string[], options: J
   return values.flat();
 }
 
-/** Gives each argument as a text, so that the program itself only sees literals. */
+/** Writes out each argument as a literal: the program never sees the expression. */
 const ARGUMENTS = 'def f(*a, **k): return [repr(v) for v in a], {n: repr(v) for n, v in k.items()}';
 
 /**

@@ -153,7 +153,8 @@ function criticId({ rolloutId }: Trajectory): string {
   return `critic-${rolloutId.replace('/', '-')}`;
 }
 
-function rowIdOf({ rolloutId }: Trajectory): string {
+/** The id of the row that a rollout played. */
+export function rowIdOf({ rolloutId }: Pick<Trajectory, 'rolloutId'>): string {
   return rolloutId.slice(0, rolloutId.lastIndexOf('/'));
 }
 

@@ -1,5 +1,5 @@
 /**
- * Finds the first JSON object of a text that has a key `grade`, as Python's json module reads objects: NaN and Infinity are numbers, the last of repeated
+ * Finds the first JSON object with the key `grade` in a reply, as Python's json module reads objects: NaN and Infinity are numbers, the last of repeated
  * keys counts. Every opening brace can begin an object. Linear in the text: an object that was read, or failed, within another one is not read again.
  */
 

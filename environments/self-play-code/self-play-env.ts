@@ -93,7 +93,7 @@ export class SelfPlayEnv extends SingleTurnEnv<TaskRow> {
       const isHeldOut = async (code: string) => (await this.#heldOutPrograms(signal)).has(code);
       found = examineProposal(reply, { kind, program }, { ...settings, executor: this.#executor, limits, isHeldOut }, signal);
       this.#examined.set(key, found);
-      // An outage or an abort is no fact about the proposal.
+      // An outage or an abort says nothing about the proposal, so it is not remembered.
       found.catch(() => this.#examined.delete(key));
     }
     return found;

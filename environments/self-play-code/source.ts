@@ -9,7 +9,7 @@ import { ConfigError, Random } from 'vf-search';
 import { type CreateSource, type SourceContext, type Trajectory, type TrajectoryBatch, type TrajectorySource, withReward } from 'vf-search/trainer';
 import { withBonuses } from './bonuses.ts';
 import { ProgramBuffer } from './buffer.ts';
-import { criticRows, payCriticised, retryRows, type Solution, solutionOf, textOf } from './critics.ts';
+import { criticRows, payCriticised, retryRows, rowIdOf, type Solution, solutionOf, textOf } from './critics.ts';
 import { countRepeats, INVALID_REWARD, mean, type ProbedProposal, probedReward, type Proposal, type ProposalResult } from './proposals.ts';
 import type { ProposalRequest } from './examine-proposal.ts';
 import type { IoRecord, TaskRecord } from './records.ts';
@@ -151,7 +151,7 @@ class SelfPlaySource implements TrajectorySource {
   async #probe(step: number, proposals: readonly Proposal[], signal: AbortSignal): Promise<{ proposals: ProbedProposal[]; solutions: Solution[] }> {
     const valid = proposals.filter((proposal): proposal is ProbedProposal => proposal.result.kind === 'valid');
     const solutions = await this.#solved({ step, phase: 'solve', rows: probeRows(valid, this.#settings) }, signal);
-    const byRow = Map.groupBy(solutions, ({ trajectory }) => trajectory.rolloutId.slice(0, trajectory.rolloutId.lastIndexOf('/')));
+    const byRow = Map.groupBy(solutions, ({ trajectory }) => rowIdOf(trajectory));
     const repeats = countRepeats(
       this.#buffer,
       valid.map(({ result }) => result.record),
@@ -188,9 +188,7 @@ class SelfPlaySource implements TrajectorySource {
     const isPaidLater = this.#settings.rewards === 'crsp';
     const { trajectories } = await this.#context.play({ ...plan, role: 'solve', rows, ...(isPaidLater ? { isPaidLater } : {}) }, signal);
     const kinds = new Map(rows.map(({ exampleId, info }) => [String(exampleId), info.kind]));
-    return trajectories.map((trajectory) =>
-      solutionOf(trajectory, kinds.get(trajectory.rolloutId.slice(0, trajectory.rolloutId.lastIndexOf('/')))!, this.#settings),
-    );
+    return trajectories.map((trajectory) => solutionOf(trajectory, kinds.get(rowIdOf(trajectory))!, this.#settings));
   }
 
   async #criticised(step: number, solutions: readonly Solution[], signal: AbortSignal): Promise<ReturnType<typeof payCriticised>> {

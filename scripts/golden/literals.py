@@ -115,7 +115,7 @@ def spoiled(rng, source):
 
 
 def read(source):
-    """The value of a text that is nothing but literals; raises for any other."""
+    """The value of a literal; raises for anything else."""
     tree = ast.parse(source.lstrip(" \t"), mode="eval")
     for node in ast.walk(tree):
         is_empty_set = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "set" and not node.args and not node.keywords

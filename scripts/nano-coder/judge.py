@@ -50,7 +50,7 @@ def compiled(code):
 
 @functools.lru_cache(maxsize=200_000)
 def execute(code, value):
-    """The repr of f(value), both as the model wrote them; None if that is no valid program with a valid input."""
+    """The repr of f(value), both as the model wrote them; None if the program or the input is not valid."""
     program = compiled(code)
     if program is None or len(value) > LONGEST_REPR:
         return None

@@ -102,7 +102,7 @@ async function facts(code: string, rewrites: readonly CodeRewrite[], banned: rea
   return executor.analyse(code, { banned, bannedRule: 'modules', rewrites, signal });
 }
 
-/** Upstream leaves a text that is no program as it is, but for two functions, which raise. */
+/** Upstream returns text that does not parse unchanged; two of its functions raise instead. */
 async function rewritten(code: string, rewrite: CodeRewrite): Promise<string> {
   const read = await facts(code, [rewrite]);
   if (read.syntaxError === null) return read.code;

@@ -125,7 +125,7 @@ async function parsedProposal({ text, options }: { text: string; options: Option
     ...(options.remove_print ? ['prints' as const] : []),
   ];
   const { syntaxError, imports, code } = await executor.analyse(parsed.code, { banned: [], rewrites, signal });
-  // Upstream raises where it removes prints, and else keeps a text that is no program.
+  // Where the text does not parse, upstream's removal of prints raises; its other functions return the text unchanged.
   if (syntaxError !== null && options.remove_print) return { ok: 'SyntaxError', result: {} };
   const kept = syntaxError !== null || rewrites.length === 0 ? parsed.code : code;
   return { ok: true, result: { code: kept, input: parsed.input, output: parsed.output, imports } };

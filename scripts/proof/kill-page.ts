@@ -51,7 +51,7 @@ function markdown(
   const kills = runs.flatMap(({ kills: each }) =>
     each.map(
       ({ victim, phase, step, recorded, events, seconds }) =>
-        `| ${victim} | ${phase} | ${step} | ${recorded} | ${told(events)} | ${seconds.toFixed(0)} |`,
+        `| ${victim} | ${phase} | ${step} | ${recorded} | ${eventsText(events)} | ${seconds.toFixed(0)} |`,
     ),
   );
   const roles = runs.map(({ victim, kl, logProbDifference }) => {
@@ -89,7 +89,7 @@ function markdown(
 }
 
 /** In short: `backend_lost, resumed from step 4`. */
-function told(events: Kill['events']): string {
+function eventsText(events: Kill['events']): string {
   const short = events.map(({ kind, message }) => (kind === 'resumed' ? `resumed from step ${/step (\d+)/.exec(message)?.[1] ?? '0'}` : kind));
   return short.length === 0 ? 'none' : [...new Set(short)].join(', ');
 }

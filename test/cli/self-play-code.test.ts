@@ -9,6 +9,7 @@ import { EvalFolder } from './vf-eval-process.ts';
 /** No program but Node can be called. */
 const ALONE = { PATH: '/nonexistent' };
 const missing = await whyMissing('none');
+const skipReason = missing === null ? '' : ` (skipped: ${missing})`;
 const UNPROTECTED = 'The executor "none" runs what the model writes as your user';
 
 interface Estimate {
@@ -63,7 +64,7 @@ describe('vf-eval self-play-code', () => {
     expect(stderr.trimEnd().split('\n')).toHaveLength(1);
   });
 
-  it.skipIf(missing !== null)('says that the executor "none" protects nothing', async () => {
+  it.skipIf(missing !== null)(`says that the executor "none" protects nothing${skipReason}`, async () => {
     const { code, stdout } = await folder.run(['self-play-code', '-n', '1', '-a', '{"execution": "none"}', '--json']);
     expect(code).toBe(0);
     expect(stdout).toContain(JSON.stringify(UNPROTECTED).slice(1, -1));
@@ -138,7 +139,7 @@ describe('vf-train self-play-code --preset laptop', { timeout: TIMEOUT_MS }, () 
     expect(programs(whole).trimEnd().split('\n').length).toBeGreaterThan(3);
   });
 
-  it.skipIf(missing !== null)('says that the executor "none" protects nothing, before anything is played', async () => {
+  it.skipIf(missing !== null)(`says that the executor "none" protects nothing, before anything is played${skipReason}`, async () => {
     const { code, stderr } = await start(newFolder(), [...LAPTOP, '-a', '{"execution": "none"}', '--dry-run'], {}).ended;
     expect(code).toBe(0);
     expect(stderr).toContain(UNPROTECTED);

@@ -35,7 +35,7 @@ def analyse(code, banned, rule='any_spelling', rewrites=None, measured=False):
 
 
 def banned_words(code, banned):
-    """Upstream's rule for a text that is no program."""
+    """Upstream's rule for text that does not parse."""
     return [name for name in banned if re.search(rf'\b{re.escape(name)}\b', code)]
 
 

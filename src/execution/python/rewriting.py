@@ -1,6 +1,6 @@
 """
 Text in, text out: what upstream does to a program before it is kept (LeapLabTHU/Absolute-Zero-Reasoner a82124e, utils/code_utils/parsers.py, MIT).
-All but the imports raise SyntaxError for a text that is no program.
+All but the imports raise SyntaxError for text that does not parse.
 """
 
 import ast
@@ -27,7 +27,7 @@ def import_line(node):
 
 
 def import_lines(code):
-    """The lines that look like imports, of a text that is no program: `^\\s*(?:from|import)\\s+.*$`, in linear time."""
+    """The lines that look like imports, where the text does not parse: `^\\s*(?:from|import)\\s+.*$`, in linear time."""
     lines, end = [], -1
     while True:
         start = SPACE.match(code, end + 1).end()
