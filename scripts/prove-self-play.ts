@@ -5,7 +5,7 @@
  *   npm run prove:self-play                 three seeds and all controls, some 25 minutes; writes docs/results/self-play.*
  *   npm run prove:self-play -- --quick      one seed and few steps, and negated advantages; does not write to docs/
  *
- * --seeds 0,1,2   --output DIR   --set key=value (for vf-train)   --only laptop,negated,long,frozen,grammar
+ * --seeds 0,1,2   --output DIR   --set key=value (for vf-train)   --only laptop,short,negated,long,frozen,grammar
  * --strict-time     judges the time too; only for an idle machine with two cores
  */
 import { spawnSync } from 'node:child_process';
@@ -13,14 +13,14 @@ import { mkdtempSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { judgeFrozen, judgeSelfPlay, type SelfPlayKind, type SelfPlayRun } from './proof/self-play-proofs.ts';
+import { isControl, judgeFrozen, judgeSelfPlay, type SelfPlayKind, type SelfPlayRun } from './proof/self-play-proofs.ts';
 import { reportSelfPlay } from './proof/self-play-page.ts';
 import { ROOT, trainOnce, type Verdict } from './proof/training-proof.ts';
 
 const { values: given } = parseArgs({
   options: {
     quick: { type: 'boolean', default: false },
-    only: { type: 'string', default: 'laptop,negated,long,frozen,grammar' },
+    only: { type: 'string', default: 'laptop,short,negated,long,frozen,grammar' },
     seeds: { type: 'string' },
     output: { type: 'string' },
     set: { type: 'string', multiple: true, default: [] },
@@ -32,6 +32,7 @@ const only = new Set(quick ? ['laptop', 'negated'] : given.only.split(','));
 const seeds = (given.seeds ?? (quick ? '0' : '0,1,2')).split(',').map(Number);
 const output = given.output ?? join(ROOT, quick ? 'outputs/prove-self-play' : 'docs/results');
 const LONG_STEPS = 150;
+const SHORT_STEPS = 18;
 const QUICK_STEPS = 6;
 /** So small that no weight changes in float32: what is sampled is what the base proposes. */
 const NO_LEARNING = 'optimizer.learning_rate=1e-30';
@@ -41,6 +42,7 @@ symlinkSync(process.execPath, join(path, 'node'));
 const runs: SelfPlayRun[] = [];
 
 for (const seed of seeds) if (only.has('laptop')) await play('laptop', `seed ${seed}`, seed, quick ? [`steps=${QUICK_STEPS}`] : []);
+if (only.has('short')) await play('short', `${SHORT_STEPS} steps`, seeds[0]!, [`steps=${SHORT_STEPS}`]);
 if (only.has('negated')) await play('negated', 'negated', seeds[0]!, ['algorithm.negate_advantages=true', `steps=${quick ? QUICK_STEPS : 20}`]);
 if (only.has('long')) await play('long', `${LONG_STEPS} steps`, seeds[0]!, [`steps=${LONG_STEPS}`, 'evaluation.every=30']);
 if (only.has('frozen')) {
@@ -65,14 +67,14 @@ if (long !== undefined && frozen !== undefined) verdicts.push(...judgeFrozen(lon
 await reportSelfPlay({ output, runs, verdicts });
 
 async function play(kind: SelfPlayKind, label: string, seed: number, settings: readonly string[]): Promise<void> {
-  runs.push({ ...(await train(label, seed, settings, kind !== 'laptop' && kind !== 'long')), kind });
+  runs.push({ ...(await train(label, seed, settings, isControl(kind))), kind });
 }
 
-function train(label: string, seed: number, settings: readonly string[], isControl = false): ReturnType<typeof trainOnce> {
+function train(label: string, seed: number, settings: readonly string[], isWithoutParts = false): ReturnType<typeof trainOnce> {
   const sets = [...settings, ...given.set].flatMap((setting) => ['--set', setting]);
   const args = ['self-play-code', '--preset', 'laptop', '--seed', String(seed), '-o', join(ROOT, 'outputs/prove-self-play'), ...sets];
   // Without node flags, so that the compiled package runs, as for users.
-  return trainOnce({ label, isControl, args, nodeFlags: [], env: { PATH: path, HOME: process.env['HOME'] } });
+  return trainOnce({ label, isControl: isWithoutParts, args, nodeFlags: [], env: { PATH: path, HOME: process.env['HOME'] } });
 }
 
 function proposalsOf(file: string): string {

@@ -63,7 +63,7 @@ function isCounted(text: string): boolean {
 }
 
 /**
- * The final answer of a text: the first closed answer block outside of closed think blocks, else what follows the last `<answer>`, stripped; empty if there is
+ * The final answer in a reply: the first closed answer block outside of closed think blocks, else what follows the last `<answer>`, stripped; empty if there is
  * none.
  * @example finalAnswer('<think>t</think><answer> Paris') // 'Paris'
  */

@@ -85,6 +85,7 @@ const KINDS = {
   mix: choiceArgument(...MIXES),
   replay: integerArgument(0),
   max_programs: integerArgument(1),
+  max_statements: integerArgument(1),
   train_probes: flagArgument,
   train_propose: flagArgument,
   critics: integerArgument(0),
@@ -136,6 +137,7 @@ export async function parseArguments(args: Values, purpose: 'evaluation' | 'trai
     mix: given.mix ?? DEFAULT_SETTINGS.mix,
     replay: given.replay ?? null,
     maxPrograms: given.max_programs ?? DEFAULT_SETTINGS.maxPrograms,
+    maxStatements: given.max_statements ?? DEFAULT_SETTINGS.maxStatements,
     trainProbes: given.train_probes ?? true,
     trainPropose: given.train_propose ?? true,
     critics: given.critics ?? (rewards !== 'crsp' || crsp.critique === null ? 0 : 2),
@@ -172,7 +174,7 @@ export async function parseArguments(args: Values, purpose: 'evaluation' | 'trai
 }
 
 function namedValues(given: Values, settings: SelfPlaySettings, execution: SelfPlayArguments['execution'], limits: ExecutionLimits): Values {
-  const { inputCount, functionScore, maxPrograms, trainProbes, trainPropose, lengthReward, banned: _, ...same } = settings;
+  const { inputCount, functionScore, maxPrograms, maxStatements, trainProbes, trainPropose, lengthReward, banned: _, ...same } = settings;
   return {
     dataset: given['dataset'] ?? 'mini-python',
     tasks: given['tasks'] ?? null,
@@ -181,6 +183,7 @@ function namedValues(given: Values, settings: SelfPlaySettings, execution: SelfP
     num_inputs: inputCount,
     function_score: functionScore,
     max_programs: maxPrograms,
+    max_statements: maxStatements,
     train_probes: trainProbes,
     train_propose: trainPropose,
     length_reward: { max_length: lengthReward.maxLength, penalty_threshold: lengthReward.penaltyThreshold },

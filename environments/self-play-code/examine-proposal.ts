@@ -18,6 +18,7 @@ import type { ProposalResult } from './proposals.ts';
 import type { PromptStyle } from './prompt.ts';
 import type { FunctionRecord, IoRecord, TaskKind } from './records.ts';
 import { parseReply } from './reply.ts';
+import { statementCount } from './statement-count.ts';
 
 export interface Examiner {
   readonly executor: CodeExecutor;
@@ -32,6 +33,8 @@ export interface Examiner {
    */
   readonly otherFunctions?: 'inner' | 'none' | 'all';
   readonly inputCount: number;
+  /** Of the function's body, without a last `return` of a name. @default null, any number */
+  readonly maxStatements?: number | null;
   /** Whether the program, without comments and in Python's own spelling, is held out. */
   readonly isHeldOut: (code: string) => Promise<boolean>;
 }
@@ -66,6 +69,7 @@ export async function examineProposal(
   if (facts.syntaxError !== null) return invalid('syntax');
   if (facts.banned.length > 0) return invalid('banned');
   if (facts.entry === null && examiner.otherFunctions !== 'all') return invalid('several_functions');
+  if (statementCount({ snippet: parsed.code }) > (examiner.maxStatements ?? Infinity)) return invalid('too_many_statements');
   if (await examiner.isHeldOut(facts.code)) return { kind: 'held_out' };
   // What is shown and judged later, without docstrings, which a program could read.
   const snippet = examiner.prompt === 'mini' ? parsed.code : facts.code;

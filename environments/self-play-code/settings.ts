@@ -21,6 +21,8 @@ export interface SelfPlaySettings extends PromptSettings {
   readonly functionScore: FunctionScore;
   /** Earlier programs in a proposer's prompt. @default 6 with full prompts, as upstream; 0 with mini ones */
   readonly references: number;
+  /** A proposal of more statements is invalid. @default null, any number, as upstream */
+  readonly maxStatements: number | null;
   /** A program that was proposed before counts as unlearnable. @default false, as upstream */
   readonly novelty: boolean;
   /** What proposals are paid for by themselves. @default null, nothing */
@@ -75,6 +77,7 @@ export const DEFAULT_SETTINGS: SelfPlaySettings = {
   rewards: 'accuracy',
   functionScore: 'binary',
   references: 6,
+  maxStatements: null,
   novelty: false,
   bonuses: null,
   filter: 'all',

@@ -35,7 +35,7 @@ def rollout_func(
 ) -> Callable[[list[Any], Any], dict[str, Any]]:
     """
     Plays a rollout for each prompt of `env`, or of `eval_env` with held-out rows: `eval_dataset=trl.dataset(eval_env)`. `generate(trainer, turns)` gives a
-    sample for each turn. Default: the trainer's own model, or its vLLM with `use_vllm`. Raises VfSearchError at a step of which all rollouts failed.
+    sample for each turn. Default: the trainer's own model, or its vLLM with `use_vllm`. Raises VfSearchError at a step where all rollouts failed.
     """
     rows, failures = rows_of_both(env, eval_env, duplicates), Failures()
     for served in [env, eval_env] if eval_env else [env]:

@@ -37,7 +37,7 @@ def message_of(rollout: dict[str, Any]) -> str | None:
 
 
 class Failures:
-    """Says why rollouts fail, once for each type of error, and ends the training at a step of which none is left."""
+    """Says why rollouts fail, once for each type of error, and ends the training at a step without a finished rollout."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { compareRuns } from '../../src/cli/train/plot/training-plots.ts';
 import { stepsOf } from './judge-seeds.ts';
-import { ACCURACY, BARS, ends, executionShare, type SelfPlayRun } from './self-play-proofs.ts';
+import { ACCURACY, BARS, ends, executionShare, isControl, type SelfPlayRun } from './self-play-proofs.ts';
 import { announceVerdicts, keepMetrics, provenance, type Verdict, verdictLines, worst, writePlot } from './training-proof.ts';
 
 const NAME = 'self-play';
@@ -20,7 +20,7 @@ export async function reportSelfPlay({
 }): Promise<void> {
   mkdirSync(output, { recursive: true });
   const about = provenance('prove:self-play');
-  const shown = runs.map(({ label, rows, kind }) => ({ label, rows, control: kind !== 'laptop' && kind !== 'long' }));
+  const shown = runs.map(({ label, rows, kind }) => ({ label, rows, control: isControl(kind) }));
   await writePlot(output, NAME, compareRuns(shown, { heading: 'Self-play over programs, Node alone', goals: [{ value: BARS.aim, label: 'aim' }] }));
   const record = { ...about, node: process.versions.node, runs: runs.map(recordOf), verdicts };
   writeFileSync(join(output, `${NAME}.json`), `${JSON.stringify(record, null, 2)}\n`);

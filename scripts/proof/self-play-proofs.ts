@@ -6,10 +6,15 @@ import { type ProvenRun, type Verdict, worst } from './training-proof.ts';
 export const ACCURACY = 'rubric/accuracy';
 
 /**
- * `laptop`: the preset as it is. `negated`: advantages with the other sign. `long`: more steps. `frozen`: as `long`, with the proposals of the base in place of the policy's.
+ * `laptop`: the preset as it is. `short`: with fewer steps, for the aim of a minute. `negated`: advantages with the other sign. `long`: more steps. `frozen`: as `long`, with the proposals of the base in place of the policy's.
  * `grammar`: with programs drawn from the grammar.
  */
-export type SelfPlayKind = 'laptop' | 'negated' | 'long' | 'frozen' | 'grammar';
+export type SelfPlayKind = 'laptop' | 'short' | 'negated' | 'long' | 'frozen' | 'grammar';
+
+/** Whether a run shows what is left of self-play without a part of it. */
+export function isControl(kind: SelfPlayKind): boolean {
+  return kind === 'negated' || kind === 'frozen' || kind === 'grammar';
+}
 
 export interface SelfPlayRun extends ProvenRun {
   readonly kind: SelfPlayKind;
@@ -20,6 +25,7 @@ export const BARS = {
   rise: 0.3,
   quickRise: 0.05,
   aim: 0.85,
+  minute: { accuracy: 0.6, seconds: 60 },
   steps: 60,
   seconds: 120,
   memoryBytes: 400e6,
@@ -52,6 +58,7 @@ export function judgeSelfPlay(run: SelfPlayRun, { quick, isStrict }: { readonly 
   const [before, after] = beforeAndAfter(run, ACCURACY);
   const moved = `${label}: held-out accuracy ${before.toFixed(3)} → ${after.toFixed(3)}`;
   if (kind === 'negated') return [{ ok: after < before, text: `${moved}; must end below its start` }, equal];
+  if (kind === 'short') return [...(isStrict ? [judgeMinute(run)] : []), equal];
   if (kind !== 'laptop') return [equal];
   const [low, high] = BARS.start;
   const rise = quick ? BARS.quickRise : BARS.rise;
@@ -71,6 +78,15 @@ export function judgeSelfPlay(run: SelfPlayRun, { quick, isStrict }: { readonly 
     text: `${label}: executing programs took ${(100 * share).toFixed(1)} % of the CPU time; at most ${100 * BARS.executionShare} %`,
   };
   return [...held, ...judgeProposer(run), memory, execution, ...(isStrict ? [time] : []), equal];
+}
+
+function judgeMinute(run: SelfPlayRun): Verdict {
+  const { accuracy, seconds } = BARS.minute;
+  const [, after] = beforeAndAfter(run, ACCURACY);
+  return {
+    ok: after >= accuracy && run.seconds <= seconds,
+    text: `${run.label}: held-out accuracy ${after.toFixed(3)} in ${run.seconds.toFixed(0)} s; at least ${accuracy} in ${seconds} s`,
+  };
 }
 
 function judgeProposer({ label, rows }: SelfPlayRun): Verdict[] {

@@ -1,5 +1,5 @@
 /**
- * Renames identifiers in a text, longest name first and with the case that each was written in. A short name counts only as a word of its own or as a word of an
+ * Renames identifiers in a string, longest name first and with the case that each was written in. A short name counts only as a word of its own or as a word of an
  * identifier (`azr_trainer`, `AZRTrainer`, `runAzr`), not within another word (`hazrat`). Pure.
  */
 
@@ -49,7 +49,7 @@ export class IdentifierRenamer {
     return { text: renamed, count };
   }
 
-  /** The first old name in a text, with any separators and within other words too; null if there is none. */
+  /** The first old name in a string, with any separators and within other words too; null if there is none. */
   remaining(text: string): string | null {
     return this.#remains.exec(text)?.[0] ?? null;
   }

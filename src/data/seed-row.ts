@@ -16,7 +16,7 @@ export type SeedForm = (typeof SEED_FORMS)[number];
 
 const TAGS = ['<think>', '</think>', '<answer>', '</answer>'] as const;
 
-/** What keeps a row out of this form, to follow its place and a colon; null for nothing. A tag within a text would end it early for whoever reads the reply. */
+/** What keeps a row out of this form, to follow its place and a colon; null for nothing. A tag inside a string would end it early for whoever reads the reply. */
 export function seedRowProblem({ solution, answer }: LimoRow, form: SeedForm): string | null {
   if (form === 'text') return null;
   for (const [name, text] of Object.entries({ solution, answer })) {

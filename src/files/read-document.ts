@@ -22,7 +22,7 @@ export async function readDocument(path: string): Promise<unknown> {
   }
 }
 
-/** As `readDocument`, for a text. @param where names it in messages */
+/** As `readDocument`, for a string. @param where names it in messages */
 export async function parseYaml(text: string, where: string): Promise<unknown> {
   const { parseDocument } = await import('yaml');
   const document = parseDocument(text, { version: '1.1', prettyErrors: false, logLevel: 'error' });

@@ -1,4 +1,4 @@
-/** The last `\boxed{...}` of a text, as UltraRAG and as Search-o1 read it. Linear, however many there are and however deep the braces are nested. */
+/** The last `\boxed{...}` in a string, as UltraRAG and as Search-o1 read it. Linear, however many there are and however deep the braces are nested. */
 import { strip, stripCharacters } from './python-text.ts';
 
 const OPEN = String.raw`\boxed{`;

@@ -81,7 +81,7 @@ export function replaceArticles(text: string): string {
 }
 
 /**
- * The Unicode code points of a text; a lone surrogate is one, as in a Python string.
+ * The Unicode code points of a string; a lone surrogate is one, as in a Python string.
  * @returns [n]
  */
 export function codePoints(text: string): Int32Array {

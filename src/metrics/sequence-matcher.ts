@@ -35,7 +35,7 @@ export function sequenceMatcherRatio(a: string, b: string): number {
  * @param threshold in [0, 1]
  */
 export function isRatioAtLeast(a: string, b: string, threshold: number): boolean {
-  // A text of n UTF-16 units has n / 2 to n code points, which often decides without reading it.
+  // A string of n UTF-16 units has n / 2 to n code points, which often decides without reading it.
   const [shorter, longer] = a.length < b.length ? [a, b] : [b, a];
   if (ratioOf(shorter.length, shorter.length + Math.ceil(longer.length / 2)) < threshold && longer.length / 2 >= shorter.length) return false;
   const [first, second] = [codePoints(a), codePoints(b)];

@@ -31,7 +31,9 @@ export interface TokenizerFacts {
 /** What was found out about one tokenizer, and texts that it encoded; shared by all `ChatTokenizer`s of that tokenizer. */
 export class TokenizerMemory {
   readonly control = new ControlTokens();
-  readonly encoded = new LRUCache<string, Promise<EncodedText>>({ maxSize: CACHED_CHARS, sizeCalculation: (_, text) => text.length });
+  readonly encoded = textCache();
+  /** Opening conversations, by their messages and tools as JSON: the rollouts of a group share one. */
+  readonly opened = textCache();
   readonly hasTemplate: AskedOnce<boolean>;
   readonly kind = new AskedOnce<ChatTemplateKind>();
   readonly bos: AskedOnce<readonly number[]>;
@@ -42,6 +44,19 @@ export class TokenizerMemory {
     this.bos = new AskedOnce(facts.beginsWithBos === false ? [] : undefined);
     this.closing = new AskedOnce(facts.closingTokenId);
   }
+}
+
+function textCache(): LRUCache<string, Promise<EncodedText>> {
+  return new LRUCache({ maxSize: CACHED_CHARS, sizeCalculation: (_, text) => text.length });
+}
+
+function cached(cache: LRUCache<string, Promise<EncodedText>>, key: string, encode: () => Promise<EncodedText>): Promise<EncodedText> {
+  const known = cache.get(key);
+  if (known !== undefined) return known;
+  const ids = encode();
+  cache.set(key, ids);
+  ids.catch(() => cache.delete(key));
+  return ids;
 }
 
 /** The tokenizer of a policy; `openLocalTokenizer` opens one from a model directory. */
@@ -55,15 +70,9 @@ export class ChatTokenizer implements PolicyTokenizer {
   }
 
   encode(text: string): Promise<EncodedText> {
-    const { encoded } = this.#memory;
     const wellFormed = text.toWellFormed();
     if (wellFormed === '') return Promise.resolve({ ids: new Int32Array(0), neutralised: 0 });
-    const cached = encoded.get(wellFormed);
-    if (cached !== undefined) return cached;
-    const ids = this.#encode(wellFormed);
-    encoded.set(wellFormed, ids);
-    ids.catch(() => encoded.delete(wellFormed));
-    return ids;
+    return cached(this.#memory.encoded, wellFormed, () => this.#encode(wellFormed));
   }
 
   decode(ids: Int32Array): Promise<string> {
@@ -72,7 +81,8 @@ export class ChatTokenizer implements PolicyTokenizer {
 
   async render(messages: readonly Message[], { format = 'chat', tools = [], bos = 'model' }: RenderOptions = {}): Promise<EncodedText> {
     const given = messages.map(templateMessage);
-    if (format === 'chat' || (await this.#hasTemplate())) return this.#renderChat(given, tools);
+    if (format === 'chat' || (await this.#hasTemplate()))
+      return cached(this.#memory.opened, JSON.stringify([given, tools]), () => this.#renderChat(given, tools));
     const text = await this.encode(given.map(({ content }) => content).join('\n\n'));
     const first = bos === 'model' ? await this.bosIds() : [];
     return first.length === 0 ? text : { ...text, ids: Int32Array.from([...first, ...text.ids]) };

@@ -298,7 +298,7 @@ describe('replicas', () => {
     expect(one.requests).toHaveLength(1);
   });
 
-  it('of which none has the version give a failure that may pass', async () => {
+  it('that all lack the version give a failure that may pass', async () => {
     await using server = await faultyServer(['ok']);
     await using opened = await openVllm(server.url, QUICK);
     opened.versions.advance({ version: 1, model: 'v1' }, []);

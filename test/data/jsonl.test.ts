@@ -32,7 +32,7 @@ describe('readJsonl', () => {
     expect(await read('')).toEqual([]);
   });
 
-  it('leaves out bad lines where somebody is told of them', async () => {
+  it('leaves out bad lines and reports them to a listener', async () => {
     writeFileSync(path, Buffer.concat([Buffer.from('{"a":1}\n\n\n{"a":\n'), Buffer.from([0x22, 0xff, 0x22, 0x0a]), Buffer.from('2\n\n')]));
     const bad: string[] = [];
     const lines: unknown[] = [];

@@ -20,6 +20,7 @@ export const PLAIN = [
   'def f(m): return [list(row) for row in zip(*m)], "a" in {"a": 1}.keys(), bytes.fromhex("00"), dict.fromkeys("ab", 0)',
   'import typing\nfrom typing import Dict, Optional\ndef f(a: Optional[Dict[str, list[int]]], b: typing.Any = None) -> int | None:\n  c: typing.Tuple[int, ...] = (1,)\n  return c',
   'import re\ndef f(a): return re.sub("x", "y", a, count=1), re.split("x", a, 1), [*map(str, a)], [str(x) for x in a], bytes(a)',
+  'def f(a):\n  aa + 5\n  return a',
   'def f(a):\n  assert a, "empty"\n  if not a: raise ValueError("no")\n  while True:\n    a -= 1\n    if a < 0: break\n  return a',
 ];
 

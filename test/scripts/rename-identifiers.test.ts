@@ -36,7 +36,7 @@ describe('IdentifierRenamer', () => {
     expect(nested.rename('a_b_c a_b').text).toBe('long short');
   });
 
-  it('changes nothing in {a text that it has renamed}', () => {
+  it('changes nothing in text that it has already renamed', () => {
     const words = fc.constantFrom(...Object.keys(IDENTIFIER_MAPPING), 'Azr', 'x', '_', ' ', '\n', 'A', '漢');
     fc.assert(
       fc.property(fc.array(words), (parts) => {

@@ -5,9 +5,11 @@ import type { TrainingSummary } from '../../schemas/training-summary.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
 import { maxLoraRank } from '../../launch/vllm-flags.ts';
 import { redactUrl } from '../../transport/redact.ts';
-import { bundledName } from '../../data/bundled-models.ts';
+import { bundledModels, bundledName } from '../../data/bundled-models.ts';
+import { fieldsOf } from '../../schemas/is-object.ts';
 import { displayPath } from '../eval/render-summary.ts';
 import { ownCommand } from '../own-command.ts';
+import { bundledPresets } from '../presets.ts';
 import { shellCommand } from '../shell-text.ts';
 import { gpuCommand } from './gpu-command.ts';
 
@@ -64,7 +66,7 @@ function afterLaunched(summary: TrainingSummary, config: Config, adapter: string
 /** A few dozen rows suffice for an evaluation by hand. */
 const MOST_ROWS = 50;
 /** A real model on real questions without downloading a corpus: NQ over the bundled passages. */
-const REAL_RUN = ['-m', 'Qwen/Qwen3-4B', '-a', '{"dataset":"nq-mini"}', '--launch'];
+const REAL_QUESTIONS = ['search-r1', '-m', 'Qwen/Qwen3-4B', '-a', '{"dataset":"nq-mini"}', '--launch'];
 
 function afterEmbedded(
   { baseModel }: TrainingSummary,
@@ -74,8 +76,19 @@ function afterEmbedded(
   const { id } = config.environment;
   const onGpu = 'repeat it on a GPU machine with vLLM and PyTorch in its python3 (check with npx vf-doctor)';
   const commands = [evaluatedHere(config, options), { why: onGpu, command: ownCommand('vf-train', gpuCommand(wire, options.preset)) }];
-  if (bundledName(baseModel) === null || id !== 'search-r1') return commands;
-  return [...commands, { why: 'train a real model on real questions there', command: ownCommand('vf-train', [id, ...REAL_RUN]) }];
+  return bundledName(baseModel) === null ? commands : [...commands, ...withRealModel(id)];
+}
+
+/** By the environment's own preset for a model that the package does not ship. */
+function withRealModel(id: string): NextCommand[] {
+  if (id === 'search-r1') return [{ why: 'train a real model on real questions there', command: ownCommand('vf-train', REAL_QUESTIONS) }];
+  const preset = bundledPresets().find(({ environment, table }) => environment === id && isLargeModel(fieldsOf(table['model'])['path']));
+  if (preset === undefined) return [];
+  return [{ why: 'train a real model there', command: ownCommand('vf-train', [id, '--preset', preset.name, '--launch']) }];
+}
+
+function isLargeModel(path: unknown): boolean {
+  return typeof path === 'string' && !bundledModels().includes(path);
 }
 
 function evaluatedHere(config: Config, { adapter, rows = Infinity }: NextOptions & { readonly adapter: string }): NextCommand {

@@ -141,6 +141,8 @@ async function runIn(directory: TrainingDirectory, setup: TrainingSetup, { displ
         view,
         ...curves,
         {
+          // An evaluation of a thousand rollouts makes more garbage than a step.
+          onRollouts: () => void (usesEngine(config) && collectGarbageInTime()),
           onStep: () => void (usesEngine(config) && collectGarbageInTime()),
           onEvaluation: () => transcripts?.evaluated(),
         },

@@ -22,5 +22,5 @@ export interface LiteralText {
   readonly key: string;
 }
 
-/** Thrown and caught within this folder: why a text is no literal. */
+/** Thrown and caught within this folder: why a string is not a literal. */
 export class LiteralProblem extends Error {}

@@ -1,4 +1,4 @@
-/** A place in a text. Knows the whitespace of Python's tokens: space, tab and form feed; in brackets also line breaks and comments. */
+/** A place in a string. Knows the whitespace of Python's tokens: space, tab and form feed; in brackets also line breaks and comments. */
 import { LiteralProblem } from './literal.ts';
 
 const BLANKS = /[ \t\f]*/y;

@@ -53,7 +53,8 @@ def banned_modules(tree, banned):
 def banned_names(tree, banned):
     """
     The banned names that a program imports or reads, in any spelling: parts of dotted names, attributes of modules under any name, stars, imports by a call, and
-    words in a program that is a text. An import of what is no text could be any module, and counts as all of them, as other ways do that hide a name.
+    words in a string that holds a program. An import whose name is not a literal string could be any module, so it counts as all of them; so do other ways that
+    hide a name.
     """
     found = set(banned_modules(tree, banned))
     modules = imported_modules(tree, banned, found)

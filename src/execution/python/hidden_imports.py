@@ -7,7 +7,7 @@ import ast
 
 # Read in any way.
 NAMES = frozenset('__builtins__ __loader__ __spec__ globals locals'.split())
-# Called with a text they show what they read.
+# When they are called with a string, it shows what they read.
 CALLED = frozenset('__import__ compile eval exec'.split())
 ATTRIBUTES = frozenset(
     '__builtins__ __globals__ __import__ __loader__ __spec__ __subclasses__ exec_module f_back f_builtins f_globals f_locals gi_frame load_module '

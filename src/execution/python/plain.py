@@ -106,7 +106,11 @@ class Check:
         # Each name means one thing, and a builtin what it always means.
         require(len(bound) == sum(map(len, groups)) and RESERVED.isdisjoint(bound))
         require(not any(name.startswith('__') for name in bound))
-        require(self.read <= self.variables and self.called <= self.functions)
+        unbound = self.read - self.variables
+        # Reading a name that nothing binds raises a NameError. A call knows none of the program's names, which it may still find bound.
+        require(not unbound or not self.is_call)
+        require(unbound.isdisjoint(bound | RESERVED) and not any(name.startswith('__') for name in unbound))
+        require(self.called <= self.functions)
         require(not (self.is_layered and self.called))
 
     # Statements.

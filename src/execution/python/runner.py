@@ -1,5 +1,5 @@
 """
-Runs programs. A job: a token, a mode, the longest repr, the program, a text of arguments for each call. The mode is `shared` (among plain programs), `own`
+Runs programs. A job: a token, a mode, the longest repr, the program, the arguments of each call as a string. The mode is `shared` (among plain programs), `own`
 (this interpreter runs nothing else) or `apart` (own, for arguments that may do anything). A reply: the token, then one of
 - `ran` with two fields a call: the exception's class or nothing, and its message or the repr;
 - `own`: the job must not share an interpreter;

@@ -3,6 +3,8 @@
  * far that instance's memory can grow, and one compiled module serves instances of any limit.
  */
 
+import { mappedBytes } from './mapped-bytes.ts';
+
 const IMPORT_SECTION = 2;
 const MEMORY_SECTION = 5;
 const HEADER_BYTES = 8;
@@ -41,7 +43,17 @@ export function importMemory(binary: Uint8Array): MemoryImported {
       ? Buffer.concat([Buffer.from([IMPORT_SECTION, ...number(body.length)]), body])
       : binary.subarray(section.start, section.end);
   });
-  return { binary: new Uint8Array(Buffer.concat([binary.subarray(0, HEADER_BYTES), ...parts])), initialPages };
+  return { binary: joined([binary.subarray(0, HEADER_BYTES), ...parts]), initialPages };
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const bytes = mappedBytes(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
 }
 
 function sections(binary: Uint8Array): Section[] {

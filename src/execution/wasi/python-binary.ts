@@ -1,8 +1,9 @@
 /** CPython as WebAssembly: found in the package that holds it, compared with the hash of the build that was tried, compiled once for the process. */
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { ExecutionError } from '../../core/errors.ts';
+import { mappedBytes } from './mapped-bytes.ts';
 import { importMemory } from './memory-import.ts';
 import type { PythonModule } from './web-assembly.ts';
 
@@ -45,10 +46,27 @@ export async function readPythonBinary(path = findPythonBinary()): Promise<Uint8
   const remedy = INSTALL;
   if (path === null)
     throw new ExecutionError(`The package ${PACKAGE}, which holds the sandbox's Python, is not installed. Install it: ${INSTALL}`, { remedy });
-  const binary = await readFile(path);
+  const binary = await readMapped(path);
   const hash = createHash('sha256').update(binary).digest('hex');
   if (hash === SHA256) return binary;
   throw new ExecutionError(`${path} is not the build that this version was tested with (its sha256 is ${hash}). Install that one: ${INSTALL}`, {
     remedy,
   });
+}
+
+/**
+ * The bytes of a file, in pages that the system takes back once they are garbage. A freed buffer of this size would have the C library keep as much of every
+ * thread's free memory from then on: measured, 60 MB.
+ */
+async function readMapped(path: string): Promise<Uint8Array<ArrayBuffer>> {
+  const file = await open(path);
+  try {
+    const { size } = await file.stat();
+    const bytes = mappedBytes(size);
+    let at = 0;
+    for (let read = -1; at < size && read !== 0; at += read) read = (await file.read(bytes, at, size - at, at)).bytesRead;
+    return bytes.subarray(0, at);
+  } finally {
+    await file.close();
+  }
 }

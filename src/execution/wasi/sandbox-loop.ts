@@ -9,6 +9,7 @@ import { decodeFrame, encodeFrame } from '../frames.ts';
 import { Interpreter, type Program } from './interpreter.ts';
 import type { FromThread, ThreadAnswer, ThreadJob, ThreadSetup } from './messages.ts';
 import { InterpreterExit } from './wasi-host.ts';
+import { collectGarbage } from './collect-garbage.ts';
 
 /** A warm interpreter that holds more than this at the end of a job is replaced, because its memory never shrinks. */
 const WARM_BYTES = 24 * 2 ** 20;
@@ -55,6 +56,8 @@ export class SandboxLoop {
       this.#returned = null;
       if (job.mode === 'shared') return job;
       this.#post({ ...runAlone(this.#program, job), restarts: false });
+      // The memory of that interpreter is garbage, 10 MB that V8 would let lie for several more such jobs. Takes 4 ms of its 70.
+      collectGarbage();
     }
   }
 

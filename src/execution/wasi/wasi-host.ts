@@ -94,7 +94,7 @@ export class WasiHost {
     } satisfies Record<string, Call>;
   }
 
-  /** Anew for each call, because the buffer is replaced whenever the memory grows. */
+  /** Made again for each call, because the buffer is replaced whenever the memory grows. */
   get #view(): DataView {
     return new DataView(this.#options.memory.buffer);
   }

@@ -52,7 +52,7 @@ function evaluate(predictions: Predictions, golden: readonly unknown[], metrics:
   return { ...Object.fromEntries(whole), failed };
 }
 
-/** Some benchmarks have one answer as a text. */
+/** Some benchmarks give one answer as a string. */
 function answersOf(golden: unknown): readonly string[] {
   return (Array.isArray(golden) ? golden : [golden]).map(String);
 }

@@ -234,8 +234,8 @@ async function ask(client: PolicyClient, { prompt, systemPrompt, sampling, signa
 }
 
 /**
- * A chat API never shows the token that ends the model's turn, which routers look for. It is appended where a server that stops at this string, and was
- * told to leave it in, would have left it. Not behind a query: that server would stop at the end of the query too, before the turn ends.
+ * A chat API never shows the token that ends the model's turn, which routers look for. It is appended where a server that stops at this string
+ * and keeps it in the reply would have left it. Not behind a query: that server would stop at the end of the query too, before the turn ends.
  */
 function withEndOfTurn({ text, finish, stopReason }: TextSample, stop: readonly string[]): string {
   const isOwnEnd = finish === 'stop' && (stopReason === null || typeof stopReason === 'number');

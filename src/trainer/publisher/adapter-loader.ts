@@ -38,7 +38,7 @@ export class AdapterLoader {
     this.#options = options;
   }
 
-  /** Rejects with a PublishError that says what the replica does wrong. `loaded` is told which replicas may have the adapter. */
+  /** Rejects with a PublishError that says what the replica does wrong. `loaded` is called with the replicas that may have the adapter. */
   async bring(replica: LoraReplica, served: ServedAdapter, loaded: LoadedAdapter['replicas'], signal: AbortSignal): Promise<LoadReport> {
     const { rank } = this.#options.adapter;
     const { model, path } = served;

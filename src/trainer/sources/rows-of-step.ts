@@ -19,7 +19,7 @@ export function stepsPerPass({ length, name }: Pick<Dataset, 'length' | 'name'>,
   );
 }
 
-/** Indices of the rows of a step, in a data set of which a pass has `steps` steps. */
+/** Indices of the rows of a step, in a data set that takes `steps` steps a pass. */
 export function placesOfStep(
   steps: number,
   { rows, examplesPerStep, seed, step }: { readonly rows: number; readonly examplesPerStep: number; readonly seed: number; readonly step: number },

@@ -454,7 +454,7 @@ describe('vf-pipeline run', () => {
     },
   );
 
-  it('leaves out and counts a question whose generation failed, never scoring a text in its place', async () => {
+  it('leaves out and counts a question whose generation failed, never scoring another text in its place', async () => {
     using folder = new TemporaryFolder();
     await using server = await searchO1Servers({ hold: async (prompt) => (prompt.includes('Mona Lisa') ? null : undefined) });
     const run = start('vf-pipeline', ['run', SEARCH_O1, ...flagsFor(server.url)], folder.path);

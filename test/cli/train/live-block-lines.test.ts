@@ -53,7 +53,7 @@ describe('liveBlockLines', () => {
     expect(liveBlockLines(state, { columns: 60, seconds: 2 }).slice(2)).toEqual(['now        starting']);
   });
 
-  it('shows the first metrics of a source, one of which was not measured', () => {
+  it('shows the first metrics of a source, with a dash for one that was not measured', () => {
     const values = {
       reward_mean: 0.5,
       'source/a\u001b[2J': 1,

@@ -64,6 +64,18 @@ describe('nextTrainingCommands', () => {
     ]);
   });
 
+  it.each([
+    ['self-play-code', 'npx vf-train self-play-code --preset azr --launch'],
+    ['grpo-000', 'npx vf-train grpo-000 --preset grpo-000 --launch'],
+  ])("names %s's own preset for a larger model", (id, command) => {
+    const config = { ...embedded, environment: { ...environment, id } };
+    const wire = { ...run, environment: { ...run.environment, id } };
+    expect(nextTrainingCommands(trainingSummary(trainingRecord()), config, wire, { preset: null }).at(-1)).toEqual({
+      why: 'train a real model there',
+      command,
+    });
+  });
+
   it('does not call the adapter by the name of its base where no server had it, and asks for no vLLM where the engine trained', () => {
     const unserved = configOf({ base_url: null, model: null, api_key_var: null, launch: null, embedded: null });
     const summary = trainingSummary(trainingRecord({ outcome: { model: 'models/nano-base' } }));

@@ -1,4 +1,4 @@
-/** vf-train against a server whose base model is not the trainer's, and against two of which one is down. */
+/** vf-train against a server whose base model is not the trainer's, and against two servers where one is down. */
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { NANO_PATH, nanoServer } from '../../server/policy/nano-server.ts';

@@ -106,7 +106,7 @@ describe('planGpus', () => {
     expect(lines[0]).toMatch(/^By estimate, Qwen3-4B does not fit/);
   });
 
-  it('leaves checkpointing off on a CPU, and on with a GPU of which it knows too little', async () => {
+  it('leaves checkpointing off on a CPU, and on with a GPU whose memory it does not know', async () => {
     using folder = new TemporaryFolder();
     const plan = (table: Record<string, unknown>, variables: Record<string, string>) =>
       planGpus(someConfig(LAUNCHED, table), { contextTokens: null, variables, signal });

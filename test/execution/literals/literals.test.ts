@@ -58,7 +58,7 @@ function float(value: number): string {
   return bytes.toString('hex');
 }
 
-/** The code points of a text, from its key, which tells halves of pairs from whole characters. */
+/** The code points of a string, from its key, which tells halves of pairs from whole characters. */
 function points(key: string): number[] {
   const found = key.matchAll(/\ue000(\ue000|d[89a-f][0-9a-f]{2})|[^\ue000]/gu);
   return [...found].map(([whole, marked]) => (marked === undefined || marked === '\ue000' ? whole.codePointAt(0)! : parseInt(marked, 16)));

@@ -170,7 +170,7 @@ describe('POST /v1/rollouts', () => {
     expect(all.at(-1)).toEqual({ done: true, finished: 60, failed: 0 });
   });
 
-  it('ends a request of which it would hold too much with an error for each missing rollout; others are played', async () => {
+  it('ends a request whose answers exceed its memory bound with an error for each missing rollout; others are played', async () => {
     await using server = await environmentClient(new TalkEnv({ maxTurns: 2 }), { policies: policies().options, maxRolloutBytes: 8_000 });
     const all = await lines(server.url, request({ rollouts_per_example: 20, request_id: 'large' }));
     const { finished, failed, done } = all.pop();

@@ -27,7 +27,7 @@ export function readEventFile(folder: string): ReadPoint[] {
   });
 }
 
-/** The bodies of the records, the last of which must be whole. */
+/** The bodies of the records. The last record must be whole. */
 function eventRecords(file: Buffer): Buffer[] {
   const bodies: Buffer[] = [];
   for (let at = 0; at < file.length;) {

@@ -1,4 +1,4 @@
-/** Two replicas of which one dies: before a publish, while it loads, while it is probed, while it samples; and comes back with and without its adapters. */
+/** One of two replicas dies: before a publish, while it loads, while it is probed, while it samples; and comes back with and without its adapters. */
 import { readdirSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { PublishError } from '../../../src/core/errors.ts';
