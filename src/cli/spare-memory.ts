@@ -3,7 +3,7 @@
  * laptop preset: 100 MB and 80 MB of 510. On a policy server with 64 clients: 140 MB of 435, for a tenth more main-thread time.
  */
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
+import { collectGarbage as collect } from '../core/collect-garbage.ts';
 
 /** Stops this thread's young generation from growing. */
 export function keepHeapSmall(): void {
@@ -21,16 +21,9 @@ export function collectOldObjectsEarly(): void {
 /** Of V8: the kind of collection that also returns pages to the system. The regular one keeps them: in a laptop run half of the heap. */
 const RETURNING_PAGES = { type: 'major', execution: 'sync', flavor: 'last-resort' } as const;
 
-let gc: ((options: typeof RETURNING_PAGES) => void) | null = null;
-
 /** Frees what was just closed, before the next large allocation. */
 export function collectGarbage(): void {
-  if (gc === null) {
-    setFlagsFromString('--expose-gc');
-    // The flag adds `gc` to the globals of new contexts.
-    gc = runInNewContext('gc') as NonNullable<typeof gc>;
-  }
-  gc(RETURNING_PAGES);
+  collect(RETURNING_PAGES);
 }
 
 /** A small run has 32 MB of live objects, and collecting then takes some 100 ms. */

@@ -52,7 +52,8 @@ function textCache(): LRUCache<string, Promise<EncodedText>> {
 
 function cached(cache: LRUCache<string, Promise<EncodedText>>, key: string, encode: () => Promise<EncodedText>): Promise<EncodedText> {
   const known = cache.get(key);
-  if (known !== undefined) return known;
+  // The other caller's request may have been cancelled.
+  if (known !== undefined) return known.catch(encode);
   const ids = encode();
   cache.set(key, ids);
   ids.catch(() => cache.delete(key));

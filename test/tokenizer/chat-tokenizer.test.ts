@@ -216,6 +216,23 @@ describe('ChatTokenizer', async () => {
     expect(asked.rendered).toHaveLength(2);
   });
 
+  it('renders the opening of a group once, and again for a caller whose neighbour was cancelled', async () => {
+    const { source, asked } = watched();
+    const memory = new TokenizerMemory();
+    const opening = [user('Who wrote it?')];
+    const group = Array.from({ length: 8 }, () => new ChatTokenizer(source, memory).render(opening));
+    const [first, ...others] = await Promise.all(group);
+    expect(others).toEqual(Array.from({ length: 7 }, () => first));
+    const isOpening = ({ messages }: TemplateRequest) => messages.length === 1 && messages[0]!.content === opening[0]!.content;
+    expect(asked.rendered.filter(isOpening)).toHaveLength(1);
+
+    const cancelled = { ...source, renderTemplate: () => Promise.reject(new Error('cancelled')) };
+    const next = [user('When?')];
+    const outcomes = await Promise.allSettled([cancelled, source].map((of) => new ChatTokenizer(of, memory).render(next)));
+    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'fulfilled']);
+    expect((await new ChatTokenizer(source).render(next)).ids).toEqual((outcomes[1] as PromiseFulfilledResult<typeof first>).value!.ids);
+  });
+
   it('recognises a template that refuses a lone question', async () => {
     const { source } = watched({
       renderTemplate: async () => {

@@ -24,14 +24,17 @@ def analyse(code, banned, rule='any_spelling', rewrites=None, measured=False):
         tree = ast.parse(code)
         functions = [node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
         entry = functions[0] if len(functions) == 1 else None
-        steps = ['comments'] if entry is None else [[entry, 'f'], 'comments']
+        steps = ['comments'] if entry in (None, 'f') else [[entry, 'f'], 'comments']
         facts = {'functions': functions, 'entry': entry, 'code': rewritten(code, steps if rewrites is None else rewrites), 'plain': is_plain(tree)}
         facts |= {'measures': measures(tree)} if measured else {}
     except BROKEN as error:
         facts = {'syntaxError': f'{type(error).__name__}: {error}'[:200], **NOTHING}
         return {**facts, 'imports': import_lines(code), 'banned': banned_words(code, banned)}
-    names = banned_modules(tree, banned) if rule == 'modules' else banned_names(tree, banned)
-    return {'syntaxError': None, **facts, 'imports': imports_of(tree), 'banned': names}
+    imports = imports_of(tree)
+    # Most proposals of a small model: reading them for hidden imports would take as long as everything else.
+    is_free = facts['plain'] and not imports and not any(part in code for name in banned for part in name.split('.'))
+    names = [] if is_free else banned_modules(tree, banned) if rule == 'modules' else banned_names(tree, banned)
+    return {'syntaxError': None, **facts, 'imports': imports, 'banned': names}
 
 
 def banned_words(code, banned):

@@ -8,7 +8,7 @@ import type { FromThread, ThreadJob, ThreadSetup } from './messages.ts';
 /** A thread is ready within a second on an idle core. */
 const START_MS = 30_000;
 /** Deep recursion of CPython needs more than Node's default of 4 MB; the heap holds nothing but our own code and frames. */
-const RESOURCE_LIMITS = { stackSizeMb: 8, maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 4 };
+const RESOURCE_LIMITS = { stackSizeMb: 8, maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 1 };
 
 export class SandboxThread {
   readonly #worker: Worker;
