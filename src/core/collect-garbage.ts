@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
-/** As V8's `gc` takes them. */
+/** The options that V8's `gc` takes. */
 export interface CollectionOptions {
   readonly type: 'major' | 'minor';
   readonly execution: 'sync';

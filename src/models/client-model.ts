@@ -3,6 +3,7 @@
  * a trajectory. A request's `data` never leaves this process.
  */
 import type { ChatLease, PolicyCapabilities, PolicyClient, PolicyLease, TextSample } from '../clients/policy-client.ts';
+import { untilAborted } from '../core/abort.ts';
 import { PolicyError, PromptTooLongError } from '../core/errors.ts';
 import type { Message } from '../core/message.ts';
 import type { Model, ModelRequest } from '../core/model.ts';
@@ -46,7 +47,7 @@ export function chatProblem({ kind, chatTemplate = 'model' }: PolicyCapabilities
 type Answer = { readonly sample: TextSample; readonly requests: number };
 
 async function generateTokens(lease: Extract<PolicyLease, { kind: 'tokens' }>, messages: readonly Message[], request: ModelRequest): Promise<Answer> {
-  const prompt = await lease.render(messages, { format: 'chat' });
+  const prompt = await untilAborted(lease.render(messages, { format: 'chat' }), request.signal);
   const sample = await lease.generate({ prompt, ...generateOptions(request) });
   return { sample, requests: 1 };
 }

@@ -1,5 +1,6 @@
 /** An episode as one assistant turn: the environment's text stands raw between the policy's tokens. */
 import type { TextSample, TokenLease, TokenSample } from '../clients/policy-client.ts';
+import { untilAborted } from '../core/abort.ts';
 import type { Observation } from '../core/environment.ts';
 import { EnvironmentError } from '../core/errors.ts';
 import { TokenBuffer } from '../core/token-buffer.ts';
@@ -43,10 +44,11 @@ export class ContinuationTranscript extends TokenTranscript {
   }
 }
 
-async function promptBuffer(lease: TokenLease, { prompt, tools, tokens }: TranscriptOptions): Promise<TokenBuffer> {
+async function promptBuffer(lease: TokenLease, { prompt, tools, tokens, signal }: TranscriptOptions): Promise<TokenBuffer> {
   assertText(prompt);
   const buffer = new TokenBuffer();
-  buffer.appendGiven('prompt', await lease.render(prompt, { format: 'continuation', tools, bos: tokens.bos ?? 'model' }));
+  const rendered = lease.render(prompt, { format: 'continuation', tools, bos: tokens.bos ?? 'model' });
+  buffer.appendGiven('prompt', await untilAborted(rendered, signal));
   return buffer;
 }
 

@@ -33,7 +33,8 @@ export class ConversationTranscript extends TokenTranscript {
   static async open(lease: TokenLease, options: TranscriptOptions): Promise<ConversationTranscript> {
     assertText(options.prompt);
     const buffer = new TokenBuffer();
-    buffer.appendGiven('prompt', await lease.render(options.prompt, { format: 'chat', tools: options.tools }));
+    const { prompt, tools, signal } = options;
+    buffer.appendGiven('prompt', await untilAborted(lease.render(prompt, { format: 'chat', tools }), signal));
     return new ConversationTranscript(lease, buffer, options);
   }
 

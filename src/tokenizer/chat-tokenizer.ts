@@ -32,7 +32,7 @@ export interface TokenizerFacts {
 export class TokenizerMemory {
   readonly control = new ControlTokens();
   readonly encoded = textCache();
-  /** Opening conversations, by their messages and tools as JSON: the rollouts of a group share one. */
+  /** From an opening's messages and tools, as JSON, to its ids. The rollouts of a group share one entry. */
   readonly opened = textCache();
   readonly hasTemplate: AskedOnce<boolean>;
   readonly kind = new AskedOnce<ChatTemplateKind>();
@@ -52,7 +52,7 @@ function textCache(): LRUCache<string, Promise<EncodedText>> {
 
 function cached(cache: LRUCache<string, Promise<EncodedText>>, key: string, encode: () => Promise<EncodedText>): Promise<EncodedText> {
   const known = cache.get(key);
-  // The other caller's request may have been cancelled.
+  // If the first caller's request fails, for example because it was cancelled, this caller sends its own.
   if (known !== undefined) return known.catch(encode);
   const ids = encode();
   cache.set(key, ids);

@@ -68,6 +68,22 @@ describe('analyse', () => {
     expect((await analyse(code, { bannedRule: 'modules' })).banned).toEqual(['random']);
   });
 
+  it.each([
+    ['that reads the name', "'''\ndef f(\n'''\ndef \\\ng(x):\n    return int(str(f)[15:-1], 16)"],
+    ['where another function binds it', 'def g(x):\n    def h(f): return 1\n    return str(f)'],
+  ])('finds no program plain {after its rename to f} %s', async (_, code) => {
+    expect(await analyse(code)).toMatchObject({ entry: 'g', plain: false });
+  });
+
+  it('finds a program plain {after a rename that changes nothing else}', async () => {
+    expect(await analyse('def g(a):\n    return a + 1')).toMatchObject({ code: 'def f(a):\n    return a + 1', plain: true });
+  });
+
+  it('counts a word that hides imports, whatever else a plain program says', async () => {
+    for (const name of ['x', 'pastime']) expect((await analyse(`def f(${name}): return '__globals__'`)).banned).toEqual(BANNED);
+    expect((await analyse('def f(pastime): return pastime')).banned).toEqual([]);
+  });
+
   it('lists functions, the entry and all imports', async () => {
     const { functions, entry, imports } = await analyse('import re as r\nfrom . import x\ndef g(a):\n    from math import pi, e as f\n    return a');
     expect({ functions, entry, imports }).toEqual({

@@ -75,7 +75,7 @@ class Characters {
     this.key += keyOf(text);
   }
 
-  /** A code point from an escape, where half of a surrogate pair stays half. */
+  /** Adds a code point from an escape. It does not join two halves of a surrogate pair. */
   addPoint(point: number): void {
     if (point >= 0xd800 && point <= 0xdfff) {
       this.value += String.fromCharCode(point);

@@ -3,7 +3,7 @@
 import ast
 import re
 
-from hidden_imports import bare_modules, hides_imports
+from hidden_imports import ATTRIBUTES, bare_modules, hides_imports
 from measures import measures
 from plain import is_plain
 from rewriting import import_lines, imports_of, rewritten
@@ -25,16 +25,26 @@ def analyse(code, banned, rule='any_spelling', rewrites=None, measured=False):
         functions = [node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
         entry = functions[0] if len(functions) == 1 else None
         steps = ['comments'] if entry in (None, 'f') else [[entry, 'f'], 'comments']
-        facts = {'functions': functions, 'entry': entry, 'code': rewritten(code, steps if rewrites is None else rewrites), 'plain': is_plain(tree)}
+        text = rewritten(code, steps if rewrites is None else rewrites)
+        # A rename can bind a name that the program reads.
+        plain = is_plain(tree) and (steps == ['comments'] or is_plain_text(text))
+        facts = {'functions': functions, 'entry': entry, 'code': text, 'plain': plain}
         facts |= {'measures': measures(tree)} if measured else {}
     except BROKEN as error:
         facts = {'syntaxError': f'{type(error).__name__}: {error}'[:200], **NOTHING}
         return {**facts, 'imports': import_lines(code), 'banned': banned_words(code, banned)}
     imports = imports_of(tree)
-    # Most proposals of a small model: reading them for hidden imports would take as long as everything else.
-    is_free = facts['plain'] and not imports and not any(part in code for name in banned for part in name.split('.'))
+    # Most proposals of a small model are such programs. The search for hidden imports would take as long as the rest of the analysis.
+    is_free = plain and not imports and not any(word in code for word in [*ATTRIBUTES, *(part for name in banned for part in name.split('.'))])
     names = [] if is_free else banned_modules(tree, banned) if rule == 'modules' else banned_names(tree, banned)
     return {'syntaxError': None, **facts, 'imports': imports, 'banned': names}
+
+
+def is_plain_text(code):
+    try:
+        return is_plain(ast.parse(code))
+    except BROKEN:
+        return False
 
 
 def banned_words(code, banned):
@@ -56,8 +66,8 @@ def banned_modules(tree, banned):
 def banned_names(tree, banned):
     """
     The banned names that a program imports or reads, in any spelling: parts of dotted names, attributes of modules under any name, stars, imports by a call, and
-    words in a string that holds a program. An import whose name is not a literal string could be any module, so it counts as all of them; so do other ways that
-    hide a name.
+    words in a string that holds a program. An import whose name is not a literal string could be any module, so it counts as all of them. Other ways of
+    hiding a name count as all of them too.
     """
     found = set(banned_modules(tree, banned))
     modules = imported_modules(tree, banned, found)

@@ -107,7 +107,7 @@ class Check:
         require(len(bound) == sum(map(len, groups)) and RESERVED.isdisjoint(bound))
         require(not any(name.startswith('__') for name in bound))
         unbound = self.read - self.variables
-        # Reading a name that nothing binds raises a NameError. A call knows none of the program's names, which it may still find bound.
+        # Reading a name that nothing binds raises a NameError. Arguments of a call are checked without the program, so theirs make them not plain.
         require(not unbound or not self.is_call)
         require(unbound.isdisjoint(bound | RESERVED) and not any(name.startswith('__') for name in unbound))
         require(self.called <= self.functions)

@@ -55,8 +55,8 @@ export async function readPythonBinary(path = findPythonBinary()): Promise<Uint8
 }
 
 /**
- * The bytes of a file, in pages that the system takes back once they are garbage. A freed buffer of this size would have the C library keep as much of every
- * thread's free memory from then on: measured, 60 MB.
+ * Reads a file into pages that the system takes back once they are garbage. After freeing a buffer of this size, the C library would keep that much free memory
+ * for each thread: 60 MB in a laptop run.
  */
 async function readMapped(path: string): Promise<Uint8Array<ArrayBuffer>> {
   const file = await open(path);

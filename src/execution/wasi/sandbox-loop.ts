@@ -56,7 +56,7 @@ export class SandboxLoop {
       this.#returned = null;
       if (job.mode === 'shared') return job;
       this.#post({ ...runAlone(this.#program, job), restarts: false });
-      // The memory of that interpreter is garbage, 10 MB that V8 would let lie for several more such jobs. Takes 4 ms of its 70.
+      // That interpreter's 10 MB are now garbage, which V8 would keep for several more such jobs. Collecting takes 4 ms; the job takes 70 ms.
       collectGarbage();
     }
   }

@@ -94,7 +94,7 @@ export class WasiHost {
     } satisfies Record<string, Call>;
   }
 
-  /** Made again for each call, because the buffer is replaced whenever the memory grows. */
+  /** Each call makes a new view, because the buffer is replaced whenever the memory grows. */
   get #view(): DataView {
     return new DataView(this.#options.memory.buffer);
   }
