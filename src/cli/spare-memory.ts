@@ -3,7 +3,7 @@
  * laptop preset: 100 MB and 80 MB of 510. On a policy server with 64 clients: 140 MB of 435, for a tenth more main-thread time.
  */
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
-import { collectGarbage as collect } from '../core/collect-garbage.ts';
+import { collectGarbage as collect } from '../execution/collect-garbage.ts';
 
 /** Stops this thread's young generation from growing. */
 export function keepHeapSmall(): void {

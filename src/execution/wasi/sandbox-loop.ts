@@ -5,7 +5,7 @@
  * A reply counts if it carries the token of its job. The token keeps a program's stray writes apart from the runner's. It is no secret from a program
  * that searches its own interpreter; such a program is not plain, has an interpreter to itself, and can only say what its function could return.
  */
-import { collectGarbage } from '../../core/collect-garbage.ts';
+import { collectGarbage } from '../collect-garbage.ts';
 import { decodeFrame, encodeFrame } from '../frames.ts';
 import { Interpreter, type Program } from './interpreter.ts';
 import type { FromThread, ThreadAnswer, ThreadJob, ThreadSetup } from './messages.ts';
