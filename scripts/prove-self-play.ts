@@ -70,11 +70,11 @@ async function play(kind: SelfPlayKind, label: string, seed: number, settings: r
   runs.push({ ...(await train(label, seed, settings, isControl(kind))), kind });
 }
 
-function train(label: string, seed: number, settings: readonly string[], isWithoutParts = false): ReturnType<typeof trainOnce> {
+function train(label: string, seed: number, settings: readonly string[], control = false): ReturnType<typeof trainOnce> {
   const sets = [...settings, ...given.set].flatMap((setting) => ['--set', setting]);
   const args = ['self-play-code', '--preset', 'laptop', '--seed', String(seed), '-o', join(ROOT, 'outputs/prove-self-play'), ...sets];
   // Without node flags, so that the compiled package runs, as for users.
-  return trainOnce({ label, isControl: isWithoutParts, args, nodeFlags: [], env: { PATH: path, HOME: process.env['HOME'] } });
+  return trainOnce({ label, isControl: control, args, nodeFlags: [], env: { PATH: path, HOME: process.env['HOME'] } });
 }
 
 function proposalsOf(file: string): string {

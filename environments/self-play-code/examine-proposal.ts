@@ -33,7 +33,7 @@ export interface Examiner {
    */
   readonly otherFunctions?: 'inner' | 'none' | 'all';
   readonly inputCount: number;
-  /** Of the function's body, without a last `return` of a name. @default null, any number */
+  /** The most statements that a program may have, as `statementCount` counts them. @default null, any number */
   readonly maxStatements?: number | null;
   /** Whether the program, without comments and in Python's own spelling, is held out. */
   readonly isHeldOut: (code: string) => Promise<boolean>;
@@ -69,10 +69,10 @@ export async function examineProposal(
   if (facts.syntaxError !== null) return invalid('syntax');
   if (facts.banned.length > 0) return invalid('banned');
   if (facts.entry === null && examiner.otherFunctions !== 'all') return invalid('several_functions');
-  if (statementCount({ snippet: parsed.code }) > (examiner.maxStatements ?? Infinity)) return invalid('too_many_statements');
   if (await examiner.isHeldOut(facts.code)) return { kind: 'held_out' };
   // What is shown and judged later, without docstrings, which a program could read.
   const snippet = examiner.prompt === 'mini' ? parsed.code : facts.code;
+  if (statementCount({ snippet }) > (examiner.maxStatements ?? Infinity)) return invalid('too_many_statements');
   const results = await resultsOf(snippet, [parsed.input], facts, examiner, signal);
   if ('reason' in results) return invalid(results.reason);
   const output = kind === 'code_e' ? errorName(results.calls[0]!) : literalOf(results.calls[0]!);

@@ -21,7 +21,7 @@ export interface SelfPlaySettings extends PromptSettings {
   readonly functionScore: FunctionScore;
   /** Earlier programs in a proposer's prompt. @default 6 with full prompts, as upstream; 0 with mini ones */
   readonly references: number;
-  /** A proposal of more statements is invalid. @default null, any number, as upstream */
+  /** A proposal with more statements is invalid. @default null, any number, as upstream */
   readonly maxStatements: number | null;
   /** A program that was proposed before counts as unlearnable. @default false, as upstream */
   readonly novelty: boolean;

@@ -6,12 +6,12 @@ import { type ProvenRun, type Verdict, worst } from './training-proof.ts';
 export const ACCURACY = 'rubric/accuracy';
 
 /**
- * `laptop`: the preset as it is. `short`: with fewer steps, for the aim of a minute. `negated`: advantages with the other sign. `long`: more steps. `frozen`: as `long`, with the proposals of the base in place of the policy's.
- * `grammar`: with programs drawn from the grammar.
+ * `laptop`: the preset as it is. `short`: with fewer steps, for the aim of a minute. `negated`: advantages with the other sign. `long`: more steps. `frozen`: as
+ * `long`, with the proposals of the base in place of the policy's. `grammar`: with programs drawn from the grammar.
  */
 export type SelfPlayKind = 'laptop' | 'short' | 'negated' | 'long' | 'frozen' | 'grammar';
 
-/** Whether a run shows what is left of self-play without a part of it. */
+/** True for a run that leaves a part of self-play out. */
 export function isControl(kind: SelfPlayKind): boolean {
   return kind === 'negated' || kind === 'frozen' || kind === 'grammar';
 }

@@ -79,15 +79,15 @@ function afterEmbedded(
   return bundledName(baseModel) === null ? commands : [...commands, ...withRealModel(id)];
 }
 
-/** By the environment's own preset for a model that the package does not ship. */
+/** Names the environment's own preset for a model that the package does not ship; nothing if it has none. */
 function withRealModel(id: string): NextCommand[] {
   if (id === 'search-r1') return [{ why: 'train a real model on real questions there', command: ownCommand('vf-train', REAL_QUESTIONS) }];
-  const preset = bundledPresets().find(({ environment, table }) => environment === id && isLargeModel(fieldsOf(table['model'])['path']));
+  const preset = bundledPresets().find(({ environment, table }) => environment === id && isDownloaded(fieldsOf(table['model'])['path']));
   if (preset === undefined) return [];
   return [{ why: 'train a real model there', command: ownCommand('vf-train', [id, '--preset', preset.name, '--launch']) }];
 }
 
-function isLargeModel(path: unknown): boolean {
+function isDownloaded(path: unknown): boolean {
   return typeof path === 'string' && !bundledModels().includes(path);
 }
 

@@ -42,6 +42,17 @@ describe('examineProposal', () => {
     expect(snippet).not.toContain('adds');
   });
 
+  it('takes programs up to the given length, comments and docstrings not counted', async () => {
+    const lines = ['"doc"', '# a comment', 'a += 1', 'a += 2', 'return a'];
+    const code = `def f(a):\n    ${lines.join('\n    ')}`;
+    expect(await reasonOf(reply(code), {}, { maxStatements: 2 })).toBe('valid');
+    expect(await reasonOf(reply(code), {}, { maxStatements: 1 })).toBe('too_many_statements');
+    const mini = '<code>def f(a):a=a+1;a=a+2;return a</code><input>1</input>';
+    expect(await reasonOf(mini, {}, { prompt: 'mini', maxStatements: 2 })).toBe('valid');
+    expect(await reasonOf(mini, {}, { prompt: 'mini', maxStatements: 1 })).toBe('too_many_statements');
+    expect(await reasonOf(mini, {}, { prompt: 'mini', maxStatements: null })).toBe('valid');
+  });
+
   it.each([
     ['no code', '<think>t</think><answer>hello</answer>', 'no_code'],
     ['no answer tag', '```python\ndef f(a):\n    return a\n```', 'format'],
