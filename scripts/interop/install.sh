@@ -11,7 +11,7 @@
 # VF_INTEROP_PYTHON   the Python to use (default: the first suitable of python3, python3.12, 3.11, 3.13)
 set -euo pipefail
 
-readonly QUICK=(trl openenv verifiers inspect)
+readonly QUICK=(trl openenv openenv-core verifiers inspect)
 readonly TORCH_CPU_INDEX=https://download.pytorch.org/whl/cpu
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"

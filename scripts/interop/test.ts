@@ -3,7 +3,7 @@
  *
  *   npm run test:interop                        every peer that is installed; the others are skipped
  *   npm run test:interop -- trl verifiers       only these peers
- *   npm run test:interop -- --quick             only the quick suites: of trl, openenv, verifiers, inspect
+ *   npm run test:interop -- --quick             only the quick suites: of trl, openenv, openenv-core, verifiers, inspect
  *
  * VF_REQUIRE_INTEROP=1      a peer that is not installed fails
  * VF_INTEROP_RESULTS=FILE   writes the table of results to FILE, in markdown

@@ -1,4 +1,4 @@
-import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -77,5 +77,16 @@ describe('runPeer', () => {
       const pid = await started(file);
       await until(() => !isAlive(pid));
     }
+  });
+});
+
+describe('install.sh --quick', () => {
+  // CI installs these and requires them: a quick suite of any other peer would fail on a machine that has nothing yet.
+  it('installs the peers that have a quick suite', () => {
+    const tests = globSync('test/interop/*.test.ts', { cwd: ROOT }).map((file) => readFileSync(join(ROOT, file), 'utf8'));
+    const quick = tests.flatMap((text) => [...text.matchAll(/\bdescribePeer\('([^']+)', \{ quick: true \}/g)].map(([, peer]) => peer));
+    const [, installed] = /^readonly QUICK=\((.+)\)$/m.exec(readFileSync(join(ROOT, 'scripts/interop/install.sh'), 'utf8'))!;
+    expect(installed!.split(' ').toSorted()).toEqual(quick.toSorted());
+    expect(quick).toContain('openenv-core');
   });
 });
