@@ -84,7 +84,7 @@ describe('install.sh --quick', () => {
   // CI installs these and requires them: a quick suite of any other peer would fail on a machine that has nothing yet.
   it('installs the peers that have a quick suite', () => {
     const tests = globSync('test/interop/*.test.ts', { cwd: ROOT }).map((file) => readFileSync(join(ROOT, file), 'utf8'));
-    const quick = tests.flatMap((text) => [...text.matchAll(/\bdescribePeer\('([^']+)', \{ quick: true \}/g)].map(([, peer]) => peer));
+    const quick = tests.flatMap((text) => [...text.matchAll(/\bdescribePeer\('([^']+)', \{ quick: true \}/g)].map(([, peer]) => peer!));
     const [, installed] = /^readonly QUICK=\((.+)\)$/m.exec(readFileSync(join(ROOT, 'scripts/interop/install.sh'), 'utf8'))!;
     expect(installed!.split(' ').toSorted()).toEqual(quick.toSorted());
     expect(quick).toContain('openenv-core');
