@@ -62,8 +62,11 @@ describe('vf-train self-play-code --preset crsp with a real vLLM and torch', () 
 
   const last = (step: number, phase: string) => [...new Map(run.rollouts(step, phase).map((line) => [line.rollout_id, line])).values()];
   /** Of the metrics whose names begin so. */
-  const values = (step: number, prefix: string) =>
-    Object.entries(run.rows('step')[step - 1]!).flatMap(([name, value]) => (name.startsWith(prefix) && typeof value === 'number' ? [value] : []));
+  const values = (step: number | 'all', prefix: string) =>
+    run
+      .rows('step')
+      .filter((row) => step === 'all' || row.step === step)
+      .flatMap((row) => Object.entries(row).flatMap(([name, value]) => (name.startsWith(prefix) && typeof value === 'number' ? [value] : [])));
 
   it('takes every step, and trains on the tokens and log-probs of the server', () => {
     expect(run.steps()).toEqual([1, 2, 3]);
@@ -75,12 +78,13 @@ describe('vf-train self-play-code --preset crsp with a real vLLM and torch', () 
   });
 
   it('measures KL and ratio of each role', () => {
-    for (const row of run.rows('step'))
-      for (const role of ROLES) {
-        // Each of the two updates has rollouts of every role, so each role is off policy in the second; rounding alone gives 1e-12.
-        expect(row[`loss/policy/approx_kl/${role}`]).toBeGreaterThan(1e-9);
-        expect(row[`loss/policy/ratio_mean/${role}`]).toBeCloseTo(1, 1);
-      }
+    // A few critiques may all be in one of the two updates, or be missing where no proposal was valid: over the steps, none of this can happen by chance.
+    for (const role of ROLES) {
+      const kl = values('all', `loss/policy/approx_kl/${role}`);
+      // Rollouts of the second update are off policy; rounding alone gives 1e-12.
+      expect(Math.max(...kl)).toBeGreaterThan(1e-9);
+      for (const ratio of values('all', `loss/policy/ratio_mean/${role}`)) expect(ratio).toBeCloseTo(1, 1);
+    }
   });
 
   it('pays proposals after their solutions, in the range of the rewards', () => {
@@ -96,14 +100,17 @@ describe('vf-train self-play-code --preset crsp with a real vLLM and torch', () 
   });
 
   it('has solutions graded by two critics each, in JSON, and pays the critics', () => {
-    for (const step of [1, 2, 3]) {
-      const critiques = last(step, 'critic').filter(({ complete }) => complete !== true);
+    const critiques = [1, 2, 3].flatMap((step) => {
+      const written = last(step, 'critic').filter(({ complete }) => complete !== true);
       const row = run.rows('step')[step - 1]!;
-      expect(critiques.length).toBe(row['source/critiques']! + row['source/critiques_malformed']!);
-      const grades = critiques.flatMap(({ segments: [reply] }) => /"grade": (\d(?:\.\d+)?)\}/.exec(reply!.text)?.[1] ?? []);
-      expect(grades.length).toBeGreaterThan(critiques.length / 2);
-      expect(values(step, 'reward/critic/').every((reward) => reward >= 0 && reward <= 1)).toBe(true);
-      expect(values(step, 'reward/critic/').length).toBeGreaterThan(0);
-    }
+      expect(written.length).toBe(row['source/critiques']! + row['source/critiques_malformed']!);
+      return written;
+    });
+    const grades = critiques.flatMap(({ segments: [reply] }) => /"grade": (\d(?:\.\d+)?)\}/.exec(reply!.text)?.[1] ?? []);
+    // Seen: 42 to 64 critiques, 75 to 90 % of them graded. In one step alone there may be six, half of them graded.
+    expect(grades.length).toBeGreaterThan(critiques.length / 2);
+    const paid = values('all', 'reward/critic/');
+    expect(paid.length).toBeGreaterThan(0);
+    expect(paid.every((reward) => reward >= 0 && reward <= 1)).toBe(true);
   });
 });
