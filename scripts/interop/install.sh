@@ -66,8 +66,8 @@ install_peer() {
   local peer="$1" torch base seconds=$SECONDS
   requirements="$here/$peer/requirements.txt"
   if [[ "$peer" == */* || ! -f "$requirements" ]]; then
-    say "there is no peer $peer; the peers are: $(all_peers | tr '\n' ' ')"
-    return 1
+    say "unknown peer $peer; the peers are: $(all_peers | tr '\n' ' ')"
+    return 2
   fi
   dir="$root/$peer"
   python="$dir/venv/bin/python"
@@ -100,7 +100,7 @@ install_peer() {
 case "${1:-}" in
   '')
     say "usage: install.sh PEER... | --quick | --all; the peers are: $(all_peers | tr '\n' ' ')"
-    exit 1
+    exit 2
     ;;
   --quick) set -- "${QUICK[@]}" ;;
   --all)

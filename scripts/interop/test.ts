@@ -23,9 +23,8 @@ const peers = readdirSync(import.meta.dirname, { withFileTypes: true }).flatMap(
 const unknown = positionals.filter((name) => !peers.includes(name));
 const files = globSync('test/interop/*.test.ts', { cwd: ROOT }).filter(isAskedFor);
 
-if (unknown.length > 0) process.exitCode = complain(`There is no peer ${unknown.join(', ')}; the peers are ${peers.join(', ')}.`);
-else if (files.length === 0)
-  process.exitCode = complain(`No suite of ${positionals.join(', ') || 'any peer'} is there${values.quick ? ' for --quick' : ''}.`);
+if (unknown.length > 0) process.exitCode = complain(`Unknown peer ${unknown.join(', ')}; the peers are ${peers.join(', ')}.`);
+else if (files.length === 0) process.exitCode = complain(`${positionals.join(', ')} has no quick suite; leave out --quick.`);
 else {
   const { status } = spawnSync(
     process.execPath,
@@ -49,5 +48,5 @@ function isAskedFor(file: string): boolean {
 
 function complain(message: string): number {
   process.stderr.write(`${message}\n`);
-  return 1;
+  return 2;
 }

@@ -78,11 +78,11 @@ describe('vf-train self-play-code --preset crsp with a real vLLM and torch', () 
   });
 
   it('measures KL and ratio of each role', () => {
-    // A few critiques may all be in one of the two updates, or be missing where no proposal was valid: over the steps, none of this can happen by chance.
     for (const role of ROLES) {
       const kl = values('all', `loss/policy/approx_kl/${role}`);
-      // Rollouts of the second update are off policy; rounding alone gives 1e-12.
-      expect(Math.max(...kl)).toBeGreaterThan(1e-9);
+      // Rollouts of the second of two updates are off policy; rounding alone gives 1e-12. In one step, all critiques may be in the first update, or none written.
+      expect(role === 'critic' ? Math.max(...kl) : Math.min(...kl)).toBeGreaterThan(1e-9);
+      expect(kl.length).toBeGreaterThanOrEqual(role === 'critic' ? 1 : 3);
       for (const ratio of values('all', `loss/policy/ratio_mean/${role}`)) expect(ratio).toBeCloseTo(1, 1);
     }
   });
@@ -107,7 +107,7 @@ describe('vf-train self-play-code --preset crsp with a real vLLM and torch', () 
       return written;
     });
     const grades = critiques.flatMap(({ segments: [reply] }) => /"grade": (\d(?:\.\d+)?)\}/.exec(reply!.text)?.[1] ?? []);
-    // Seen: 42 to 64 critiques, 75 to 90 % of them graded. In one step alone there may be six, half of them graded.
+    // Three runs had 52 to 62 critiques, 77 to 89 % of them with a grade. One step alone may have six, half of them with a grade.
     expect(grades.length).toBeGreaterThan(critiques.length / 2);
     const paid = values('all', 'reward/critic/');
     expect(paid.length).toBeGreaterThan(0);
