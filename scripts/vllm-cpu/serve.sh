@@ -10,6 +10,7 @@
 # VF_VLLM_READY_SECONDS   limit for the start            (default 240)
 # VF_VLLM_MAX_MODEL_LEN   context length in tokens       (default 2048)
 # VF_VLLM_LORA            1 accepts adapters at run time (default off)
+# VF_VLLM_KV_CACHE_MB     memory of the KV cache in MiB  (default 256, which holds 131,072 tokens of nano-base)
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -26,8 +27,9 @@ if [[ "$port" == 0 ]]; then
 fi
 
 # With float32 and eager mode, log-probs agree to about 1e-6 and nothing is compiled. generation-config vllm ignores the model's own sampling
-# defaults. One OpenMP thread, because a tiny model gains nothing from more; nobind, because by itself every server binds it to the same core.
-export VLLM_CPU_KVCACHE_SPACE="${VLLM_CPU_KVCACHE_SPACE:-1}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+# defaults. The KV cache is small, because the tests run several servers at once beside a trainer: with vLLM's least setting, 1 GiB each, they filled 24 GB.
+# One OpenMP thread, because a tiny model gains nothing from more; nobind, because by itself every server binds it to the same core.
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export VLLM_CPU_OMP_THREADS_BIND="${VLLM_CPU_OMP_THREADS_BIND:-nobind}"
 export VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 VLLM_SERVER_DEV_MODE=1 VLLM_NO_USAGE_STATS=1 HF_HUB_OFFLINE=1
 lora=()
@@ -36,6 +38,7 @@ if [[ "${VF_VLLM_LORA:-}" == 1 ]]; then lora=(--enable-lora --max-lora-rank 16 -
 # A separate process group, so that the engine's processes end with the server.
 setsid "$python" -m vllm.entrypoints.openai.api_server \
   --host 127.0.0.1 --port "$port" --model "$model" --served-model-name "$name" \
+  --kv-cache-memory-bytes "$((${VF_VLLM_KV_CACHE_MB:-256} * 1024 * 1024))" \
   --dtype float32 --enforce-eager --max-model-len "${VF_VLLM_MAX_MODEL_LEN:-2048}" --generation-config vllm --enable-prompt-tokens-details \
   "${lora[@]}" "$@" 1>&2 &
 readonly server=$!
