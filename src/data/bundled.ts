@@ -10,7 +10,8 @@ import { packageRoot } from './package-root.ts';
 export interface BundledFile {
   /** Relative to `datasets/`. */
   readonly path: string;
-  readonly rows: number;
+  /** Lines of a JSONL or TSV file; null for a picture. */
+  readonly rows: number | null;
   readonly bytes: number;
   readonly sha256: string;
 }

@@ -15,12 +15,16 @@ describe('datasets/MANIFEST.json', () => {
   it('describes every data file, byte for byte', async () => {
     const { datasets } = await readBundledManifest();
     const described = Object.values(datasets).flatMap((set) => set.files);
-    const present = readdirSync(datasetsFolder(), { recursive: true, encoding: 'utf8' }).filter((path) => /\.(jsonl|tsv)$/.test(path));
+    const present = readdirSync(datasetsFolder(), { recursive: true, encoding: 'utf8' }).filter((path) => /\.(jsonl|tsv|png)$/.test(path));
     expect(described.map((f) => f.path).toSorted()).toEqual(present.toSorted());
-    expect(present).toHaveLength(16);
+    expect(present).toHaveLength(91);
     for (const file of described) {
       const bytes = readFileSync(join(datasetsFolder(), file.path));
-      const found = { bytes: bytes.length, rows: bytes.toString().split('\n').length - 1, sha256: createHash('sha256').update(bytes).digest('hex') };
+      const found = {
+        bytes: bytes.length,
+        rows: file.path.endsWith('.png') ? null : bytes.toString().split('\n').length - 1,
+        sha256: createHash('sha256').update(bytes).digest('hex'),
+      };
       expect({ path: file.path, ...found }).toEqual(file);
     }
   });
@@ -34,6 +38,7 @@ describe('datasets/MANIFEST.json', () => {
       ['worked-problems', 'Apache-2.0'],
       ['mini-python', 'Apache-2.0'],
       ['python-programs', 'Apache-2.0'],
+      ['deck-mini', 'Apache-2.0'],
     ]);
     for (const set of Object.values(datasets)) {
       expect(set.attribution).not.toBe('');
