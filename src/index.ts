@@ -25,6 +25,7 @@ export {
   type JudgeTemplate,
   type ScoreRange,
 } from './core/judge-rubric.ts';
+export { type ImageSize, imageTokens, MAX_ASPECT, type PixelRange, smartResize } from './core/image-size.ts';
 export { Limiter } from './core/limiter.ts';
 export {
   type ContentPart,
@@ -32,8 +33,12 @@ export {
   contentText,
   type ImageRef,
   type ImageStore,
+  IMAGE_MARK,
   type Message,
   type MessageContent,
+  markedText,
+  type PlacedImage,
+  type RenderedTokens,
   type Role,
   type ToolCall,
 } from './core/message.ts';

@@ -28,6 +28,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/launch': ['src/core', 'src/schemas', 'src/transport', 'src/files'],
   'src/evaluate': ['src/rollouts', 'src/models', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
   'src/pipelines': ['src/metrics', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
+  'src/rounds': ['src/core', 'src/schemas', 'src/transport', 'src/files', 'src/metrics'],
   'src/registry': ['src/pipelines', 'src/core', 'src/schemas', 'src/data', 'src/retrieval', 'src/clients', 'src/models', 'src/transport'],
   'src/server': [
     'src/engine',
@@ -45,6 +46,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     'src/registry',
     'src/evaluate',
     'src/pipelines',
+    'src/rounds',
     'src/trainer',
     'src/launch',
     'src/engine',

@@ -1,7 +1,7 @@
 /** How upstream truncates a generation, parses its action and formats the observation (search_r1/llm_agent/generation.py). */
 import type { Passage } from 'vf-search';
 import { strip } from 'vf-search/metrics/python-text';
-import { findBlock } from './tags.ts';
+import { findBlock } from 'vf-search/metrics/tag-blocks';
 
 /** Appended after a generation without an action. */
 export const CORRECTIVE_MESSAGE =

@@ -6,7 +6,7 @@ import { emCheck, normalizeAnswer, subemCheck } from './answer.ts';
 import { isValidSequence } from './format.ts';
 import { strip } from 'vf-search/metrics/python-text';
 import type { GroundTruth } from './rows.ts';
-import { findBlocks } from './tags.ts';
+import { findBlocks } from 'vf-search/metrics/tag-blocks';
 
 /** Omitted weights take upstream's defaults: 0, 0, 0 and 1. */
 export interface FormatWeights {

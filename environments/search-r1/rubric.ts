@@ -10,7 +10,7 @@ import { strip } from 'vf-search/metrics/python-text';
 import { extractSolution, formatScore, type FormatWeights, isRetrievalCorrect } from './reward.ts';
 import type { SearchR1Row } from './rows.ts';
 import type { SearchR1State } from './state.ts';
-import { findBlocks } from './tags.ts';
+import { findBlocks } from 'vf-search/metrics/tag-blocks';
 
 /**
  * - `upstream`: the last answer in prompt and response, retrieved text included; a rollout without an answer counts as "Beijing"

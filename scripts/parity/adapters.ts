@@ -12,6 +12,7 @@ import { tokenStateAdapter } from './token-state-adapter.ts';
 import { toolAdapters } from './tool-adapters.ts';
 import { transcriptAdapter } from './transcript-adapter.ts';
 import { upstreamTrainingAdapters } from './upstream-training-adapters.ts';
+import { visualAdapters } from './visual-adapters.ts';
 import type { Adapter } from './vectors.ts';
 
 /** Vector files that the port does not reproduce, with the reason. */
@@ -23,6 +24,7 @@ export const SKIPPED_FILES: Readonly<Record<string, string>> = {
 export const ADAPTERS: Readonly<Record<string, Adapter>> = {
   ...textAdapters,
   ...upstreamTrainingAdapters,
+  ...visualAdapters,
   ...lossAdapters,
   ...metricAdapters,
   ...grpoAdapters,

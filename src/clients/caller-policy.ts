@@ -4,7 +4,7 @@
  */
 import { cancelled, eitherSignal, throwIfAborted, untilAborted } from '../core/abort.ts';
 import { ConfigError, PolicyError, PromptTooLongError } from '../core/errors.ts';
-import type { Message } from '../core/message.ts';
+import type { Message, RenderedTokens } from '../core/message.ts';
 import type { EncodedText } from '../tokenizer/policy-tokenizer.ts';
 import type { LocalTokenizer } from '../tokenizer/local-tokenizer.ts';
 import {
@@ -207,14 +207,14 @@ class CallerTokenLease implements TokenLease {
     return this.#caller.policy;
   }
 
-  async render(messages: readonly Message[], options: RenderOptions = {}): Promise<Int32Array> {
+  async render(messages: readonly Message[], options: RenderOptions = {}): Promise<RenderedTokens> {
     const ids = ownIds(await this.#tokenizer.render(messages, options));
     if (options.format !== 'continuation') this.#closingToken = await this.#tokenizer.closingToken();
-    return ids;
+    return { ids, images: [] };
   }
 
-  async renderNext(history: readonly Message[], next: readonly Message[], options: RenderNextOptions = {}): Promise<Int32Array> {
-    return ownIds(await this.#tokenizer.renderNext(history, next, options));
+  async renderNext(history: readonly Message[], next: readonly Message[], options: RenderNextOptions = {}): Promise<RenderedTokens> {
+    return { ids: ownIds(await this.#tokenizer.renderNext(history, next, options)), images: [] };
   }
 
   async encode(text: string): Promise<Int32Array> {

@@ -7,7 +7,7 @@
  */
 import { throwIfAborted } from '../core/abort.ts';
 import { ConfigError } from '../core/errors.ts';
-import { contentText, type Message } from '../core/message.ts';
+import { contentText, type Message, type RenderedTokens } from '../core/message.ts';
 import { Random } from '../core/random.ts';
 import { toolCallId, type ToolSpec } from '../core/tool-calls.ts';
 import { protocolFor, type WrittenProtocol } from './extractive-protocols.ts';
@@ -96,15 +96,15 @@ class ExtractiveLease implements TokenLease {
     this.#release = release;
   }
 
-  async render(messages: readonly Message[]): Promise<Int32Array> {
+  async render(messages: readonly Message[]): Promise<RenderedTokens> {
     this.#asked = lastUserText(messages) ?? joinContents(messages);
     this.#question = null;
     const ids = byteTokenizer.encodePrompt(joinContents(messages));
     this.#promptLength = ids.length;
-    return ids;
+    return { ids, images: [] };
   }
 
-  async renderNext(): Promise<Int32Array> {
+  async renderNext(): Promise<RenderedTokens> {
     throw new ConfigError(`${NAME} has no chat template and plays one assistant turn by tokens. Open it with kind "chat" for conversations.`);
   }
 

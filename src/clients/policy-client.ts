@@ -2,14 +2,14 @@
  * The interface between rollouts and what samples: vLLM by token ids, any OpenAI-compatible API by messages, a built-in baseline, a
  * script. A client gives out leases; a lease serves one trajectory on one replica under one policy version.
  */
-import type { Message, ToolCall } from '../core/message.ts';
+import type { Message, PlacedImage, RenderedTokens, ToolCall } from '../core/message.ts';
 import type { Random } from '../core/random.ts';
 import type { Sampling, Usage } from '../core/sampling.ts';
 import type { SampledTokens } from '../core/token-buffer.ts';
 import type { ToolCallFormat, ToolSpec } from '../core/tool-calls.ts';
-import type { RenderNextOptions, RenderOptions } from '../tokenizer/policy-tokenizer.ts';
+import type { ImageTokenRules, RenderNextOptions, RenderOptions } from '../tokenizer/policy-tokenizer.ts';
 
-export type { RenderNextOptions, RenderOptions } from '../tokenizer/policy-tokenizer.ts';
+export type { ImageTokenRules, RenderNextOptions, RenderOptions } from '../tokenizer/policy-tokenizer.ts';
 
 export type { Sampling, Usage } from '../core/sampling.ts';
 
@@ -53,6 +53,8 @@ export interface PolicyCapabilities {
   readonly prefill?: boolean;
   /** Prompts may contain images. @default false */
   readonly images?: boolean;
+  /** For `tokens` with images: how an image becomes tokens. @default null */
+  readonly imageTokens?: ImageTokenRules | null;
 }
 
 /** One generation. `P` is the prompt: token ids or messages. */
@@ -67,6 +69,8 @@ export interface GenerateRequest<P> {
   readonly prefill?: string;
   /** Offered natively. For chat policies; a token policy has them in the prompt. @default none */
   readonly tools?: readonly ToolSpec[];
+  /** The images in the prompt, in order. For token policies; a chat policy has them in its messages. @default none */
+  readonly images?: readonly PlacedImage[];
   /** The prompt was truncated and does not extend the previous one of this lease; happens only with `overlong: "upstream"`. @default false */
   readonly cut?: boolean;
   readonly signal: AbortSignal;
@@ -100,12 +104,12 @@ export interface TokenLease extends LeaseBase {
    * The first prompt as the model's chat template renders it, generation prompt included. A model without a template gets ChatML in chat format
    * (the default), the bare text in continuation format.
    */
-  render(messages: readonly Message[], options?: RenderOptions): Promise<Int32Array>;
+  render(messages: readonly Message[], options?: RenderOptions): Promise<RenderedTokens>;
   /**
    * The bridge between two turns of the policy: the ids that close its turn, contain the `next` messages and open the next generation, as
    * the chat template renders them after an assistant message. `history` is everything before that turn. Contains no sampled ids.
    */
-  renderNext(history: readonly Message[], next: readonly Message[], options?: RenderNextOptions): Promise<Int32Array>;
+  renderNext(history: readonly Message[], next: readonly Message[], options?: RenderNextOptions): Promise<RenderedTokens>;
   /** Environment text tokenised alone, without BOS; text that spells a control token never becomes one. */
   encode(text: string): Promise<Int32Array>;
   /** Text of ids from `encode`; used to truncate an observation at a token. */

@@ -83,8 +83,8 @@ export class ScriptedClient implements PolicyClient {
     return {
       ...base,
       kind: 'tokens',
-      render: async (messages) => script.render(messages),
-      renderNext: async (history, next, { isClosed = false } = {}) => script.renderNext(history, next, isClosed),
+      render: async (messages) => ({ ids: script.render(messages), images: [] }),
+      renderNext: async (history, next, { isClosed = false } = {}) => ({ ids: script.renderNext(history, next, isClosed), images: [] }),
       encode: async (text) => this.#tokenizer.encode(text),
       decode: async (ids) => this.#tokenizer.decode(ids),
       generate: (request) => script.tokens(request),

@@ -7,6 +7,7 @@ import { ConfigError, PolicyError, VfError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { VllmCompletionShape, VllmTokenizeShape } from '../schemas/vllm.ts';
 import type { PolicyCapabilities } from './policy-client.ts';
+import { probeImages } from './vllm-image-probe.ts';
 import { isDown, VllmServer } from './vllm-server.ts';
 import { dropsTools, templateTraits } from '../tokenizer/template-traits.ts';
 import { VllmTokenizer } from './vllm-tokenizer.ts';
@@ -24,6 +25,8 @@ export interface ProbeOptions {
   readonly timeoutMs?: number;
   /** @default 2 */
   readonly maxRetries?: number;
+  /** Also finds out how images become tokens. @default false */
+  readonly images?: boolean;
 }
 
 export interface PolicyProbe extends PolicyCapabilities {
@@ -34,6 +37,8 @@ export interface PolicyProbe extends PolicyCapabilities {
   readonly dropsTools?: boolean;
   /** Why only chat is possible; null for `tokens`. */
   readonly chatOnlyBecause: string | null;
+  /** Why the policy cannot see images by token ids, if that was asked; null if it can. @default null */
+  readonly blindBecause?: string | null;
 }
 
 /**
@@ -68,7 +73,10 @@ export async function probePolicy(options: ProbeOptions): Promise<PolicyProbe> {
   });
   try {
     const card = await chooseModel(server, options);
-    return await probeTokens(server, card, signal);
+    const probe = await probeTokens(server, card, signal);
+    if (options.images !== true || probe.kind === 'chat') return probe;
+    const { rules, because } = await probeImages(server, { model: probe.model, maxModelLen: probe.maxModelLen, signal });
+    return { ...probe, images: rules !== null, imageTokens: rules, blindBecause: because };
   } finally {
     await server.close();
   }

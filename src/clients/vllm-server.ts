@@ -6,6 +6,7 @@ import { parseVllmError, VllmModelsShape, type WireShape } from '../schemas/vllm
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { Limiter } from '../core/limiter.ts';
 import { withRetries } from '../transport/retry.ts';
+import { SentImages } from './sent-images.ts';
 import { parseAnswer } from './vllm-tokens-wire.ts';
 
 export interface VllmServerOptions {
@@ -53,6 +54,8 @@ export class VllmServer {
   /** Number of trajectories on this server now. */
   leases = 0;
   readonly generations: Limiter;
+  /** The images that this server has. */
+  readonly images = new SentImages();
   readonly #endpoint: HttpEndpoint;
   readonly #options: VllmServerOptions;
   #failedAtMs: number | null = null;

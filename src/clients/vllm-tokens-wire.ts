@@ -153,17 +153,20 @@ export interface CompletionContext {
 
 /** Reads and checks one generation. Throws PolicyError for a response that cannot be correct. */
 export function readCompletion(body: Buffer, context: CompletionContext): TokenSample {
-  const { prompt, prompted, stop, where } = context;
+  const { prompt, prompted, where } = context;
   const { text: json, isEcho } = withoutEcho(body, prompted.digits);
   const answer = parseAnswer(json, VllmCompletionShape, where);
-  const choice = answer.choices[0]!;
-  const { text, token_ids: ids, logprobs, finish_reason: finish, stop_reason: stopReason = null } = choice;
+  const { prompt_token_ids: echoed } = answer.choices[0]!;
+  if (!isEcho && echoed && !samePrompt(echoed, prompt))
+    throw new PolicyError(`${where} continued another prompt than it was sent: ${echoed.length} tokens instead of our ${prompt.length}`);
+  return readChoice(answer, context);
+}
+
+/** Reads and checks the first choice of an answer. Throws PolicyError for one that cannot be correct. */
+export function readChoice(answer: VllmCompletion, context: CompletionContext): TokenSample {
+  const { prompt, stop, where } = context;
+  const { text, token_ids: ids, logprobs, finish_reason: finish, stop_reason: stopReason = null } = answer.choices[0]!;
   assertPossible(ids, logprobs, context);
-  if (!isEcho && choice.prompt_token_ids && !samePrompt(choice.prompt_token_ids, prompt)) {
-    throw new PolicyError(
-      `${where} continued another prompt than it was sent: ${choice.prompt_token_ids.length} tokens instead of our ${prompt.length}`,
-    );
-  }
   if (finish !== 'stop' && finish !== 'length') {
     throw new PolicyError(`${where} finished with the reason ${JSON.stringify(finish)}, which is neither "stop" nor "length"`, {
       retryable: finish === 'abort' || finish === null,

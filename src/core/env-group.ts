@@ -50,6 +50,8 @@ export class EnvGroup implements Environment {
   readonly provenance: Readonly<Record<string, unknown>>;
   /** Where each row of the group came from. */
   readonly #members = new WeakMap<Row, Member>();
+  /** Set if one of the environments has the hook. */
+  readonly finish?: NonNullable<Environment['finish']>;
 
   constructor({ id, environments, notices = [] }: EnvGroupOptions) {
     const isByTask = typeof environments === 'object' && environments !== null && !Array.isArray(environments);
@@ -88,6 +90,7 @@ export class EnvGroup implements Environment {
     this.notices = [...notices, ...entries.flatMap(([task, environment]) => (environment.notices ?? []).map((notice) => `${task}: ${notice}`))];
     this.provenance = Object.fromEntries(entries.map(([task, environment]) => [task, environment.provenance ?? {}]));
     this.rubric = new RoutedRubric(environments, (row) => this.#memberOf(row));
+    if (all.some((environment) => environment.finish !== undefined)) this.finish = (context) => this.#finish(context);
   }
 
   async start(row: Row, options: EpisodeOptions): Promise<Episode> {
@@ -108,6 +111,11 @@ export class EnvGroup implements Environment {
     const closed = await Promise.allSettled(Object.values(this.environments).map((environment) => environment.close()));
     const failed = closed.find((result) => result.status === 'rejected');
     if (failed) throw failed.reason;
+  }
+
+  async #finish(context: RewardContext): Promise<Readonly<Record<string, unknown>>> {
+    const { environment, row } = this.#memberOf(context.row);
+    return (await environment.finish?.({ ...context, row, parser: environment.rubric.parser })) ?? {};
   }
 
   #rows(entries: readonly [string, Environment][], split: 'train' | 'eval'): Dataset {

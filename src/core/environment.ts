@@ -6,7 +6,7 @@ import type { Dataset, Row } from './dataset.ts';
 import type { ImageStore, Message } from './message.ts';
 import type { Models, RoleDeclarations } from './model.ts';
 import type { Random } from './random.ts';
-import type { Rubric, TextSegment } from './rubric.ts';
+import type { RewardContext, Rubric, TextSegment } from './rubric.ts';
 import type { ToolCallAttempt, ToolSpec } from './tool-calls.ts';
 
 /**
@@ -215,6 +215,12 @@ export interface Environment<R extends Row = Row> extends EpisodeConventions {
    * trained or served. Rows are played concurrently. @default a policy plays what `start` gives
    */
   play?(row: R, options: EpisodeOptions): Promise<ProgramResult>;
+  /**
+   * Runs once for every episode that was played to its end, before its rewards: a frozen model that answers from what the episode collected, a compiler that
+   * runs what it wrote. It runs where rewards are computed, outside the episode's slot, with the slots, deadline and retries of scoring. What it returns is
+   * merged into the state that rewards, metrics and state columns read; plain data. If it fails, the rollout has no reward. @default nothing
+   */
+  finish?(context: RewardContext<R>): Promise<Readonly<Record<string, unknown>>>;
   /** The models of a program. @default not named */
   readonly programModels?: ProgramModels;
   /** Frees retrievers, files and sockets. Safe to call twice. */

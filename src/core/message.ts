@@ -20,6 +20,24 @@ export interface ImageRef {
   readonly height: number;
 }
 
+/** An image in a sequence of tokens. */
+export interface PlacedImage extends ImageRef {
+  /** Index of its first token. */
+  readonly offset: number;
+  /** Number of its tokens. */
+  readonly length: number;
+}
+
+/** Token ids of rendered text and images. */
+export interface RenderedTokens {
+  readonly ids: Int32Array;
+  /** The images among the ids, in order; empty for text alone. */
+  readonly images: readonly PlacedImage[];
+}
+
+/** Stands for an image where a text is kept. */
+export const IMAGE_MARK = '<image>';
+
 /** Stores the bytes of images. The same bytes give the same reference. */
 export interface ImageStore {
   put(bytes: Uint8Array, image: Omit<ImageRef, 'sha256'>): Promise<ImageRef>;
@@ -44,6 +62,12 @@ export interface Message {
 export function contentText(content: MessageContent): string {
   if (typeof content === 'string') return content;
   return content.map((part) => (part.type === 'text' ? part.text : '')).join('');
+}
+
+/** The text of a message's content, with a mark for each image. */
+export function markedText(content: MessageContent): string {
+  if (typeof content === 'string') return content;
+  return content.map((part) => (part.type === 'text' ? part.text : IMAGE_MARK)).join('');
 }
 
 /** The images of a message's content, in order. */

@@ -4,6 +4,7 @@
  */
 import type { SegmentKind } from './environment.ts';
 import { NumericPolicyError } from './errors.ts';
+import type { PlacedImage } from './message.ts';
 
 /** The sampled tokens of one generation. The arrays are parallel. */
 export interface SampledTokens {
@@ -53,6 +54,7 @@ export class TokenBuffer {
   #sampledLogProbs = new Float64Array(0);
   #sampled = 0;
   readonly #segments: TokenSegment[] = [];
+  readonly #images: PlacedImage[] = [];
 
   /** Number of tokens. */
   get length(): number {
@@ -92,15 +94,24 @@ export class TokenBuffer {
     return this.#segments;
   }
 
+  /** The images of the prompt and the observations, in order; their tokens have mask 0. */
+  get images(): readonly PlacedImage[] {
+    return this.#images;
+  }
+
   /** Number of tokens of the prompt; 0 before it is appended. */
   get promptLength(): number {
     const first = this.#segments[0];
     return first?.kind === 'prompt' ? first.end : 0;
   }
 
-  /** Appends tokens that the policy did not sample, with mask 0: the prompt (once, first), a prefill or an observation. */
-  appendGiven(kind: Exclude<SegmentKind, 'model'>, ids: Int32Array): void {
+  /**
+   * Appends tokens that the policy did not sample, with mask 0: the prompt (once, first), a prefill or an observation.
+   * @param images those among `ids`, with offsets in `ids`. @default none
+   */
+  appendGiven(kind: Exclude<SegmentKind, 'model'>, ids: Int32Array, images: readonly PlacedImage[] = []): void {
     const start = this.#grow(ids.length);
+    for (const image of images) this.#images.push({ ...image, offset: start + image.offset });
     this.#ids.set(ids, start);
     this.#segments.push({ kind, start, end: this.#length, version: null });
   }

@@ -135,6 +135,6 @@ function longestLimit({ generations }: WireResult): number | null {
   return limits.reduce((longest, limit) => (longest === null || limit === null ? null : Math.max(longest, limit)), limits[0] ?? null);
 }
 
-function exported(head: ExportHead, { token_ids, loss_mask, logprobs, prompt_length, segments }: WireTokens): RolloutExport {
-  return { ...head, token_ids, loss_mask, logprobs, prompt_length, segments };
+function exported(head: ExportHead, { token_ids, loss_mask, logprobs, prompt_length, segments, images }: WireTokens): RolloutExport {
+  return { ...head, token_ids, loss_mask, logprobs, prompt_length, segments, ...(images === undefined ? {} : { images }) };
 }

@@ -47,8 +47,8 @@ export function chatProblem({ kind, chatTemplate = 'model' }: PolicyCapabilities
 type Answer = { readonly sample: TextSample; readonly requests: number };
 
 async function generateTokens(lease: Extract<PolicyLease, { kind: 'tokens' }>, messages: readonly Message[], request: ModelRequest): Promise<Answer> {
-  const prompt = await untilAborted(lease.render(messages, { format: 'chat' }), request.signal);
-  const sample = await lease.generate({ prompt, ...generateOptions(request) });
+  const { ids: prompt, images } = await untilAborted(lease.render(messages, { format: 'chat' }), request.signal);
+  const sample = await lease.generate({ prompt, ...(images.length === 0 ? {} : { images }), ...generateOptions(request) });
   return { sample, requests: 1 };
 }
 

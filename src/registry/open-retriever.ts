@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { ConfigError, RetrievalError } from '../core/errors.ts';
 import { bundledPath, questionSets, readBundledManifest } from '../data/bundled.ts';
-import type { Retriever } from '../retrieval/retriever.ts';
+import type { Passage, Retriever } from '../retrieval/retriever.ts';
 import { openWebSearch, WEB_PROVIDERS } from './open-web-search.ts';
 
 const RETRIEVAL_ENGINES = ['bm25', 'http', ...WEB_PROVIDERS] as const;
@@ -12,6 +12,10 @@ export type RetrievalEngine = (typeof RETRIEVAL_ENGINES)[number];
 export interface OpenRetrieverOptions {
   /** The name of a bundled corpus, a `.jsonl` file with one `{"id", "contents"}` per line, or a folder made by vf-index. @default 'nq-mini' */
   readonly corpus?: string;
+  /** Passages in memory, searched with BM25, instead of a corpus. */
+  readonly passages?: Iterable<Passage>;
+  /** Name in results of a retriever over `passages`. @default 'bm25 passages' */
+  readonly name?: string;
   /** The URL of a server that answers `POST /retrieve`, instead of a corpus. */
   readonly retrieverUrl?: string;
   /** @default 'http' with a URL, else 'bm25' */
@@ -44,12 +48,17 @@ export async function openRetriever(options: OpenRetrieverOptions = {}): Promise
     throw new ConfigError(`There are two sources of passages, the corpus ${corpus} and ${engine}. Leave one out.`);
   if (engine !== 'http' && retrieverUrl !== undefined)
     throw new ConfigError(`There are two sources of passages, a retriever URL and ${engine}. Leave one out.`);
+  if (options.passages !== undefined && (engine !== 'bm25' || corpus !== undefined))
+    throw new ConfigError(
+      `There are two sources of passages, those in memory and ${corpus === undefined ? engine : `the corpus ${corpus}`}. Leave one out.`,
+    );
   if (engine === 'http') return openUrl(retrieverUrl, options);
   if (engine !== 'bm25') return openWebSearch({ provider: engine, env });
-  const name = corpus ?? DEFAULT_CORPUS;
-  const path = await corpusPath(name);
   const { openBm25 } = await import('../retrieval/bm25/open-bm25.ts');
-  return openBm25(path, { name: `bm25 ${name}`, ...(signal && { signal }), ...(onProgress && { onProgress }) });
+  const common = { ...(signal && { signal }), ...(onProgress && { onProgress }) };
+  if (options.passages !== undefined) return openBm25(options.passages, { ...common, name: options.name ?? 'bm25 passages' });
+  const name = corpus ?? DEFAULT_CORPUS;
+  return openBm25(await corpusPath(name), { ...common, name: `bm25 ${name}` });
 }
 
 /** The file or folder with the passages. A bundled name takes precedence over a file of the same name; `./name` means the file. */

@@ -48,7 +48,7 @@ async function promptBuffer(lease: TokenLease, { prompt, tools, tokens, signal }
   assertText(prompt);
   const buffer = new TokenBuffer();
   const rendered = lease.render(prompt, { format: 'continuation', tools, bos: tokens.bos ?? 'model' });
-  buffer.appendGiven('prompt', await untilAborted(rendered, signal));
+  buffer.appendGiven('prompt', (await untilAborted(rendered, signal)).ids);
   return buffer;
 }
 

@@ -5,11 +5,11 @@
 import type { TokenLease, TokenSample } from '../clients/policy-client.ts';
 import { untilAborted } from '../core/abort.ts';
 import type { Observation } from '../core/environment.ts';
-import { contentText, type Message } from '../core/message.ts';
+import { contentImages, contentText, markedText, type Message } from '../core/message.ts';
 import { TokenBuffer } from '../core/token-buffer.ts';
 import { textBeforeCalls, toolCallAttempts, type ToolCallFormat } from '../core/tool-calls.ts';
 import { assistantMessage, observedMessages } from './conversation-messages.ts';
-import { assertText, endsWithToken, TokenTranscript } from './token-transcript.ts';
+import { assertShowable, endsWithToken, TokenTranscript } from './token-transcript.ts';
 import type { Committed, TranscriptOptions } from './transcript.ts';
 
 interface OpenTurn {
@@ -31,10 +31,11 @@ export class ConversationTranscript extends TokenTranscript {
   }
 
   static async open(lease: TokenLease, options: TranscriptOptions): Promise<ConversationTranscript> {
-    assertText(options.prompt);
+    const { prompt, tools, capabilities, signal } = options;
+    assertShowable(prompt, capabilities);
     const buffer = new TokenBuffer();
-    const { prompt, tools, signal } = options;
-    buffer.appendGiven('prompt', await untilAborted(lease.render(prompt, { format: 'chat', tools }), signal));
+    const { ids, images } = await untilAborted(lease.render(prompt, { format: 'chat', tools }), signal);
+    buffer.appendGiven('prompt', ids, images);
     return new ConversationTranscript(lease, buffer, options);
   }
 
@@ -63,7 +64,7 @@ export class ConversationTranscript extends TokenTranscript {
 
   override async observe(observation: Observation, { isLast }: { readonly isLast: boolean }): Promise<void> {
     const messages = await this.#withinLimits(observedMessages(observation));
-    const text = messages.map(({ content }) => content).join('\n');
+    const text = messages.map(({ content }) => markedText(content)).join('\n');
     // The policy never sees an observation after its last turn.
     if (!isLast) await this.#append(observation.kind, messages);
     this.segments.push({ kind: observation.kind, text, ...('messages' in observation ? { messages } : {}) });
@@ -76,8 +77,8 @@ export class ConversationTranscript extends TokenTranscript {
   async #append(kind: Observation['kind'], next: readonly Message[]): Promise<void> {
     const turn = this.#turn!;
     const { tools, signal } = this.options;
-    const bridge = await untilAborted(this.lease.renderNext(this.#history, next, { tools, isClosed: turn.isClosed }), signal);
-    this.tokens.appendGiven(kind, bridge);
+    const { ids, images } = await untilAborted(this.lease.renderNext(this.#history, next, { tools, isClosed: turn.isClosed }), signal);
+    this.tokens.appendGiven(kind, ids, images);
     this.#history = [...this.#history, turn.message, ...next];
     this.#turn = null;
   }
@@ -99,10 +100,15 @@ export class ConversationTranscript extends TokenTranscript {
     return tools.length === 0 || format === 'structured' ? null : format;
   }
 
-  async #withinLimits(messages: readonly Message[]): Promise<readonly (Message & { readonly content: string })[]> {
-    assertText(messages);
-    const limited: (Message & { readonly content: string })[] = [];
+  /** The messages with their texts cut to the limit of observations. A message with an image stays as it is: half of one would be another image. */
+  async #withinLimits(messages: readonly Message[]): Promise<readonly Message[]> {
+    assertShowable(messages, this.options.capabilities);
+    const limited: Message[] = [];
     for (const message of messages) {
+      if (contentImages(message.content).length > 0) {
+        limited.push(message);
+        continue;
+      }
       const content = contentText(message.content);
       // A token has at least one byte, so most observations need no extra tokenization to know that they fit.
       const fits = Buffer.byteLength(content) <= this.limits.observationTokens;

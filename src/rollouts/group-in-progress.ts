@@ -1,7 +1,7 @@
 /** The members of one group between being played and being scored. */
 import type { Row } from '../core/dataset.ts';
 import type { Rollout, ScoredGroup } from './rollout.ts';
-import type { PlayedMember, Scoring } from './scoring.ts';
+import type { FinishedMember, PlayedMember, Scoring } from './scoring.ts';
 
 export interface GroupOptions<R extends Row> {
   /** Number of members. */
@@ -16,7 +16,7 @@ export interface GroupOptions<R extends Row> {
 export class GroupInProgress<R extends Row> {
   readonly #row: R;
   readonly #options: GroupOptions<R>;
-  #waiting: PlayedMember<R>[] = [];
+  #waiting: Promise<FinishedMember<R>>[] = [];
   #played = 0;
   #scored: Rollout<R>[] = [];
   /** All scoring that is under way; never rejects. */
@@ -31,7 +31,7 @@ export class GroupInProgress<R extends Row> {
   /** Adds a member that was played. Returns at once; the last one ends the group once its scores are known. */
   add(member: PlayedMember<R>): void {
     this.#played += 1;
-    this.#waiting.push(member);
+    this.#waiting.push(this.#options.scoring.finish(member));
     const isWhole = this.#played === this.#options.size;
     if (!this.#options.together || isWhole) this.#score();
     if (isWhole) void this.end();
@@ -53,8 +53,8 @@ export class GroupInProgress<R extends Row> {
     this.#scoring = Promise.all([this.#scoring, this.#scoreTogether(members)]);
   }
 
-  async #scoreTogether(members: readonly PlayedMember<R>[]): Promise<void> {
-    for (const rollout of await this.#options.scoring.score(members)) {
+  async #scoreTogether(finishing: readonly Promise<FinishedMember<R>>[]): Promise<void> {
+    for (const rollout of await this.#options.scoring.score(await Promise.all(finishing))) {
       this.#scored.push(rollout);
       this.#options.onScored(rollout);
     }

@@ -1,5 +1,6 @@
 /** The facts of a rollout as the columns that all its files share, and back. */
 import type { ModelFailure } from '../core/errors.ts';
+import type { PlacedImage } from '../core/message.ts';
 import type { TokenBuffer } from '../core/token-buffer.ts';
 import type { WireTokens } from '../schemas/results.ts';
 import type { RolloutError, RolloutFacts, RolloutUsage } from './rollout.ts';
@@ -54,7 +55,7 @@ export function factsOf(columns: FactColumns): Omit<RolloutFacts, 'metrics' | 'e
 }
 
 /** Every token of an episode, by author. Loops, because Array.from takes three times as long and this runs over every token of every rollout. */
-export function bufferColumns({ ids, mask, logProbs, promptLength, segments }: TokenBuffer): Omit<WireTokens, 'rollout_id'> {
+export function bufferColumns({ ids, mask, logProbs, promptLength, segments, images }: TokenBuffer): Omit<WireTokens, 'rollout_id'> {
   const lossMask: (0 | 1)[] = [];
   const logprobs: (number | null)[] = [];
   for (let i = 0; i < ids.length; i++) {
@@ -69,7 +70,16 @@ export function bufferColumns({ ids, mask, logProbs, promptLength, segments }: T
     logprobs,
     prompt_length: promptLength,
     segments: segments.map((segment) => ({ ...segment })),
+    ...(images.length === 0 ? {} : { images: images.map(imageColumns) }),
   };
+}
+
+export function imageColumns({ sha256, mediaType, width, height, offset, length }: PlacedImage) {
+  return { sha256, media_type: mediaType, width, height, offset, length };
+}
+
+export function placedImageOf({ media_type: mediaType, sha256, width, height, offset, length }: ReturnType<typeof imageColumns>): PlacedImage {
+  return { sha256, mediaType, width, height, offset, length };
 }
 
 /** A list that JSON.stringify writes as one. */

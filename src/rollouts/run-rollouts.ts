@@ -93,7 +93,7 @@ export async function* runRollouts<R extends Row>(groups: Iterable<RolloutGroup<
     stop.abort(error);
     if (!options.signal.aborted) abandon.abort(error);
   };
-  await using scoring = new Scoring<R>(options.environment.rubric, { ...options, maxScoring, stop: abandon.signal });
+  await using scoring = new Scoring<R>(options.environment, { ...options, maxScoring, stop: abandon.signal });
   const onScored = (rollout: Rollout<R>) => {
     try {
       onRollout?.(rollout);

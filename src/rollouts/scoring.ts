@@ -1,9 +1,11 @@
 /** Scores rollouts outside the slots of the episodes, with a limit, a deadline and retries of its own. */
 import { isCancelled, onAbort, untilAborted } from '../core/abort.ts';
 import type { Row } from '../core/dataset.ts';
-import { RewardError, thrownText, VfError } from '../core/errors.ts';
+import type { Environment } from '../core/environment.ts';
+import { causeText, RewardError, thrownText, VfError } from '../core/errors.ts';
 import type { RolloutModels } from '../core/model.ts';
 import type { RewardContext, Rubric, Score, ScoringRunner } from '../core/rubric.ts';
+import { isObject } from '../schemas/is-object.ts';
 import { Limiter } from '../core/limiter.ts';
 import { type Deadline, deadlineOf, TIMEOUT_NAMES, type TimeoutNames } from './deadline.ts';
 import { type Rollout, rolloutError, withScore } from './rollout.ts';
@@ -15,6 +17,13 @@ const GRACE_MS = 5000;
 export interface PlayedMember<R extends Row> {
   readonly rollout: Rollout<R>;
   readonly models: RolloutModels | null;
+}
+
+/** A member whose `finish` hook has run. */
+export interface FinishedMember<R extends Row> extends PlayedMember<R> {
+  readonly clock: ScoringClock;
+  /** Why the hook failed; null if it did not. */
+  readonly failure: Error | null;
 }
 
 export interface ScoringOptions {
@@ -32,7 +41,7 @@ export interface ScoringOptions {
 }
 
 export class Scoring<R extends Row> implements AsyncDisposable {
-  readonly #rubric: Rubric<R>;
+  readonly #environment: Scored<R>;
   readonly #options: ScoringOptions;
   readonly #limiter: Limiter;
   readonly #end = new AbortController();
@@ -42,8 +51,8 @@ export class Scoring<R extends Row> implements AsyncDisposable {
   #dropped = 0;
   #room = Promise.withResolvers<void>();
 
-  constructor(rubric: Rubric<R>, options: ScoringOptions) {
-    this.#rubric = rubric;
+  constructor(environment: Scored<R>, options: ScoringOptions) {
+    this.#environment = environment;
     this.#options = options;
     this.#limiter = new Limiter(options.maxScoring);
     const { signal, stop, scoringGraceMs = GRACE_MS } = options;
@@ -62,12 +71,34 @@ export class Scoring<R extends Row> implements AsyncDisposable {
     while (this.#unscored >= most && !signal.aborted) await untilAborted(this.#room.promise, signal).catch(() => {});
   }
 
+  /** Begins the environment's `finish` hook for a member, which then awaits its score. Never rejects. */
+  async finish({ rollout, models }: PlayedMember<R>): Promise<FinishedMember<R>> {
+    this.#unscored += 1;
+    const { rubric } = this.#environment;
+    const clock = new ScoringClock(this.#end.signal, this.#deadline);
+    const member = { rollout, models, clock, failure: null };
+    if (rollout.error !== null || this.#environment.finish === undefined) return member;
+    const context = rewardContext(rubric, member, clock.signal);
+    const hook = async () => {
+      const added = await this.#environment.finish!(context);
+      if (isObject(added)) return added;
+      throw new RewardError('The finish hook of the environment returned no object. Return the fields that it adds to the state, {} for none.');
+    };
+    try {
+      const added = await this.#runner([clock])(hook, [0], () => 'the finish hook of the environment was at work');
+      return { ...member, rollout: { ...rollout, state: { ...rollout.state, ...added } } };
+    } catch (error) {
+      const failure =
+        error instanceof VfError ? error : new RewardError(`The finish hook of the environment failed: ${causeText(error)}`, { cause: error });
+      return { ...member, failure };
+    }
+  }
+
   /**
    * Scores rollouts together. Failed ones get no reward and are invisible to group rewards. A rollout whose own rewards fail gets that error;
    * the others keep their scores. Rollouts that were cancelled before they had a score are left out. Never rejects.
    */
-  async score(members: readonly PlayedMember<R>[]): Promise<readonly Rollout<R>[]> {
-    this.#unscored += members.length;
+  async score(members: readonly FinishedMember<R>[]): Promise<readonly Rollout<R>[]> {
     try {
       return await this.#score(members);
     } finally {
@@ -77,22 +108,23 @@ export class Scoring<R extends Row> implements AsyncDisposable {
     }
   }
 
-  async #score(members: readonly PlayedMember<R>[]): Promise<readonly Rollout<R>[]> {
-    const playable = members.filter(({ rollout }) => rollout.error === null);
-    const clocks = playable.map(() => new ScoringClock(this.#end.signal, this.#deadline));
-    const contexts = playable.map((member, i) => rewardContext(this.#rubric, member, clocks[i]!.signal));
-    const outcomes = playable.length === 0 ? [] : await settle(this.#rubric, contexts, this.#runner(clocks));
+  async #score(members: readonly FinishedMember<R>[]): Promise<readonly Rollout<R>[]> {
+    const { rubric } = this.#environment;
+    const playable = members.filter(({ rollout, failure }) => rollout.error === null && failure === null);
+    const clocks = playable.map(({ clock }) => clock);
+    const contexts = playable.map((member) => rewardContext(rubric, member, member.clock.signal));
+    const outcomes = playable.length === 0 ? [] : await settle(rubric, contexts, this.#runner(clocks));
     const together = outcomes.filter((outcome) => !(outcome instanceof Error)).length;
     const scored: Rollout<R>[] = [];
-    for (const { rollout, models } of members) {
-      const place = playable.findIndex((member) => member.rollout === rollout);
-      if (place < 0) scored.push(rollout);
-      else if (!(outcomes[place] instanceof Error) || !isCancelled(this.#end.signal)) {
-        const outcome = outcomes[place]!;
+    for (const member of members) {
+      const { rollout, models, clock } = member;
+      const outcome = member.failure ?? outcomes[playable.indexOf(member)];
+      if (outcome === undefined) scored.push(rollout);
+      else if (!(outcome instanceof Error) || !isCancelled(this.#end.signal)) {
         const isFailed = outcome instanceof Error;
         const score = isFailed ? rolloutError(outcome, 'scoring') : outcome;
         const asked = models === null ? rollout.asked : [...models.asked];
-        scored.push({ ...withScore(rollout, score, clocks[place]!.elapsedMs), asked, scoredWith: isFailed ? 0 : together });
+        scored.push({ ...withScore(rollout, score, clock.elapsedMs), asked, scoredWith: isFailed ? 0 : together });
       } else this.#dropped += 1;
     }
     return scored;
@@ -134,6 +166,9 @@ export class Scoring<R extends Row> implements AsyncDisposable {
     for (const one of this.#listening) one[Symbol.dispose]();
   }
 }
+
+/** What scoring needs of an environment. */
+type Scored<R extends Row> = Pick<Environment<R>, 'rubric' | 'finish'>;
 
 /** Checks for a method, not for our class, which an environment's rubric need not extend. */
 async function settle<R extends Row>(

@@ -1,5 +1,5 @@
 /** The common part of transcripts by token ids: the buffer, its limits, and the environment's text as tokens. */
-import type { TextSample, TokenLease, TokenSample } from '../clients/policy-client.ts';
+import type { PolicyCapabilities, TextSample, TokenLease, TokenSample } from '../clients/policy-client.ts';
 import { untilAborted } from '../core/abort.ts';
 import type { Observation } from '../core/environment.ts';
 import { EnvironmentError } from '../core/errors.ts';
@@ -50,7 +50,8 @@ export abstract class TokenTranscript implements Transcript {
   }
 
   generate(maxNewTokens: number | null, options: GenerateOptions): Promise<TextSample> {
-    return this.lease.generate({ ...options, prompt: this.tokens.ids, maxNewTokens });
+    const { ids: prompt, images } = this.tokens;
+    return this.lease.generate({ ...options, prompt, maxNewTokens, ...(images.length === 0 ? {} : { images }) });
   }
 
   async scored(): Promise<readonly TextSegment[]> {
@@ -68,9 +69,14 @@ export abstract class TokenTranscript implements Transcript {
   }
 }
 
-/** Throws EnvironmentError for an image, because token ids cannot show one. vf-eval refuses an environment with an image store before the run. */
+/** Throws EnvironmentError for an image: raw text inside one turn cannot hold one. */
 export function assertText(messages: readonly Message[]): void {
-  if (messages.every(({ content }) => contentImages(content).length === 0)) return;
+  assertShowable(messages, {});
+}
+
+/** Throws EnvironmentError for an image that the policy cannot see. vf-eval refuses an environment with an image store before the run. */
+export function assertShowable(messages: readonly Message[], { imageTokens = null }: Pick<PolicyCapabilities, 'imageTokens'>): void {
+  if (imageTokens !== null || messages.every(({ content }) => contentImages(content).length === 0)) return;
   throw new EnvironmentError(
     'The environment shows an image, but the policy reads text only. Use a chat API of a vision model, and add ' +
       "'images' to the `needs` of the environment, so that this is found before the run.",

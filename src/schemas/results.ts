@@ -26,7 +26,17 @@ import {
   textOrNumber,
 } from './json-schema.ts';
 import { RoleStatsSchema } from './role-stats.ts';
-import { finish, logProbsMode, messageCalls, optionalColumns, picture, recordColumns, tokenColumns, usage } from './rollout-columns.ts';
+import {
+  finish,
+  logProbsMode,
+  messageCalls,
+  optionalColumns,
+  optionalTokenColumns,
+  picture,
+  recordColumns,
+  tokenColumns,
+  usage,
+} from './rollout-columns.ts';
 import { recordedSampling } from './sampling-columns.ts';
 import { schemaCheck, schemaProblem } from './schema-check.ts';
 
@@ -110,7 +120,7 @@ export function resultEncoder(metricNames: readonly string[]): (result: WireResu
 }
 
 /** One line of `tokens.jsonl`: a finished rollout of a token policy. The arrays are parallel. */
-export const TokensSchema = object({ rollout_id: text, ...tokenColumns });
+export const TokensSchema = object({ rollout_id: text, ...tokenColumns }, optionalTokenColumns);
 export type WireTokens = XStatic<typeof TokensSchema>;
 
 export const tokensLine = encodeWithFloats(TokensSchema);

@@ -52,5 +52,13 @@ export const messageCalls = {
 
 export const picture = { sha256: text, media_type: text, width: count, height: count } as const;
 
+/** An image among the tokens of a rollout. */
+export const placedPicture = { ...picture, /** Its first token. */ offset: count, /** Its tokens. */ length: count } as const;
+
+export const optionalTokenColumns = {
+  /** The images of the prompt and the observations, in order; absent without any. */
+  images: listOf(object(placedPicture)),
+} as const;
+
 export const finish = choice('stop', 'length');
 export const logProbsMode = choice('raw', 'processed', 'unknown', 'none');

@@ -5,22 +5,25 @@
 import type { XStatic } from 'typebox/schema';
 import { encodeWithFloats } from './float-json.ts';
 import { byName, closed, count, listOf, number, only, text, textOrNull, textOrNumber } from './json-schema.ts';
-import { logProbsMode, rolloutColumns, tokenColumns, tokenSegment } from './rollout-columns.ts';
+import { logProbsMode, placedPicture, rolloutColumns, tokenColumns, tokenSegment } from './rollout-columns.ts';
 import { anySampling } from './sampling-columns.ts';
 
-export const RolloutExportSchema = closed({
-  ...rolloutColumns,
-  ...tokenColumns,
-  segments: listOf(closed(tokenSegment)),
-  schema_version: only(1),
-  example_id: textOrNumber,
-  reward: number,
-  metrics: byName(number),
-  policy: closed({ model: text, version: count }),
-  sampling: anySampling,
-  logprobs_mode: logProbsMode,
-  tokenizer_hash: textOrNull,
-});
+export const RolloutExportSchema = closed(
+  {
+    ...rolloutColumns,
+    ...tokenColumns,
+    segments: listOf(closed(tokenSegment)),
+    schema_version: only(1),
+    example_id: textOrNumber,
+    reward: number,
+    metrics: byName(number),
+    policy: closed({ model: text, version: count }),
+    sampling: anySampling,
+    logprobs_mode: logProbsMode,
+    tokenizer_hash: textOrNull,
+  },
+  { images: listOf(closed(placedPicture)) },
+);
 export type RolloutExport = XStatic<typeof RolloutExportSchema>;
 
 /** The rollout as a line of an export, without the line feed. Rewards, metrics, log-probs and sampling parameters are floats in every line. */
@@ -43,6 +46,10 @@ export function exportProblem(rollout: RolloutExport): string | null {
     if (stray >= 0) return `loss_mask[${segment.start + stray}] is ${1 - bit} in a segment of kind ${segment.kind}`;
     if ((segment.version !== null) !== (bit === 1)) return `segments[${i}].version is ${segment.version} for kind ${segment.kind}`;
   }
+  const lost = (rollout.images ?? []).findIndex(
+    ({ offset, length }) => mask.slice(offset, offset + length).some((bit) => bit === 1) || offset + length > ids.length,
+  );
+  if (lost >= 0) return `images[${lost}] is not in the tokens that the policy was given`;
   if (end !== ids.length) return `segments end at ${end} of ${ids.length} tokens`;
   const prompt = segments[0]?.kind === 'prompt' ? segments[0].end : 0;
   return prompt === promptLength ? null : `prompt_length is ${promptLength} for a prompt of ${prompt} tokens`;

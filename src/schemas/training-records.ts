@@ -1,7 +1,7 @@
 /** Schemas of a training run's files: `run.json`, `rollouts/step-*.jsonl`, `checkpoint.json`, `metrics.jsonl`, `events.jsonl`. docs/training-run.md describes every field. */
 import type { XStatic } from 'typebox/schema';
 import { atLeastOne, byName, choice, count, flag, listOf, nullable, number, numberOrNull, object, only, text, textOrNull } from './json-schema.ts';
-import { optionalColumns, recordColumns, usage } from './rollout-columns.ts';
+import { optionalColumns, optionalTokenColumns, recordColumns, usage } from './rollout-columns.ts';
 
 /** One line of `rollouts/step-000012.jsonl`: a finished or failed rollout. Names are those of `results.jsonl`. */
 export const TrajectorySchema = object(
@@ -24,6 +24,7 @@ export const TrajectorySchema = object(
     /** Absent if the sampler's log-probs are unknown. */
     log_probs: text,
     versions: text,
+    ...optionalTokenColumns,
   },
 );
 export type WireTrajectory = XStatic<typeof TrajectorySchema>;

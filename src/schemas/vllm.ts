@@ -28,6 +28,26 @@ const completionUsage = object(
 const completionSchema = object({ choices: filledListOf(completionChoice) }, { usage: nullable(completionUsage) });
 export type VllmCompletion = XStatic<typeof completionSchema>;
 
+/** `POST /inference/v1/generate` with `return_token_ids`, `logprobs: 0` and `output_mode: "text"`. */
+const generationChoice = object(
+  {
+    text,
+    token_ids: tokenIds,
+    logprobs: object({ content: listOf(object({ token: text, logprob: numberOrNull })) }),
+    finish_reason: textOrNull,
+  },
+  { stop_reason: { type: ['string', 'integer', 'null'] } },
+);
+const generationSchema = object(
+  { choices: filledListOf(generationChoice) },
+  {
+    usage: nullable(completionUsage),
+    prompt_token_ids: nullable(tokenIds),
+    mm_placeholders: nullable(object({}, { image: nullable(listOf(object({ offset: number, length: number }))) })),
+  },
+);
+export type VllmGeneration = XStatic<typeof generationSchema>;
+
 /** `POST /tokenize`. `token_strs` are the vocabulary's own spellings, present if requested. */
 const tokenizeSchema = object({ tokens: tokenIds }, { max_model_len: numberOrNull, token_strs: nullable(listOf(textOrNull)) });
 export type VllmTokenize = XStatic<typeof tokenizeSchema>;
@@ -48,6 +68,7 @@ export interface WireShape<T> {
 }
 
 export const VllmCompletionShape: WireShape<VllmCompletion> = shape(completionSchema);
+export const VllmGenerationShape: WireShape<VllmGeneration> = shape(generationSchema);
 export const VllmTokenizeShape: WireShape<VllmTokenize> = shape(tokenizeSchema);
 export const VllmDetokenizeShape: WireShape<VllmDetokenize> = shape(detokenizeSchema);
 export const VllmModelsShape: WireShape<VllmModels> = shape(modelsSchema);

@@ -4,19 +4,30 @@
  */
 import { LRUCache } from 'lru-cache';
 import { ConfigError, PolicyError } from '../core/errors.ts';
-import type { Message } from '../core/message.ts';
+import type { ImageRef, Message } from '../core/message.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { AskedOnce } from './asked-once.ts';
 import { CHATML_TOKENS, renderChatml } from './chatml.ts';
 import { ControlTokens, looksLikeControl, placesOf, privateUseCharacters } from './control-tokens.ts';
-import type { RenderNextOptions, RenderOptions, ChatTemplateKind, EncodedText, PolicyTokenizer } from './policy-tokenizer.ts';
-import { mapMessageTexts, mapToolTexts, outlinedMessage, templateMessage, templateTool, type TemplateMessage } from './template-messages.ts';
+import type { RenderNextOptions, RenderOptions, ChatTemplateKind, EncodedText, ImageTokenRules, PolicyTokenizer } from './policy-tokenizer.ts';
+import { placeImages } from './image-tokens.ts';
+import {
+  mapMessageTexts,
+  mapToolTexts,
+  outlinedMessage,
+  type PlainTemplateMessage,
+  spelledMessages,
+  templateImages,
+  templateMessage,
+  templateTool,
+  type TemplateMessage,
+} from './template-messages.ts';
 import { isRefusal, type TemplateRequest, type TokenizerSource } from './tokenizer-source.ts';
 
 /** Total characters of cached texts: those of the groups in play, whose rollouts share prompts and passages. With their ids they take up to five times as many bytes. */
 const CACHED_CHARS = 2 ** 19;
 const PLAIN = { addSpecialTokens: false };
-const QUESTION: TemplateMessage = { role: 'user', content: 'a' };
+const QUESTION: PlainTemplateMessage = { role: 'user', content: 'a' };
 
 /** What is known about a tokenizer in advance; whatever is missing is found out when needed. */
 export interface TokenizerFacts {
@@ -26,6 +37,8 @@ export interface TokenizerFacts {
   readonly beginsWithBos?: boolean;
   /** The control token that ends an assistant turn; null if there is none. @default unknown */
   readonly closingTokenId?: number | null;
+  /** How the model turns images into tokens; null if it reads text only. @default null */
+  readonly imageTokens?: ImageTokenRules | null;
 }
 
 /** What was found out about one tokenizer, and texts that it encoded; shared by all `ChatTokenizer`s of that tokenizer. */
@@ -38,8 +51,12 @@ export class TokenizerMemory {
   readonly kind = new AskedOnce<ChatTemplateKind>();
   readonly bos: AskedOnce<readonly number[]>;
   readonly closing: AskedOnce<number | null>;
+  readonly imageTokens: ImageTokenRules | null;
+  /** How the template spells an image. */
+  readonly imageSpelling = new AskedOnce<string>();
 
   constructor(facts: TokenizerFacts = {}) {
+    this.imageTokens = facts.imageTokens ?? null;
     this.hasTemplate = new AskedOnce(facts.hasTemplate ?? undefined);
     this.bos = new AskedOnce(facts.beginsWithBos === false ? [] : undefined);
     this.closing = new AskedOnce(facts.closingTokenId);
@@ -84,7 +101,12 @@ export class ChatTokenizer implements PolicyTokenizer {
     const given = messages.map(templateMessage);
     if (format === 'chat' || (await this.#hasTemplate()))
       return cached(this.#memory.opened, JSON.stringify([given, tools]), () => this.#renderChat(given, tools));
-    const text = await this.encode(given.map(({ content }) => content).join('\n\n'));
+    if (templateImages(given).length > 0) throw new ConfigError('A prompt of bare text cannot hold an image. Play the environment as a chat.');
+    const text = await this.encode(
+      spelledMessages(given, '')
+        .map(({ content }) => content)
+        .join('\n\n'),
+    );
     const first = bos === 'model' ? await this.bosIds() : [];
     return first.length === 0 ? text : { ...text, ids: Int32Array.from([...first, ...text.ids]) };
   }
@@ -99,7 +121,8 @@ export class ChatTokenizer implements PolicyTokenizer {
     const guarded = await this.#guard(next.map(templateMessage), tools);
     const before = history.map(outlinedMessage);
     const [mark = ''] = privateUseCharacters([guarded.sentinel, ...guarded.texts, ...before.map(({ content }) => content)], 1);
-    const messages = [...before, { role: 'assistant', content: mark }, ...guarded.messages];
+    const images = templateImages(guarded.messages);
+    const messages = [...before, { role: 'assistant', content: mark }, ...(await this.#spelled(guarded.messages, images))];
     const ids = await this.#rendered({ messages, tools: guarded.tools, addGenerationPrompt: true });
     const after = await this.#afterMark(ids, mark);
     if (after === null) {
@@ -111,7 +134,7 @@ export class ChatTokenizer implements PolicyTokenizer {
     const bridge = await control.removeSentinels(after, { breaks: guarded.breaks, sentinel: guarded.sentinel, mayDrop: true, source });
     const closing = isClosed ? await this.closingToken() : null;
     const kept = closing !== null && bridge.ids[0] === closing ? bridge.ids.slice(1) : bridge.ids;
-    return { ids: Int32Array.from(kept), neutralised: bridge.removed };
+    return this.#placed(kept, images, bridge.removed);
   }
 
   chatTemplate(): Promise<ChatTemplateKind> {
@@ -146,10 +169,28 @@ export class ChatTokenizer implements PolicyTokenizer {
 
   async #renderChat(messages: readonly TemplateMessage[], tools: readonly ToolSpec[]): Promise<EncodedText> {
     const guarded = await this.#guard(messages, tools);
-    const ids = await this.#rendered({ messages: guarded.messages, tools: guarded.tools, addGenerationPrompt: true });
+    const images = templateImages(messages);
+    const spelled = await this.#spelled(guarded.messages, images);
+    const ids = await this.#rendered({ messages: spelled, tools: guarded.tools, addGenerationPrompt: true });
     const { breaks, sentinel } = guarded;
     const clean = await this.#memory.control.removeSentinels(ids, { breaks, sentinel, mayDrop: true, source: this.#source });
-    return { ids: Int32Array.from(clean.ids), neutralised: clean.removed };
+    return this.#placed(clean.ids, images, clean.removed);
+  }
+
+  /** The messages with the model's own placeholder for every image; without images, as they are. Throws ConfigError for an image that the model cannot see. */
+  async #spelled(messages: readonly TemplateMessage[], images: readonly ImageRef[]): Promise<readonly PlainTemplateMessage[]> {
+    if (images.length === 0) return spelledMessages(messages, '');
+    const { imageTokens, imageSpelling } = this.#memory;
+    if (imageTokens === null) throw new ConfigError('A message contains an image, but this policy reads text only. Leave the image out.');
+    const { start, pad, end } = imageTokens;
+    return spelledMessages(messages, await imageSpelling.get(() => this.#source.detokenize([start, pad, end])));
+  }
+
+  #placed(ids: readonly number[], images: readonly ImageRef[], neutralised: number): EncodedText {
+    const { imageTokens } = this.#memory;
+    if (images.length === 0 || imageTokens === null) return { ids: Int32Array.from(ids), neutralised };
+    const placed = placeImages(ids, images, imageTokens);
+    return { ids: Int32Array.from(placed.ids), neutralised, images: placed.images };
   }
 
   /** Messages and tools with a sentinel inside every spelled control token. */

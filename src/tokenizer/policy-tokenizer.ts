@@ -1,12 +1,29 @@
 /** Interface of the policy's tokenizer: conversations and text to token ids. */
 import type { TurnFormat } from '../core/environment.ts';
-import type { Message } from '../core/message.ts';
+import type { Message, PlacedImage } from '../core/message.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 
 export interface EncodedText {
   readonly ids: Int32Array;
   /** Number of spelled control tokens that were encoded as ordinary text. */
   readonly neutralised: number;
+  /** The images among the ids, in order. @default none */
+  readonly images?: readonly PlacedImage[];
+}
+
+/** How a vision-language model turns an image into tokens. */
+export interface ImageTokenRules {
+  /** Sides of the resized image are multiples of this: patch size times merge size. One token stands for a square of this side. */
+  readonly unit: number;
+  /** Bounds of the resized image's pixels. */
+  readonly minPixels: number;
+  readonly maxPixels: number;
+  /** Most images in one prompt; null if the server does not say. */
+  readonly maxPerPrompt: number | null;
+  /** Ids that open an image, stand for one of its tokens, and close it. */
+  readonly start: number;
+  readonly pad: number;
+  readonly end: number;
 }
 
 /** `model`: the model's own template. `chatml`: this package's, for a model without one whose tokenizer has the control tokens. Null: none. */

@@ -1,6 +1,5 @@
 /** Messages and tools in the format that chat templates receive, in vLLM and here. */
-import { ConfigError } from '../core/errors.ts';
-import { contentImages, contentText, type Message } from '../core/message.ts';
+import { contentText, type ImageRef, type Message, type MessageContent } from '../core/message.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { fieldsOf } from '../schemas/is-object.ts';
 
@@ -8,10 +7,18 @@ type Json = Readonly<Record<string, unknown>>;
 
 export interface TemplateMessage {
   readonly role: string;
-  readonly content: string;
+  /** With images: a list of texts and images, no two texts side by side. */
+  readonly content: TemplateContent;
   readonly tool_calls?: readonly TemplateToolCall[];
   readonly tool_call_id?: string;
 }
+
+/** A message without images. */
+export interface PlainTemplateMessage extends TemplateMessage {
+  readonly content: string;
+}
+
+export type TemplateContent = string | readonly (string | ImageRef)[];
 
 interface TemplateToolCall {
   readonly id: string;
@@ -27,9 +34,7 @@ export interface TemplateTool {
 /** Characters kept at each end of an earlier content. Templates may inspect how a system prompt or a question begins and ends, but no more than this. */
 const KEPT = { system: 512, user: 256, assistant: 32, tool: 32 } as const;
 
-/** Throws ConfigError for images. */
 export function templateMessage({ role, content, toolCalls = [], toolCallId }: Message): TemplateMessage {
-  if (contentImages(content).length > 0) throw new ConfigError('A message contains an image, but this policy reads text only. Leave the image out.');
   const calls = toolCalls.map(({ id, name, arguments: args }) => ({
     id,
     type: 'function' as const,
@@ -37,7 +42,7 @@ export function templateMessage({ role, content, toolCalls = [], toolCallId }: M
   }));
   return {
     role,
-    content: contentText(content).toWellFormed(),
+    content: templateContent(content),
     ...(calls.length === 0 ? {} : { tool_calls: calls }),
     ...(toolCallId === undefined ? {} : { tool_call_id: toolCallId }),
   };
@@ -51,7 +56,7 @@ export function templateTool({ name, description, parameters }: ToolSpec): Templ
  * The parts of a message that can affect what a template writes after later messages: its role, and how its content begins and ends. Tool calls are left
  * out, because the policy's text of them is in the content.
  */
-export function outlinedMessage({ role, content, toolCallId }: Message): TemplateMessage {
+export function outlinedMessage({ role, content, toolCallId }: Message): PlainTemplateMessage {
   const kept = KEPT[role];
   const text = contentText(content);
   const short = text.length <= 2 * kept ? text : text.slice(0, kept) + text.slice(-kept);
@@ -63,7 +68,7 @@ export function mapMessageTexts(message: TemplateMessage, map: (text: string) =>
   const { role, content, tool_calls: calls, tool_call_id: callId } = message;
   return {
     role,
-    content: map(content),
+    content: typeof content === 'string' ? map(content) : content.map((part) => (typeof part === 'string' ? map(part) : part)),
     ...(calls === undefined ? {} : { tool_calls: calls.map((call) => mapCallTexts(call, map)) }),
     ...(callId === undefined ? {} : { tool_call_id: map(callId) }),
   };
@@ -92,4 +97,30 @@ function argumentsOf(text: string): Json {
   } catch {
     return {};
   }
+}
+
+/** The images of the messages, in order. */
+export function templateImages(messages: readonly TemplateMessage[]): readonly ImageRef[] {
+  return messages.flatMap(({ content }) => (typeof content === 'string' ? [] : content.filter((part) => typeof part !== 'string')));
+}
+
+/** The messages with every image spelled as the model's own template writes it. */
+export function spelledMessages(messages: readonly TemplateMessage[], image: string): PlainTemplateMessage[] {
+  return messages.map((message) => {
+    const { content } = message;
+    return { ...message, content: typeof content === 'string' ? content : content.map((part) => (typeof part === 'string' ? part : image)).join('') };
+  });
+}
+
+/** Texts side by side are joined, so that a control token that is spelled across two of them is found. */
+function templateContent(content: MessageContent): TemplateContent {
+  if (typeof content === 'string' || content.every(({ type }) => type === 'text')) return contentText(content).toWellFormed();
+  const parts: (string | ImageRef)[] = [];
+  for (const part of content) {
+    const before = parts.at(-1);
+    if (part.type === 'image') parts.push(part.image);
+    else if (typeof before === 'string') parts.splice(-1, 1, before + part.text);
+    else parts.push(part.text);
+  }
+  return parts.map((part) => (typeof part === 'string' ? part.toWellFormed() : part));
 }

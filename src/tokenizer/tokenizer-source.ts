@@ -3,7 +3,7 @@
  * the same ids.
  */
 import { PolicyError } from '../core/errors.ts';
-import type { TemplateMessage, TemplateTool } from './template-messages.ts';
+import type { PlainTemplateMessage, TemplateTool } from './template-messages.ts';
 
 export interface TokenizedText {
   readonly ids: readonly number[];
@@ -12,7 +12,8 @@ export interface TokenizedText {
 }
 
 export interface TemplateRequest {
-  readonly messages: readonly TemplateMessage[];
+  /** Without images. */
+  readonly messages: readonly PlainTemplateMessage[];
   readonly tools: readonly TemplateTool[];
   /** The text ends with the opening of an assistant turn. */
   readonly addGenerationPrompt: boolean;

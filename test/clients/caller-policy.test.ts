@@ -73,7 +73,7 @@ const request = { sampling, maxNewTokens: 64, stop: ['</search>'], signal: forev
 describe('CallerPolicy by token ids', () => {
   test('asks for each turn with the ids that the caller lacks and the length of the context', async () => {
     const { asked, lease } = await tokenLease([{ text: 'one' }, { text: 'two' }]);
-    const prompt = await lease.render(question, { format: 'continuation' });
+    const prompt = (await lease.render(question, { format: 'continuation' })).ids;
     const first = await lease.generate({ ...request, prompt });
     const observation = await lease.encode('<information>a</information>');
     const longer = Int32Array.from([...prompt, ...first.ids, ...observation]);
@@ -93,7 +93,7 @@ describe('CallerPolicy by token ids', () => {
 
   test('asks with the whole context where it was truncated', async () => {
     const { asked, lease } = await tokenLease([{ text: 'one' }, { text: 'two' }]);
-    const prompt = await lease.render(question, { format: 'continuation' });
+    const prompt = (await lease.render(question, { format: 'continuation' })).ids;
     await lease.generate({ ...request, prompt });
     const cut = Int32Array.from([...prompt.slice(2), 5, 6]);
     await lease.generate({ ...request, prompt: cut, cut: true });
@@ -115,7 +115,7 @@ describe('CallerPolicy by token ids', () => {
     const closing = (await templated.closingToken())!;
     const tokenIds = [...(await templated.encode('yes')).ids, closing, ...(await templated.encode('and on')).ids];
     const { lease } = await tokenLease([{ tokenIds, logProbs: tokenIds.map(() => -1), finish: 'length' }], templated);
-    const sample = await lease.generate({ ...request, prompt: await lease.render(question) });
+    const sample = await lease.generate({ ...request, prompt: (await lease.render(question)).ids });
     expect(sample).toMatchObject({ text: 'yes', finish: 'stop', stopReason: closing });
     expect(sample.ids.at(-1)).toBe(closing);
   });

@@ -35,7 +35,7 @@ async function play(
   }: { sampling?: Sampling; key?: string; client?: ExtractiveClient; prompt?: string } = {},
 ): Promise<TokenSample[]> {
   await using lease = (await client.lease(forever, key === undefined ? {} : { key })) as TokenLease;
-  let ids = await lease.render([{ role: 'user', content: prompt }]);
+  let ids = (await lease.render([{ role: 'user', content: prompt }])).ids;
   const samples: TokenSample[] = [];
   for (const observation of ['', ...observations]) {
     ids = Int32Array.from([...ids, ...(await lease.encode(observation))]);
@@ -171,7 +171,7 @@ describe('ExtractiveClient', () => {
 
   test('honours length limits and stop strings', async () => {
     await using lease = (await new ExtractiveClient().lease(forever)) as TokenLease;
-    const prompt = await lease.render([{ role: 'user', content: 'who' }]);
+    const prompt = (await lease.render([{ role: 'user', content: 'who' }])).ids;
     const request = { prompt, sampling: greedy, signal: forever };
     expect(await lease.generate({ ...request, maxNewTokens: 10, stop: [] })).toMatchObject({ text: '<think> I ', finish: 'length' });
     expect(await lease.generate({ ...request, maxNewTokens: null, stop: ['</think>'] })).toMatchObject({ stopReason: '</think>', tail: '' });

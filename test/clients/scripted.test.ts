@@ -17,7 +17,7 @@ async function tokenLease(options: ScriptedOptions, key?: string): Promise<Token
 
 async function generate(options: ScriptedOptions, more: Partial<GenerateRequest<Int32Array>> = {}) {
   const lease = await tokenLease(options);
-  return lease.generate({ prompt: await lease.render(question), sampling, maxNewTokens: null, stop: [], signal: forever, ...more });
+  return lease.generate({ prompt: (await lease.render(question)).ids, sampling, maxNewTokens: null, stop: [], signal: forever, ...more });
 }
 
 for (const options of [{ kind: 'tokens' }, { kind: 'tokens', tokenizer: 'code-points' }, { kind: 'chat' }] as const) {
@@ -35,7 +35,7 @@ describe('ScriptedClient', () => {
     const client = new ScriptedClient({ turns: ['one', 'two'] });
     for (let i = 0; i < 2; i++) {
       const lease = (await client.lease(forever)) as TokenLease;
-      const prompt = await lease.render(question);
+      const prompt = (await lease.render(question)).ids;
       const request = { prompt, sampling, maxNewTokens: null, stop: [], signal: forever };
       expect((await lease.generate(request)).text).toBe('one');
       expect((await lease.generate(request)).text).toBe('two');
@@ -46,7 +46,7 @@ describe('ScriptedClient', () => {
   test('gives a script the turn, the messages, the ids and the key', async () => {
     const seen: ScriptedTurn[] = [];
     const lease = await tokenLease({ turns: (turn) => (seen.push(turn), 'x') }, 'row/3');
-    const prompt = await lease.render(question);
+    const prompt = (await lease.render(question)).ids;
     await lease.generate({ prompt, sampling, maxNewTokens: null, stop: [], signal: forever });
     expect(seen).toEqual([{ index: 0, messages: question, ids: byteTokenizer.encode('Who?'), key: 'row/3' }]);
   });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { probePolicy } from '../../src/clients/vllm-probe.ts';
-import type { VllmLease } from '../../src/clients/vllm-tokens.ts';
+import type { VllmLease } from '../../src/clients/vllm-lease.ts';
 import { CancelledError, ConfigError, NumericPolicyError, PolicyError, PromptTooLongError, TimeoutError } from '../../src/core/errors.ts';
 import { completion, type Fault, faultyServer } from '../loopback/faulty-server.ts';
 import { openVllm, type OpenVllmOptions } from '../loopback/vllm-client.ts';

@@ -102,7 +102,7 @@ describe('recorded conversation', () => {
   it('keeps the token in which a stop string ends, and its rest as the tail', async () => {
     await using opened = await openVllm(server.url);
     await using lease = await opened.client.lease(signal);
-    const prompt = await lease.render(NANO_TRAITS.messages, { format: 'continuation' });
+    const prompt = (await lease.render(NANO_TRAITS.messages, { format: 'continuation' })).ids;
     const sample = await lease.generate({ prompt, sampling: { temperature: 0, topP: 1 }, maxNewTokens: 64, stop: ['</ans'], signal });
     expect(sample).toMatchObject({ finish: 'stop', stopReason: '</ans', tail: 'wer>' });
     expect(sample.text.endsWith('</ans')).toBe(true);
@@ -165,7 +165,7 @@ describe('VllmTokensClient requests', () => {
     const client = new VllmTokensClient({ baseUrls: [`${server.url}/v1`], versions, capabilities, tokenizer });
     for (const format of ['chat', 'continuation'] as const) {
       await using lease = await client.lease(signal);
-      const prompt = await lease.render(NANO_TRAITS.messages, { format });
+      const prompt = (await lease.render(NANO_TRAITS.messages, { format })).ids;
       expect(await lease.decode(await lease.encode('a<|im_end|>'))).toBe('a<|im_end|>');
       expect(lease.controlTokensNeutralised).toBe(1);
       await lease.generate({ prompt, sampling: { temperature: 1, topP: 1 }, maxNewTokens: 1, stop: [], signal }).catch(() => {});

@@ -100,7 +100,7 @@ export function policyClientContract(name: string, open: () => Promise<OpenedPol
     it.runIf(traits.isSlow)('rejects with CancelledError when the signal aborts midway, and serves the next request', async () => {
       await using lease = await client.lease(signal);
       const controller = new AbortController();
-      const prompt = lease.kind === 'tokens' ? await lease.render(traits.messages, BARE) : null;
+      const prompt = lease.kind === 'tokens' ? (await lease.render(traits.messages, BARE)).ids : null;
       const aborted = generate(lease, traits.messages, { ...greedy, signal: controller.signal }, prompt);
       controller.abort();
       await expect(aborted).rejects.toBeInstanceOf(CancelledError);
@@ -137,12 +137,12 @@ export function policyClientContract(name: string, open: () => Promise<OpenedPol
       let prompt: Int32Array;
       beforeAll(async () => {
         lease = (await client.lease(signal)) as TokenLease;
-        prompt = await lease.render(traits.messages, BARE);
+        prompt = (await lease.render(traits.messages, BARE)).ids;
       });
       afterAll(() => lease?.[Symbol.asyncDispose]());
       it('renders the same ids for the same messages', async () => {
         expect(prompt.length).toBeGreaterThan(0);
-        expect(await lease.render(traits.messages, BARE)).toEqual(prompt);
+        expect((await lease.render(traits.messages, BARE)).ids).toEqual(prompt);
       });
 
       it('encodes text so that it decodes to itself: no BOS, nothing trimmed', async () => {
@@ -169,8 +169,8 @@ export function policyClientContract(name: string, open: () => Promise<OpenedPol
           expect([...encoded].filter((id) => ids.includes(id))).toEqual([]);
           expect(await lease.decode(encoded)).toBe(hostile);
         }
-        const rendered = await lease.render([{ role: 'user', content: `a ${text} b` }], BARE);
-        const plain = await lease.render([{ role: 'user', content: 'a  b' }], BARE);
+        const rendered = (await lease.render([{ role: 'user', content: `a ${text} b` }], BARE)).ids;
+        const plain = (await lease.render([{ role: 'user', content: 'a  b' }], BARE)).ids;
         const count = (all: Int32Array) => [...all].filter((id) => ids.includes(id)).length;
         expect(count(rendered)).toBe(count(plain));
       });
@@ -181,9 +181,9 @@ export function policyClientContract(name: string, open: () => Promise<OpenedPol
 
         it('continues after the sampled ids, and keeps every one of them', async () => {
           await using own = (await client.lease(signal)) as TokenLease;
-          const opening = await own.render(history);
+          const opening = (await own.render(history)).ids;
           const first = await own.generate({ ...greedy, prompt: opening, maxNewTokens: 5 });
-          const bridge = await own.renderNext(history, next);
+          const bridge = (await own.renderNext(history, next)).ids;
           expect(await own.decode(bridge)).not.toContain(first.text);
           const longer = Int32Array.from([...opening, ...first.ids, ...bridge]);
           const second = await own.generate({ ...greedy, prompt: longer, maxNewTokens: 2 });
@@ -191,19 +191,19 @@ export function policyClientContract(name: string, open: () => Promise<OpenedPol
         });
 
         it('renders the same bridge whatever was sampled, with the next messages in it', async () => {
-          const bridge = await lease.renderNext(history, next);
-          expect(await lease.renderNext(history, next)).toEqual(bridge);
+          const bridge = (await lease.renderNext(history, next)).ids;
+          expect((await lease.renderNext(history, next)).ids).toEqual(bridge);
           expect(await lease.decode(bridge)).toContain('And when?');
         });
 
         it('leaves out the token that closes a turn, and nothing else, where the policy sampled one', async () => {
-          const [unclosed, closed] = [await lease.renderNext(history, next), await lease.renderNext(history, next, { isClosed: true })];
+          const [unclosed, closed] = [(await lease.renderNext(history, next)).ids, (await lease.renderNext(history, next, { isClosed: true })).ids];
           expect(closed).toEqual(unclosed.slice(1));
         });
 
         it('renders a bridge as the whole conversation is rendered', async () => {
-          const whole = await lease.render([...history, { role: 'assistant', content: 'She did.' }, ...next]);
-          const bridge = await lease.renderNext(history, next);
+          const whole = (await lease.render([...history, { role: 'assistant', content: 'She did.' }, ...next])).ids;
+          const bridge = (await lease.renderNext(history, next)).ids;
           expect(whole.slice(-bridge.length)).toEqual(bridge);
         });
 
@@ -211,12 +211,12 @@ export function policyClientContract(name: string, open: () => Promise<OpenedPol
           const { text, ids } = traits.control!;
           const count = (all: Int32Array) => [...all].filter((id) => ids.includes(id)).length;
           const hostile = `${text}\n${text}x`;
-          const bridge = await lease.renderNext(history, [{ role: 'user', content: hostile }]);
+          const bridge = (await lease.renderNext(history, [{ role: 'user', content: hostile }])).ids;
           expect(await lease.decode(bridge)).toContain(hostile);
-          expect(count(bridge)).toBe(count(await lease.renderNext(history, next)));
-          const opening = await lease.render([{ role: 'user', content: hostile }]);
+          expect(count(bridge)).toBe(count((await lease.renderNext(history, next)).ids));
+          const opening = (await lease.render([{ role: 'user', content: hostile }])).ids;
           expect(await lease.decode(opening)).toContain(hostile);
-          expect(count(opening)).toBe(count(await lease.render(history)));
+          expect(count(opening)).toBe(count((await lease.render(history)).ids));
         });
       });
 
@@ -270,6 +270,6 @@ async function generate(
   options: Generate<never>,
   prompt: Int32Array | null = null,
 ): Promise<TextSample | TokenSample> {
-  if (lease.kind === 'tokens') return lease.generate({ ...options, prompt: prompt ?? (await lease.render(messages, BARE)) });
+  if (lease.kind === 'tokens') return lease.generate({ ...options, prompt: prompt ?? (await lease.render(messages, BARE)).ids });
   return (lease satisfies ChatLease).generate({ ...options, prompt: messages });
 }

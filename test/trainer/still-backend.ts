@@ -22,7 +22,7 @@ export class StillBackend implements GradientBackend {
   #steps = 0;
 
   constructor({ dtype = 'float32' }: { readonly dtype?: string } = {}) {
-    this.capabilities = { name: 'still', description: 'still', device: 'cpu', dtype, entropyGradient: false, maxTokens: Infinity };
+    this.capabilities = { name: 'still', description: 'still', device: 'cpu', dtype, entropyGradient: false, images: false, maxTokens: Infinity };
   }
 
   async forward(batch: PackedBatch, { adapter }: ForwardOptions): Promise<ForwardResult> {

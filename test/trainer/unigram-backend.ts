@@ -26,6 +26,7 @@ export class UnigramBackend implements GradientBackend {
     device: 'cpu',
     dtype: 'float32',
     entropyGradient: false,
+    images: false,
     maxTokens: Infinity,
   };
   readonly adapter = { rank: 1, alpha: 1, baseModel: 'unigram', modules: [], vocabularySize: VOCABULARY };

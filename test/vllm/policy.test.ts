@@ -33,7 +33,7 @@ describe('a real vLLM', () => {
       Array.from({ length: 8 }, async () => {
         await using lease = await opened.client.lease(signal);
         const buffer = new TokenBuffer();
-        buffer.appendGiven('prompt', await lease.render(NANO_TRAITS.messages, { format: 'continuation' }));
+        buffer.appendGiven('prompt', (await lease.render(NANO_TRAITS.messages, { format: 'continuation' })).ids);
         for (let turn = 0; turn < 4; turn++) {
           const request = { prompt: buffer.ids, sampling: { temperature: 1, topP: 1 }, maxNewTokens: 60, stop: ['</search>'], signal };
           const sample = await lease.generate(request);
@@ -52,7 +52,7 @@ describe('a real vLLM', () => {
   it('aborts the generation of a client that leaves, so that the next one is served at once', async () => {
     await using opened = await openVllm(roomyUrl);
     await using lease = await opened.client.lease(signal);
-    const prompt = await lease.render(NANO_TRAITS.messages, { format: 'continuation' });
+    const prompt = (await lease.render(NANO_TRAITS.messages, { format: 'continuation' })).ids;
     const sampling = { temperature: 1, topP: 1, extra: { ignore_eos: true } };
     const before = await metric('generation_tokens_total');
     const leaving = new AbortController();

@@ -285,7 +285,7 @@ async function openSession(
   // A server that this run starts, or the engine in this process, serves the directory that the backend loads.
   if (checkedPrompt !== null && config.policy.baseUrl !== null) {
     await using lease = await client.lease(signal);
-    await publisher.checkBase({ backend, ids: await lease.render(checkedPrompt, PROBE_FORMAT), tolerance: publish.probeTolerance }, signal);
+    await publisher.checkBase({ backend, ids: (await lease.render(checkedPrompt, PROBE_FORMAT)).ids, tolerance: publish.probeTolerance }, signal);
   }
   const parts = opened.move();
   const session = { backend, client, versions, publisher, name, [Symbol.asyncDispose]: () => parts.disposeAsync() };

@@ -17,6 +17,20 @@ export interface PackedBatch {
   readonly targets: Int32Array;
   /** Sampling temperature: logits are divided by it before the softmax. Above 0. */
   readonly temperature: number;
+  /** Images, by sequence and place; absent without any. A backend without images refuses the batch with `bad_input`. */
+  readonly images?: readonly PackedImage[];
+}
+
+/** An image of a packed batch. */
+export interface PackedImage {
+  /** Index of its sequence. */
+  readonly sequence: number;
+  /** Hex digest of its bytes, by which the backend finds them. */
+  readonly sha256: string;
+  /** Index in the batch's `ids` of its first token. */
+  readonly offset: number;
+  /** Number of its tokens. */
+  readonly length: number;
 }
 
 export interface ForwardOptions {
@@ -47,6 +61,8 @@ export interface BackendCapabilities {
   readonly dtype: string;
   /** Whether `backward` accepts dEntropy. */
   readonly entropyGradient: boolean;
+  /** Whether batches may hold images. */
+  readonly images: boolean;
   /** Largest batch known to fit, in tokens; Infinity if unknown. */
   readonly maxTokens: number;
 }

@@ -9,7 +9,7 @@ import { mergeLossMetrics } from '../losses/loss-metrics.ts';
 import type { LossTerm } from '../losses/loss-terms.ts';
 import { type Evaluated, evaluateTerms, type LossSequence, takes, type TermCounts, termCounts, type TermValues } from './evaluate-terms.ts';
 import { halves, type PassOptions } from './log-prob-pass.ts';
-import { type MicroBatch, microBatchOf, packBatches } from './pack-batches.ts';
+import { type MicroBatch, microBatchOf, packableOf, packBatches } from './pack-batches.ts';
 import type { PhaseTimer } from './phase-timer.ts';
 
 export interface OptimizerStepOptions extends PassOptions {
@@ -98,7 +98,7 @@ function needsForward(sequence: TrainingSequence, term: LossTerm): boolean {
 /** Accumulates all gradients of the step; restarts with smaller micro-batches if memory runs out. */
 async function accumulate(sequences: readonly LossSequence[], counts: readonly TermCounts[], options: OptimizerStepOptions): Promise<OptimizerStep> {
   const { backend, budget, temperature } = options;
-  const packable = sequences.map(({ trajectory, targets }) => ({ ids: trajectory.ids, targets }));
+  const packable = sequences.map(packableOf);
   for (;;) {
     const parts: MicroStep[] = [];
     let isSmaller = false;
@@ -144,7 +144,7 @@ async function microStep(
   const { backend, terms, version, temperature, timer, signal } = options;
   const again = async (members: readonly number[]) => {
     if (members.length === 0) return { ...DROPPED, dropped: 0 };
-    const packable = sequences.map(({ trajectory, targets }) => ({ ids: trajectory.ids, targets }));
+    const packable = sequences.map(packableOf);
     return microStep(microBatchOf(packable, members, temperature), sequences, counts, options);
   };
   const members = micro.members.map((member) => sequences[member]!);

@@ -1,4 +1,5 @@
 /** Packs whole sequences into micro-batches without padding, as many as the token budget allows. */
+import type { PlacedImage } from '../../core/message.ts';
 import type { PackedBatch } from '../gradients/gradient-backend.ts';
 
 /** Token ids, and the tokens among them whose log-prob is wanted. */
@@ -6,6 +7,19 @@ export interface PackableSequence {
   readonly ids: Int32Array;
   /** Indices in `ids`, ascending, from 1, at least one. */
   readonly targets: Int32Array;
+  /** The images among the ids, in order. @default none */
+  readonly images?: readonly PlacedImage[];
+}
+
+/** A trajectory with the tokens of it that are wanted. */
+export function packableOf({
+  trajectory: { ids, images },
+  targets,
+}: {
+  readonly trajectory: Omit<PackableSequence, 'targets'>;
+  readonly targets: Int32Array;
+}): PackableSequence {
+  return { ids, targets, ...(images === undefined ? {} : { images }) };
 }
 
 /** A micro-batch. Sequence `members[i]` has targets `[targetOffsets[i], targetOffsets[i + 1])`. */
@@ -46,7 +60,10 @@ export function microBatchOf(sequences: readonly PackableSequence[], members: re
     ids.set(sequence.ids, offsets[i]);
     for (let k = 0; k < sequence.targets.length; k++) targets[targetOffsets[i]! + k] = offsets[i]! + sequence.targets[k]!;
   }
-  return { batch: { ids, offsets, targets, temperature }, members, targetOffsets };
+  const images = packed.flatMap(({ images: own = [] }, sequence) =>
+    own.map(({ sha256, offset, length }) => ({ sequence, sha256, offset: offsets[sequence]! + offset, length })),
+  );
+  return { batch: { ids, offsets, targets, temperature, ...(images.length === 0 ? {} : { images }) }, members, targetOffsets };
 }
 
 /** [n + 1], from 0. */

@@ -63,6 +63,6 @@ async function probeText({ session, run, signal }: Serving, batch: readonly Traj
 async function promptProbe(client: PolicyClient, environment: Environment, signal: AbortSignal): Promise<ProbeText> {
   await using lease = await client.lease(signal);
   if (lease.kind !== 'tokens') throw new ResultsError('The policy does not accept token ids; use a vLLM server or the embedded engine');
-  const ids = await lease.render(environment.train.at(0).prompt, PROBE_FORMAT);
+  const { ids } = await lease.render(environment.train.at(0).prompt, PROBE_FORMAT);
   return { ids, targets: Int32Array.from({ length: ids.length - 1 }, (_, i) => i + 1) };
 }

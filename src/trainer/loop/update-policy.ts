@@ -7,6 +7,7 @@ import { mergeLossMetrics } from '../losses/loss-metrics.ts';
 import { LOSS_PREFIX, MAIN_LOSS_METRICS } from '../records/metrics.ts';
 import { type LossSequence, takes } from './evaluate-terms.ts';
 import { logProbPass, type PassOptions } from './log-prob-pass.ts';
+import { packableOf } from './pack-batches.ts';
 import { intoMinibatches } from './minibatches.ts';
 import { type OptimizerStep, optimizerStep } from './optimizer-step.ts';
 import type { PhaseTimer } from './phase-timer.ts';
@@ -94,8 +95,7 @@ async function prepare(
 ): Promise<{ readonly prepared: ReadonlyMap<TrainingSequence, LossSequence>; readonly dropped: number; readonly droppedTokens: number }> {
   const known = ({ logProbs }: TrainingSequence) => (needs.sampler ? logProbs : null);
   const passOver = async (adapter: 'initial' | 'on', wanted: readonly TrainingSequence[]) => {
-    const packable = wanted.map(({ trajectory, targets }) => ({ ids: trajectory.ids, targets }));
-    const found = await logProbPass(packable, adapter, pass);
+    const found = await logProbPass(wanted.map(packableOf), adapter, pass);
     return new Map(wanted.map((sequence, i) => [sequence, found[i]!]));
   };
   const references = await passOver('initial', sequences.filter(needs.reference));

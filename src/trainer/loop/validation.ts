@@ -6,6 +6,7 @@ import { replaceFile } from '../../files/json-lines.ts';
 import type { RunRecords } from '../records/run-records.ts';
 import type { Trajectory } from '../sources/trajectory.ts';
 import { logProbPass } from './log-prob-pass.ts';
+import { packableOf } from './pack-batches.ts';
 import type { Progress } from './progress.ts';
 import type { TokenBudget } from './token-budget.ts';
 import { supervisedSteps } from './training-schedule.ts';
@@ -42,7 +43,7 @@ export class Validation {
     run.observer.onPhase?.('validation', step);
     await this.#alarmed(() => this.#putBack());
     const startedAtMs = performance.now();
-    const packable = this.#rows.map(({ ids, targets }) => ({ ids, targets }));
+    const packable = this.#rows.map((trajectory) => packableOf({ trajectory, targets: trajectory.targets }));
     const logProbs = await logProbPass(packable, 'on', { backend: session.backend, budget, temperature: 1, signal });
     const { sum, weight, tokens } = weighted(this.#rows, logProbs);
     const nll = sum / weight;

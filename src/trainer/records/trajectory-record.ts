@@ -4,7 +4,7 @@ import { packArray, unpackFloat64, unpackInt32 } from '../../schemas/packed-arra
 import { parseWire } from '../../schemas/results.ts';
 import { TrajectorySchema, type WireTrajectory } from '../../schemas/training-records.ts';
 import { redactUrl } from '../../transport/redact.ts';
-import { factColumns, factsOf, reasonOf, usageColumns } from '../../rollouts/rollout-columns.ts';
+import { factColumns, factsOf, imageColumns, placedImageOf, reasonOf, usageColumns } from '../../rollouts/rollout-columns.ts';
 import { POLICY_ROLE, type Trajectory } from '../sources/trajectory.ts';
 
 /** `redact` removes the run's secrets from text. Ids and tokens stay unchanged whatever they spell, because a resume needs them. */
@@ -30,6 +30,7 @@ export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) 
     ...(trajectory.isUnpaid === true ? { unpaid: true } : {}),
     ...(trajectory.logProbs === null ? {} : { log_probs: packArray(trajectory.logProbs) }),
     ...(trajectory.versions === undefined ? {} : { versions: packArray(trajectory.versions) }),
+    ...(trajectory.images === undefined ? {} : { images: trajectory.images.map(imageColumns) }),
   };
 }
 
@@ -50,6 +51,7 @@ export function parseTrajectory(text: string): { readonly value: Trajectory } | 
     error: wire.error as Trajectory['error'],
     promptLength: wire.prompt_length,
     ...arrays,
+    ...(wire.images === undefined ? {} : { images: wire.images.map(placedImageOf) }),
     segments: wire.segments as TextSegment[],
   };
   return { value };
@@ -69,5 +71,6 @@ function parseArrays(wire: WireTrajectory): Arrays | { problem: string } {
   if ((logProbs ?? targets).length !== targets.length || (versions ?? targets).length !== targets.length) {
     return { problem: `${targets.length} targets, ${(logProbs ?? targets).length} log_probs and ${(versions ?? targets).length} versions` };
   }
+  if (wire.images?.some(({ offset, length }) => offset + length > ids.length) === true) return { problem: `images beyond its ${ids.length} ids` };
   return { ids, targets, logProbs: logProbs ?? null, ...(versions === undefined ? {} : { versions }) };
 }

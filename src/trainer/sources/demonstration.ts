@@ -90,7 +90,7 @@ async function promptPieces({ prompt, segments, completion }: PromptRow, tokeniz
     first === null
       ? await tokenizer.render([{ role: 'user', content: prompt as string }], { format: 'continuation' })
       : await tokenizer.render(first.map(plain), { format: tokenizer.turnFormat });
-  const pieces: Weighted[] = [{ ids: [...rendered], weight: 0, segment: null }];
+  const pieces: Weighted[] = [{ ids: [...rendered.ids], weight: 0, segment: null }];
   for (const segment of segments ?? [{ kind: 'model', text: completion as string }]) pieces.push(await segmentPiece(segment, tokenizer));
   return pieces;
 }
@@ -111,7 +111,7 @@ async function chatPieces({ messages }: MessagesRow, tokenizer: DemonstrationTok
     throw new ConfigError(`${place} has tool_calls; write the calls into content as the model writes them, or give token ids (vf-export --sft)`);
   const begin = messages.findIndex(({ role }) => role === 'assistant');
   if (begin < 1) throw new ConfigError(`${place} ${begin < 0 ? 'has no message of the assistant' : 'begins with a message of the assistant'}`);
-  const pieces: Weighted[] = [{ ids: [...(await tokenizer.render(messages.slice(0, begin).map(plain)))], weight: 0, segment: null }];
+  const pieces: Weighted[] = [{ ids: [...(await tokenizer.render(messages.slice(0, begin).map(plain))).ids], weight: 0, segment: null }];
   for (let at = begin; at < messages.length;) {
     const { content, weight = 1 } = messages[at]!;
     const closing = closingTokenId === null ? [] : [closingTokenId];
@@ -122,7 +122,7 @@ async function chatPieces({ messages }: MessagesRow, tokenizer: DemonstrationTok
     if (next < 0) break;
     const between = after.slice(0, next);
     const bridge = await tokenizer.renderNext(messages.slice(0, at + 1).map(plain), between.map(plain), { isClosed: closingTokenId !== null });
-    pieces.push({ ids: [...bridge], weight: 0, segment: { kind: 'observation', text: between.map((message) => message.content).join('\n') } });
+    pieces.push({ ids: [...bridge.ids], weight: 0, segment: { kind: 'observation', text: between.map((message) => message.content).join('\n') } });
     at += 1 + next;
   }
   return pieces;

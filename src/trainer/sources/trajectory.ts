@@ -1,5 +1,6 @@
 /** A rollout or a demonstration reduced to what training needs: tokens, who wrote them, the sampler's log-probs, and the reward or weights. */
 import { RewardError, TrainingError } from '../../core/errors.ts';
+import type { PlacedImage } from '../../core/message.ts';
 import type { TextSegment } from '../../core/rubric.ts';
 import type { TokenBuffer } from '../../core/token-buffer.ts';
 import { reasonOf } from '../../rollouts/rollout-columns.ts';
@@ -32,6 +33,8 @@ export interface Trajectory extends RolloutFacts {
   readonly isUnpaid?: true;
   /** The version that sampled each target, only if they differ. [M] */
   readonly versions?: Int32Array;
+  /** The images among the ids, in order. Their bytes are in the run's folder of images. @default none */
+  readonly images?: readonly PlacedImage[];
   readonly segments: readonly TextSegment[];
 }
 
@@ -120,7 +123,7 @@ export function withReward(trajectory: Trajectory, reward: number, metrics: Read
   return { ...rest, reward: reward + 0, metrics: { ...trajectory.metrics, ...named } };
 }
 
-type SampledTokens = Pick<Trajectory, 'ids' | 'promptLength' | 'targets' | 'versions'> & {
+type SampledTokens = Pick<Trajectory, 'ids' | 'promptLength' | 'targets' | 'versions' | 'images'> & {
   readonly version: number;
   readonly logProbs: Float64Array;
 };
@@ -146,5 +149,6 @@ function sampledTokens(tokens: TokenBuffer | null, leased: number): SampledToken
     targets,
     logProbs: Float64Array.from(targets, (at) => everyLogProb[at]!),
     ...(versions.some((each) => each !== version) ? { versions } : {}),
+    ...(tokens.images.length === 0 ? {} : { images: [...tokens.images] }),
   };
 }

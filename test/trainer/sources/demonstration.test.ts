@@ -99,8 +99,8 @@ describe('demonstrationOf', () => {
     ] as const;
     const made = await of({ messages: [...messages] }, tokenizer);
     const [first, bridge] = [
-      await tokenizer.render(messages.slice(0, 2)),
-      await tokenizer.renderNext(messages.slice(0, 3), messages.slice(3, 4), { isClosed: true }),
+      (await tokenizer.render(messages.slice(0, 2))).ids,
+      (await tokenizer.renderNext(messages.slice(0, 3), messages.slice(3, 4), { isClosed: true })).ids,
     ];
     const closing = tokenizer.closingTokenId!;
     const [one, two] = [await tokenizer.encode('Glevaika'), await tokenizer.encode('Trafam')];

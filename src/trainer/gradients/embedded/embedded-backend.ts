@@ -80,7 +80,7 @@ export class EmbeddedBackend implements GradientBackend {
     this.adapter = parts.adapter;
     const { description } = parts.engine;
     const { maxTokens } = parts.trainer;
-    this.#capabilities = { name: 'embedded', description, device: 'cpu', dtype: 'float32', entropyGradient: true, maxTokens };
+    this.#capabilities = { name: 'embedded', description, device: 'cpu', dtype: 'float32', entropyGradient: true, images: false, maxTokens };
     void parts.engine.lost.then((reason) => (this.#lost ??= gone(thrownText(reason), reason)));
   }
 
@@ -117,6 +117,11 @@ export class EmbeddedBackend implements GradientBackend {
   }
 
   async forward(batch: PackedBatch, options: ForwardOptions): Promise<ForwardResult> {
+    if ((batch.images ?? []).length > 0)
+      throw new GradientError(
+        'The embedded engine reads text only, but the batch holds images. Train with vLLM and PyTorch, or play the environment without images.',
+        { code: 'bad_input' },
+      );
     const { retain, adapter, entropy = false, signal } = options;
     const running = this.#inTurn(async () => {
       // The caller has already got a CancelledError.

@@ -232,7 +232,7 @@ function capabilitiesOf(
   const device = worldSize === 1 ? hello.device : devices.join(', ');
   const memory = hello.memory_bytes === null ? `${hello.threads} threads` : `${(hello.memory_bytes / 2 ** 30).toFixed(0)} GiB`;
   const description = `torch ${hello.torch}, transformers ${hello.transformers}, Python ${hello.python}, ${hello.device_name} (${memory}), ${attention} attention${worldSize === 1 ? '' : `, ${worldSize} processes${sharded ? ' that share the base' : ''}`}`;
-  return { name: 'torch', description, device, dtype, entropyGradient: entropy_gradient, maxTokens: Infinity };
+  return { name: 'torch', description, device, dtype, entropyGradient: entropy_gradient, images: false, maxTokens: Infinity };
 }
 
 /** Returns a successful answer; throws the failure that another one reports. */

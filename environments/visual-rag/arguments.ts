@@ -1,0 +1,133 @@
+/** The arguments of `loadEnvironment`, in snake_case or camelCase, with their defaults. Unknown or unusable ones are a ConfigError. */
+import { type ArgumentKind, type ArgumentValues, choiceArgument, ConfigError, integerArgument, readArguments, textArgument } from 'vf-search';
+import type { Observations } from './prompt.ts';
+import { type Coefficients, COEFFICIENTS } from './rewards.ts';
+import type { FormatGate } from './rubric.ts';
+
+export interface VisualArguments {
+  /** `deck-mini`, or a JSONL or Parquet file. */
+  readonly dataset: string;
+  /** The word sidecar of an own data set. */
+  readonly pages: string | null;
+  readonly retrieverUrl: string | null;
+  readonly observations: Observations;
+  readonly topk: number;
+  readonly maxTurns: number;
+  readonly maxResponseLength: number;
+  readonly phase: 1 | 2;
+  readonly coefficients: Coefficients;
+  readonly formatGate: FormatGate | null;
+  readonly forcedStop: 'score' | 'zero';
+  readonly ndcgLevel: 'page' | 'document';
+  readonly judgeSees: 'answer' | 'evidence';
+  readonly onJudgeFailure: 'drop' | 'zero';
+  readonly evidence: 'newest' | 'upstream';
+  readonly maxImages: number;
+  readonly legiblePx: number;
+  readonly align: number;
+  readonly dataSplit: string | null;
+  readonly dataLimit: number | null;
+  /** The values in effect, by their names on the command line. Without URLs, which may contain credentials. */
+  readonly named: Readonly<Record<string, unknown>>;
+}
+
+const positive: ArgumentKind<number> = { expected: 'a number above 0', accepts: (v): v is number => Number.isFinite(v) && (v as number) > 0 };
+const coefficientsArgument: ArgumentKind<Partial<Coefficients>> = {
+  expected: 'an object with numbers of at least 0 for judge, ndcg, format',
+  accepts: (v): v is Partial<Coefficients> =>
+    typeof v === 'object' &&
+    v !== null &&
+    !Array.isArray(v) &&
+    Object.entries(v).every(([key, value]) => Object.hasOwn(COEFFICIENTS, key) && Number.isFinite(value) && (value as number) >= 0),
+};
+
+const KINDS = {
+  dataset: textArgument,
+  pages: textArgument,
+  retriever_url: textArgument,
+  observations: choiceArgument('ocr', 'image'),
+  topk: integerArgument(1),
+  max_turns: integerArgument(2),
+  max_response_length: integerArgument(1),
+  phase: { expected: '1 or 2', accepts: (v): v is 1 | 2 => v === 1 || v === 2 },
+  coefficients: coefficientsArgument,
+  format_gate: choiceArgument('none', 'ddai', 'vrag'),
+  forced_stop: choiceArgument('score', 'zero'),
+  ndcg_level: choiceArgument('page', 'document'),
+  judge_sees: choiceArgument('answer', 'evidence'),
+  on_judge_failure: choiceArgument('drop', 'zero'),
+  evidence: choiceArgument('newest', 'upstream'),
+  max_images: integerArgument(1),
+  legible_px: positive,
+  align: integerArgument(0),
+  data_split: textArgument,
+  data_limit: integerArgument(1),
+} as const satisfies Record<string, ArgumentKind<unknown>>;
+
+const DEFAULTS = {
+  dataset: 'deck-mini',
+  observations: 'ocr',
+  topk: 10,
+  max_turns: 7,
+  max_response_length: 2048,
+  phase: 2,
+  forced_stop: 'score',
+  ndcg_level: 'page',
+  judge_sees: 'answer',
+  on_judge_failure: 'drop',
+  evidence: 'newest',
+  max_images: 8,
+  legible_px: 9,
+  align: 28,
+} as const;
+
+type Given = ArgumentValues<typeof KINDS>;
+
+/** @param env for upstream's RM_JUDGE_COEF, RM_NDCG_COEF and RM_FORMAT_COEF, which an argument overrides */
+export function parseArguments(args: Readonly<Record<string, unknown>>, env: Readonly<Record<string, string | undefined>>): VisualArguments {
+  const given: Given = readArguments('visual-rag', KINDS, args);
+  const values = { ...DEFAULTS, ...given };
+  const coefficients = { ...COEFFICIENTS, ...coefficientsOf(env), ...given.coefficients };
+  const { retriever_url: retrieverUrl = null, ...named } = values;
+  return {
+    named: { ...named, coefficients },
+    dataset: values.dataset,
+    pages: values.pages ?? null,
+    retrieverUrl,
+    observations: values.observations,
+    topk: values.topk,
+    maxTurns: values.max_turns,
+    maxResponseLength: values.max_response_length,
+    phase: values.phase,
+    coefficients,
+    formatGate: values.format_gate ?? null,
+    forcedStop: values.forced_stop,
+    ndcgLevel: values.ndcg_level,
+    judgeSees: values.judge_sees,
+    onJudgeFailure: values.on_judge_failure,
+    evidence: values.evidence,
+    maxImages: values.max_images,
+    legiblePx: values.legible_px,
+    align: values.align,
+    dataSplit: values.data_split ?? null,
+    dataLimit: values.data_limit ?? null,
+  };
+}
+
+function coefficientsOf(env: Readonly<Record<string, string | undefined>>): Partial<Coefficients> {
+  const named = [
+    ['judge', 'RM_JUDGE_COEF'],
+    ['ndcg', 'RM_NDCG_COEF'],
+    ['format', 'RM_FORMAT_COEF'],
+  ] as const;
+  return Object.fromEntries(
+    named.flatMap(([name, variable]) => {
+      const text = env[variable];
+      if (text === undefined || text.trim() === '') return [];
+      const value = Number(text);
+      if (!Number.isFinite(value) || value < 0)
+        throw new ConfigError(`$${variable} must be a number of at least 0, got ${JSON.stringify(text.slice(0, 50))}`);
+      return [[name, value]];
+    }),
+  );
+}

@@ -1,0 +1,64 @@
+/** Pages of documents: their sizes and, with a word sidecar, every word and its box. */
+import { ConfigError, type DataRecord, type Passage } from 'vf-search';
+import type { Area, Size } from './boxes.ts';
+
+/** A word and its box on the page, in the page's pixels. */
+export interface PageWord {
+  readonly text: string;
+  readonly box: Area;
+  /** Words with the same number stand in one line. */
+  readonly line: number;
+}
+
+export interface DocumentPage extends Size {
+  readonly id: string;
+  readonly words: readonly PageWord[];
+}
+
+/**
+ * The pages of a word sidecar, by name: records of `{id, width, height, words: [[text, left, top, right, bottom, line], ...]}`; further fields are allowed.
+ * Throws ConfigError with the place of the record.
+ */
+export function documentPages(records: readonly DataRecord[]): ReadonlyMap<string, DocumentPage> {
+  const pages = new Map<string, DocumentPage>();
+  for (const { fields, place } of records) {
+    const page = readPage(fields);
+    if (typeof page === 'string') throw new ConfigError(`${place}: ${page}`);
+    if (pages.has(page.id)) throw new ConfigError(`${place}: the page ${JSON.stringify(page.id)} was described before`);
+    pages.set(page.id, page);
+  }
+  return pages;
+}
+
+/** Every page as a passage for a search by words: its first line is the title. */
+export function pagePassages(pages: ReadonlyMap<string, DocumentPage>): Passage[] {
+  return [...pages.values()].map(({ id, words }) => {
+    const [title = '', ...lines] = [...Map.groupBy(words, ({ line }) => line).values()].map((line) => line.map(({ text }) => text).join(' '));
+    return { id, contents: `"${title}"\n${lines.join('\n')}` };
+  });
+}
+
+/** The page that a record describes, or what is wrong with it. */
+function readPage({ id, width, height, words }: Readonly<Record<string, unknown>>): DocumentPage | string {
+  if (typeof id !== 'string' || id === '') return '"id" must be the name of a page';
+  if (!isSide(width) || !isSide(height)) return `"width" and "height" must be pixels, integers of at least 1, got ${JSON.stringify([width, height])}`;
+  if (!Array.isArray(words)) return '"words" must be a list';
+  const wrong = words.find((word) => !isWord(word));
+  if (wrong !== undefined) return `a word must be [text, left, top, right, bottom, line], got ${JSON.stringify(wrong)?.slice(0, 100)}`;
+  return {
+    id,
+    width,
+    height,
+    words: (words as WordRow[]).map(([text, left, top, right, bottom, line]) => ({ text, box: [left, top, right, bottom], line })),
+  };
+}
+
+type WordRow = [string, number, number, number, number, number];
+
+function isWord(value: unknown): value is WordRow {
+  return Array.isArray(value) && value.length === 6 && typeof value[0] === 'string' && value.slice(1).every((one) => Number.isFinite(one));
+}
+
+function isSide(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) >= 1;
+}

@@ -1,0 +1,22 @@
+/** The entry module of `vf-search/environments/visual-rag`: upstream's functions by name, the environment class, and `loadEnvironment`. */
+export { type Action, type ActionName, ACTIONS, isComplete, parseAction } from './actions.ts';
+export { type Area, type Box, cropArea, padded, parseBox, type Size } from './boxes.ts';
+export { type EvidenceOptions, generatorImages } from './evidence.ts';
+export { assistantTurns, checkFormat, type FormatVerdict } from './format.ts';
+export { loadEnvironment } from './load-environment.ts';
+export { documentOf, ndcg } from './ndcg.ts';
+export { basenames, type ChosenPage, goldenPages, nextPage } from './pages.ts';
+export { imageTokens, type PixelRange, smartResize } from 'vf-search';
+export { fitPixels, SHOWN_PIXELS } from './picture-sizes.ts';
+export { type Coefficients, COEFFICIENTS, phase1Reward, phase2Reward, type Phase2Scores } from './rewards.ts';
+export { FORCED_COMPLETION, INVALID_ACTION, invalidBox, NO_PAGE } from './texts.ts';
+export { extractAnswer, readVerdict, type Verdict } from './verdict.ts';
+export { checkVragFormat, withoutUserTurns } from './vrag-format.ts';
+export { BOXING_BASELINE } from './baseline.ts';
+export { type DocumentPage, documentPages, type PageWord } from './documents.ts';
+export { BUILTIN_READER, type GeneratorData, readAnswer } from './reader.ts';
+export { VISUAL_ROLES as roles } from './roles.ts';
+export { type VisualRow } from './rows.ts';
+export { type FormatGate, type RubricOptions, visualRubric } from './rubric.ts';
+export type { VisualState } from './state.ts';
+export { VisualRagEnv, type VisualRagOptions } from './visual-rag-env.ts';

@@ -1,0 +1,34 @@
+/** How well the shown pages match the golden pages. */
+
+/**
+ * Normalised discounted cumulative gain: 1 for every golden page among the retrieved ones, divided by log2 of its rank plus 1, over the sum of the ideal order.
+ * A page that is retrieved twice counts twice, as upstream's, so that the value can pass 1; the environment never shows a page twice.
+ * @param retrieved names of pages, in the order in which they were shown
+ * @param options `level`: `document` compares the documents instead, the names without their last `_{page}`, each once. @default 'page'
+ * @returns 0 if there is no golden page
+ */
+export function ndcg(
+  retrieved: readonly string[],
+  gold: readonly string[],
+  { level = 'page' }: { readonly level?: 'page' | 'document' } = {},
+): number {
+  if (level === 'document') return ndcg(documents(retrieved), documents(gold));
+  const golden = new Set(gold);
+  const ideal = gain(gold.map(() => true));
+  return ideal === 0 ? 0 : gain(retrieved.map((page) => golden.has(page))) / ideal;
+}
+
+/** The documents of the pages, each once, in order. */
+function documents(pages: readonly string[]): string[] {
+  return [...new Set(pages.map(documentOf))];
+}
+
+/** The name of a page without its last `_{page}`. */
+export function documentOf(page: string): string {
+  const at = page.lastIndexOf('_');
+  return at === -1 ? page : page.slice(0, at);
+}
+
+function gain(relevant: readonly boolean[]): number {
+  return relevant.reduce((sum, isRelevant, i) => (isRelevant ? sum + 1 / Math.log2(i + 2) : sum), 0);
+}

@@ -1,0 +1,29 @@
+/** Which page a search shows, and how pages are named. */
+
+export interface ChosenPage {
+  /** What the search shows; null if it found nothing. */
+  readonly page: string | null;
+  /** It was not shown before in this episode. */
+  readonly isNew: boolean;
+}
+
+/** The first result that was not shown before, else the first result. */
+export function nextPage(results: readonly string[], shown: readonly string[]): ChosenPage {
+  const fresh = results.find((result) => !shown.includes(result));
+  return fresh === undefined ? { page: results[0] ?? null, isNew: false } : { page: fresh, isNew: true };
+}
+
+/** The names of pages by their image paths: without folders and without what follows the first `.jpg`. */
+export function basenames(paths: readonly string[]): string[] {
+  return paths.map((path) => beforeFirst(path.replace(/\/+$/, '').split('/').at(-1)!, '.jpg'));
+}
+
+/** The names of a row's golden pages: `{file}_{page}`, without what follows the first `.pdf` of the file's name. */
+export function goldenPages({ fileName, pages }: { readonly fileName: string; readonly pages: readonly (number | string)[] }): string[] {
+  return pages.map((page) => `${beforeFirst(fileName, '.pdf')}_${page}`);
+}
+
+function beforeFirst(text: string, mark: string): string {
+  const at = text.indexOf(mark);
+  return at === -1 ? text : text.slice(0, at);
+}

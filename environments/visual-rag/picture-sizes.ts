@@ -1,0 +1,21 @@
+/** The size at which the environment shows a picture. */
+import type { PixelRange } from 'vf-search';
+import type { Size } from './boxes.ts';
+
+/** 256 to 512 squares of 28 pixels: what upstream shows of every page and crop. */
+export const SHOWN_PIXELS: PixelRange = { minPixels: 256 * 28 * 28, maxPixels: 512 * 28 * 28 };
+
+/**
+ * The size at which a picture is shown: scaled down to `maxPixels`, then up to `minPixels`, sides truncated. A very long picture can end with a side of 0
+ * or more pixels than `maxPixels`, as upstream's.
+ */
+export function fitPixels({ width, height }: Size, { minPixels, maxPixels }: PixelRange): Size {
+  let size = { width, height };
+  if (size.width * size.height > maxPixels) size = scaled(size, Math.sqrt(maxPixels / (size.width * size.height)));
+  if (size.width * size.height < minPixels) size = scaled(size, Math.sqrt(minPixels / (size.width * size.height)));
+  return size;
+}
+
+function scaled({ width, height }: Size, factor: number): Size {
+  return { width: Math.trunc(width * factor), height: Math.trunc(height * factor) };
+}

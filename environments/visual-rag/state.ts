@@ -1,0 +1,26 @@
+import type { EpisodeState } from 'vf-search';
+import type { Shown } from './reading.ts';
+
+/** The state of an episode, for rewards and results. */
+export interface VisualState extends EpisodeState {
+  searches: number;
+  crops: number;
+  /** Turns without a usable action. */
+  invalid_actions: number;
+  /** The policy completed the search itself. */
+  completed: boolean;
+  /** The environment completed it, because no turn was left. */
+  forced: boolean;
+  /** Names of the pages, in the order in which they were first shown. */
+  pages: string[];
+  /** Every page and crop that was shown, in order; a page that was shown again is there once. */
+  evidence: Shown[];
+  /** Pages that the searches found, by search. */
+  found: (readonly string[])[];
+}
+
+/** What the `finish` hook adds in phase 2. */
+export interface FinishedState extends VisualState {
+  /** The generator's answer; null where it was not asked. */
+  readonly generated_answer: string | null;
+}

@@ -1,0 +1,48 @@
+/** Sizes of images as Qwen's vision-language models see them. */
+
+export interface ImageSize {
+  readonly width: number;
+  readonly height: number;
+}
+
+export interface PixelRange {
+  readonly minPixels: number;
+  readonly maxPixels: number;
+}
+
+/** The most that one side may exceed the other, by Qwen's image processors. */
+export const MAX_ASPECT = 200;
+
+/**
+ * The size to which Qwen's image processors resize an image: sides that are multiples of `unit`, within the range.
+ * @param options `unit`: patch size times merge size, 28 (Qwen2.5-VL) or 32 (Qwen3-VL)
+ * @returns null if one side is more than 200 times the other, which the processors refuse
+ */
+export function smartResize({ width, height }: ImageSize, { unit, minPixels, maxPixels }: PixelRange & { readonly unit: number }): ImageSize | null {
+  if (Math.max(width, height) / Math.min(width, height) > MAX_ASPECT) return null;
+  const round = (side: number) => roundHalfEven(side / unit) * unit;
+  const [h, w] = [round(height), round(width)];
+  if (h * w > maxPixels) {
+    const beta = Math.sqrt((height * width) / maxPixels);
+    const floor = (side: number) => Math.max(unit, Math.floor(side / beta / unit) * unit);
+    return { width: floor(width), height: floor(height) };
+  }
+  if (h * w < minPixels) {
+    const beta = Math.sqrt(minPixels / (height * width));
+    const ceil = (side: number) => Math.ceil((side * beta) / unit) * unit;
+    return { width: ceil(width), height: ceil(height) };
+  }
+  return { width: w, height: h };
+}
+
+/** Tokens of an image whose sides are multiples of `unit`. */
+export function imageTokens({ width, height }: ImageSize, unit: number): number {
+  return (width / unit) * (height / unit);
+}
+
+/** Python's `round`. */
+function roundHalfEven(value: number): number {
+  const floor = Math.floor(value);
+  if (value - floor !== 0.5) return Math.round(value);
+  return floor % 2 === 0 ? floor : floor + 1;
+}

@@ -1,0 +1,69 @@
+/** Demonstrations in the form of DDAI's files: `{uid, format_version: "v1", messages}`, messages as JSON text. Pure. */
+import { strip } from '../metrics/python-text.ts';
+
+/** A message; pictures are paths. */
+export interface MessageV1 {
+  readonly role: 'system' | 'user' | 'assistant';
+  readonly content: string | readonly { readonly image: string }[];
+}
+
+/** In messages that stand for a tool's result which did not arrive. */
+const SYSTEM_ERROR = '[System Error:';
+export const NO_SEARCH_RESULT = `${SYSTEM_ERROR} Search did not return an image. Please try a different query.]`;
+export const NO_CROP = `${SYSTEM_ERROR} BBox crop failed. Please adjust the bbox or search again.]`;
+
+const SEARCH = /<search>(.*?)<\/search>/gisu;
+const BOX = /<bbox>\s*\[(.*?)\]\s*<\/bbox>/gisu;
+
+/** Messages of the user that report a tool's failure. */
+export function systemErrors(messages: readonly MessageV1[]): number {
+  return messages.filter(({ role, content }) => role === 'user' && typeof content === 'string' && content.includes(SYSTEM_ERROR)).length;
+}
+
+interface Effort {
+  readonly searches: number;
+  readonly boxes: number;
+  /** Code points of the assistant's messages. */
+  readonly length: number;
+}
+
+/** What the assistant did; empty searches and boxes do not count. */
+function effortOf(messages: readonly MessageV1[]): Effort {
+  const written = messages.flatMap(({ role, content }) => (role === 'assistant' && typeof content === 'string' ? [content] : []));
+  const count = (pattern: RegExp) => written.flatMap((text) => [...text.matchAll(pattern)]).filter(([, inner]) => strip(inner!) !== '').length;
+  return { searches: count(SEARCH), boxes: count(BOX), length: written.reduce((sum, text) => sum + Array.from(text).length, 0) };
+}
+
+export interface RankedRow {
+  readonly uid: string;
+  /** Null where the row does not say it. */
+  readonly ndcg: number | null;
+  readonly messages: readonly MessageV1[];
+}
+
+/** The prompt of a row: its uid up to `__s`. */
+function promptOf(uid: string): string {
+  const at = uid.indexOf('__s');
+  return at === -1 ? uid : uid.slice(0, at);
+}
+
+/**
+ * The best rows of every prompt, at most `most` each: by NDCG from the highest, then the fewest searches, the fewest boxes, the shortest. Prompts in the order
+ * of their first rows.
+ */
+export function bestRows<R extends RankedRow>(rows: readonly R[], most: number): R[] {
+  const byPrompt = Map.groupBy(rows, ({ uid }) => promptOf(uid));
+  return [...byPrompt.values()].flatMap((group) =>
+    group
+      .map((row) => ({ row, effort: effortOf(row.messages) }))
+      .toSorted(
+        (a, b) =>
+          (b.row.ndcg ?? 0) - (a.row.ndcg ?? 0) ||
+          a.effort.searches - b.effort.searches ||
+          a.effort.boxes - b.effort.boxes ||
+          a.effort.length - b.effort.length,
+      )
+      .slice(0, most)
+      .map(({ row }) => row),
+  );
+}

@@ -1,0 +1,61 @@
+/** Reads DDAI's `unified_trajectory.jsonl`: events of many rollouts in one file, each with `event_type`, `uid`, `sample_idx` and `ts`. Pure. */
+import { isObject } from '../schemas/is-object.ts';
+import type { TracedEvent, TracedRollout } from './traced-rollouts.ts';
+
+type Event = Readonly<Record<string, unknown>>;
+
+/** The rollouts that have a reward, by the order in which their prompts are first named, then by their index. */
+export function upstreamRollouts(events: readonly unknown[]): TracedRollout[] {
+  const known = events.filter((event): event is Event => isObject(event) && typeof event['uid'] === 'string' && event['uid'] !== '');
+  const byPrompt = Map.groupBy(known, (event) => event['uid'] as string);
+  return [...byPrompt].flatMap(([prompt, own]) => {
+    const numbered = own.filter((event) => Number.isInteger(event['sample_idx']));
+    const byIndex = [...Map.groupBy(numbered, (event) => event['sample_idx'] as number)].toSorted(([a], [b]) => a - b);
+    return byIndex.flatMap(([index, all]) => tracedRollout(prompt, index, all) ?? []);
+  });
+}
+
+function tracedRollout(prompt: string, index: number, events: readonly Event[]): TracedRollout | null {
+  const scored = events.find((event) => event['event_type'] === 'rm.flash.detail');
+  if (scored === undefined) return null;
+  const inOrder = events.toSorted((a, b) => timeOf(a) - timeOf(b));
+  const text = (key: string) => (typeof scored[key] === 'string' ? scored[key] : '');
+  const number = (key: string) => (typeof scored[key] === 'number' ? scored[key] : 0);
+  return {
+    prompt,
+    index,
+    run: text('run_id'),
+    question: text('query'),
+    reference: text('reference_answer'),
+    reward: number('final_score'),
+    judge: number('judge_score'),
+    ndcg: number('ndcg'),
+    events: inOrder.flatMap((event) => tracedEvent(event) ?? []),
+  };
+}
+
+function tracedEvent(event: Event): TracedEvent | null {
+  if (event['event_type'] === 'model.plan')
+    return {
+      kind: 'turn',
+      turn: typeof event['turn_idx'] === 'number' ? event['turn_idx'] : 0,
+      text: typeof event['text'] === 'string' ? event['text'] : '',
+    };
+  if (event['event_type'] === 'tool.search.response') {
+    const { results } = event;
+    return {
+      kind: 'pages',
+      pictures: Array.isArray(results)
+        ? results.map((result) => (isObject(result) && typeof result['image_file'] === 'string' ? result['image_file'] : null))
+        : null,
+    };
+  }
+  if (event['event_type'] === 'tool.bbox.result')
+    return { kind: 'crop', picture: typeof event['crop_path'] === 'string' ? event['crop_path'] : null };
+  return null;
+}
+
+function timeOf(event: Event): number {
+  const time = Number(event['ts'] ?? event['timestamp'] ?? 0);
+  return Number.isFinite(time) ? time : 0;
+}
