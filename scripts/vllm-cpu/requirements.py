@@ -10,7 +10,7 @@ import zipfile
 
 from pip._vendor.packaging.requirements import Requirement
 
-# The installer pins torch. The others exist only as CUDA builds, and a text model does not import them.
+# The installer pins torch and torchvision. The others exist only as CUDA builds, and no model that is served here imports them.
 LEFT_OUT = {"torch", "torchaudio", "torchvision", "torchcodec"}
 
 
