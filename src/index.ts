@@ -25,7 +25,7 @@ export {
   type JudgeTemplate,
   type ScoreRange,
 } from './core/judge-rubric.ts';
-export { type ImageSize, imageTokens, MAX_ASPECT, type PixelRange, smartResize } from './core/image-size.ts';
+export { type ImageSize, type ImageSizes, imageTokens, MAX_ASPECT, type PixelRange, smartResize } from './core/image-size.ts';
 export { Limiter } from './core/limiter.ts';
 export {
   type ContentPart,
@@ -109,6 +109,7 @@ export { readDocument, readTextFile } from './files/read-document.ts';
 export { type LimoRow, type LimoRows, limoRows, type ParsedLimoRow, parseLimoRow } from './data/limo-rows.ts';
 export { type DataRecord, loadRecords, type LoadRecordsOptions } from './data/load-records.ts';
 export { loadRows, type LoadRowsOptions, type RowsProvenance } from './data/load-rows.ts';
+export { bundledFolder } from './data/bundled.ts';
 export type { RowsSource } from './data/find-rows.ts';
 export { evaluate } from './evaluate/evaluate.ts';
 export type { EvaluationEvent, EvaluationOptions, EvaluationResult, RunIdentity } from './evaluate/evaluation-options.ts';

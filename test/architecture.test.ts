@@ -29,7 +29,17 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/evaluate': ['src/rollouts', 'src/models', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
   'src/pipelines': ['src/metrics', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
   'src/rounds': ['src/core', 'src/schemas', 'src/transport', 'src/files', 'src/metrics'],
-  'src/registry': ['src/pipelines', 'src/core', 'src/schemas', 'src/data', 'src/retrieval', 'src/clients', 'src/models', 'src/transport'],
+  'src/registry': [
+    'src/pipelines',
+    'src/core',
+    'src/schemas',
+    'src/data',
+    'src/retrieval',
+    'src/clients',
+    'src/models',
+    'src/transport',
+    'src/files',
+  ],
   'src/server': [
     'src/engine',
     'src/execution',

@@ -1,5 +1,15 @@
 /** The arguments of `loadEnvironment`, in snake_case or camelCase, with their defaults. Unknown or unusable ones are a ConfigError. */
-import { type ArgumentKind, type ArgumentValues, choiceArgument, ConfigError, integerArgument, readArguments, textArgument } from 'vf-search';
+import {
+  type ArgumentKind,
+  type ArgumentValues,
+  choiceArgument,
+  ConfigError,
+  integerArgument,
+  type PixelRange,
+  readArguments,
+  textArgument,
+} from 'vf-search';
+import { SHOWN_PIXELS } from './picture-sizes.ts';
 import type { Observations } from './prompt.ts';
 import { type Coefficients, COEFFICIENTS } from './rewards.ts';
 import type { FormatGate } from './rubric.ts';
@@ -9,6 +19,8 @@ export interface VisualArguments {
   readonly dataset: string;
   /** The word sidecar of an own data set. */
   readonly pages: string | null;
+  /** The folder of the pages' pictures. */
+  readonly imagesFolder: string | null;
   readonly retrieverUrl: string | null;
   readonly observations: Observations;
   readonly topk: number;
@@ -24,7 +36,8 @@ export interface VisualArguments {
   readonly evidence: 'newest' | 'upstream';
   readonly maxImages: number;
   readonly legiblePx: number;
-  readonly align: number;
+  readonly align: number | null;
+  readonly shownPixels: PixelRange;
   readonly dataSplit: string | null;
   readonly dataLimit: number | null;
   /** The values in effect, by their names on the command line. Without URLs, which may contain credentials. */
@@ -41,9 +54,16 @@ const coefficientsArgument: ArgumentKind<Partial<Coefficients>> = {
     Object.entries(v).every(([key, value]) => Object.hasOwn(COEFFICIENTS, key) && Number.isFinite(value) && (value as number) >= 0),
 };
 
+const pixelRangeArgument: ArgumentKind<readonly [number, number]> = {
+  expected: 'two integers of at least 1, the least and the most pixels of a shown picture',
+  accepts: (v): v is readonly [number, number] =>
+    Array.isArray(v) && v.length === 2 && v.every((one) => Number.isSafeInteger(one) && one >= 1) && v[0] <= v[1],
+};
+
 const KINDS = {
   dataset: textArgument,
   pages: textArgument,
+  images: textArgument,
   retriever_url: textArgument,
   observations: choiceArgument('ocr', 'image'),
   topk: integerArgument(1),
@@ -60,13 +80,13 @@ const KINDS = {
   max_images: integerArgument(1),
   legible_px: positive,
   align: integerArgument(0),
+  shown_pixels: pixelRangeArgument,
   data_split: textArgument,
   data_limit: integerArgument(1),
 } as const satisfies Record<string, ArgumentKind<unknown>>;
 
 const DEFAULTS = {
   dataset: 'deck-mini',
-  observations: 'ocr',
   topk: 10,
   max_turns: 7,
   max_response_length: 2048,
@@ -78,7 +98,7 @@ const DEFAULTS = {
   evidence: 'newest',
   max_images: 8,
   legible_px: 9,
-  align: 28,
+  shown_pixels: [SHOWN_PIXELS.minPixels, SHOWN_PIXELS.maxPixels],
 } as const;
 
 type Given = ArgumentValues<typeof KINDS>;
@@ -86,13 +106,15 @@ type Given = ArgumentValues<typeof KINDS>;
 /** @param env for upstream's RM_JUDGE_COEF, RM_NDCG_COEF and RM_FORMAT_COEF, which an argument overrides */
 export function parseArguments(args: Readonly<Record<string, unknown>>, env: Readonly<Record<string, string | undefined>>): VisualArguments {
   const given: Given = readArguments('visual-rag', KINDS, args);
-  const values = { ...DEFAULTS, ...given };
+  // Whoever names pictures wants them to be seen.
+  const values = { ...DEFAULTS, observations: given.images === undefined ? ('ocr' as const) : ('image' as const), ...given };
   const coefficients = { ...COEFFICIENTS, ...coefficientsOf(env), ...given.coefficients };
   const { retriever_url: retrieverUrl = null, ...named } = values;
   return {
     named: { ...named, coefficients },
     dataset: values.dataset,
     pages: values.pages ?? null,
+    imagesFolder: values.images ?? null,
     retrieverUrl,
     observations: values.observations,
     topk: values.topk,
@@ -108,7 +130,8 @@ export function parseArguments(args: Readonly<Record<string, unknown>>, env: Rea
     evidence: values.evidence,
     maxImages: values.max_images,
     legiblePx: values.legible_px,
-    align: values.align,
+    align: values.align ?? null,
+    shownPixels: { minPixels: values.shown_pixels[0], maxPixels: values.shown_pixels[1] },
     dataSplit: values.data_split ?? null,
     dataLimit: values.data_limit ?? null,
   };

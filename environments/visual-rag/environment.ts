@@ -14,6 +14,8 @@ export { extractAnswer, readVerdict, type Verdict } from './verdict.ts';
 export { checkVragFormat, withoutUserTurns } from './vrag-format.ts';
 export { BOXING_BASELINE } from './baseline.ts';
 export { type DocumentPage, documentPages, type PageWord } from './documents.ts';
+export { PageSource, type PageSourceOptions } from './page-source.ts';
+export { Pictures } from './pictures.ts';
 export { BUILTIN_READER, type GeneratorData, readAnswer } from './reader.ts';
 export { VISUAL_ROLES as roles } from './roles.ts';
 export { type VisualRow } from './rows.ts';

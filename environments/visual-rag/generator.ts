@@ -1,5 +1,5 @@
 /** Asks the frozen generator, which answers from the evidence alone. */
-import { type Message, ModelError, type RewardContext } from 'vf-search';
+import { type ContentPart, type ImageRef, type Message, ModelError, type RewardContext } from 'vf-search';
 import type { GeneratorData } from './reader.ts';
 import { linesOf, type ShownWord } from './reading.ts';
 import type { VisualRow } from './rows.ts';
@@ -11,25 +11,42 @@ const MAX_TOKENS = 3072;
 const INSTRUCTIONS =
   'You answer questions about document pages. Use only the evidence below. Reply with the answer alone, in as few words as possible, without an explanation. If the evidence does not hold the answer, reply with your best guess.';
 
+/** A page or crop of the evidence: its words and, in `image` mode, its picture. */
+export interface Evidence {
+  readonly words: readonly ShownWord[];
+  readonly image?: ImageRef;
+}
+
 /** The generator's answer, stripped; it may be empty. Throws ModelError if it fails. */
-export async function askGenerator({ row, models, signal }: RewardContext<VisualRow>, evidence: readonly (readonly ShownWord[])[]): Promise<string> {
+export async function askGenerator({ row, models, signal }: RewardContext<VisualRow>, evidence: readonly Evidence[]): Promise<string> {
   const model = models['generator'];
   if (model === undefined) throw new ModelError('No model plays the role generator.', { role: 'generator', reason: 'not_set_up' });
   const { question } = row.info;
-  const data: GeneratorData = { question, evidence };
+  const data: GeneratorData = { question, evidence: evidence.map(({ words }) => words) };
   const { text } = await model.generate(messagesOf(question, evidence), { maxTokens: MAX_TOKENS, data, signal });
   return (extractAnswer(text) ?? text).trim();
 }
 
-function messagesOf(question: string, evidence: readonly (readonly ShownWord[])[]): readonly Message[] {
-  const texts = evidence.map(
-    (words, i) =>
-      `Evidence ${i + 1}:\n${linesOf(words)
-        .map(({ text }) => text)
-        .join('\n')}`,
-  );
+function messagesOf(question: string, evidence: readonly Evidence[]): readonly Message[] {
+  const parts = evidence.flatMap(partsOf);
+  const content: readonly ContentPart[] = [...(parts.length === 0 ? [textPart('(no evidence)')] : parts), textPart(`\n\nQuestion: ${question}`)];
   return [
     { role: 'system', content: INSTRUCTIONS },
-    { role: 'user', content: [...(texts.length === 0 ? ['(no evidence)'] : texts), `Question: ${question}`].join('\n\n') },
+    { role: 'user', content: parts.some(({ type }) => type === 'image') ? content : joined(content) },
   ];
+}
+
+function partsOf({ words, image }: Evidence, i: number): ContentPart[] {
+  const title = `${i === 0 ? '' : '\n\n'}Evidence ${i + 1}:\n`;
+  if (image !== undefined) return [textPart(title), { type: 'image', image }];
+  const lines = linesOf(words).map(({ text }) => text);
+  return [textPart(`${title}${lines.join('\n')}`)];
+}
+
+function textPart(text: string): ContentPart {
+  return { type: 'text', text };
+}
+
+function joined(parts: readonly ContentPart[]): string {
+  return parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
 }

@@ -1,7 +1,19 @@
 /** Builds the environment from its arguments. The only module of this folder that loads rows and opens retrievers. */
-import { ConfigError, type LoadContext, loadRecords, openRetriever, type RowsSource } from 'vf-search';
+import { join } from 'node:path';
+import {
+  bundledFolder,
+  ConfigError,
+  type ImageStore,
+  type LoadContext,
+  loadRecords,
+  openRetriever,
+  type Retriever,
+  type RowsSource,
+} from 'vf-search';
 import { parseArguments, type VisualArguments } from './arguments.ts';
-import { documentPages, pagePassages } from './documents.ts';
+import { type DocumentPage, documentPages, pagePassages } from './documents.ts';
+import { PageSource } from './page-source.ts';
+import { Pictures } from './pictures.ts';
 import { toVisualRow, type VisualRow } from './rows.ts';
 import { VisualRagEnv } from './visual-rag-env.ts';
 
@@ -13,18 +25,16 @@ const PAGES_SPLIT = 'pages';
 /** Throws ConfigError for unknown or unusable arguments; the README lists the arguments. */
 export async function loadEnvironment(
   args: Readonly<Record<string, unknown>> = {},
-  { env = process.env, purpose = 'evaluation', signal }: Partial<LoadContext> = {},
+  { env = process.env, purpose = 'evaluation', signal, images }: Partial<LoadContext> = {},
 ): Promise<VisualRagEnv> {
   const parsed = parseArguments(args, env);
   const { dataset, maxResponseLength, named } = parsed;
   const common = { env, ...(signal && { signal }) };
   const test = await loadSplit(parsed, parsed.dataSplit ?? 'test', common);
   const train = purpose === 'training' ? await loadSplit(parsed, 'train', common) : null;
-  const sidecar = await loadRecords({ dataset: parsed.pages ?? dataset, split: PAGES_SPLIT, ...common });
-  const pages = documentPages(sidecar.records);
-  const retriever = await (parsed.retrieverUrl === null
-    ? openRetriever({ passages: pagePassages(pages), name: `bm25 ${dataset} pages`, ...common })
-    : openRetriever({ retrieverUrl: parsed.retrieverUrl, mustAnswer: true, ...common }));
+  const sidecar = await loadSidecar(parsed, common);
+  const pages = new PageSource({ sidecar: sidecar?.pages ?? null, pictures: await openPictures(parsed, images) });
+  const retriever = await openPageRetriever(parsed, sidecar?.pages ?? null, common);
   try {
     return new VisualRagEnv({
       ...parsed,
@@ -33,10 +43,11 @@ export async function loadEnvironment(
       ...(train === null ? {} : { trainRows: train.rows }),
       pages,
       retriever,
+      ...(images === undefined ? {} : { images }),
       limits: { responseTokens: maxResponseLength },
       provenance: {
         upstream: UPSTREAM,
-        sources: [test.source, ...(train === null ? [] : [train.source]), sidecar.source],
+        sources: [test.source, ...(train === null ? [] : [train.source]), ...(sidecar === null ? [] : [sidecar.source])],
         retriever: retriever.name,
         arguments: named,
       },
@@ -47,16 +58,53 @@ export async function loadEnvironment(
   }
 }
 
+type Common = { readonly env: NonNullable<LoadContext['env']>; readonly signal?: AbortSignal };
+
+interface Sidecar {
+  readonly pages: ReadonlyMap<string, DocumentPage>;
+  readonly source: RowsSource;
+}
+
+/** The words of the pages; null for an own data set of pictures alone. */
+async function loadSidecar({ dataset, pages, observations }: VisualArguments, common: Common): Promise<Sidecar | null> {
+  if (pages === null && (await bundledFolder(dataset)) === null) {
+    if (observations === 'image') return null;
+    throw new ConfigError(
+      `visual-rag needs the words of the pages of ${dataset}. Name a word sidecar with "pages", or a folder of pictures with "images" for a vision model.`,
+    );
+  }
+  const { records, source } = await loadRecords({ dataset: pages ?? dataset, split: PAGES_SPLIT, ...common });
+  return { pages: documentPages(records), source };
+}
+
+/** The pictures of the pages, where the policy sees pictures. */
+async function openPictures({ dataset, imagesFolder, observations }: VisualArguments, store: ImageStore | undefined): Promise<Pictures | null> {
+  if (observations === 'ocr') return null;
+  if (store === undefined) throw new ConfigError('visual-rag needs a store for the pictures that it shows. Pass one to loadEnvironment as images.');
+  const bundled = await bundledFolder(dataset);
+  const folder = imagesFolder ?? (bundled === null ? null : join(bundled, PAGES_SPLIT));
+  if (folder === null) throw new ConfigError(`visual-rag needs the pictures of the pages of ${dataset}. Name their folder with "images".`);
+  return Pictures.open(folder, store);
+}
+
+async function openPageRetriever(
+  { dataset, retrieverUrl }: VisualArguments,
+  pages: ReadonlyMap<string, DocumentPage> | null,
+  common: Common,
+): Promise<Retriever> {
+  if (retrieverUrl !== null) return openRetriever({ retrieverUrl, mustAnswer: true, ...common });
+  if (pages !== null) return openRetriever({ passages: pagePassages(pages), name: `bm25 ${dataset} pages`, ...common });
+  throw new ConfigError(
+    `The pages of ${dataset} cannot be searched without their words. Name a search server with "retriever_url", or a word sidecar with "pages".`,
+  );
+}
+
 interface LoadedSplit {
   readonly rows: readonly VisualRow[];
   readonly source: RowsSource;
 }
 
-async function loadSplit(
-  { dataset, dataLimit, observations }: VisualArguments,
-  split: string,
-  common: { readonly env: NonNullable<LoadContext['env']>; readonly signal?: AbortSignal },
-): Promise<LoadedSplit> {
+async function loadSplit({ dataset, dataLimit, observations }: VisualArguments, split: string, common: Common): Promise<LoadedSplit> {
   const { records, source } = await loadRecords({ dataset, split, ...(dataLimit === null ? {} : { limit: dataLimit }), ...common });
   const rows = records.map(({ fields, place }) => toVisualRow(fields, place, observations));
   const seen = new Set<string>();

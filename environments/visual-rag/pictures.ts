@@ -2,7 +2,7 @@
  * Pictures of pages: opened from a folder, cut, scaled and encoded with sharp, kept in the run's image store. A folder of pictures comes from outside, and so do the
  * names of pages: a name that leaves the folder, a file of another kind and a picture that would fill the memory are refused before anything is decoded.
  */
-import { open, realpath } from 'node:fs/promises';
+import { readFile, realpath, stat } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import { ConfigError, EnvironmentError, type ImageRef, type ImageStore, thrownText } from 'vf-search';
 import type sharpPackage from 'sharp';
@@ -10,9 +10,10 @@ import type { Area, Size } from './boxes.ts';
 
 /** Ends of file names, in the order in which they are looked for. */
 const EXTENSIONS = ['png', 'jpg', 'jpeg', 'webp'];
-const FORMATS = new Set(['png', 'jpeg', 'webp']);
+/** Larger files are refused. */
+const MAX_BYTES = 64 * 2 ** 20;
 /** Larger pictures are refused: decoded, one takes four bytes a pixel. */
-export const MAX_PIXELS = 50_000_000;
+const MAX_PIXELS = 50_000_000;
 /** The most that one side may exceed the other: what Qwen's image processors take. */
 const MAX_ASPECT = 200;
 /** References to pictures that were made already; a group of rollouts shows the same pages. */
@@ -50,6 +51,7 @@ export class Pictures {
     if (size === undefined) {
       size = this.#readSize(page);
       this.#sizes.set(page, size);
+      size.catch(() => this.#sizes.delete(page));
     }
     return size;
   }
@@ -75,9 +77,7 @@ export class Pictures {
       .catch((error: unknown) => {
         throw this.#unusable(page, thrownText(error));
       });
-    const { format, autoOrient } = about;
-    if (!FORMATS.has(format)) throw this.#unusable(page, `it is ${format}; PNG, JPEG and WebP are taken`);
-    const { width, height } = autoOrient;
+    const { width, height } = about.autoOrient;
     if (width * height > MAX_PIXELS) throw this.#unusable(page, `it has ${width} × ${height} pixels, more than ${MAX_PIXELS / 1e6} million`);
     if (Math.max(width, height) / Math.min(width, height) > MAX_ASPECT)
       throw this.#unusable(page, `it has ${width} × ${height} pixels; one side may be at most ${MAX_ASPECT} times the other`);
@@ -103,11 +103,14 @@ export class Pictures {
 
   async #read(page: string): Promise<Buffer> {
     const path = await this.#path(page);
-    await using file = await open(path, 'r');
-    const about = await file.stat();
+    const about = await stat(path);
     if (!about.isFile()) throw this.#unusable(page, 'it is not a regular file');
-    if (about.size === 0) throw this.#unusable(page, 'it is empty');
-    return await file.readFile();
+    if (about.size > MAX_BYTES) throw this.#unusable(page, `the file has more than ${MAX_BYTES / 2 ** 20} MiB`);
+    const bytes = await readFile(path);
+    if (bytes.length === 0) throw this.#unusable(page, 'the file is empty');
+    // Recognised by its first bytes, because what decodes pictures would also read SVG, which can name other files.
+    if (!isPicture(bytes)) throw this.#unusable(page, 'its bytes are none of PNG, JPEG or WebP');
+    return bytes;
   }
 
   /** The file of a page, inside the folder also where it is a link. */
@@ -126,6 +129,11 @@ export class Pictures {
   #unusable(page: string, why: string): EnvironmentError {
     return new EnvironmentError(`The picture of page ${JSON.stringify(page.slice(0, 200))} in ${this.#folder} cannot be used: ${why}.`);
   }
+}
+
+function isPicture(bytes: Buffer): boolean {
+  const isAt = (at: number, text: string) => bytes.toString('latin1', at, at + text.length) === text;
+  return isAt(0, '\x89PNG\r\n\x1a\n') || isAt(0, '\xff\xd8\xff') || (isAt(0, 'RIFF') && isAt(8, 'WEBP'));
 }
 
 async function realFolder(folder: string): Promise<string> {

@@ -1,4 +1,5 @@
 /** What can be read on a picture of a page: words inside, as large as they are shown. */
+import type { ImageRef } from 'vf-search';
 import type { Area, Size } from './boxes.ts';
 import type { DocumentPage } from './documents.ts';
 
@@ -19,6 +20,8 @@ export interface Shown {
   readonly area: Area | null;
   /** Size at which it was shown. */
   readonly size: Size;
+  /** In `image` mode: the picture. */
+  readonly image?: ImageRef;
 }
 
 /**

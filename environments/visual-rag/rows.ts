@@ -45,11 +45,9 @@ export function toVisualRow(record: Readonly<Record<string, unknown>>, where: st
   };
 }
 
-/** Parquet gives integers as bigint. */
 function pageList(value: unknown): (number | string)[] | null {
   if (!Array.isArray(value)) return null;
-  const pages = value.map((page: unknown) => (typeof page === 'bigint' ? Number(page) : page));
-  return pages.every((page) => typeof page === 'number' || typeof page === 'string') ? pages : null;
+  return value.every((page) => typeof page === 'number' || typeof page === 'string') ? value : null;
 }
 
 function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
@@ -57,9 +55,6 @@ function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
 }
 
 function wrong(where: string, column: string, expected: string, got: unknown): ConfigError {
-  const shown =
-    got === undefined
-      ? 'nothing'
-      : JSON.stringify(got, (_, value) => (typeof value === 'bigint' ? Number(value) : (value as unknown)))?.slice(0, 100);
+  const shown = got === undefined ? 'nothing' : JSON.stringify(got)?.slice(0, 100);
   return new ConfigError(`${where}: the column ${column} must hold ${expected}, got ${shown}`);
 }

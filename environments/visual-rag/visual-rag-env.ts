@@ -3,12 +3,17 @@
  * pages and retriever are passed in; `loadEnvironment` loads them.
  */
 import {
+  ConfigError,
   Dataset,
+  EnvironmentError,
   type EnvironmentLimits,
   type EnvResponse,
+  type EpisodeOptions,
   type EpisodeState,
+  type ImageSizes,
+  type ImageStore,
+  MAX_ASPECT,
   MultiTurnEnv,
-  type PixelRange,
   RetrievalError,
   type Retriever,
   type RewardContext,
@@ -18,13 +23,12 @@ import {
 } from 'vf-search';
 import { isComplete, parseAction } from './actions.ts';
 import { BOXING_BASELINE } from './baseline.ts';
-import { type Area, cropArea, parseBox, type Size } from './boxes.ts';
-import type { DocumentPage } from './documents.ts';
+import { cropArea, parseBox } from './boxes.ts';
 import { generatorImages } from './evidence.ts';
 import { askGenerator } from './generator.ts';
+import { PageViewer, type ViewerOptions } from './page-viewer.ts';
 import { nextPage } from './pages.ts';
-import { fitPixels, SHOWN_PIXELS } from './picture-sizes.ts';
-import { pictureText, readWords, type Shown } from './reading.ts';
+import type { Shown } from './reading.ts';
 import { VISUAL_ROLES } from './roles.ts';
 import type { VisualRow } from './rows.ts';
 import { isPassed, type RubricOptions, visualRubric } from './rubric.ts';
@@ -34,28 +38,23 @@ import { FORCED_COMPLETION, INVALID_ACTION, invalidBox, NO_HITS, NO_PAGE } from 
 /** Upstream's lengths in tokens: data.max_prompt_length 256 and max_response_length 2048. */
 const UPSTREAM_LIMITS: Partial<EnvironmentLimits> = { responseTokens: 2048 };
 
-export interface VisualRagOptions extends RubricOptions {
+export interface VisualRagOptions extends RubricOptions, ViewerOptions {
   readonly name?: string;
   readonly rows: readonly VisualRow[];
   /** @default rows */
   readonly trainRows?: readonly VisualRow[];
   /** Its passages' ids are names of pages. Closed together with the environment. */
   readonly retriever: Retriever;
-  readonly pages: ReadonlyMap<string, DocumentPage>;
   /** Turns, the environment's own last one included, at least 2. @default 7 (DDAI) */
   readonly maxTurns?: number;
   /** Results per search, at least 1. @default 10 */
   readonly topk?: number;
-  /** In pixels of the shown picture: words that are lower cannot be read. @default 9 */
-  readonly legiblePx?: number;
-  /** Sides of shown pictures are multiples of this; 0 for any. @default 28 */
-  readonly align?: number;
-  /** Bounds of a shown picture's pixels. @default SHOWN_PIXELS */
-  readonly shownPixels?: PixelRange;
   /** Most pictures for the generator. @default 8 (DDAI) */
   readonly maxImages?: number;
   /** Which pictures the generator sees where there are too many. @default 'newest' */
   readonly evidence?: 'newest' | 'upstream';
+  /** Where the pictures of `image` mode are kept. */
+  readonly images?: ImageStore;
   readonly limits?: Partial<EnvironmentLimits>;
   readonly notices?: readonly string[];
   readonly provenance?: Readonly<Record<string, unknown>>;
@@ -64,10 +63,27 @@ export interface VisualRagOptions extends RubricOptions {
 export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeState> {
   readonly baseline = BOXING_BASELINE;
   readonly #options: VisualRagOptions;
+  readonly #viewer: PageViewer;
   readonly #lastTurn: number;
+  /** What is no plain data: the sizes that each episode's policy sees, and the page that it saw last, which boxes refer to. */
+  readonly #episodes = new WeakMap<VisualState, { readonly imageSizes: ImageSizes | null; last: Shown | null }>();
 
   constructor(options: VisualRagOptions) {
-    const { name = 'visual-rag', rows, trainRows, maxTurns = 7, limits, notices, provenance } = options;
+    const {
+      name = 'visual-rag',
+      rows,
+      trainRows,
+      maxTurns = 7,
+      pages,
+      phase = 2,
+      observations = 'ocr',
+      images,
+      limits,
+      notices,
+      provenance,
+    } = options;
+    if (observations === 'image' && (images === undefined || pages.pictures === null))
+      throw new ConfigError('Observations by image need pictures of the pages and a store for what is shown. Pass pages with pictures, and images.');
     super({
       id: 'visual-rag',
       eval: new Dataset(name, rows),
@@ -77,16 +93,31 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
       maxTurns: maxTurns - 1,
       limits: { ...UPSTREAM_LIMITS, ...limits },
       turnFormat: 'chat',
-      roles: VISUAL_ROLES,
+      // The built-in reader reads words, not pictures.
+      roles: phase === 1 || pages.hasWords ? VISUAL_ROLES : { ...VISUAL_ROLES, generator: { about: VISUAL_ROLES.generator.about, default: null } },
+      ...(observations === 'image' ? { images: images! } : {}),
       ...(notices ? { notices } : {}),
       ...(provenance ? { provenance } : {}),
     });
     this.#options = options;
+    this.#viewer = new PageViewer(options);
     this.#lastTurn = maxTurns - 1;
   }
 
-  protected setupState(): VisualState {
-    return { turns: 0, searches: 0, crops: 0, invalid_actions: 0, completed: false, forced: false, pages: [], evidence: [], found: [] };
+  protected setupState(_row: VisualRow, { imageSizes = null }: EpisodeOptions): VisualState {
+    const state: VisualState = {
+      turns: 0,
+      searches: 0,
+      crops: 0,
+      invalid_actions: 0,
+      completed: false,
+      forced: false,
+      pages: [],
+      evidence: [],
+      found: [],
+    };
+    this.#episodes.set(state, { imageSizes, last: null });
+    return state;
   }
 
   protected async envResponse(kept: string, state: VisualState, context: StepContext): Promise<EnvResponse> {
@@ -112,7 +143,9 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
     return {
       generated_answer: await askGenerator(
         context,
-        shown.map((picture) => this.#read(picture)),
+        await Promise.all(
+          shown.map(async (picture) => ({ words: await this.#viewer.read(picture), ...(picture.image && { image: picture.image }) })),
+        ),
       ),
     };
   }
@@ -127,7 +160,7 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
     { signal }: StepContext,
   ): Promise<EnvResponse> {
     if (action === 'search') return this.#search(content, state, signal);
-    const problem = action === 'bbox' ? this.#crop(content, state) : INVALID_ACTION;
+    const problem = action === 'bbox' ? await this.#crop(content, state) : INVALID_ACTION;
     if (typeof problem !== 'string') return problem;
     state.invalid_actions += 1;
     return { observation: problem, kind: 'corrective' };
@@ -139,54 +172,39 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
     state.found.push(results);
     const { page, isNew } = nextPage(results, state.pages);
     if (page === null) return { observation: NO_HITS };
-    const shown = this.#shown(this.#page(page), null);
+    const source = await this.#options.pages.page(page);
+    const { imageSizes } = this.#episode(state);
+    const shown = await this.#viewer.view(source, null, imageSizes);
+    if (shown === null)
+      throw new EnvironmentError(
+        `The page ${JSON.stringify(page)} has ${source.width} × ${source.height} pixels; one side may be at most ${MAX_ASPECT} times the other.`,
+      );
     if (isNew) {
       state.pages.push(page);
       state.evidence.push(shown);
     }
-    this.#lastPages.set(state, shown);
-    return this.#show(shown);
+    this.#episode(state).last = shown;
+    return this.#viewer.observation(shown, await this.#viewer.read(shown));
   }
-
-  /** The page that each episode saw last, which boxes refer to. */
-  readonly #lastPages = new WeakMap<VisualState, Shown>();
 
   /** Shows what the box cuts out, or says what is wrong with the box. */
-  #crop(content: string, state: VisualState): EnvResponse | string {
-    const last = this.#lastPages.get(state);
-    if (last === undefined) return NO_PAGE;
+  async #crop(content: string, state: VisualState): Promise<EnvResponse | string> {
+    const { last, imageSizes } = this.#episode(state);
+    if (last === null) return NO_PAGE;
     const box = parseBox(content);
     if (box === null) return invalidBox('it must be a list of four numbers that are at least 0');
-    const page = this.#page(last.page);
+    const page = await this.#options.pages.page(last.page);
     const area = cropArea(box, { shown: last.size, page });
     if (area === null) return invalidBox(`it leaves nothing of the page, which was shown with ${last.size.width} x ${last.size.height} pixels`);
+    const shown = await this.#viewer.view(page, area, imageSizes);
+    if (shown === null) return invalidBox(`one side of it is more than ${MAX_ASPECT} times the other`);
     state.crops += 1;
-    const shown = this.#shown(page, area);
     state.evidence.push(shown);
-    return this.#show(shown);
+    return this.#viewer.observation(shown, await this.#viewer.read(shown));
   }
 
-  #show(shown: Shown): EnvResponse {
-    return { observation: pictureText(shown.area === null ? 'page' : 'crop', shown.size, this.#read(shown)) };
-  }
-
-  #read(shown: Shown) {
-    return readWords(this.#page(shown.page), shown, { legiblePx: this.#options.legiblePx ?? 9 });
-  }
-
-  #shown(page: DocumentPage, area: Area | null): Shown {
-    const { shownPixels = SHOWN_PIXELS, align = 28 } = this.#options;
-    const source = area === null ? page : { width: area[2] - area[0], height: area[3] - area[1] };
-    return { page: page.id, area, size: aligned(fitPixels(source, shownPixels), align) };
-  }
-
-  #page(id: string): DocumentPage {
-    const page = this.#options.pages.get(id);
-    if (page === undefined)
-      throw new RetrievalError(
-        `The retriever ${this.#options.retriever.name} found the page ${JSON.stringify(id.slice(0, 200))}, which the data set does not have. Use a retriever over the same pages.`,
-      );
-    return page;
+  #episode(state: VisualState) {
+    return this.#episodes.get(state)!;
   }
 
   /** Throws on failure instead of finding nothing, so that an outage does not lower the model's score. */
@@ -205,11 +223,4 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
       return id;
     });
   }
-}
-
-/** Both sides rounded to the nearest multiples of `unit`, at least one. */
-function aligned({ width, height }: Size, unit: number): Size {
-  if (unit === 0) return { width: Math.max(1, width), height: Math.max(1, height) };
-  const side = (value: number) => Math.max(1, Math.round(value / unit)) * unit;
-  return { width: side(width), height: side(height) };
 }

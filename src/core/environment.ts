@@ -3,6 +3,7 @@
  * rollout loop, a step server and a test can all drive it.
  */
 import type { Dataset, Row } from './dataset.ts';
+import type { ImageSizes } from './image-size.ts';
 import type { ImageStore, Message } from './message.ts';
 import type { Models, RoleDeclarations } from './model.ts';
 import type { Random } from './random.ts';
@@ -125,6 +126,8 @@ export interface EpisodeOptions {
   readonly random: Random;
   /** The models of the environment's roles; calls are recorded with the rollout. @default none */
   readonly models?: Models;
+  /** The sizes at which the policy sees images as they are; its server resizes others. Null or absent where that is unknown. */
+  readonly imageSizes?: ImageSizes | null;
   readonly signal: AbortSignal;
 }
 

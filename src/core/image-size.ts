@@ -10,6 +10,11 @@ export interface PixelRange {
   readonly maxPixels: number;
 }
 
+/** Sizes of images that a model sees as they are: sides are multiples of `unit`, in pixels, and the area is within the range. */
+export interface ImageSizes extends PixelRange {
+  readonly unit: number;
+}
+
 /** The most that one side may exceed the other, by Qwen's image processors. */
 export const MAX_ASPECT = 200;
 
@@ -18,7 +23,7 @@ export const MAX_ASPECT = 200;
  * @param options `unit`: patch size times merge size, 28 (Qwen2.5-VL) or 32 (Qwen3-VL)
  * @returns null if one side is more than 200 times the other, which the processors refuse
  */
-export function smartResize({ width, height }: ImageSize, { unit, minPixels, maxPixels }: PixelRange & { readonly unit: number }): ImageSize | null {
+export function smartResize({ width, height }: ImageSize, { unit, minPixels, maxPixels }: ImageSizes): ImageSize | null {
   if (Math.max(width, height) / Math.min(width, height) > MAX_ASPECT) return null;
   const round = (side: number) => roundHalfEven(side / unit) * unit;
   const [h, w] = [round(height), round(width)];

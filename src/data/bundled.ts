@@ -43,6 +43,12 @@ export async function readBundledManifest(): Promise<BundledManifest> {
   return JSON.parse(await readFile(join(datasetsFolder(), 'MANIFEST.json'), 'utf8')) as BundledManifest;
 }
 
+/** The folder of a bundled data set's files, for those that are no records, such as pictures; null if no set has the name. */
+export async function bundledFolder(name: string): Promise<string | null> {
+  const { datasets } = await readBundledManifest();
+  return Object.hasOwn(datasets, name) ? join(datasetsFolder(), name) : null;
+}
+
 /** Names of the sets of questions with passages of their own. */
 export function questionSets({ datasets }: BundledManifest): string[] {
   return Object.entries(datasets).flatMap(([name, { corpus }]) => (corpus === null ? [] : [name]));

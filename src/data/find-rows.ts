@@ -51,7 +51,7 @@ export async function findRows(name: string, split: string, options: FindRowsOpt
     const { path, file } = await bundledPath(set, set.splits[split]!);
     return { name, kind: 'bundled', file: file.path, sha256: file.sha256, license: set.license, path };
   }
-  if (looksLikePath(name)) return { name: basename(name).replace(/\.(jsonl|ndjson)$/, ''), kind: 'file', file: name, path: name };
+  if (looksLikePath(name)) return { name: basename(name).replace(/\.(jsonl|ndjson|parquet)$/, ''), kind: 'file', file: name, path: name };
   const hub = parseHubName(name);
   if (hub === null) {
     const { offers = `${questionSets(manifest).join(', ')} (bundled), ${FLASHRAG_SOURCES.join(', ')} (from the hub)` } = options;
@@ -77,5 +77,5 @@ async function sha256Of(path: string): Promise<string> {
 }
 
 function looksLikePath(name: string): boolean {
-  return /\.(jsonl|ndjson|json)$/.test(name) || /^\.{0,2}\//.test(name) || name.includes('\\') || existsSync(name);
+  return /\.(jsonl|ndjson|json|parquet)$/.test(name) || /^\.{0,2}\//.test(name) || name.includes('\\') || existsSync(name);
 }

@@ -1,11 +1,12 @@
 /** Loads the objects of a data set whose rows are no questions, such as programs. Environments interpret them. */
 import { ConfigError } from '../core/errors.ts';
+import { readParquet } from '../files/parquet.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { findRows, rowsSource, type RowsSource } from './find-rows.ts';
 import { readJsonl } from './jsonl.ts';
 
 export interface LoadRecordsOptions {
-  /** A bundled set (`mini-python`), a `.jsonl` file, or a data set on the Hugging Face hub (`org/name`, `org/name/config`, optionally with `@revision`). */
+  /** A bundled set (`mini-python`), a `.jsonl` or `.parquet` file, or a data set on the Hugging Face hub (`org/name`, `org/name/config`, optionally with `@revision`). */
   readonly dataset: string;
   /** @default test */
   readonly split?: string;
@@ -20,7 +21,7 @@ export interface LoadRecordsOptions {
 
 export interface DataRecord {
   readonly fields: Readonly<Record<string, unknown>>;
-  /** Line and file, for messages. */
+  /** Line or row, and file, for messages. */
   readonly place: string;
 }
 
@@ -34,13 +35,29 @@ export async function loadRecords(options: LoadRecordsOptions): Promise<{ record
   const { dataset, split = 'test', limit = Infinity, signal } = options;
   if (limit !== Infinity && (!Number.isInteger(limit) || limit < 1)) throw new ConfigError(`limit must be an integer of at least 1, got ${limit}.`);
   const found = await findRows(dataset, split, { ...options, offers: 'mini-python (bundled)' });
+  const records = await (found.path.endsWith('.parquet') ? parquetRecords(found.path, limit) : jsonlRecords(found.path, limit, signal));
+  if (records.length === 0)
+    throw new ConfigError(
+      `${dataset} contains no records. ${found.path.endsWith('.parquet') ? 'Give a file with rows.' : 'Write one JSON object per line.'}`,
+    );
+  return { records, source: await rowsSource(found, records.length) };
+}
+
+async function jsonlRecords(path: string, limit: number, signal: AbortSignal | undefined): Promise<DataRecord[]> {
   const records: DataRecord[] = [];
-  for await (const { value, line } of readJsonl(found.path, signal ? { signal } : {})) {
-    const place = `Line ${line} of ${found.path}`;
+  for await (const { value, line } of readJsonl(path, signal ? { signal } : {})) {
+    const place = `Line ${line} of ${path}`;
     if (!isObject(value)) throw new ConfigError(`${place} is not an object. Write one JSON object per line.`);
     records.push({ fields: value, place });
     if (records.length >= limit) break;
   }
-  if (records.length === 0) throw new ConfigError(`${dataset} contains no records. Write one JSON object per line.`);
-  return { records, source: await rowsSource(found, records.length) };
+  return records;
+}
+
+async function parquetRecords(path: string, limit: number): Promise<DataRecord[]> {
+  const rows = await readParquet(path, { limit }).catch((cause: unknown) => {
+    if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause;
+    throw new ConfigError(`The file ${path} does not exist`, { cause });
+  });
+  return rows.map((fields, i) => ({ fields, place: `Row ${i + 1} of ${path}` }));
 }

@@ -2,7 +2,7 @@
  * The images of a run, by the digest of their bytes: a folder of files `<sha256>.<ext>`. Before the run has a folder, and for tests, they are kept in memory.
  */
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
 import type { ImageRef, ImageStore } from '../core/message.ts';
@@ -13,7 +13,7 @@ import { makeFolder } from './make-folder.ts';
 const EXTENSIONS: Readonly<Record<string, string>> = { 'image/png': 'png', 'image/jpeg': 'jpg', 'image/webp': 'webp' };
 
 /** The name of an image's file. Throws ConfigError for a type of file that no run keeps. */
-export function imageFileName({ sha256, mediaType }: Pick<ImageRef, 'sha256' | 'mediaType'>): string {
+function imageFileName({ sha256, mediaType }: Pick<ImageRef, 'sha256' | 'mediaType'>): string {
   const extension = EXTENSIONS[mediaType];
   if (extension === undefined) throw new ConfigError(`Images of type ${mediaType} are not kept; give ${Object.keys(EXTENSIONS).join(', ')}.`);
   if (!/^[0-9a-f]{64}$/.test(sha256)) throw new ConfigError(`${JSON.stringify(sha256.slice(0, 80))} is not the SHA-256 of an image.`);
@@ -67,8 +67,16 @@ export class RunImages implements ImageStore {
   }
 
   async #writeFile(name: string, bytes: Uint8Array): Promise<void> {
-    makeFolder(this.#folder!);
-    await replaceFile(join(this.#folder!, name), (write) => write(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)));
+    const path = join(this.#folder!, name);
+    // A resumed run shows the same images again.
+    const isThere = await stat(path).then(
+      (about) => about.isFile() && about.size === bytes.length,
+      () => false,
+    );
+    if (!isThere) {
+      makeFolder(this.#folder!);
+      await replaceFile(path, (write) => write(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)));
+    }
     this.#kept.delete(name);
   }
 }

@@ -1,7 +1,9 @@
 /** Loads an environment from its id or path: finds it, imports it, calls it with its arguments and checks the result. */
 import type { Environment } from '../core/environment.ts';
 import { CancelledError, ConfigError, thrownText, VfError } from '../core/errors.ts';
+import type { ImageStore } from '../core/message.ts';
 import type { Models, RoleDeclarations } from '../core/model.ts';
+import { RunImages } from '../files/run-images.ts';
 import { LazyModels } from '../models/lazy-models.ts';
 import { checkRoleDeclarations } from '../models/role-declarations.ts';
 import type { EnvironmentDefaults } from '../schemas/environment-description.ts';
@@ -17,6 +19,8 @@ export interface LoadEnvironmentOptions extends FindEnvironmentOptions {
   readonly purpose?: LoadPurpose;
   /** Models for calls outside rollouts; the caller binds them once the run is set up. @default models that are never bound */
   readonly models?: LazyModels;
+  /** Where the environment puts the images that it shows: the run's. @default a store in memory */
+  readonly images?: ImageStore;
 }
 
 /** What the rows are for, so that an environment loads only the rows that will be played. */
@@ -29,6 +33,8 @@ export interface LoadContext {
   readonly purpose: LoadPurpose;
   /** Models of the roles that the environment's module exports as `roles`. They answer once the run is set up, not while the environment loads. */
   readonly models: Models;
+  /** For the images that the environment shows: the run's own store, whose bytes its records, clients and trainer read. Pass it on as the environment's `images`. */
+  readonly images: ImageStore;
 }
 
 type Loader = (args: Readonly<Record<string, unknown>>, context: LoadContext) => unknown;
@@ -44,14 +50,20 @@ export async function loadEnvironment(
   options: LoadEnvironmentOptions = {},
 ): Promise<Environment> {
   if (!isObject(args)) throw new ConfigError(`The arguments of ${id} must be an object, got ${JSON.stringify(args)}`);
-  const { env = process.env, signal = new AbortController().signal, purpose = 'evaluation', models = new LazyModels() } = options;
+  const {
+    env = process.env,
+    signal = new AbortController().signal,
+    purpose = 'evaluation',
+    models = new LazyModels(),
+    images = new RunImages(),
+  } = options;
   if (signal.aborted) throw new CancelledError(`Stopped loading ${id}`, { cause: signal.reason });
   const found = findEnvironment(id, options);
   const module = await attempt(found, 'could not be imported', () => importEnvironment(found.entry, { isOwn: found.isBundled }));
   const load = loaderOf(found, module);
   const declared = checkRoleDeclarations(module['roles'] ?? nestedExports(module)['roles'], found.entry);
   models.declare(declared);
-  const environment = await attempt(found, 'failed to load', () => load(args, { env, signal, purpose, models: models.models }));
+  const environment = await attempt(found, 'failed to load', () => load(args, { env, signal, purpose, models: models.models, images }));
   const problem = environmentProblem(environment);
   if (problem !== null) throw new ConfigError(`${found.entry} does not load an environment (SingleTurnEnv, MultiTurnEnv, ...): ${problem}`);
   if (signal.aborted) {

@@ -5,7 +5,7 @@
 import type { ChatLease, TextSample } from '../clients/policy-client.ts';
 import type { Observation } from '../core/environment.ts';
 import { EnvironmentError } from '../core/errors.ts';
-import { contentText, type Message } from '../core/message.ts';
+import { markedText, type Message } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import { readToolCall, textBeforeCalls, type ToolCallAttempt, toolCallAttempts } from '../core/tool-calls.ts';
 import { assistantMessage, observedMessages } from './conversation-messages.ts';
@@ -73,7 +73,7 @@ export class ChatTranscript implements Transcript {
   async observe(observation: Observation): Promise<void> {
     const messages = observedMessages(observation);
     this.#messages.push(...messages);
-    const text = messages.map(({ content }) => contentText(content)).join('\n');
+    const text = messages.map(({ content }) => markedText(content)).join('\n');
     this.segments.push({ kind: observation.kind, text, ...('messages' in observation ? { messages } : {}) });
   }
 

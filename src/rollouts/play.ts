@@ -36,10 +36,10 @@ export interface PlayOptions<R extends Row> {
 
 /** Plays one episode to its end. Throws CancelledError when the run is cancelled meanwhile. */
 export async function playEpisode<R extends Row>(options: PlayOptions<R>): Promise<Played> {
-  const { environment, row, lease, random, models, cleanUpMs = CLEAN_UP_MS, signal } = options;
+  const { environment, row, lease, capabilities, random, models, cleanUpMs = CLEAN_UP_MS, signal } = options;
   const record = new Recorder(row.prompt, environment.turnFormat);
   try {
-    const start = environment.start(row, { random, models: models?.models ?? {}, signal });
+    const start = environment.start(row, { random, models: models?.models ?? {}, imageSizes: capabilities.imageTokens ?? null, signal });
     const episode = await openUntilAborted(start, signal);
     try {
       await playStarted(episode, options, record).catch((error) => record.fail(error, signal));

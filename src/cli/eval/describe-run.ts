@@ -43,7 +43,7 @@ export function summaryText(summary: Summary, prepared: PreparedRun, words: read
     rewardNames: opened.environment.rubric.rewardNames,
     displays: opened.environment.rubric.displays ?? new Map(),
     setup: setupLines(prepared),
-    next: nextCommands(summary, { envId, words, policy, laptopModel }),
+    next: nextCommands(summary, { envId, words, policy, laptopModel, showsImages: opened.environment.images !== undefined }),
   });
 }
 

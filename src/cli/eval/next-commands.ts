@@ -17,14 +17,19 @@ export interface NextOptions {
   readonly policy: OpenedPolicy;
   /** The model of the environment's own preset `laptop`; null if it brings none. */
   readonly laptopModel: string | null;
+  /** The environment shows images, so the suggested model must see. @default false */
+  readonly showsImages?: boolean;
 }
 
-export function nextCommands(summary: Summary, { envId, words, policy, laptopModel }: NextOptions): { why: string; command: string }[] {
+export function nextCommands(
+  summary: Summary,
+  { envId, words, policy, laptopModel, showsImages = false }: NextOptions,
+): { why: string; command: string }[] {
   if (!summary.complete) return [{ why: 'continue this run', command: resumeCommand(words, summary.directory) }];
   const { finished, errored } = summary.rollouts;
   if (errored > 0) return [{ why: 'retry the failed rollouts', command: resumeCommand(words, summary.directory) }];
   if (finished === 0) return [];
-  if (policy.kind === 'baseline') return withModel(envId, words);
+  if (policy.kind === 'baseline') return withModel(envId, words, showsImages ? 'Qwen/Qwen2.5-VL-7B-Instruct' : 'Qwen/Qwen2.5-3B-Instruct');
   const isTrainable = policy.kind === 'embedded' && laptopModel !== null && policy.model === basename(laptopModel);
   const train = isTrainable ? [{ why: 'train it on this machine', command: ownCommand('vf-train', [envId, '--preset', 'laptop']) }] : [];
   if (summary.policyKind === 'tokens') {
@@ -37,11 +42,11 @@ export function nextCommands(summary: Summary, { envId, words, policy, laptopMod
 }
 
 /** The command of a baseline run, changed to play a model. */
-function withModel(envId: string, words: readonly string[]): { why: string; command: string }[] {
+function withModel(envId: string, words: readonly string[], model: string): { why: string; command: string }[] {
   // A TOML file names its models itself.
   if (isFileOfRuns(words)) return [];
   const same = words.some((word) => /^(-p|--provider)/.test(word)) ? [envId] : words;
-  const command = ownCommand('vf-eval', [...same, '-p', 'vllm', '-m', 'Qwen/Qwen2.5-3B-Instruct']);
+  const command = ownCommand('vf-eval', [...same, '-p', 'vllm', '-m', model]);
   return [{ why: 'evaluate a model (here: vLLM on this machine)', command }];
 }
 

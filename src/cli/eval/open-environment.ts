@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Environment } from '../../core/environment.ts';
+import { RunImages } from '../../files/run-images.ts';
 import type { Models } from '../../core/model.ts';
 import { packageRoot } from '../../data/package-root.ts';
 import type { RunIdentity } from '../../evaluate/evaluation-options.ts';
@@ -17,6 +18,8 @@ export interface OpenedEnvironment extends AsyncDisposable {
   readonly versions: Pick<RunIdentity, 'gitCommit' | 'environmentVersion'>;
   /** Provides the models that the environment may call outside its rollouts. */
   readonly bindModels: (models: Models) => void;
+  /** The images that the environment shows, in memory until the run has a folder. */
+  readonly images: RunImages;
 }
 
 export interface OpenEnvironmentOptions {
@@ -34,13 +37,15 @@ export async function openEnvironment(
 ): Promise<OpenedEnvironment> {
   const { folder, description } = findEnvironment(id, { environmentsDir });
   const models = new LazyModels();
-  const environment = await loadEnvironment(id, args, { environmentsDir, env: variables, signal, models });
+  const images = new RunImages();
+  const environment = await loadEnvironment(id, args, { environmentsDir, env: variables, signal, models, images });
   const commit = gitCommit(packageRoot());
   const version = versionOf(folder);
   return {
     environment,
     defaults: description.eval ?? {},
     bindModels: (bound) => models.bind(bound),
+    images,
     versions: { ...(commit === null ? {} : { gitCommit: commit }), ...(version === null ? {} : { environmentVersion: version }) },
     [Symbol.asyncDispose]: () => environment.close(),
   };

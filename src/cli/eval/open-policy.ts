@@ -169,6 +169,7 @@ async function openTokens(
     maxConcurrentRequests: maxConcurrent,
     sendsSeeds,
     vocabularySize: ids,
+    ...(environment.images === undefined ? {} : { images: environment.images }),
     ...(target.apiKey === null ? {} : { apiKey: target.apiKey }),
     ...(target.keyVariable === null ? {} : { apiKeyVariable: target.keyVariable }),
   });

@@ -1,4 +1,5 @@
 /** Runs one evaluation from its settings to its summary: fills in defaults, opens the parts, plays, reports and closes them. */
+import { join } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { evaluate } from '../../evaluate/evaluate.ts';
 import type { RunIdentity } from '../../evaluate/evaluation-options.ts';
@@ -163,6 +164,7 @@ async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunS
   const { settings } = fresh.planned;
   const { context } = surroundings;
   const { directory, resume } = await runDirectory(settings, evaluationOptions(fresh, target, surroundings), context);
+  await fresh.opened.images.keepIn(join(directory, 'images'));
   const prepared = resume ? { ...fresh, counts: resumedCounts(settings, fresh.counts, directory) } : fresh;
   const { planned, policy, counts } = prepared;
   const progress = openProgress(prepared, context);

@@ -6,11 +6,10 @@ import { VllmTokensClient } from '../../clients/vllm-tokens.ts';
 import { Disposers } from '../../core/disposers.ts';
 import type { VfError } from '../../core/errors.ts';
 import type { Environment } from '../../core/environment.ts';
-import type { Message } from '../../core/message.ts';
+import type { ImageStore, Message } from '../../core/message.ts';
 import type { RoleDeclarations } from '../../core/model.ts';
 import { Random } from '../../core/random.ts';
 import { LazyModels } from '../../models/lazy-models.ts';
-import { loadEnvironment } from '../../registry/load-environment.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
@@ -29,6 +28,7 @@ import { checkPolicyProbe } from './check-policy-probe.ts';
 import { type EvaluationLabel, evaluationLabel } from './evaluation-label.ts';
 import { assertWorkerStarts, openBackend } from './open-backend.ts';
 import { openDemonstrations } from './open-demonstrations.ts';
+import { openEnvironments } from './open-environments.ts';
 import { openLosses, openSource } from './open-joints.ts';
 import { longestRollout, openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
 import { isUnserved, openUnservedSession, UNSERVED_POLICY, unservedServers } from './open-supervised-training.ts';
@@ -116,7 +116,7 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
     ...(declared.length === 0 ? {} : { models: roles.models }),
     openSession: named(attempt, async (name, sessionSignal, isFirst) => {
       const checkedPrompt = isFirst ? environment.train.at(0).prompt : null;
-      const session = await openSession({ ...options, signal: sessionSignal }, { server, probe, name, checkedPrompt });
+      const session = await openSession({ ...options, signal: sessionSignal }, { server, probe, name, checkedPrompt, images: environment.images });
       client = session.client;
       return session;
     }),
@@ -168,23 +168,6 @@ function openedTraining({ run, roles, label, notices }: Made, opened: Disposers)
 }
 
 const NO_EVALUATION = 'Nothing is evaluated, because this run has no policy server; add --embedded, --launch or -b URL to play the environment.';
-
-async function openEnvironments(
-  { config, variables, signal }: OpenTrainingOptions,
-  opened: Disposers,
-  [forTraining, forEvaluation]: readonly [LazyModels, LazyModels],
-): Promise<{ environment: Environment; evaluation: Environment }> {
-  const { id, args, eval_args: evalArgs } = { ...config.environment, eval_args: config.environment.evalArgs };
-  const load = async (own: Readonly<Record<string, unknown>>, purpose: 'training' | 'evaluation') => {
-    const models = purpose === 'training' ? forTraining : forEvaluation;
-    const environment = await loadEnvironment(id, own, { env: variables, signal, purpose, models });
-    opened.defer(() => environment.close());
-    return environment;
-  };
-  const environment = await load(args, 'training');
-  const isOther = Object.keys(evalArgs).length > 0;
-  return { environment, evaluation: isOther ? await load({ ...args, ...evalArgs }, 'evaluation') : environment };
-}
 
 /** Counts the role calls of the run's earlier processes. Returns a notice if some of their records were deleted. */
 async function recallAsked({ paths }: TrainingDirectory, { models }: OpenedRoles): Promise<string[]> {
@@ -239,11 +222,13 @@ interface SessionParts {
   readonly name: string;
   /** Trainer and server must agree on its log-probs; null where an earlier session has compared them. */
   readonly checkedPrompt: readonly Message[] | null;
+  /** The images that the environment shows. */
+  readonly images: ImageStore | undefined;
 }
 
 async function openSession(
   { config, directory, variables, signal }: OpenTrainingOptions,
-  { server, probe, name, checkedPrompt }: SessionParts,
+  { server, probe, name, checkedPrompt, images }: SessionParts,
 ): Promise<TrainingSession> {
   const { publish, rollouts, seed } = config;
   const { baseUrls, apiKey } = server;
@@ -265,6 +250,7 @@ async function openSession(
     sendsSeeds: server.embedded !== null,
     vocabularySize: vocabularySize(config.model.path),
     name: servedModel,
+    ...(images === undefined ? {} : { images }),
     ...key,
   });
   opened.defer(() => client.close());

@@ -1,9 +1,9 @@
 /** Rows of a benchmark file: JSON Lines, a JSON list, or Parquet. Numbers that JavaScript cannot hold exactly are refused, never rounded. */
 import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
-import { thrownText } from '../../core/errors.ts';
+import { ConfigError, thrownText } from '../../core/errors.ts';
 import { readLines } from '../../files/json-lines.ts';
-import { openRegularFile, readRegularFile } from '../../files/regular-file.ts';
+import { readParquet } from '../../files/parquet.ts';
+import { readRegularFile } from '../../files/regular-file.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { kindOf } from '../../schemas/kind-of.ts';
 import { PipelineFileError } from '../pipeline-error.ts';
@@ -47,25 +47,11 @@ async function jsonList(path: string): Promise<readonly BenchmarkRow[]> {
 }
 
 async function parquetRows(path: string, limit: number): Promise<readonly BenchmarkRow[]> {
-  // Refuses what is no regular file, which would never end.
-  await (await openRegularFile(path)).close();
-  const [{ parquetReadObjects }, { compressors }, bytes] = await Promise.all([import('hyparquet'), import('hyparquet-compressors'), readFile(path)]);
-  const file = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
-  const rows = await parquetReadObjects({ file, compressors, ...(Number.isFinite(limit) && { rowEnd: limit }) });
-  return rows.map((row, i) => asRow(plain(row, `${path}, row ${i + 1}`), `${path}, row ${i + 1}`));
-}
-
-/** Integers as numbers, dates as text. */
-function plain(value: unknown, where: string): unknown {
-  if (typeof value === 'bigint') {
-    const number = Number(value);
-    if (Number.isSafeInteger(number)) return number;
-    throw tooLarge(where, String(value));
+  try {
+    return await readParquet(path, { limit });
+  } catch (cause) {
+    throw cause instanceof ConfigError ? wrong(cause.message, cause) : cause;
   }
-  if (value instanceof Date) return value.toISOString();
-  if (Array.isArray(value)) return value.map((each) => plain(each, where));
-  if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, plain(each, where)]));
 }
 
 const LONG_NUMBER = /\d{16}/;

@@ -1,0 +1,71 @@
+/** What the policy sees of a page: its picture, or its words with their boxes. Both modes show the same parts at the same sizes. */
+import { type EnvResponse, type ImageSizes, MAX_ASPECT, type PixelRange, smartResize } from 'vf-search';
+import type { Area, Size } from './boxes.ts';
+import type { DocumentPage } from './documents.ts';
+import type { PageSource } from './page-source.ts';
+import { fitPixels, SHOWN_PIXELS } from './picture-sizes.ts';
+import type { Observations } from './prompt.ts';
+import { pictureText, readWords, type Shown, type ShownWord } from './reading.ts';
+
+export interface ViewerOptions {
+  readonly pages: PageSource;
+  /** @default 'ocr' */
+  readonly observations?: Observations;
+  /** In pixels of the shown picture: words that are lower cannot be read. @default 9 */
+  readonly legiblePx?: number;
+  /** Sides of shown pictures are multiples of this; 0 for any. @default null: the policy's own unit, or 28 where that is unknown */
+  readonly align?: number | null;
+  /** Bounds of a shown picture's pixels. @default SHOWN_PIXELS */
+  readonly shownPixels?: PixelRange;
+}
+
+/** Qwen2.5-VL's unit. */
+const DEFAULT_UNIT = 28;
+
+export class PageViewer {
+  readonly #options: ViewerOptions;
+
+  constructor(options: ViewerOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Makes a page, or a part of it, ready to be shown.
+   * @param sizes the sizes that the policy sees as they are; null where they are unknown
+   * @returns null for a part so long and narrow that no model takes its picture
+   */
+  async view(page: DocumentPage, area: Area | null, sizes: ImageSizes | null): Promise<Shown | null> {
+    const source = area === null ? page : { width: area[2] - area[0], height: area[3] - area[1] };
+    const size = this.#sizeOf(source, sizes);
+    if (size === null) return null;
+    const { pages, observations = 'ocr' } = this.#options;
+    if (observations === 'ocr') return { page: page.id, area, size };
+    return { page: page.id, area, size, image: await pages.pictures!.picture({ page: page.id, area, size }) };
+  }
+
+  observation({ area, size, image }: Shown, words: readonly ShownWord[]): EnvResponse {
+    if (image === undefined) return { observation: pictureText(area === null ? 'page' : 'crop', size, words) };
+    return { messages: [{ role: 'user', content: [{ type: 'image', image }] }] };
+  }
+
+  /** The words that can be read on what was shown. */
+  async read(shown: Shown): Promise<ShownWord[]> {
+    return readWords(await this.#options.pages.page(shown.page), shown, { legiblePx: this.#options.legiblePx ?? 9 });
+  }
+
+  #sizeOf(source: Size, sizes: ImageSizes | null): Size | null {
+    const { shownPixels = SHOWN_PIXELS, align = null } = this.#options;
+    const unit = align ?? sizes?.unit ?? DEFAULT_UNIT;
+    const size = aligned(fitPixels(source, shownPixels), unit);
+    if (Math.max(size.width, size.height) > MAX_ASPECT * Math.min(size.width, size.height)) return null;
+    // The server would resize it, and boxes would refer to another size than the policy saw.
+    return align === null && sizes !== null ? smartResize(size, sizes) : size;
+  }
+}
+
+/** Both sides rounded to the nearest multiples of `unit`, at least one. */
+function aligned({ width, height }: Size, unit: number): Size {
+  if (unit === 0) return { width: Math.max(1, width), height: Math.max(1, height) };
+  const side = (value: number) => Math.max(1, Math.round(value / unit)) * unit;
+  return { width: side(width), height: side(height) };
+}

@@ -1,0 +1,39 @@
+/** Rows of Parquet files as plain JSON. Numbers that JavaScript cannot hold exactly are refused, never rounded. */
+import { readFile } from 'node:fs/promises';
+import { ConfigError, thrownText, VfError } from '../core/errors.ts';
+import { isObject } from '../schemas/is-object.ts';
+import { openRegularFile } from './regular-file.ts';
+
+export type ParquetRow = Readonly<Record<string, unknown>>;
+
+export interface ReadParquetOptions {
+  /** Maximum of rows. @default all */
+  readonly limit?: number;
+}
+
+/** The rows in order: integers as numbers, dates as text. Rejects with ConfigError for an integer beyond 2^53 or what is no Parquet file. */
+export async function readParquet(path: string, { limit = Infinity }: ReadParquetOptions = {}): Promise<ParquetRow[]> {
+  // Refuses what is no regular file, which would never end.
+  await (await openRegularFile(path)).close();
+  const [{ parquetReadObjects }, { compressors }, bytes] = await Promise.all([import('hyparquet'), import('hyparquet-compressors'), readFile(path)]);
+  const file = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
+  try {
+    const rows = await parquetReadObjects({ file, compressors, ...(Number.isFinite(limit) && { rowEnd: limit }) });
+    return rows.map((row, i) => plain(row, `${path}, row ${i + 1}`) as ParquetRow);
+  } catch (cause) {
+    if (cause instanceof VfError) throw cause;
+    throw new ConfigError(`${path} cannot be read as Parquet: ${thrownText(cause)}`, { cause });
+  }
+}
+
+function plain(value: unknown, where: string): unknown {
+  if (typeof value === 'bigint') {
+    const number = Number(value);
+    if (Number.isSafeInteger(number)) return number;
+    throw new ConfigError(`${where} has the integer ${value}, which is beyond 2^53; store it as text`);
+  }
+  if (value instanceof Date) return value.toISOString();
+  if (Array.isArray(value)) return value.map((each) => plain(each, where));
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, plain(each, where)]));
+}
