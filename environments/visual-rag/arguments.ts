@@ -7,6 +7,8 @@ import {
   integerArgument,
   type PixelRange,
   readArguments,
+  SEARCH_FORMS,
+  type SearchForm,
   textArgument,
 } from 'vf-search';
 import { SHOWN_PIXELS } from './picture-sizes.ts';
@@ -21,7 +23,10 @@ export interface VisualArguments {
   readonly pages: string | null;
   /** The folder of the pages' pictures. */
   readonly imagesFolder: string | null;
-  readonly retrieverUrl: string | null;
+  /** A server that finds pages, instead of BM25 over the sidecar. */
+  readonly searchUrl: string | null;
+  /** Null to find out. */
+  readonly searchForm: SearchForm | null;
   readonly observations: Observations;
   readonly topk: number;
   readonly maxTurns: number;
@@ -64,7 +69,8 @@ const KINDS = {
   dataset: textArgument,
   pages: textArgument,
   images: textArgument,
-  retriever_url: textArgument,
+  search_url: textArgument,
+  search_form: choiceArgument(...SEARCH_FORMS),
   observations: choiceArgument('ocr', 'image'),
   topk: integerArgument(1),
   max_turns: integerArgument(2),
@@ -109,13 +115,16 @@ export function parseArguments(args: Readonly<Record<string, unknown>>, env: Rea
   // Whoever names pictures wants them to be seen.
   const values = { ...DEFAULTS, observations: given.images === undefined ? ('ocr' as const) : ('image' as const), ...given };
   const coefficients = { ...COEFFICIENTS, ...coefficientsOf(env), ...given.coefficients };
-  const { retriever_url: retrieverUrl = null, ...named } = values;
+  const { search_url: searchUrl = null, ...named } = values;
+  if (searchUrl === null && given.search_form !== undefined)
+    throw new ConfigError('search_form names what the server at search_url speaks, but no search_url is set. Set it, or leave search_form out.');
   return {
     named: { ...named, coefficients },
     dataset: values.dataset,
     pages: values.pages ?? null,
     imagesFolder: values.images ?? null,
-    retrieverUrl,
+    searchUrl,
+    searchForm: values.search_form ?? null,
     observations: values.observations,
     topk: values.topk,
     maxTurns: values.max_turns,

@@ -5,7 +5,7 @@ export { type EvidenceOptions, generatorImages } from './evidence.ts';
 export { assistantTurns, checkFormat, type FormatVerdict } from './format.ts';
 export { loadEnvironment } from './load-environment.ts';
 export { documentOf, ndcg } from './ndcg.ts';
-export { basenames, type ChosenPage, goldenPages, nextPage } from './pages.ts';
+export { basenames, type ChosenPage, goldenPages, nextPage, pageName } from './pages.ts';
 export { imageTokens, type PixelRange, smartResize } from 'vf-search';
 export { fitPixels, SHOWN_PIXELS } from './picture-sizes.ts';
 export { type Coefficients, COEFFICIENTS, phase1Reward, phase2Reward, type Phase2Scores } from './rewards.ts';

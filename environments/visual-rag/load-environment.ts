@@ -6,6 +6,7 @@ import {
   type ImageStore,
   type LoadContext,
   loadRecords,
+  openPageRetriever,
   openRetriever,
   type Retriever,
   type RowsSource,
@@ -13,6 +14,7 @@ import {
 import { parseArguments, type VisualArguments } from './arguments.ts';
 import { type DocumentPage, documentPages, pagePassages } from './documents.ts';
 import { PageSource } from './page-source.ts';
+import { pageName } from './pages.ts';
 import { Pictures } from './pictures.ts';
 import { toVisualRow, type VisualRow } from './rows.ts';
 import { VisualRagEnv } from './visual-rag-env.ts';
@@ -34,7 +36,7 @@ export async function loadEnvironment(
   const train = purpose === 'training' ? await loadSplit(parsed, 'train', common) : null;
   const sidecar = await loadSidecar(parsed, common);
   const pages = new PageSource({ sidecar: sidecar?.pages ?? null, pictures: await openPictures(parsed, images) });
-  const retriever = await openPageRetriever(parsed, sidecar?.pages ?? null, common);
+  const retriever = await openSearch(parsed, sidecar?.pages ?? null, common);
   try {
     return new VisualRagEnv({
       ...parsed,
@@ -87,15 +89,15 @@ async function openPictures({ dataset, imagesFolder, observations }: VisualArgum
   return Pictures.open(folder, store);
 }
 
-async function openPageRetriever(
-  { dataset, retrieverUrl }: VisualArguments,
+async function openSearch(
+  { dataset, searchUrl, searchForm }: VisualArguments,
   pages: ReadonlyMap<string, DocumentPage> | null,
   common: Common,
 ): Promise<Retriever> {
-  if (retrieverUrl !== null) return openRetriever({ retrieverUrl, mustAnswer: true, ...common });
+  if (searchUrl !== null) return openPageRetriever({ url: searchUrl, form: searchForm, pageName, ...(common.signal && { signal: common.signal }) });
   if (pages !== null) return openRetriever({ passages: pagePassages(pages), name: `bm25 ${dataset} pages`, ...common });
   throw new ConfigError(
-    `The pages of ${dataset} cannot be searched without their words. Name a search server with "retriever_url", or a word sidecar with "pages".`,
+    `The pages of ${dataset} cannot be searched without their words. Name a search server with "search_url", or a word sidecar with "pages".`,
   );
 }
 

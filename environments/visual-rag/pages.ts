@@ -18,6 +18,11 @@ export function basenames(paths: readonly string[]): string[] {
   return paths.map((path) => beforeFirst(path.replace(/\/+$/, '').split('/').at(-1)!, '.jpg'));
 }
 
+/** The name of a page by the path of its picture: as `basenames`, and without the end of other kinds of picture, which upstream's names keep. */
+export function pageName(imagePath: string): string {
+  return basenames([imagePath])[0]!.replace(/\.(png|jpe?g|webp)$/i, '');
+}
+
 /** The names of a row's golden pages: `{file}_{page}`, without what follows the first `.pdf` of the file's name. */
 export function goldenPages({ fileName, pages }: { readonly fileName: string; readonly pages: readonly (number | string)[] }): string[] {
   return pages.map((page) => `${beforeFirst(fileName, '.pdf')}_${page}`);

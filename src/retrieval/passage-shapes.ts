@@ -2,44 +2,34 @@
  * Parses servers' answers to `POST /retrieve` into passages. Accepts the shapes of all of upstream's servers: the local one sends
  * `{document, score}`, the online ones no score, the reranking one the document as a string, and slime's bare documents.
  */
-import { readJson } from '../core/read-json.ts';
-import type { Passage } from './retriever.ts';
 import { isObject } from '../schemas/is-object.ts';
-
-export type ParsedPassages =
-  | { readonly ok: true; readonly lists: readonly (readonly Passage[])[] }
-  | { readonly ok: false; readonly problem: string; readonly isJson: boolean };
+import { parseAnswer, type ParsedAnswer } from './parsed-answer.ts';
+import type { Passage } from './retriever.ts';
 
 /**
  * Reads `{result: [[...], ...]}` with one list per query. Lists may be empty, shorter than requested, or longer (web engines).
  * @param key UltraRAG's servers have `ret_psg` in place of `result`
  */
-export function parsePassages(body: Buffer, queryCount: number, key: 'result' | 'ret_psg' = 'result'): ParsedPassages {
-  let json: unknown;
-  try {
-    json = readJson(body.toString('utf8'));
-  } catch (error) {
-    return { ok: false, problem: `expected JSON: ${(error as Error).message}`, isJson: false };
-  }
+export function parsePassages(body: Buffer, queryCount: number, key: 'result' | 'ret_psg' = 'result'): ParsedAnswer<readonly (readonly Passage[])[]> {
+  return parseAnswer(body, (json) => readLists(json, queryCount, key));
+}
+
+function readLists(json: unknown, queryCount: number, key: string): Passage[][] | string {
   const result = isObject(json) ? json[key] : undefined;
-  if (!Array.isArray(result)) return wrongShape(`expected {"${key}": [[...], ...]}`);
-  if (result.length !== queryCount) return wrongShape(`expected one list for each of ${queryCount} queries, got ${result.length}`);
+  if (!Array.isArray(result)) return `expected {"${key}": [[...], ...]}`;
+  if (result.length !== queryCount) return `expected one list for each of ${queryCount} queries, got ${result.length}`;
   const lists: Passage[][] = [];
   for (const [q, hits] of result.entries()) {
-    if (!Array.isArray(hits)) return wrongShape(`expected ${key}[${q}] to be a list`);
+    if (!Array.isArray(hits)) return `expected ${key}[${q}] to be a list`;
     const passages: Passage[] = [];
     for (const [i, hit] of hits.entries()) {
       const passage = parsePassage(hit);
-      if (passage === null) return wrongShape(`expected ${key}[${q}][${i}] to hold "contents", or "title" and "text"`);
+      if (passage === null) return `expected ${key}[${q}][${i}] to hold "contents", or "title" and "text"`;
       passages.push(passage);
     }
     lists.push(passages);
   }
-  return { ok: true, lists };
-}
-
-function wrongShape(problem: string): ParsedPassages {
-  return { ok: false, problem, isJson: true };
+  return lists;
 }
 
 /** Parses one hit in any of the shapes; null if it has no text. */

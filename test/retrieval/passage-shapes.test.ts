@@ -33,7 +33,7 @@ describe('parsePassages', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.nat(3), fc.boolean(), (value, count, wrapped) => {
         const parsed = parsePassages(Buffer.from(JSON.stringify(wrapped ? { result: value } : value)), count);
-        expect(parsed.ok ? parsed.lists.length : count).toBe(count);
+        expect(parsed.ok ? parsed.value.length : count).toBe(count);
       }),
     );
   });

@@ -1,0 +1,16 @@
+import { readJson } from '../core/read-json.ts';
+
+/** What a parser makes of a server's answer. `isJson`: a body that is no JSON may be cut off, so that a retry may succeed; a wrong shape stays wrong. */
+export type ParsedAnswer<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly problem: string; readonly isJson: boolean };
+
+/** Parses a JSON body. `read` gives the value, or what is wrong with the shape. */
+export function parseAnswer<T extends object>(body: Buffer, read: (json: unknown) => T | string): ParsedAnswer<T> {
+  let json: unknown;
+  try {
+    json = readJson(body.toString('utf8'));
+  } catch (error) {
+    return { ok: false, problem: `expected JSON: ${(error as Error).message}`, isJson: false };
+  }
+  const value = read(json);
+  return typeof value === 'string' ? { ok: false, problem: value, isJson: true } : { ok: true, value };
+}

@@ -1,0 +1,83 @@
+import { ConfigError, RetrievalError } from 'vf-search';
+import { loadEnvironment, pageName } from 'vf-search/environments/visual-rag';
+import { describe, expect, it } from 'vitest';
+import type { Passage, Retriever } from '../../../src/retrieval/retriever.ts';
+import { servePages } from '../../retrieval/served-pages.ts';
+import { loopback, refusingUrl, sendJson } from '../../transport/loopback.ts';
+import { playScript } from '../play-script.ts';
+
+const turns = ['<think>a</think><search>total revenue</search>', '<think>b</think><search_complete>true</search_complete>'];
+
+/** A retriever that finds the named pages for any query. */
+function finding(...pages: readonly string[]): Retriever {
+  const list: Passage[] = pages.map((id) => ({ id, contents: id }));
+  return { name: 'pages', search: (queries) => Promise.resolve(queries.map(() => list)), close: () => Promise.resolve() };
+}
+
+async function playedOver(found: readonly string[], form: 'post' | 'get', args: object = {}) {
+  await using server = await servePages(finding(...found), form);
+  const environment = await loadEnvironment({ search_url: server.url, ...args });
+  try {
+    return { ...(await playScript(environment, turns)), requests: server.requests, retriever: environment.provenance?.['retriever'] };
+  } finally {
+    await environment.close();
+  }
+}
+
+describe('the argument search_url', () => {
+  it.each(['post', 'get'] as const)('searches a server of form %s, found out or named', async (form) => {
+    for (const args of [{}, { search_form: form }]) {
+      const { played, retriever } = await playedOver(['deck_1_3', 'deck_1_1'], form, args);
+      expect(played.error).toBeNull();
+      expect(played.state).toMatchObject({ pages: ['deck_1_3'], found: [['deck_1_3', 'deck_1_1']] });
+      expect(retriever).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/search$/);
+    }
+  });
+
+  it.each(['deck_9_999', '../../etc/passwd', 'deck_1_1\u0000', '__proto__'])(
+    'makes the page %j of a server, which the data set does not have, an error and no observation',
+    async (page) => {
+      const { played } = await playedOver([page], 'post');
+      expect(played.error).toMatchObject({ type: 'RetrievalError', phase: 'environment' });
+      expect(played.error!.message).toMatch(/which the data set does not have\. Use a retriever over the same pages\.$/);
+      expect(played.state).toMatchObject({ pages: [] });
+    },
+  );
+
+  it('makes a server that fails an error without a reward, never an empty search', async () => {
+    let failing = false;
+    await using server = await loopback((_, response) =>
+      failing ? sendJson(response, 400, { detail: 'broken' }) : sendJson(response, 200, [{ request_idx: 0, results: [] }]),
+    );
+    const environment = await loadEnvironment({ search_url: `${server.url}/search` });
+    failing = true;
+    const { played } = await playScript(environment, turns);
+    expect(played.error).toMatchObject({ type: 'RetrievalError' });
+    await environment.close();
+  });
+
+  it('says before the first episode that nothing answers there', async () => {
+    await expect(loadEnvironment({ search_url: `${await refusingUrl()}/search` })).rejects.toThrow(RetrievalError);
+    await expect(loadEnvironment({ search_url: 'search' })).rejects.toThrow(ConfigError);
+  });
+
+  it('refuses a form without a URL, and an unknown one', async () => {
+    await expect(loadEnvironment({ search_form: 'get' })).rejects.toThrow(/no search_url is set/);
+    await expect(loadEnvironment({ search_url: 'http://127.0.0.1:1/search', search_form: 'grpc' })).rejects.toThrow(
+      /search_form must be "retrieve" or/,
+    );
+  });
+});
+
+describe('pageName', () => {
+  it.each([
+    ['./search_engine/corpus/img/deck_1.pdf_3.jpg', 'deck_1.pdf_3'],
+    ['deck_1_3.png', 'deck_1_3'],
+    ['/a/deck_1_3.JPEG', 'deck_1_3'],
+    ['a/b.jpg.png', 'b'],
+    ['deck_1_3', 'deck_1_3'],
+    ['..', '..'],
+  ])('reads %j as %j', (path, name) => {
+    expect(pageName(path)).toBe(name);
+  });
+});
