@@ -17,7 +17,7 @@ describe('datasets/MANIFEST.json', () => {
     const described = Object.values(datasets).flatMap((set) => set.files);
     const present = readdirSync(datasetsFolder(), { recursive: true, encoding: 'utf8' }).filter((path) => /\.(jsonl|tsv|png)$/.test(path));
     expect(described.map((f) => f.path).toSorted()).toEqual(present.toSorted());
-    expect(present).toHaveLength(91);
+    expect(present).toHaveLength(94);
     for (const file of described) {
       const bytes = readFileSync(join(datasetsFolder(), file.path));
       const found = {
@@ -39,6 +39,7 @@ describe('datasets/MANIFEST.json', () => {
       ['mini-python', 'Apache-2.0'],
       ['python-programs', 'Apache-2.0'],
       ['deck-mini', 'Apache-2.0'],
+      ['page-world', 'Apache-2.0'],
     ]);
     for (const set of Object.values(datasets)) {
       expect(set.attribution).not.toBe('');
