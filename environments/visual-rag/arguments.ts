@@ -40,6 +40,7 @@ export interface VisualArguments {
   readonly onJudgeFailure: 'drop' | 'zero';
   readonly evidence: 'newest' | 'upstream';
   readonly maxImages: number;
+  readonly generatorMaxTokens: number;
   readonly legiblePx: number;
   readonly align: number | null;
   readonly shownPixels: PixelRange;
@@ -84,6 +85,7 @@ const KINDS = {
   on_judge_failure: choiceArgument('drop', 'zero'),
   evidence: choiceArgument('newest', 'upstream'),
   max_images: integerArgument(1),
+  generator_max_tokens: integerArgument(1),
   legible_px: positive,
   align: integerArgument(0),
   shown_pixels: pixelRangeArgument,
@@ -103,6 +105,7 @@ const DEFAULTS = {
   on_judge_failure: 'drop',
   evidence: 'newest',
   max_images: 8,
+  generator_max_tokens: 3072,
   legible_px: 9,
   shown_pixels: [SHOWN_PIXELS.minPixels, SHOWN_PIXELS.maxPixels],
 } as const;
@@ -138,6 +141,7 @@ export function parseArguments(args: Readonly<Record<string, unknown>>, env: Rea
     onJudgeFailure: values.on_judge_failure,
     evidence: values.evidence,
     maxImages: values.max_images,
+    generatorMaxTokens: values.generator_max_tokens,
     legiblePx: values.legible_px,
     align: values.align ?? null,
     shownPixels: { minPixels: values.shown_pixels[0], maxPixels: values.shown_pixels[1] },

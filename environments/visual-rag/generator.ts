@@ -5,9 +5,6 @@ import { linesOf, type ShownWord } from './reading.ts';
 import type { VisualRow } from './rows.ts';
 import { extractAnswer } from './verdict.ts';
 
-/** Upstream's max_output_tokens (GSPO phase 2). */
-const MAX_TOKENS = 3072;
-
 const INSTRUCTIONS =
   'You answer questions about document pages. Use only the evidence below. Reply with the answer alone, in as few words as possible, without an explanation. If the evidence does not hold the answer, reply with your best guess.';
 
@@ -18,12 +15,15 @@ export interface Evidence {
 }
 
 /** The generator's answer, stripped; it may be empty. Throws ModelError if it fails. */
-export async function askGenerator({ row, models, signal }: RewardContext<VisualRow>, evidence: readonly Evidence[]): Promise<string> {
+export async function askGenerator(
+  { row, models, signal }: RewardContext<VisualRow>,
+  { evidence, maxTokens }: { readonly evidence: readonly Evidence[]; readonly maxTokens: number },
+): Promise<string> {
   const model = models['generator'];
   if (model === undefined) throw new ModelError('No model plays the role generator.', { role: 'generator', reason: 'not_set_up' });
   const { question } = row.info;
   const data: GeneratorData = { question, evidence: evidence.map(({ words }) => words) };
-  const { text } = await model.generate(messagesOf(question, evidence), { maxTokens: MAX_TOKENS, data, signal });
+  const { text } = await model.generate(messagesOf(question, evidence), { maxTokens, data, signal });
   return (extractAnswer(text) ?? text).trim();
 }
 

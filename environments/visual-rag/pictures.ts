@@ -72,7 +72,7 @@ export class Pictures {
 
   async #readSize(page: string): Promise<Size> {
     const bytes = await this.#read(page);
-    const about = await this.#sharp(bytes, { limitInputPixels: MAX_PIXELS })
+    const about = await this.#sharp(bytes, { limitInputPixels: false })
       .metadata()
       .catch((error: unknown) => {
         throw this.#unusable(page, thrownText(error));

@@ -51,6 +51,8 @@ export interface VisualRagOptions extends RubricOptions, ViewerOptions {
   readonly topk?: number;
   /** Most pictures for the generator. @default 8 (DDAI) */
   readonly maxImages?: number;
+  /** Most tokens of the generator's reply. @default 3072 (DDAI, rounds 1 and 2) */
+  readonly generatorMaxTokens?: number;
   /** Which pictures the generator sees where there are too many. @default 'newest' */
   readonly evidence?: 'newest' | 'upstream';
   /** Where the pictures of `image` mode are kept. */
@@ -135,19 +137,13 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
 
   /** Runs once the episode is over: the frozen generator answers from the evidence. */
   async finish(context: RewardContext<VisualRow>): Promise<Readonly<Record<string, unknown>>> {
-    const { phase = 2, maxImages = 8, evidence: order = 'newest' } = this.#options;
+    const { phase = 2, maxImages = 8, generatorMaxTokens: maxTokens = 3072, evidence: order = 'newest' } = this.#options;
     if (phase === 1 || !isPassed(context, this.#options)) return { generated_answer: null };
     const { evidence } = context.state as VisualState;
     const [pages, crops] = [evidence.filter(({ area }) => area === null), evidence.filter(({ area }) => area !== null)];
     const shown = generatorImages(pages, crops, { maxImages, order });
-    return {
-      generated_answer: await askGenerator(
-        context,
-        await Promise.all(
-          shown.map(async (picture) => ({ words: await this.#viewer.read(picture), ...(picture.image && { image: picture.image }) })),
-        ),
-      ),
-    };
+    const read = async (picture: Shown) => ({ words: await this.#viewer.read(picture), ...(picture.image && { image: picture.image }) });
+    return { generated_answer: await askGenerator(context, { evidence: await Promise.all(shown.map(read)), maxTokens }) };
   }
 
   override async close(): Promise<void> {

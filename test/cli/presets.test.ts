@@ -36,6 +36,14 @@ describe('bundledPresets()', () => {
       ['laptop', 'drop'],
       ['azr', 'keep'],
       ['crsp', 'keep'],
+      ['ddai-phase1', 'keep'],
+      ['ddai-phase1-mini', 'keep'],
+      ['ddai-r1', 'keep'],
+      ['ddai-r1-mini', 'keep'],
+      ['ddai-r2', 'keep'],
+      ['ddai-r2-mini', 'keep'],
+      ['ddai-r3', 'keep'],
+      ['ddai-r3-mini', 'keep'],
     ]);
     expect(resolveTrainingConfig([BASE]).wire.algorithm.constant_groups).toBe('keep');
   });
