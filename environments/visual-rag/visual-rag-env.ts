@@ -34,6 +34,7 @@ import type { VisualRow } from './rows.ts';
 import { isPassed, type RubricOptions, visualRubric } from './rubric.ts';
 import type { VisualState } from './state.ts';
 import { FORCED_COMPLETION, INVALID_ACTION, invalidBox, NO_HITS, NO_PAGE } from './texts.ts';
+import { tracedPicture } from './traced-picture.ts';
 
 /** Upstream's lengths in tokens: data.max_prompt_length 256 and max_response_length 2048. */
 const UPSTREAM_LIMITS: Partial<EnvironmentLimits> = { responseTokens: 2048 };
@@ -98,6 +99,7 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
       // The built-in reader reads words, not pictures.
       roles: phase === 1 || pages.hasWords ? VISUAL_ROLES : { ...VISUAL_ROLES, generator: { about: VISUAL_ROLES.generator.about, default: null } },
       ...(observations === 'image' ? { images: images! } : {}),
+      traces: true,
       ...(notices ? { notices } : {}),
       ...(provenance ? { provenance } : {}),
     });
@@ -153,21 +155,28 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
   async #answer(
     { action, content }: { action: 'search' | 'bbox' | null; content: string },
     state: VisualState,
-    { signal }: StepContext,
+    context: StepContext,
   ): Promise<EnvResponse> {
-    if (action === 'search') return this.#search(content, state, signal);
-    const problem = action === 'bbox' ? await this.#crop(content, state) : INVALID_ACTION;
+    if (action === 'search') return this.#search(content, state, context);
+    const problem = action === 'bbox' ? await this.#crop(content, state, context) : INVALID_ACTION;
     if (typeof problem !== 'string') return problem;
+    if (action === 'bbox') context.trace?.('crop', { box: content, problem });
     state.invalid_actions += 1;
     return { observation: problem, kind: 'corrective' };
   }
 
-  async #search(query: string, state: VisualState, signal: AbortSignal): Promise<EnvResponse> {
+  async #search(query: string, state: VisualState, { signal, trace }: StepContext): Promise<EnvResponse> {
+    trace?.('search.request', { query });
+    const askedMs = performance.now();
     const results = await this.#find(query, signal);
+    const found = { query, results, ms: Math.round(performance.now() - askedMs) };
     state.searches += 1;
     state.found.push(results);
     const { page, isNew } = nextPage(results, state.pages);
-    if (page === null) return { observation: NO_HITS };
+    if (page === null) {
+      trace?.('search.response', { ...found, page: null });
+      return { observation: NO_HITS };
+    }
     const source = await this.#options.pages.page(page);
     const { imageSizes } = this.#episode(state);
     const shown = await this.#viewer.view(source, null, imageSizes);
@@ -180,11 +189,13 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
       state.evidence.push(shown);
     }
     this.#episode(state).last = shown;
-    return this.#viewer.observation(shown, await this.#viewer.read(shown));
+    const response = this.#viewer.observation(shown, await this.#viewer.read(shown));
+    trace?.('search.response', { ...found, is_new: isNew, ...tracedPicture(shown, response) });
+    return response;
   }
 
   /** Shows what the box cuts out, or says what is wrong with the box. */
-  async #crop(content: string, state: VisualState): Promise<EnvResponse | string> {
+  async #crop(content: string, state: VisualState, { trace }: StepContext): Promise<EnvResponse | string> {
     const { last, imageSizes } = this.#episode(state);
     if (last === null) return NO_PAGE;
     const box = parseBox(content);
@@ -196,7 +207,9 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
     if (shown === null) return invalidBox(`one side of it is more than ${MAX_ASPECT} times the other`);
     state.crops += 1;
     state.evidence.push(shown);
-    return this.#viewer.observation(shown, await this.#viewer.read(shown));
+    const response = this.#viewer.observation(shown, await this.#viewer.read(shown));
+    trace?.('crop', { box: content, ...tracedPicture(shown, response) });
+    return response;
   }
 
   #episode(state: VisualState) {

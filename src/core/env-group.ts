@@ -46,6 +46,7 @@ export class EnvGroup implements Environment {
   readonly needs: readonly PolicyNeed[];
   readonly images?: ImageStore;
   readonly roles: RoleDeclarations;
+  readonly traces: boolean;
   readonly notices: readonly string[];
   readonly provenance: Readonly<Record<string, unknown>>;
   /** Where each row of the group came from. */
@@ -87,6 +88,7 @@ export class EnvGroup implements Environment {
     const images = mergedImages(all);
     if (images !== null) this.images = images;
     this.roles = mergedRoles(entries);
+    this.traces = all.some(({ traces }) => traces === true);
     this.notices = [...notices, ...entries.flatMap(([task, environment]) => (environment.notices ?? []).map((notice) => `${task}: ${notice}`))];
     this.provenance = Object.fromEntries(entries.map(([task, environment]) => [task, environment.provenance ?? {}]));
     this.rubric = new RoutedRubric(environments, (row) => this.#memberOf(row));

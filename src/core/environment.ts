@@ -79,6 +79,13 @@ export interface StepResult {
   readonly next?: TurnOptions;
 }
 
+/**
+ * Reports what happened in an episode, such as a search and its results, for the trace of the run. Fields are plain data in snake_case; a picture is named by
+ * its SHA-256. Costs nothing where the run keeps no trace.
+ * @example context.trace?.('search.request', { query });
+ */
+export type Trace = (event: string, fields: Readonly<Record<string, unknown>>) => void;
+
 /** How a generation ended, and its tool calls. */
 export interface StepContext {
   /** `length`: a token limit cut it off. */
@@ -87,6 +94,8 @@ export interface StepContext {
   readonly stopReason: string | number | null;
   /** The policy's native calls of the episode's `tools`, in order; empty if the episode has no tools. */
   readonly toolCalls: readonly ToolCallAttempt[];
+  /** Absent unless the environment `traces`. */
+  readonly trace?: Trace;
   readonly signal: AbortSignal;
 }
 
@@ -207,6 +216,8 @@ export interface Environment<R extends Row = Row> extends EpisodeConventions {
   readonly roles?: RoleDeclarations;
   /** @default the extractive baseline, which searches for the question and answers with a span of a passage */
   readonly baseline?: Baseline;
+  /** Runs keep a `trace.jsonl`: every turn of the policy, what episodes report with `StepContext.trace`, calls of models by role, rewards. @default false */
+  readonly traces?: boolean;
   /** Lines for the user before and after a run: approximations, comparability, deviations. */
   readonly notices?: readonly string[];
   /** Facts for the results file, as JSON: data set revision, corpus hash, preset. */

@@ -51,6 +51,8 @@ export interface MultiTurnOptions<R extends Row> {
   readonly tokens?: TokenConventions;
   /** Models besides the policy that episodes or rewards call. @default none */
   readonly roles?: RoleDeclarations;
+  /** Runs keep a `trace.jsonl`, which `context.trace` adds to. @default false */
+  readonly traces?: boolean;
   /** Lines for the user before and after a run. @default none */
   readonly notices?: readonly string[];
   /** Facts for the results file, as JSON. @default none */
@@ -71,6 +73,7 @@ const OPTIONS = [
   'needs',
   'tokens',
   'roles',
+  'traces',
   'notices',
   'provenance',
 ] as const satisfies readonly (keyof MultiTurnOptions<Row>)[];
@@ -121,6 +124,7 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
   readonly tokens: TokenConventions;
   readonly images?: ImageStore;
   readonly roles: RoleDeclarations;
+  readonly traces: boolean;
   readonly notices: readonly string[];
   readonly provenance: Readonly<Record<string, unknown>>;
   readonly #needs: readonly PolicyNeed[];
@@ -143,6 +147,7 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
     this.#needs = options.needs ?? [];
     if (options.images !== undefined) this.images = options.images;
     this.roles = options.roles ?? {};
+    this.traces = options.traces ?? false;
     this.notices = options.notices ?? [];
     this.provenance = options.provenance ?? {};
   }

@@ -10,11 +10,19 @@ export interface RunFiles {
   readonly tokens: string;
   /** Only for environments with models by role. */
   readonly asked: string;
+  /** Only for environments that trace. */
+  readonly trace: string;
 }
 
 export function runFiles(directory: string): RunFiles {
   const file = (name: string) => join(directory, name);
-  return { metadata: file('metadata.json'), results: file('results.jsonl'), tokens: file('tokens.jsonl'), asked: file('asked.jsonl') };
+  return {
+    metadata: file('metadata.json'),
+    results: file('results.jsonl'),
+    tokens: file('tokens.jsonl'),
+    asked: file('asked.jsonl'),
+    trace: file('trace.jsonl'),
+  };
 }
 
 export async function writeMetadata(directory: string, metadata: WireMetadata): Promise<void> {

@@ -1,10 +1,13 @@
 /** An open run: appends rollouts as they end and keeps the metadata nearly current. */
+import { basename } from 'node:path';
 import type { Row } from '../core/dataset.ts';
 import type { Rollout } from '../rollouts/rollout.ts';
+import { traceRecords } from '../rollouts/trace-records.ts';
 import type { AskedTally } from '../models/asked-records.ts';
 import { AskedFile } from './asked-file.ts';
 import type { EvaluationOptions, EvaluationProgress } from './evaluation-options.ts';
 import { LineAppender } from '../files/json-lines.ts';
+import { TraceFile } from '../files/trace-file.ts';
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
 import { resultEncoder, tokensLine, type WireResult } from '../schemas/results.ts';
 import type { Redaction } from './redaction.ts';
@@ -36,6 +39,8 @@ interface Files {
   readonly tokens: LineAppender | null;
   /** Null if no models are asked by role. */
   readonly asked: AskedFile | null;
+  /** Null unless the environment traces. */
+  readonly trace: TraceFile | null;
 }
 
 export class RunWriter<R extends Row> {
@@ -80,7 +85,13 @@ export class RunWriter<R extends Row> {
     const tokens = options.client.capabilities.kind === 'tokens' ? await LineAppender.open(files.tokens) : null;
     const asked =
       options.models === undefined ? null : await AskedFile.open(options.outputDir, { redaction, ...(plan.asked && { tally: plan.asked }) });
-    return new RunWriter(options, plan, redaction, { results, tokens, asked });
+    const trace = options.environment.traces === true ? await openTrace(options, plan, redaction) : null;
+    return new RunWriter(options, plan, redaction, { results, tokens, asked, trace });
+  }
+
+  /** What the trace lacks; null if it is whole. */
+  get traceNotice(): string | null {
+    return this.#files.trace?.notice ?? null;
   }
 
   get progress(): EvaluationProgress {
@@ -125,10 +136,11 @@ export class RunWriter<R extends Row> {
     if (this.#failure !== null) throw this.#failure;
     const options = { ...this.#options, metricNames: this.#options.environment.rubric.names, redaction: this.#redaction };
     const result = resultRecord(rollout, options);
-    // The result last: a recorded result then always has its tokens and calls, and those without a result are ignored.
+    // The result last: a recorded result then always has its tokens, calls and trace, and those without a result are ignored.
     const tokens = tokensRecord(rollout);
     if (this.#files.tokens && tokens !== null) this.#files.tokens.append([tokensLine(tokens)]);
     this.#files.asked?.record([rollout]);
+    this.#files.trace?.add({ step: null }, traceRecords(rollout));
     this.#files.results.append([this.#resultLine(result)]);
     this.#tools.add(result);
     const recorded = recordedRollout(result);
@@ -177,8 +189,22 @@ export class RunWriter<R extends Row> {
   async close(): Promise<void> {
     this.#endMs ??= performance.now();
     // A file is closed even if another cannot be.
-    const { results, tokens, asked } = this.#files;
-    const closed = await Promise.allSettled([tokens?.close(), asked?.close(), results.close()]);
+    const { results, tokens, asked, trace } = this.#files;
+    const closed = await Promise.allSettled([tokens?.close(), asked?.close(), trace?.close(), results.close()]);
     for (const file of closed) if (file.status === 'rejected') throw file.reason;
   }
+}
+
+function openTrace<R extends Row>(
+  { outputDir, run, environment }: EvaluationOptions<R>,
+  { kept }: RunPlan<R>,
+  redaction: Redaction,
+): Promise<TraceFile> {
+  const ids = new Set(kept.map(({ rolloutId }) => rolloutId));
+  return TraceFile.open(runFiles(outputDir).trace, {
+    runId: basename(outputDir),
+    about: { environment: environment.id, model: run.model, package_version: run.packageVersion },
+    redact: (data) => redaction.values(data),
+    isKept: (_, rolloutId) => ids.has(rolloutId),
+  });
 }

@@ -38,6 +38,7 @@ export interface PlayOptions<R extends Row> {
 export async function playEpisode<R extends Row>(options: PlayOptions<R>): Promise<Played> {
   const { environment, row, lease, capabilities, random, models, cleanUpMs = CLEAN_UP_MS, signal } = options;
   const record = new Recorder(row.prompt, environment.turnFormat);
+  if (environment.traces === true) record.events = [];
   try {
     const start = environment.start(row, { random, models: models?.models ?? {}, imageSizes: capabilities.imageTokens ?? null, signal });
     const episode = await openUntilAborted(start, signal);
@@ -83,6 +84,7 @@ async function playStarted<R extends Row>(episode: Episode, options: PlayOptions
 async function playTurns<R extends Row>(episode: Episode, transcript: Transcript, options: PlayOptions<R>, record: Recorder): Promise<StopCondition> {
   const { signal, sampling, capabilities } = options;
   const { completionTokens = Infinity } = episode.limits ?? options.environment.limits;
+  const trace = record.events === null ? {} : { trace: record.trace.bind(record) };
   let left = completionTokens * (capabilities.lengthScale ?? 1);
   for (let turn: TurnOptions = {}; ;) {
     record.enter('generation');
@@ -97,9 +99,10 @@ async function playTurns<R extends Row>(episode: Episode, transcript: Transcript
     const { finish, stopReason, usage } = sample;
     left -= keptTokens ?? usage.completionTokens;
     record.generations.push({ finish, stopReason, usage, maxNewTokens, keptTokens, overhang });
+    record.trace('model.turn', { text: kept, finish, tokens: keptTokens ?? usage.completionTokens });
 
     record.enter('environment');
-    const { observation, stop, next = {} } = await untilAborted(episode.step(kept, { finish, stopReason, toolCalls, signal }), signal);
+    const { observation, stop, next = {} } = await untilAborted(episode.step(kept, { finish, stopReason, toolCalls, ...trace, signal }), signal);
     record.enter('prompt');
     if (observation) await transcript.observe(observation, { isLast: stop !== null });
     else if (stop !== null) record.keepEnd(transcript.end());

@@ -5,6 +5,7 @@ import type { StopCondition, TurnFormat } from '../core/environment.ts';
 import { CancelledError, PromptTooLongError } from '../core/errors.ts';
 import type { AskedRecord } from '../core/model.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
+import type { EpisodeEvent } from './episode-event.ts';
 import { type Generation, type Played, type RolloutPhase, rolloutError, type RolloutUsage } from './rollout.ts';
 import type { Transcript } from './transcript.ts';
 
@@ -21,6 +22,8 @@ export class Recorder {
   scored: Played['segments'] | null = null;
   /** How often a program's models wrote; null if a policy plays. */
   programTurns: number | null = null;
+  /** What happened, for the trace; null if none is kept. */
+  events: EpisodeEvent[] | null = null;
   readonly #startedAtMs = Date.now();
   readonly #spentMs: Record<string, number> = {};
   #phase: RolloutPhase;
@@ -42,6 +45,11 @@ export class Recorder {
     this.#spentMs[spender] = (this.#spentMs[spender] ?? 0) + now - this.#since;
     this.#since = now;
     this.#phase = phase;
+  }
+
+  /** Adds an event of the last generation to the trace. */
+  trace(event: string, fields: Readonly<Record<string, unknown>>): void {
+    this.events?.push({ event, turn: this.generations.length - 1, atMs: Date.now(), fields });
   }
 
   /** Adds to the kept tokens of the last generation. */
@@ -86,6 +94,8 @@ export class Recorder {
       error: this.#error,
       cleanUpError: this.#cleanUpError,
       asked,
+      // A copy: an episode that was given up may still report.
+      ...(this.events === null ? {} : { events: [...this.events] }),
       isTruncated: stop === 'prompt_too_long' || stop === 'max_total_completion_tokens_reached' || generations.some((g) => g.finish === 'length'),
       turns: this.programTurns ?? generations.length,
       usage: sumUsage(generations),

@@ -20,6 +20,7 @@ import type { AskedRecord } from '../core/model.ts';
 import type { Score, TextSegment } from '../core/rubric.ts';
 import type { TokenBuffer } from '../core/token-buffer.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
+import type { EpisodeEvent } from './episode-event.ts';
 
 export type RolloutPhase = 'lease' | 'setup' | 'prompt' | 'generation' | 'environment' | 'scoring';
 
@@ -125,6 +126,8 @@ export interface Rollout<R extends Row = Row> extends RolloutFacts {
   readonly metricErrors?: Readonly<Record<string, string>>;
   /** Calls of models by role while it was played and scored, in the order of their replies. */
   readonly asked: readonly AskedRecord[];
+  /** What happened, in order; absent unless the environment `traces`. */
+  readonly events?: readonly EpisodeEvent[];
   readonly generations: readonly Generation[];
   readonly state: Readonly<Record<string, unknown>>;
   /** Observations that were cut: only their head was kept. */

@@ -8,11 +8,13 @@ const {
   rows = 6,
   turnMs = 0,
   padding = 0,
+  traces = false,
   ...changes
 } = JSON.parse(process.argv[3] ?? '{}') as Partial<EvaluationOptions> & {
   rows?: number;
   turnMs?: number;
   padding?: number;
+  traces?: boolean;
 };
 try {
   const turns = async (turn: Parameters<typeof sumsTurn>[0]) => {
@@ -21,7 +23,7 @@ try {
   };
   const { summary, interrupted } = await evaluate(
     sumsOptions(process.argv[2]!, {
-      environment: sumsEnvironment({ rows }),
+      environment: sumsEnvironment({ rows, traces }),
       client: sumsClient({ turns }),
       onEvent: (event) => void process.stderr.write(`${event.type}\n`),
       ...changes,

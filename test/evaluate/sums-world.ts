@@ -1,6 +1,7 @@
 /** A small world to evaluate: sums asked over two turns, a scripted policy that gets some right, every part real. */
 import { ScriptedClient, type ScriptedOptions, type ScriptedTurn } from '../../src/clients/scripted.ts';
 import { Dataset, type Row } from '../../src/core/dataset.ts';
+import type { StepContext } from '../../src/core/environment.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv } from '../../src/core/multi-turn.ts';
 import { groupReward, metric, reward, Rubric } from '../../src/core/rubric.ts';
 import type { EvaluationOptions } from '../../src/evaluate/evaluation-options.ts';
@@ -15,13 +16,14 @@ class SumsEnv extends MultiTurnEnv<Row, SumsState> {
     return { turns: 0, noted: '' };
   }
 
-  protected envResponse(kept: string, state: SumsState): EnvResponse {
+  protected envResponse(kept: string, state: SumsState, { trace }: StepContext): EnvResponse {
+    trace?.('guess', { kept });
     state.noted += kept[0] ?? '';
     return state.turns === 1 ? { observation: '\u2028 look again: ' } : { done: true };
   }
 }
 
-export function sumsEnvironment(options: { rows?: number; groups?: boolean } = {}): SumsEnv {
+export function sumsEnvironment(options: { rows?: number; groups?: boolean; traces?: boolean } = {}): SumsEnv {
   const rows = Array.from({ length: options.rows ?? 6 }, (_, i) => ({
     exampleId: i,
     prompt: [{ role: 'user' as const, content: `What is ${i} + ${i}?` }],
@@ -41,6 +43,7 @@ export function sumsEnvironment(options: { rows?: number; groups?: boolean } = {
         ...(options.groups ? [groupReward((all) => all.map((c) => isRight(c) / all.length), { name: 'shared', weight: 0.5 })] : []),
       ],
     }),
+    ...(options.traces === undefined ? {} : { traces: options.traces }),
     provenance: { revision: 'r1' },
     notices: ['sums are not hard'],
   });

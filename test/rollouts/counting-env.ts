@@ -13,6 +13,7 @@ interface CountingOptions {
   readonly observation?: string;
   readonly tokens?: TokenConventions;
   readonly prefill?: string;
+  readonly traces?: boolean;
   /** Called in place of answering, to fail or to wait. */
   readonly onStep?: (kept: string, row: Row, signal: AbortSignal) => Promise<void> | void;
 }
@@ -38,6 +39,7 @@ export class CountingEnv extends MultiTurnEnv<Row, CountingState> {
       ...(options.tokens ? { tokens: options.tokens } : {}),
       ...(options.prefill === undefined ? {} : { prefill: options.prefill }),
       ...(options.limits ? { limits: options.limits } : {}),
+      ...(options.traces === undefined ? {} : { traces: options.traces }),
     });
     this.#options = options;
   }

@@ -90,6 +90,7 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     sequences_dropped: 'Sequences left out of an update because their log-probs or their gradient were not finite; an alarm says so.',
     sampling_attempts:
       "How often the step's rollouts were sampled, refills included; above 1 without refills if too many failed. 0 if none were sampled.",
+    trace_rollouts_lost: 'Rollouts so far that `trace.jsonl` lacks because it could not be written; absent if it has all.',
   }),
   ...define('tokens', {
     sampled_tokens: 'Tokens that the policy sampled in finished rollouts.',

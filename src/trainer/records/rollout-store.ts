@@ -2,18 +2,28 @@
  * The rollouts of a run, one file per step, or one per phase of a step where a source plays several. A finished rollout is written before anything else happens. A closing line marks the step as complete, and
  * only then is it trained on. So a killed run never trains on a batch twice and never resamples a recorded rollout.
  */
-import { open, readdir, rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ResultsError } from '../../core/errors.ts';
 import type { AskedRecord } from '../../core/model.ts';
-import { LineAppender, readLines, syncDirectory, writeError } from '../../files/json-lines.ts';
+import { LineAppender, syncDirectory, writeError } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
+import type { TraceFile } from '../../files/trace-file.ts';
+import type { TraceRecord } from '../../rollouts/trace-records.ts';
 import { parseWire } from '../../schemas/results.ts';
-import { ClosingSchema, RestartSchema, StepLineSchema, type WireClosing, type WireRestart } from '../../schemas/training-records.ts';
+import { ClosingSchema, RestartSchema, type WireClosing, type WireRestart } from '../../schemas/training-records.ts';
 import { recoverLines } from './recover-lines.ts';
 import { askedPath, StepAsked } from './step-asked.ts';
+import { isCompleteFile, readIds } from './step-file.ts';
 import { parseTrajectory, trajectoryRecord } from './trajectory-record.ts';
 import type { Trajectory } from '../sources/trajectory.ts';
+
+/** What the files of a run hold of a rollout. */
+export interface RecordedRollout {
+  readonly trajectory: Trajectory;
+  readonly asked: readonly AskedRecord[];
+  readonly trace: readonly TraceRecord[];
+}
 
 /** The rollouts of one step. Closed by `complete` or by disposing. */
 export interface StepRollouts extends AsyncDisposable {
@@ -26,8 +36,8 @@ export interface StepRollouts extends AsyncDisposable {
   readonly attempts: number;
   /** The version that the step trained, if its closing line says so. */
   readonly version: number | null;
-  /** Writes the rollout to the file before it returns, after what it asked of models by role. Throws ResultsError if it cannot. */
-  add(trajectory: Trajectory, asked?: readonly AskedRecord[]): void;
+  /** Writes the rollout to the file before it returns, after what it asked of models by role and its trace. Throws ResultsError if it cannot. */
+  add(trajectory: Trajectory, asked?: readonly AskedRecord[], trace?: readonly TraceRecord[]): void;
   /** Drops the recorded rollouts, because the whole step is sampled again. The file keeps their lines, and `attempts` counts them. */
   restart(): void;
   /** Closes the step; all of it is on disk once this resolves. `attempts`: how often the step was sampled, from 1. `version`: what the step trains. */
@@ -45,6 +55,10 @@ export interface RolloutStoreOptions {
   readonly redact?: (text: string) => string;
   /** Rollouts ask models by role: a file of what they asked lies beside that of each step. @default false */
   readonly asks?: boolean;
+  /** Takes what happened in each rollout. @default none */
+  readonly trace?: TraceFile | null;
+  /** The rollouts are of evaluations. @default false */
+  readonly isEvaluation?: boolean;
 }
 
 const STEP_FILE = /^step-(\d{6,})(?:\.([A-Za-z0-9-]+))?\.jsonl$/;
@@ -55,18 +69,19 @@ export function isPhaseName(name: unknown): name is string {
   return typeof name === 'string' && /^[A-Za-z0-9-]+$/.test(name) && name !== ASKED;
 }
 
-/** Far longer than a closing line. */
-const TAIL_BYTES = 1024;
-
 export class RolloutStore {
   readonly #directory: string;
   readonly #redact: (text: string) => string;
   readonly #asks: boolean;
+  readonly #trace: TraceFile | null;
+  readonly #isEvaluation: boolean;
 
-  constructor(directory: string, { redact = (text) => text, asks = false }: RolloutStoreOptions = {}) {
+  constructor(directory: string, { redact = (text) => text, asks = false, trace = null, isEvaluation = false }: RolloutStoreOptions = {}) {
     this.#directory = directory;
     this.#redact = redact;
     this.#asks = asks;
+    this.#trace = trace;
+    this.#isEvaluation = isEvaluation;
   }
 
   /** Reads the file, repairs a torn end and opens it for appending. Throws ResultsError for an invalid line. Needs the run's lock. */
@@ -77,7 +92,10 @@ export class RolloutStore {
       throw writeError(this.#directory, cause);
     }
     const asked = this.#asks ? await StepAsked.open(askedPath(this.#path(step, phase)), this.#redact) : null;
-    return OpenStep.open(this.#path(step, phase), step, { redact: this.#redact, asked });
+    const place = { step, phase, isEvaluation: this.#isEvaluation };
+    const trace = this.#trace;
+    const onTrace = trace === null ? () => {} : (records: readonly TraceRecord[]) => trace.add(place, records);
+    return OpenStep.open(this.#path(step, phase), step, { redact: this.#redact, asked, onTrace });
   }
 
   /** Steps and phases whose `isComplete` would be true, ascending by step. Changes nothing; a file with a damaged line is not complete. */
@@ -85,6 +103,11 @@ export class RolloutStore {
     const found: PhaseName[] = [];
     for (const { step, phase } of await this.phases()) if (await isCompleteFile(this.#path(step, phase), step)) found.push({ step, phase });
     return found;
+  }
+
+  /** The ids of the rollouts that the file of a step or phase has; null where a line is damaged. Changes nothing. */
+  recordedIds(step: number, phase?: string): Promise<ReadonlySet<string> | null> {
+    return readIds(this.#path(step, phase));
   }
 
   /** Deletes the rollouts of a phase, which must not be open. Throws ResultsError if it cannot. */
@@ -124,6 +147,7 @@ interface Writing {
   readonly redact: (text: string) => string;
   /** Null where no rollout asks. */
   readonly asked: StepAsked | null;
+  readonly onTrace: (records: readonly TraceRecord[]) => void;
 }
 
 class OpenStep implements StepRollouts {
@@ -132,6 +156,7 @@ class OpenStep implements StepRollouts {
   readonly #redact: (text: string) => string;
   readonly #file: LineAppender;
   readonly #asked: StepAsked | null;
+  readonly #onTrace: (records: readonly TraceRecord[]) => void;
   readonly #byId: Map<string, Trajectory>;
   readonly #lines: Map<string, number>;
   #closing: WireClosing | null;
@@ -140,13 +165,14 @@ class OpenStep implements StepRollouts {
   private constructor(
     step: number,
     directory: string,
-    { redact, asked, file, found }: Writing & { readonly file: LineAppender; readonly found: Found },
+    { redact, asked, onTrace, file, found }: Writing & { readonly file: LineAppender; readonly found: Found },
   ) {
     this.step = step;
     this.#directory = directory;
     this.#redact = redact;
     this.#file = file;
     this.#asked = asked;
+    this.#onTrace = onTrace;
     this.#byId = found.byId;
     this.#lines = found.lines;
     this.#closing = found.closing;
@@ -173,9 +199,10 @@ class OpenStep implements StepRollouts {
     return this.isComplete ? (this.#closing!.version ?? null) : null;
   }
 
-  add(trajectory: Trajectory, asked: readonly AskedRecord[] = []): void {
+  add(trajectory: Trajectory, asked: readonly AskedRecord[] = [], trace: readonly TraceRecord[] = []): void {
     this.#assertOpen();
     this.#asked?.add(trajectory.rolloutId, asked);
+    this.#onTrace(trace);
     this.#file.append([JSON.stringify(trajectoryRecord(trajectory, this.#redact))]);
     this.#byId.set(trajectory.rolloutId, trajectory);
     this.#lines.set(trajectory.rolloutId, (this.#lines.get(trajectory.rolloutId) ?? 0) + 1);
@@ -249,32 +276,4 @@ async function readStep(path: string): Promise<Found> {
     remedy: 'delete that line; the run samples missing rollouts again when it resumes',
   });
   return { byId, lines, closing };
-}
-
-/** Looks for the closing line first, so that most incomplete files are not read at all. Does not check arrays. */
-async function isCompleteFile(path: string, step: number): Promise<boolean> {
-  const closing = await readClosing(path);
-  if (closing === null || closing.step !== step) return false;
-  const ids = new Set<string>();
-  for await (const { text } of readLines(path)) {
-    const parsed = parseWire(StepLineSchema, text);
-    if ('problem' in parsed) return false;
-    if (parsed.value.rollout_id !== undefined) ids.add(parsed.value.rollout_id);
-    else if (text.startsWith('{"restarted"')) ids.clear();
-  }
-  return ids.size === closing.rollouts;
-}
-
-/** Reads only the closing line at the end of a file. */
-async function readClosing(path: string): Promise<WireClosing | null> {
-  const file = await open(path, 'r');
-  try {
-    const { size } = await file.stat();
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(TAIL_BYTES), 0, TAIL_BYTES, Math.max(0, size - TAIL_BYTES));
-    const last = buffer.toString('utf8', 0, bytesRead).trimEnd().split('\n').at(-1)!;
-    const parsed = parseWire(ClosingSchema, last);
-    return 'value' in parsed ? parsed.value : null;
-  } finally {
-    await file.close();
-  }
 }

@@ -1,14 +1,12 @@
-import type { AskedRecord } from '../../core/model.ts';
-import type { Trajectory } from '../sources/trajectory.ts';
-import type { RolloutStore, StepRollouts } from './rollout-store.ts';
+import type { RecordedRollout, RolloutStore, StepRollouts } from './rollout-store.ts';
 
 /** Rollouts of a group whose step is not known yet: a store of one group, without a file. */
 export class RolloutsInMemory implements Pick<RolloutStore, 'open' | 'discard'> {
-  readonly #byId = new Map<string, { readonly trajectory: Trajectory; readonly asked: readonly AskedRecord[] }>();
+  readonly #byId = new Map<string, RecordedRollout>();
   #attempts = 0;
 
   /** What a file needs of each rollout, by its id. */
-  get rollouts(): ReadonlyMap<string, { readonly trajectory: Trajectory; readonly asked: readonly AskedRecord[] }> {
+  get rollouts(): ReadonlyMap<string, RecordedRollout> {
     return this.#byId;
   }
 
@@ -27,7 +25,7 @@ export class RolloutsInMemory implements Pick<RolloutStore, 'open' | 'discard'> 
       get attempts() {
         return attempts();
       },
-      add: (trajectory, asked = []) => void byId.set(trajectory.rolloutId, { trajectory, asked }),
+      add: (trajectory, asked = [], trace = []) => void byId.set(trajectory.rolloutId, { trajectory, asked, trace }),
       restart: () => byId.clear(),
       complete: async (count) => {
         this.#attempts = count;

@@ -1,6 +1,8 @@
 /** The files that a run writes: metrics, events, rollouts, checkpoints. Open for the life of the process, across sessions. */
 import type { PolicyRef } from '../../clients/policy-client.ts';
 import { thrownText, TrainingError } from '../../core/errors.ts';
+import { TraceFile, type TracePlace } from '../../files/trace-file.ts';
+import { mapStrings } from '../../transport/redact.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { EventLog } from './event-log.ts';
 import type { MetricsRow } from './metrics.ts';
@@ -19,28 +21,36 @@ export class RunRecords implements AsyncDisposable {
   readonly checkpoints: Checkpoints;
   readonly #run: TrainingRun;
   readonly #events: EventLog;
+  /** Null unless an environment traces. */
+  readonly #trace: TraceFile | null;
   readonly #observer: TrainingObserver;
   #journal: MetricsJournal | null = null;
   #sourceFiles: SourceFiles | null = null;
   #step = 0;
   #hasBegun = false;
+  #isLossKnown = false;
   #served = { version: 0, model: '' };
 
-  private constructor(run: TrainingRun, checkpoints: Checkpoints, events: EventLog) {
+  private constructor(
+    run: TrainingRun,
+    { checkpoints, events, trace }: { readonly checkpoints: Checkpoints; readonly events: EventLog; readonly trace: TraceFile | null },
+  ) {
     const { directory, redact, observer, models } = run;
-    const writing = { redact, asks: models !== undefined };
+    const writing = { redact, asks: models !== undefined, trace };
     this.#run = run;
     this.#events = events;
+    this.#trace = trace;
     this.#observer = observer;
     this.checkpoints = checkpoints;
     this.rollouts = new RolloutStore(directory.paths.rollouts, writing);
-    this.evaluations = new RolloutStore(directory.paths.evaluations, writing);
+    this.evaluations = new RolloutStore(directory.paths.evaluations, { ...writing, isEvaluation: true });
   }
 
   static async open(run: TrainingRun): Promise<RunRecords> {
     const { paths } = run.directory;
     const checkpoints = await Checkpoints.open(paths.checkpoints, { onDamage: (message) => records.report({ kind: 'alarm', message }) });
-    const records: RunRecords = new RunRecords(run, checkpoints, await EventLog.open(paths.events, { redact: run.redact }));
+    const events = await EventLog.open(paths.events, { redact: run.redact });
+    const records: RunRecords = new RunRecords(run, { checkpoints, events, trace: await openTrace(run) });
     return records;
   }
 
@@ -67,10 +77,19 @@ export class RunRecords implements AsyncDisposable {
   row(row: MetricsRow): void {
     if (this.#journal === null) throw new TrainingError('The metrics journal is not open; call resumeAt before writing a row');
     this.#step = row.step;
-    const recorded = this.#journal.append(row);
+    const recorded = this.#journal.append(this.#withLosses(row));
     if (row.kind === 'step') this.#observer.onStep?.(recorded);
     else if (row.kind === 'evaluation') this.#observer.onEvaluation?.(recorded);
     else this.#observer.onValidation?.(recorded);
+  }
+
+  /** Counts what the trace lacks, and says so once. */
+  #withLosses(row: MetricsRow): MetricsRow {
+    const { lost = 0, notice = null } = this.#trace ?? {};
+    if (notice === null || row.kind !== 'step') return row;
+    if (!this.#isLossKnown) this.report({ kind: 'alarm', message: notice });
+    this.#isLossKnown = true;
+    return { ...row, values: { ...row.values, trace_rollouts_lost: lost } };
   }
 
   /** What the source gave for people to read. Its step must be recorded first: a resume repeats what comes after a checkpoint. */
@@ -124,8 +143,33 @@ export class RunRecords implements AsyncDisposable {
     try {
       await this.#journal?.close();
       await this.#sourceFiles?.[Symbol.asyncDispose]();
+      await this.#trace?.close();
     } finally {
       await this.#events.close();
     }
   }
+}
+
+/** Null unless an environment of the run traces. A rollout that the file of its step lacks is played again, so its lines are dropped. */
+async function openTrace({ environment, evaluation, directory, redact }: TrainingRun): Promise<TraceFile | null> {
+  if (environment.traces !== true && evaluation.traces !== true) return null;
+  const { paths, run } = directory;
+  const [rollouts, evaluations] = [new RolloutStore(paths.rollouts), new RolloutStore(paths.evaluations)];
+  const recorded = new Map<string, ReadonlySet<string> | null>();
+  for (const [store, isEvaluation] of [
+    [rollouts, false],
+    [evaluations, true],
+  ] as const)
+    for (const { step, phase } of await store.phases()) recorded.set(keyOf({ step, phase, isEvaluation }), await store.recordedIds(step, phase));
+  return TraceFile.open(paths.trace, {
+    runId: run.run_id,
+    about: { environment: environment.id, attempt: run.attempts.at(-1)?.id ?? null, package_version: run.attempts.at(-1)?.package_version ?? null },
+    redact: (data) => mapStrings(data, redact),
+    // The files of old steps are deleted; what they held counts.
+    isKept: (place, rolloutId) => recorded.get(keyOf(place))?.has(rolloutId) ?? true,
+  });
+}
+
+function keyOf({ step, phase, isEvaluation = false }: TracePlace): string {
+  return JSON.stringify([step, phase, isEvaluation]);
 }

@@ -16,6 +16,8 @@ export interface TrainingPaths {
   readonly run: string;
   readonly metrics: string;
   readonly events: string;
+  /** Only of environments that trace. */
+  readonly trace: string;
   readonly rollouts: string;
   readonly evaluations: string;
   readonly adapters: string;
@@ -39,6 +41,7 @@ export function trainingPaths(directory: string): TrainingPaths {
     run: at('run.json'),
     metrics: at('metrics.jsonl'),
     events: at('events.jsonl'),
+    trace: at('trace.jsonl'),
     rollouts: at('rollouts'),
     evaluations: at('evaluations'),
     adapters: at('adapters'),

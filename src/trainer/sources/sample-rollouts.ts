@@ -14,6 +14,7 @@ import { Random } from '../../core/random.ts';
 import { cleanUpText } from '../../rollouts/clean-up-text.ts';
 import { metricErrorTexts } from '../../rollouts/metric-error-texts.ts';
 import type { Rollout, RolloutError } from '../../rollouts/rollout.ts';
+import { traceRecords } from '../../rollouts/trace-records.ts';
 import { type RolloutGroup, runRollouts } from '../../rollouts/run-rollouts.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import {
@@ -254,7 +255,7 @@ async function play(
   const onRollout = (rollout: Rollout) => {
     const paid = trajectoryOf(rollout, role);
     const trajectory = isPaidLater ? unpaid(paid) : paid;
-    record.add(trajectory, rollout.asked);
+    record.add(trajectory, rollout.asked, traceRecords(rollout));
     latest.set(trajectory.rolloutId, trajectory);
     done++;
     played++;

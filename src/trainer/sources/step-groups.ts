@@ -1,7 +1,6 @@
 /** The groups of one step of a stream, on file, and which of them the step trains on. */
-import type { AskedRecord } from '../../core/model.ts';
 import { byGroup } from '../credit/credit.ts';
-import type { RolloutStore, StepRollouts } from '../records/rollout-store.ts';
+import type { RecordedRollout, RolloutStore, StepRollouts } from '../records/rollout-store.ts';
 import { isInformative } from './sampled-source.ts';
 import type { Trajectory } from './trajectory.ts';
 
@@ -78,8 +77,8 @@ export class StepGroups implements AsyncDisposable {
   }
 
   /** All of it is in the file when this returns. */
-  add(rollouts: Iterable<{ readonly trajectory: Trajectory; readonly asked: readonly AskedRecord[] }>, attempts: number): void {
-    for (const { trajectory, asked } of rollouts) this.#record.add(trajectory, asked);
+  add(rollouts: Iterable<RecordedRollout>, attempts: number): void {
+    for (const { trajectory, asked, trace } of rollouts) this.#record.add(trajectory, asked, trace);
     this.#attempts = Math.max(this.#attempts, attempts);
     this.#groups = this.#whole();
   }

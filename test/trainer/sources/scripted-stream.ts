@@ -50,7 +50,7 @@ export async function stream(folder: string, { rows = 30, steps = 20, rollouts =
             const members = rewards.map((reward, i) =>
               trajectory(`${plan.row.exampleId}/${i}`, { reward, policy: { model: 'm', version: own.version } }),
             );
-            resolve({ rollouts: new Map(members.map((each) => [each.rolloutId, { trajectory: each, asked: [] }])), failed, attempts: 1 });
+            resolve({ rollouts: new Map(members.map((each) => [each.rolloutId, { trajectory: each, asked: [], trace: [] }])), failed, attempts: 1 });
           },
           fail: reject,
         };

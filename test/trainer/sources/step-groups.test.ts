@@ -23,7 +23,7 @@ const OPTIONS: StepGroupsOptions = {
   age: (sampled, trained) => trained - sampled,
 };
 const group = (row: string, version: number) =>
-  [0, 1].map((i) => ({ trajectory: trajectory(`${row}/${i}`, { reward: i, policy: { model: 'm', version } }), asked: [] }));
+  [0, 1].map((i) => ({ trajectory: trajectory(`${row}/${i}`, { reward: i, policy: { model: 'm', version } }), asked: [], trace: [] }));
 
 describe('StepGroups', () => {
   it('can have the row of a group that is too old again, and then has only the new one', async () => {

@@ -1,0 +1,148 @@
+/**
+ * `trace.jsonl` of a run. The lines of a rollout are written in one piece when the rollout is recorded, so nothing is kept in memory, and a rollout that is
+ * never recorded leaves nothing. What cannot be written is counted and never thrown: a run does not depend on its trace.
+ *
+ * A rollout that is played again, because it failed or a process died, has a second piece. The later one counts, and a resumed run drops the earlier one.
+ */
+import { thrownText } from '../core/errors.ts';
+import { TraceLineSchema, type WireTraceLine } from '../schemas/trace-line.ts';
+import { parseWire } from '../schemas/results.ts';
+import { keepLines, type Line, LineAppender, readLines } from './json-lines.ts';
+
+/** Which rollouts of a run. */
+export interface TracePlace {
+  /** Null in an evaluation. */
+  readonly step: number | null;
+  readonly phase?: string | undefined;
+  /** An evaluation within a training run. @default false */
+  readonly isEvaluation?: boolean;
+}
+
+export interface TraceFileOptions {
+  readonly runId: string;
+  /** Facts about the run, for its `run.start`. */
+  readonly about: Readonly<Record<string, unknown>>;
+  /** Removes secrets from a line's texts. @default no change */
+  readonly redact?: <T>(data: T) => T;
+  /** Whether a rollout that is on file still counts; of a resumed run. @default every one counts */
+  readonly isKept?: (place: TracePlace, rolloutId: string) => boolean;
+  /** Called once, with the reason, when something could not be written. */
+  readonly onLoss?: (problem: string) => void;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+export class TraceFile {
+  readonly #options: TraceFileOptions;
+  #file: LineAppender | null = null;
+  #lost = 0;
+  #problem: string | null = null;
+
+  private constructor(options: TraceFileOptions) {
+    this.#options = options;
+  }
+
+  /** Drops what no longer counts, opens the file for appending and writes `run.start`. Never rejects. Needs the run's lock. */
+  static async open(path: string, options: TraceFileOptions): Promise<TraceFile> {
+    const trace = new TraceFile(options);
+    try {
+      await dropStale(path, options.isKept ?? (() => true));
+      trace.#file = await LineAppender.open(path);
+      const start = { ts: Date.now() / 1000, event: 'run.start', run_id: options.runId, step: null, group_id: null, rollout_id: null, turn: null };
+      trace.#file.append([JSON.stringify({ ...start, ...trace.#redacted({ schema_version: 1, ...options.about }) })]);
+    } catch (error) {
+      trace.#fail(error);
+    }
+    return trace;
+  }
+
+  /** Rollouts whose lines could not be written. */
+  get lost(): number {
+    return this.#lost;
+  }
+
+  /** What was lost and why, for a notice; null if nothing was. */
+  get notice(): string | null {
+    if (this.#problem === null) return null;
+    return `trace.jsonl lacks ${this.#lost === 1 ? '1 rollout' : `${this.#lost} rollouts`}: ${this.#problem}`;
+  }
+
+  /** Adds the lines of a rollout. Never throws. */
+  add({ step, phase, isEvaluation = false }: TracePlace, records: readonly Fields[]): void {
+    if (records.length === 0) return;
+    const place = { step, ...(phase === undefined ? {} : { phase }), ...(isEvaluation ? { evaluation: true } : {}) };
+    try {
+      if (this.#file === null) throw new Error(this.#problem ?? 'it is closed');
+      this.#file.append(records.map((record) => JSON.stringify(this.#line(record, place))));
+    } catch (error) {
+      this.#lost += 1;
+      this.#fail(error);
+    }
+  }
+
+  /** Never rejects. */
+  async close(): Promise<void> {
+    const file = this.#file;
+    this.#file = null;
+    await file?.close().catch((error: unknown) => this.#fail(error));
+  }
+
+  /** Ids are never redacted: they identify rollouts. */
+  #line({ ts, event, group_id, rollout_id, turn, ...fields }: Fields, { step, ...rest }: Fields): Fields {
+    return { ts, event, run_id: this.#options.runId, step, group_id, rollout_id, turn, ...rest, ...this.#redacted(fields) };
+  }
+
+  #redacted(fields: Fields): Fields {
+    return this.#options.redact?.(fields) ?? fields;
+  }
+
+  #fail(error: unknown): void {
+    if (this.#problem !== null) return;
+    this.#problem = thrownText(error);
+    this.#options.onLoss?.(this.#problem);
+  }
+}
+
+interface Piece {
+  readonly lines: Line[];
+  readonly play: number;
+  isWhole: boolean;
+}
+
+/** Keeps starts of runs and, of each rollout, the last whole piece if it still counts. */
+async function dropStale(path: string, isKept: NonNullable<TraceFileOptions['isKept']>): Promise<void> {
+  const starts: Line[] = [];
+  const pieces = new Map<string, Piece>();
+  let found = 0;
+  for await (const line of readLines(path)) {
+    found += 1;
+    const parsed = parseWire(TraceLineSchema, line.text);
+    if ('problem' in parsed || !line.isWhole) continue;
+    const place = { ...line, text: '' };
+    const { rollout_id: id, play = 0 } = parsed.value;
+    if (id === null) starts.push(place);
+    else if (isKept(placeOf(parsed.value), id)) addLine(pieces, parsed.value, { place, play });
+  }
+  const kept = [...starts, ...[...pieces.values()].filter(({ isWhole }) => isWhole).flatMap(({ lines }) => lines)];
+  if (kept.length < found)
+    await keepLines(
+      path,
+      kept.toSorted((a, b) => a.start - b.start),
+    );
+}
+
+function addLine(pieces: Map<string, Piece>, line: WireTraceLine, { place, play }: { readonly place: Line; readonly play: number }): void {
+  const key = JSON.stringify([line.step, line.phase, line.evaluation, line.rollout_id]);
+  let piece = pieces.get(key);
+  if (piece === undefined || play > piece.play || (play === piece.play && line.seq === 0)) {
+    piece = { lines: [], play, isWhole: false };
+    pieces.set(key, piece);
+  }
+  if (play < piece.play) return;
+  piece.lines.push(place);
+  if (line.lines === piece.lines.length) piece.isWhole = true;
+}
+
+function placeOf({ step, phase, evaluation = false }: WireTraceLine): TracePlace {
+  return { step, phase, isEvaluation: evaluation };
+}

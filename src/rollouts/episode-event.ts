@@ -1,0 +1,11 @@
+/** Something that happened while an episode was played, for the trace of the run. */
+export interface EpisodeEvent {
+  /** `model.turn`, or what the environment calls it: `search.request`, `crop`. */
+  readonly event: string;
+  /** Turn of the policy, from 0 up. */
+  readonly turn: number;
+  /** Milliseconds since the epoch. */
+  readonly atMs: number;
+  /** Plain data. */
+  readonly fields: Readonly<Record<string, unknown>>;
+}
