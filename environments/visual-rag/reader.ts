@@ -1,6 +1,6 @@
 /**
  * The built-in reader: takes the generator's place where no model does. It answers with words that stand in the evidence and are large enough to read there;
- * it knows tables (row and column), labelled lines and years, and no language.
+ * it knows tables (row and column), charts, labelled lines, years and pairs of figures, and no language.
  */
 import { scriptedModel } from 'vf-search';
 import { contentWords, plainWords } from './question-words.ts';
@@ -23,50 +23,97 @@ export const BUILTIN_READER = scriptedModel({
 
 /** The words that answer the question by the evidence, or an empty text. */
 export function readAnswer(question: string, evidence: readonly (readonly ShownWord[])[]): string {
-  const wanted = contentWords(question);
-  const kind = answerKind(question);
-  let best: Candidate | null = null;
-  for (const words of evidence)
-    for (const candidate of candidatesOf(words, { wanted, kind })) if (best === null || candidate.score > best.score) best = candidate;
-  return best?.text ?? '';
+  const pictures = evidence.map((words) => words.filter(({ text }) => text !== null));
+  const [first, second] = pairOf(question) ?? [question];
+  const found = [first, ...(second === undefined ? [] : [second])].map((each) => bestSpan(each, pictures));
+  if (second === undefined) return found[0]!;
+  return /\bdiffer\b/i.test(question) ? differenceOf(found) : found.filter((each) => each !== '').join(' and ');
 }
 
-type AnswerKind = 'name' | 'year' | 'number';
+/** Two questions where one asks for two figures: `For X in Y: what are the A and the B?`, `For X in Y: by how much do the A and the B differ?`. */
+function pairOf(question: string): readonly [string, string] | null {
+  const parts = /^(.*): (?:what are|by how much do) the (.+?) and the (.+?)(?: differ.*)?\?$/i.exec(question);
+  if (parts === null) return null;
+  const [, context, one, other] = parts as unknown as readonly [string, string, string, string];
+  return [`${context}: ${one}`, `${context}: ${other}`];
+}
+
+function differenceOf(figures: readonly string[]): string {
+  const [a, b] = figures.map((figure) => Number(figure.replaceAll(',', '')));
+  const difference = Math.abs(a! - b!);
+  return Number.isFinite(difference) && figures.every((figure) => figure !== '') ? `${difference}` : '';
+}
+
+type AnswerKind = 'name' | 'year' | 'extreme year' | 'number';
 
 /** What kind of words answers the question. */
 function answerKind(question: string): AnswerKind {
   if (/^who\b/i.test(question)) return 'name';
-  if (/^when\b|^in which year\b/i.test(question)) return 'year';
+  if (/^(?:when|in which year)\b/i.test(question)) return /\b(?:highest|largest|most)\b/i.test(question) ? 'extreme year' : 'year';
   return 'number';
 }
 
-interface Candidate {
-  readonly text: string;
-  readonly score: number;
-}
-
 interface Sought {
+  readonly kind: AnswerKind;
   /** Words of the question. */
   readonly wanted: ReadonlySet<string>;
-  readonly kind: AnswerKind;
 }
 
-function candidatesOf(words: readonly ShownWord[], sought: Sought): Candidate[] {
-  const legible = words.filter(({ text }) => text !== null);
-  // A word of the question that stands anywhere on the picture speaks for the picture as a whole.
-  const shared = new Set(legible.flatMap(({ text }) => plainWords(text!)).filter((word) => sought.wanted.has(word))).size;
-  return linesOf(legible).flatMap(({ words: line }) =>
-    spansOf(line, sought).map((span) => ({ text: textOf(span), score: supportOf(span, legible, sought) + shared / 10 })),
-  );
+/** The span that the words of the question support best; the earlier picture wins a tie. */
+function bestSpan(question: string, pictures: readonly (readonly ShownWord[])[]): string {
+  const sought = { kind: answerKind(question), wanted: contentWords(question) };
+  let best = { text: '', score: -Infinity };
+  for (const words of pictures) {
+    const weights = wordWeights(words, sought.wanted);
+    // A word anywhere on the picture speaks for the picture as a whole.
+    const whole = [...weights.values()].reduce((sum, weight) => sum + weight, 0) / 4;
+    const spans =
+      sought.kind === 'extreme year'
+        ? [yearOfLargest(words)].filter((span) => span !== null)
+        : linesOf(words).flatMap(({ words: line }) => spansOf(line, sought));
+    for (const span of spans) {
+      const score = whole + supportOf(span, words, weights);
+      if (score > best.score) best = { text: textOf(span), score };
+    }
+  }
+  return best.text;
+}
+
+/** What every word of the question weighs that stands on the picture: less, the more lines it stands in, such as the name of a company in every footer. */
+function wordWeights(words: readonly ShownWord[], wanted: ReadonlySet<string>): ReadonlyMap<string, number> {
+  const lines = new Map<string, Set<number>>();
+  for (const { text, line } of words)
+    for (const word of plainWords(text!)) if (wanted.has(word)) lines.set(word, (lines.get(word) ?? new Set()).add(line));
+  return new Map([...lines].map(([word, { size }]) => [word, 1 / size]));
 }
 
 /** Runs of words in a line that can be the answer. */
 function spansOf(line: readonly ShownWord[], { wanted, kind }: Sought): (readonly ShownWord[])[] {
   const isNew = ({ text }: ShownWord) => !plainWords(text!).some((word) => wanted.has(word));
   if (kind === 'name') return runsOf(line, (word) => /^\p{Lu}/u.test(word.text!) && isNew(word)).filter((run) => run.length === 2);
-  const isFit =
-    kind === 'year' ? ({ text }: ShownWord) => /^(?:1[89]|20)\d\d[,.]?$/.test(text!) : ({ text }: ShownWord) => /^-?\d[\d.,]*%?$/.test(text!);
-  return line.filter((word) => isFit(word) && isNew(word)).map((word) => [word]);
+  return line
+    .filter((word, i) => isNew(word) && (kind === 'year' ? isYear(word.text!) : isFigure(word.text!, i === 0 ? null : line[i - 1]!.text!)))
+    .map((word) => [word]);
+}
+
+function isYear(text: string): boolean {
+  return /^(?:1[89]|20)\d\d[,.]?$/.test(text);
+}
+
+/** A number that is no year, no number of a list (`4.` at the start of a line) and no number of a page (after a dot of a footer). */
+function isFigure(text: string, before: string | null): boolean {
+  return /^-?\d[\d.,]*%?$/.test(text) && !isYear(text) && !(before === null && text.endsWith('.')) && before !== '·';
+}
+
+/** The year that stands in one column with the largest figure. */
+function yearOfLargest(words: readonly ShownWord[]): readonly ShownWord[] | null {
+  const figures = words.filter(({ text }) => isFigure(text!, null));
+  const dated = figures.flatMap((figure) => {
+    const year = words.find((word) => isYear(word.text!) && isInColumn(figure, word));
+    return year === undefined ? [] : [{ year, value: Number(figure.text!.replaceAll(',', '')) }];
+  });
+  const largest = dated.reduce<(typeof dated)[number] | null>((best, each) => (best === null || each.value > best.value ? each : best), null);
+  return largest === null ? null : [largest.year];
 }
 
 function runsOf(line: readonly ShownWord[], isPart: (word: ShownWord) => boolean): ShownWord[][] {
@@ -82,16 +129,46 @@ function runsOf(line: readonly ShownWord[], isPart: (word: ShownWord) => boolean
   return run.length > 0 ? [...runs, run] : runs;
 }
 
-/** How many words of the question stand in the same line, the same row or the same column as the span. */
-function supportOf(span: readonly ShownWord[], words: readonly ShownWord[], { wanted }: Sought): number {
+/** The weight of the words in the span's own line, in the line right above it, else the label of its column, and in the label of its row. */
+function supportOf(span: readonly ShownWord[], words: readonly ShownWord[], weights: ReadonlyMap<string, number>): number {
   const own = span[0]!;
-  const [centreX, centreY] = [middle(own.box[0], own.box[2]), middle(own.box[1], own.box[3])];
-  const found = new Set<string>();
-  for (const { text, box, line } of words) {
-    const isNear = line === own.line || (box[1] <= centreY && centreY <= box[3]) || (box[0] <= centreX && centreX <= box[2]);
-    if (isNear) for (const word of plainWords(text!)) if (wanted.has(word)) found.add(word);
-  }
-  return found.size;
+  const above = lineAbove(own, words);
+  const lines = new Set([own.line, above ?? labelOf(own, words, isInColumn, 1), labelOf(own, words, isInRow, 0)]);
+  const found = new Set(words.flatMap(({ text, line }) => (lines.has(line) ? plainWords(text!).filter((word) => weights.has(word)) : [])));
+  return [...found].reduce((sum, word) => sum + weights.get(word)!, 0);
+}
+
+/** The most words of a label: longer lines are headings and sentences. */
+const LABEL_WORDS = 2;
+
+/** The line of the nearest label in the row (axis 0) or column (axis 1) of a word: no figure, and of few words. Null if there is none. */
+function labelOf(own: ShownWord, words: readonly ShownWord[], isAligned: (own: ShownWord, word: ShownWord) => boolean, axis: 0 | 1): number | null {
+  const aligned = words.filter((word) => word.line !== own.line && isAligned(own, word) && !isFigure(word.text!, null));
+  const labels = aligned.filter(({ line }) => words.filter((word) => word.line === line).length <= LABEL_WORDS);
+  const gap = ({ box }: ShownWord) => Math.max(own.box[axis] - box[axis + 2]!, box[axis] - own.box[axis + 2]!);
+  return labels.reduce<ShownWord | null>((nearest, word) => (nearest === null || gap(word) < gap(nearest) ? word : nearest), null)?.line ?? null;
+}
+
+/** The line whose words end less than two heights above this one's line, over the same stretch; null if there is none. */
+function lineAbove(own: ShownWord, words: readonly ShownWord[]): number | null {
+  const line = words.filter((word) => word.line === own.line);
+  const [left, right] = [Math.min(...line.map(({ box }) => box[0])), Math.max(...line.map(({ box }) => box[2]))];
+  const height = own.box[3] - own.box[1];
+  const close = words.filter(
+    ({ box, line: other }) => other !== own.line && box[3] <= own.box[1] && own.box[1] - box[3] < 2 * height && box[0] < right && box[2] > left,
+  );
+  return close.reduce<ShownWord | null>((nearest, word) => (nearest === null || word.box[3] > nearest.box[3] ? word : nearest), null)?.line ?? null;
+}
+
+function isInRow(own: ShownWord, { box }: ShownWord): boolean {
+  const centre = (own.box[1] + own.box[3]) / 2;
+  return box[1] <= centre && centre <= box[3];
+}
+
+/** Either stands over or under the middle of the other. */
+function isInColumn(own: ShownWord, { box }: ShownWord): boolean {
+  const [centre, other] = [(own.box[0] + own.box[2]) / 2, (box[0] + box[2]) / 2];
+  return (box[0] <= centre && centre <= box[2]) || (own.box[0] <= other && other <= own.box[2]);
 }
 
 function textOf(span: readonly ShownWord[]): string {
@@ -99,10 +176,6 @@ function textOf(span: readonly ShownWord[]): string {
     .map(({ text }) => text)
     .join(' ')
     .replace(/[.,;:]+$/, '');
-}
-
-function middle(a: number, b: number): number {
-  return (a + b) / 2;
 }
 
 function isGeneratorData(data: unknown): data is GeneratorData {

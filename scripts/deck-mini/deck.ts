@@ -101,7 +101,7 @@ class Report {
     }
     page.text(60, 640, `Source: ${this.#company}, internal accounts.`, { size: 11, fill: GREY });
     for (const [i, j] of this.#cells(3))
-      this.#ask('table', `What was the ${metric.name} of ${this.#company} in region ${REGIONS[i]} in ${YEARS[j]}?`, `${values[i]![j]}`);
+      this.#ask('table', `What ${was(metric)} the ${metric.name} of ${this.#company} in region ${REGIONS[i]} in ${YEARS[j]}?`, `${values[i]![j]}`);
     return { metric, values, page: this.pages.length };
   }
 
@@ -115,8 +115,8 @@ class Report {
       page.text(205 + i * 155, 670, `${YEARS[i]}`, { size: 20, anchor: 'middle' });
     }
     const asked = this.#random.integer(YEARS.length);
-    this.#ask('chart', `According to the bar chart, what was the ${name} of ${this.#company} in ${YEARS[asked]}?`, `${values[asked]}`);
-    this.#ask('chart', `In which year was the ${name} of ${this.#company} highest?`, `${YEARS[values.indexOf(Math.max(...values))]}`);
+    this.#ask('chart', `According to the bar chart, what ${was({ name })} the ${name} of ${this.#company} in ${YEARS[asked]}?`, `${values[asked]}`);
+    this.#ask('chart', `In which year ${was({ name })} the ${name} of ${this.#company} highest?`, `${YEARS[values.indexOf(Math.max(...values))]}`);
   }
 
   #trend({ name, unit }: Metric): void {
@@ -141,7 +141,7 @@ class Report {
       page.text(70, 130 + i * 56, text, { size: 11, fill: GREY });
     }
     for (const { note, amount } of this.#random.shuffle(notes).slice(0, 3))
-      this.#ask('small print', `How many thousand was the ${note} of ${this.#company} in 2023?`, grouped(amount));
+      this.#ask('small print', `How many thousand did the ${note} of ${this.#company} amount to in 2023?`, grouped(amount));
   }
 
   #sites(): void {
@@ -225,6 +225,11 @@ class Report {
   #pick<T>(items: readonly T[]): T {
     return items[this.#random.integer(items.length)]!;
   }
+}
+
+/** Of a metric: `What were the shipments?`, `What was the revenue?`. */
+function was({ name }: Pick<Metric, 'name'>): string {
+  return name.endsWith('s') ? 'were' : 'was';
 }
 
 /** With a comma before the last three digits. */

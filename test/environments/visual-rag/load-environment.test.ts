@@ -2,12 +2,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parquetWriteBuffer } from 'hyparquet-writer';
-import { ConfigError } from 'vf-search';
+import { ConfigError, scriptedModel } from 'vf-search';
 import { loadEnvironment } from 'vf-search/environments/visual-rag';
 import { afterAll, describe, expect, it } from 'vitest';
 import { bundledFolder } from '../../../src/data/bundled.ts';
 import { RunImages } from '../../../src/files/run-images.ts';
-import { box, COMPLETE, observations, playOne, ROW, search } from './fixtures.ts';
+import { servePages } from '../../retrieval/served-pages.ts';
+import { box, COMPLETE, finds, observations, playOne, ROW, search } from './fixtures.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'vf-visual-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -79,12 +80,15 @@ describe('loadEnvironment', () => {
       { name: 'reward_model', data: [{ ground_truth: '100' }, { ground_truth: '200' }], type: 'JSON' as const },
     ];
     writeFileSync(path, Buffer.from(parquetWriteBuffer({ columnData })));
-    const environment = await loadEnvironment(
-      { dataset: path, images: join((await bundledFolder('deck-mini'))!, 'pages'), retriever_url: 'http://127.0.0.1:9' },
-      { images: new RunImages() },
-    ).catch((error: unknown) => error);
-    // Nothing listens there, which is found out at the start.
-    expect(String(environment)).toContain('127.0.0.1:9');
+    await using server = await servePages(finds(['deck_1_2']), 'get');
+    const images = join((await bundledFolder('deck-mini'))!, 'pages');
+    const environment = await loadEnvironment({ dataset: path, images, search_url: server.url }, { images: new RunImages() });
+    // Nobody knows the words of the pages, so the built-in reader cannot answer.
+    expect(environment.roles['generator']!.default).toBe(null);
+    const generator = scriptedModel({ name: 'g', replies: () => '100' });
+    const rollout = await playOne(environment, [search('revenue'), COMPLETE], { models: { generator }, client: { kind: 'chat' } });
+    await environment.close();
+    expect(rollout).toMatchObject({ metrics: { judge: 1, ndcg: 0 }, state: { pages: ['deck_1_2'] } });
     const played = await loadEnvironment({ dataset: path, pages: written('pages.jsonl', [SIDECAR]) });
     await played.close();
     expect([...played.eval].map(({ exampleId, info }) => [exampleId, info.golden_pages])).toEqual([
