@@ -90,6 +90,8 @@ export type {
 } from './rollouts/rollout.ts';
 export { assertPlayable } from './rollouts/assert-playable.ts';
 export { type RolloutGroup, runRollouts, type RunOptions } from './rollouts/run-rollouts.ts';
+export type { PagePictures } from './retrieval/vectors/vector-retriever.ts';
+export type { Picture } from './retrieval/vectors/vector-encoder.ts';
 export { openPageRetriever, type OpenPageRetrieverOptions, SEARCH_FORMS, type SearchForm } from './registry/open-page-retriever.ts';
 export { openRetriever, type OpenRetrieverOptions } from './registry/open-retriever.ts';
 export { openWebSearch, WEB_PROVIDERS, type WebProvider, type WebSearchOptions } from './registry/open-web-search.ts';

@@ -27,6 +27,10 @@ export interface VisualArguments {
   readonly searchUrl: string | null;
   /** Null to find out. */
   readonly searchForm: SearchForm | null;
+  /** Of the form `pooling`: the model that makes vectors of pages. Null for the server's only one. */
+  readonly searchModel: string | null;
+  /** Of the form `pooling`: the folder where the vectors are kept. Null for the user's cache. */
+  readonly searchIndex: string | null;
   readonly observations: Observations;
   readonly topk: number;
   readonly maxTurns: number;
@@ -72,6 +76,8 @@ const KINDS = {
   images: textArgument,
   search_url: textArgument,
   search_form: choiceArgument(...SEARCH_FORMS),
+  search_model: textArgument,
+  search_index: textArgument,
   observations: choiceArgument('ocr', 'image'),
   topk: integerArgument(1),
   max_turns: integerArgument(2),
@@ -119,8 +125,8 @@ export function parseArguments(args: Readonly<Record<string, unknown>>, env: Rea
   const values = { ...DEFAULTS, observations: given.images === undefined ? ('ocr' as const) : ('image' as const), ...given };
   const coefficients = { ...COEFFICIENTS, ...coefficientsOf(env), ...given.coefficients };
   const { search_url: searchUrl = null, ...named } = values;
-  if (searchUrl === null && given.search_form !== undefined)
-    throw new ConfigError('search_form names what the server at search_url speaks, but no search_url is set. Set it, or leave search_form out.');
+  const idle = searchUrl === null ? (['search_form', 'search_model', 'search_index'] as const).find((name) => given[name] !== undefined) : undefined;
+  if (idle !== undefined) throw new ConfigError(`${idle} is about the server at search_url, but no search_url is set. Set it, or leave ${idle} out.`);
   return {
     named: { ...named, coefficients },
     dataset: values.dataset,
@@ -128,6 +134,8 @@ export function parseArguments(args: Readonly<Record<string, unknown>>, env: Rea
     imagesFolder: values.images ?? null,
     searchUrl,
     searchForm: values.search_form ?? null,
+    searchModel: values.search_model ?? null,
+    searchIndex: values.search_index ?? null,
     observations: values.observations,
     topk: values.topk,
     maxTurns: values.max_turns,

@@ -1,20 +1,10 @@
-/** Builds the environment from its arguments. The only module of this folder that loads rows and opens retrievers. */
-import { join } from 'node:path';
-import {
-  bundledFolder,
-  ConfigError,
-  type ImageStore,
-  type LoadContext,
-  loadRecords,
-  openPageRetriever,
-  openRetriever,
-  type Retriever,
-  type RowsSource,
-} from 'vf-search';
+/** Builds the environment from its arguments. Rows are loaded only here. */
+import { bundledFolder, ConfigError, type ImageStore, type LoadContext, loadRecords, type RowsSource } from 'vf-search';
 import { parseArguments, type VisualArguments } from './arguments.ts';
-import { type DocumentPage, documentPages, pagePassages } from './documents.ts';
+import { type DocumentPage, documentPages } from './documents.ts';
 import { PageSource } from './page-source.ts';
-import { pageName } from './pages.ts';
+import { picturesFolder } from './pictures-folder.ts';
+import { openSearch } from './open-search.ts';
 import { Pictures } from './pictures.ts';
 import { toVisualRow, type VisualRow } from './rows.ts';
 import { VisualRagEnv } from './visual-rag-env.ts';
@@ -83,22 +73,7 @@ async function loadSidecar({ dataset, pages, observations }: VisualArguments, co
 async function openPictures({ dataset, imagesFolder, observations }: VisualArguments, store: ImageStore | undefined): Promise<Pictures | null> {
   if (observations === 'ocr') return null;
   if (store === undefined) throw new ConfigError('visual-rag needs a store for the pictures that it shows. Pass one to loadEnvironment as images.');
-  const bundled = await bundledFolder(dataset);
-  const folder = imagesFolder ?? (bundled === null ? null : join(bundled, PAGES_SPLIT));
-  if (folder === null) throw new ConfigError(`visual-rag needs the pictures of the pages of ${dataset}. Name their folder with "images".`);
-  return Pictures.open(folder, store);
-}
-
-async function openSearch(
-  { dataset, searchUrl, searchForm }: VisualArguments,
-  pages: ReadonlyMap<string, DocumentPage> | null,
-  common: Common,
-): Promise<Retriever> {
-  if (searchUrl !== null) return openPageRetriever({ url: searchUrl, form: searchForm, pageName, ...(common.signal && { signal: common.signal }) });
-  if (pages !== null) return openRetriever({ passages: pagePassages(pages), name: `bm25 ${dataset} pages`, ...common });
-  throw new ConfigError(
-    `The pages of ${dataset} cannot be searched without their words. Name a search server with "search_url", or a word sidecar with "pages".`,
-  );
+  return Pictures.open(await picturesFolder({ dataset, imagesFolder }), store);
 }
 
 interface LoadedSplit {

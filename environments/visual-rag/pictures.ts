@@ -1,17 +1,12 @@
 /**
- * Pictures of pages: opened from a folder, cut, scaled and encoded with sharp, kept in the run's image store. A folder of pictures comes from outside, and so do the
- * names of pages: a name that leaves the folder, a file of another kind and a picture that would fill the memory are refused before anything is decoded.
+ * Pictures of pages: opened from a folder, cut, scaled and encoded with sharp, kept in the run's image store. A picture that would fill the memory is refused
+ * before anything is decoded.
  */
-import { readFile, realpath, stat } from 'node:fs/promises';
-import { join, sep } from 'node:path';
-import { ConfigError, EnvironmentError, type ImageRef, type ImageStore, thrownText } from 'vf-search';
+import { ConfigError, type ImageRef, type ImageStore, thrownText } from 'vf-search';
 import type sharpPackage from 'sharp';
 import type { Area, Size } from './boxes.ts';
+import { PictureFiles } from './picture-files.ts';
 
-/** Ends of file names, in the order in which they are looked for. */
-const EXTENSIONS = ['png', 'jpg', 'jpeg', 'webp'];
-/** Larger files are refused. */
-const MAX_BYTES = 64 * 2 ** 20;
 /** Larger pictures are refused: decoded, one takes four bytes a pixel. */
 const MAX_PIXELS = 50_000_000;
 /** The most that one side may exceed the other: what Qwen's image processors take. */
@@ -27,22 +22,22 @@ export interface PictureRequest {
 }
 
 export class Pictures {
-  readonly #folder: string;
+  readonly #files: PictureFiles;
   readonly #store: ImageStore;
   readonly #sharp: typeof sharpPackage;
   readonly #sizes = new Map<string, Promise<Size>>();
   readonly #made = new Map<string, Promise<ImageRef>>();
 
-  private constructor(folder: string, store: ImageStore, sharp: typeof sharpPackage) {
-    this.#folder = folder;
+  private constructor(files: PictureFiles, store: ImageStore, sharp: typeof sharpPackage) {
+    this.#files = files;
     this.#store = store;
     this.#sharp = sharp;
   }
 
   /** Throws ConfigError if the folder is missing, or sharp is. */
   static async open(folder: string, store: ImageStore): Promise<Pictures> {
-    const [real, sharp] = [await realFolder(folder), await loadSharp()];
-    return new Pictures(real, store, sharp);
+    const [files, sharp] = [await PictureFiles.open(folder), await loadSharp()];
+    return new Pictures(files, store, sharp);
   }
 
   /** The size of a page, upright. */
@@ -71,23 +66,24 @@ export class Pictures {
   }
 
   async #readSize(page: string): Promise<Size> {
-    const bytes = await this.#read(page);
+    const { bytes } = await this.#files.read(page);
     const about = await this.#sharp(bytes, { limitInputPixels: false })
       .metadata()
       .catch((error: unknown) => {
-        throw this.#unusable(page, thrownText(error));
+        throw this.#files.unusable(page, thrownText(error));
       });
     const { width, height } = about.autoOrient;
-    if (width * height > MAX_PIXELS) throw this.#unusable(page, `it has ${width} × ${height} pixels, more than ${MAX_PIXELS / 1e6} million`);
+    if (width * height > MAX_PIXELS) throw this.#files.unusable(page, `it has ${width} × ${height} pixels, more than ${MAX_PIXELS / 1e6} million`);
     if (Math.max(width, height) / Math.min(width, height) > MAX_ASPECT)
-      throw this.#unusable(page, `it has ${width} × ${height} pixels; one side may be at most ${MAX_ASPECT} times the other`);
+      throw this.#files.unusable(page, `it has ${width} × ${height} pixels; one side may be at most ${MAX_ASPECT} times the other`);
     return { width, height };
   }
 
   async #make({ page, area, size }: PictureRequest): Promise<ImageRef> {
     // Checks the format before anything is decoded.
     await this.size(page);
-    const upright = this.#sharp(await this.#read(page), { limitInputPixels: MAX_PIXELS }).autoOrient();
+    const source = await this.#files.read(page);
+    const upright = this.#sharp(source.bytes, { limitInputPixels: MAX_PIXELS }).autoOrient();
     const cut = area === null ? upright : upright.extract({ left: area[0], top: area[1], width: area[2] - area[0], height: area[3] - area[1] });
     const bytes = await cut
       .resize(size.width, size.height, { fit: 'fill' })
@@ -96,51 +92,9 @@ export class Pictures {
       .png({ compressionLevel: 6 })
       .toBuffer()
       .catch((error: unknown) => {
-        throw this.#unusable(page, thrownText(error));
+        throw this.#files.unusable(page, thrownText(error));
       });
     return this.#store.put(bytes, { mediaType: 'image/png', width: size.width, height: size.height });
-  }
-
-  async #read(page: string): Promise<Buffer> {
-    const path = await this.#path(page);
-    const about = await stat(path);
-    if (!about.isFile()) throw this.#unusable(page, 'it is not a regular file');
-    if (about.size > MAX_BYTES) throw this.#unusable(page, `the file has more than ${MAX_BYTES / 2 ** 20} MiB`);
-    const bytes = await readFile(path);
-    if (bytes.length === 0) throw this.#unusable(page, 'the file is empty');
-    // Recognised by its first bytes, because what decodes pictures would also read SVG, which can name other files.
-    if (!isPicture(bytes)) throw this.#unusable(page, 'its bytes are none of PNG, JPEG or WebP');
-    return bytes;
-  }
-
-  /** The file of a page, inside the folder also where it is a link. */
-  async #path(page: string): Promise<string> {
-    if (page === '' || page.includes('\0') || page.split(/[/\\]/).includes('..')) throw this.#unusable(page, 'its name leaves the folder');
-    for (const extension of EXTENSIONS) {
-      const path = join(this.#folder, `${page}.${extension}`);
-      const real = await realpath(path).catch(() => null);
-      if (real === null) continue;
-      if (!real.startsWith(this.#folder + sep)) throw this.#unusable(page, 'its name leaves the folder');
-      return real;
-    }
-    throw this.#unusable(page, `there is no ${EXTENSIONS.map((extension) => `.${extension}`).join(', ')} of that name`);
-  }
-
-  #unusable(page: string, why: string): EnvironmentError {
-    return new EnvironmentError(`The picture of page ${JSON.stringify(page.slice(0, 200))} in ${this.#folder} cannot be used: ${why}.`);
-  }
-}
-
-function isPicture(bytes: Buffer): boolean {
-  const isAt = (at: number, text: string) => bytes.toString('latin1', at, at + text.length) === text;
-  return isAt(0, '\x89PNG\r\n\x1a\n') || isAt(0, '\xff\xd8\xff') || (isAt(0, 'RIFF') && isAt(8, 'WEBP'));
-}
-
-async function realFolder(folder: string): Promise<string> {
-  try {
-    return await realpath(folder);
-  } catch (cause) {
-    throw new ConfigError(`The folder of page pictures ${folder} cannot be opened: ${thrownText(cause)}`, { cause });
   }
 }
 

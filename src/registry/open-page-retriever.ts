@@ -1,23 +1,36 @@
 /** Opens a retriever of document pages at the URL of a server, and finds out what the server speaks. Clients are imported only when chosen. */
-import { RetrievalError } from '../core/errors.ts';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { ConfigError, RetrievalError, thrownText } from '../core/errors.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
+import type { PagePictures } from '../retrieval/vectors/vector-retriever.ts';
 
 /**
  * `retrieve`: Search-R1's `POST /retrieve`, whose passages' ids are names of pages. `post`: DDAI's `POST [{query, id, request_idx}]`. `get`: VRAG's
- * `GET ?queries=...`.
+ * `GET ?queries=...`. `pooling`: vLLM's `POST /pooling` with a model that makes a vector of every token, ColQwen3 or ColPali; the pages are compared here.
  */
-export const SEARCH_FORMS = ['retrieve', 'post', 'get'] as const;
+export const SEARCH_FORMS = ['retrieve', 'post', 'get', 'pooling'] as const;
 
 export type SearchForm = (typeof SEARCH_FORMS)[number];
 
 export interface OpenPageRetrieverOptions {
   /** The whole URL of the route, such as `http://127.0.0.1:8002/search`. */
   readonly url: string;
-  /** @default `retrieve` for a URL that ends so; else the server is asked with `post`, then with `get` */
+  /** @default `retrieve` or `pooling` for a URL that ends so; else the server is asked with `post`, then with `get` */
   readonly form?: SearchForm | null;
   /** The name of a page by the path of its picture. @default the path */
   readonly pageName?: (imageFile: string) => string;
+  /** The pages that the form `pooling` searches. */
+  readonly pictures?: () => Promise<PagePictures>;
+  /** The model of the form `pooling`. @default the server's only one */
+  readonly model?: string | null;
+  /** Where the form `pooling` keeps the vectors of pictures. @default `vf-search/page-vectors` in $XDG_CACHE_HOME or `~/.cache` */
+  readonly indexFolder?: string | null;
+  /** Environment variables. @default those of this process */
+  readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
+  /** Called while the form `pooling` makes vectors. */
+  readonly onProgress?: (progress: { readonly pages: number; readonly of: number }) => void;
 }
 
 /** Long enough for the first search of a server that still has to load its index. */
@@ -28,30 +41,75 @@ const OTHER_FORM = [400, 404, 405, 422, 501];
 const MAX_BATCH = 32;
 
 /**
- * Searches once, so that an unreachable server is found before any rollout is played. Throws ConfigError for an unusable URL, RetrievalError if the server
- * does not answer in a known form within 30 seconds.
+ * Searches once, so that an unreachable server is found before any rollout is played; with `pooling`, makes the vectors of all pages that have none yet. Throws
+ * ConfigError for an unusable URL, RetrievalError if the server does not answer in a known form within 30 seconds.
  * @example const retriever = await openPageRetriever({ url: 'http://127.0.0.1:8002/search' });
  */
 export async function openPageRetriever(options: OpenPageRetrieverOptions): Promise<Retriever> {
-  const { url, form, signal } = options;
-  if (form === 'retrieve' || (!form && lastSegment(url) === 'retrieve')) {
+  const { url, signal } = options;
+  const form = options.form ?? formOf(url);
+  if (form === 'retrieve') {
     const { openRetriever } = await import('./open-retriever.ts');
     return openRetriever({ retrieverUrl: url, mustAnswer: true, ...(signal && { signal }) });
   }
-  const [{ PageServer }, { batched }, { cached }] = await Promise.all([
-    import('../retrieval/page-server.ts'),
-    import('../retrieval/batched.ts'),
-    import('../retrieval/cached.ts'),
-  ]);
-  const common = { url, ...(options.pageName === undefined ? {} : { pageName: options.pageName }) };
-  const attempt = (asked: 'post' | 'get') =>
-    firstFailure(new PageServer({ ...common, form: asked, maxRetries: 0, timeoutMs: ANSWER_DEADLINE_MS, connections: 1 }), signal);
-  const found = await workingForm(form ? [form] : ['post', 'get'], attempt);
-  return cached(batched(new PageServer({ ...common, form: found }), { maxBatch: MAX_BATCH }));
+  const [{ batched }, { cached }] = await Promise.all([import('../retrieval/batched.ts'), import('../retrieval/cached.ts')]);
+  const retriever = form === 'pooling' ? await openVectors(options) : await openServer(options, form);
+  return cached(batched(retriever, { maxBatch: MAX_BATCH }));
 }
 
-function lastSegment(url: string): string {
-  return URL.parse(url)?.pathname.split('/').at(-1) ?? '';
+function formOf(url: string): 'retrieve' | 'pooling' | null {
+  const last = URL.parse(url)?.pathname.split('/').at(-1);
+  return last === 'retrieve' || last === 'pooling' ? last : null;
+}
+
+async function openVectors({
+  url,
+  pictures,
+  model,
+  indexFolder,
+  env = process.env,
+  signal,
+  onProgress,
+}: OpenPageRetrieverOptions): Promise<Retriever> {
+  if (pictures === undefined) throw new ConfigError('A search by vectors needs the pictures of the pages. Pass them as pictures.');
+  const [{ PoolingEncoder }, { VectorFiles }, { VectorRetriever }] = await Promise.all([
+    import('../retrieval/vectors/pooling-encoder.ts'),
+    import('../retrieval/vectors/vector-files.ts'),
+    import('../retrieval/vectors/vector-retriever.ts'),
+  ]);
+  const stop = signal ?? new AbortController().signal;
+  const folder = indexFolder ?? join(env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'vf-search', 'page-vectors');
+  const encoder = await PoolingEncoder.open({ url, model: model ?? null, signal: stop }).catch((cause: unknown) => {
+    if (!(cause instanceof RetrievalError)) throw cause;
+    const remedy = 'Start vLLM with --runner pooling and a model for token_embed, or correct search_url or search_model';
+    throw new RetrievalError(`No server makes vectors of pages: ${cause.message.replace(/\.$/, '')}. ${remedy}.`, { cause });
+  });
+  try {
+    const files = openFiles(() => new VectorFiles(folder, encoder.identity), folder);
+    return await VectorRetriever.open({ encoder, files, pictures: await pictures(), signal: stop, ...(onProgress && { onProgress }) });
+  } catch (error) {
+    await encoder.close();
+    throw error;
+  }
+}
+
+function openFiles<T>(open: () => T, folder: string): T {
+  try {
+    return open();
+  } catch (cause) {
+    throw new ConfigError(`The vectors of pages cannot be kept in ${folder}: ${thrownText(cause)}. Name another folder with search_index.`, {
+      cause,
+    });
+  }
+}
+
+async function openServer({ url, pageName, signal }: OpenPageRetrieverOptions, form: 'post' | 'get' | null): Promise<Retriever> {
+  const { PageServer } = await import('../retrieval/page-server.ts');
+  const common = { url, ...(pageName === undefined ? {} : { pageName }) };
+  const attempt = (asked: 'post' | 'get') =>
+    searchFailure(new PageServer({ ...common, form: asked, maxRetries: 0, timeoutMs: ANSWER_DEADLINE_MS, connections: 1 }), signal);
+  const found = await workingForm(form === null ? ['post', 'get'] : [form], attempt);
+  return new PageServer({ ...common, form: found });
 }
 
 /** The first form in which the server answers. */
@@ -68,13 +126,13 @@ async function workingForm(
     if (failure.status === null || !OTHER_FORM.includes(failure.status)) break;
   }
   const [cause] = failures;
-  const both = failures.map(({ message }) => message).join('; ');
-  throw new RetrievalError(`The search server found no pages: ${both}. Start it, correct search_url, or name its form with search_form.`, {
+  const texts = failures.map(({ message }) => message).join('; ');
+  throw new RetrievalError(`The search server found no pages: ${texts}. Start it, correct search_url, or name its form with search_form.`, {
     cause: cause!,
   });
 }
 
-async function firstFailure(retriever: Retriever, signal: AbortSignal = new AbortController().signal): Promise<RetrievalError | null> {
+async function searchFailure(retriever: Retriever, signal: AbortSignal = new AbortController().signal): Promise<RetrievalError | null> {
   try {
     await retriever.search(['total revenue'], { topk: 1, signal });
     return null;

@@ -57,7 +57,7 @@ export class SearchEndpoint {
     const sent =
       'body' in request
         ? ({ method: 'POST', path: this.#path, body: request.body } as const)
-        : ({ method: 'GET', path: `${this.#path}?${request.query}` } as const);
+        : ({ method: 'GET', path: request.query === '' ? this.#path : `${this.#path}?${request.query}` } as const);
     try {
       return await withRetries((attempt) => this.#attempt({ ...sent, signal: attempt }, parse), { ...this.#retry, signal });
     } catch (error) {

@@ -1,11 +1,24 @@
-import { describe, expect, it } from 'vitest';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
 import { ConfigError, RetrievalError } from '../../src/core/errors.ts';
 import { openPageRetriever } from '../../src/registry/open-page-retriever.ts';
+import type { PagePictures } from '../../src/retrieval/vectors/vector-retriever.ts';
 import { openBm25 } from '../../src/retrieval/bm25/open-bm25.ts';
 import { CONTRACT_PASSAGES, retrieverContract } from '../contracts/retriever.ts';
 import { serve } from '../retrieval/served.ts';
 import { servePages } from '../retrieval/served-pages.ts';
+import { servePooling } from '../retrieval/vectors/served-pooling.ts';
 import { loopback, refusingUrl, sendJson } from '../transport/loopback.ts';
+
+/** Pictures whose bytes spell the passages. */
+const PICTURES: PagePictures = {
+  pages: CONTRACT_PASSAGES.map(({ id }) => id!),
+  picture: (page) => Promise.resolve({ bytes: Buffer.from(CONTRACT_PASSAGES.find(({ id }) => id === page)!.contents), mediaType: 'image/png' }),
+};
+const root = mkdtempSync(join(tmpdir(), 'vf-pages-'));
+afterAll(() => rmSync(root, { recursive: true }));
 
 const signal = new AbortController().signal;
 const pageName = (imageFile: string) => /([^/]+)\.jpg$/.exec(imageFile)![1]!;
@@ -20,6 +33,43 @@ describe('openPageRetriever', () => {
       },
       { isIndex: false, findsPages: true },
     );
+  });
+
+  describe('with vectors of pictures from /pooling', () => {
+    retrieverContract(
+      async () => {
+        const server = await servePooling();
+        const retriever = await openPageRetriever({
+          url: `${server.url}/pooling`,
+          indexFolder: mkdtempSync(join(root, 'index-')),
+          pictures: () => Promise.resolve(PICTURES),
+        });
+        return { retriever, [Symbol.asyncDispose]: () => retriever.close().then(() => server[Symbol.asyncDispose]()) };
+      },
+      { isIndex: true, findsPages: true, isDense: true },
+    );
+
+    it('keeps the vectors in the cache of the user, and reports how far it is', async () => {
+      await using server = await servePooling();
+      const env = { XDG_CACHE_HOME: mkdtempSync(join(root, 'cache-')) };
+      const done: number[] = [];
+      for (const _ of [1, 2]) {
+        const onProgress = ({ pages }: { readonly pages: number }) => void done.push(pages);
+        await (await openPageRetriever({ url: server.url, form: 'pooling', env, pictures: () => Promise.resolve(PICTURES), onProgress })).close();
+      }
+      expect(readdirSync(join(env.XDG_CACHE_HOME, 'vf-search/page-vectors'), { recursive: true })).toHaveLength(1 + CONTRACT_PASSAGES.length);
+      expect([server.pictures(), done]).toEqual([5, [1, 2, 3, 4, 5, 1, 2, 3, 4, 5]]);
+    });
+
+    it('says in one line where it cannot keep them, and that it needs pictures', async () => {
+      await using server = await servePooling();
+      const open = (indexFolder: string) =>
+        openPageRetriever({ url: `${server.url}/pooling`, indexFolder, pictures: () => Promise.resolve(PICTURES) });
+      await expect(open('/proc/vectors')).rejects.toThrow(
+        /^The vectors of pages cannot be kept in \/proc\/vectors: .*Name another folder with search_index\.$/,
+      );
+      await expect(openPageRetriever({ url: `${server.url}/pooling` })).rejects.toThrow(ConfigError);
+    });
   });
 
   it('asks /retrieve for passages whose ids are pages', async () => {

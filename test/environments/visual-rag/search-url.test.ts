@@ -1,8 +1,12 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { ConfigError, RetrievalError } from 'vf-search';
 import { loadEnvironment, pageName } from 'vf-search/environments/visual-rag';
 import { describe, expect, it } from 'vitest';
 import type { Passage, Retriever } from '../../../src/retrieval/retriever.ts';
 import { servePages } from '../../retrieval/served-pages.ts';
+import { servePooling } from '../../retrieval/vectors/served-pooling.ts';
 import { loopback, refusingUrl, sendJson } from '../../transport/loopback.ts';
 import { playScript } from '../play-script.ts';
 
@@ -61,8 +65,44 @@ describe('the argument search_url', () => {
     await expect(loadEnvironment({ search_url: 'search' })).rejects.toThrow(ConfigError);
   });
 
+  it('searches the pictures of the pages by their vectors, as many of them as the sidecar names', async () => {
+    await using server = await servePooling();
+    const folder = mkdtempSync(join(tmpdir(), 'vf-pages-'));
+    try {
+      for (const page of ['a_1', 'a_2', 'a_3'])
+        writeFileSync(
+          join(folder, `${page}.png`),
+          Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), Buffer.from(page === 'a_2' ? 'total revenue' : 'profit')]),
+        );
+      const rows = [
+        { id: 'q1', extra_info: { question: 'What is the revenue?', file_name: 'a.pdf', reference_page: [2] }, reward_model: { ground_truth: '5' } },
+      ];
+      const pages = ['a_1', 'a_2', 'a_3'].map((id) => ({ id, width: 100, height: 100, words: [['5', 1, 1, 50, 50, 0]] }));
+      const written = (name: string, records: readonly object[]) => {
+        writeFileSync(join(folder, name), records.map((record) => `${JSON.stringify(record)}\n`).join(''));
+        return join(folder, name);
+      };
+      const environment = await loadEnvironment({
+        dataset: written('rows.jsonl', rows),
+        pages: written('pages.jsonl', pages),
+        images: folder,
+        observations: 'ocr',
+        search_url: `${server.url}/pooling`,
+        search_model: 'words',
+        search_index: join(folder, 'index'),
+      });
+      const { played } = await playScript(environment, turns);
+      expect(played.state).toMatchObject({ pages: ['a_2'], found: [['a_2', 'a_1', 'a_3']] });
+      expect(environment.provenance?.['retriever']).toMatch(/^words \(http.*\/pooling\)$/);
+      await environment.close();
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
   it('refuses a form without a URL, and an unknown one', async () => {
     await expect(loadEnvironment({ search_form: 'get' })).rejects.toThrow(/no search_url is set/);
+    await expect(loadEnvironment({ search_index: 'x' })).rejects.toThrow(/^search_index is about the server at search_url, but no search_url is set/);
     await expect(loadEnvironment({ search_url: 'http://127.0.0.1:1/search', search_form: 'grpc' })).rejects.toThrow(
       /search_form must be "retrieve" or/,
     );
