@@ -37,7 +37,7 @@ def box_text(box):
 
 
 def search_turn(town, closed=True):
-    return f"<think>I search for {town}</think>\n<search>the page of {town}" + ("</search>" if closed else "")
+    return f"<think>Find {town}</think>\n<search>page of {town}" + ("</search>" if closed else "")
 
 
 def box_turn(label, box, closed=True):
@@ -45,15 +45,15 @@ def box_turn(label, box, closed=True):
 
 
 def label_turn(label, box):
-    return f"<think>I enlarge {label}\n{box_text(box)}</think>\n<bbox>{box_text(box)}</bbox>"
+    return f"<think>Enlarge {label}\n{box_text(box)}</think>\n<bbox>{box_text(box)}</bbox>"
 
 
 def whole_turn():
-    return f"<think>I enlarge the page\n{box_text(WHOLE_PAGE)}</think>\n<bbox>{box_text(WHOLE_PAGE)}</bbox>"
+    return f"<think>Enlarge the page\n{box_text(WHOLE_PAGE)}</think>\n<bbox>{box_text(WHOLE_PAGE)}</bbox>"
 
 
 def complete_turn(closed=True):
-    return "<think>It is enough</think>\n<search_complete>true" + ("</search_complete>" if closed else "")
+    return "<think>Enough</think>\n<search_complete>true" + ("</search_complete>" if closed else "")
 
 
 def episode(rng, habits=GOOD):

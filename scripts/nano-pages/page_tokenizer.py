@@ -1,4 +1,4 @@
-"""Trains the tokenizer: lossless byte-level BPE; a number of a box is one token, and so is every long line that the environment always writes alike.
+"""Trains the tokenizer: lossless byte-level BPE; a number of a box is one token, and so are the two long texts that the environment always writes alike.
 
     python scripts/nano-pages/page_tokenizer.py --out DIR
 
@@ -13,33 +13,36 @@ import random
 import nano_scripts  # noqa: F401
 from page_texts import END, INVALID_ACTION, PAD, START, SYSTEM_LINES, TAGS
 from page_episodes import GOOD, HABITS, episode
-from pages import GRID, HEIGHT, LABELS, VALUE_HEIGHT, WIDTH
+from pages import GRID, HEIGHT, LABEL_HEIGHT, LABELS, TOP, VALUE_HEIGHT, WIDTH
 from names import TOWNS
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-CONTEXT = 1024
-# `[12` and `, 34` are pieces, so that a box is four tokens and its end.
-PRE_TOKENIZATION = r"\[\d+|, \d+|(?:system|user|assistant)\n| ?\p{L}+|\d| ?[^\s\p{L}\d\[\],]|\n|\s"
+CONTEXT = 4096
+# `[12`, also after a line break, `, 34` and `, 34]` are pieces, so that a box is four tokens. So is the first line of a page.
+PRE_TOKENIZATION = r"(?:Page|Crop), \d+ x \d+ pixels:|\n?\[\d+|, \d+\]?|(?:system|user|assistant)\n| ?\p{L}+|\d| ?[^\s\p{L}\d\[\],]|\n|\s"
 VOCABULARY_LIMIT = 2048
 # What transformers and vLLM render; the package writes the same for a model without a template.
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
-FIXED_LINES = [*SYSTEM_LINES, INVALID_ACTION.removesuffix("\n")]
+FIXED_TEXTS = ["\n".join(SYSTEM_LINES), INVALID_ACTION.removesuffix("\n")]
 
 
-def shown_numbers():
-    """Every number that stands in a box of a page."""
-    return sorted({number + more for number in range(0, max(WIDTH, HEIGHT) + 1, GRID) for more in (0, VALUE_HEIGHT) if number + more <= WIDTH})
+def box_pieces():
+    """How the boxes of pages are written, piece by piece: lefts, after a line break too; tops, rights and bottoms."""
+    lefts, tops = range(0, WIDTH + 1, GRID), range(TOP, HEIGHT, GRID)
+    bottoms = [top + height for top in tops for height in (VALUE_HEIGHT, LABEL_HEIGHT)]
+    ends = [f", {bottom}]" for bottom in [*bottoms, HEIGHT]]
+    return [f"{start}[{left}" for left in lefts for start in ("", "\n")] + [f", {number}" for number in [*lefts, *tops]] + ends
 
 
 def corpus(count=3000):
     rng = random.Random(1)
     texts = ["".join(text for text, _ in episode(rng, habits)) for habits in (GOOD, HABITS) for _ in range(count)]
-    texts += [f"[{number}, {number}" for number in shown_numbers()] * 60
+    texts += box_pieces() * 60
     texts += [f" {name}" for name in TOWNS + LABELS] * 60
-    for fixed in [*FIXED_LINES, START, END, *TAGS]:
+    for fixed in [*FIXED_TEXTS, START, END, *TAGS]:
         texts = [part for text in texts for part in text.split(fixed) if part]
     return texts
 
@@ -54,7 +57,7 @@ def train_tokenizer():
     trainer = trainers.BpeTrainer(vocab_size=VOCABULARY_LIMIT, min_frequency=50, initial_alphabet=alphabet, show_progress=False)
     tokenizer.train_from_iterator(corpus(), trainer)
     tokenizer.add_special_tokens([PAD, START, END])
-    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in [*TAGS, *FIXED_LINES]])
+    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in [*TAGS, *FIXED_TEXTS]])
     return tokenizer
 
 
@@ -85,9 +88,8 @@ def main():
     rng = random.Random(2)
     pieces = [[len(tokenizer.encode(text).ids) for text, _ in episode(rng)] for _ in range(300)]
     print("a good episode, piece by piece:", [round(sum(column) / 300, 1) for column in zip(*pieces, strict=True)])
-    long = [name for name in TOWNS + LABELS if len(tokenizer.encode(f" {name}").ids) > 1]
-    split = [number for number in shown_numbers() if len(tokenizer.encode(f"[{number}, {number}").ids) > 2]
-    print(f"{tokenizer.get_vocab_size()} tokens; names of several tokens: {long}; numbers: {split}")
+    several = [text for text in [f" {name}" for name in TOWNS + LABELS] + box_pieces() if len(tokenizer.encode(text).ids) > 1]
+    print(f"{tokenizer.get_vocab_size()} tokens; names and numbers of several tokens: {several}")
 
 
 if __name__ == "__main__":

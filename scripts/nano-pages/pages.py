@@ -32,11 +32,12 @@ LABELS = (
 # The environment shows a page of this size at exactly a quarter, 700 x 560, so that boxes on the shown page are whole numbers.
 SCALE = 4
 WIDTH, HEIGHT = 700, 560
-GRID = 5
-COLUMNS, ROWS = 2, 3
+# On the shown page. Every left and right is a multiple of the grid, every top 5 more, every bottom is neither.
+GRID, TOP = 10, 5
+COLUMNS = 2
 COLUMN_WIDTH, ROW_HEIGHT = 340, 160
-# In shown pixels: labels are above the environment's 9 legible ones, figures far below.
-TITLE_HEIGHT, LABEL_HEIGHT, VALUE_HEIGHT = 20, 15, 3
+# Titles and labels are above the environment's 9 legible pixels, figures far below.
+TITLE_HEIGHT, LABEL_HEIGHT, VALUE_HEIGHT = 24, 14, 3
 
 # Boxes in pixels of the shown page: left, top, right, bottom.
 Figure = namedtuple("Figure", "label value label_box value_box")
@@ -44,18 +45,31 @@ Page = namedtuple("Page", "town title_box figures")
 
 
 def draw_page(rng, town, labels=None):
-    """A page of the town with six figures in random places of a loose grid, in reading order."""
-    labels = labels or rng.sample(LABELS, FIGURES)
-    figures = []
-    for at, label in enumerate(labels):
-        column, row = at % COLUMNS, at // COLUMNS
-        left = 20 + column * COLUMN_WIDTH + GRID * rng.randrange(30)
-        top = 70 + row * ROW_HEIGHT + GRID * rng.randrange(16)
-        label_box = (left, top, left + 10 * len(label), top + LABEL_HEIGHT)
-        x, y = left + GRID * rng.randrange(10), top + 25 + GRID * rng.randrange(6)
-        figures.append(Figure(label, str(rng.randrange(100, 1000)), label_box, (x, y, x + GRID, y + VALUE_HEIGHT)))
-    left, top = 20 + GRID * rng.randrange(40), 10 + GRID * rng.randrange(5)
-    return Page(town, (left, top, left + 15 * len(town), top + TITLE_HEIGHT), figures)
+    """A page of the town with six figures in random places of a loose grid, in reading order. No two lines share a left, a top or a right."""
+    title = draw_line(rng, (20, TOP), (20, 3), GRID * len(town), TITLE_HEIGHT)
+    figures, used = [], marks(title)
+    for at, label in enumerate(labels or rng.sample(LABELS, FIGURES)):
+        corner = (20 + at % COLUMNS * COLUMN_WIDTH, 60 + TOP + at // COLUMNS * ROW_HEIGHT)
+        while True:
+            label_box = draw_line(rng, corner, (15, 8), GRID * len(label), LABEL_HEIGHT)
+            value_box = draw_line(rng, (label_box[0] + GRID, label_box[1] + 30), (10, 5), GRID, VALUE_HEIGHT)
+            own = marks(label_box) | marks(value_box)
+            if len(own) == 6 and not own & used:
+                break
+        used |= own
+        figures.append(Figure(label, str(rng.randrange(100, 1000)), label_box, value_box))
+    return Page(town, title, figures)
+
+
+def draw_line(rng, corner, room, width, height):
+    """A box of that size somewhere to the right of the corner and below it; `room` in steps of the grid."""
+    left, top = (side + GRID * rng.randrange(steps) for side, steps in zip(corner, room, strict=True))
+    return left, top, left + width, top + height
+
+
+def marks(box):
+    """Its left, its top and its right, which it shares with no other line of its page."""
+    return {("left", box[0]), ("top", box[1]), ("right", box[2])}
 
 
 def page_lines(page):

@@ -14,22 +14,23 @@ import time
 import nano_scripts  # noqa: F401
 import torch
 import torch.nn.functional as F
+from laid_induction import lay_induction
 from model import EMBEDDING, NanoConfig, forward, init_weights, load_model, save_model
 from muon import Muon
 from names import TOWNS
 from page_episodes import GOOD, HABITS, MODEL, episode, page_drill, question_drill, repetition
 from page_texts import END
-from page_tokenizer import CONTEXT, load_tokenizer, shown_numbers
+from page_tokenizer import CONTEXT, box_pieces, load_tokenizer
 from pages import LABELS
 
 FINAL_LR_SHARE = 0.03
 MICRO_BATCH = 16
 # What is drawn until this share of the run: shares of drills and episodes.
 PHASES = [
-    (0.22, {"repetition": 0.85, "page": 0.15}),
-    (0.52, {"page": 0.7, "repetition": 0.1, "question": 0.1, "good": 0.1}),
-    (0.75, {"good": 0.6, "page": 0.4}),
-    (1.00, {"habits": 0.85, "page": 0.15}),
+    (0.08, {"repetition": 0.5, "page": 0.5}),
+    (0.35, {"page": 0.6, "question": 0.1, "good": 0.3}),
+    (0.60, {"good": 0.7, "page": 0.3}),
+    (1.00, {"habits": 0.9, "page": 0.1}),
 ]
 
 
@@ -40,8 +41,7 @@ class Rows:
         self.tokenizer = tokenizer
         self.end = tokenizer.token_to_id(END)
         self.rng = random.Random(seed)
-        numbers = shown_numbers()
-        self.pieces = [f"[{n}" for n in numbers] + [f", {n}" for n in numbers] * 2 + [f" {name}" for name in LABELS * 4 + TOWNS] + ["]", "\n", "</think>"] * 20
+        self.pieces = box_pieces() + [f" {name}" for name in LABELS * 3 + TOWNS]
 
     def draw(self, phase):
         rng = self.rng
@@ -114,8 +114,8 @@ def train(arguments):
     if arguments.start:
         config, weights = load_model(arguments.start)
     else:
-        config = NanoConfig(vocabulary=tokenizer.get_vocab_size(), context=CONTEXT)
-        weights = init_weights(config, arguments.seed)
+        config = NanoConfig(vocabulary=tokenizer.get_vocab_size(), context=CONTEXT, rope_theta=1e6)
+        weights = lay_induction(config, init_weights(config, arguments.seed), arguments.seed)
     for tensor in weights.values():
         tensor.requires_grad_()
     steppers = optimizers(weights, arguments)

@@ -1,6 +1,7 @@
 /** What `npm run prove:seeds` proves: for each environment its runs, its bars, and the quantities that they are for. A further environment is a further entry. */
 import { presetNamed } from '../../src/cli/presets.ts';
 import { settingLines } from './preset-settings.ts';
+import { worldSettings } from './training-proof.ts';
 
 /** A value of the evaluations, judged before the first step and after the last. */
 export interface ProvenQuantity {
@@ -26,6 +27,15 @@ export interface ProofVariant {
   readonly end: number;
 }
 
+export interface ProofWorld {
+  /** A script in Python that takes --out and --seed. */
+  readonly script: string;
+  /** `key=value`, for `--set`. @param folder what the script wrote */
+  readonly settings: (folder: string) => string[];
+}
+
+export const FACT_WORLD: ProofWorld = { script: 'scripts/nano/world.py', settings: worldSettings };
+
 export interface SeedProof {
   readonly environment: string;
   /** The model and its world. */
@@ -37,8 +47,10 @@ export interface SeedProof {
   /** The first is the reward. */
   readonly quantities: readonly [ProvenQuantity, ...ProvenQuantity[]];
   readonly variants: readonly ProofVariant[];
-  /** Seeds of further worlds of the same kind, made by scripts/nano/world.py; judged like the bundled one. */
+  /** Seeds of further worlds of the same kind; judged like the bundled one. */
   readonly worlds: readonly number[];
+  /** How a further world is made and used. */
+  readonly world: ProofWorld;
   /** The held-out reward after training with negated advantages stays below this. */
   readonly controlBelow: number;
 }
@@ -69,6 +81,7 @@ export const SEED_PROOFS: readonly SeedProof[] = [
       },
     ],
     worlds: [],
+    world: FACT_WORLD,
     controlBelow: 0,
   },
   {
@@ -81,6 +94,7 @@ export const SEED_PROOFS: readonly SeedProof[] = [
     quantities: [{ metric: 'reward_mean', label: 'held-out exact match', start: 0.3, end: 0.9, quickEnd: 0.45 }],
     variants: [],
     worlds: [7],
+    world: FACT_WORLD,
     controlBelow: 0.1,
   },
 ];

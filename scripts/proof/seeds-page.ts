@@ -20,7 +20,7 @@ export async function reportSeeds({ output, runs, verdicts }: SeedsPage): Promis
   mkdirSync(output, { recursive: true });
   const about = provenance('prove:seeds');
   await writePlot(output, NAME, plot(runs));
-  const record = { ...about, node: process.versions.node, runs: runs.map(recordOf), verdicts };
+  const record = { ...about, node: process.versions.node, runs: runs.map(seedRecord), verdicts };
   writeFileSync(join(output, `${NAME}.json`), `${JSON.stringify(record, null, 2)}\n`);
   writeFileSync(join(output, `${NAME}.md`), markdown(runs, verdicts, about));
   for (const run of runs) keepMetrics(run, join(output, NAME));
@@ -48,7 +48,8 @@ function plot(runs: readonly SeedRun[]): string {
   return compareGroups(groups, { heading: 'Nano models, GRPO with LoRA in Node alone' });
 }
 
-function recordOf(run: SeedRun): object {
+/** Figures of a run, for the page's JSON. */
+export function seedRecord(run: SeedRun): object {
   const { label, proof, seconds, cpuSeconds, peakMemoryBytes, rows } = run;
   const evaluated = rows.filter(({ kind }) => kind === 'evaluation');
   return {
@@ -81,7 +82,7 @@ function markdown(runs: readonly SeedRun[], verdicts: readonly Verdict[], { comm
       '',
       `${proof.setting}.`,
       '',
-      ...table(proof, own),
+      ...seedTable(proof, own),
       ...variantLines(proof, own),
     ]),
     '',
@@ -101,7 +102,8 @@ function variantLines({ environment, variants }: SeedProof, runs: readonly SeedR
   ]);
 }
 
-function table({ quantities }: SeedProof, runs: readonly SeedRun[]): string[] {
+/** A table in Markdown with a row for each run. */
+export function seedTable({ quantities }: SeedProof, runs: readonly SeedRun[]): string[] {
   const heads = ['run', ...quantities.map(({ label }) => label), 'steps', 'seconds', 'CPU seconds', '\\|Δ log-prob\\|'];
   return [
     `| ${heads.join(' | ')} |`,

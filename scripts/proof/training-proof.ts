@@ -139,9 +139,14 @@ export async function reportProof(page: ProofPage): Promise<void> {
 
 /** Copies the metrics of a run into a folder with the run's label as its name. */
 export function keepMetrics({ label, directory }: Pick<ProvenRun, 'label' | 'directory'>, output: string): void {
-  const folder = join(output, label.replaceAll(/[^A-Za-z0-9.]+/g, '-'));
+  const folder = metricsFolder({ label }, output);
   mkdirSync(folder, { recursive: true });
   cpSync(join(directory, 'metrics.jsonl'), join(folder, 'metrics.jsonl'));
+}
+
+/** Where `keepMetrics` copies them. */
+export function metricsFolder({ label }: Pick<ProvenRun, 'label'>, output: string): string {
+  return join(output, label.replaceAll(/[^A-Za-z0-9.]+/g, '-'));
 }
 
 /** The command and the machine that a page names. `script`: the npm script. */

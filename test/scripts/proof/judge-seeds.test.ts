@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { judgeSeedRun, type SeedRun } from '../../../scripts/proof/judge-seeds.ts';
 import { settingLines } from '../../../scripts/proof/preset-settings.ts';
-import { SEED_PROOFS, type SeedProof } from '../../../scripts/proof/seed-proofs.ts';
+import { FACT_WORLD, SEED_PROOFS, type SeedProof } from '../../../scripts/proof/seed-proofs.ts';
 import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
 
 const proof: SeedProof = {
@@ -16,6 +16,7 @@ const proof: SeedProof = {
   ],
   variants: [],
   worlds: [],
+  world: FACT_WORLD,
   controlBelow: 0,
 };
 

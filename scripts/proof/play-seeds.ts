@@ -1,0 +1,59 @@
+/** Runs an environment's laptop preset for a proof, as a new user would: once per seed, in further worlds, with other settings, and with negated advantages. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { SeedRun } from './judge-seeds.ts';
+import type { SeedProof } from './seed-proofs.ts';
+import { ROOT, trainOnce } from './training-proof.ts';
+
+export interface SeedsToPlay {
+  /** One seed and few steps. */
+  readonly quick: boolean;
+  readonly seeds: readonly number[];
+  /** Further `key=value`, for vf-train. */
+  readonly settings: readonly string[];
+  /** Folder of the runs. */
+  readonly output: string;
+}
+
+/** Throws if a run fails. */
+export async function playSeeds(proof: SeedProof, { quick, seeds, settings: given, output }: SeedsToPlay): Promise<SeedRun[]> {
+  const path = pathWithNodeAlone();
+  const proven: SeedRun[] = [];
+  const play = async (kind: SeedRun['kind'], label: string, seed: number, settings: readonly string[], end?: number): Promise<void> => {
+    const sets = [...(quick ? [`steps=${proof.quickSteps}`] : []), ...settings, ...given].flatMap((setting) => ['--set', setting]);
+    const args = [proof.environment, '--preset', 'laptop', '--seed', String(seed), '-o', output, ...sets];
+    // Without node flags, so that the compiled package runs, as for users.
+    const run = await trainOnce({
+      label: `${proof.environment}, ${label}`,
+      isControl: kind === 'control',
+      args,
+      nodeFlags: [],
+      env: { PATH: path, HOME: process.env['HOME'] },
+    });
+    proven.push({ ...run, proof, kind, end: end ?? null });
+  };
+  for (const seed of seeds) await play('laptop', `seed ${seed}`, seed, []);
+  if (!quick) {
+    for (const world of proof.worlds) await play('laptop', `world ${world}`, seeds[0]!, proof.world.settings(makeWorld(proof, world)));
+    for (const { label, settings, end } of proof.variants) await play('variant', label, seeds[0]!, settings, end);
+  }
+  await play('control', 'negated advantages', seeds[0]!, ['algorithm.negate_advantages=true']);
+  return proven;
+}
+
+/** A PATH that leads to Node and nothing else. */
+function pathWithNodeAlone(): string {
+  const path = mkdtempSync(join(tmpdir(), 'vf-node-alone-'));
+  symlinkSync(process.execPath, join(path, 'node'));
+  return path;
+}
+
+function makeWorld({ world: { script } }: SeedProof, seed: number): string {
+  const folder = mkdtempSync(join(tmpdir(), 'vf-world-'));
+  const args = [join(ROOT, script), '--out', folder, '--seed', String(seed)];
+  const { status, error } = spawnSync('python3', args, { stdio: ['ignore', 'ignore', 'inherit'] });
+  if (status !== 0) throw new Error(`python3 ${args.join(' ')} failed.`, { cause: error });
+  return folder;
+}
