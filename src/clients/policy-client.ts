@@ -55,6 +55,8 @@ export interface PolicyCapabilities {
   readonly images?: boolean;
   /** For `tokens` with images: how an image becomes tokens. @default null */
   readonly imageTokens?: ImageTokenRules | null;
+  /** Why prompts cannot contain images, and what to change, after "it"; null if they can. @default null, unknown */
+  readonly blindBecause?: string | null;
 }
 
 /** One generation. `P` is the prompt: token ids or messages. */

@@ -3,14 +3,17 @@
  * none of this, so blank pictures are sent to `/tokenize`, which lists the tokens of an image.
  */
 import { PolicyError } from '../core/errors.ts';
+import { type ImageSize, MAX_ASPECT } from '../core/image-size.ts';
 import { VllmGenerationShape, VllmTokenizeShape } from '../schemas/vllm.ts';
 import type { ImageTokenRules } from '../tokenizer/policy-tokenizer.ts';
 import { blankPng } from './blank-png.ts';
 import { GENERATE_PATH } from './vllm-images.ts';
 import type { VllmServer } from './vllm-server.ts';
 
-/** A multiple of 28 and of 32, above the lowest and below the highest bound of every released processor. */
-const SIDE = 448;
+/** Sides of a token's square: Qwen2.5-VL, Qwen3-VL. */
+const UNITS = [28, 32] as const;
+/** Multiples of both units: the bounds of released processors hold all but the smallest. */
+const SIDES = [224, 448, 672, 896] as const;
 const LARGEST_SIDE = 4096;
 /** More images than any prompt holds. */
 const TOO_MANY = 257;
@@ -18,8 +21,10 @@ const TOO_MANY = 257;
 export interface ImageProbe {
   /** Null if the server cannot show images by token ids. */
   readonly rules: ImageTokenRules | null;
-  /** Why not; null if it can. */
+  /** Why not, after "it"; null if it can. */
   readonly because: string | null;
+  /** The model takes images over the chat API. */
+  readonly takesImages: boolean;
 }
 
 export interface ImageProbeOptions {
@@ -29,65 +34,147 @@ export interface ImageProbeOptions {
 }
 
 export async function probeImages(server: VllmServer, options: ImageProbeOptions): Promise<ImageProbe> {
-  const first = await tokensOf(server, [[SIDE, SIDE]], options).catch(refusal);
-  if (first instanceof PolicyError) return { rules: null, because: `it takes no images: ${first.message}` };
-  const { start, pad, end, count } = imageRun(first);
-  const unit = SIDE / Math.sqrt(count);
-  if (!Number.isInteger(unit))
-    return {
-      rules: null,
-      because: `it gives an image of ${SIDE} × ${SIDE} pixels ${count} tokens, which is no square of squares; Qwen2.5-VL and Qwen3-VL are supported`,
-    };
-  const route = await server
-    .post(
-      GENERATE_PATH,
-      {
-        model: options.model,
-        token_ids: first.slice(0, 2),
-        sampling_params: { max_tokens: 1, logprobs: 0 },
-        return_token_ids: true,
-        output_mode: 'text',
-      },
-      VllmGenerationShape,
-      options.signal,
-    )
-    .catch(refusal);
-  if (route instanceof PolicyError)
-    return { rules: null, because: `it has no route ${GENERATE_PATH}; start vLLM with --enable-scale-out (${route.message})` };
-  const smallest = imageRun(await tokensOf(server, [[unit, unit]], options)).count;
-  const side = unit * Math.floor(Math.min(LARGEST_SIDE, unit * Math.sqrt((options.maxModelLen ?? Infinity) * 0.9)) / unit);
-  const largest = side <= SIDE ? count : imageRun(await tokensOf(server, [[side, side]], options)).count;
+  const first = await tokensOf(server, [square(SIDES[0])], options).catch(refusal);
+  if (first instanceof PolicyError) return { rules: null, because: `takes no images (${first.message})`, takesImages: false };
+  const { start, pad, end } = imageRun(first);
+  const unit = await likelyUnit(server, pad, options);
+  if (unit === null) {
+    const because =
+      'divides images in another way than Qwen2.5-VL and Qwen3-VL, which can be played by token ids, or has bounds of pixels ' +
+      `that hold no image of ${SIDES.join(', ')} pixels squared`;
+    return { rules: null, because, takesImages: true };
+  }
+  const route = await routeProblem(server, first.slice(0, 2), options);
+  if (route !== null) return { rules: null, because: route, takesImages: true };
+  const seen = new SeenTokens(server, { ...options, unit, pad });
   const rules = {
     unit,
-    minPixels: smallest * unit * unit,
-    maxPixels: largest * unit * unit,
+    minPixels: (await fewestTokens(seen)) * unit * unit,
+    maxPixels: (await mostTokens(seen, Math.min(LARGEST_SIDE / unit, Math.sqrt((options.maxModelLen ?? Infinity) * 0.9)))) * unit * unit,
     maxPerPrompt: await mostImages(server, unit, options),
     start,
     pad,
     end,
   };
-  return { rules, because: null };
+  return { rules, because: null, takesImages: true };
+}
+
+/** The unit that explains the tokens of all squares, whatever the bounds; of two, the one by which more of them are not resized. */
+async function likelyUnit(server: VllmServer, pad: number, options: ImageProbeOptions): Promise<number | null> {
+  const seen = new Map<number, number>();
+  for (const side of SIDES) {
+    const tokens = await tokensOf(server, [square(side)], options).catch(refusal);
+    if (!(tokens instanceof PolicyError)) seen.set(side, tokens.filter((id) => id === pad).length);
+  }
+  const [likely] = UNITS.map((unit) => ({ unit, kept: keptSquares(unit, seen) })).toSorted((a, b) => b.kept - a.kept);
+  return likely!.kept > 0 ? likely!.unit : null;
+}
+
+/** How many squares keep their size under this unit; 0 if no bounds explain the others. `seen`: tokens by side in pixels. */
+function keptSquares(unit: number, seen: ReadonlyMap<number, number>): number {
+  let kept = 0;
+  // Bounds in tokens: the lowest is above `below` and at most `lowest`, the highest at least `highest` and less than `above`.
+  let [below, lowest, highest, above] = [0, Infinity, 0, Infinity];
+  for (const [side, tokens] of seen) {
+    const own = (side / unit) ** 2;
+    if (tokens === own) kept++;
+    if (tokens <= own) highest = Math.max(highest, tokens);
+    if (tokens >= own) lowest = Math.min(lowest, tokens);
+    if (tokens < own) above = Math.min(above, (Math.sqrt(tokens) + 1) ** 2);
+    if (tokens > own) below = Math.max(below, (Math.sqrt(tokens) - 1) ** 2);
+  }
+  return below < lowest && highest < above ? kept : 0;
+}
+
+const square = (side: number): ImageSize => ({ width: side, height: side });
+
+async function routeProblem(server: VllmServer, ids: readonly number[], { model, signal }: ImageProbeOptions): Promise<string | null> {
+  const fields = { model, token_ids: ids, sampling_params: { max_tokens: 1, logprobs: 0 }, return_token_ids: true, output_mode: 'text' };
+  const answer = await server.post(GENERATE_PATH, fields, VllmGenerationShape, signal).catch(refusal);
+  return answer instanceof PolicyError ? `has no route ${GENERATE_PATH}: start vLLM 0.32 or later with --enable-scale-out (${answer.message})` : null;
+}
+
+/** Asks how many tokens a blank image gets. */
+class SeenTokens {
+  readonly #server: VllmServer;
+  readonly #options: ImageProbeOptions & Pick<ImageTokenRules, 'unit' | 'pad'>;
+
+  constructor(server: VllmServer, options: ImageProbeOptions & Pick<ImageTokenRules, 'unit' | 'pad'>) {
+    this.#server = server;
+    this.#options = options;
+  }
+
+  /** For an image of so many units by so many. */
+  async of({ columns, rows }: Shape): Promise<number> {
+    const { unit, pad } = this.#options;
+    const tokens = await tokensOf(this.#server, [{ width: columns * unit, height: rows * unit }], this.#options);
+    return tokens.filter((id) => id === pad).length;
+  }
+}
+
+interface Shape {
+  readonly columns: number;
+  readonly rows: number;
+}
+
+/** The lowest bound in tokens: smaller images are enlarged. */
+async function fewestTokens(seen: SeenTokens): Promise<number> {
+  // A single square is enlarged to the first square that reaches the bound.
+  const reached = await seen.of({ columns: 1, rows: 1 });
+  const below = (Math.sqrt(reached) - 1) ** 2;
+  return lastKept(seen, shapes(below + 1, reached).toReversed());
+}
+
+/** The highest bound in tokens: larger images are shrunk. Where the window holds no such image, the largest that it holds. */
+async function mostTokens(seen: SeenTokens, longestSide: number): Promise<number> {
+  const side = Math.max(1, Math.floor(longestSide));
+  // A square above the bound is shrunk to the last square below it.
+  const reached = await seen.of({ columns: side, rows: side });
+  if (reached >= side * side) return reached;
+  const above = (Math.sqrt(reached) + 1) ** 2;
+  return lastKept(seen, shapes(reached, above - 1));
+}
+
+/**
+ * The tokens of the last image that the server does not resize, of images of which it resizes none or all after a certain one. Most processors' bounds are
+ * squares, where the first image is the last one; so the second is asked for first, then by halving.
+ */
+async function lastKept(seen: SeenTokens, images: readonly Shape[]): Promise<number> {
+  // images[kept] is not resized, images[resized] is.
+  let kept = 0;
+  let resized = images.length;
+  for (let next = 1; resized - kept > 1; next = Math.floor((kept + resized) / 2)) {
+    const image = images[next]!;
+    if ((await seen.of(image)) === image.columns * image.rows) kept = next;
+    else resized = next;
+  }
+  const { columns, rows } = images[kept]!;
+  return columns * rows;
+}
+
+/** For every number of tokens in the range that an image can have, the squarest image. In ascending order. */
+function shapes(from: number, to: number): readonly Shape[] {
+  const found = [];
+  for (let tokens = from; tokens <= to; tokens++) {
+    let rows = Math.floor(Math.sqrt(tokens));
+    while (tokens % rows !== 0) rows--;
+    if (tokens / rows <= MAX_ASPECT * rows) found.push({ columns: tokens / rows, rows });
+  }
+  return found;
 }
 
 /** The limit that the server names when it is sent too many images; null if it takes them. */
 async function mostImages(server: VllmServer, unit: number, options: ImageProbeOptions): Promise<number | null> {
-  const answer = await tokensOf(
-    server,
-    Array.from({ length: TOO_MANY }, () => [unit, unit] as const),
-    options,
-  ).catch(refusal);
+  const sizes = Array.from({ length: TOO_MANY }, () => ({ width: unit, height: unit }));
+  const answer = await tokensOf(server, sizes, options).catch(refusal);
   if (!(answer instanceof PolicyError)) return null;
   const limit = /at most (\d+) image/i.exec(answer.message);
   return limit === null ? null : Number(limit[1]);
 }
 
 /** The tokens of a message that holds these images alone. */
-async function tokensOf(
-  server: VllmServer,
-  sizes: readonly (readonly [width: number, height: number])[],
-  { model, signal }: ImageProbeOptions,
-): Promise<readonly number[]> {
-  const content = sizes.map(([width, height]) => ({
+async function tokensOf(server: VllmServer, sizes: readonly ImageSize[], { model, signal }: ImageProbeOptions): Promise<readonly number[]> {
+  const content = sizes.map(({ width, height }) => ({
     type: 'image_url',
     image_url: { url: `data:image/png;base64,${blankPng(width, height).toString('base64')}` },
   }));

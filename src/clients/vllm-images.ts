@@ -5,7 +5,7 @@
 import { ConfigError, PolicyError, PrefixBreakError } from '../core/errors.ts';
 import type { ImageStore, PlacedImage } from '../core/message.ts';
 import { type VllmGeneration, VllmGenerationShape } from '../schemas/vllm.ts';
-import type { PolicyRef, TokenSample } from './policy-client.ts';
+import type { ImageTokenRules, PolicyRef, TokenSample } from './policy-client.ts';
 import type { SentImages } from './sent-images.ts';
 import { type CompletionContext, parseAnswer, readChoice, withoutEcho } from './vllm-tokens-wire.ts';
 
@@ -89,16 +89,25 @@ export function readGeneration(body: Buffer, images: readonly PlacedImage[], con
   const { where, prompt, prompted } = context;
   const { text: json, isEcho } = withoutEcho(body, prompted.digits);
   const answer = parseAnswer(json, VllmGenerationShape, where);
-  if (!isEcho) throw new PrefixBreakError(otherPrompt(answer.prompt_token_ids, prompt, where));
   const places = answer.mm_placeholders?.image ?? [];
   const isPlaced =
     places.length === images.length && places.every(({ offset, length }, i) => offset === images[i]!.offset && length === images[i]!.length);
   if (!isPlaced) {
     throw new PrefixBreakError(
-      `${where} placed images at ${placesText(places)}, but they were meant to be at ${placesText(images)}. Serve the model with its own image processor, and the pixel bounds that were probed.`,
+      `${where} placed images at ${placesText(places)}, but they were meant to be at ${placesText(images)}. Serve the model with its own image processor and the pixel bounds that it had at the start of the run, and give images their own width and height.`,
     );
   }
+  if (!isEcho) throw new PrefixBreakError(otherPrompt(answer.prompt_token_ids, prompt, where));
   return readChoice(completionOf(answer), context);
+}
+
+/** Throws PolicyError for more images than the server takes; it would refuse them after reading them all. */
+export function assertFewImages(images: readonly PlacedImage[], rules: ImageTokenRules | null): void {
+  const most = rules?.maxPerPrompt ?? null;
+  if (most === null || images.length <= most) return;
+  throw new PolicyError(
+    `The prompt holds ${images.length} images, but the server takes at most ${most}. Start vLLM with --limit-mm-per-prompt '{"image": ${images.length}}', or show fewer.`,
+  );
 }
 
 async function dataUrl(image: PlacedImage, store: ImageStore | null): Promise<string> {

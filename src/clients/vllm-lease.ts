@@ -6,9 +6,18 @@ import { ConfigError, PolicyError, type VfError } from '../core/errors.ts';
 import type { ImageStore, Message, PlacedImage, RenderedTokens } from '../core/message.ts';
 import type { Random } from '../core/random.ts';
 import type { EncodedText, PolicyTokenizer } from '../tokenizer/policy-tokenizer.ts';
-import type { GenerateRequest, PolicyRef, RenderNextOptions, RenderOptions, TokenLease, TokenSample } from './policy-client.ts';
+import type { GenerateRequest, ImageTokenRules, PolicyRef, RenderNextOptions, RenderOptions, TokenLease, TokenSample } from './policy-client.ts';
 import type { ReplicaChoice } from './replica-choice.ts';
-import { CompactPrompt, contentParts, GENERATE_PATH, generationBody, generationFields, isCacheMiss, readGeneration } from './vllm-images.ts';
+import {
+  assertFewImages,
+  CompactPrompt,
+  contentParts,
+  GENERATE_PATH,
+  generationBody,
+  generationFields,
+  isCacheMiss,
+  readGeneration,
+} from './vllm-images.ts';
 import type { VllmCall, VllmServer } from './vllm-server.ts';
 import { type CompletionContext, completionFields, PromptBytes, readCompletion, windowError } from './vllm-tokens-wire.ts';
 
@@ -24,6 +33,7 @@ export interface VllmLeaseOptions {
   readonly session: string;
   readonly maxModelLen: number | null;
   readonly images: ImageStore | null;
+  readonly imageTokens: ImageTokenRules | null;
   readonly vocabularySize: number | null;
   readonly onControlTokens: (count: number) => void;
 }
@@ -117,10 +127,13 @@ export class VllmLease implements TokenLease {
   }
 
   async #generate(request: GenerateRequest<Int32Array>): Promise<TokenSample> {
-    const { places, session, random, maxModelLen, vocabularySize } = this.#options;
+    const { places, session, random, maxModelLen, vocabularySize, imageTokens } = this.#options;
     const { prompt, stop, signal, cut = false, images = [] } = request;
     this.#prompt.extendTo(prompt, cut);
-    if (images.length > 0) this.#compact.extendTo(prompt, images);
+    if (images.length > 0) {
+      assertFewImages(images, imageTokens);
+      this.#compact.extendTo(prompt, images);
+    }
     const maxNewTokens = this.#maxNewTokens(request);
     const fields = {
       ...completionFields(this.policy, { ...request, maxNewTokens }),

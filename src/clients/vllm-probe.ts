@@ -37,8 +37,8 @@ export interface PolicyProbe extends PolicyCapabilities {
   readonly dropsTools?: boolean;
   /** Why only chat is possible; null for `tokens`. */
   readonly chatOnlyBecause: string | null;
-  /** Why the policy cannot see images by token ids, if that was asked; null if it can. @default null */
-  readonly blindBecause?: string | null;
+  /** The model takes images over the chat API, if that was asked. @default false */
+  readonly chatsWithImages?: boolean;
 }
 
 /**
@@ -75,14 +75,14 @@ export async function probePolicy(options: ProbeOptions): Promise<PolicyProbe> {
     const card = await chooseModel(server, options);
     const probe = await probeTokens(server, card, signal);
     if (options.images !== true || probe.kind === 'chat') return probe;
-    const { rules, because } = await probeImages(server, { model: probe.model, maxModelLen: probe.maxModelLen, signal });
-    return { ...probe, images: rules !== null, imageTokens: rules, blindBecause: because };
+    const { rules, because, takesImages } = await probeImages(server, { model: probe.model, maxModelLen: probe.maxModelLen, signal });
+    return { ...probe, images: rules !== null, imageTokens: rules, blindBecause: because, chatsWithImages: takesImages };
   } finally {
     await server.close();
   }
 }
 
-/** What the replicas of one policy have in common. The last three come from the chat template. */
+/** What the replicas of one policy have in common. `toolCalls` and the two after it come from the chat template. */
 const COMPARED = [
   'model',
   'kind',
@@ -93,6 +93,8 @@ const COMPARED = [
   'toolCalls',
   'beginsWithBos',
   'closingTokenId',
+  'imageTokens',
+  'blindBecause',
 ] as const satisfies readonly (keyof PolicyProbe)[];
 
 export interface ReplicasProbeOptions extends Omit<ProbeOptions, 'baseUrl'> {
@@ -116,13 +118,18 @@ export async function probeReplicas({ baseUrls, quorum = baseUrls.length, onAbse
   const [first] = answered;
   if (first === undefined) throw new ConfigError('baseUrls is empty. Pass at least one.');
   for (const field of COMPARED) {
-    const other = answered.find(({ probe }) => probe[field] !== first.probe[field]);
+    const ours = factText(first.probe[field]);
+    const other = answered.find(({ probe }) => factText(probe[field]) !== ours);
     if (other === undefined) continue;
     throw new ConfigError(
-      `The servers are not replicas of one policy: ${field} is ${first.probe[field]} at ${first.baseUrl}, but ${other.probe[field]} at ${other.baseUrl}`,
+      `The servers are not replicas of one policy: ${field} is ${ours} at ${first.baseUrl}, but ${factText(other.probe[field])} at ${other.baseUrl}`,
     );
   }
   return first.probe;
+}
+
+function factText(fact: PolicyProbe[(typeof COMPARED)[number]]): string {
+  return typeof fact === 'object' && fact !== null ? JSON.stringify(fact) : String(fact);
 }
 
 interface ModelCard {

@@ -163,9 +163,18 @@ function vllmError(failure: string, response: HttpResponse, keyRemedy: string): 
       status,
     });
   }
-  if (status === 400 && (param === 'input_tokens' || /maximum context length|max_tokens must be at least 1, got (0|-\d+)\b/i.test(message))) {
+  if (
+    status === 400 &&
+    (param === 'input_tokens' ||
+      /maximum context length|longer than the maximum model length|max_tokens must be at least 1, got (0|-\d+)\b/i.test(message))
+  ) {
     return new PromptTooLongError(`The prompt leaves no room in the model's window: ${failure}`, { status });
   }
+  if (status === 400 && /failed to load image/i.test(message))
+    return new PolicyError(
+      `The server cannot decode an image of the prompt: ${failure}. Check that the environment shows whole PNG, JPEG or WebP files.`,
+      { status },
+    );
   if (status === 401 || status === 403)
     return new PolicyError(`The server rejected the API key: ${failure}. ${keyRemedy}.`, { status, endsRun: true });
   if (status === 404 || status === 405) return new PolicyError(`This is not a vLLM server: ${failure}. Check the URL.`, { status });

@@ -119,6 +119,7 @@ export class VllmTokensClient implements PolicyClient {
       session: `vf-${process.pid}-${this.#leases}`,
       maxModelLen: this.capabilities.maxModelLen,
       images: this.#images,
+      imageTokens: this.capabilities.imageTokens ?? null,
       vocabularySize: this.#vocabularySize,
       onControlTokens: (count) => {
         this.#controlTokens += count;

@@ -16,6 +16,7 @@ import type { ToolCallAttempt, ToolSpec } from './tool-calls.ts';
  * - `max_turns_reached`: no turn is left
  * - `prompt_too_long`: the context has no room for another generation
  * - `max_total_completion_tokens_reached`: the rollout's token budget is spent
+ * - `vision_token_sampled`: the policy wrote a token that opens, fills or closes an image, after which its prompts would be ambiguous
  * - `no_tools_called`: a turn in a ToolEnv called no tool
  * - `timeout_reached`: the rollout's deadline passed
  * - `has_error`: something failed; the error is on the rollout and the reward is null
@@ -26,6 +27,7 @@ export type StopCondition =
   | 'max_turns_reached'
   | 'prompt_too_long'
   | 'max_total_completion_tokens_reached'
+  | 'vision_token_sampled'
   | 'no_tools_called'
   | 'timeout_reached'
   | 'has_error'

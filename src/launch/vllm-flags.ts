@@ -20,6 +20,8 @@ export interface VllmNeeds {
   readonly gpuShare: number | null;
   /** Whether the server must be able to sleep. */
   readonly sleeps: boolean;
+  /** Whether prompts contain images. @default false */
+  readonly showsImages?: boolean;
   readonly port: number;
   readonly apiKey: string;
   /** Number of GPUs that hold the model together. @default 1 */
@@ -55,6 +57,9 @@ export interface VllmCommand {
 /** vLLM's choices for --max-lora-rank. A larger value than needed costs time and memory for every token. */
 const LORA_RANKS = [1, 8, 16, 32, 64, 128, 256, 320, 512];
 
+/** Images in a prompt: twice as many as the longest episodes of the presets show. */
+const MOST_IMAGES = 32;
+
 /** Settings that the run needs to find and trust its server, so users cannot change them. */
 const OWN_FLAGS = ['--host', '--port', '--uds', '--api-key', '--model', '--served-model-name', '--root-path', '--ssl-keyfile', '--ssl-certfile'];
 const OWN_VARIABLES = ['VLLM_API_KEY', 'VLLM_ALLOW_RUNTIME_LORA_UPDATING'];
@@ -73,7 +78,19 @@ export function maxLoraRank(rank: number): number {
 }
 
 function impliedFlags(needs: VllmNeeds, { isCpuBuild }: VllmHost): string[] {
-  const { modelPath, servedName, port, loraRank, maxStaleness, temperature, maxModelLen, gpuShare, sleeps, tensorParallelSize = 1 } = needs;
+  const {
+    modelPath,
+    servedName,
+    port,
+    loraRank,
+    maxStaleness,
+    temperature,
+    maxModelLen,
+    gpuShare,
+    sleeps,
+    showsImages = false,
+    tensorParallelSize = 1,
+  } = needs;
   // One version per step of lag, the current one, and the next one while it is checked.
   const versions = maxStaleness + 2;
   return [
@@ -93,6 +110,8 @@ function impliedFlags(needs: VllmNeeds, { isCpuBuild }: VllmHost): string[] {
     ...(maxModelLen === null ? [] : [`--max-model-len=${maxModelLen}`]),
     ...(gpuShare === null || isCpuBuild ? [] : [`--gpu-memory-utilization=${gpuShare}`]),
     ...(sleeps ? ['--enable-sleep-mode'] : []),
+    // The route that takes token ids and images belongs to the scale-out routes. Without videos, no memory is kept for them.
+    ...(showsImages ? ['--enable-scale-out', `--limit-mm-per-prompt={"image": ${MOST_IMAGES}, "video": 0}`] : []),
     ...(tensorParallelSize === 1 ? [] : [`--tensor-parallel-size=${tensorParallelSize}`]),
     '--enable-prompt-tokens-details',
     // A line per request would make the log gigabytes large.

@@ -23,6 +23,11 @@ export function assertPlayable(
   }
 }
 
+/** True if the policy must see images. */
+export function showsImages({ needs = [] }: Pick<Environment, 'needs'>): boolean {
+  return needs.includes('images');
+}
+
 type Lack = { readonly requires: string; readonly but: string } | null;
 
 const lacks: Readonly<Record<PolicyNeed, (capabilities: PolicyCapabilities) => Lack>> = {
@@ -37,5 +42,9 @@ const lacks: Readonly<Record<PolicyNeed, (capabilities: PolicyCapabilities) => L
     prefill
       ? null
       : { requires: "opens the assistant's turn (prefill)", but: 'only takes whole messages. Use a policy with token ids, such as vLLM' },
-  images: ({ images = false }) => (images ? null : { requires: 'shows images', but: 'takes text alone. Use a chat API of a vision model' }),
+  images: ({ images = false, blindBecause = null }) => {
+    if (images) return null;
+    const why = blindBecause === null ? '' : `: it ${blindBecause}`;
+    return { requires: 'shows images', but: `takes text alone${why}. Use a vision-language model behind vLLM or a chat API` };
+  },
 };

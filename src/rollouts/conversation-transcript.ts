@@ -59,7 +59,7 @@ export class ConversationTranscript extends TokenTranscript {
     this.segments.push({ kind: 'model', text, ...(toolCalls.length === 0 ? {} : { messages: [recorded] }) });
     this.#turn = { message, isClosed: isWhole && endsWithToken(sample) };
     this.#turns += 1;
-    return { tokens, overhang, toolCalls };
+    return { tokens, overhang, toolCalls, ...(this.#holdsVisionToken(tokens) ? { stop: 'vision_token_sampled' } : {}) };
   }
 
   override async observe(observation: Observation, { isLast }: { readonly isLast: boolean }): Promise<void> {
@@ -81,6 +81,15 @@ export class ConversationTranscript extends TokenTranscript {
     this.tokens.appendGiven(kind, ids, images);
     this.#history = [...this.#history, turn.message, ...next];
     this.#turn = null;
+  }
+
+  /** True if one of the last tokens opens, fills or closes an image: later prompts would be read as if an image stood there. */
+  #holdsVisionToken(count: number): boolean {
+    const { imageTokens = null } = this.options.capabilities;
+    if (imageTokens === null) return false;
+    const { start, pad, end } = imageTokens;
+    const { ids } = this.tokens;
+    return ids.subarray(ids.length - count).some((id) => id === start || id === pad || id === end);
   }
 
   #toolCalls(text: string) {

@@ -95,11 +95,12 @@ async function playTurns<R extends Row>(episode: Episode, transcript: Transcript
     const maxNewTokens = Number.isFinite(left) ? Math.min(room ?? Infinity, left) : room;
     const sample = await untilAborted(transcript.generate(maxNewTokens, { sampling, stop: turn.stop ?? episode.stop, signal }), signal);
     const kept = sample.text.slice(0, episode.keep(sample.text));
-    const { tokens: keptTokens, overhang, toolCalls } = transcript.commit(sample, kept.length);
+    const { tokens: keptTokens, overhang, toolCalls, stop: end } = transcript.commit(sample, kept.length);
     const { finish, stopReason, usage } = sample;
     left -= keptTokens ?? usage.completionTokens;
     record.generations.push({ finish, stopReason, usage, maxNewTokens, keptTokens, overhang });
     record.trace('model.turn', { text: kept, finish, tokens: keptTokens ?? usage.completionTokens });
+    if (end !== undefined) return end;
 
     record.enter('environment');
     const { observation, stop, next = {} } = await untilAborted(episode.step(kept, { finish, stopReason, toolCalls, ...trace, signal }), signal);

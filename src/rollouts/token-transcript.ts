@@ -78,7 +78,7 @@ export function assertText(messages: readonly Message[]): void {
 export function assertShowable(messages: readonly Message[], { imageTokens = null }: Pick<PolicyCapabilities, 'imageTokens'>): void {
   if (imageTokens !== null || messages.every(({ content }) => contentImages(content).length === 0)) return;
   throw new EnvironmentError(
-    'The environment shows an image, but the policy reads text only. Use a chat API of a vision model, and add ' +
+    'The environment shows an image, but the policy reads text only. Use a vision-language model behind vLLM or a chat API, and add ' +
       "'images' to the `needs` of the environment, so that this is found before the run.",
     { endsRun: true },
   );

@@ -3,7 +3,7 @@
  * is scored in either case.
  */
 import type { GenerateRequest, PolicyCapabilities, TextSample } from '../clients/policy-client.ts';
-import type { EnvironmentLimits, Observation, TokenConventions, TurnFormat } from '../core/environment.ts';
+import type { EnvironmentLimits, Observation, StopCondition, TokenConventions, TurnFormat } from '../core/environment.ts';
 import type { Message } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import type { TokenBuffer } from '../core/token-buffer.ts';
@@ -35,6 +35,8 @@ export interface Committed {
   readonly overhang: string;
   /** Calls of the offered tools in the kept text. */
   readonly toolCalls: readonly ToolCallAttempt[];
+  /** Why the episode cannot go on after this sample. @default it can */
+  readonly stop?: StopCondition;
 }
 
 export interface Transcript {

@@ -50,7 +50,16 @@ for (const [name, kind, its] of [
     ids: [...(await templated.render([{ role: 'user', content: 'a' }])).ids].filter((id) => templated.bytes.special[id] === 1),
   };
   const hasTurns = its === templated;
-  const traits = { messages: question, stop: '</stop>', control: hasTurns ? controls : null, isSlow: true, kind, isWindowed: true, hasTurns };
+  const traits = {
+    messages: question,
+    stop: '</stop>',
+    control: hasTurns ? controls : null,
+    isSlow: true,
+    kind,
+    isWindowed: true,
+    hasTurns,
+    pictures: null,
+  };
   policyClientContract(`CallerPolicy ${name}`, open, traits);
 }
 

@@ -56,7 +56,15 @@ for (const kind of ['tokens', 'chat'] as const) {
       const client = new ExtractiveClient({ versions, kind });
       return { client, versions, [Symbol.asyncDispose]: () => client.close() };
     },
-    { messages: [{ role: 'user', content: searchR1('who?') }], stop: '</think>', control: null, isSlow: false, kind, isWindowed: false },
+    {
+      messages: [{ role: 'user', content: searchR1('who?') }],
+      stop: '</think>',
+      control: null,
+      isSlow: false,
+      kind,
+      isWindowed: false,
+      pictures: null,
+    },
   );
 }
 

@@ -5,6 +5,7 @@ import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { ConfigError } from '../../src/core/errors.ts';
 import type { Message } from '../../src/core/message.ts';
 import { policyClientContract } from '../contracts/policy-client.ts';
+import { paintedStore } from '../images/painted-store.ts';
 import { type Loopback, loopback, readText, sendJson } from '../transport/loopback.ts';
 
 const forever = new AbortController().signal;
@@ -47,6 +48,8 @@ async function sent(more: Partial<GenerateRequest<readonly Message[]>> = {}, opt
   return seen!;
 }
 
+const painted = await paintedStore(3, 64, 48);
+
 /** A stand-in for a server with a model: words until a stop string or the limit. */
 const wordServer = () =>
   loopback(async (request, response) => {
@@ -65,14 +68,22 @@ policyClientContract(
   async () => {
     const server = await wordServer();
     const versions = new PolicyVersions({ version: 0, model: 'm' });
-    const client = new OpenAIChatClient({ baseUrls: [`${server.url}/v1`], versions });
+    const client = new OpenAIChatClient({ baseUrls: [`${server.url}/v1`], versions, images: painted.store });
     const dispose = async () => {
       await client.close();
       await server[Symbol.asyncDispose]();
     };
     return { client, versions, [Symbol.asyncDispose]: dispose };
   },
-  { messages: question, stop: '</search>', control: null, isSlow: true, kind: 'chat', isWindowed: false },
+  {
+    messages: question,
+    stop: '</search>',
+    control: null,
+    isSlow: true,
+    kind: 'chat',
+    isWindowed: false,
+    pictures: { ...painted, rules: null, tokens: 0 },
+  },
 );
 
 describe('OpenAIChatClient', () => {

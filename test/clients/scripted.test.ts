@@ -6,6 +6,7 @@ import { byteTokenizer } from '../../src/clients/text-tokenizer.ts';
 import { CancelledError, PolicyError, PrefixBreakError, PromptTooLongError } from '../../src/core/errors.ts';
 import { contentText, type Message } from '../../src/core/message.ts';
 import { policyClientContract } from '../contracts/policy-client.ts';
+import { paintedStore } from '../images/painted-store.ts';
 
 const forever = new AbortController().signal;
 const question: readonly Message[] = [{ role: 'user', content: 'Who?' }];
@@ -20,13 +21,16 @@ async function generate(options: ScriptedOptions, more: Partial<GenerateRequest<
   return lease.generate({ prompt: (await lease.render(question)).ids, sampling, maxNewTokens: null, stop: [], signal: forever, ...more });
 }
 
+const painted = await paintedStore(3, 64, 48);
+
 for (const options of [{ kind: 'tokens' }, { kind: 'tokens', tokenizer: 'code-points' }, { kind: 'chat' }] as const) {
   const open = async () => {
     const versions = new PolicyVersions({ version: 0, model: 'script' });
     const client = new ScriptedClient({ ...options, versions, maxModelLen: 500, turns: () => 'thé <stop>end</stop> more' });
     return { client, versions, [Symbol.asyncDispose]: () => client.close() };
   };
-  const traits = { messages: question, stop: '</stop>', control: null, isSlow: false, kind: options.kind, isWindowed: true };
+  const pictures = options.kind === 'chat' ? { ...painted, areRead: false, rules: null, tokens: 0 } : null;
+  const traits = { messages: question, stop: '</stop>', control: null, isSlow: false, kind: options.kind, isWindowed: true, pictures };
   policyClientContract(`ScriptedClient ${JSON.stringify(options)}`, open, traits);
 }
 

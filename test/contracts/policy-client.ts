@@ -1,10 +1,21 @@
-/** The contract of every PolicyClient. Run over vLLM (real and replayed), the scripted policy and the built-in baseline. */
+/** The contract of every PolicyClient, with pictures and without. Run over vLLM (real, replayed and imitated), chat APIs, the scripted policy and the built-in baseline. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ChatLease, GenerateRequest, PolicyClient, PolicyLease, TextSample, TokenLease, TokenSample } from '../../src/clients/policy-client.ts';
+import type {
+  ChatLease,
+  GenerateRequest,
+  ImageTokenRules,
+  PolicyClient,
+  PolicyLease,
+  TextSample,
+  TokenLease,
+  TokenSample,
+} from '../../src/clients/policy-client.ts';
 import type { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { CancelledError, PrefixBreakError, PromptTooLongError } from '../../src/core/errors.ts';
-import type { Message } from '../../src/core/message.ts';
+import type { ImageRef, ImageStore, Message } from '../../src/core/message.ts';
 import { TokenBuffer } from '../../src/core/token-buffer.ts';
+import { assertPlayable } from '../../src/rollouts/assert-playable.ts';
+import { policyPictureContract } from './policy-pictures.ts';
 
 export interface OpenedPolicy extends AsyncDisposable {
   readonly client: PolicyClient;
@@ -26,6 +37,20 @@ export interface PolicyTraits {
   readonly isWindowed: boolean;
   /** False for policies that answer at once, so that nothing can be aborted midway. */
   readonly isSlow: boolean;
+  /** Null for a policy that reads text only. */
+  readonly pictures: PictureTraits | null;
+}
+
+export interface PictureTraits {
+  readonly store: ImageStore;
+  /** At least three different ones. */
+  readonly images: readonly ImageRef[];
+  /** False for a policy that does not look at them. @default true */
+  readonly areRead?: boolean;
+  /** How the policy sees them; null over messages. */
+  readonly rules: ImageTokenRules | null;
+  /** Tokens of each picture; 0 over messages. */
+  readonly tokens: number;
 }
 
 type Generate<P> = Omit<GenerateRequest<P>, 'prompt'>;
@@ -131,6 +156,14 @@ export function policyClientContract(name: string, open: () => Promise<OpenedPol
       await using next = await other.client.lease(signal);
       expect(next.policy.version).toBe(before.version + 1);
     });
+
+    const showing = { id: 'gallery', turnFormat: 'continuation', needs: ['images'] } as const;
+    it.runIf(traits.pictures === null)('is refused in one line by an environment that shows images', () => {
+      const refusal = /^gallery shows images, and .+ takes text alone.*\. Use a vision-language model behind vLLM or a chat API\.$/;
+      expect(() => assertPlayable(showing, client)).toThrow(refusal);
+    });
+
+    if (traits.pictures !== null) policyPictureContract(() => client, traits.pictures);
 
     describe.runIf(traits.kind === 'tokens')('with tokens', () => {
       let lease: TokenLease;

@@ -15,6 +15,7 @@ export const NANO_TRAITS: PolicyTraits = {
   hasTurns: true,
   control: { text: '<|im_end|>', ids: [1537, 1538, 1539] },
   isSlow: true,
+  pictures: null,
 };
 
 export interface OpenedVllm extends OpenedPolicy {

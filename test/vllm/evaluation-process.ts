@@ -28,6 +28,7 @@ export interface RecordedRollout {
   readonly segments: readonly { readonly kind: string; readonly start: number; readonly end: number }[];
   readonly stop_condition: string;
   readonly is_truncated: boolean;
+  readonly images?: readonly { readonly sha256: string; readonly offset: number; readonly length: number }[];
 }
 
 /** Gone when disposed, with the evaluations in it. */

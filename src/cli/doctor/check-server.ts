@@ -6,11 +6,11 @@ import { Random } from '../../core/random.ts';
 import { askAdapterRoutes } from '../../launch/adapter-routes.ts';
 import { ServerHealth } from '../../launch/server-health.ts';
 import { vllmCommand } from '../../launch/vllm-flags.ts';
-import { assertPlayable } from '../../rollouts/assert-playable.ts';
+import { assertPlayable, showsImages } from '../../rollouts/assert-playable.ts';
 import { HttpEndpoint, type HttpResponse } from '../../transport/http-endpoint.ts';
 import { withRetries } from '../../transport/retry.ts';
 import { isLoopback } from '../../server/listen.ts';
-import { plural } from '../number-text.ts';
+import { countText, plural } from '../number-text.ts';
 import { shellCommand } from '../shell-text.ts';
 import type { DoctorTarget } from './doctor-target.ts';
 import { type Finding, missing, ok, skipped, warning } from './finding.ts';
@@ -47,6 +47,7 @@ export async function checkServer(options: ServerCheckOptions): Promise<Finding[
       model: target.config?.policy.model ?? null,
       timeoutMs: PROBE_MS,
       maxRetries: 0,
+      images: showsImages(options.played ?? {}),
       signal,
       ...(target.apiKey === undefined ? {} : { apiKey: target.apiKey }),
     });
@@ -74,14 +75,7 @@ function tokenFindings(probe: PolicyProbe, { target, contextTokens, played }: Se
   if (probe.kind === 'chat') return [missing('tokens', `only chat works: ${probe.chatOnlyBecause}`, remedy)];
   const tokens = ok('tokens', `ids and log-probs (${probe.logProbsMode})`);
   const findings: Finding[] = [tokens];
-  if (played !== null) {
-    try {
-      assertPlayable(played, { name: probe.model, capabilities: probe });
-    } catch (error) {
-      if (!(error instanceof ConfigError)) throw error;
-      findings.push(missing('chat', error.message, remedy));
-    }
-  }
+  if (played !== null) findings.push(...playedFindings(probe, played, remedy));
   if (target.temperature !== 1 && probe.logProbsMode === 'raw') {
     findings.push(missing('log-probs', `computed before temperature scaling, but the temperature is ${target.temperature}`, remedy));
   }
@@ -90,6 +84,31 @@ function tokenFindings(probe: PolicyProbe, { target, contextTokens, played }: Se
     findings.push(probe.maxModelLen >= contextTokens ? ok('window', text) : warning('window', `${text}: longer ones will be cut short`, remedy));
   }
   return findings;
+}
+
+/** What the environment needs beyond token ids: turns of a chat, tools, images. */
+function playedFindings(probe: PolicyProbe, played: NonNullable<ServerCheckOptions['played']>, remedy: string): Finding[] {
+  const { needs = [] } = played;
+  const images = showsImages(played) ? [imageFinding(probe, remedy)] : [];
+  try {
+    assertPlayable({ ...played, needs: needs.filter((need) => need !== 'images') }, { name: probe.model, capabilities: probe });
+    return images;
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return [missing('chat', error.message, remedy), ...images];
+  }
+}
+
+/** Episodes of a few turns show about as many. */
+const FEW_IMAGES = 8;
+
+function imageFinding({ imageTokens = null, blindBecause = null }: PolicyProbe, remedy: string): Finding {
+  if (imageTokens === null) return missing('images', `the environment shows images, but the server ${blindBecause}`, remedy);
+  const { unit, minPixels, maxPixels, maxPerPrompt } = imageTokens;
+  const most = maxPerPrompt === null ? 'any number' : `at most ${maxPerPrompt}`;
+  const text = `${countText(minPixels)} to ${countText(maxPixels)} pixels, ${unit} × ${unit} a token, ${most} in a prompt`;
+  if (maxPerPrompt === null || maxPerPrompt >= FEW_IMAGES) return ok('images', text);
+  return warning('images', `${text}: a rollout that shows more fails`, remedy);
 }
 
 async function loraFindings({ kind }: PolicyProbe, { baseUrl, target, signal }: ServerCheckOptions, remedy: string): Promise<Finding[]> {
@@ -149,7 +168,7 @@ function loraLimits(body: string): { readonly rank: number; readonly adapters: n
 }
 
 /** The command that starts a suitable server, as a user would type it. It names the key's variable, never its value. */
-function serveCommand({ target, baseUrl, contextTokens, modelWindow, gpuShare }: ServerCheckOptions): string {
+function serveCommand({ target, baseUrl, contextTokens, modelWindow, gpuShare, played }: ServerCheckOptions): string {
   const { loraRank, maxStaleness, temperature, config, keyVariable } = target;
   const modelPath = config?.model.path ?? 'MODEL';
   const url = URL.parse(baseUrl);
@@ -164,6 +183,7 @@ function serveCommand({ target, baseUrl, contextTokens, modelWindow, gpuShare }:
     // On another machine the GPUs are unknown.
     gpuShare: isLoopback(url?.hostname ?? '') ? gpuShare : null,
     sleeps: false,
+    showsImages: showsImages(played ?? {}),
     apiKey: '',
     args: [],
     env: {},

@@ -8,8 +8,14 @@ import type { EndpointTarget } from './policy-target.ts';
 /** A running server lists its models at once, and the user should not wait minutes for one that is down. */
 const REACH_DEADLINE_MS = 5_000;
 
+export interface AskServerOptions {
+  /** Also find out how images become tokens, for an environment that shows some. @default false */
+  readonly images?: boolean;
+  readonly signal: AbortSignal;
+}
+
 /** Throws PolicyError if a server cannot be reached or rejects the key, ConfigError if it does not serve the model. */
-export async function askServer(target: EndpointTarget, signal: AbortSignal): Promise<PolicyProbe> {
+export async function askServer(target: EndpointTarget, { images = false, signal }: AskServerOptions): Promise<PolicyProbe> {
   await Promise.all(target.baseUrls.map((baseUrl) => assertReachable(baseUrl, target, signal)));
   const { baseUrls, apiKey, keyVariable, headers, model, clientType } = target;
   if (clientType === 'chat' && model !== null) {
@@ -18,7 +24,7 @@ export async function askServer(target: EndpointTarget, signal: AbortSignal): Pr
   }
   const { probeReplicas } = await import('../../clients/vllm-probe.ts');
   const key = { ...(apiKey === null ? {} : { apiKey }), ...(keyVariable === null ? {} : { apiKeyVariable: keyVariable }) };
-  const probe = await probeReplicas({ baseUrls, model, headers, signal, ...key });
+  const probe = await probeReplicas({ baseUrls, model, headers, images, signal, ...key });
   return clientType === 'chat' && probe.kind === 'tokens'
     ? { ...probe, kind: 'chat', chatOnlyBecause: 'the endpoint is configured as a chat endpoint' }
     : probe;

@@ -3,13 +3,13 @@
  * the run.
  */
 import { NO_POLICY } from '../../clients/no-policy.ts';
-import type { PolicyClient } from '../../clients/policy-client.ts';
+import type { ImageTokenRules, PolicyClient } from '../../clients/policy-client.ts';
 import { PolicyVersions } from '../../clients/policy-versions.ts';
 import type { PolicyProbe } from '../../clients/vllm-probe.ts';
 import { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
-import { assertPlayable } from '../../rollouts/assert-playable.ts';
+import { assertPlayable, showsImages } from '../../rollouts/assert-playable.ts';
 import { programName } from '../../rollouts/play-program.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { countText } from '../number-text.ts';
@@ -122,7 +122,7 @@ type ChatOptions = OpenPolicyOptions & { readonly because?: string };
 
 async function openEndpoint(target: EndpointTarget, options: EndpointOptions): Promise<OpenedPolicy> {
   const { askServer } = await import('./ask-server.ts');
-  const probe = await askServer(target, options.signal);
+  const probe = await askServer(target, { images: showsImages(options.environment), signal: options.signal });
   if (target.clientType === 'tokens' && probe.kind !== 'tokens') {
     const remedy =
       target.isOfCommand === false
@@ -146,9 +146,12 @@ function notByTokensBecause(probe: PolicyProbe, environment: OpenPolicyOptions['
     // The server's chat route uses the same template, which leaves out the tools: the model would never see them.
     if (probe.dropsTools === true && environment.needs?.includes('native_tools') === true) throw error;
     if (probe.chatTemplate === null) return 'the model has no chat template';
-    return environment.needs?.includes('images') === true
-      ? 'the environment shows images'
-      : 'its chat template writes tool calls in no known format, so the server must parse them';
+    if (showsImages(environment) && probe.images !== true) {
+      // The chat route would refuse the first image.
+      if (probe.chatsWithImages !== true) throw error;
+      return `the environment shows images, and by token ids the server cannot see them: it ${probe.blindBecause}`;
+    }
+    return 'its chat template writes tool calls in no known format, so the server must parse them';
   }
 }
 
@@ -158,7 +161,7 @@ async function openTokens(
   { maxRetries, maxConcurrent, environment, version = 0, cacheSalt, sendsSeeds = false, vocabularySize: ids = null }: EndpointOptions,
 ): Promise<OpenedPolicy> {
   const { VllmTokensClient } = await import('../../clients/vllm-tokens.ts');
-  const { model, hasChatTemplate, chatOnlyBecause: _, dropsTools: __, ...capabilities } = probe;
+  const { model, hasChatTemplate, chatOnlyBecause: _, dropsTools: __, chatsWithImages: ___, ...capabilities } = probe;
   const client = new VllmTokensClient({
     baseUrls: target.baseUrls,
     versions: new PolicyVersions({ version, model, ...(cacheSalt === undefined ? {} : { cacheSalt }) }),
@@ -178,6 +181,7 @@ async function openTokens(
     ...(probe.maxModelLen === null ? [] : [`window ${countText(probe.maxModelLen)}`]),
     templateText(probe, environment),
     `log-probs ${probe.logProbsMode}`,
+    ...(probe.imageTokens ? [imagesText(probe.imageTokens)] : []),
   ];
   return {
     client,
@@ -188,6 +192,12 @@ async function openTokens(
     notices: [],
     [Symbol.asyncDispose]: () => client.close(),
   };
+}
+
+/** How the policy sees images. */
+function imagesText({ unit, minPixels, maxPixels, maxPerPrompt }: ImageTokenRules): string {
+  const most = maxPerPrompt === null ? '' : `, at most ${maxPerPrompt} a prompt`;
+  return `images of ${countText(minPixels)} to ${countText(maxPixels)} pixels, ${unit} × ${unit} a token${most}`;
 }
 
 /** How prompts are rendered to tokens. */
@@ -224,8 +234,8 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Cha
       });
     }
   }
-  const { id, turnFormat, turnFormats = [turnFormat], needs = [], images } = options.environment;
-  if (needs.includes('images') && images === undefined)
+  const { id, turnFormat, turnFormats = [turnFormat], images } = options.environment;
+  if (showsImages(options.environment) && images === undefined)
     throw new ConfigError(`${id} shows images, but has no ImageStore with their bytes. Pass one to the environment as \`images\`.`);
   const client = new OpenAIChatClient({ ...settings, baseUrls, maxRetries: options.maxRetries, ...(images === undefined ? {} : { images }) });
   const isApproximate = turnFormats.includes('continuation');

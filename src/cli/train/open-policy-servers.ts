@@ -36,16 +36,16 @@ interface ServersOptions extends OpenTrainingOptions {
   readonly gpuShare: number | null;
 }
 
-/** `playsRoles`: the policy also plays roles of the environment, whose prompts may be longer than its limits. */
+/** `playsRoles`: the policy also plays roles of the environment, whose prompts may be longer than its limits. `showsImages`: the policy must see images. */
 export async function openPolicyServers(
   options: ServersOptions,
   environment: Environment,
-  { playsRoles }: { readonly playsRoles: boolean },
+  { playsRoles, showsImages }: { readonly playsRoles: boolean; readonly showsImages: boolean },
 ): Promise<PolicyServer> {
   const { launch, embedded } = options.config.policy;
   const maxModelLen = playsRoles ? null : longestRollout(environment, options.config.model.path);
   if (embedded !== null) return embeddedServers(options, embedded, maxModelLen);
-  return launch === null ? remoteServers(options) : launchedServers(options, launch, maxModelLen);
+  return launch === null ? remoteServers(options) : launchedServers(options, launch, { maxModelLen, showsImages });
 }
 
 async function embeddedServers(
@@ -101,7 +101,7 @@ async function remoteServers({ config, variables, secrets, note }: OpenTrainingO
 async function launchedServers(
   { config, directory, variables, secrets, note, signal, gpuShare }: ServersOptions,
   launch: NonNullable<OpenTrainingOptions['config']['policy']['launch']>,
-  maxModelLen: number | null,
+  { maxModelLen, showsImages }: { readonly maxModelLen: number | null; readonly showsImages: boolean },
 ): Promise<PolicyServer> {
   const { path } = config.model;
   // vLLM would report it after a minute, in a hundred lines. Any other path may be a hub id.
@@ -121,6 +121,7 @@ async function launchedServers(
     maxModelLen,
     gpuShare,
     sleeps: launch.sleep,
+    showsImages,
     args: launch.args,
     env: launch.env,
     baseEnv: variables,

@@ -10,7 +10,7 @@ import type { ImageStore, Message } from '../../core/message.ts';
 import type { RoleDeclarations } from '../../core/model.ts';
 import { Random } from '../../core/random.ts';
 import { LazyModels } from '../../models/lazy-models.ts';
-import { assertPlayable } from '../../rollouts/assert-playable.ts';
+import { assertPlayable, showsImages } from '../../rollouts/assert-playable.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
@@ -95,8 +95,10 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
   }
   const declared = await resolveTrainingRoles([environment, evaluation], options);
   if (config.policy.launch !== null) await assertWorkerStarts(config, { variables, signal });
-  const server = opened.use(await openPolicyServers(options, environment, { playsRoles: declared.some(({ player }) => player.kind === 'policy') }));
-  const { probe, present } = await checkedProbe(server, options);
+  const images = [environment, evaluation].some(showsImages);
+  const playsRoles = declared.some(({ player }) => player.kind === 'policy');
+  const server = opened.use(await openPolicyServers(options, environment, { playsRoles, showsImages: images }));
+  const { probe, present } = await checkedProbe(server, { ...options, images });
   for (const each of new Set([environment, evaluation])) assertPlayable(each, { name: probe.model, capabilities: probe });
   if (config.policy.baseUrl !== null) await assertTakesAdapters({ ...server, baseUrls: present }, signal);
   let client: PolicyClient | null = null;
@@ -196,7 +198,10 @@ function trainedPolicy(probe: PolicyProbe, client: () => PolicyClient): RolePoli
 }
 
 /** A replica that is down while others serve joins the run when it answers, as one does that goes down later. */
-async function checkedProbe(server: PolicyServer, { config, note, signal }: OpenTrainingOptions): Promise<CheckedProbe> {
+async function checkedProbe(
+  server: PolicyServer,
+  { images, config, note, signal }: Pick<OpenTrainingOptions, 'config' | 'note' | 'signal'> & { readonly images: boolean },
+): Promise<CheckedProbe> {
   const { probeReplicas } = await import('../../clients/vllm-probe.ts');
   const { baseUrls, apiKey } = server;
   const absent = new Set<string>();
@@ -205,7 +210,7 @@ async function checkedProbe(server: PolicyServer, { config, note, signal }: Open
     note(`vf-train: one of ${baseUrls.length} policy servers does not answer. The run begins without it and uses it once it does: ${message}`);
   };
   const key = apiKey === null ? {} : { apiKey };
-  const probe = await probeReplicas({ baseUrls, model: server.model, signal, quorum: config.publish.quorum, onAbsent, ...key });
+  const probe = await probeReplicas({ baseUrls, model: server.model, images, signal, quorum: config.publish.quorum, onAbsent, ...key });
   checkPolicyProbe(probe, config.rollouts.temperature);
   return { probe, present: baseUrls.filter((baseUrl) => !absent.has(baseUrl)) };
 }
@@ -237,7 +242,7 @@ async function openSession(
   await using opened = new Disposers();
   const backend = await openBackend({ config, embedded: server.embedded, logPath: directory.paths.workerLog, variables, signal });
   opened.defer(() => backend.close());
-  const { model: servedModel, hasChatTemplate, chatOnlyBecause: _, ...capabilities } = probe;
+  const { model: servedModel, hasChatTemplate, chatOnlyBecause: _, chatsWithImages: __, ...capabilities } = probe;
   const versions = new PolicyVersions({ version: 0, model: servedModel });
   const client = new VllmTokensClient({
     baseUrls,

@@ -33,7 +33,7 @@ policyClientContract(
     const client = new OpenAIChatClient({ baseUrls: [`${server.url}/v1`], versions });
     return { client, versions, [Symbol.asyncDispose]: () => client.close() };
   },
-  { kind: 'chat', messages: MESSAGES, stop: 'Drefan', control: null, isWindowed: false, isSlow: true },
+  { kind: 'chat', messages: MESSAGES, stop: 'Drefan', control: null, isWindowed: false, isSlow: true, pictures: null },
 );
 
 describe('POST /v1/chat/completions', () => {
