@@ -66,6 +66,7 @@ export {
   type TextSegment,
 } from './core/rubric.ts';
 export { RubricGroup } from './core/rubric-group.ts';
+export { structuredReply, type StructuredRequest } from './core/structured-reply.ts';
 export { SingleTurnEnv } from './core/single-turn.ts';
 export { type ParsedToolCall, parseToolCalls, type ToolCallAttempt, type ToolCallFormat, type ToolSpec } from './core/tool-calls.ts';
 export { defineTool, type Tool, ToolEnv, type ToolExecution, type ToolOptions, type ToolState } from './core/tool-use.ts';

@@ -36,11 +36,17 @@ function messagesOf(question: string, evidence: readonly Evidence[]): readonly M
   ];
 }
 
-function partsOf({ words, image }: Evidence, i: number): ContentPart[] {
+/** The words line by line, `?` where one cannot be read. */
+export function wordsOf({ words }: Evidence): string {
+  return linesOf(words)
+    .map(({ text }) => text)
+    .join('\n');
+}
+
+function partsOf(evidence: Evidence, i: number): ContentPart[] {
   const title = `${i === 0 ? '' : '\n\n'}Evidence ${i + 1}:\n`;
-  if (image !== undefined) return [textPart(title), { type: 'image', image }];
-  const lines = linesOf(words).map(({ text }) => text);
-  return [textPart(`${title}${lines.join('\n')}`)];
+  if (evidence.image !== undefined) return [textPart(title), { type: 'image', image: evidence.image }];
+  return [textPart(`${title}${wordsOf(evidence)}`)];
 }
 
 function textPart(text: string): ContentPart {

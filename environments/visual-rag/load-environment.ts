@@ -21,6 +21,10 @@ export async function loadEnvironment(
 ): Promise<VisualRagEnv> {
   const parsed = parseArguments(args, env);
   const { dataset, maxResponseLength, named } = parsed;
+  if (purpose === 'training' && parsed.onJudgeFailure === 'zero')
+    throw new ConfigError(
+      'on_judge_failure "zero" gives episodes 0 where the judge failed, which a policy would learn from. Use it in evaluations only, and "drop" to train.',
+    );
   const common = { env, ...(signal && { signal }) };
   const test = await loadSplit(parsed, parsed.dataSplit ?? 'test', common);
   const train = purpose === 'training' ? await loadSplit(parsed, 'train', common) : null;

@@ -1,7 +1,7 @@
 /** Rewards of both phases, and what the summary shows of an episode. */
 import { judgeReward, metric, ModelError, reward, type RewardContext, Rubric } from 'vf-search';
 import { checkFormat } from './format.ts';
-import { judgeMessages, VERDICT_SCHEMA } from './judge.ts';
+import { judgedWords, judgeMessages, type JudgeSees, VERDICT_SCHEMA } from './judge.ts';
 import { documentOf, ndcg } from './ndcg.ts';
 import { type Coefficients, COEFFICIENTS, phase1Reward, phase2Reward } from './rewards.ts';
 import type { VisualRow } from './rows.ts';
@@ -23,8 +23,8 @@ export interface RubricOptions {
   readonly forcedStop?: 'score' | 'zero';
   /** @default 'page' */
   readonly ndcgLevel?: 'page' | 'document';
-  /** What the judge compares with the reference: the answer, or the answer and the words that the generator saw. @default 'answer' */
-  readonly judgeSees?: 'answer' | 'evidence';
+  /** @default 'answer' */
+  readonly judgeSees?: JudgeSees;
   /** `drop`: a rollout whose judge failed has no reward. `zero`: its judge score is 0 (DDAI), counted as `judge_failed`. @default 'drop' */
   readonly onJudgeFailure?: 'drop' | 'zero';
 }
@@ -42,7 +42,12 @@ interface Scores {
 
 export function visualRubric(options: RubricOptions): Rubric<VisualRow> {
   const { phase = 2 } = options;
-  const judge = judgeReward<VisualRow>({ template: judgeMessages(options.judgeSees ?? 'answer'), schema: VERDICT_SCHEMA, parse: readScore });
+  const judge = judgeReward<VisualRow>({
+    template: judgeMessages(options.judgeSees ?? 'answer'),
+    quotable: judgedWords,
+    schema: VERDICT_SCHEMA,
+    parse: readScore,
+  });
   // Several terms need the scores of one rollout. A failure is not kept, so that another attempt asks again.
   const known = new WeakMap<Context, Promise<Scores>>();
   const scored = (context: Context) => {

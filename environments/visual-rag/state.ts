@@ -1,4 +1,4 @@
-import type { EpisodeState } from 'vf-search';
+import type { EpisodeState, ImageRef } from 'vf-search';
 import type { Shown } from './reading.ts';
 
 /** The state of an episode, for rewards and results. */
@@ -23,4 +23,6 @@ export interface VisualState extends EpisodeState {
 export interface FinishedState extends VisualState {
   /** The generator's answer; null where it was not asked. */
   readonly generated_answer: string | null;
+  /** With `judge_sees: evidence`: the words or the picture of every page and crop that the generator saw. */
+  readonly judged_evidence?: readonly (string | ImageRef)[];
 }

@@ -25,7 +25,7 @@ import { isComplete, parseAction } from './actions.ts';
 import { BOXING_BASELINE } from './baseline.ts';
 import { cropArea, parseBox } from './boxes.ts';
 import { generatorImages } from './evidence.ts';
-import { askGenerator } from './generator.ts';
+import { askGenerator, wordsOf } from './generator.ts';
 import { PageViewer, type ViewerOptions } from './page-viewer.ts';
 import { nextPage } from './pages.ts';
 import type { Shown } from './reading.ts';
@@ -139,13 +139,15 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
 
   /** Runs once the episode is over: the frozen generator answers from the evidence. */
   async finish(context: RewardContext<VisualRow>): Promise<Readonly<Record<string, unknown>>> {
-    const { phase = 2, maxImages = 8, generatorMaxTokens: maxTokens = 3072, evidence: order = 'newest' } = this.#options;
+    const { phase = 2, maxImages = 8, generatorMaxTokens: maxTokens = 3072, evidence: order = 'newest', judgeSees } = this.#options;
     if (phase === 1 || !isPassed(context, this.#options)) return { generated_answer: null };
     const { evidence } = context.state as VisualState;
     const [pages, crops] = [evidence.filter(({ area }) => area === null), evidence.filter(({ area }) => area !== null)];
     const shown = generatorImages(pages, crops, { maxImages, order });
     const read = async (picture: Shown) => ({ words: await this.#viewer.read(picture), ...(picture.image && { image: picture.image }) });
-    return { generated_answer: await askGenerator(context, { evidence: await Promise.all(shown.map(read)), maxTokens }) };
+    const seen = await Promise.all(shown.map(read));
+    const answer = await askGenerator(context, { evidence: seen, maxTokens });
+    return { generated_answer: answer, ...(judgeSees === 'evidence' && { judged_evidence: seen.map((one) => one.image ?? wordsOf(one)) }) };
   }
 
   override async close(): Promise<void> {

@@ -4,12 +4,13 @@
  */
 import { schemaCheck, schemaProblem } from '../schemas/schema-check.ts';
 import type { Row } from './dataset.ts';
-import { ConfigError, ModelError, thrownText } from './errors.ts';
+import { ConfigError, thrownText } from './errors.ts';
 import { finalObject } from './json-reply.ts';
 import { contentText, type Message } from './message.ts';
-import type { Model, ModelReply } from './model.ts';
+import type { ModelReply } from './model.ts';
 import type { Parser } from './parser.ts';
 import { reward, type RewardContext, type RewardFunction, Rubric } from './rubric.ts';
+import { structuredReply } from './structured-reply.ts';
 
 export interface Judgement {
   readonly score: number;
@@ -51,6 +52,8 @@ export interface JudgeRubricOptions<R extends Row = Row> {
   readonly max?: number;
   /** The messages to the judge. @default judgeMessages */
   readonly template?: JudgeTemplate<R>;
+  /** Text besides the response that the judge sees and might quote, such as evidence. @default none */
+  readonly quotable?: (context: RewardContext<R>) => string;
   /** JSON Schema of the judge's reply, which is an object. @default `{ reason: string, score: number from min to max }` without other fields */
   readonly schema?: Readonly<Record<string, unknown>>;
   /** Extracts the judgement from a reply that fits `schema`; its score must be from `min` to `max`. @default the fields `score` and `reason` */
@@ -76,7 +79,7 @@ export class JudgeRubric<R extends Row = Row> extends Rubric<R> {
 
 /** The judge's score as a reward function, for rubrics with several judges. Throws ConfigError unless min is below max and the schema is usable. */
 export function judgeReward<R extends Row>(options: Omit<JudgeRubricOptions<R>, 'name' | 'weight' | 'funcs' | 'parser'> = {}): RewardFunction<R> {
-  const { role = 'judge', min = 0, max = 1, template = judgeMessages, maxTokens = 512 } = options;
+  const { role = 'judge', min = 0, max = 1, template = judgeMessages, quotable, maxTokens = 512 } = options;
   if (!(Number.isFinite(min) && Number.isFinite(max) && min < max))
     throw new ConfigError(`The judge's scores go from ${min} to ${max}. Set min below max.`);
   const reader = new ReplyReader({ min, max }, options);
@@ -89,10 +92,17 @@ export function judgeReward<R extends Row>(options: Omit<JudgeRubricOptions<R>, 
     }
     const data = judgeData(context);
     const messages = typeof template === 'function' ? template(context, { min, max }) : fill(template, data);
-    const isUsable = (reply: ModelReply) => typeof reader.read(reply, data.response) !== 'string';
-    const ask = (conversation: readonly Message[]) =>
-      model.generate(conversation, { maxTokens, responseSchema: reader.schema, data, isUsable, signal: context.signal });
-    return (await judgement(ask, messages, { reader, response: data.response, role, model })).score;
+    const shown = quotable === undefined ? data.response : `${data.response}\n${quotable(context)}`;
+    const { score } = await structuredReply<Judgement>(model, messages, {
+      role,
+      maxTokens,
+      responseSchema: reader.schema,
+      data,
+      read: (reply) => reader.read(reply, shown),
+      wanted: 'score',
+      signal: context.signal,
+    });
+    return score;
   };
 }
 
@@ -132,38 +142,6 @@ function fill(template: readonly Message[], data: JudgeData): readonly Message[]
   }));
 }
 
-interface Asked {
-  readonly reader: ReplyReader;
-  readonly response: string;
-  readonly role: string;
-  readonly model: Model;
-}
-
-/** Asks the judge, and a second time in the same conversation if the reply cannot be used. Throws ModelError if that fails too. */
-async function judgement(
-  ask: (conversation: readonly Message[]) => Promise<ModelReply>,
-  messages: readonly Message[],
-  { reader, response, role, model }: Asked,
-): Promise<Judgement> {
-  const first = await ask(messages);
-  const found = reader.read(first, response);
-  if (typeof found !== 'string') return found;
-  const repair = `Your reply cannot be used: ${found}. Reply with one JSON object that fits this JSON Schema, and nothing else: ${JSON.stringify(reader.schema)}`;
-  const second = await ask([
-    ...messages,
-    // Some servers reject a message without text.
-    { role: 'assistant', content: first.text.trim() === '' ? '(no text)' : first.text },
-    { role: 'user', content: repair },
-  ]);
-  const repaired = reader.read(second, response);
-  if (typeof repaired !== 'string') return repaired;
-  const quoted = JSON.stringify(second.text.length > 200 ? `${second.text.slice(0, 200)}…` : second.text);
-  throw new ModelError(
-    `The model of role ${role} (${model.name}) gave no usable score in two replies. The second reply cannot be used: ${repaired}. It was ${quoted}.`,
-    { role, reason: 'malformed' },
-  );
-}
-
 class ReplyReader {
   readonly schema: Readonly<Record<string, unknown>>;
   readonly #range: ScoreRange;
@@ -176,8 +154,8 @@ class ReplyReader {
     this.#parse = parse ?? (({ score, reason }) => ({ score: score as number, reason: typeof reason === 'string' ? reason : '' }));
   }
 
-  /** The judgement, or what is wrong with the reply. `response`: the judged text, which the judge may quote. */
-  read({ text, finish }: ModelReply, response: string): Judgement | string {
+  /** The judgement, or what is wrong with the reply. `shown`: the judged text and what else the judge may quote. */
+  read({ text, finish }: ModelReply, shown: string): Judgement | string {
     const found = finalObject(text);
     // The last object of a truncated reply may not be its conclusion.
     if (finish === 'length' && (typeof found === 'string' || !found.isAlone)) return 'it was cut off before it ended with a JSON object';
@@ -186,7 +164,7 @@ class ReplyReader {
     if (typeof last === 'string') return last;
     const earlier = found.earlier.map((object) => this.#judgement(object)).filter((other) => typeof other !== 'string');
     if (earlier.some(({ score }) => score !== last.score)) return 'it holds several JSON objects with different scores';
-    if (!found.isAlone && namesKeys(response, Object.keys(found.value)))
+    if (!found.isAlone && namesKeys(shown, Object.keys(found.value)))
       return 'the response that it grades has a JSON object of this form, and text stands before its own, which may be a quotation';
     return last;
   }

@@ -26,7 +26,7 @@ export interface RoleBinding {
   readonly timeoutMs?: number;
   /** Attempts after the first, for transient failures. @default 3 */
   readonly maxRetries?: number;
-  /** Delay before the first retry, in milliseconds; doubles with each further one. @default 500 */
+  /** Delay before the first retry, in milliseconds, less up to half; doubles with each further one. @default 1000, so that three retries follow after 1, 2 and 4 s */
   readonly baseDelayMs?: number;
   /** Maximum calls and tokens of the role in this process. @default no limits */
   readonly budget?: Partial<Budget>;
@@ -38,7 +38,7 @@ export interface RoleBinding {
 export type RoleBindings = Readonly<Record<string, RoleBinding>>;
 
 /** Defaults of a role's limits. */
-export const ROLE_DEFAULTS = { maxConcurrent: 32, timeoutMs: 600_000, maxRetries: 3 } as const;
+export const ROLE_DEFAULTS = { maxConcurrent: 32, timeoutMs: 600_000, maxRetries: 3, baseDelayMs: 1000 } as const;
 
 export interface OpenedRoleModels extends RoleModels, AsyncDisposable {
   /** For calls outside any rollout, which count in `stats` but are not recorded. */
@@ -103,10 +103,10 @@ export async function openRoleModels(
   };
 }
 
-function roleModel(role: string, { model, budget = {}, baseDelayMs, ...limits }: RoleBinding): TimedModel {
-  const { maxConcurrent, timeoutMs, maxRetries } = { ...ROLE_DEFAULTS, ...limits };
+function roleModel(role: string, { model, budget = {}, ...limits }: RoleBinding): TimedModel {
+  const { maxConcurrent, timeoutMs, maxRetries, baseDelayMs } = { ...ROLE_DEFAULTS, ...limits };
   const random = Random.fromSeed(0).fork(`role ${role}`);
-  const asked = retried(model, { role, timeoutMs, maxRetries, random, ...(baseDelayMs === undefined ? {} : { baseDelayMs }) });
+  const asked = retried(model, { role, timeoutMs, maxRetries, baseDelayMs, random });
   // The budget is checked after the wait for a slot, when more is known about earlier calls. A call that is cancelled while it waits costs nothing.
   return limited(budgeted(asked, { calls: null, tokens: null, ...budget }, { role }), new Limiter(maxConcurrent));
 }
