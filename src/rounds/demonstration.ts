@@ -1,10 +1,13 @@
 /** A rollout as a demonstration: the messages that a supervised run trains on (DDAI, `_messages_from_events_v1`). Pure. */
+import { ConfigError } from '../core/errors.ts';
 import { strip } from '../metrics/python-text.ts';
-import { type MessageV1, NO_CROP, NO_SEARCH_RESULT } from './messages-v1.ts';
+import type { MessageV1 } from '../schemas/messages-v1.ts';
+import { NO_CROP, NO_SEARCH_RESULT } from './messages-v1.ts';
 import type { TracedEvent, TracedRollout } from './traced-rollouts.ts';
 
 export interface DemonstrationOptions {
-  readonly systemPrompt: string;
+  /** Stands before the question. @default the messages that the trace has */
+  readonly systemPrompt?: string;
   /** A turn whose action does not follow its think, or has no usable content, drops the rollout. @default true */
   readonly strictActions?: boolean;
   /** A message reports a tool's result that did not arrive; otherwise such a rollout is dropped. @default true */
@@ -21,7 +24,10 @@ const OPENINGS = ['<search>', '<bbox>', '<search_complete>'] as const;
 export function demonstration(rollout: TracedRollout, options: DemonstrationOptions): MessageV1[] | null {
   const question = questionOf(rollout.question);
   if (question === '') return null;
-  const writer = new DemonstrationWriter(question, options);
+  const { systemPrompt: system } = options;
+  const opening: readonly MessageV1[] | null = system === undefined ? rollout.opening : [message('system', system), message('user', question)];
+  if (opening === null) throw new ConfigError('The trace has no prompts; give the system prompt');
+  const writer = new DemonstrationWriter(opening, options);
   for (const event of rollout.events) if (!writer.add(event)) return null;
   return writer.finish();
 }
@@ -30,6 +36,10 @@ export function demonstration(rollout: TracedRollout, options: DemonstrationOpti
 export function demonstrationId({ prompt, index, run }: TracedRollout): string {
   const suffix = run.split('_').at(-1)!;
   return suffix === '' ? `${prompt}__s${index}` : `${prompt}__s${index}__${suffix}`;
+}
+
+function message(role: MessageV1['role'], content: MessageV1['content']): MessageV1 {
+  return { role, content };
 }
 
 /** The question without the chat's own words that follow it. */
@@ -51,11 +61,8 @@ class DemonstrationWriter {
   #boxes = 0;
   #isComplete = false;
 
-  constructor(question: string, { systemPrompt, strictActions = true, missingResults = true }: DemonstrationOptions) {
-    this.#messages = [
-      { role: 'system', content: systemPrompt },
-      { role: 'user', content: question },
-    ];
+  constructor(opening: readonly MessageV1[], { strictActions = true, missingResults = true }: DemonstrationOptions) {
+    this.#messages = [...opening];
     this.#isStrict = strictActions;
     this.#fillsGaps = missingResults;
   }
@@ -63,8 +70,8 @@ class DemonstrationWriter {
   /** False if the rollout cannot be a demonstration. */
   add(event: TracedEvent): boolean {
     if (event.kind === 'turn') return this.#turn(event.text);
-    if (event.kind === 'pages') return this.#searches === 0 || this.#page(event.pictures);
-    return this.#boxes === 0 || this.#crop(event.picture);
+    if (event.kind === 'pages') return this.#searches === 0 || this.#page(event.pictures, event.words);
+    return this.#boxes === 0 || this.#crop(event.picture, event.words);
   }
 
   finish(): MessageV1[] | null {
@@ -86,18 +93,18 @@ class DemonstrationWriter {
   }
 
   /** As the environment: the first picture that was not shown yet, else the first. */
-  #page(pictures: readonly (string | null)[] | null): boolean {
+  #page(pictures: readonly (string | null)[] | null, words: string | undefined): boolean {
     const found = pictures?.find((picture) => picture !== null && picture !== '' && !this.#shown.has(picture)) ?? pictures?.[0];
     if (found === undefined || found === null || found === '') return false;
     this.#shown.add(found);
-    this.#messages.push({ role: 'user', content: [{ image: found }] });
+    this.#messages.push(message('user', words ?? [{ image: found }]));
     this.#searches -= 1;
     return true;
   }
 
-  #crop(picture: string | null): boolean {
+  #crop(picture: string | null, words: string | undefined): boolean {
     if (picture === null || picture === '') return false;
-    this.#messages.push({ role: 'user', content: [{ image: picture }] });
+    this.#messages.push(message('user', words ?? [{ image: picture }]));
     this.#boxes -= 1;
     return true;
   }

@@ -1,11 +1,6 @@
 /** Demonstrations in the form of DDAI's files: `{uid, format_version: "v1", messages}`, messages as JSON text. Pure. */
 import { strip } from '../metrics/python-text.ts';
-
-/** A message; pictures are paths. */
-export interface MessageV1 {
-  readonly role: 'system' | 'user' | 'assistant';
-  readonly content: string | readonly { readonly image: string }[];
-}
+import type { MessageV1 } from '../schemas/messages-v1.ts';
 
 /** In messages that stand for a tool's result which did not arrive. */
 const SYSTEM_ERROR = '[System Error:';
@@ -27,11 +22,19 @@ interface Effort {
   readonly length: number;
 }
 
+/** What stands in the assistant's searches and boxes, in order; empty ones are left out. */
+export function actionsOf(messages: readonly MessageV1[]): { readonly queries: readonly string[]; readonly boxes: readonly string[] } {
+  const written = messages.flatMap(({ role, content }) => (role === 'assistant' && typeof content === 'string' ? [content] : []));
+  const found = (pattern: RegExp) =>
+    written.flatMap((text) => [...text.matchAll(pattern)].map(([, inner]) => strip(inner!)).filter((inner) => inner !== ''));
+  return { queries: found(SEARCH), boxes: found(BOX) };
+}
+
 /** What the assistant did; empty searches and boxes do not count. */
 function effortOf(messages: readonly MessageV1[]): Effort {
   const written = messages.flatMap(({ role, content }) => (role === 'assistant' && typeof content === 'string' ? [content] : []));
-  const count = (pattern: RegExp) => written.flatMap((text) => [...text.matchAll(pattern)]).filter(([, inner]) => strip(inner!) !== '').length;
-  return { searches: count(SEARCH), boxes: count(BOX), length: written.reduce((sum, text) => sum + Array.from(text).length, 0) };
+  const { queries, boxes } = actionsOf(messages);
+  return { searches: queries.length, boxes: boxes.length, length: written.reduce((sum, text) => sum + Array.from(text).length, 0) };
 }
 
 export interface RankedRow {
@@ -42,7 +45,7 @@ export interface RankedRow {
 }
 
 /** The prompt of a row: its uid up to `__s`. */
-function promptOf(uid: string): string {
+export function promptOf(uid: string): string {
   const at = uid.indexOf('__s');
   return at === -1 ? uid : uid.slice(0, at);
 }

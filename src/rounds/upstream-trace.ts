@@ -16,20 +16,28 @@ export function upstreamRollouts(events: readonly unknown[]): TracedRollout[] {
 }
 
 function tracedRollout(prompt: string, index: number, events: readonly Event[]): TracedRollout | null {
-  const scored = events.find((event) => event['event_type'] === 'rm.flash.detail');
+  const of = (type: string) => events.find((event) => event['event_type'] === type);
+  const scored = of('rm.flash.detail') ?? of('rm.phase1.detail');
   if (scored === undefined) return null;
   const inOrder = events.toSorted((a, b) => timeOf(a) - timeOf(b));
   const text = (key: string) => (typeof scored[key] === 'string' ? scored[key] : '');
   const number = (key: string) => (typeof scored[key] === 'number' ? scored[key] : 0);
   return {
+    id: JSON.stringify([prompt, index]),
     prompt,
     index,
     run: text('run_id'),
     question: text('query'),
-    reference: text('reference_answer'),
+    reference: text('reference_answer') || text('ground_truth'),
     reward: number('final_score'),
     judge: number('judge_score'),
     ndcg: number('ndcg'),
+    format: typeof scored['format_score'] === 'number' ? scored['format_score'] > 0 : null,
+    answer: typeof scored['generated_answer'] === 'string' ? scored['generated_answer'] : null,
+    pages: texts(scored['retrieved_basenames']),
+    golden: texts(scored['reference_basenames']),
+    opening: null,
+    calls: [],
     events: inOrder.flatMap((event) => tracedEvent(event) ?? []),
   };
 }
@@ -53,6 +61,10 @@ function tracedEvent(event: Event): TracedEvent | null {
   if (event['event_type'] === 'tool.bbox.result')
     return { kind: 'crop', picture: typeof event['crop_path'] === 'string' ? event['crop_path'] : null };
   return null;
+}
+
+function texts(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : [];
 }
 
 function timeOf(event: Event): number {

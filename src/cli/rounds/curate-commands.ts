@@ -1,0 +1,187 @@
+/** `vf-rounds bucket`, `review`, `focus` and `verify`: what is trained next, and what must not be. */
+import { type Command, Option } from 'commander';
+import { askRows } from '../../rounds/ask-rows.ts';
+import { bucketStage, focusStage, reviewStage, type Measure } from '../../rounds/curate-stages.ts';
+import { readExclusions } from '../../rounds/exclusions.ts';
+import { readTraces } from '../../rounds/read-traces.ts';
+import { readRows, type RoundRow } from '../../rounds/row-files.ts';
+import { lowPrompts, verifyQuestion, verifyStage } from '../../rounds/verify-stage.ts';
+import { collected, named } from '../serve/option-values.ts';
+import { numberFrom } from './option-numbers.ts';
+import { addRoleOptions, isBound, openStageModel, type RoleOptions } from './stage-model.ts';
+import { fileTarget, inputsOf, pathsOf, progressNote, type RoundAction, runStage } from './stage-command.ts';
+
+const BUCKET_HELP = `
+The mean NDCG of a prompt's rollouts decides (0 for a rollout whose format is
+invalid). Bucket A, from 0.1 to 0.7 with both bounds, is in reach: its rows go
+from the easiest prompt to the hardest, with the mean in extra_info.phase1_ndcg.
+Bucket B, above, is learned; bucket 0, below, is out of reach, or its rows are
+wrong: review.jsonl lists them with what the trace says of each. Set exclude and
+reason there and give the list to "vf-rounds review".
+
+Output: bucket-a.jsonl, bucket-b.jsonl, bucket-0.jsonl, review.jsonl and
+bucket.manifest.json in the folder of -o.`;
+
+const REVIEW_HELP = `
+A list has one {"id": ..., "exclude": true, "reason": ...} per line; rows with
+"exclude": false stay. review.jsonl of "bucket" and the output of "verify" are
+such lists. A row may be in one list only.
+
+Output: the file of -o, and beside it NAME.excluded.jsonl with the reason of
+each row in extra_info.excluded.`;
+
+const FOCUS_HELP = `
+Rows keep their order: first those of --rows whose mean reward is at most the
+threshold, then those of --add, without those that a list of --exclude leaves
+out. DDAI's round 1 is the hard part of bucket A and the reviewed bucket 0:
+  vf-rounds focus --trace $T --rows bucket-a.jsonl \\
+      --add bucket-0-kept.jsonl -o round-1.jsonl
+and its round 2 what scores at most 0.3 then, without wrong references:
+  vf-rounds focus --trace $T1 --rows round-1.jsonl --threshold 0.3 \\
+      --exclude verified.jsonl -o round-2.jsonl`;
+
+const VERIFY_HELP = `
+Prompts whose mean judge score is at most 0.3, in this order: the right pages
+and score 0; the right pages and a low score; the wrong pages (mean NDCG below
+0.5). With a vetter each gets a verdict:
+  GT_ERROR, UNCERTAIN, BOTH_WRONG       leave the row out
+  GEN_ERROR, RETRIEVAL_ERROR, FORMAT_DIFF   keep it
+Without one the list is for you: set exclude and reason.
+  vf-rounds verify --trace $T --rows round-1.jsonl -o verified.jsonl \\
+      --role vetter=gpt-5-mini@https://api.openai.com/v1`;
+
+interface TraceOptions {
+  readonly trace: readonly string[];
+  readonly rows: string;
+  readonly output: string;
+}
+
+export function addCurateCommands(program: Command, act: (action: RoundAction) => void): void {
+  addBucket(program, act);
+  addReview(program, act);
+  addFocus(program, act);
+  addVerify(program, act);
+}
+
+function addBucket(program: Command, act: (action: RoundAction) => void): void {
+  traced(program.command('bucket').description('Divides prompts into learned, in reach and out of reach'), 'the rows that were trained on')
+    .requiredOption('-o, --output <folder>', 'folder for the files', named)
+    .option('--low <x>', 'lowest mean of bucket A', numberFrom(0, 1), 0.1)
+    .option('--high <x>', 'highest mean of bucket A', numberFrom(0, 1), 0.7)
+    .addOption(measure('ndcg'))
+    .option('--leave-out-unknown', 'count prompts that the rows do not have, instead of refusing them')
+    .addHelpText('after', BUCKET_HELP)
+    .action((options: TraceOptions & { low: number; high: number; measure: Measure; leaveOutUnknown?: true }) => {
+      const target = {
+        stage: 'bucket',
+        folder: options.output,
+        name: 'bucket',
+        outputs: ['bucket-a.jsonl', 'bucket-b.jsonl', 'bucket-0.jsonl', 'review.jsonl'],
+      } as const;
+      const { low, high, measure: by, leaveOutUnknown: leavesOutUnknown = false } = options;
+      const work = async (inputs: Inputs) =>
+        bucketStage(await readTraces(pathsOf(inputs, 'trace'), { withTexts: false }), await readRows(options.rows), {
+          low,
+          high,
+          measure: by,
+          leavesOutUnknown,
+        });
+      act((context) => runStage({ target, inputs: tracedInputs(options), work }, context));
+    });
+}
+
+type Inputs = Parameters<typeof pathsOf>[0];
+
+function addReview(program: Command, act: (action: RoundAction) => void): void {
+  program
+    .command('review')
+    .description('Leaves out the rows that lists name, with their reasons')
+    .requiredOption('--rows <file>', 'rows, JSONL or Parquet', named)
+    .requiredOption('--exclude <file>', 'a list of decisions; may be repeated', collected)
+    .requiredOption('-o, --output <file>', 'file for the rows that stay', named)
+    .addHelpText('after', REVIEW_HELP)
+    .action((options: { rows: string; exclude: readonly string[]; output: string }) => {
+      const target = fileTarget('review', options.output, ['excluded']);
+      const work = async (inputs: Inputs) =>
+        reviewStage(await readRows(options.rows), await readExclusions(pathsOf(inputs, 'exclusions')), {
+          kept: target.file,
+          excluded: target.others[0]!,
+        });
+      act((context) =>
+        runStage({ target, inputs: [...inputsOf('rows', [options.rows]), ...inputsOf('exclusions', options.exclude)], work }, context),
+      );
+    });
+}
+
+function addFocus(program: Command, act: (action: RoundAction) => void): void {
+  traced(program.command('focus').description('The rows whose prompts are still hard'), 'rows to choose from')
+    .requiredOption('-o, --output <file>', 'file for the rows', named)
+    .option('--threshold <x>', 'highest mean of a hard prompt', numberFrom(-1e9, 1e9), 0.2)
+    .addOption(measure('reward'))
+    .option('--add <file>', 'rows that are added whole; may be repeated', collected)
+    .option('--exclude <file>', 'a list of rows to leave out; may be repeated', collected)
+    .addHelpText('after', FOCUS_HELP)
+    .action((options: TraceOptions & { threshold: number; measure: Measure; add?: readonly string[]; exclude?: readonly string[] }) => {
+      const target = fileTarget('focus', options.output);
+      const { threshold, measure: by } = options;
+      const work = async (inputs: Inputs) => {
+        const added: RoundRow[] = [];
+        for (const path of options.add ?? []) added.push(...(await readRows(path)));
+        const exclusions = await readExclusions(pathsOf(inputs, 'exclusions'));
+        const traces = await readTraces(pathsOf(inputs, 'trace'), { withTexts: false });
+        return focusStage(traces, await readRows(options.rows), { threshold, measure: by, added, exclusions, output: target.file });
+      };
+      const inputs = [...tracedInputs(options), ...inputsOf('added', options.add), ...inputsOf('exclusions', options.exclude)];
+      act((context) => runStage({ target, inputs, work }, context));
+    });
+}
+
+function addVerify(program: Command, act: (action: RoundAction) => void): void {
+  const command = traced(
+    program.command('verify').description('Why prompts score low: pages, generator, or reference'),
+    'the rows that were trained on',
+  )
+    .requiredOption('-o, --output <file>', 'file for the list', named)
+    .option('--low <x>', 'highest mean score that is looked at', numberFrom(0, 1), 0.3)
+    .option('--found <x>', 'lowest mean NDCG of found pages', numberFrom(0, 1), 0.5);
+  addRoleOptions(command, 'vetter')
+    .addHelpText('after', VERIFY_HELP)
+    .action((options: TraceOptions & RoleOptions & { low: number; found: number }) => {
+      const target = fileTarget('verify', options.output);
+      const { low, found } = options;
+      act((context) =>
+        runStage(
+          {
+            target,
+            inputs: tracedInputs(options),
+            work: async (inputs) => {
+              const traces = await readTraces(pathsOf(inputs, 'trace'));
+              const rows = await readRows(options.rows);
+              const prompts = lowPrompts(traces, rows, { low, found });
+              const about = { low, found, rows: rows.length, output: target.file };
+              if (!(await isBound('vetter', options))) return verifyStage(traces, prompts, { ...about, verified: null, vetter: null });
+              await using opened = await openStageModel('vetter', options, context);
+              const onAnswer = progressNote('verify', context);
+              const verified = await askRows(prompts.map(verifyQuestion), { role: 'vetter', model: opened.model, onAnswer, signal: context.signal });
+              return verifyStage(traces, prompts, { ...about, verified, vetter: opened.model.name });
+            },
+          },
+          context,
+        ),
+      );
+    });
+}
+
+function traced(command: Command, rows: string): Command {
+  return command
+    .requiredOption('--trace <file>', "a run's trace.jsonl; may be repeated", collected)
+    .requiredOption('--rows <file>', `${rows}, JSONL or Parquet`, named);
+}
+
+function tracedInputs({ trace, rows }: TraceOptions) {
+  return [...inputsOf('trace', trace), ...inputsOf('rows', [rows])];
+}
+
+function measure(preset: Measure): Option {
+  return new Option('--measure <name>', 'whose mean decides').choices(['ndcg', 'judge', 'reward']).default(preset);
+}

@@ -1,0 +1,62 @@
+/** What the commands of stages have in common: reads and hashes inputs, writes outputs and manifest, says what came out. */
+import { basename, dirname } from 'node:path';
+import { ConfigError } from '../../core/errors.ts';
+import { type HashedInput, assertWritable, hashInputs, type StageInput, type StageTarget, writeStage } from '../../rounds/stage-files.ts';
+import type { StageName, StageResult } from '../../rounds/stage.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
+import { countText, plural } from '../number-text.ts';
+
+export type RoundAction = (context: CommandContext) => Promise<number>;
+
+interface StageCommand {
+  readonly target: StageTarget;
+  readonly inputs: readonly StageInput[];
+  /** Pure but for reading its inputs and asking models. */
+  readonly work: (inputs: readonly HashedInput[]) => Promise<StageResult>;
+}
+
+/** Runs a stage and prints one line. Nothing is written unless all of it worked. */
+export async function runStage({ target, inputs, work }: StageCommand, { note }: CommandContext): Promise<number> {
+  await assertWritable(target, inputs);
+  const hashed = await hashInputs(inputs);
+  const result = await work(hashed);
+  const { outputs, counts } = await writeStage(target, hashed, result);
+  const written = outputs.map(({ path, rows }) => `${countText(rows)} to ${path}`).join(', ');
+  const lost = ['rollouts_incomplete', 'torn_lines']
+    .filter((key) => (counts[key] ?? 0) > 0)
+    .map((key) => `${countText(counts[key]!)} ${key.replaceAll('_', ' ')} left out`);
+  note(`vf-rounds ${target.stage}: ${[written, ...lost].join('; ')}${target.folder === '.' ? '' : ` in ${target.folder}`}`);
+  return EXIT.done;
+}
+
+/** The target of a stage with one main file; `further` names the others by it: `sft.jsonl` has `sft.golden.jsonl`. */
+export function fileTarget(
+  stage: StageName,
+  output: string,
+  further: readonly string[] = [],
+): StageTarget & { readonly file: string; readonly others: readonly string[] } {
+  if (!output.endsWith('.jsonl')) throw new ConfigError(`-o must name a .jsonl file, got ${JSON.stringify(output)}`);
+  const file = basename(output);
+  const name = file.slice(0, -'.jsonl'.length);
+  const others = further.map((part) => `${name}.${part}.jsonl`);
+  return { stage, folder: dirname(output), name, file, others, outputs: [file, ...others] };
+}
+
+export function inputsOf(role: string, paths: readonly string[] | undefined): StageInput[] {
+  return (paths ?? []).map((path) => ({ role, path }));
+}
+
+export function pathsOf(inputs: readonly HashedInput[], role: string): string[] {
+  return inputs.filter((input) => input.role === role).map(({ path }) => path);
+}
+
+/** Progress of questions to a model, on a terminal. */
+export function progressNote(stage: string, { note }: Pick<CommandContext, 'note'>): (done: number, total: number) => void {
+  let shown = 0;
+  return (done, total) => {
+    const tenth = Math.floor((done * 10) / total);
+    if (total < 20 || tenth === shown) return;
+    shown = tenth;
+    note(`vf-rounds ${stage}: ${countText(done)} of ${plural(total, 'row')} answered`);
+  };
+}

@@ -1,0 +1,85 @@
+/** The model of a stage by its role: `--role vetter=...` or `[roles.vetter]`, with a cache on disk so that a stage that is run again asks only what is new. */
+import type { Command } from 'commander';
+import { NO_POLICY } from '../../clients/no-policy.ts';
+import { Disposers } from '../../core/disposers.ts';
+import type { Model, RoleDeclarations } from '../../core/model.ts';
+import type { RoleTable } from '../../schemas/roles-config.ts';
+import type { CommandContext } from '../command-line.ts';
+import { loadEnvironmentFile } from '../environment-file.ts';
+import { assertKnownKeys, readToml } from '../eval/toml-file.ts';
+import { openRoles, type RolePolicy } from '../roles/open-roles.ts';
+import { resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
+import { checkRoleTables, parseRoleFlag } from '../roles/role-flag.ts';
+import { named } from '../serve/option-values.ts';
+
+export interface RoleOptions {
+  readonly role?: string;
+  readonly config?: string;
+  readonly output: string;
+}
+
+const ABOUT = {
+  vetter: 'judges rows of a round',
+  rewriter: 'words the thinks of demonstrations',
+} as const;
+type StageRole = keyof typeof ABOUT;
+
+export function addRoleOptions(command: Command, role: StageRole): Command {
+  return command
+    .option('--role <role=model>', `the model: ${role}=ALIAS, ${role}=URL or ${role}=MODEL@URL`, named)
+    .option('--config <file>', `a TOML file with a table [roles.${role}]: limits, key, cache`, named);
+}
+
+/** A stage has no policy. */
+const NO_ONE: RolePolicy = {
+  name: NO_POLICY.name,
+  client: () => NO_POLICY,
+  capabilities: NO_POLICY.capabilities,
+  refusal: (role) => `A stage of a round has no policy, so role ${role} cannot be bound to it. Name a server: --role ${role}=MODEL@URL.`,
+};
+
+/** Whether the user named a model for the role. */
+export async function isBound(role: StageRole, options: RoleOptions): Promise<boolean> {
+  const table = await tableOf(role, options);
+  return table.use !== undefined || table.base_url !== undefined;
+}
+
+/** Replies are kept in `<output>.replies.jsonl` unless the table names another cache. Rejects with ConfigError if no model is bound. */
+export async function openStageModel(
+  role: StageRole,
+  options: RoleOptions,
+  { note, secrets, signal }: CommandContext,
+): Promise<{ readonly model: Model } & AsyncDisposable> {
+  await using opened = new Disposers();
+  loadEnvironmentFile('.env', process.env);
+  const table = await tableOf(role, options);
+  const declarations: RoleDeclarations = { [role]: { about: ABOUT[role], default: null } };
+  const cache = table.cache ?? options.output.replace(/\.jsonl$/, '.replies.jsonl');
+  const resolved = await resolveRoles(declarations, { [role]: { ...table, cache } }, { variables: process.env });
+  for (const secret of secretsOfRoles(resolved)) secrets.add(secret);
+  const roles = opened.use(await openRoles(resolved, { policy: NO_ONE, onNotice: note, secrets, signal }));
+  const parts = opened.move();
+  const asked = roles.models.models[role]!;
+  return {
+    model: { name: roles.players[role]!, generate: (messages, request) => asked.generate(messages, request) },
+    [Symbol.asyncDispose]: () => parts.disposeAsync(),
+  };
+}
+
+async function tableOf(role: StageRole, { role: flag, config }: RoleOptions): Promise<RoleTable> {
+  const fromFile = config === undefined ? {} : await tablesIn(config, role);
+  const fromFlag = flag === undefined ? {} : parseRoleFlag(flag, '--role');
+  assertKnownKeys(fromFlag, [role], '--role');
+  if (fromFlag[role] === undefined) return fromFile;
+  // The keys that choose the model belong together.
+  const { use: _, base_url: __, model: ___, api_key_var: ____, ...limits } = fromFile;
+  return { ...limits, ...fromFlag[role] };
+}
+
+async function tablesIn(path: string, role: StageRole): Promise<RoleTable> {
+  const document = await readToml(path);
+  assertKnownKeys(document, ['roles'], path);
+  const tables = checkRoleTables(document['roles'] ?? {}, path);
+  assertKnownKeys(tables, Object.keys(ABOUT), `[roles] of ${path}`);
+  return tables[role] ?? {};
+}

@@ -1,0 +1,34 @@
+/** Rows of demonstrations between their stages: DDAI's three columns, and what the later stages and the golden trajectories need of the rollout. */
+import { ConfigError } from '../core/errors.ts';
+import { parseRowV1, type RowV1 } from '../schemas/messages-v1.ts';
+import { type Fields, readObjects } from './row-files.ts';
+
+export interface DemonstrationRow extends RowV1 {
+  /** All columns. */
+  readonly fields: Fields;
+  readonly place: string;
+  /** Null where the row does not say it. */
+  readonly ndcg: number | null;
+}
+
+/** Throws ConfigError that names row, key, value and what is allowed; also for a uid that is there twice. */
+export async function readDemonstrationRows(paths: readonly string[]): Promise<DemonstrationRow[]> {
+  const rows: DemonstrationRow[] = [];
+  const first = new Map<string, string>();
+  for (const path of paths) {
+    for (const { fields, place } of await readObjects(path)) {
+      const row = parseRowV1(fields);
+      if (typeof row === 'string') throw new ConfigError(`${place}: ${row}`);
+      const known = first.get(row.uid);
+      if (known !== undefined) throw new ConfigError(`${place} has the uid ${JSON.stringify(row.uid)}, as ${known} has; give each row once`);
+      first.set(row.uid, place);
+      rows.push({ ...row, fields, place, ndcg: typeof fields['ndcg'] === 'number' ? fields['ndcg'] : null });
+    }
+  }
+  return rows;
+}
+
+/** The line of a row with these messages, as text in the form of DDAI's files. */
+export function demonstrationLine({ fields }: Pick<DemonstrationRow, 'fields'>, messages: RowV1['messages']): string {
+  return JSON.stringify({ ...fields, messages: JSON.stringify(messages) });
+}

@@ -1,0 +1,95 @@
+/** Which rollouts become demonstrations: those that succeed where success is rare (DDAI, extract_trajectories). Pure. */
+import { ConfigError } from '../core/errors.ts';
+import { traceCounts } from './curate-stages.ts';
+import { demonstration, demonstrationId } from './demonstration.ts';
+import { actionsOf, systemErrors } from './messages-v1.ts';
+import { keepRollouts, type KeptPrompt } from './rare-success.ts';
+import type { Traces } from './read-traces.ts';
+import type { StageResult } from './stage.ts';
+import { type TracedRollout, turnsOf } from './traced-rollouts.ts';
+
+export interface ExtractOptions {
+  /** What a success is measured by. @default 'judge' */
+  readonly success?: 'judge' | 'reward';
+  /** From which value on a rollout is a success. @default 1 */
+  readonly threshold?: number;
+  /** Highest share of successes of a prompt whose rollouts are taken. @default 0.5 (DDAI) */
+  readonly maxRate?: number;
+  /** Most rollouts of a prompt, by reward, then by NDCG; all with `successOnly`, which leaves the choice to `finalize`. @default 4 (DDAI) */
+  readonly top?: number;
+  /** Only successes with an NDCG above 0 whose tools all answered. @default false */
+  readonly successOnly?: boolean;
+  /** In place of the trace's own prompts. @default those of the trace */
+  readonly systemPrompt?: string;
+  readonly output: string;
+}
+
+/** DDAI's, so that an NDCG of 0 is left out. */
+const ABOVE_ZERO = 1e-9;
+
+/** The prompts and rollouts that are taken; no texts are needed. */
+export function rareSuccesses(rollouts: readonly TracedRollout[], options: ExtractOptions): KeptPrompt[] {
+  const { success = 'judge', threshold = 1, maxRate = 0.5, successOnly = false, top = successOnly ? undefined : 4 } = options;
+  const kept = keepRollouts(rollouts, {
+    ...(success === 'judge' ? { minJudge: threshold } : { minScore: threshold }),
+    successMetric: success === 'judge' ? 'judge' : 'score',
+    successThreshold: threshold,
+    maxSuccessRate: maxRate,
+    ...(successOnly ? { minNdcg: ABOVE_ZERO } : {}),
+    ...(top === undefined ? {} : { top }),
+  });
+  return kept.filter(({ successRate }) => successRate > 0);
+}
+
+export function extractStage({ rollouts, counts }: Traces, kept: readonly KeptPrompt[], options: ExtractOptions): StageResult {
+  const { success = 'judge', threshold = 1, maxRate = 0.5, successOnly = false, top = successOnly ? null : 4, systemPrompt, output } = options;
+  const taken = kept.flatMap((prompt) => prompt.kept.map((rollout) => ({ prompt, rollout })));
+  const bare = taken.find(({ rollout }) => rollout.opening === null);
+  if (bare !== undefined && systemPrompt === undefined)
+    throw new ConfigError(
+      `The trace of ${JSON.stringify(bare.rollout.prompt)} has no prompts, as DDAI's do not; name a file with the system prompt: --system FILE`,
+    );
+  const rows = taken.map(({ prompt, rollout }) => ({
+    prompt,
+    rollout,
+    messages: demonstration(rollout, systemPrompt === undefined ? {} : { systemPrompt }),
+  }));
+  const written = rows.flatMap(({ messages, ...row }) => (messages === null ? [] : [{ ...row, messages }]));
+  const clean = successOnly ? written.filter(({ messages }) => systemErrors(messages) === 0) : written;
+  const lines = clean.map(({ prompt, rollout, messages }) => {
+    const { queries, boxes } = actionsOf(messages);
+    return JSON.stringify({
+      uid: demonstrationId(rollout),
+      format_version: 'v1',
+      messages: JSON.stringify(messages),
+      prompt_uid: rollout.prompt,
+      sample_idx: rollout.index,
+      run_id: rollout.run,
+      question: rollout.question,
+      reference: rollout.reference,
+      answer: rollout.answer,
+      reward: rollout.reward,
+      judge: rollout.judge,
+      ndcg: rollout.ndcg,
+      success_rate: prompt.successRate,
+      successes: prompt.successes,
+      turns: turnsOf(rollout),
+      queries,
+      boxes,
+      pages: rollout.pages,
+    });
+  });
+  return {
+    rule: { success, threshold, max_rate: maxRate, top, success_only: successOnly, system_prompt: systemPrompt === undefined ? 'trace' : 'given' },
+    counts: {
+      prompts: new Set(rollouts.map(({ prompt }) => prompt)).size,
+      prompts_kept: kept.length,
+      candidates: taken.length,
+      without_demonstration: rows.length - written.length,
+      with_system_errors: written.length - clean.length,
+      rows: lines.length,
+      ...traceCounts(counts),
+    },
+    outputs: [{ name: output, lines }],
+  };
+}

@@ -1,0 +1,90 @@
+/** Follows the manifests of stages back to where the data came from, checks every file, and tells how many rows each stage left. */
+import { readdir, stat } from 'node:fs/promises';
+import { basename, dirname, join, relative, resolve } from 'node:path';
+import { ConfigError } from '../core/errors.ts';
+import type { WireRoundManifest } from '../schemas/round-manifest.ts';
+import { manifestOf, readManifest, sha256Of } from './stage-files.ts';
+
+export interface FunnelStage {
+  /** Path of the manifest. */
+  readonly path: string;
+  readonly stage: string;
+  readonly rule: Readonly<Record<string, unknown>>;
+  readonly counts: Readonly<Record<string, number>>;
+  readonly outputs: readonly { readonly path: string; readonly rows: number }[];
+}
+
+/** The stages that made the named files, and those before them, the earliest first. `named`: folders, manifests or outputs. Throws ConfigError for a broken chain. */
+export async function readFunnel(named: readonly string[]): Promise<FunnelStage[]> {
+  const chain = new Chain();
+  for (const path of named) for (const manifest of await manifestsAt(path)) await chain.follow(manifest);
+  return chain.stages;
+}
+
+class Chain {
+  readonly stages: FunnelStage[] = [];
+  readonly #seen = new Set<string>();
+  readonly #hashes = new Map<string, string>();
+
+  async follow(path: string): Promise<void> {
+    const key = resolve(path);
+    if (this.#seen.has(key)) return;
+    this.#seen.add(key);
+    const manifest = (await readManifest(path))!;
+    const { stage, complete, rule, counts, inputs, outputs } = manifest;
+    if (!complete) throw new ConfigError(`The chain is broken: ${path} is that of an interrupted ${stage}; run ${stage} again`);
+    for (const { role, path: input, sha256 } of inputs) {
+      const file = join(dirname(path), input);
+      await this.#check(file, sha256, `${stage} read it as ${role}`, `run ${stage} again`);
+      const parent = await manifestOf(file);
+      if (parent !== null) await this.follow(parent.path);
+    }
+    for (const { path: output, sha256 } of outputs)
+      await this.#check(join(dirname(path), output), sha256, `${stage} wrote it`, `run ${stage} again, or restore the file`);
+    this.stages.push({ path, stage, rule, counts, outputs: outputs.map(({ path: file, rows }) => ({ path: join(dirname(path), file), rows })) });
+  }
+
+  async #check(file: string, sha256: string, since: string, remedy: string): Promise<void> {
+    const found = this.#hashes.get(resolve(file)) ?? (await sha256Of(file));
+    this.#hashes.set(resolve(file), found);
+    if (found !== sha256)
+      throw new ConfigError(
+        `The chain is broken: ${file} has changed since ${since} (SHA-256 ${sha256.slice(0, 12)}… then, ${found.slice(0, 12)}… now); ${remedy}`,
+      );
+  }
+}
+
+async function manifestsAt(path: string): Promise<string[]> {
+  const about = await stat(path).catch(() => null);
+  if (about === null) throw new ConfigError(`${path} does not exist; name a folder of stages, a manifest, or what a stage wrote`);
+  if (about.isDirectory()) {
+    const names = (await readdir(path, { recursive: true })).filter((name) => name.endsWith('.manifest.json')).toSorted();
+    if (names.length === 0) throw new ConfigError(`${path} has no *.manifest.json; name the folder into which stages of vf-rounds wrote`);
+    return names.map((name) => join(path, name));
+  }
+  if (path.endsWith('.manifest.json')) return [path];
+  const found = await manifestOf(path);
+  if (found === null) throw new ConfigError(`Nothing beside ${path} says which stage wrote it; name a file that vf-rounds wrote`);
+  return [found.path];
+}
+
+/** What a stage did, in a line: `bucket: 6667 rows to 1560 bucket-a, 2791 bucket-b, 637 bucket-0`. */
+export function funnelRows(stages: readonly FunnelStage[], cwd: string): readonly (readonly [string, string, string, string])[] {
+  return stages.map(({ stage, path, counts, outputs, rule }) => [
+    stage,
+    counts['rows'] === undefined ? String(counts['prompts'] ?? counts['rollouts'] ?? '') : String(counts['rows']),
+    outputs.map(({ path: file, rows }) => `${rows} ${nameOf(file)}`).join(', '),
+    `${ruleText(rule)}${ruleText(rule) === '' ? '' : ' '}(${relative(cwd, dirname(path)) || '.'})`,
+  ]);
+}
+
+function nameOf(file: string): string {
+  return basename(file).replace(/\.jsonl$/, '');
+}
+
+function ruleText(rule: WireRoundManifest['rule']): string {
+  return Object.entries(rule)
+    .filter(([, value]) => value !== null && value !== '')
+    .map(([key, value]) => `${key} ${Array.isArray(value) ? value.join(' + ') : typeof value === 'string' ? value : JSON.stringify(value)}`)
+    .join(', ');
+}

@@ -1,0 +1,70 @@
+/** Reads traces, this package's or DDAI's, in any order of files and lines. A torn last line is counted; any other bad line is an error that names it. */
+import { ConfigError } from '../core/errors.ts';
+import { readLines } from '../files/json-lines.ts';
+import { isObject } from '../schemas/is-object.ts';
+import { parseWire } from '../schemas/results.ts';
+import { TraceLineSchema } from '../schemas/trace-line.ts';
+import { type OwnLine, OwnTrace, type TraceCounts } from './own-trace.ts';
+import type { TracedRollout } from './traced-rollouts.ts';
+import { upstreamRollouts } from './upstream-trace.ts';
+
+export interface Traces {
+  /** Those with a reward, by prompt. */
+  readonly rollouts: readonly TracedRollout[];
+  readonly counts: Readonly<TraceCounts>;
+}
+
+export interface ReadTracesOptions {
+  /** Whether texts are kept: of all rollouts, or of those with these ids. @default true */
+  readonly withTexts?: boolean | ((id: string) => boolean);
+}
+
+/** Of DDAI's events, what a rollout needs; some hold whole prompts and responses. */
+const UPSTREAM_EVENTS = new Set(['model.plan', 'tool.search.response', 'tool.bbox.result', 'rm.flash.detail', 'rm.phase1.detail']);
+
+/** Rejects with ConfigError for a file that is missing or empty, and for a line that is none of a trace. */
+export async function readTraces(paths: readonly string[], { withTexts = true }: ReadTracesOptions = {}): Promise<Traces> {
+  const counts: TraceCounts = { rollouts: 0, failed: 0, repeated: 0, incomplete: 0, evaluations: 0, torn: 0 };
+  const own = new OwnTrace(counts, withTexts);
+  const upstream: Readonly<Record<string, unknown>>[] = [];
+  for (const path of paths) {
+    let lines = 0;
+    for await (const { text, number, isWhole } of readLines(path, { mustExist: true })) {
+      lines += 1;
+      const line = parsedLine(text);
+      if (typeof line === 'string') {
+        if (isWhole)
+          throw new ConfigError(
+            `Line ${number} of the trace ${path} is ${line}; delete it, or give a trace.jsonl or DDAI's unified_trajectory.jsonl`,
+          );
+        counts.torn += 1;
+      } else if ('event_type' in line) {
+        if (UPSTREAM_EVENTS.has(line['event_type'] as string)) upstream.push(slimmed(line, withTexts !== false));
+      } else own.add(line as OwnLine);
+    }
+    if (lines === 0) throw new ConfigError(`The trace ${path} is empty; give the trace.jsonl of a run that has played rollouts`);
+  }
+  const ofUpstream = upstreamRollouts(upstream.toSorted((a, b) => Number(a['ts'] ?? 0) - Number(b['ts'] ?? 0)));
+  counts.rollouts += ofUpstream.length;
+  return { rollouts: [...own.rollouts(), ...ofUpstream.toSorted((a, b) => (a.prompt < b.prompt ? -1 : a.prompt > b.prompt ? 1 : 0))], counts };
+}
+
+/** The line, or what it is instead. */
+function parsedLine(text: string): Readonly<Record<string, unknown>> | string {
+  let line: unknown;
+  try {
+    line = JSON.parse(text);
+  } catch {
+    return text === '' ? 'empty' : 'no JSON';
+  }
+  if (!isObject(line)) return 'no JSON object';
+  if (typeof line['event_type'] === 'string') return line;
+  if (typeof line['event'] !== 'string') return 'no line of a trace: it has neither "event" nor "event_type"';
+  const parsed = parseWire(TraceLineSchema, text);
+  return 'problem' in parsed ? `no line of a trace: ${parsed.problem}` : line;
+}
+
+function slimmed(event: Readonly<Record<string, unknown>>, withTexts: boolean): Readonly<Record<string, unknown>> {
+  const { prompt: _, response: __, ...rest } = event;
+  return withTexts || event['event_type'] !== 'model.plan' ? rest : { ...rest, text: '' };
+}

@@ -1,0 +1,73 @@
+/** Files of rows, JSONL or Parquet, as the stages of a round read and write them. Columns that a stage does not know are kept. */
+import { ConfigError } from '../core/errors.ts';
+import { readLines } from '../files/json-lines.ts';
+import { readParquet } from '../files/parquet.ts';
+import { isObject } from '../schemas/is-object.ts';
+
+export type Fields = Readonly<Record<string, unknown>>;
+
+export interface PlacedFields {
+  readonly fields: Fields;
+  /** `rows.jsonl:12`, for messages. */
+  readonly place: string;
+}
+
+export interface RoundRow extends PlacedFields {
+  readonly id: string;
+}
+
+/** The objects of a file, in order. Throws ConfigError for a line that is no object. */
+export async function readObjects(path: string): Promise<PlacedFields[]> {
+  if (/\.parquet$/i.test(path)) return (await readParquet(path)).map((fields, i) => ({ fields, place: `${path}, row ${i + 1}` }));
+  const rows: PlacedFields[] = [];
+  for await (const { text, number } of readLines(path, { mustExist: true })) {
+    if (text.trim() === '') continue;
+    const place = `${path}:${number}`;
+    rows.push({ fields: parsedObject(text, place), place });
+  }
+  return rows;
+}
+
+/** Rows with an `id`, or DDAI's `uid`, each id once. Throws ConfigError that names row and key. */
+export async function readRows(path: string): Promise<RoundRow[]> {
+  const rows = (await readObjects(path)).map(({ fields, place }) => ({ fields, place, id: idOf(fields, place) }));
+  const first = new Map<string, string>();
+  for (const { id, place } of rows) {
+    const known = first.get(id);
+    if (known !== undefined) throw new ConfigError(`${place} has the id ${JSON.stringify(id)}, as ${known} has; give each row its own`);
+    first.set(id, place);
+  }
+  return rows;
+}
+
+/** The row with another value in its `extra_info`, which holds what is known about it. */
+export function withExtra({ fields }: RoundRow, extra: Fields): Fields {
+  const known = fields['extra_info'];
+  return { ...fields, extra_info: { ...(isObject(known) ? known : {}), ...extra } };
+}
+
+export function rowLine(fields: Fields): string {
+  return JSON.stringify(fields);
+}
+
+function parsedObject(text: string, place: string): Fields {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new ConfigError(`${place} is not JSON; give one JSON object per line`, { cause });
+  }
+  if (!isObject(value)) throw new ConfigError(`${place} is ${shown(value)}; give one JSON object per line`);
+  return value;
+}
+
+function idOf(fields: Fields, place: string): string {
+  const id = fields['id'] ?? fields['uid'];
+  if ((typeof id === 'string' && id !== '') || typeof id === 'number') return String(id);
+  throw new ConfigError(`${place}: "id" must be the id of the row, text or a number, got ${shown(id)}`);
+}
+
+/** A value of a file, for a message. */
+export function shown(value: unknown): string {
+  return value === undefined ? 'nothing' : JSON.stringify(value).slice(0, 100);
+}

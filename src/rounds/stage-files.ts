@@ -1,0 +1,142 @@
+/**
+ * The files of a stage: its outputs, and beside them a manifest with the SHA-256 of everything that it read and wrote. A kill leaves each file old or new; until
+ * the manifest is new, the stage counts as not done. A stage only replaces what a stage of its kind has written.
+ */
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { dirname, join, relative, resolve } from 'node:path';
+import { ConfigError } from '../core/errors.ts';
+import { replaceFile } from '../files/json-lines.ts';
+import { makeFolder } from '../files/make-folder.ts';
+import { readRegularFile, streamRegularFile } from '../files/regular-file.ts';
+import { parseWire } from '../schemas/results.ts';
+import { RoundManifestSchema, type WireRoundManifest } from '../schemas/round-manifest.ts';
+import { STAGE_VERSIONS, type StageName, type StageResult } from './stage.ts';
+
+export interface StageInput {
+  /** What it is to the stage: `trace`, `rows`, `exclusions`. */
+  readonly role: string;
+  readonly path: string;
+}
+
+export interface HashedInput extends StageInput {
+  readonly sha256: string;
+}
+
+export interface StageTarget {
+  readonly stage: StageName;
+  readonly folder: string;
+  /** Of the manifest, without `.manifest.json`. */
+  readonly name: string;
+  /** Names of the files that the stage will write. */
+  readonly outputs: readonly string[];
+}
+
+const SUFFIX = '.manifest.json';
+
+/** Rejects with ConfigError where the file cannot be read. */
+export async function sha256Of(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  try {
+    for await (const piece of await streamRegularFile(path, { pieceBytes: 1 << 18 })) hash.update(piece as Buffer);
+  } catch (cause) {
+    if (cause instanceof ConfigError) throw cause;
+    const { code, message } = cause as NodeJS.ErrnoException;
+    throw new ConfigError(code === 'ENOENT' ? `The file ${path} does not exist` : `Could not read ${path}: ${message}`, { cause });
+  }
+  return hash.digest('hex');
+}
+
+/** In the order of roles and contents, so that the order in which files are named changes nothing. Rejects with ConfigError for a file that is named twice. */
+export async function hashInputs(inputs: readonly StageInput[]): Promise<HashedInput[]> {
+  const hashed: HashedInput[] = [];
+  for (const input of inputs) hashed.push({ ...input, sha256: await sha256Of(input.path) });
+  const sorted = hashed.toSorted((a, b) => compare(a.role, b.role) || compare(a.sha256, b.sha256) || compare(a.path, b.path));
+  const twice = sorted.find(({ role, path }, i) => sorted.some((other, j) => j < i && other.role === role && resolve(other.path) === resolve(path)));
+  if (twice !== undefined) throw new ConfigError(`${twice.path} is named twice as ${twice.role}; name it once`);
+  return sorted;
+}
+
+/** Checks, before a stage works, that it may write its outputs. Throws ConfigError for a file of somebody else. */
+export async function assertWritable({ stage, folder, name, outputs }: StageTarget, inputs: readonly StageInput[]): Promise<void> {
+  const manifest = manifestPath(folder, name);
+  const own = await readManifest(manifest);
+  if (own !== null && own.stage !== stage) throw new ConfigError(`${manifest} belongs to the stage ${own.stage}; choose another output for ${stage}`);
+  const known = new Set(own?.outputs.map(({ path }) => path));
+  for (const output of outputs) {
+    const path = join(folder, output);
+    const read = inputs.find((input) => resolve(input.path) === resolve(path));
+    if (read !== undefined) throw new ConfigError(`${path} is read as ${read.role}, so it cannot be the output; name another file`);
+    if (existsSync(path) && !known.has(output)) throw new ConfigError(`${path} exists and is no output of ${stage}; name another file, or remove it`);
+  }
+}
+
+/** Writes the outputs, then the manifest, and returns it. */
+export async function writeStage(
+  { stage, folder, name }: StageTarget,
+  inputs: readonly HashedInput[],
+  result: StageResult,
+): Promise<WireRoundManifest> {
+  const path = manifestPath(folder, name);
+  const outputs: WireRoundManifest['outputs'] = [];
+  const about = { schema_version: 1, stage, stage_version: STAGE_VERSIONS[stage] } as const;
+  makeFolder(folder);
+  if (!existsSync(path)) {
+    // Names the outputs as its own, so that the stage can be run again after a kill.
+    const named = result.outputs.map(({ name: file }) => ({ path: file, sha256: '', rows: 0 }));
+    await writeManifest(path, { ...about, complete: false, rule: {}, counts: {}, inputs: [], outputs: named });
+  }
+  for (const { name: file, lines } of result.outputs) {
+    const bytes = Buffer.from(lines.map((line) => `${line}\n`).join(''), 'utf8');
+    await replaceFile(join(folder, file), (write) => write(bytes));
+    outputs.push({ path: file, sha256: createHash('sha256').update(bytes).digest('hex'), rows: lines.length });
+  }
+  const manifest: WireRoundManifest = {
+    ...about,
+    complete: true,
+    rule: { ...result.rule },
+    counts: { ...result.counts },
+    inputs: inputs.map(({ role, path: input, sha256 }) => ({ role, path: relative(resolve(folder), resolve(input)), sha256 })),
+    outputs,
+  };
+  await writeManifest(path, manifest);
+  return manifest;
+}
+
+function manifestPath(folder: string, name: string): string {
+  return join(folder, `${name}${SUFFIX}`);
+}
+
+/** Null if there is no such file. Rejects with ConfigError for one that is no manifest. */
+export async function readManifest(path: string): Promise<WireRoundManifest | null> {
+  if (!existsSync(path)) return null;
+  const parsed = parseWire(RoundManifestSchema, await readRegularFile(path));
+  if ('problem' in parsed) throw new ConfigError(`${path} is not the manifest of a stage: ${parsed.problem}`);
+  return parsed.value;
+}
+
+/** How many folders above a file may hold its manifest: that of a training run names the adapter of a checkpoint. */
+const MOST_FOLDERS = 4;
+
+/** The manifest that names the file among its outputs, in its folder or one above; null if none does. */
+export async function manifestOf(path: string): Promise<{ readonly path: string; readonly manifest: WireRoundManifest } | null> {
+  const file = resolve(path);
+  let folder = dirname(file);
+  for (let up = 0; up < MOST_FOLDERS; up++, folder = dirname(folder)) {
+    const names = (await readdir(folder).catch(() => [])).filter((name) => name.endsWith(SUFFIX)).toSorted();
+    for (const name of names) {
+      const manifest = await readManifest(join(folder, name));
+      if (manifest?.outputs.some((output) => join(folder, output.path) === file)) return { path: join(folder, name), manifest };
+    }
+  }
+  return null;
+}
+
+function writeManifest(path: string, manifest: WireRoundManifest): Promise<void> {
+  return replaceFile(path, (write) => write(Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`, 'utf8')));
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

@@ -1,0 +1,23 @@
+/** What a stage of a round computes: a pure function of its inputs, so that the same inputs give the same bytes. */
+
+/** Plain data: numbers, text, lists. */
+type Rule = Readonly<Record<string, unknown>>;
+
+interface StageOutput {
+  /** Name of the file, in the stage's folder. */
+  readonly name: string;
+  /** Without line feeds. */
+  readonly lines: readonly string[];
+}
+
+export interface StageResult {
+  /** What decided, with its parameters. */
+  readonly rule: Rule;
+  readonly counts: Readonly<Record<string, number>>;
+  /** The first one is what the next stage reads. */
+  readonly outputs: readonly StageOutput[];
+}
+
+/** Versions of the stages: a change of what a stage gives for the same inputs raises its number. */
+export const STAGE_VERSIONS = { bucket: 1, review: 1, focus: 1, verify: 1, extract: 1, vet: 1, rewrite: 1, finalize: 1, train: 1, sft: 1 } as const;
+export type StageName = keyof typeof STAGE_VERSIONS;

@@ -1,0 +1,150 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { demonstration } from '../../src/rounds/demonstration.ts';
+import { readTraces } from '../../src/rounds/read-traces.ts';
+import { rolloutLines, traceText } from './trace-lines.ts';
+
+let folder: string;
+let path: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'vf-read-traces-'));
+  path = join(folder, 'trace.jsonl');
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+const SOME = [
+  { prompt: 'a', index: 0 },
+  { prompt: 'a', index: 1, judge: 0, reward: 0.2, pages: ['a_2', 'a_1'] },
+  { prompt: 'b', index: 0, reward: null },
+  { prompt: 'b', index: 1, ndcg: 0.5 },
+];
+
+describe('readTraces', () => {
+  it('puts rollouts together with their scores, pages, answers and calls', async () => {
+    await writeFile(path, traceText(SOME));
+    const { rollouts, counts } = await readTraces([path]);
+    expect(counts).toEqual({ rollouts: 3, failed: 1, repeated: 0, incomplete: 0, evaluations: 0, torn: 0 });
+    expect(rollouts.map(({ prompt, index, judge, ndcg, pages, answer }) => [prompt, index, judge, ndcg, pages, answer])).toEqual([
+      ['a', 0, 1, 1, ['a_1'], 'an answer'],
+      ['a', 1, 0, 1, ['a_2', 'a_1'], 'an answer'],
+      ['b', 1, 1, 0.5, ['b_1'], 'an answer'],
+    ]);
+    expect(rollouts[1]!.calls.map(({ name, ms, waitMs }) => [name, ms, waitMs])).toEqual([
+      ['search', 10, null],
+      ['search', 20, null],
+      ['generator', 500, 20],
+      ['judge', 40, 0],
+    ]);
+    expect(demonstration(rollouts[0]!, {})).toEqual([
+      { role: 'system', content: 'Search.' },
+      { role: 'user', content: 'Question: What is a?' },
+      { role: 'assistant', content: '<think>I look.</think>\n<search>find a_1</search>' },
+      { role: 'user', content: 'Page a_1' },
+      { role: 'assistant', content: '<think>I look.</think>\n<bbox>[1, 2, 30, 40]</bbox>' },
+      { role: 'user', content: 'Crop' },
+      { role: 'assistant', content: '<think>I look.</think>\n<search_complete>true</search_complete>' },
+    ]);
+  });
+
+  it('reads the same from lines in any order {shuffles}', async () => {
+    const lines = traceText(SOME).trimEnd().split('\n');
+    await writeFile(path, traceText(SOME));
+    const { rollouts } = await readTraces([path]);
+    await fc.assert(
+      fc.asyncProperty(fc.shuffledSubarray(lines, { minLength: lines.length }), async (shuffled) => {
+        await writeFile(path, `${shuffled.join('\n')}\n`);
+        expect((await readTraces([path])).rollouts).toEqual(rollouts);
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  it('takes the last play of a rollout, leaves out evaluations and plays that are not whole, and numbers those of several steps', async () => {
+    const torn = rolloutLines({ prompt: 'c', index: 0 }).slice(0, -2);
+    const text = [
+      ...rolloutLines({ prompt: 'a', index: 0, judge: 0 }),
+      ...rolloutLines({ prompt: 'a', index: 0, judge: 0.5, play: 2000 }),
+      ...rolloutLines({ prompt: 'a', index: 0, judge: 0.7, step: 2 }),
+      ...rolloutLines({ prompt: 'a', index: 0, judge: 1, evaluation: true }),
+      ...torn,
+      ...rolloutLines({ prompt: 'a', index: 1, judge: 0.1 }),
+    ];
+    await writeFile(path, `${text.join('\n')}\n{"ts":1,"event":"mod`);
+    const { rollouts, counts } = await readTraces([path]);
+    expect(rollouts.map(({ index, judge }) => [index, judge])).toEqual([
+      [0, 0.5],
+      [1, 0.1],
+      [2, 0.7],
+    ]);
+    expect(counts).toEqual({ rollouts: 3, failed: 0, repeated: 1, incomplete: 1, evaluations: 1, torn: 1 });
+  });
+
+  it.each([
+    ['text that is not JSON', 'oops', 'Line 2 of the trace PATH is no JSON; delete it'],
+    ['a list', '[1]', 'Line 2 of the trace PATH is no JSON object'],
+    ['an object of something else', '{"a": 1}', 'it has neither "event" nor "event_type"'],
+    ['a line without its run', '{"event": "crop", "ts": 1}', 'Line 2 of the trace PATH is no line of a trace: '],
+    ['a line whose turn is text', JSON.stringify({ ...JSON.parse(rolloutLines({ prompt: 'a', index: 0 })[0]!), turn: 'x' }), 'turn'],
+  ])('refuses %s in one line that names file and line', async (_, line, message) => {
+    await writeFile(path, `${rolloutLines({ prompt: 'a', index: 0 })[0]}\n${line}\n`);
+    await expect(readTraces([path])).rejects.toThrow(message.replace('PATH', path));
+  });
+
+  it('refuses a trace that is not there, and one without lines', async () => {
+    await expect(readTraces([path])).rejects.toThrow(`The file ${path} does not exist`);
+    await writeFile(path, '');
+    await expect(readTraces([path])).rejects.toThrow(`The trace ${path} is empty`);
+  });
+
+  it('without texts has the same scores and no texts', async () => {
+    await writeFile(path, traceText(SOME));
+    const [whole, slim] = [await readTraces([path]), await readTraces([path], { withTexts: false })];
+    const scores = ({ rollouts }: typeof whole) =>
+      rollouts.map(({ id, prompt, index, judge, ndcg, reward, pages, answer, calls }) => [
+        id,
+        prompt,
+        index,
+        judge,
+        ndcg,
+        reward,
+        pages,
+        answer,
+        calls,
+      ]);
+    expect(scores(slim)).toEqual(scores(whole));
+    expect(JSON.stringify(slim.rollouts)).not.toContain('I look.');
+    expect(JSON.stringify(slim.rollouts)).not.toContain('Page a_1');
+  });
+
+  it("reads DDAI's log, phase 1's scores too, in any order of lines", async () => {
+    const events = [
+      { event_type: 'run.start', ts: 0 },
+      { event_type: 'model.plan', uid: 'p', sample_idx: 0, turn_idx: 0, text: '<think>t</think><search>q</search>', ts: 1 },
+      { event_type: 'tool.search.response', uid: 'p', sample_idx: 0, results: [{ image_file: '/a/p_1.jpg' }], ts: 2 },
+      {
+        event_type: 'rm.phase1.detail',
+        uid: 'p',
+        sample_idx: 0,
+        ndcg: 0.63,
+        final_score: 0.667,
+        format_score: 1,
+        retrieved_basenames: ['p_1'],
+        reference_basenames: ['p_1'],
+        ts: 3,
+      },
+    ];
+    await writeFile(
+      path,
+      `${events
+        .toReversed()
+        .map((event) => JSON.stringify(event))
+        .join('\n')}\n`,
+    );
+    const { rollouts } = await readTraces([path]);
+    expect(rollouts).toMatchObject([{ prompt: 'p', ndcg: 0.63, reward: 0.667, format: true, pages: ['p_1'], golden: ['p_1'], opening: null }]);
+    expect(rollouts[0]!.events.map(({ kind }) => kind)).toEqual(['turn', 'pages']);
+  });
+});
