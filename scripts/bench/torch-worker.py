@@ -36,7 +36,8 @@ import torch  # noqa: E402
 import transformers  # noqa: E402
 from base import Base, choose_device, choose_dtype, load_base  # noqa: E402
 from lora import Adapter, attach  # noqa: E402
-from model import Batch, Model  # noqa: E402
+from batch import Batch  # noqa: E402
+from model import Model  # noqa: E402
 
 QWEN3 = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_act": "silu", "rms_norm_eps": 1e-6, "tie_word_embeddings": True}
 LARGE = {"vocab_size": 151936, "num_key_value_heads": 8, "head_dim": 128, "rope_theta": 1e6, "max_position_embeddings": 131072}
@@ -64,7 +65,7 @@ def main() -> None:
         config = Path(folder) / "config.json"
         config.write_text(json.dumps({**QWEN3, **SHAPES[options.shape]}))
         base = load_base(str(config), device, dtype, options.checkpointing, options.attention, random_seed=0)
-    adapter = attach(base.model, options.rank, 2 * options.rank, TARGETS, seed=0)
+    adapter = attach(base, options.rank, 2 * options.rank, TARGETS, seed=0)
     batch = make_batch(options.tokens, options.sequence, options.trained, base.vocabulary)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()

@@ -145,6 +145,11 @@ const backend = table('The gradient backend.', {
     description:
       'Recomputes activations in backward: saves memory for about a third more time. auto: on where the GPU cannot hold the activations beside vLLM, and where device or devices names a GPU of unknown memory; otherwise off. The embedded engine: off.',
   },
+  image_cache_mb: count(
+    "torch: memory, in MiB, in which each process keeps what the base's vision tower made of images, so that each goes through it once; the least recently used go first.",
+    1024,
+    0,
+  ),
   threads: countOrNull(
     "CPU threads. Default: torch's own choice; embedded: that of [policy.embedded]. A bit-identical resume needs the same number.",
   ),

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CancelledError } from '../../src/core/errors.ts';
 import type { PackedBatch } from '../../src/trainer/gradients/gradient-backend.ts';
-import { batches, distance, largestDifference, readGradient, someGradient, unpack } from './gradient-cases.ts';
+import { batches, distance, largestDifference, picturedBatches, readGradient, smallBatch, someGradient, unpack } from './gradient-cases.ts';
 import { gradientStepsContract } from './gradient-steps.ts';
 import { ADAM, type GradientBackendTraits, GradientSubject, INITIAL, KEPT, OFF, ON, refusal } from './gradient-subject.ts';
 
@@ -40,7 +40,7 @@ function forwardContract(subject: GradientSubject): void {
         // A log-prob below -32 has an ulp of 3.8e-6 in float32, and some CPUs round the two shapes three ulps apart.
         expect(largestDifference(await subject.logProbs(packed), alone)).toBeLessThan(2e-5);
       };
-      await fc.assert(fc.asyncProperty(batches(subject.vocabularySize), check), { numRuns: 25 });
+      await fc.assert(fc.asyncProperty(anyBatch(subject), check), { numRuns: 25 });
     });
 
     it('gives a target the same numbers whichever others are asked for {any subset}', async () => {
@@ -89,7 +89,7 @@ function forwardContract(subject: GradientSubject): void {
         expect(found.every((x) => Number.isFinite(x) && x <= 1e-6)).toBe(true);
         expect(entropy!.every((x) => x >= 0 && x <= Math.log(subject.vocabularySize) + 1e-4)).toBe(true);
       };
-      await fc.assert(fc.asyncProperty(batches(subject.vocabularySize), check), { numRuns: 10 });
+      await fc.assert(fc.asyncProperty(anyBatch(subject), check), { numRuns: 10 });
     });
 
     it.each<[string, (b: PackedBatch) => Partial<PackedBatch>]>([
@@ -110,8 +110,26 @@ function forwardContract(subject: GradientSubject): void {
       ['temperature Infinity', () => ({ temperature: Infinity })],
     ])('refuses %s and keeps working', async (_, change) => {
       const before = await subject.logProbs(subject.batch);
-      expect(await refusal(subject.backend.forward({ ...subject.batch, ...change(subject.batch) }, KEPT))).toBe('bad_input');
+      const text = smallBatch(subject.vocabularySize);
+      expect(await refusal(subject.backend.forward({ ...text, ...change(text) }, KEPT))).toBe('bad_input');
       expect(await subject.logProbs(subject.batch)).toEqual(before);
+    });
+
+    it('says whether it reads images, and refuses those that it cannot place', async () => {
+      const { images, batch } = subject;
+      expect(subject.backend.capabilities.images).toBe(images !== null);
+      const text = smallBatch(subject.vocabularySize);
+      const placed = { sequence: 0, sha256: 'a'.repeat(64), offset: 4, length: 2 };
+      expect(await refusal(subject.backend.forward({ ...text, images: [placed] }, ON))).toBe('bad_input');
+      if (images === null) return;
+      const [first, ...rest] = batch.images!;
+      const astray = [{ sequence: 1 }, { sequence: 3 }, { offset: first!.offset + 1 }, { offset: -1 }, { length: first!.length + 1 }, { length: 0 }];
+      const beside = [...astray, { sha256: 'b'.repeat(64) }, { sha256: '../etc/passwd' }, { sha256: 'A'.repeat(64) }];
+      const codes = [];
+      for (const change of beside) codes.push(await refusal(subject.backend.forward({ ...batch, images: [{ ...first!, ...change }, ...rest] }, ON)));
+      expect(codes).toEqual(beside.map(() => 'bad_input'));
+      expect(await refusal(subject.backend.forward({ ...batch, images: [...rest, first!] }, ON))).toBe('bad_input');
+      expect(await subject.logProbs(batch)).toEqual(await subject.logProbs(batch));
     });
 
     it('rejects with CancelledError when its signal aborts, before or during the call, and keeps working', async () => {
@@ -123,6 +141,10 @@ function forwardContract(subject: GradientSubject): void {
       expect(await subject.logProbs(subject.batch)).toHaveLength(subject.batch.targets.length);
     });
   });
+}
+
+function anyBatch({ vocabularySize, images }: GradientSubject): fc.Arbitrary<PackedBatch> {
+  return images === null ? batches(vocabularySize) : picturedBatches(vocabularySize, images);
 }
 
 function backwardContract(subject: GradientSubject): void {

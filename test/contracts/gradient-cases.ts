@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import type { AdamOptions, GradientBackend, PackedBatch } from '../../src/trainer/gradients/gradient-backend.ts';
+import type { AdamOptions, GradientBackend, PackedBatch, PackedImage } from '../../src/trainer/gradients/gradient-backend.ts';
 
 export interface GradientCase {
   /** A PEFT directory; null for the base alone. */
@@ -25,10 +25,58 @@ export interface GradientReference {
 
 export type Tensors = Readonly<Record<string, ArrayLike<number>>>;
 
+/** Images that a backend with a vision-language base can read, and the id that stands at each of their tokens. */
+export interface TestedImages {
+  readonly pad: number;
+  readonly images: readonly Pick<PackedImage, 'sha256' | 'length'>[];
+}
+
 /** Three sequences of 17, 1 and 9 tokens; seven targets, the first and last places that can be one among them. */
 export function smallBatch(vocabularySize: number, temperature = 1): PackedBatch {
   const ids = Int32Array.from({ length: 27 }, (_, i) => (i * i * 131 + 7 * i + 3) % vocabularySize);
   return { ids, offsets: Int32Array.of(0, 17, 18, 27), targets: Int32Array.of(1, 2, 5, 16, 19, 22, 26), temperature };
+}
+
+/** Puts images before tokens of a batch that has none, by the tokens' indices. */
+function withImages(
+  batch: PackedBatch,
+  { pad, images }: TestedImages,
+  places: readonly { readonly at: number; readonly image: number }[],
+): PackedBatch {
+  // The last place first, so that the indices before it stay.
+  return places.toSorted((a, b) => b.at - a.at).reduce((of, { at, image }) => withImage(of, at, images[image % images.length]!, pad), batch);
+}
+
+function withImage(batch: PackedBatch, at: number, image: TestedImages['images'][number], pad: number): PackedBatch {
+  const { ids, offsets, targets, images = [] } = batch;
+  const { length } = image;
+  const behind = (place: number) => place + length;
+  const sequence = offsets.findLastIndex((start) => start <= at);
+  return {
+    ...batch,
+    ids: Int32Array.of(...ids.subarray(0, at), ...new Int32Array(length).fill(pad), ...ids.subarray(at)),
+    offsets: offsets.map((start) => (start > at ? behind(start) : start)),
+    targets: targets.map((target) => (target >= at ? behind(target) : target)),
+    images: [{ ...image, sequence, offset: at }, ...images.map((other) => ({ ...other, offset: behind(other.offset) }))],
+  };
+}
+
+/** `smallBatch` with four images in its first and last sequence, one of them twice. */
+export function picturedBatch(vocabularySize: number, images: TestedImages, temperature = 1): PackedBatch {
+  const places = [4, 12, 20, 23].map((at, image) => ({ at, image: image === 3 ? 0 : image }));
+  return withImages(smallBatch(vocabularySize, temperature), images, places);
+}
+
+/** As `batches`, with up to three images anywhere in them, also side by side. */
+export function picturedBatches(vocabularySize: number, images: TestedImages): fc.Arbitrary<PackedBatch> {
+  const place = fc.record({ at: fc.nat(1000), image: fc.nat(images.images.length - 1) });
+  return fc.tuple(batches(vocabularySize), fc.array(place, { maxLength: 3 })).map(([batch, places]) =>
+    withImages(
+      batch,
+      images,
+      places.map(({ at, image }) => ({ at: at % batch.ids.length, image })),
+    ),
+  );
 }
 
 /** One to four sequences of 1 to 12 tokens with at least one target. */
@@ -48,11 +96,13 @@ export function batches(vocabularySize: number): fc.Arbitrary<PackedBatch> {
 }
 
 /** The sequences of a batch that hold a target, each as a batch of its own. */
-export function unpack({ ids, offsets, targets, temperature }: PackedBatch): PackedBatch[] {
+export function unpack({ ids, offsets, targets, temperature, images = [] }: PackedBatch): PackedBatch[] {
   return Array.from(offsets.subarray(1), (end, i) => {
     const start = offsets[i]!;
     const own = targets.filter((target) => start <= target && target < end).map((target) => target - start);
-    return { ids: ids.slice(start, end), offsets: Int32Array.of(0, end - start), targets: own, temperature };
+    const seen = images.filter(({ sequence }) => sequence === i).map((image) => ({ ...image, sequence: 0, offset: image.offset - start }));
+    const alone = { ids: ids.slice(start, end), offsets: Int32Array.of(0, end - start), targets: own, temperature };
+    return seen.length === 0 ? alone : { ...alone, images: seen };
   }).filter((batch) => batch.targets.length > 0);
 }
 

@@ -4,13 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { GradientError } from '../../src/core/errors.ts';
 import type { AdamOptions, ForwardOptions, GradientBackend, PackedBatch } from '../../src/trainer/gradients/gradient-backend.ts';
-import { type GradientCase, type GradientReference, smallBatch, someGradient } from './gradient-cases.ts';
+import { type GradientCase, type GradientReference, picturedBatch, smallBatch, someGradient, type TestedImages } from './gradient-cases.ts';
 
 export interface GradientBackendTraits {
   /** The same base, rank, alpha and targets each time; `initial` is a PEFT directory to start from. */
   open(options: { readonly initial: string | null; readonly seed: number }): Promise<GradientBackend>;
   /** An implementation that shares nothing with the backend, in float64. */
   reference(cases: readonly GradientCase[]): Promise<readonly GradientReference[]>;
+  /** Batches hold these; called once everything is set up. @default none */
+  images?(): TestedImages;
 }
 
 const signal = new AbortController().signal;
@@ -24,6 +26,7 @@ export const ADAM: AdamOptions = { learningRate: 1e-2, beta1: 0.9, beta2: 0.99, 
 export class GradientSubject {
   backend!: GradientBackend;
   vocabularySize!: number;
+  images: TestedImages | null = null;
   batch!: PackedBatch;
   /** A PEFT directory and a state directory: what each test begins with. */
   startAdapter!: string;
@@ -43,8 +46,9 @@ export class GradientSubject {
 
   async open(): Promise<void> {
     this.#root = mkdtempSync(join(tmpdir(), 'vf-gradients-'));
+    this.images = this.#traits.images?.() ?? null;
     await this.#train();
-    this.cases = referenceCases(this.startAdapter, this.vocabularySize);
+    this.cases = referenceCases(this.startAdapter, (temperature) => this.batchAt(temperature));
     this.references = await this.#traits.reference(this.cases);
     this.backend = await this.#traits.open({ initial: this.startAdapter, seed: 99 });
     this.startState = this.folder();
@@ -58,6 +62,10 @@ export class GradientSubject {
 
   /** A path that nothing has. */
   readonly folder = (): string => join(this.#root, `${++this.#folders}`);
+
+  batchAt(temperature: number): PackedBatch {
+    return this.images === null ? smallBatch(this.vocabularySize, temperature) : picturedBatch(this.vocabularySize, this.images, temperature);
+  }
 
   async logProbs(batch: PackedBatch, options = ON): Promise<Float32Array> {
     return (await this.backend.forward(batch, options)).logProbs;
@@ -74,7 +82,7 @@ export class GradientSubject {
     this.backend = await this.#traits.open({ initial: null, seed: 7 });
     try {
       this.vocabularySize = this.backend.adapter.vocabularySize;
-      this.batch = smallBatch(this.vocabularySize);
+      this.batch = this.batchAt(1);
       for (const phase of [0, 1]) {
         await this.accumulate(this.batch, someGradient(this.batch.targets.length, phase));
         await this.backend.optimStep({ ...ADAM, learningRate: 0.03 });
@@ -98,8 +106,8 @@ export async function refusal(call: Promise<unknown>): Promise<string> {
 }
 
 /** All that the reference is asked, in one go: an independent implementation may take long to start. */
-function referenceCases(adapter: string, vocabularySize: number): GradientCase[] {
-  const [cool, plain, warm] = [0.6, 1, 1.7].map((temperature) => smallBatch(vocabularySize, temperature)) as [PackedBatch, PackedBatch, PackedBatch];
+function referenceCases(adapter: string, batchAt: (temperature: number) => PackedBatch): GradientCase[] {
+  const [cool, plain, warm] = [0.6, 1, 1.7].map(batchAt) as [PackedBatch, PackedBatch, PackedBatch];
   const dLogProbs = someGradient(plain.targets.length);
   return [
     { adapter: null, batch: plain },

@@ -25,7 +25,8 @@ from torch.utils._pytree import tree_leaves  # noqa: E402
 
 import base  # noqa: E402
 from lora import attach  # noqa: E402
-from model import Batch, Model  # noqa: E402
+from batch import Batch  # noqa: E402
+from model import Model  # noqa: E402
 
 aten = torch.ops.aten
 
@@ -93,7 +94,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, without_data(device.type), FakeTensorMode(allow_non_fake_inputs=True), LiveBytes(device.type) as live:
         Path(folder, "config.json").write_text(json.dumps(case["config"]))
         loaded = base.load_base(folder, device, getattr(torch, case["dtype"]), case["checkpointing"], random_seed=0)
-        model = Model(loaded, attach(loaded.model, case["rank"], 32.0, case["targets"], 0))
+        model = Model(loaded, attach(loaded, case["rank"], 32.0, case["targets"], 0))
         # The state after a step, with the gradient of an earlier micro-batch.
         for parameter in model.parameters.values():
             parameter.grad = torch.zeros_like(parameter)
@@ -104,7 +105,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
         offsets = numpy.array([*range(0, tokens, case["sequence"]), tokens], dtype=numpy.int32)
         targets = numpy.setdiff1d(numpy.arange(tokens, dtype=numpy.int32), offsets)
         batch = Batch(numpy.zeros(tokens, dtype=numpy.int32), offsets, targets, 1.0)
-        hidden = model._hidden(batch)
+        hidden = model._hidden(batch, [])
         log_probs, entropy = model._log_probs(hidden, batch, case["entropy"])
         del hidden
         outputs = [log_probs] if entropy is None else [log_probs, entropy]

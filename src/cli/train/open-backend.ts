@@ -2,7 +2,10 @@
 import { ConfigError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { GradientBackend } from '../../trainer/gradients/gradient-backend.ts';
+import type { TrainingPaths } from '../../trainer/records/training-directory.ts';
 import type { EmbeddedPolicy } from '../embedded-policy.ts';
+import { hasVisionTower } from '../has-vision-tower.ts';
+import type { Environment } from '../../core/environment.ts';
 import { missingModules } from '../../launch/probe-python.ts';
 import { openEngine } from '../open-engine.ts';
 
@@ -10,8 +13,9 @@ export interface OpenBackendOptions {
   readonly config: TrainingConfig;
   /** The in-process policy; null if a server samples. */
   readonly embedded: EmbeddedPolicy | null;
-  /** Log file and environment variables of the PyTorch worker. */
-  readonly logPath: string;
+  /** Where the PyTorch worker finds images, and its log. */
+  readonly paths: Pick<TrainingPaths, 'images' | 'workerLog'>;
+  /** Environment of the PyTorch worker. */
   readonly variables: Readonly<Record<string, string | undefined>>;
   /** Cancels the start. */
   readonly signal: AbortSignal;
@@ -21,7 +25,7 @@ export function openBackend(options: OpenBackendOptions): Promise<GradientBacken
   return options.config.backend.kind === 'torch' ? torchBackend(options) : embeddedBackend(options);
 }
 
-async function torchBackend({ config, logPath, variables, signal }: OpenBackendOptions): Promise<GradientBackend> {
+async function torchBackend({ config, paths, variables, signal }: OpenBackendOptions): Promise<GradientBackend> {
   const { backend, model } = config;
   const { TorchBackend } = await import('../../trainer/gradients/torch/torch-backend.ts');
   const devices = backend.devices ?? [backend.device];
@@ -36,7 +40,8 @@ async function torchBackend({ config, logPath, variables, signal }: OpenBackendO
     gradientCheckpointing: backend.gradientCheckpointing === true,
     threads: backend.threads,
     timeoutMs: backend.timeoutS * 1000,
-    logPath,
+    logPath: paths.workerLog,
+    images: { folder: paths.images, cacheBytes: backend.imageCacheMb * 2 ** 20 },
     signal,
     env: variables,
   });
@@ -52,9 +57,22 @@ export async function assertWorkerStarts(
   const { kind, devices, python } = config.backend;
   if (kind !== 'torch') return;
   if (devices !== null) worldSize(devices.length, variables);
-  const remedy = 'Set backend.python (--python) to a Python with torch, transformers, safetensors and numpy.';
-  const lacking = await missingModules(python, MODULES, { env: variables, signal, remedy });
+  const modules = hasVisionTower(config.model.path) ? [...MODULES, 'PIL'] : MODULES;
+  const remedy = `Set backend.python (--python) to a Python with ${modules.slice(0, -1).join(', ')} and ${modules.at(-1)}.`;
+  const lacking = await missingModules(python, modules, { env: variables, signal, remedy });
   if (lacking.length > 0) throw new ConfigError(`The Python ${python} of the gradient worker lacks ${lacking.join(', ')}. ${remedy}`);
+}
+
+/** Throws ConfigError if the environment shows images that the base cannot read. Checked before anything is sampled. */
+export function assertReadsImages(
+  { capabilities }: GradientBackend,
+  { id, needs = [] }: Pick<Environment, 'id' | 'needs'>,
+  { model }: TrainingConfig,
+): void {
+  if (capabilities.images || !needs.includes('images')) return;
+  throw new ConfigError(
+    `${id} shows images, but the base ${model.path} of the gradient backend reads text only. Set model.path (-m) to the vision-language model that the policy server serves.`,
+  );
 }
 
 /**

@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import type { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
 import { RunImages } from '../../files/run-images.ts';
@@ -14,7 +13,7 @@ export async function openEnvironments(
 ): Promise<{ environment: Environment; evaluation: Environment }> {
   const { id, args, eval_args: evalArgs } = { ...config.environment, eval_args: config.environment.evalArgs };
   const images = new RunImages();
-  await images.keepIn(join(directory.path, 'images'));
+  await images.keepIn(directory.paths.images);
   const load = async (own: Readonly<Record<string, unknown>>, purpose: 'training' | 'evaluation') => {
     const models = purpose === 'training' ? forTraining : forEvaluation;
     const environment = await loadEnvironment(id, own, { env: variables, signal, purpose, models, images });

@@ -23,7 +23,7 @@ export const unservedServers: PolicyServers = { replicas: [], revive: async () =
 
 export async function openUnservedSession({ config, directory, variables, signal }: OpenTrainingOptions, name: string): Promise<TrainingSession> {
   await using opened = new Disposers();
-  const backend = await openBackend({ config, embedded: null, logPath: directory.paths.workerLog, variables, signal });
+  const backend = await openBackend({ config, embedded: null, paths: directory.paths, variables, signal });
   opened.defer(() => backend.close());
   const versions = new PolicyVersions({ version: 0, model: config.model.path });
   const parts = opened.move();

@@ -6,7 +6,7 @@ import { VllmTokensClient } from '../../clients/vllm-tokens.ts';
 import { Disposers } from '../../core/disposers.ts';
 import type { VfError } from '../../core/errors.ts';
 import type { Environment } from '../../core/environment.ts';
-import type { ImageStore, Message } from '../../core/message.ts';
+import type { Message } from '../../core/message.ts';
 import type { RoleDeclarations } from '../../core/model.ts';
 import { Random } from '../../core/random.ts';
 import { LazyModels } from '../../models/lazy-models.ts';
@@ -26,7 +26,7 @@ import { assertTakesAdapters } from './assert-takes-adapters.ts';
 import { assertTrainable } from './assert-trainable.ts';
 import { checkPolicyProbe } from './check-policy-probe.ts';
 import { type EvaluationLabel, evaluationLabel } from './evaluation-label.ts';
-import { assertWorkerStarts, openBackend } from './open-backend.ts';
+import { assertReadsImages, assertWorkerStarts, openBackend } from './open-backend.ts';
 import { openDemonstrations } from './open-demonstrations.ts';
 import { openEnvironments } from './open-environments.ts';
 import { openLosses, openSource } from './open-joints.ts';
@@ -118,7 +118,7 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
     ...(declared.length === 0 ? {} : { models: roles.models }),
     openSession: named(attempt, async (name, sessionSignal, isFirst) => {
       const checkedPrompt = isFirst ? environment.train.at(0).prompt : null;
-      const session = await openSession({ ...options, signal: sessionSignal }, { server, probe, name, checkedPrompt, images: environment.images });
+      const session = await openSession({ ...options, signal: sessionSignal }, { server, probe, name, checkedPrompt, environment });
       client = session.client;
       return session;
     }),
@@ -227,21 +227,21 @@ interface SessionParts {
   readonly name: string;
   /** Trainer and server must agree on its log-probs; null where an earlier session has compared them. */
   readonly checkedPrompt: readonly Message[] | null;
-  /** The images that the environment shows. */
-  readonly images: ImageStore | undefined;
+  readonly environment: Pick<Environment, 'id' | 'needs' | 'images'>;
 }
 
 async function openSession(
   { config, directory, variables, signal }: OpenTrainingOptions,
-  { server, probe, name, checkedPrompt, images }: SessionParts,
+  { server, probe, name, checkedPrompt, environment }: SessionParts,
 ): Promise<TrainingSession> {
   const { publish, rollouts, seed } = config;
   const { baseUrls, apiKey } = server;
   const key = apiKey === null ? {} : { apiKey };
   const random = Random.fromSeed(seed);
   await using opened = new Disposers();
-  const backend = await openBackend({ config, embedded: server.embedded, logPath: directory.paths.workerLog, variables, signal });
+  const backend = await openBackend({ config, embedded: server.embedded, paths: directory.paths, variables, signal });
   opened.defer(() => backend.close());
+  assertReadsImages(backend, environment, config);
   const { model: servedModel, hasChatTemplate, chatOnlyBecause: _, chatsWithImages: __, ...capabilities } = probe;
   const versions = new PolicyVersions({ version: 0, model: servedModel });
   const client = new VllmTokensClient({
@@ -255,7 +255,7 @@ async function openSession(
     sendsSeeds: server.embedded !== null,
     vocabularySize: vocabularySize(config.model.path),
     name: servedModel,
-    ...(images === undefined ? {} : { images }),
+    ...(environment.images === undefined ? {} : { images: environment.images }),
     ...key,
   });
   opened.defer(() => client.close());

@@ -30,6 +30,8 @@ export interface TrainingPaths {
   readonly tensorboard: string;
   readonly wandb: string;
   readonly transcripts: string;
+  /** The images that the environment showed, if it shows some (files/run-images.ts). */
+  readonly images: string;
   readonly policyLog: string;
   readonly workerLog: string;
 }
@@ -51,6 +53,7 @@ export function trainingPaths(directory: string): TrainingPaths {
     best: at('best'),
     tensorboard: at('tensorboard'),
     wandb: at('wandb'),
+    images: at('images'),
     transcripts: at('transcripts.txt'),
     policyLog: at('policy.log'),
     workerLog: at('worker.log'),

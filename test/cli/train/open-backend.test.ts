@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { worldSize } from '../../../src/cli/train/open-backend.ts';
+import { assertReadsImages, worldSize } from '../../../src/cli/train/open-backend.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
+import type { TrainingConfig } from '../../../src/schemas/training-config.ts';
+import type { GradientBackend } from '../../../src/trainer/gradients/gradient-backend.ts';
 
 describe('worldSize', () => {
   const meeting = { MASTER_ADDR: '10.0.0.1', MASTER_PORT: '29500' };
@@ -20,5 +22,21 @@ describe('worldSize', () => {
   ])('refuses %o', (variables, text) => {
     expect(() => worldSize(2, variables)).toThrow(ConfigError);
     expect(() => worldSize(2, variables)).toThrow(text);
+  });
+});
+
+describe('assertReadsImages', () => {
+  const backend = (images: boolean) => ({ capabilities: { images } }) as GradientBackend;
+  const config = { model: { path: 'models/text' } } as TrainingConfig;
+
+  it('refuses an environment that shows images over a base that reads text only, and names both', () => {
+    const check = () => assertReadsImages(backend(false), { id: 'visual-rag', needs: ['images'] }, config);
+    expect(check).toThrow(ConfigError);
+    expect(check).toThrow(/^visual-rag shows images, but the base models\/text .* reads text only\. Set model\.path/);
+  });
+
+  it('takes images over a base that reads them, and text over any', () => {
+    expect(() => assertReadsImages(backend(true), { id: 'visual-rag', needs: ['images'] }, config)).not.toThrow();
+    expect(() => assertReadsImages(backend(false), { id: 'visual-rag' }, config)).not.toThrow();
   });
 });

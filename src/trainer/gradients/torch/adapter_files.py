@@ -52,6 +52,7 @@ def config_of(adapter: Adapter, base_name: str) -> dict[str, Any]:
         "inference_mode": True,
         "init_lora_weights": True,
         "modules_to_save": None,
+        **({} if adapter.excluded is None else {"exclude_modules": adapter.excluded}),
         "layers_to_transform": None,
         "layers_pattern": None,
         "rank_pattern": {},

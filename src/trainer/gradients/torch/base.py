@@ -16,6 +16,8 @@ from torch.utils.checkpoint import checkpoint
 import attention
 from failure import bad_input
 from fused import fuse
+from pictures import PROCESSOR
+from vision import Vision, open_vision, tower_name
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
@@ -37,6 +39,8 @@ class Base:
     kernel: str
     # Of a base whose layers are divided between ranks (sharding.py); else None.
     guard: Any = None
+    # The tower of a vision-language base, whose `decoder` is its language model; else None.
+    vision: Vision | None = None
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -63,18 +67,20 @@ def load_base(path: str, device: torch.device, dtype: torch.dtype, checkpointing
     attention.register()
     folder = Path(path) if random_seed is not None else resolve(path)
     place = device if shard is None else torch.device("cpu")
-    model = _load(folder, place, dtype) if random_seed is None else _random(folder, place, dtype, random_seed)
+    sees = tower_name(json.loads(_config_text(folder))) is not None
+    model = _load(folder, place, dtype, sees) if random_seed is None else _random(folder, place, dtype, random_seed, sees)
     model.requires_grad_(False)
     model.eval()
     _check_head(model)
     _check_rotation(model)
     head, decoder = model.get_output_embeddings(), model.get_decoder()
-    fuse(model)
+    fuse(decoder if sees else model)
     if checkpointing:
         _checkpoint_layers(decoder)
     guard = None if shard is None else shard(model, decoder)
+    vision = open_vision(model, folder if folder.is_dir() else folder.parent) if sees else None
     print_of = _fingerprint(folder) if random_seed is None else hashlib.sha256(f"{_config_text(folder)}{random_seed}".encode()).hexdigest()
-    base = Base(model, decoder, head, head.weight.shape[0], print_of, attention.choose_kernel(device, dtype, kernel), guard)
+    base = Base(model, decoder, head, head.weight.shape[0], print_of, attention.choose_kernel(device, dtype, kernel), guard, vision)
     _check_forward(base)
     return base
 
@@ -100,23 +106,28 @@ def resolve(path: str) -> Path:
     return folder
 
 
-def _load(folder: Path, device: torch.device, dtype: torch.dtype) -> nn.Module:
-    from transformers import AutoModelForCausalLM
+# The tower sees a picture as a whole, so that its attention is transformers' own.
+ATTENTION_WITH_TOWER = {"": attention.NAME, "text_config": attention.NAME, "vision_config": "sdpa"}
 
+
+def _load(folder: Path, device: torch.device, dtype: torch.dtype, sees: bool) -> nn.Module:
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    kind = AutoModelForImageTextToText if sees else AutoModelForCausalLM
     try:
-        model, report = AutoModelForCausalLM.from_pretrained(
+        model, report = kind.from_pretrained(
             str(folder),
             dtype=dtype,
             use_safetensors=True,
             trust_remote_code=False,
             local_files_only=True,
-            attn_implementation=attention.NAME,
+            attn_implementation=ATTENTION_WITH_TOWER if sees else attention.NAME,
             output_loading_info=True,
         )
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
-        raise bad_input(f"transformers cannot load {folder} as a causal language model: {_line(error)}") from error
+        raise bad_input(f"transformers cannot load {folder} as {'an image-text-to-text model' if sees else 'a causal language model'}: {_line(error)}") from error
     # transformers fills missing weights with random numbers and only warns.
     for kind in ("missing_keys", "mismatched_keys"):
         if wrong := sorted(str(key) for key in report[kind]):
@@ -124,12 +135,14 @@ def _load(folder: Path, device: torch.device, dtype: torch.dtype) -> nn.Module:
     return model.to(device)
 
 
-def _random(config_path: Path, device: torch.device, dtype: torch.dtype, seed: int) -> nn.Module:
-    from transformers import AutoConfig, AutoModelForCausalLM
+def _random(config_path: Path, device: torch.device, dtype: torch.dtype, seed: int, sees: bool) -> nn.Module:
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
     torch.manual_seed(seed)
     config = AutoConfig.from_pretrained(str(config_path), trust_remote_code=False, local_files_only=True)
     with torch.device(device):
+        if sees:
+            return AutoModelForImageTextToText.from_config(config, dtype=dtype, trust_remote_code=False, attn_implementation=ATTENTION_WITH_TOWER)
         return AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False, attn_implementation=attention.NAME)
 
 
@@ -206,6 +219,8 @@ def _config_text(path: Path) -> str:
 def _fingerprint(folder: Path) -> str:
     """SHA-256 of the configuration and of every weights file's name, size and both ends (the first end holds names and shapes)."""
     digest = hashlib.sha256(_config_text(folder).encode())
+    if tower_name(json.loads(_config_text(folder))) is not None:
+        digest.update((folder / PROCESSOR).read_bytes())
     for file in sorted(folder.glob("*.safetensors")):
         size = os.path.getsize(file)
         digest.update(f"{file.name}:{size}".encode())

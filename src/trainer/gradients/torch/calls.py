@@ -94,12 +94,15 @@ class Calls:
         self.base = self.together(lambda: load(header.get("attention", "auto"), header.get("random_seed"), shard))
         if self.ranks:
             self.ranks.check_same(self.base.fingerprint, f"the base at {header['path']}")
+        if self.base.vision:
+            self.base.vision.use(header.get("images_folder"), header.get("image_cache_bytes"))
         return {
             "vocabulary_size": self.base.vocabulary,
             "parameters": sum(p.numel() for p in self.base.model.parameters()),
             "fingerprint": self.base.fingerprint,
             "attention": self.base.kernel,
             "sharded": self.base.guard is not None,
+            "images": self.base.vision is not None,
         }, {}
 
     def sharding(self, header: dict[str, Any]) -> Any:
@@ -122,7 +125,7 @@ class Calls:
         from lora import attach
         from model import Model
 
-        adapter = self.together(lambda: attach(self.base.model, header["rank"], header["alpha"], header["targets"], header["seed"]))
+        adapter = self.together(lambda: attach(self.base, header["rank"], header["alpha"], header["targets"], header["seed"]))
         if header["initial"] is not None:
             self.alone(lambda: load_adapter(adapter, header["initial"]))
         self.parallel = self.model = Model(self.base, adapter)
@@ -137,9 +140,10 @@ class Calls:
         return {"modules": modules, "trainable": sum(p.numel() for p in self.model.parameters.values())}, {}
 
     def forward(self, header: dict[str, Any], arrays: Arrays) -> Reply:
-        from model import Batch
+        from batch import Batch
+        from pictures import placed_pictures
 
-        batch = Batch(arrays["ids"], arrays["offsets"], arrays["targets"], header["temperature"])
+        batch = Batch(arrays["ids"], arrays["offsets"], arrays["targets"], header["temperature"], placed_pictures(header.get("images")))
         retain_as = header["batch_id"] if header["retain"] else None
         log_probs, entropy = self.parallel.forward(batch, retain_as, header["adapter"], header["entropy"])
         return {}, {"log_probs": log_probs} if entropy is None else {"log_probs": log_probs, "entropy": entropy}

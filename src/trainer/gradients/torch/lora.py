@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from base import Base
 from failure import bad_input
 
 
@@ -53,6 +54,8 @@ class Adapter:
     targets: tuple[str, ...]
     layers: dict[str, LoraLinear]
     switch: Switch
+    # Regular expression of the modules that have none though their last name is a target.
+    excluded: str | None = None
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """`<path>.lora_A` and `<path>.lora_B` of every layer."""
@@ -64,25 +67,27 @@ class Adapter:
             layer.initial = tuple(x.detach().to(layer.base.weight.dtype, copy=True) for x in (layer.lora_A, layer.lora_B))
 
 
-def attach(model: nn.Module, rank: int, alpha: float, targets: list[str], seed: int) -> Adapter:
-    """Adds a fresh adapter to every linear layer whose last name is a target: A uniform within 1 / sqrt(in) as in PEFT, B = 0."""
-    head = model.get_output_embeddings()
-    linears = {path: module for path, module in model.named_modules() if isinstance(module, nn.Linear) and module is not head}
+def attach(base: Base, rank: int, alpha: float, targets: list[str], seed: int) -> Adapter:
+    """Adds a fresh adapter to every linear layer whose last name is a target: A uniform within 1 / sqrt(in) as in PEFT, B = 0. A tower gets none: vLLM
+    ignores adapters on it."""
+    model = base.model
+    left_out = {base.head, *(base.vision.tower.modules() if base.vision else ())}
+    linears = {path: module for path, module in model.named_modules() if isinstance(module, nn.Linear) and module not in left_out}
     names = {path.rsplit(".", 1)[-1] for path in linears}
     for target in targets:
         if target not in names:
             raise bad_input(f"lora.targets names {target}, but this base has no linear layer of that name; choose from {', '.join(sorted(names))}")
     switch = Switch()
     layers: dict[str, LoraLinear] = {}
-    for path, base in linears.items():
+    for path, linear in linears.items():
         if path.rsplit(".", 1)[-1] in targets:
-            layer = LoraLinear(base, rank, alpha, switch)
+            layer = LoraLinear(linear, rank, alpha, switch)
             with torch.no_grad():
-                layer.lora_A.copy_(initial_a(path, rank, base.in_features, seed))
+                layer.lora_A.copy_(initial_a(path, rank, linear.in_features, seed))
             parent, _, name = path.rpartition(".")
             setattr(model.get_submodule(parent), name, layer)
             layers[path] = layer
-    return Adapter(rank, alpha, tuple(sorted(targets)), layers, switch)
+    return Adapter(rank, alpha, tuple(sorted(targets)), layers, switch, r".*\bvisual\b.*" if base.vision else None)
 
 
 def initial_a(path: str, rank: int, in_features: int, seed: int) -> torch.Tensor:

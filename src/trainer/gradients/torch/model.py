@@ -4,7 +4,7 @@ import math
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Callable, Container, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy
 import torch
@@ -12,22 +12,14 @@ import torch
 import lora
 from attention import Layout
 from base import Base
+from batch import Batch, check_forward, check_gradient
 from failure import Failure, bad_input
 from head import rows_of_chunk, target_log_probs
 from memory_limit import MemoryLimit
+from vision import Seen, positions
 
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Packed sequences. ids [N], offsets [B + 1], targets [M], all int32 on the host; see PackedBatch in gradient-backend.ts."""
-
-    ids: numpy.ndarray
-    offsets: numpy.ndarray
-    targets: numpy.ndarray
-    temperature: float
 
 
 @dataclass(frozen=True)
@@ -61,16 +53,22 @@ class Model:
 
     def forward(self, batch: Batch, retain_as: str | None, use: str, with_entropy: bool) -> tuple[numpy.ndarray, numpy.ndarray | None]:
         """Log-probs [M] and entropies [M], float32. `use`: see lora.Switch. With `retain_as` the graph is kept under that id."""
-        check_forward(batch, self.base.vocabulary, retain_as, use, self.retained)
-        return self.compute(batch, retain_as, use, with_entropy)
+        check_forward(batch, self.base, retain_as, use, self.retained)
+        return self.compute(batch, self.see(batch), retain_as, use, with_entropy)
 
-    def compute(self, batch: Batch, retain_as: str | None, use: str, with_entropy: bool) -> tuple[numpy.ndarray, numpy.ndarray | None]:
-        """As forward, for arguments that were checked. The batch may have no targets."""
+    def see(self, batch: Batch) -> list[Seen]:
+        """What the base's tower makes of the batch's pictures."""
+        return self.base.vision.see(batch.pictures) if batch.pictures else []
+
+    def compute(
+        self, batch: Batch, seen: list[Seen], retain_as: str | None, use: str, with_entropy: bool
+    ) -> tuple[numpy.ndarray, numpy.ndarray | None]:
+        """As forward, for arguments that were checked and pictures that were seen. The batch may have no targets."""
         began = time.perf_counter()
         self.adapter.switch.use = use
         try:
             with torch.set_grad_enabled(retain_as is not None):
-                hidden = self._hidden(batch)
+                hidden = self._hidden(batch, seen)
                 log_probs, entropy = self._log_probs(hidden, batch, with_entropy)
         finally:
             self.adapter.switch.use = "on"
@@ -199,17 +197,24 @@ class Model:
     def stats(self) -> dict[str, Any]:
         """Tokens and seconds since the start, peak memory in bytes (null if torch does not count it)."""
         peak = torch.cuda.max_memory_allocated() if self.device.type == "cuda" else None
-        return {**self.counts, "peak_memory_bytes": peak, "retained": len(self.retained), "steps": self.steps}
+        passes = self.base.vision.passes if self.base.vision else 0
+        return {**self.counts, "tower_passes": passes, "peak_memory_bytes": peak, "retained": len(self.retained), "steps": self.steps}
 
-    def _hidden(self, batch: Batch) -> torch.Tensor:
+    def _hidden(self, batch: Batch, seen: list[Seen]) -> torch.Tensor:
         """[N, D]"""
         bounds = tuple(int(x) for x in batch.offsets)
         lengths = numpy.diff(batch.offsets)
         layout = Layout(bounds, torch.from_numpy(batch.offsets).to(self.device), int(lengths.max()), self.base.kernel)
-        # Positions restart at 0 in each sequence.
-        positions = torch.from_numpy(numpy.arange(len(batch.ids)) - numpy.repeat(batch.offsets[:-1], lengths)).to(self.device)
         ids = torch.from_numpy(batch.ids.astype(numpy.int64)).to(self.device)
-        call = partial(self.base.decoder, input_ids=ids[None], position_ids=positions[None], use_cache=False, layout=layout)
+        vision = self.base.vision
+        if vision is None:
+            # Positions restart at 0 in each sequence.
+            places = (numpy.arange(len(batch.ids)) - numpy.repeat(batch.offsets[:-1], lengths))[None]
+            inputs = {"input_ids": ids[None]}
+        else:
+            places = positions(batch.offsets, batch.pictures, seen)[:, None]
+            inputs = vision.inputs(self.base.decoder.get_input_embeddings(), ids, batch.pictures, seen)
+        call = partial(self.base.decoder, **inputs, position_ids=torch.from_numpy(places).to(self.device), use_cache=False, layout=layout)
         out = self.base.guard.run(call, "forward") if self.base.guard else call()
         if self.limit:
             self.limit.check(len(batch.ids), self.limit.forward, self.device)
@@ -236,47 +241,9 @@ class Model:
             torch.cuda.synchronize()
 
 
-def check_forward(batch: Batch, vocabulary: int, retain_as: str | None, use: str, retained: Container[str]) -> None:
-    check_batch(batch, vocabulary)
-    if use not in ("on", "off", "initial"):
-        raise bad_input(f"adapter must be on, off or initial, got {use}")
-    if retain_as is not None and use != "on":
-        raise bad_input(f"A batch with adapter {use} has no gradient and cannot be retained; use adapter on")
-    if retain_as is not None and retain_as in retained:
-        raise bad_input(f"Batch {retain_as} is already retained; use a new batch id")
-
-
-def check_gradient(targets: int, with_entropy: bool, d_log_probs: numpy.ndarray, d_entropy: numpy.ndarray | None) -> None:
-    for name, gradient in (("dLogProbs", d_log_probs), ("dEntropy", d_entropy)):
-        if gradient is None:
-            continue
-        if gradient.shape != (targets,):
-            raise bad_input(f"Expected {targets} numbers in {name}, one per target, got {gradient.size}")
-        if not numpy.isfinite(gradient).all():
-            raise bad_input(f"{name} holds NaN or an infinity; check the loss")
-    if d_entropy is not None and not with_entropy:
-        raise bad_input("dEntropy was passed for a batch whose forward returned no entropies; request them in forward")
-
-
 def no_gradient() -> Failure:
     return bad_input("There is no accumulated gradient for an Adam step; call backward first")
 
 
 def not_retained(batch_id: str) -> Failure:
     return bad_input(f"Batch {batch_id} is not retained; it never was, or a backward, a drop, a step or a load has released it")
-
-
-def check_batch(batch: Batch, vocabulary: int) -> None:
-    """Enforces the contract of PackedBatch; a wrong index on a GPU would end the process."""
-    ids, offsets, targets = batch.ids, batch.offsets, batch.targets
-    if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(ids) or (numpy.diff(offsets) < 1).any():
-        raise bad_input(f"offsets must rise from 0 to the number of ids, {len(ids)}, got {offsets[:8].tolist()}{'...' if len(offsets) > 8 else ''}")
-    if ids.min() < 0 or ids.max() >= vocabulary:
-        raise bad_input(f"Token ids must be 0 to {vocabulary - 1}, got {ids.min()} to {ids.max()}; does the tokenizer belong to another model?")
-    if len(targets) < 1 or targets[0] < 1 or targets[-1] >= len(ids) or (numpy.diff(targets) < 1).any():
-        raise bad_input(f"targets must be ascending indices into the {len(ids)} ids, at least one, got {targets[:8].tolist()}")
-    first = numpy.isin(targets, offsets)
-    if first.any():
-        raise bad_input(f"Target {int(targets[first][0])} is the first token of a sequence, which nothing predicts")
-    if not (math.isfinite(batch.temperature) and batch.temperature > 0):
-        raise bad_input(f"temperature must be above 0, got {batch.temperature}")

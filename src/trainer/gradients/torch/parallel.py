@@ -11,7 +11,8 @@ import numpy
 import torch
 
 from failure import Failure
-from model import Batch, Model, check_forward, check_gradient, no_gradient, not_retained
+from batch import Batch, check_forward, check_gradient
+from model import Model, no_gradient, not_retained
 from ranks import Ranks
 
 
@@ -33,15 +34,18 @@ class ParallelModel:
 
     def forward(self, batch: Batch, retain_as: str | None, use: str, with_entropy: bool) -> tuple[numpy.ndarray, numpy.ndarray | None]:
         """On rank 0 as Model.forward; on others the values have no meaning."""
-        check_forward(batch, self.model.base.vocabulary, retain_as, use, self.parts)
+        check_forward(batch, self.model.base, retain_as, use, self.parts)
         part = part_of(batch, self.ranks.rank, self.ranks.size, with_entropy)
         if part.batch is None and self.model.base.guard:
             # Without a target, only to take part in gathering the layers.
             one = Batch(batch.ids[:1], numpy.array([0, 1], numpy.int32), batch.targets[:0], batch.temperature)
             part = replace(part, batch=one)
 
+        # Before the layers, where ranks wait for each other: a picture that one of them lacks must stop them all.
+        seen = self.ranks.together(lambda: self.model.see(part.batch) if part.batch else []) if batch.pictures else []
+
         def compute() -> Any:
-            return (numpy.empty(0, numpy.float32), None) if part.batch is None else self.model.compute(part.batch, retain_as, use, with_entropy)
+            return (numpy.empty(0, numpy.float32), None) if part.batch is None else self.model.compute(part.batch, seen, retain_as, use, with_entropy)
 
         try:
             log_probs, entropy = self.ranks.together(compute)
@@ -121,10 +125,11 @@ class ParallelModel:
     def stats(self) -> dict[str, Any]:
         own = self.model.stats()
         peak = own["peak_memory_bytes"]
-        numbers = torch.tensor([own["forward_tokens"], own["trained_tokens"], -1 if peak is None else peak], dtype=torch.float64)
+        names = ("forward_tokens", "trained_tokens", "tower_passes")
+        numbers = torch.tensor([*(own[name] for name in names), -1 if peak is None else peak], dtype=torch.float64)
         found = torch.stack(self.ranks.gather(numbers))
-        tokens = {"forward_tokens": int(found[:, 0].sum()), "trained_tokens": int(found[:, 1].sum())}
-        return {**own, **tokens, "peak_memory_bytes": None if peak is None else int(found[:, 2].max()), "retained": len(self.parts)}
+        counts = {name: int(found[:, i].sum()) for i, name in enumerate(names)}
+        return {**own, **counts, "peak_memory_bytes": None if peak is None else int(found[:, -1].max()), "retained": len(self.parts)}
 
     def _part(self, batch_id: str) -> Part:
         part = self.parts.get(batch_id)
@@ -147,7 +152,13 @@ def part_of(batch: Batch, rank: int, size: int, with_entropy: bool) -> Part:
     shift = numpy.zeros(len(lengths), numpy.int32)
     shift[mine] = offsets[:-1][mine] - starts[:-1]
     ids = numpy.concatenate([batch.ids[offsets[i] : offsets[i + 1]] for i in mine])
-    part = Batch(ids, starts, targets[places] - shift[sequence_of[places]], batch.temperature)
+    sequences = {sequence: i for i, sequence in enumerate(mine)}
+    pictures = (
+        replace(picture, sequence=sequences[picture.sequence], offset=picture.offset - int(shift[picture.sequence]))
+        for picture in batch.pictures
+        if picture.sequence in sequences
+    )
+    part = Batch(ids, starts, targets[places] - shift[sequence_of[places]], batch.temperature, tuple(pictures))
     return Part(part, places, len(targets), with_entropy)
 
 

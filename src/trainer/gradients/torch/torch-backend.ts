@@ -51,6 +51,8 @@ export interface TorchBackendOptions {
   readonly gradientCheckpointing: boolean;
   /** CPU threads; null lets torch choose. */
   readonly threads: number | null;
+  /** Where a vision-language base finds the images of batches. @default batches hold none */
+  readonly images?: TorchImages;
   /** Deadline of each call, loading the base included. A call that misses it ends the worker. */
   readonly timeoutMs: number;
   /** The worker's stderr is appended here; null keeps only the last lines, for error messages. */
@@ -59,6 +61,13 @@ export interface TorchBackendOptions {
   readonly signal: AbortSignal;
   /** Entire environment of the child. @default {} */
   readonly env?: Readonly<Record<string, string | undefined>>;
+}
+
+interface TorchImages {
+  /** Files `<sha256>.<png|jpg|webp>` (files/run-images.ts). Every process reads it, those on other hosts too; it may be created later. */
+  readonly folder: string;
+  /** Memory, in bytes, in which each process keeps what the base's tower made of images. @default 1 GiB */
+  readonly cacheBytes?: number;
 }
 
 export interface TorchAdapterOptions {
@@ -82,6 +91,8 @@ export interface TorchStats {
   readonly peakMemoryBytes: number | null;
   /** Batches that await backward or drop. */
   readonly retainedBatches: number;
+  /** How often the base's tower turned an image into embeddings. */
+  readonly towerPasses: number;
 }
 
 const PROTOCOL = 1;
@@ -120,7 +131,8 @@ export class TorchBackend implements GradientBackend {
     try {
       const { dtype, threads } = options;
       const hello = readHello(await call('hello', { protocol: PROTOCOL, device: devices[0], dtype, threads }));
-      const base = readBase(await call('load_base', { path: modelPath, gradient_checkpointing: gradientCheckpointing, sharding }));
+      const loaded = { path: modelPath, gradient_checkpointing: gradientCheckpointing, sharding, ...imageFields(options) };
+      const base = readBase(await call('load_base', loaded));
       const initial = adapter.initial === null ? null : resolve(adapter.initial);
       const { modules } = readAdapter(await call('create_adapter', { ...adapter, initial }));
       return new TorchBackend(worker, capabilitiesOf(hello, base, options), {
@@ -144,12 +156,12 @@ export class TorchBackend implements GradientBackend {
   }
 
   async forward(batch: PackedBatch, options: ForwardOptions): Promise<ForwardResult> {
-    const { ids, offsets, targets, temperature } = batch;
+    const { ids, offsets, targets, temperature, images } = batch;
     const { retain, adapter, entropy = false, signal } = options;
     // JSON would turn NaN and infinities into null.
     if (!Number.isFinite(temperature)) throw badInput(`temperature must be above 0, got ${temperature}`);
     const batchId = `batch-${++this.#batches}`;
-    const fields = { batch_id: batchId, temperature, retain, adapter, entropy };
+    const fields = { batch_id: batchId, temperature, retain, adapter, entropy, ...(images === undefined ? {} : { images }) };
     const onAbandoned = ({ header }: Frame) => {
       // Otherwise its graph stays in memory. If the drop fails, the worker is gone and the graph with it.
       if (retain && header['ok'] === true) this.drop(batchId).catch(() => {});
@@ -210,6 +222,7 @@ export class TorchBackend implements GradientBackend {
       forwardSeconds: Number(header['forward_seconds']),
       backwardSeconds: Number(header['backward_seconds']),
       retainedBatches: Number(header['retained']),
+      towerPasses: Number(header['tower_passes']),
       peakMemoryBytes: header['peak_memory_bytes'] === null ? null : Number(header['peak_memory_bytes']),
     };
   }
@@ -225,21 +238,27 @@ export class TorchBackend implements GradientBackend {
 
 function capabilitiesOf(
   hello: HelloAnswer,
-  { attention, sharded }: BaseAnswer,
+  { attention, sharded, images }: BaseAnswer,
   { devices, worldSize = devices.length }: TorchBackendOptions,
 ): BackendCapabilities {
   const { dtype, entropy_gradient } = hello;
   const device = worldSize === 1 ? hello.device : devices.join(', ');
   const memory = hello.memory_bytes === null ? `${hello.threads} threads` : `${(hello.memory_bytes / 2 ** 30).toFixed(0)} GiB`;
   const description = `torch ${hello.torch}, transformers ${hello.transformers}, Python ${hello.python}, ${hello.device_name} (${memory}), ${attention} attention${worldSize === 1 ? '' : `, ${worldSize} processes${sharded ? ' that share the base' : ''}`}`;
-  return { name: 'torch', description, device, dtype, entropyGradient: entropy_gradient, images: false, maxTokens: Infinity };
+  return { name: 'torch', description, device, dtype, entropyGradient: entropy_gradient, images, maxTokens: Infinity };
+}
+
+function imageFields({ images }: TorchBackendOptions): Readonly<Record<string, unknown>> {
+  if (images === undefined) return {};
+  const { folder, cacheBytes } = images;
+  return { images_folder: resolve(folder), ...(cacheBytes === undefined ? {} : { image_cache_bytes: cacheBytes }) };
 }
 
 /** Returns a successful answer; throws the failure that another one reports. */
 function succeeded(answer: Frame): Frame {
   if (answer.header['ok'] === true) return answer;
   const { code, text } = readError(answer.header);
-  if (code === 'missing_library') throw new ConfigError(`backend.python lacks torch, transformers or safetensors: ${text}; ${INSTALL}`);
+  if (code === 'missing_library') throw new ConfigError(`backend.python lacks torch, transformers, safetensors or pillow: ${text}; ${INSTALL}`);
   throw new GradientError(text, { code: gradientErrorCode(code) });
 }
 

@@ -16,7 +16,7 @@ const helloSchema = object({
   entropy_gradient: flag,
   memory_bytes: countOrNull,
 });
-const baseSchema = object({ vocabulary_size: count, parameters: count, fingerprint: text, attention: text, sharded: flag });
+const baseSchema = object({ vocabulary_size: count, parameters: count, fingerprint: text, attention: text, sharded: flag, images: flag });
 const moduleSchema = object({ path: text, in_features: count, out_features: count });
 const adapterSchema = object({ modules: filledListOf(moduleSchema), trainable: count });
 /** `grad_norm` is a string, because JSON has no NaN. */

@@ -178,4 +178,4 @@ export class WorkerProcess {
   }
 }
 
-export const INSTALL = 'install them (pip install torch transformers safetensors) or name another Python';
+export const INSTALL = 'install them (pip install torch transformers safetensors, and pillow for images) or name another Python';

@@ -55,7 +55,8 @@ def compare(config):
     from base import load_base
     from failure import Failure
     from lora import attach
-    from model import Batch, Model
+    from batch import Batch
+    from model import Model
     from transformers import AutoModelForCausalLM
 
     directory = made(config)
@@ -63,7 +64,7 @@ def compare(config):
         base = load_base(directory, torch.device("cpu"), torch.float32, False)
     except Failure as failure:
         return {"refused": failure.text}
-    adapter = attach(base.model, 4, 8.0, TARGETS, 3)
+    adapter = attach(base, 4, 8.0, TARGETS, 3)
     with torch.no_grad():
         for layer in adapter.layers.values():
             layer.lora_B.normal_(0, 0.05)

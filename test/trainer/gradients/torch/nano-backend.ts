@@ -1,4 +1,5 @@
 import { type TorchAdapterOptions, TorchBackend, type TorchBackendOptions } from '../../../../src/trainer/gradients/torch/torch-backend.ts';
+import type { RandomVlm } from './random-vlm.ts';
 import { NANO_BASE, torchPython } from './torch-python.ts';
 
 const ADAPTER: TorchAdapterOptions = {
@@ -12,6 +13,14 @@ const ADAPTER: TorchAdapterOptions = {
 export interface NanoOptions {
   readonly adapter?: Partial<TorchAdapterOptions>;
   readonly options?: Partial<TorchBackendOptions>;
+}
+
+/** The torch worker over a random vision-language model, on one thread. */
+export function openVlm(
+  { model: modelPath, folder }: Pick<RandomVlm, 'model' | 'folder'>,
+  { adapter, options }: NanoOptions = {},
+): Promise<TorchBackend> {
+  return openNano({ adapter: adapter ?? {}, options: { modelPath, images: { folder }, ...options } });
 }
 
 /** The torch worker over the nano model, on one thread. */

@@ -1,7 +1,7 @@
 """Plain autograd in float64 over transformers' own model, one sequence at a time, without a line of the worker: what a gradient backend is held to.
 
-Reads from stdin {"model": DIR, "cases": [...]}, writes a list of results to stdout, all JSON. A case: `adapter` (a PEFT directory, or null for the
-base), `ids`, `offsets`, `targets`, `temperature`, and optionally `d_log_probs`, `d_entropy` and `adam` ({steps, learning_rate, beta1, ...}: that many
+Reads from stdin {"model": DIR, "images": DIR, "cases": [...]}, writes a list of results to stdout, all JSON. A case: `adapter` (a PEFT directory, or null for the
+base), `ids`, `offsets`, `targets`, `temperature`, and optionally `images` ({sequence, sha256}), `d_log_probs`, `d_entropy` and `adam` ({steps, learning_rate, beta1, ...}: that many
 steps of torch.optim.AdamW on the gradient of the case, each after clipping).
 """
 
@@ -12,7 +12,8 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 from torch.func import functional_call
-from transformers import AutoModelForCausalLM
+from PIL import Image
+from transformers import AutoImageProcessor, AutoModelForCausalLM, AutoModelForImageTextToText
 
 PREFIX = "base_model.model."
 
@@ -36,15 +37,25 @@ def merged(model, leaves, scale):
     return weights
 
 
+def shown(model, ids, images):
+    """Inputs of one sequence; transformers places its images at the pads and computes the positions."""
+    if not images:
+        return {"input_ids": ids}
+    pixels = model.processor([Image.open(model.images / f"{image['sha256']}.png").convert("RGB") for image in images], return_tensors="pt")
+    types = (ids == model.config.image_token_id).int()
+    return {"input_ids": ids, "pixel_values": pixels["pixel_values"].double(), "image_grid_thw": pixels["image_grid_thw"], "mm_token_type_ids": types}
+
+
 def log_probs(model, weights, case):
     """Log-probs and entropies of the case's targets. [M] each."""
     chosen, entropies = [], []
-    for start, end in zip(case["offsets"], case["offsets"][1:]):
+    for sequence, (start, end) in enumerate(zip(case["offsets"], case["offsets"][1:])):
         inside = [t - start for t in case["targets"] if start <= t < end]
         if not inside:
             continue
         ids = torch.tensor([case["ids"][start:end]])
-        logits = functional_call(model, weights, kwargs={"input_ids": ids}).logits[0] / case["temperature"]
+        inputs = shown(model, ids, [image for image in case.get("images", []) if image["sequence"] == sequence])
+        logits = functional_call(model, weights, kwargs=inputs).logits[0] / case["temperature"]
         table = torch.log_softmax(logits, dim=-1)
         for place in inside:
             row = table[place - 1]
@@ -91,7 +102,10 @@ def solve(model, case):
 def main():
     request = json.load(sys.stdin)
     torch.set_num_threads(1)
-    model = AutoModelForCausalLM.from_pretrained(request["model"], dtype=torch.float64, attn_implementation="eager")
+    kind = AutoModelForImageTextToText if "images" in request else AutoModelForCausalLM
+    model = kind.from_pretrained(request["model"], dtype=torch.float64, attn_implementation="eager")
+    if "images" in request:
+        model.processor, model.images = AutoImageProcessor.from_pretrained(request["model"]), Path(request["images"])
     model.requires_grad_(False)
     json.dump([solve(model, case) for case in request["cases"]], sys.stdout)
 

@@ -22,13 +22,16 @@ function find(): { readonly path: string; readonly reason: null } | { readonly p
   return status === 0 ? { path, reason: null } : { path: null, reason: `${path} lacks torch, transformers or safetensors; ${remedy}` };
 }
 
-/** Plain autograd over transformers: reference.py, one process for all cases. */
-export async function plainAutograd(cases: readonly GradientCase[]): Promise<readonly GradientReference[]> {
+/** Plain autograd over transformers: reference.py, one process for all cases. `images`: the folder of those in the batches. */
+export async function plainAutograd(
+  cases: readonly GradientCase[],
+  { model = NANO_BASE, images }: { readonly model?: string; readonly images?: string } = {},
+): Promise<readonly GradientReference[]> {
   const child = spawn(torchPython.path!, [join(import.meta.dirname, 'reference.py')], {
     env: { ...process.env, HF_HUB_OFFLINE: '1' },
     stdio: ['pipe', 'pipe', 'inherit'],
   });
-  child.stdin.end(JSON.stringify({ model: NANO_BASE, cases: cases.map(onWire) }));
+  child.stdin.end(JSON.stringify({ model, images, cases: cases.map(onWire) }));
   return (await json(child.stdout)) as GradientReference[];
 }
 
@@ -39,6 +42,7 @@ function onWire({ adapter, batch, dLogProbs, dEntropy, adam }: GradientCase): ob
     offsets: [...batch.offsets],
     targets: [...batch.targets],
     temperature: batch.temperature,
+    images: batch.images,
     d_log_probs: dLogProbs && [...dLogProbs],
     d_entropy: dEntropy && [...dEntropy],
     adam: adam && {
