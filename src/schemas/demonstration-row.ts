@@ -9,8 +9,12 @@ import { anyOf, choice, closed, filledListOf, flag, listOf, number, object, text
 const weight = { ...number, minimum: 0 } as const;
 const role = choice('system', 'user', 'assistant', 'tool');
 
-/** Content in parts is not supported: demonstrations are text. */
-const message = object({ role, content: text }, { weight, tool_calls: listOf(object({})), tool_call_id: text, name: text });
+/** A picture is a path, or the SHA-256 of its bytes, in the folder of pictures. */
+const part = anyOf(closed({ image: { ...text, minLength: 1 } }), closed({ text }));
+const message = object(
+  { role, content: anyOf(text, filledListOf(part)) },
+  { weight, tool_calls: listOf(object({})), tool_call_id: text, name: text },
+);
 /** The kinds of recorded rollouts, and `environment` for any that is not the model's. A misspelled `model` would not be learned. */
 const kind = choice('model', 'environment', 'observation', 'corrective', 'prefill');
 const segment = closed({ kind, text }, { weight, ends_turn: flag });

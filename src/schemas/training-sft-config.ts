@@ -6,8 +6,9 @@ export const sft = table('Supervised steps (SFT), before the steps on rollouts.'
   data: {
     ...anyOf(filledText, filledListOf(filledText), { type: 'null' }),
     default: null,
-    description: 'Demonstrations: a JSONL file or several (docs/supervised.md describes the rows). Null: no supervised steps.',
+    description: 'Demonstrations: a JSONL or Parquet file or several (docs/supervised.md describes the rows). Null: no supervised steps.',
   },
+  images: textOrNull('Folder of the pictures that rows name, by path or by SHA-256. Null: rows show none.'),
   steps: countOrNull('Number of supervised steps. Default: one pass over the rows for each of `epochs`.'),
   epochs: count('Passes over the rows where `steps` is not set.', 1),
   batch_size: count('Rows of an optimiser step.', 32),

@@ -8,6 +8,7 @@ import { demonstrationOf, type DemonstrationTokenizer } from '../../trainer/sour
 import { type Demonstrations, type ReadDemonstration, readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
 import type { Trajectory } from '../../trainer/sources/trajectory.ts';
 import { vocabularySize } from '../vocabulary-size.ts';
+import { demonstrationPictures } from './demonstration-pictures.ts';
 import { openDemonstrationTokenizer } from './demonstration-tokenizer.ts';
 
 /** Rows tokenised at a time; a server tokenises each piece of a row by itself. */
@@ -46,8 +47,9 @@ interface Tokenising {
 async function tokenised(rows: Demonstrations, given: Tokenising): Promise<DemonstrationSet> {
   const { config, environment, session, signal } = given;
   const limit = config.sft.maxLength ?? Math.min(session.client.capabilities.maxModelLen ?? Infinity, session.backend.capabilities.maxTokens);
+  const pictures = await picturesOf(config, environment);
   if (session.isServed === false) {
-    const tokenizer = await openDemonstrationTokenizer(config.model.path, environment.turnFormat);
+    const tokenizer = { ...(await openDemonstrationTokenizer(config.model.path, environment.turnFormat)), ...pictures };
     return { training: await within(rows.training, tokenizer, limit, given), validation: await within(rows.validation, tokenizer, limit, given) };
   }
   await using lease = await session.client.lease(signal);
@@ -60,8 +62,19 @@ async function tokenised(rows: Demonstrations, given: Tokenising): Promise<Demon
     closingTokenId,
     tokenizerHash,
     turnFormat: environment.turnFormat,
+    ...pictures,
   };
   return { training: await within(rows.training, tokenizer, limit, given), validation: await within(rows.validation, tokenizer, limit, given) };
+}
+
+/** How rows show pictures, if they do. */
+async function picturesOf({ sft, environment: { id } }: TrainingConfig, { images }: Environment): Promise<Pick<DemonstrationTokenizer, 'picture'>> {
+  if (sft.images === null) return {};
+  if (images === undefined)
+    throw new ConfigError(
+      `sft.images is for an environment that shows pictures, and ${id} shows none as it is set; leave it out, or let the environment show pictures`,
+    );
+  return { picture: await demonstrationPictures(sft.images, images) };
 }
 
 /** The trajectories of the rows that fit into the model's window. */

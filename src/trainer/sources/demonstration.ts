@@ -2,7 +2,7 @@
 import type { TokenLease } from '../../clients/policy-client.ts';
 import type { TurnFormat } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
-import type { Message } from '../../core/message.ts';
+import { type ContentPart, type ImageRef, type Message, type MessageContent, markedText, type PlacedImage } from '../../core/message.ts';
 import type { TextSegment } from '../../core/rubric.ts';
 import type { DemonstrationMessage, DemonstrationSegment, MessagesRow, PromptRow, TokensRow } from '../../schemas/demonstration-row.ts';
 import type { ReadDemonstration } from './read-demonstrations.ts';
@@ -16,11 +16,15 @@ export interface DemonstrationTokenizer extends Pick<TokenLease, 'render' | 'ren
   readonly tokenizerHash: string | null;
   /** How a prompt with segments is rendered: that of the environment. */
   readonly turnFormat: TurnFormat;
+  /** The picture of this name, in the run's store. Rejects with ConfigError, without the place of the row, if it cannot be shown. @default rows show no pictures */
+  readonly picture?: (name: string) => Promise<ImageRef>;
 }
 
 /** Tokens with their weights: 0 has no loss. */
 interface Weighted {
   readonly ids: readonly number[];
+  /** Among the ids, by their offsets in them. @default none */
+  readonly images?: readonly PlacedImage[];
   readonly weight: number | readonly number[];
   /** Null for a prompt. */
   readonly segment: TextSegment | null;
@@ -38,6 +42,7 @@ export async function demonstrationOf({ row, place }: ReadDemonstration, tokeniz
         ? await chatPieces(row, tokenizer, place)
         : await promptPieces(row, tokenizer, place);
   const ids = Int32Array.from(pieces.flatMap((piece) => piece.ids));
+  const images = placedImages(pieces);
   const weights = pieces.flatMap(({ ids: own, weight }) => (typeof weight === 'number' ? own.map(() => weight) : weight));
   // Nothing predicts the first token.
   const targets = Int32Array.from(ids.keys()).filter((at) => at > 0 && weights[at]! > 0);
@@ -63,9 +68,19 @@ export async function demonstrationOf({ row, place }: ReadDemonstration, tokeniz
     promptLength: targets[0]!,
     targets,
     logProbs: null,
+    ...(images.length === 0 ? {} : { images }),
     ...(ofTargets.every((weight) => weight === 1) ? {} : { weights: ofTargets }),
     segments: pieces.flatMap(({ segment }) => segment ?? []),
   };
+}
+
+function placedImages(pieces: readonly Weighted[]): PlacedImage[] {
+  let start = 0;
+  return pieces.flatMap(({ ids, images = [] }) => {
+    const placed = images.map((image) => ({ ...image, offset: start + image.offset }));
+    start += ids.length;
+    return placed;
+  });
 }
 
 function tokenPieces(
@@ -89,8 +104,8 @@ async function promptPieces({ prompt, segments, completion }: PromptRow, tokeniz
   const rendered =
     first === null
       ? await tokenizer.render([{ role: 'user', content: prompt as string }], { format: 'continuation' })
-      : await tokenizer.render(first.map(plain), { format: tokenizer.turnFormat });
-  const pieces: Weighted[] = [{ ids: [...rendered.ids], weight: 0, segment: null }];
+      : await tokenizer.render(await shown(first, tokenizer, place), { format: tokenizer.turnFormat });
+  const pieces: Weighted[] = [{ ids: [...rendered.ids], images: rendered.images, weight: 0, segment: null }];
   for (const segment of segments ?? [{ kind: 'model', text: completion as string }]) pieces.push(await segmentPiece(segment, tokenizer));
   return pieces;
 }
@@ -111,23 +126,49 @@ async function chatPieces({ messages }: MessagesRow, tokenizer: DemonstrationTok
     throw new ConfigError(`${place} has tool_calls; write the calls into content as the model writes them, or give token ids (vf-export --sft)`);
   const begin = messages.findIndex(({ role }) => role === 'assistant');
   if (begin < 1) throw new ConfigError(`${place} ${begin < 0 ? 'has no message of the assistant' : 'begins with a message of the assistant'}`);
-  const pieces: Weighted[] = [{ ids: [...(await tokenizer.render(messages.slice(0, begin).map(plain))).ids], weight: 0, segment: null }];
+  const conversation = await shown(messages, tokenizer, place);
+  const prompt = await tokenizer.render(conversation.slice(0, begin));
+  const pieces: Weighted[] = [{ ids: [...prompt.ids], images: prompt.images, weight: 0, segment: null }];
   for (let at = begin; at < messages.length;) {
     const { content, weight = 1 } = messages[at]!;
+    if (typeof content !== 'string') throw new ConfigError(`${place}: messages[${at}] is the assistant's and must be text`);
     const closing = closingTokenId === null ? [] : [closingTokenId];
     pieces.push({ ids: [...(await tokenizer.encode(content)), ...closing], weight, segment: { kind: 'model', text: content } });
     const after = messages.slice(at + 1);
     const next = after.findIndex(({ role }) => role === 'assistant');
     // What follows the last turn of the assistant is never answered.
     if (next < 0) break;
-    const between = after.slice(0, next);
-    const bridge = await tokenizer.renderNext(messages.slice(0, at + 1).map(plain), between.map(plain), { isClosed: closingTokenId !== null });
-    pieces.push({ ids: [...bridge.ids], weight: 0, segment: { kind: 'observation', text: between.map((message) => message.content).join('\n') } });
+    const between = conversation.slice(at + 1, at + 1 + next);
+    const bridge = await tokenizer.renderNext(conversation.slice(0, at + 1), between, { isClosed: closingTokenId !== null });
+    const text = between.map((message) => markedText(message.content)).join('\n');
+    pieces.push({ ids: [...bridge.ids], images: bridge.images, weight: 0, segment: { kind: 'observation', text } });
     at += 1 + next;
   }
   return pieces;
 }
 
-function plain({ role, content, tool_call_id: id }: DemonstrationMessage): Message {
-  return { role, content, ...(id === undefined ? {} : { toolCallId: id }) };
+/** The messages with their pictures in the run's store. */
+function shown(messages: readonly DemonstrationMessage[], tokenizer: DemonstrationTokenizer, place: string): Promise<Message[]> {
+  return Promise.all(
+    messages.map(async ({ role, content, tool_call_id: id }, at) => ({
+      role,
+      content: await shownContent(content, tokenizer, `${place}: messages[${at}]`),
+      ...(id === undefined ? {} : { toolCallId: id }),
+    })),
+  );
+}
+
+async function shownContent(content: DemonstrationMessage['content'], { picture }: DemonstrationTokenizer, where: string): Promise<MessageContent> {
+  if (typeof content === 'string') return content;
+  return Promise.all(
+    content.map(async (part): Promise<ContentPart> => {
+      if ('text' in part) return { type: 'text', text: part.text };
+      if (picture === undefined)
+        throw new ConfigError(`${where} shows the picture ${JSON.stringify(part.image)}; name the folder of pictures: sft.images`);
+      const image = await picture(part.image).catch((cause: unknown) => {
+        throw cause instanceof ConfigError ? new ConfigError(`${where} shows a picture that cannot be used: ${cause.message}`, { cause }) : cause;
+      });
+      return { type: 'image', image };
+    }),
+  );
 }

@@ -1,9 +1,11 @@
-/** Reads supervised rows from JSONL files and holds some of them out. */
+/** Reads supervised rows from JSONL and Parquet files and holds some of them out. Rows of DDAI's files are conversations, too. */
 import { ConfigError } from '../../core/errors.ts';
 import { Random } from '../../core/random.ts';
 import { readLines } from '../../files/json-lines.ts';
-import { type DemonstrationRow, MessagesRowSchema, PromptRowSchema, TokensRowSchema } from '../../schemas/demonstration-row.ts';
+import { readParquet } from '../../files/parquet.ts';
+import { type DemonstrationRow, type MessagesRow, MessagesRowSchema, PromptRowSchema, TokensRowSchema } from '../../schemas/demonstration-row.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
+import { parseRowV1 } from '../../schemas/messages-v1.ts';
 import { parseWire } from '../../schemas/results.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 
@@ -42,10 +44,8 @@ export async function readDemonstrations({ sft, seed }: Pick<TrainingConfig, 'sf
 async function readRows(path: string): Promise<ReadDemonstration[]> {
   const rows: ReadDemonstration[] = [];
   try {
-    for await (const { text, number } of readLines(path, { mustExist: true })) {
-      if (text.trim() === '') continue;
-      const place = `${path}:${number}`;
-      const parsed = parseRow(text);
+    for await (const { fields, place } of objectsIn(path)) {
+      const parsed = parseRow(fields);
       if ('problem' in parsed) throw new ConfigError(`${place} is not a supervised row: ${parsed.problem} (docs/supervised.md describes the rows)`);
       rows.push({ row: parsed.value, place });
     }
@@ -57,19 +57,44 @@ async function readRows(path: string): Promise<ReadDemonstration[]> {
   return rows;
 }
 
-function parseRow(text: string): { readonly value: DemonstrationRow } | { readonly problem: string } {
+/** The objects of a file and where they are; `fields` is text in a JSONL file. */
+async function* objectsIn(path: string): AsyncGenerator<{ readonly fields: string | object; readonly place: string }, void> {
+  if (/\.parquet$/i.test(path)) {
+    for (const [i, fields] of (await readParquet(path)).entries()) yield { fields, place: `${path}, row ${i + 1}` };
+    return;
+  }
+  for await (const { text, number } of readLines(path, { mustExist: true }))
+    if (text.trim() !== '') yield { fields: text, place: `${path}:${number}` };
+}
+
+function parseRow(fields: string | object): { readonly value: DemonstrationRow } | { readonly problem: string } {
+  const text = typeof fields === 'string' ? fields : JSON.stringify(fields);
   const parsed = parseWire({ type: 'object' } as const, text);
   if ('problem' in parsed) return parsed;
   const keys = new Set(Object.keys(parsed.value));
+  if (keys.has('format_version') || (keys.has('uid') && keys.has('messages'))) return parseV1(fieldsOf(parsed.value));
   // Before the schema: beside calls, many data sets have a content of null.
   const calling = callingMessage(parsed.value);
   if (calling !== null)
     return { problem: `${calling} has tool_calls; write the calls into content as the model writes them, or give token ids (vf-export --sft)` };
   if (keys.has('token_ids')) return checkedTokens(parseWire(TokensRowSchema, text));
   if (keys.has('messages')) return parseWire(MessagesRowSchema, text);
-  if (!keys.has('prompt')) return { problem: 'it has none of messages, prompt and token_ids' };
+  if (!keys.has('prompt'))
+    return { problem: `it has none of messages, prompt and token_ids, but ${[...keys].slice(0, 8).join(', ') || 'no columns'}` };
   if (keys.has('segments') === keys.has('completion')) return { problem: 'beside prompt it needs either segments or completion' };
   return parseWire(PromptRowSchema, text);
+}
+
+/** A row of DDAI's files. */
+function parseV1(fields: Readonly<Record<string, unknown>>): { readonly value: MessagesRow } | { readonly problem: string } {
+  const row = parseRowV1(fields);
+  if (typeof row === 'string') return { problem: row };
+  const messages = row.messages.map(({ role, content, weight }) => ({
+    role,
+    content: typeof content === 'string' ? content : [...content],
+    ...(weight === undefined ? {} : { weight }),
+  }));
+  return { value: { messages, example_id: row.uid } };
 }
 
 /** The first message with tool calls, such as `messages[1]`; null if there is none. */

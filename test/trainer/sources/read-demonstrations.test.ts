@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { parquetWriteFile } from 'hyparquet-writer';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readDemonstrations } from '../../../src/trainer/sources/read-demonstrations.ts';
 import { someConfig } from '../some-config.ts';
@@ -95,5 +96,62 @@ describe('readDemonstrations', () => {
     await expect(read({ data: write([]) })).rejects.toThrow(/has no supervised rows/);
     await expect(read({ data: write([row(1), row(2)]), held_out: 2 })).rejects.toThrow(/has 2 rows, and sft\.held_out = 2 leaves none to train on/);
     await expect(read({ data: write([row(1), row(2)]), held_out: 1.5 })).rejects.toThrow(/a share below 1 or a whole number of rows, got 1\.5/);
+  });
+});
+
+describe("rows of DDAI's files", () => {
+  const messages = [
+    { role: 'system', content: 's' },
+    { role: 'user', content: 'q' },
+    { role: 'assistant', content: '<think>t</think>' },
+    { role: 'user', content: [{ image: 'pages/a_1.jpg' }] },
+    { role: 'assistant', content: 'done', weight: 0.5 },
+  ];
+  const expected = { messages, example_id: 'p__s0__r' };
+
+  it('are conversations, from JSONL with a list or its JSON as text, and from Parquet', async () => {
+    const v1 = (content: unknown) => ({ uid: 'p__s0__r', format_version: 'v1', messages: content, ndcg: 1 });
+    const jsonl = write([v1(messages), v1(JSON.stringify(messages))]);
+    expect((await read({ data: jsonl })).training.map(({ row: found }) => found)).toEqual([expected, expected]);
+    const parquet = join(folder, 'rows.parquet');
+    const columns = { uid: ['p__s0__r'], format_version: ['v1'], messages: [JSON.stringify(messages)] };
+    parquetWriteFile({ filename: parquet, columnData: Object.entries(columns).map(([name, data]) => ({ name, data, type: 'STRING' as const })) });
+    expect((await read({ data: parquet })).training).toEqual([{ row: expected, place: `${parquet}, row 1` }]);
+  });
+
+  it.each([
+    ['another version', { format_version: 'v2' }, '"format_version" must be "v1", got "v2"'],
+    ['no uid', { uid: '' }, '"uid" must be the id of the row, got ""'],
+    ['messages that are no JSON', { messages: '[{' }, '"messages" must be a list of messages, or its JSON as text, got "[{"'],
+    ['no messages', { messages: [] }, '"messages" must be a list of messages, or its JSON as text, got []'],
+    ['a message of a tool', { messages: [{ role: 'tool', content: 'x' }] }, 'messages[0].role must be system, user, assistant, got "tool"'],
+    [
+      'a picture without a name',
+      { messages: [{ role: 'user', content: [{ url: 'x' }] }] },
+      'messages[0].content[0] must be {"image": path or SHA-256} or {"text": text}, got {"url":"x"}',
+    ],
+    [
+      'a turn with a picture',
+      { messages: [{ role: 'assistant', content: [{ image: 'x' }] }] },
+      'messages[0].content must be text, got [{"image":"x"}]',
+    ],
+    [
+      'a negative weight',
+      { messages: [{ role: 'assistant', content: 'x', weight: -1 }] },
+      'messages[0].weight must be a number of at least 0, got -1',
+    ],
+  ])('with %s are refused with place, key, value and what is allowed', async (_, change, message) => {
+    const path = write([{ uid: 'u', format_version: 'v1', messages, ...change }]);
+    await expect(read({ data: path })).rejects.toThrow(`${path}:1 is not a supervised row: ${message} (docs/supervised.md describes the rows)`);
+  });
+
+  it('in a Parquet file with other columns are refused by the columns that it has', async () => {
+    const path = join(folder, 'other.parquet');
+    parquetWriteFile({ filename: path, columnData: [{ name: 'question', data: ['q'], type: 'STRING' }] });
+    await expect(read({ data: path })).rejects.toThrow(
+      `${path}, row 1 is not a supervised row: it has none of messages, prompt and token_ids, but question`,
+    );
+    writeFileSync(path, 'PAR1 torn');
+    await expect(read({ data: path })).rejects.toThrow(`${path} cannot be read as Parquet`);
   });
 });
