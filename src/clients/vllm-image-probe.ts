@@ -66,6 +66,8 @@ async function likelyUnit(server: VllmServer, pad: number, options: ImageProbeOp
     const tokens = await tokensOf(server, [square(side)], options).catch(refusal);
     if (!(tokens instanceof PolicyError)) seen.set(side, tokens.filter((id) => id === pad).length);
   }
+  // A model that gives every image the same number of tokens has no unit.
+  if (new Set(seen.values()).size === 1) return null;
   const [likely] = UNITS.map((unit) => ({ unit, kept: keptSquares(unit, seen) })).toSorted((a, b) => b.kept - a.kept);
   return likely!.kept > 0 ? likely!.unit : null;
 }

@@ -21,25 +21,30 @@ export class CompactPrompt {
   #digits = '';
   /** Tokens of the whole prompt that are in the digits. */
   #length = 0;
-  #images = 0;
+  #images: readonly PlacedImage[] = [];
 
-  /** Appends what is new. The prompt extends the one before. */
+  /** Appends what is new. The ids extend those before; throws PrefixBreakError if the images do not. */
   extendTo(prompt: Int32Array, images: readonly PlacedImage[]): void {
     if (prompt.length < this.#length) {
       this.#digits = '';
       this.#length = 0;
-      this.#images = 0;
+      this.#images = [];
     }
+    const changed = this.#images.findIndex(({ sha256, offset }, i) => sha256 !== images[i]?.sha256 || offset !== images[i].offset);
+    if (changed >= 0)
+      throw new PrefixBreakError(
+        `The prompt does not extend the previous one: image ${changed} is ${images[changed] === undefined ? 'missing' : 'another one'}`,
+      );
     const pieces: string[] = this.#digits === '' ? [] : [this.#digits];
     let at = this.#length;
-    for (const { offset, length } of images.slice(this.#images)) {
+    for (const { offset, length } of images.slice(this.#images.length)) {
       pieces.push(prompt.subarray(at, offset + 1).join(','));
       at = offset + length;
     }
     if (at < prompt.length) pieces.push(prompt.subarray(at).join(','));
     this.#digits = pieces.join(',');
     this.#length = prompt.length;
-    this.#images = images.length;
+    this.#images = [...images];
   }
 
   get digits(): string {

@@ -10,12 +10,16 @@ import { replaceFile } from './json-lines.ts';
 import { makeFolder } from './make-folder.ts';
 
 /** Media types that a run keeps, and the ends of their files' names. */
-const EXTENSIONS: Readonly<Record<string, string>> = { 'image/png': 'png', 'image/jpeg': 'jpg', 'image/webp': 'webp' };
+const EXTENSIONS: ReadonlyMap<string, string> = new Map([
+  ['image/png', 'png'],
+  ['image/jpeg', 'jpg'],
+  ['image/webp', 'webp'],
+]);
 
 /** The name of an image's file. Throws ConfigError for a type of file that no run keeps. */
 function imageFileName({ sha256, mediaType }: Pick<ImageRef, 'sha256' | 'mediaType'>): string {
-  const extension = EXTENSIONS[mediaType];
-  if (extension === undefined) throw new ConfigError(`Images of type ${mediaType} are not kept; give ${Object.keys(EXTENSIONS).join(', ')}.`);
+  const extension = EXTENSIONS.get(mediaType);
+  if (extension === undefined) throw new ConfigError(`Images of type ${mediaType} are not kept; give ${[...EXTENSIONS.keys()].join(', ')}.`);
   if (!/^[0-9a-f]{64}$/.test(sha256)) throw new ConfigError(`${JSON.stringify(sha256.slice(0, 80))} is not the SHA-256 of an image.`);
   return `${sha256}.${extension}`;
 }

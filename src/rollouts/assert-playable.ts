@@ -45,6 +45,6 @@ const lacks: Readonly<Record<PolicyNeed, (capabilities: PolicyCapabilities) => L
   images: ({ images = false, blindBecause = null }) => {
     if (images) return null;
     const why = blindBecause === null ? '' : `: it ${blindBecause}`;
-    return { requires: 'shows images', but: `takes text alone${why}. Use a vision-language model behind vLLM or a chat API` };
+    return { requires: 'shows images', but: `cannot see them${why}. Use a vision-language model behind vLLM or a chat API` };
   },
 };

@@ -72,4 +72,15 @@ describe('vf-serve environment', () => {
     await until(() => server.stderr.includes('row-4/0'));
     expect(server.stderr).toMatch(/the rollout row-3\/0 failed: RewardError[^]*at .*environment\.ts[^]*the rollout row-4\/0 failed/);
   });
+
+  it.each(['environment', 'verifiers'])('refuses an environment that shows images, in one line, for vf-serve %s (2)', async (command) => {
+    const gallery = join(ROOT, 'test/images/gallery.ts');
+    const words = ['--conditions=source', join(ROOT, 'src/cli/vf-serve.ts'), command, gallery];
+    const child = spawn(process.execPath, words, { cwd: ROOT, env: { PATH: process.env['PATH'] ?? '' } });
+    started.add(child);
+    let said = '';
+    child.stderr.on('data', (chunk) => (said += String(chunk)));
+    expect(await once(child, 'close')).toEqual([2, null]);
+    expect(said).toMatch(/^vf-serve: gallery shows images, and callers are sent text only\. Serve it without them [^\n]*\n$/);
+  });
 });

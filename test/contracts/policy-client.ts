@@ -159,7 +159,7 @@ export function policyClientContract(name: string, open: () => Promise<OpenedPol
 
     const showing = { id: 'gallery', turnFormat: 'continuation', needs: ['images'] } as const;
     it.runIf(traits.pictures === null)('is refused in one line by an environment that shows images', () => {
-      const refusal = /^gallery shows images, and .+ takes text alone.*\. Use a vision-language model behind vLLM or a chat API\.$/;
+      const refusal = /^gallery shows images, and .+ cannot see them.*\. Use a vision-language model behind vLLM or a chat API\.$/;
       expect(() => assertPlayable(showing, client)).toThrow(refusal);
     });
 

@@ -111,12 +111,15 @@ function picturedTokens(clientOf: () => PolicyClient, traits: PictureTraits, [fi
       for (const { offset, length } of buffer.images) expect(mask.subarray(offset, offset + length).every((bit) => bit === 0)).toBe(true);
     });
 
-    it('refuses a prompt that does not extend the last one', async () => {
+    it('refuses a prompt that does not extend the last one, in its ids or its pictures', async () => {
       await using lease = await leased();
       await lease.generate({ ...greedy, prompt: opening.ids, images: opening.images, maxNewTokens: 1 });
       const other = opening.ids.slice();
       other[0] = other[0] === 1 ? 2 : 1;
       await expect(lease.generate({ ...greedy, prompt: other, images: opening.images })).rejects.toThrow(PrefixBreakError);
+      const [placed] = opening.images as readonly [PlacedImage];
+      const changed = [{ ...third, offset: placed.offset, length: placed.length }];
+      await expect(lease.generate({ ...greedy, prompt: opening.ids, images: changed })).rejects.toThrow(PrefixBreakError);
     });
   });
 }

@@ -119,4 +119,22 @@ describe('TokenBuffer', () => {
       { numRuns: 100 },
     );
   });
+
+  it('keeps the images of what was given, where they are in the whole sequence, with mask 0', () => {
+    const image = (sha256: string, offset: number, length: number) => ({ sha256, mediaType: 'image/png', width: 56, height: 56, offset, length });
+    const buffer = new TokenBuffer();
+    buffer.appendGiven('prompt', Int32Array.of(1, 7, 8, 8, 9), [image('a', 2, 2)]);
+    buffer.commit(sample(['x', 'y']), 2, 0);
+    buffer.appendGiven('observation', Int32Array.of(7, 8, 9, 7, 8, 8, 9), [image('b', 1, 1), image('a', 4, 2)]);
+    expect(buffer.images).toEqual([image('a', 2, 2), image('b', 8, 1), image('a', 11, 2)]);
+    const { ids, mask } = buffer;
+    for (const { offset, length } of buffer.images) {
+      expect([...ids.subarray(offset, offset + length)]).toEqual(Array.from({ length }, () => 8));
+      expect([...mask.subarray(offset, offset + length)]).toEqual(Array.from({ length }, () => 0));
+    }
+  });
+
+  it('has no images where none were given', () => {
+    expect(prompted().images).toEqual([]);
+  });
 });

@@ -1,4 +1,4 @@
-/** A client of a small vision-language model (scripts/random-vlm) behind one URL: the real server, a replayed one or a loopback imitation. */
+/** A client of a small vision-language model (scripts/random-vlm): the real server, a replayed one or a loopback imitation. */
 import type { ImageTokenRules } from '../../src/clients/policy-client.ts';
 import type { ImageRef } from '../../src/core/message.ts';
 import type { RunImages } from '../../src/files/run-images.ts';
@@ -46,7 +46,12 @@ export function vlmTraits(form: VlmForm, { store, images }: VlmPictures): Policy
 }
 
 /** As after a probe. */
-export function openVlm(url: string, form: VlmForm, { store }: Pick<VlmPictures, 'store'>, more: OpenVllmOptions = {}): Promise<OpenedVllm> {
+export function openVlm(
+  urls: string | readonly string[],
+  form: VlmForm,
+  { store }: Pick<VlmPictures, 'store'>,
+  more: OpenVllmOptions = {},
+): Promise<OpenedVllm> {
   const capabilities = {
     maxModelLen: 4096,
     tokenizerHash: null,
@@ -57,5 +62,5 @@ export function openVlm(url: string, form: VlmForm, { store }: Pick<VlmPictures,
     images: true,
     imageTokens: rulesOf(form),
   } as const;
-  return openVllm(url, { model: form, capabilities, images: store, ...more });
+  return openVllm(urls, { model: form, capabilities, images: store, ...more });
 }

@@ -22,6 +22,13 @@ const args = (changes: Partial<VllmNeeds>, host = gpu) => vllmCommand({ ...needs
 const env = (changes: Partial<VllmNeeds>, host = gpu) => vllmCommand({ ...needs, ...changes }, host).env;
 
 describe('vllmCommand', () => {
+  it('gives a policy that must see images the route that takes them, and no memory for videos', () => {
+    expect(args({ showsImages: true }).slice(-4, -2)).toEqual(['--enable-scale-out', '--limit-mm-per-prompt={"image": 32, "video": 0}']);
+    // A user's own limit comes last and counts.
+    expect(flagValue(args({ showsImages: true, args: ['--limit-mm-per-prompt', '{"image": 4}'] }), '--limit-mm-per-prompt')).toBe('{"image": 4}');
+    expect(args({}).join(' ')).not.toMatch(/scale-out|limit-mm/);
+  });
+
   it('serves one model on loopback with room for the versions of a synchronous run', () => {
     expect(args({})).toEqual([
       '-m',

@@ -25,6 +25,8 @@ export interface ImageServerOptions {
   readonly sees?: boolean;
   /** @default 4096 */
   readonly maxModelLen?: number;
+  /** Its chat template. @default ChatML */
+  readonly template?: string;
 }
 
 export interface ImageServer extends Loopback {
@@ -54,7 +56,7 @@ const TEMPLATE =
   "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}";
 
 export async function imageServer(options: ImageServerOptions = {}): Promise<ImageServer> {
-  const vllm = new Imitation(options, await visionTokenizer());
+  const vllm = new Imitation(options, await visionTokenizer(options.template ?? TEMPLATE));
   const server = await loopback(async (request, response) => {
     const text = await readText(request);
     try {
@@ -73,7 +75,7 @@ function refuse(response: ServerResponse, error: unknown): void {
   sendJson(response, status, { error: { message: (error as Error).message, type: 'BadRequestError', param: null, code: status } });
 }
 
-async function visionTokenizer(): Promise<ModelTokenizer> {
+async function visionTokenizer(chatTemplate: string): Promise<ModelTokenizer> {
   const folder = mkdtempSync(join(tmpdir(), 'vf-vision-tokenizer-'));
   try {
     cpSync(NANO, folder, { recursive: true });
@@ -82,7 +84,7 @@ async function visionTokenizer(): Promise<ModelTokenizer> {
     for (const [i, content] of VISION_TOKENS.entries())
       tokenizer.added_tokens.push({ ...tokenizer.added_tokens[0], id: pad - VISION_TOKENS.indexOf('<|image_pad|>') + i, content, special: true });
     writeFileSync(join(folder, 'tokenizer.json'), JSON.stringify(tokenizer));
-    return await openTokenizer(folder, { chatTemplate: TEMPLATE });
+    return await openTokenizer(folder, { chatTemplate });
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -116,7 +118,7 @@ class Imitation {
   readonly #tokenizer: ModelTokenizer;
   readonly #form: VlmForm;
   readonly #rules: ReturnType<typeof rulesOf>;
-  readonly #options: Required<Omit<ImageServerOptions, 'form' | 'bounds'>>;
+  readonly #options: Required<Omit<ImageServerOptions, 'form' | 'bounds' | 'template'>>;
   /** Tokens of words, which spell the same alone and beside others. */
   readonly #words: readonly number[];
 
@@ -134,6 +136,7 @@ class Imitation {
   answer(path: string, text: string): unknown {
     const fields = (text === '' ? {} : JSON.parse(text)) as Fields;
     const { maxModelLen, hasRoute } = this.#options;
+    if (path === '/health') return {};
     if (path === '/v1/models') return { object: 'list', data: [{ id: this.#form, object: 'model', max_model_len: maxModelLen }] };
     if (path === '/tokenize') return this.#tokenize(fields);
     if (path === '/detokenize') return { prompt: this.#decode(fields.tokens!, false) };

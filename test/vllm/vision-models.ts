@@ -61,6 +61,8 @@ export interface Judgement {
   readonly error: number;
   /** The same if every picture is grey. */
   readonly blind: number;
+  /** The same without the adapter. */
+  readonly base: number;
 }
 
 /** image-log-probs.py: what transformers says of the sampled tokens. */

@@ -7,6 +7,7 @@ import { modelPath } from '../../data/bundled-models.ts';
 import { packageVersion } from '../../data/package-root.ts';
 import { LazyModels } from '../../models/lazy-models.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
+import { showsImages } from '../../rollouts/assert-playable.ts';
 import { mergeRoleTables, type RoleTables } from '../../schemas/roles-config.ts';
 import type { CallerTokenizer, Split } from '../../server/environment/served-environment.ts';
 import { startEnvironmentServer } from '../../server/environment/start-environment-server.ts';
@@ -121,6 +122,10 @@ export async function openServed(id: string, options: ServedEnvironmentFlags, co
   if (environment.play !== undefined)
     throw new ConfigError(
       `${environment.id} is a program: it asks models of its own, so it leaves nothing to a caller's policy. Evaluate it with vf-eval.`,
+    );
+  if (showsImages(environment))
+    throw new ConfigError(
+      `${environment.id} shows images, and callers are sent text only. Serve it without them (visual-rag: -a '{"observations": "ocr"}'), or evaluate it with vf-eval.`,
     );
   if (environment[options.split].length === 0) {
     throw new ConfigError(

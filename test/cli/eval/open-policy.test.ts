@@ -9,6 +9,10 @@ import { Dataset, type Row } from '../../../src/core/dataset.ts';
 import { EnvGroup } from '../../../src/core/env-group.ts';
 import { Rubric } from '../../../src/core/rubric.ts';
 import { SingleTurnEnv } from '../../../src/core/single-turn.ts';
+import { RunImages } from '../../../src/files/run-images.ts';
+import { loadEnvironment } from '../../images/gallery.ts';
+import { rulesOf } from '../../images/vlm-client.ts';
+import { imageServer } from '../../loopback/image-server.ts';
 import { chatServer } from '../../models/chat-server.ts';
 import { assertPlayable } from '../../../src/rollouts/assert-playable.ts';
 
@@ -99,5 +103,70 @@ describe('openPolicy', () => {
     expect(policy.description).toMatch(
       /\(chat messages, because its chat template writes tool calls in no known format, so the server must parse them\)$/,
     );
+  });
+
+  describe('for an environment that shows images', () => {
+    const gallery = async () => loadEnvironment({}, { images: new RunImages() });
+    const targetOf = (url: string, clientType: EndpointTarget['clientType'] = 'auto'): EndpointTarget => ({
+      kind: 'endpoint',
+      model: 'qwen3_vl',
+      baseUrls: [`${url}/v1`],
+      apiKey: null,
+      keyVariable: null,
+      headers: {},
+      clientType,
+      alias: null,
+      chosenBy: '-b',
+    });
+
+    it('plays a vision model by token ids, and says how it sees images', async () => {
+      await using server = await imageServer();
+      await using policy = await openPolicy(targetOf(server.url), { ...options, environment: await gallery() });
+      expect(policy.client.capabilities).toMatchObject({ kind: 'tokens', images: true, imageTokens: rulesOf('qwen3_vl') });
+      expect(policy.description).toMatch(/token ids in and out, .*images of 4,096 to 1,048,576 pixels, 32 × 32 a token, at most 16 a prompt\)$/);
+    });
+
+    it('plays it by messages where the route of token ids is missing, and names the flag', async () => {
+      await using server = await imageServer({ hasRoute: false });
+      await using policy = await openPolicy(targetOf(server.url), { ...options, environment: await gallery() });
+      expect(policy.client.capabilities).toMatchObject({ kind: 'chat', images: true });
+      expect(policy.description).toMatch(
+        /because the environment shows images, and by token ids the server cannot see them: it has no route .*--enable-scale-out/,
+      );
+    });
+
+    it('leaves the refusal to the caller where token ids were asked for', async () => {
+      await using server = await imageServer({ hasRoute: false });
+      const shown = await gallery();
+      await using policy = await openPolicy(targetOf(server.url, 'tokens'), { ...options, environment: shown });
+      expect(() => assertPlayable(shown, policy.client)).toThrow(
+        /^gallery shows images, and qwen3_vl cannot see them: it has no route .*--enable-scale-out/,
+      );
+    });
+
+    it('refuses a model that reads text only, also by messages', async () => {
+      await using server = await imageServer({ sees: false });
+      const opening = openPolicy(targetOf(server.url), { ...options, environment: await gallery() });
+      await expect(opening).rejects.toThrow(
+        /^gallery shows images, and qwen3_vl cannot see them: it takes no images .*Use a vision-language model behind vLLM or a chat API\.$/,
+      );
+    });
+
+    it('asks nothing about images for an environment of text', async () => {
+      await using server = await imageServer();
+      await using policy = await openPolicy(targetOf(server.url), { ...options, environment: { id: 'plain', turnFormat: 'chat' } });
+      expect(policy.client.capabilities.imageTokens).toBeUndefined();
+    });
+
+    it('refuses the embedded engine and the built-in baseline', async () => {
+      const shown = await gallery();
+      const embedded = async () => {
+        await using policy = await openPolicy({ kind: 'embedded', model: NANO }, { ...options, environment: shown });
+        assertPlayable(shown, policy.client);
+      };
+      await expect(embedded()).rejects.toThrow(/^gallery shows images, and nano-base cannot see them: it takes no images/);
+      await using baseline = await openPolicy({ kind: 'baseline', asked: true }, { ...options, environment: shown });
+      expect(() => assertPlayable(shown, baseline.client)).toThrow(/^gallery shows images, and .* cannot see them\./);
+    });
   });
 });
