@@ -26,6 +26,8 @@ const BENCHES: Readonly<Record<string, readonly string[]>> = {
   publish: ['publish.ts'],
   'search-o1': ['search-o1.ts'],
   'self-play-losses': ['self-play-losses.ts'],
+  'streamed-scoring': ['streamed-scoring.ts'],
+  'visual-rag': ['visual-rag.ts'],
   embedded: ['embedded.ts'],
   'embedded-memory': ['embedded-memory.ts', '--steps', '500'],
   'embedded-memory-large': ['embedded-memory.ts', '--steps', '2000'],

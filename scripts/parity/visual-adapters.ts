@@ -203,6 +203,7 @@ const gspo: Adapter = {
       ratio: 'sequence',
       objective: { kind: 'clip', clipLow, clipHigh, dualClip: null },
       logRatioClamp: null,
+      sequenceLogRatioMax: 10,
       correction: null,
       aggregation: { kind: 'sequence_mean', within: 'mean', countEmpty: false },
       kl: null,
@@ -215,8 +216,6 @@ const gspo: Adapter = {
       ppo_kl: loss.metrics['approx_kl_k1']?.value ?? 0,
     };
   },
-  declared: ({ tags }) =>
-    tags.includes('clamp') ? 'upstream clamps the mean log ratio of a sequence at 10; ours bounds the log ratio of each token, or none' : undefined,
   // Upstream adds 1e-8 to the number of tokens.
   tolerance: 1e-6,
 };

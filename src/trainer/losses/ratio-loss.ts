@@ -27,6 +27,8 @@ export interface RatioLossConfig {
   readonly objective: Objective;
   /** log r is clamped to [−c, c]; outside, its gradient is 0. verl: 20; upstream and TRL: null, no bound. */
   readonly logRatioClamp: number | null;
+  /** Bounds the mean log r of a sequence from above; beyond, its gradient is 0. Only for `ratio: 'sequence'`. verl and DDAI: 10. @default null, no bound */
+  readonly sequenceLogRatioMax?: number | null;
   readonly correction: SamplerCorrection | null;
   readonly aggregation: Aggregation;
   readonly kl: KlConfig | null;
@@ -83,7 +85,8 @@ function evaluate(config: RatioLossConfig, batch: Columns, counts: TokenCounts):
     sums.tokens += length;
     sums.sequences++;
     const logRatio = tokenRatios(config.logRatioClamp ?? Infinity, batch, sequence, ratios, sums);
-    const sequenceRatio = config.ratio === 'sequence' ? Math.exp(logRatio / length) : null;
+    const isBeyond = logRatio / length > (config.sequenceLogRatioMax ?? Infinity);
+    const sequenceRatio = config.ratio === 'sequence' ? Math.exp(isBeyond ? config.sequenceLogRatioMax! : logRatio / length) : null;
     if (sequenceRatio !== null) ratios.fill(sequenceRatio, start, end);
     if (config.correction && corrections) correctionWeights(config.correction, batch, sequence, corrections, sums);
     const clipped = sums.below + sums.above;
@@ -92,6 +95,7 @@ function evaluate(config: RatioLossConfig, batch: Columns, counts: TokenCounts):
       sums.sequenceRatio += sequenceRatio;
       if (sums.below + sums.above > clipped) sums.clippedSequences++;
       if (!bounds.isWeight) spreadOverSequence(sequence, gradient);
+      if (isBeyond && !bounds.isWeight) gradient.fill(0, start, end);
     }
     if (config.logRatioClamp !== null && !bounds.isWeight) stopOutsideClamp(config.logRatioClamp, batch, sequence, gradient);
     if (config.kl) {

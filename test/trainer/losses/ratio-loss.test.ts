@@ -120,6 +120,23 @@ describe('ratioLoss', () => {
     expect([...lossOf({ ...grpo, ratio: 'sequence' }, batch).gradient]).toEqual([-0.5, -0.5]);
   });
 
+  it('bounds the mean log ratio of a sequence from above alone; a sequence beyond has no gradient', () => {
+    // Two sequences whose ratios count as they are, because A < 0 has no upper clip.
+    const batch = batchOf(
+      [
+        [12, 10],
+        [9, 9],
+        [-12, -12],
+      ],
+      -1,
+    );
+    const bounded = lossOf({ ...grpo, ratio: 'sequence', sequenceLogRatioMax: 10 }, batch);
+    const free = lossOf({ ...grpo, ratio: 'sequence' }, batch);
+    expect([...bounded.gradient].slice(0, 2)).toEqual([0, 0]);
+    expect([...bounded.gradient].slice(2)).toEqual([...free.gradient].slice(2));
+    expect(free.loss - bounded.loss).toBeCloseTo((2 * (Math.exp(11) - Math.exp(10))) / 6, 6);
+  });
+
   it('holds CISPO’s weight constant: its gradient is −clip(r) A, also outside the bounds', () => {
     const batch = batchOf([[Math.log(3), Math.log(0.1), 0]], 2);
     const { gradient, loss } = lossOf({ ...grpo, objective: { kind: 'cispo', ratioMin: 0.5, ratioMax: 1.5 } }, batch);
