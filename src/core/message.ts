@@ -74,3 +74,8 @@ export function markedText(content: MessageContent): string {
 export function contentImages(content: MessageContent): readonly ImageRef[] {
   return typeof content === 'string' ? [] : content.flatMap((part) => (part.type === 'image' ? [part.image] : []));
 }
+
+/** The messages with their text alone. */
+export function withoutImages(messages: readonly Message[]): readonly Message[] {
+  return messages.map((message) => ({ ...message, content: contentText(message.content) }));
+}

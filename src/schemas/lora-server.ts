@@ -20,6 +20,22 @@ const judgementChoice = object(
 const judgementSchema = object({ choices: filledListOf(judgementChoice) });
 export type LoraJudgement = XStatic<typeof judgementSchema>;
 
+/** `POST /inference/v1/generate` for one token with its log-prob, behind a prompt that may hold images. */
+const generationChoice = object(
+  {},
+  { token_ids: nullable(listOf(integer)), logprobs: nullable(object({ content: listOf(object({ logprob: numberOrNull })) })) },
+);
+const placeholders = object({}, { image: nullable(listOf(object({ offset: integer, length: integer }))) });
+const generationSchema = object(
+  { choices: filledListOf(generationChoice) },
+  {
+    prompt_token_ids: nullable(listOf(integer)),
+    prompt_logprobs: nullable(listOf(nullable(byName(object({ logprob: numberOrNull }))))),
+    mm_placeholders: nullable(placeholders),
+  },
+);
+export type LoraGeneration = XStatic<typeof generationSchema>;
+
 /** `GET /server_info?config_format=json`, only in development mode. `lora_config` is null if LoRA is off. */
 const serverInfoSchema = object({
   vllm_config: object({ lora_config: nullable(object({}, { max_lora_rank: integer, max_loras: integer })) }),
@@ -33,6 +49,10 @@ export function parseLoraCards(value: unknown): LoraCards | null {
 
 export function parseLoraJudgement(value: unknown): LoraJudgement | null {
   return schemaCheck(judgementSchema)(value) ? value : null;
+}
+
+export function parseLoraGeneration(value: unknown): LoraGeneration | null {
+  return schemaCheck(generationSchema)(value) ? value : null;
 }
 
 export function parseLoraServerInfo(value: unknown): LoraServerInfo | null {

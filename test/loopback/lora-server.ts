@@ -21,6 +21,8 @@ export interface LoopbackLoraOptions {
   readonly forces?: boolean;
   /** False: no /metrics, or none about adapters. @default true */
   readonly hasMetrics?: boolean;
+  /** As a vision-language model: the id of an image's tokens, and the side of a token's square in pixels. @default reads text only */
+  readonly sees?: { readonly pad: number; readonly unit: number };
 }
 
 interface Loaded {
@@ -40,18 +42,73 @@ interface Judged {
   readonly max_tokens?: number;
 }
 
+interface Generated {
+  readonly model: string;
+  readonly token_ids: readonly number[];
+  readonly content_parts?: readonly { readonly url: string | null; readonly uuid?: string }[];
+  readonly sampling_params: { readonly allowed_token_ids?: readonly number[]; readonly prompt_logprobs?: number };
+}
+
 export interface LoopbackLora extends Loopback {
   readonly baseModel: string;
 }
 
 export async function loraServer(options: LoopbackLoraOptions = {}): Promise<LoopbackLora> {
-  const { baseModel = 'nano-base', maxRank = 16, isDevelopment = true, logProbsMode = 'raw', forces = true, hasMetrics = true } = options;
+  const {
+    baseModel = 'nano-base',
+    maxRank = 16,
+    isDevelopment = true,
+    logProbsMode = 'raw',
+    forces = true,
+    hasMetrics = true,
+    sees = null,
+  } = options;
   const adapters = new Map<string, Loaded>();
   /** Models of the requests that are computed now. */
   const running: string[] = [];
   /** What the last step reported: requests that ended since are still in it. */
   let reported: readonly string[] = [];
   let isPoisoned = false;
+
+  /** By the names that they were sent under. */
+  const images = new Map<string, { readonly digest: string; readonly length: number }>();
+
+  /** Log-probs follow from ids and images alike; the weights of a text model's names are taken and ignored, as with Qwen3-VL. */
+  const generate = ({ model, token_ids: given, content_parts: parts = [], sampling_params: sampling }: Generated, response: ServerResponse) => {
+    const { pad, unit: side } = sees!;
+    const adapter = adapters.get(model);
+    const ids: number[] = [];
+    const places: { offset: number; length: number; digest: string }[] = [];
+    for (const [i, { url, uuid }] of parts.entries()) {
+      const name = uuid ?? `unnamed ${url}`;
+      if (url !== null && !images.has(name)) images.set(name, pictureOf(url, side));
+      if (!images.has(name)) return refuse(response, 400, `Cache miss for image at index ${i} but data is not provided.`, 'BadRequestError');
+    }
+    const seen = parts.map(({ url, uuid }) => images.get(uuid ?? `unnamed ${url}`)!);
+    for (const id of given) {
+      const image = id === pad ? seen[places.length] : undefined;
+      if (image !== undefined) places.push({ offset: ids.length, ...image });
+      for (let i = 0; i < (image?.length ?? 1); i++) ids.push(id);
+    }
+    const fingerprint = adapter?.fingerprint ?? '';
+    /** The context: ids, and an image's digest in place of its first pad. */
+    const context = (end: number) => ids.slice(0, end).map((id, i) => (places.find(({ offset }) => offset === i)?.digest ?? id) as number);
+    const [token = 7] = sampling.allowed_token_ids ?? [];
+    const judged = ids.map((id, i) => (i === 0 ? null : { [id]: { logprob: logProb(fingerprint, context(i), id) } }));
+    sendJson(response, 200, {
+      prompt_token_ids: ids,
+      mm_placeholders: places.length === 0 ? null : { image: places.map(({ offset, length }) => ({ offset, length })) },
+      prompt_logprobs: sampling.prompt_logprobs === undefined ? null : judged,
+      choices: [
+        {
+          index: 0,
+          token_ids: [token],
+          text: 'x',
+          logprobs: { content: [{ token: 'x', logprob: logProb(fingerprint, context(ids.length), token) }] },
+        },
+      ],
+    });
+  };
 
   const complete = (body: Judged, response: ServerResponse) => {
     const adapter = adapters.get(body.model);
@@ -107,7 +164,7 @@ export async function loraServer(options: LoopbackLoraOptions = {}): Promise<Loo
         'InternalServerError',
       );
     }
-    adapters.set(name, { path, ...readWeights(join(path, 'adapter_model.safetensors')) });
+    adapters.set(name, { path, ...readWeights(join(path, 'adapter_model.safetensors'), sees === null ? '' : 'language_model.') });
     response.writeHead(200).end(`Success: LoRA adapter '${name}' added successfully.`);
   };
 
@@ -126,6 +183,7 @@ export async function loraServer(options: LoopbackLoraOptions = {}): Promise<Loo
     const body = (text === '' ? {} : JSON.parse(text)) as never;
     const route = `${request.method} ${request.url?.split('?')[0]}`;
     if (route === 'POST /v1/completions') return complete(body, response);
+    if (route === 'POST /inference/v1/generate' && sees !== null) return generate(body, response);
     if (route === 'POST /v1/load_lora_adapter') return load(body, response);
     if (route === 'POST /v1/unload_lora_adapter') return unload(body, response);
     if (route === 'GET /v1/models') return sendJson(response, 200, { object: 'list', data: cards() });
@@ -146,12 +204,19 @@ export async function loraServer(options: LoopbackLoraOptions = {}): Promise<Loo
   return Object.assign(server, { baseModel });
 }
 
-/** Of an adapter's file. */
-export function readWeights(file: string): Pick<Loaded, 'fingerprint' | 'isNumeric'> {
+/** A data URL of a PNG. */
+function pictureOf(url: string, side: number): { readonly digest: string; readonly length: number } {
+  const bytes = Buffer.from(url.slice(url.indexOf(',') + 1), 'base64');
+  const digest = createHash('sha256').update(bytes).digest('hex');
+  return { digest, length: (bytes.readUInt32BE(16) / side) * (bytes.readUInt32BE(20) / side) };
+}
+
+/** Of an adapter's file: of the layers whose names hold `named`. */
+export function readWeights(file: string, named = ''): Pick<Loaded, 'fingerprint' | 'isNumeric'> {
   const bytes = readFileSync(file);
   const headerLength = Number(bytes.readBigUInt64LE());
   const header = JSON.parse(bytes.subarray(8, 8 + headerLength).toString('utf8')) as Record<string, { data_offsets: [number, number] }>;
-  const b = Object.entries(header).filter(([name]) => name.endsWith('.lora_B.weight'));
+  const b = Object.entries(header).filter(([name]) => name.endsWith('.lora_B.weight') && name.includes(named));
   const data = Buffer.concat(
     b.map(
       ([

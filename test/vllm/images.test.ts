@@ -13,6 +13,7 @@ import { policyClientContract } from '../contracts/policy-client.ts';
 import { openVlm, rulesOf, type VlmForm, vlmPictures, vlmTraits } from '../images/vlm-client.ts';
 import { type Fault, loraProxy } from '../loopback/lora-proxy.ts';
 import { EvaluationFolder, type RecordedRollout } from './evaluation-process.ts';
+import { picturedTraining } from './pictured-training.ts';
 import { judgePictured, serveVisionModel, type VisionModel } from './vision-models.ts';
 
 const GALLERY = join(import.meta.dirname, '../images/gallery.ts');
@@ -36,6 +37,7 @@ for (const form of FORMS) {
   const pictures = await vlmPictures(form);
   const url = async () => (await serve(form)).url;
   imageServerContract(`real vLLM of the form ${form}`, form, url);
+  picturedTraining(form, serve);
   policyClientContract(`real vLLM of the form ${form}`, async () => openVlm(await url(), form, pictures), vlmTraits(form, pictures));
 }
 

@@ -6,7 +6,7 @@ import { VllmTokensClient } from '../../clients/vllm-tokens.ts';
 import { Disposers } from '../../core/disposers.ts';
 import type { VfError } from '../../core/errors.ts';
 import type { Environment } from '../../core/environment.ts';
-import type { Message } from '../../core/message.ts';
+import { type Message, withoutImages } from '../../core/message.ts';
 import type { RoleDeclarations } from '../../core/model.ts';
 import { Random } from '../../core/random.ts';
 import { LazyModels } from '../../models/lazy-models.ts';
@@ -237,6 +237,7 @@ async function openSession(
   const { publish, rollouts, seed } = config;
   const { baseUrls, apiKey } = server;
   const key = apiKey === null ? {} : { apiKey };
+  const shown = environment.images === undefined ? {} : { images: environment.images };
   const random = Random.fromSeed(seed);
   await using opened = new Disposers();
   const backend = await openBackend({ config, embedded: server.embedded, paths: directory.paths, variables, signal });
@@ -255,7 +256,7 @@ async function openSession(
     sendsSeeds: server.embedded !== null,
     vocabularySize: vocabularySize(config.model.path),
     name: servedModel,
-    ...(environment.images === undefined ? {} : { images: environment.images }),
+    ...shown,
     ...key,
   });
   opened.defer(() => client.close());
@@ -271,12 +272,16 @@ async function openSession(
     quorum: publish.quorum,
     logProbsMode: probe.logProbsMode,
     random: random.fork('publisher'),
+    ...shown,
   });
   opened.defer(() => publisher.close());
   // A server that this run starts, or the engine in this process, serves the directory that the backend loads.
   if (checkedPrompt !== null && config.policy.baseUrl !== null) {
     await using lease = await client.lease(signal);
-    await publisher.checkBase({ backend, ids: (await lease.render(checkedPrompt, PROBE_FORMAT)).ids, tolerance: publish.probeTolerance }, signal);
+    await publisher.checkBase(
+      { backend, ids: (await lease.render(withoutImages(checkedPrompt), PROBE_FORMAT)).ids, tolerance: publish.probeTolerance },
+      signal,
+    );
   }
   const parts = opened.move();
   const session = { backend, client, versions, publisher, name, [Symbol.asyncDispose]: () => parts.disposeAsync() };

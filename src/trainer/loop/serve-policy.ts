@@ -3,7 +3,8 @@ import type { PolicyClient } from '../../clients/policy-client.ts';
 import { PolicyError, ResultsError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { Environment } from '../../core/environment.ts';
-import { type ProbeText, PROBE_FORMAT, type Published, type ServedPolicy } from '../publisher/served-policy.ts';
+import { withoutImages } from '../../core/message.ts';
+import { type ProbeText, type ProbeTexts, PROBE_FORMAT, type Published, type ServedPolicy } from '../publisher/served-policy.ts';
 import type { RunRecords } from '../records/run-records.ts';
 import type { TrajectorySource } from '../sources/trajectory-source.ts';
 import type { Trajectory } from '../sources/trajectory.ts';
@@ -27,7 +28,7 @@ export interface Serving {
 export async function servePolicy(parts: Serving, batch: readonly Trajectory[]): Promise<Published | null> {
   const { policy, progress, records, session, signal } = parts;
   if (session.isServed === false || policy.version === progress.version || !isNeeded(parts)) return null;
-  const served = await policy.publish(progress.version, await probeText(parts, batch), signal);
+  const served = await policy.publish(progress.version, await probeTexts(parts, batch), signal);
   records.served(session.versions.current());
   return served;
 }
@@ -54,15 +55,36 @@ function isNeeded({ run: { config }, source, evaluation, progress: { step } }: S
   return step >= last || evaluation.needsPolicy(step) || source.needsPolicy(step + 1);
 }
 
-/** The shortest sequence suffices to tell two sets of weights apart; without one, the first prompt. */
-async function probeText({ session, run, signal }: Serving, batch: readonly Trajectory[]): Promise<ProbeText> {
-  const [probed] = batch.filter(({ targets }) => targets.length > 0).toSorted((a, b) => a.ids.length - b.ids.length);
-  return probed ?? (await promptProbe(session.client, run.environment, signal));
+/** The shortest sequences suffice to tell two sets of weights apart; without one, the first prompt. */
+async function probeTexts({ session, run, signal }: Serving, batch: readonly Trajectory[]): Promise<ProbeTexts> {
+  const trained = batch.filter(({ targets }) => targets.length > 0).toSorted((a, b) => a.ids.length - b.ids.length);
+  const pictured = trained.map(behindImages).find(({ targets }) => targets.length > 0);
+  const text = trained.find((trajectory) => !hasImages(trajectory)) ?? trained.map(beforeImages).find(({ targets }) => targets.length > 0);
+  return {
+    text: text ?? (await promptProbe(session.client, run.environment, signal)),
+    ...(pictured === undefined ? {} : { pictured }),
+  };
+}
+
+function hasImages({ images = [] }: ProbeText): boolean {
+  return images.length > 0;
+}
+
+/** With the targets that have an image before them. */
+function behindImages({ ids, targets, images = [] }: ProbeText): ProbeText {
+  const first = images[0]?.offset ?? Infinity;
+  return { ids, images, targets: targets.filter((target) => target > first) };
+}
+
+/** The tokens before the first image. */
+function beforeImages({ ids, targets, images = [] }: ProbeText): ProbeText {
+  const end = images[0]?.offset ?? ids.length;
+  return { ids: ids.subarray(0, end), targets: targets.filter((target) => target < end) };
 }
 
 async function promptProbe(client: PolicyClient, environment: Environment, signal: AbortSignal): Promise<ProbeText> {
   await using lease = await client.lease(signal);
   if (lease.kind !== 'tokens') throw new ResultsError('The policy does not accept token ids; use a vLLM server or the embedded engine');
-  const { ids } = await lease.render(environment.train.at(0).prompt, PROBE_FORMAT);
+  const { ids } = await lease.render(withoutImages(environment.train.at(0).prompt), PROBE_FORMAT);
   return { ids, targets: Int32Array.from({ length: ids.length - 1 }, (_, i) => i + 1) };
 }

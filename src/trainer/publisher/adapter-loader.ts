@@ -5,7 +5,8 @@ import { otherBase } from './base-check.ts';
 import type { LoadedAdapter } from './loaded-adapters.ts';
 import { difference, isBaseNeeded, type Judgement, type LogProbDifference, nats, probeHint, servedLogProbs } from './log-prob-probe.ts';
 import { judgeApplication } from './probe-verdict.ts';
-import { type LoraReplica, ModelGoneError, rankError } from './lora-routes.ts';
+import { ModelGoneError, rankError } from './lora-refusals.ts';
+import type { LoraReplica } from './lora-routes.ts';
 import type { LogProbProbe } from './weight-publisher.ts';
 
 export interface AdapterLoaderOptions {
@@ -22,7 +23,8 @@ export interface ServedAdapter {
   readonly model: string;
   /** The servers' path. */
   readonly path: string;
-  readonly probe: LogProbProbe;
+  /** At least one. */
+  readonly probes: readonly LogProbProbe[];
 }
 
 /** One replica's times in seconds, and its probe's result. */
@@ -58,8 +60,10 @@ export class AdapterLoader {
     const probeMs = performance.now();
     try {
       await this.#checkCard(replica, served, signal);
-      const found = await this.#compare(replica, served, signal);
-      return { ...found, loadSeconds, probeSeconds: secondsSince(probeMs) };
+      const found: LogProbDifference[] = [];
+      for (const probe of served.probes) found.push(await this.#compare(replica, served.model, probe, signal));
+      const worst = { mean: Math.max(...found.map(({ mean }) => mean)), max: Math.max(...found.map(({ max }) => max)) };
+      return { ...worst, loadSeconds, probeSeconds: secondsSince(probeMs) };
     } catch (error) {
       if (!(error instanceof ModelGoneError)) throw error;
       throw new PublishError(`The server lost ${model} just after loading it and was probably restarted. Publish again (${error.message})`, {
@@ -83,12 +87,13 @@ export class AdapterLoader {
       throw new PublishError(`The replica serves another base: ${model} is an adapter of ${parent} instead of ${baseModel}`, { endsRun: true });
   }
 
-  async #compare(replica: LoraReplica, { model, probe }: ServedAdapter, signal: AbortSignal): Promise<LogProbDifference> {
+  async #compare(replica: LoraReplica, model: string, probe: LogProbProbe, signal: AbortSignal): Promise<LogProbDifference> {
     const { judgement } = this.#options;
     const { chosen, logProbs } = await servedLogProbs(replica, probe, { model, cacheSalt: model, judgement, signal });
     const trained = chosen.map((i) => probe.logProbs[i]!);
     const found = difference(logProbs, trained);
     const { baseModel } = this.#options;
+    const over = `over ${chosen.length} tokens${(probe.images ?? []).length === 0 ? '' : ' behind images'}`;
     const askBase = () => servedLogProbs(replica, probe, { model: baseModel, judgement, signal });
     if (found.mean <= probe.tolerance) {
       if (!isBaseNeeded(probe, chosen)) return found;
@@ -97,7 +102,7 @@ export class AdapterLoader {
       const verdict = judgeApplication({ served: logProbs, servedBase, trained, trainedBase, tolerance: probe.tolerance });
       if (verdict.kind !== 'not_applied') return found;
       throw new PublishError(
-        `The adapter is not applied: over ${chosen.length} tokens the log-probs of ${model} are those of ${baseModel}. They show ${Math.round(100 * verdict.share)} % of the adapter's effect of ${nats(verdict.effect)}; the noise is ${nats(verdict.noise)}`,
+        `The adapter is not applied: ${over} the log-probs of ${model} are those of ${baseModel}. They show ${Math.round(100 * verdict.share)} % of the adapter's effect of ${nats(verdict.effect)}; the noise is ${nats(verdict.noise)}`,
       );
     }
     const base = await askBase().catch(
@@ -111,7 +116,7 @@ export class AdapterLoader {
     }
     const hint = typeof base === 'string' ? base : probeHint(logProbs, trained, base.logProbs, probe.tolerance);
     throw new PublishError(
-      `Log-probs of ${model} differ from the trainer's by ${nats(found.mean)} on average (tolerance ${nats(probe.tolerance)}) and by ${nats(found.max)} at most, over ${chosen.length} tokens; ${hint}`,
+      `Log-probs of ${model} differ from the trainer's by ${nats(found.mean)} on average (tolerance ${nats(probe.tolerance)}) and by ${nats(found.max)} at most, ${over}; ${hint}`,
     );
   }
 

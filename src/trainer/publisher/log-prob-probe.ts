@@ -7,6 +7,7 @@
  * if the server returns log-probs after its filters, where a forced token has 0, or cannot force tokens.
  */
 import type { AskedModel, LoraReplica } from './lora-routes.ts';
+import { isInImage, type ProbedPrompt, promptBefore } from './pictured-prompt.ts';
 import type { LogProbProbe } from './weight-publisher.ts';
 
 export interface LogProbDifference {
@@ -33,12 +34,15 @@ export function defaultTolerance(dtype: string): number {
 }
 
 /** Says what is wrong with a probe; null if nothing is. */
-export function probeFault({ ids, targets, logProbs, baseLogProbs, tolerance }: LogProbProbe): string | null {
+export function probeFault(probe: LogProbProbe): string | null {
+  const { ids, targets, logProbs, baseLogProbs, tolerance } = probe;
   if (targets.length === 0 || targets.length !== logProbs.length) {
     return `The probe has ${logProbs.length} log-probs for ${targets.length} targets; it needs one for each, and at least one target`;
   }
   const astray = targets.findIndex((target, i) => target < 1 || target >= ids.length || (i > 0 && target <= targets[i - 1]!));
   if (astray >= 0) return `The probe's targets must ascend from 1 to at most ${ids.length - 1}, got ${targets[astray]}`;
+  const inside = targets.find((target) => isInImage(probe, target));
+  if (inside !== undefined) return `The probe's target ${inside} is a token of an image, which no model samples`;
   if (baseLogProbs !== undefined && baseLogProbs.length !== targets.length) {
     return `The probe has ${baseLogProbs.length} log-probs of the base for ${targets.length} targets; it needs one for each`;
   }
@@ -53,26 +57,26 @@ export type Judgement = 'forced' | 'prompt';
 /** Requests at most 32 of the targets, spread evenly. Rejects as LoraReplica's log-prob requests do. */
 export async function servedLogProbs(
   replica: LoraReplica,
-  { ids, targets }: LogProbProbe,
+  probe: LogProbProbe,
   { judgement, signal, ...asked }: AskedModel & { readonly judgement: Judgement; readonly signal: AbortSignal },
 ): Promise<ServedLogProbs> {
-  const chosen = spread(targets.length, PROBED_TOKENS);
-  const places = chosen.map((k) => targets[k]!);
-  const forced = judgement === 'forced' ? await forcedLogProbs(replica, asked, ids, places, signal) : null;
-  return { chosen, logProbs: forced ?? (await replica.promptLogProbs(asked, ids.subarray(0, places.at(-1)! + 1), places, signal)) };
+  const chosen = spread(probe.targets.length, PROBED_TOKENS);
+  const places = chosen.map((k) => probe.targets[k]!);
+  const forced = judgement === 'forced' ? await forcedLogProbs(replica, asked, probe, places, signal) : null;
+  return { chosen, logProbs: forced ?? (await replica.promptLogProbs(asked, promptBefore(probe, places.at(-1)! + 1), places, signal)) };
 }
 
 /** Null if the server does not support `allowed_token_ids`. */
 async function forcedLogProbs(
   replica: LoraReplica,
   asked: AskedModel,
-  ids: Int32Array,
+  prompt: ProbedPrompt,
   places: readonly number[],
   signal: AbortSignal,
 ): Promise<number[] | null> {
   const logProbs = Array.from<number | null>({ length: places.length }).fill(null);
   const ask = async (k: number) => {
-    logProbs[k] = await replica.forcedLogProb(asked, ids.subarray(0, places[k]), ids[places[k]!]!, signal);
+    logProbs[k] = await replica.forcedLogProb(asked, promptBefore(prompt, places[k]!), prompt.ids[places[k]!]!, signal);
   };
   // The longest prompt goes first and alone: it fills the prefix cache for the others, and a server that computes NaN gets only one request.
   await ask(places.length - 1);

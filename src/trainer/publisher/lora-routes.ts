@@ -2,13 +2,22 @@
  * One replica as the publisher sees it: vLLM's adapter routes, and log-probs of single tokens. Failures are PublishErrors that name the replica and
  * the remedy; the publisher decides when to give up and what to undo.
  */
-import { PublishError, type VfError } from '../../core/errors.ts';
+import { PublishError } from '../../core/errors.ts';
 import type { Random } from '../../core/random.ts';
 import { deadlineOf } from '../../rollouts/deadline.ts';
-import { type LoraCard, parseLoraCards, parseLoraJudgement, parseLoraServerInfo } from '../../schemas/lora-server.ts';
-import { parseVllmError } from '../../schemas/vllm.ts';
+import {
+  type LoraCard,
+  type LoraGeneration,
+  parseLoraCards,
+  parseLoraGeneration,
+  parseLoraJudgement,
+  parseLoraServerInfo,
+} from '../../schemas/lora-server.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../../transport/http-endpoint.ts';
 import { withRetries } from '../../transport/retry.ts';
+import type { ImageStore } from '../../core/message.ts';
+import { errorMessage, loadError, NumericServerError, requestError } from './lora-refusals.ts';
+import { compactIds, GENERATE_PATH, imageParts, type ProbedPrompt, seenFault } from './pictured-prompt.ts';
 
 export interface LoraReplicaOptions {
   /** With or without `/v1`. */
@@ -20,16 +29,12 @@ export interface LoraReplicaOptions {
   /** Deadline of the whole load, and of one attempt at any other request. */
   readonly timeoutMs: number;
   readonly random: Random;
+  /** The images of prompts. @default no prompt has any */
+  readonly images?: ImageStore;
 }
 
 /** Timeout for asking the rank limit, which is useful to know but not essential. */
 const LIMIT_MS = 5000;
-
-/** The server has no model of that name: it was never loaded, was unloaded, or the server was restarted. */
-export class ModelGoneError extends PublishError {}
-
-/** The server computed NaN or an infinity. Every request that reuses the same cache blocks may fail too, until they are evicted. */
-export class NumericServerError extends PublishError {}
 
 /** The model whose log-probs are requested, at temperature 1. */
 export interface AskedModel {
@@ -137,16 +142,23 @@ export class LoraReplica {
    * Log-prob of `token` after `before`, sampled with no other token allowed. It is the model's own if the server computes log-probs before its
    * filters. Null if the server sampled another token nevertheless.
    */
-  async forcedLogProb(asked: AskedModel, before: Int32Array, token: number, signal: AbortSignal): Promise<number | null> {
-    const fields = { prompt: [...before], logprobs: 0, return_token_ids: true, allowed_token_ids: [token] };
-    const choice = await this.#judge(asked, fields, signal);
+  async forcedLogProb(asked: AskedModel, before: ProbedPrompt, token: number, signal: AbortSignal): Promise<number | null> {
+    const forced = { logprobs: 0, allowed_token_ids: [token] };
+    if (hasImages(before)) {
+      const [choice] = (await this.#generate(asked, before, forced, signal)).choices;
+      return choice?.token_ids?.[0] === token ? this.#finite(choice.logprobs?.content[0]?.logprob, token) : null;
+    }
+    const choice = await this.#judge(asked, { prompt: [...before.ids], return_token_ids: true, ...forced }, signal);
     return choice?.token_ids?.[0] === token ? this.#finite(choice.logprobs?.token_logprobs[0], token) : null;
   }
 
   /** Log-probs of the tokens at `targets` of a prompt, in one request. With vLLM's CPU build, it must not run beside others. [M] */
-  async promptLogProbs(asked: AskedModel, ids: Int32Array, targets: readonly number[], signal: AbortSignal): Promise<number[]> {
-    const choice = await this.#judge(asked, { prompt: [...ids], prompt_logprobs: 0 }, signal);
-    return targets.map((target) => this.#finite(choice?.prompt_logprobs?.[target]?.[String(ids[target])]?.logprob, ids[target]!));
+  async promptLogProbs(asked: AskedModel, prompt: ProbedPrompt, targets: readonly number[], signal: AbortSignal): Promise<number[]> {
+    const { ids } = prompt;
+    const judged = hasImages(prompt)
+      ? (await this.#generate(asked, prompt, { prompt_logprobs: 0, logprobs: 0 }, signal)).prompt_logprobs
+      : (await this.#judge(asked, { prompt: [...ids], prompt_logprobs: 0 }, signal))?.prompt_logprobs;
+    return targets.map((target) => this.#finite(judged?.[target]?.[String(ids[target])]?.logprob, ids[target]!));
   }
 
   /**
@@ -177,6 +189,36 @@ export class LoraReplica {
     const salt = cacheSalt === undefined ? {} : { cache_salt: cacheSalt };
     const answer = await this.#asked('POST', '/v1/completions', { model, ...PLAIN_SAMPLING, ...fields, ...salt }, parseLoraJudgement, signal);
     return answer.choices[0];
+  }
+
+  /** Names the images; sends them where the server does not have them. */
+  async #generate(
+    { model, cacheSalt }: AskedModel,
+    prompt: ProbedPrompt,
+    sampling: Readonly<Record<string, unknown>>,
+    signal: AbortSignal,
+  ): Promise<LoraGeneration> {
+    const { images = [] } = prompt;
+    const ask = async (store: ImageStore | null) => {
+      const body = {
+        model,
+        token_ids: compactIds(prompt),
+        content_parts: await imageParts(images, store),
+        sampling_params: { ...PLAIN_SAMPLING, ...sampling },
+        return_token_ids: true,
+        output_mode: 'text',
+        ...(cacheSalt === undefined ? {} : { cache_salt: cacheSalt }),
+      };
+      return this.#asked('POST', GENERATE_PATH, body, parseLoraGeneration, signal);
+    };
+    const answer = await ask(null).catch((error: unknown) => {
+      const isMissing = error instanceof PublishError && error.status === 400 && /cache miss/i.test(error.message);
+      if (!isMissing || this.#options.images === undefined) throw error;
+      return ask(this.#options.images);
+    });
+    const fault = seenFault(prompt, answer);
+    if (fault === null) return answer;
+    throw new PublishError(`${this.url} does not see the images that the trainer sees: ${fault}. Serve the model with its own image processor`);
   }
 
   #finite(value: number | null | undefined, token: number): number {
@@ -212,6 +254,10 @@ export class LoraReplica {
   }
 }
 
+function hasImages({ images = [] }: ProbedPrompt): boolean {
+  return images.length > 0;
+}
+
 /** From vLLM's figure of that name: one sample per set of labels ever seen, with the time when it was last true as its value. */
 function adaptersInMetrics(text: string): ReadonlySet<string> | null {
   const samples = [...text.matchAll(/^vllm:lora_requests_info\{(.*)\} (\S+)$/gm)].map(([, labels, value]) => ({
@@ -222,60 +268,6 @@ function adaptersInMetrics(text: string): ReadonlySet<string> | null {
   if (newest === undefined) return null;
   const names = [...newest.labels.matchAll(/(?:running|waiting)_lora_adapters="([^"]*)"/g)].flatMap(([, listed]) => listed!.split(','));
   return new Set(names.filter((name) => name !== ''));
-}
-
-function errorMessage({ body }: HttpResponse): string {
-  return parseVllmError(body.toString('utf8'))?.message ?? '';
-}
-
-/** `exchange`: request, status and the beginning of the body. */
-function loadError(exchange: string, path: string, response: HttpResponse): VfError {
-  const { status } = response;
-  const message = errorMessage(response);
-  if ((status === 404 && /^(not found)?$/i.test(message)) || status === 405) {
-    return new PublishError(
-      `The server cannot load adapters at run time: ${exchange}. Start vLLM with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment and --enable-lora --max-lora-rank N --max-loras M`,
-      // A proxy answers 404 with a page of its own while the server restarts.
-      { status, endsRun: message !== '' },
-    );
-  }
-  if (status === 404) {
-    return new PublishError(
-      `The server does not find ${path}: ${exchange}. If it sees the adapter directory under another path (containers), set publish.server_adapter_dir`,
-      { status, retryable: true },
-    );
-  }
-  const rank = /rank (\d+) is greater than max_lora_rank (\d+)/i.exec(message);
-  if (rank !== null) return rankError(Number(rank[1]), Number(rank[2]), exchange, status);
-  if (status === 401 || status === 403) return requestError(exchange, response);
-  // vLLM answers 500 for a bad adapter, so a retry is useless. Gateways and overloaded servers use other 5xx codes.
-  return new PublishError(`The server did not load the adapter: ${exchange}`, status === 500 ? { status } : statusOptions(response));
-}
-
-export function rankError(rank: number, limit: number, where: string, status?: number): PublishError {
-  const remedy = limit === 0 ? '--enable-lora --max-lora-rank' : '--max-lora-rank';
-  return new PublishError(
-    `Rank ${rank} exceeds the server's limit of ${limit}: ${where}. Start vLLM with ${remedy} ${rank} or more, or lower [lora] rank`,
-    status === undefined ? { endsRun: true } : { status, endsRun: true },
-  );
-}
-
-function requestError(exchange: string, response: HttpResponse): VfError {
-  const { status } = response;
-  const { message = '', param = null } = parseVllmError(response.body.toString('utf8')) ?? {};
-  if (/out of range float values/i.test(message))
-    return new NumericServerError(`The server computed a log-prob that is not finite: ${exchange}`, { status });
-  if (status === 404 && (param === 'model' || /does not exist/i.test(message))) {
-    return new ModelGoneError(`The server does not have the model: ${exchange}`, { status });
-  }
-  if (status === 401 || status === 403)
-    return new PublishError(`The server rejected the API key: ${exchange}. Check the variable that policy.api_key_var names`, {
-      status,
-      endsRun: true,
-    });
-  // A proxy answers 404 with a page of its own while the server restarts.
-  const isProxys = status === 404 && message === '';
-  return new PublishError(`The request failed: ${exchange}`, { ...statusOptions(response), ...(isProxys ? { retryable: true } : {}) });
 }
 
 function parsedJson(body: Buffer): unknown {

@@ -6,6 +6,7 @@
 import type { PolicyCapabilities, PolicyRef } from '../../clients/policy-client.ts';
 import type { PolicyVersions } from '../../clients/policy-versions.ts';
 import { CancelledError, ConfigError, PublishError } from '../../core/errors.ts';
+import type { ImageStore } from '../../core/message.ts';
 import type { Random } from '../../core/random.ts';
 import type { AdapterDescription } from '../gradients/gradient-backend.ts';
 import { AdapterLoader, type LoadReport, type ServedAdapter } from './adapter-loader.ts';
@@ -14,8 +15,9 @@ import { checkAdapter } from './check-adapter.ts';
 import { type LoadedAdapter, LoadedAdapters, serverPath } from './loaded-adapters.ts';
 import { type Judgement, probeFault } from './log-prob-probe.ts';
 import { asVfError, isUnreachable, QuorumError, type ReplicaFailure, tooFewReplicas } from './publish-failure.ts';
-import { LoraReplica, NumericServerError } from './lora-routes.ts';
-import type { CatchUpResult, PublishRequest, PublishResult, WeightPublisher } from './weight-publisher.ts';
+import { NumericServerError } from './lora-refusals.ts';
+import { LoraReplica } from './lora-routes.ts';
+import type { CatchUpResult, LogProbProbe, PublishRequest, PublishResult, WeightPublisher } from './weight-publisher.ts';
 
 export interface LoraServerOptions {
   /** One per replica, with or without `/v1`. */
@@ -43,6 +45,8 @@ export interface LoraServerOptions {
   readonly logProbsMode: PolicyCapabilities['logProbsMode'];
   /** Draws the jitter between attempts. */
   readonly random: Random;
+  /** The images that probes show. @default none */
+  readonly images?: ImageStore;
 }
 
 /** The version that serves, for replicas that come back. */
@@ -66,7 +70,7 @@ export class LoraServerPublisher implements WeightPublisher {
 
   /** Throws ConfigError for options that no server could serve. */
   constructor(options: LoraServerOptions) {
-    const { baseUrls, logProbsMode, loadTimeoutMs, maxRetries = 3, versions, adaptersDirectory, random, apiKey, headers } = options;
+    const { baseUrls, logProbsMode, loadTimeoutMs, maxRetries = 3, versions, adaptersDirectory, random, apiKey, headers, images } = options;
     if (baseUrls.length === 0) throw new ConfigError('baseUrls is empty. Pass the base URL of at least one server.');
     if (logProbsMode === 'none')
       throw new ConfigError('The policy server returns no log-probs, so published weights cannot be verified. Use a server that returns them.');
@@ -74,9 +78,13 @@ export class LoraServerPublisher implements WeightPublisher {
     this.#judgement = logProbsMode === 'processed' ? 'prompt' : 'forced';
     this.#adapters = new LoadedAdapters(versions, adaptersDirectory, options.baseModel);
     this.#loader = new AdapterLoader({ baseModel: options.baseModel, adapter: options.adapter, judgement: this.#judgement });
-    const credentials = { ...(apiKey === undefined ? {} : { apiKey }), ...(headers === undefined ? {} : { headers }) };
+    const given = {
+      ...(apiKey === undefined ? {} : { apiKey }),
+      ...(headers === undefined ? {} : { headers }),
+      ...(images === undefined ? {} : { images }),
+    };
     this.#replicas = baseUrls.map(
-      (baseUrl, i) => new LoraReplica({ baseUrl, ...credentials, maxRetries, timeoutMs: loadTimeoutMs, random: random.fork(`replica ${i}`) }),
+      (baseUrl, i) => new LoraReplica({ baseUrl, ...given, maxRetries, timeoutMs: loadTimeoutMs, random: random.fork(`replica ${i}`) }),
     );
   }
 
@@ -96,7 +104,7 @@ export class LoraServerPublisher implements WeightPublisher {
       await checkAdapter(manifest, this.#options.adapter, signal);
       const checkSeconds = secondsSince(startMs);
       const path = serverPath(this.#adapters, manifest.directory, this.#options.serverAdaptersDirectory);
-      const serving = { served: { model: ref.model, path, probe: request.probe }, adapter };
+      const serving = { served: { model: ref.model, path, probes: probesOf(request) }, adapter };
       const reports = await this.#bringToQuorum(serving, ref, signal);
       this.#serving = serving;
       const worst = (of: (report: LoadReport) => number) => Math.max(...reports.map(of));
@@ -154,12 +162,15 @@ export class LoraServerPublisher implements WeightPublisher {
     await Promise.all(this.#replicas.map((replica) => replica.close()));
   }
 
-  #checkRequest({ version, manifest, probe }: PublishRequest): void {
+  #checkRequest(request: PublishRequest): void {
+    const { version, manifest } = request;
     const { version: current } = this.#options.versions.current();
     if (!Number.isSafeInteger(version) || version < current)
       throw new PublishError(`The version must be at least the current one, ${current}, got ${version}`);
-    const fault = probeFault(probe);
-    if (fault !== null) throw new PublishError(`${fault}. The served version cannot be verified without a valid probe`);
+    const fault = probesOf(request)
+      .map(probeFault)
+      .find((text) => text !== null);
+    if (fault !== undefined) throw new PublishError(`${fault}. The served version cannot be verified without a valid probe`);
     // Checked before anything is sent: a wrong directory is the caller's mistake.
     serverPath(this.#adapters, manifest.directory, this.#options.serverAdaptersDirectory);
   }
@@ -211,7 +222,7 @@ export class LoraServerPublisher implements WeightPublisher {
   /** Undoes what NaN did to the failed replicas; what came of it, in words. */
   #healAll(failed: readonly ReplicaFailure[], { served }: Serving, signal: AbortSignal): Promise<string[]> {
     const poisoned = failed.filter(({ error }) => error instanceof NumericServerError);
-    return Promise.all(poisoned.map(({ replica }) => this.#loader.heal(replica, served.probe, signal)));
+    return Promise.all(poisoned.map(({ replica }) => this.#loader.heal(replica, served.probes[0]!, signal)));
   }
 
   /** Gives the version that serves to a replica that came back. */
@@ -236,6 +247,10 @@ export class LoraServerPublisher implements WeightPublisher {
       ...(status === null ? {} : { status }),
     });
   }
+}
+
+function probesOf({ probe, pictured }: PublishRequest): readonly LogProbProbe[] {
+  return pictured === undefined ? [probe] : [probe, pictured];
 }
 
 function secondsSince(startMs: number): number {

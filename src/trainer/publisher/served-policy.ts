@@ -1,7 +1,9 @@
 /** The served policy: publishes the backend's weights, and gives them again to replicas that lost them. */
 import { join } from 'node:path';
+import type { PlacedImage } from '../../core/message.ts';
 import type { PolicyVersions } from '../../clients/policy-versions.ts';
 import { GradientError, PublishError } from '../../core/errors.ts';
+import { microBatchOf } from '../loop/pack-batches.ts';
 import type { GradientBackend } from '../gradients/gradient-backend.ts';
 import type { PolicyServers } from './policy-servers.ts';
 import { defaultTolerance, PROBED_TOKENS, tellingTokens } from './log-prob-probe.ts';
@@ -42,6 +44,16 @@ export interface ProbeText {
   readonly ids: Int32Array;
   /** Indices of the tokens that may be compared, ascending, from 1. */
   readonly targets: Int32Array;
+  /** The images among the ids, in order. @default none */
+  readonly images?: readonly PlacedImage[];
+}
+
+/** What a publish is verified with. */
+export interface ProbeTexts {
+  /** Without images. */
+  readonly text: ProbeText;
+  /** With images, and every target behind one. @default the run has none */
+  readonly pictured?: ProbeText;
 }
 
 /** How the text of a probe is rendered: every model renders a continuation, with a chat template or without. */
@@ -79,14 +91,16 @@ export class ServedPolicy {
   }
 
   /** Publishes the backend's weights as `version`. */
-  async publish(version: number, probed: ProbeText, signal: AbortSignal): Promise<Published> {
+  async publish(version: number, { text, pictured }: ProbeTexts, signal: AbortSignal): Promise<Published> {
     const { backend, names, adaptersDirectory } = this.#options;
     // A new directory too: a version whose publish failed is published again after a step that changed nothing.
     const name = names.next(version);
     const manifest = await backend.saveAdapter(join(adaptersDirectory, name));
-    const probe = await this.#probe(probed, signal);
+    const probe = await this.#probe(text, signal);
     if (probe instanceof PublishError) return { ok: false, reason: probe };
-    const result = await this.#offer({ version, name, manifest, probe }, signal);
+    const second = pictured === undefined ? null : await this.#probe(pictured, signal);
+    if (second instanceof PublishError) return { ok: false, reason: second };
+    const result = await this.#offer({ version, name, manifest, probe, ...(second === null ? {} : { pictured: second }) }, signal);
     return result.ok ? { ok: true, report: result.report } : { ok: false, reason: result.reason };
   }
 
@@ -177,11 +191,12 @@ export class ServedPolicy {
   }
 
   /** Returns a PublishError if the backend's log-probs are not finite: the server could then not be verified. */
-  async #probe({ ids, targets }: ProbeText, signal: AbortSignal): Promise<LogProbProbe | PublishError> {
+  async #probe(probed: ProbeText, signal: AbortSignal): Promise<LogProbProbe | PublishError> {
     const { backend, tolerance } = this.#options;
-    const considered = consideredTokens(targets);
+    const { ids, images } = probed;
+    const considered = consideredTokens(probed);
     const judged = async (adapter: 'on' | 'off') => {
-      const batch = { ids, offsets: Int32Array.of(0, ids.length), targets: considered, temperature: 1 };
+      const { batch } = microBatchOf([{ ...probed, targets: considered }], [0], 1);
       return (await backend.forward(batch, { retain: false, adapter, signal })).logProbs;
     };
     try {
@@ -189,6 +204,7 @@ export class ServedPolicy {
       const chosen = tellingTokens(on, off);
       return {
         ids,
+        ...(images === undefined ? {} : { images }),
         targets: Int32Array.from(chosen, (k) => considered[k]!),
         logProbs: Float32Array.from(chosen, (k) => on[k]!),
         baseLogProbs: Float32Array.from(chosen, (k) => off[k]!),
@@ -202,8 +218,10 @@ export class ServedPolicy {
 }
 
 /** From the end, where the tokens are the policy's own and the adapter's effect is largest; with tokens before them where those are too few. */
-function consideredTokens(targets: Int32Array): Int32Array {
-  const own = targets.slice(-CONSIDERED_TOKENS);
-  const before = Math.min(Math.max(0, PROBED_TOKENS - own.length), Math.max(0, (own[0] ?? 1) - 1));
-  return Int32Array.from({ length: before + own.length }, (_, i) => (i < before ? own[0]! - before + i : own[i - before]!));
+function consideredTokens(probed: ProbeText): Int32Array {
+  const own = probed.targets.slice(-CONSIDERED_TOKENS);
+  const first = own[0] ?? 1;
+  const start = (probed.images ?? []).map(({ offset, length }) => offset + length).findLast((end) => end <= first) ?? 1;
+  const before = Math.min(Math.max(0, PROBED_TOKENS - own.length), first - start);
+  return Int32Array.from({ length: before + own.length }, (_, i) => (i < before ? first - before + i : own[i - before]!));
 }

@@ -2,6 +2,7 @@
  * Interface between the trainer and the policy servers: switches new rollouts to a version of the weights, or keeps the old version serving and
  * says why.
  */
+import type { PlacedImage } from '../../core/message.ts';
 import type { PolicyRef } from '../../clients/policy-client.ts';
 import type { PublishError } from '../../core/errors.ts';
 import type { AdapterManifest } from '../gradients/gradient-backend.ts';
@@ -10,7 +11,9 @@ import type { AdapterManifest } from '../gradients/gradient-backend.ts';
 export interface LogProbProbe {
   /** One sequence. [T] */
   readonly ids: Int32Array;
-  /** Indices in `ids` of the tokens to compare, ascending, from 1. [M], M ≥ 1 */
+  /** The images among the ids, in order. @default none */
+  readonly images?: readonly PlacedImage[];
+  /** Indices in `ids` of the tokens to compare, ascending, from 1, none of them an image's. [M], M ≥ 1 */
   readonly targets: Int32Array;
   /** Log-prob of each target at temperature 1, from the gradient backend. [M] */
   readonly logProbs: Float32Array;
@@ -26,7 +29,10 @@ export interface PublishRequest {
   /** At the servers; never used before in this run, not even by a publish that failed. */
   readonly name: string;
   readonly manifest: AdapterManifest;
+  /** A sequence of text alone. */
   readonly probe: LogProbProbe;
+  /** A second one with images: a server may apply an adapter to one kind and not to the other. @default the run has no images */
+  readonly pictured?: LogProbProbe;
 }
 
 /** Seconds of each part, and the probe's result. */

@@ -72,11 +72,16 @@ export class PublisherRun {
 
   /** Of an adapter, loaded by hand under a name that no publisher knows. */
   async probeOf({ directory }: AdapterManifest): Promise<LogProbProbe> {
+    return this.byHand(directory, (name) => this.probe(name));
+  }
+
+  /** Acts while the server has an adapter under a name that no publisher knows. */
+  async byHand<T>(directory: string, act: (name: string) => Promise<T>): Promise<T> {
     const name = `${this.#id}-by-hand-${this.#count++}`;
     await this.post('/v1/load_lora_adapter', { lora_name: name, lora_path: directory });
-    const probe = await this.probe(name);
+    const found = await act(name);
     await this.post('/v1/unload_lora_adapter', { lora_name: name });
-    return probe;
+    return found;
   }
 
   /** Adapters with running requests, as of a step that the server takes now. */

@@ -36,9 +36,9 @@ describe('a replica that is killed', () => {
     async ({ arrange, withAdapters }) => {
       await using run = await twoReplicas();
       const [living, mortal] = run.replicas;
-      expect(await run.policy.publish(1, TEXT, run.signal)).toMatchObject({ ok: true });
+      expect(await run.policy.publish(1, { text: TEXT }, run.signal)).toMatchObject({ ok: true });
       arrange(mortal);
-      expect(await run.policy.publish(2, TEXT, run.signal)).toMatchObject({ ok: true });
+      expect(await run.policy.publish(2, { text: TEXT }, run.signal)).toMatchObject({ ok: true });
       expect(run.versions.current()).toMatchObject({ version: 2, model: 'run-v000002' });
       expect(messages(run, 'replica_lost')[0]).toMatch(
         new RegExp(`^${mortal.url} gets no requests until it is back: it did not take version 2: .*\\. 1 of 2 replicas serve version 2$`),
@@ -60,7 +60,7 @@ describe('a replica that is killed', () => {
       const asked = [living.completions.length, mortal.completions.length];
       await Promise.all(Array.from({ length: 8 }, () => run.sample()));
       expect([living.completions.length - asked[0]!, mortal.completions.length - asked[1]!]).toEqual([4, 4]);
-      expect(await run.policy.publish(3, TEXT, run.signal)).toMatchObject({ ok: true });
+      expect(await run.policy.publish(3, { text: TEXT }, run.signal)).toMatchObject({ ok: true });
       expect([await living.adapters(), await mortal.adapters()]).toEqual([['run-v000003'], ['run-v000003']]);
     },
   );
@@ -68,7 +68,7 @@ describe('a replica that is killed', () => {
   it.each([true, false])('while it samples gives its requests to the other, and comes back (adapters kept: %s)', async (withAdapters) => {
     await using run = await twoReplicas();
     const [living, mortal] = run.replicas;
-    await run.policy.publish(1, TEXT, run.signal);
+    await run.policy.publish(1, { text: TEXT }, run.signal);
     mortal.onRequest = () => mortal.kill();
     const sampled = await Promise.all(Array.from({ length: 10 }, () => run.sample()));
     expect(new Set(sampled)).toEqual(new Set(['run-v000001']));
@@ -98,7 +98,7 @@ describe('a replica that is killed', () => {
     await using run = await twoReplicas();
     const [, mortal] = run.replicas;
     mortal.kill();
-    await run.policy.publish(1, TEXT, run.signal);
+    await run.policy.publish(1, { text: TEXT }, run.signal);
     // The weights that it would read are others now.
     mortal.onRequest = (path, body) => {
       if (path === '/v1/completions' && body.includes('run-v000001')) throw new Error('it answers nothing');
@@ -115,7 +115,7 @@ describe('a quorum of two', () => {
     await using run = await twoReplicas({ quorum: 2 });
     const [living, mortal] = run.replicas;
     mortal.kill();
-    const publishing = run.policy.publish(1, TEXT, run.signal);
+    const publishing = run.policy.publish(1, { text: TEXT }, run.signal);
     await until(() => messages(run, 'policy_lost').length > 0);
     expect([run.versions.current().version, await living.adapters()]).toEqual([0, []]);
     await mortal.comeBack({ withAdapters: false });
@@ -126,7 +126,7 @@ describe('a quorum of two', () => {
   it('is not met while too few answer: recovering waits for them', async () => {
     await using run = await twoReplicas({ quorum: 2 });
     const [, mortal] = run.replicas;
-    await run.policy.publish(1, TEXT, run.signal);
+    await run.policy.publish(1, { text: TEXT }, run.signal);
     mortal.kill();
     let isBack = false;
     const recovering = run.policy.recover(run.signal).then((wasGiven) => {
@@ -148,7 +148,7 @@ describe('both replicas dead', () => {
   it('give the run its version back, under its name, as soon as one of them answers', async () => {
     await using run = await twoReplicas();
     const [one, two] = run.replicas;
-    await run.policy.publish(1, TEXT, run.signal);
+    await run.policy.publish(1, { text: TEXT }, run.signal);
     one.kill();
     two.kill();
     await expect(run.sample()).rejects.toMatchObject({ name: 'PolicyError', retryable: true });
@@ -165,7 +165,7 @@ describe('a replica that hangs', () => {
     await using run = await twoReplicas({ stragglerMs: 50 });
     const [, mortal] = run.replicas;
     mortal.onRequest = (path) => (path === '/v1/load_lora_adapter' ? new Promise(() => {}) : undefined);
-    expect(await run.policy.publish(1, TEXT, run.signal)).toMatchObject({ ok: true });
+    expect(await run.policy.publish(1, { text: TEXT }, run.signal)).toMatchObject({ ok: true });
     expect(messages(run, 'replica_lost')[0]).toContain('it took 0.05 s longer than the others');
     expect(run.versions.replicas.serves(mortal.url, 'run-v000001')).toBe(false);
     mortal.onRequest = () => {};
@@ -183,16 +183,19 @@ describe('a replica that answers and does not catch up', () => {
       loads += Number(path === '/v1/load_lora_adapter');
       return hanging(path);
     };
-    expect(await run.policy.publish(1, TEXT, run.signal)).toMatchObject({ ok: true });
+    expect(await run.policy.publish(1, { text: TEXT }, run.signal)).toMatchObject({ ok: true });
     for (const version of [2, 3]) {
       // It is asked to load what serves, and does not answer.
       const asked = loads;
       await until(() => loads > asked);
-      expect(await run.policy.publish(version, TEXT, run.signal)).toMatchObject({ ok: true, report: { loadSeconds: expect.any(Number) as number } });
+      expect(await run.policy.publish(version, { text: TEXT }, run.signal)).toMatchObject({
+        ok: true,
+        report: { loadSeconds: expect.any(Number) as number },
+      });
       expect(run.versions.replicas.isResting(mortal.url)).toBe(true);
     }
     mortal.onRequest = () => {};
-    expect(await run.policy.publish(4, TEXT, run.signal)).toMatchObject({ ok: true });
+    expect(await run.policy.publish(4, { text: TEXT }, run.signal)).toMatchObject({ ok: true });
     await until(() => run.versions.replicas.serves(mortal.url, 'run-v000004'));
     expect(messages(run, 'replica_recovered').at(-1)).toContain('version 4 was loaded there again as run-v000004');
   });
@@ -201,7 +204,7 @@ describe('a replica that answers and does not catch up', () => {
     await using run = await twoReplicas({ stragglerMs: 50, loadTimeoutMs: 60_000 });
     const [, mortal] = run.replicas;
     mortal.onRequest = hanging;
-    await run.policy.publish(1, TEXT, run.signal);
+    await run.policy.publish(1, { text: TEXT }, run.signal);
     expect(await run.policy.recover(run.signal)).toBe(false);
     expect(await run.sample()).toBe('run-v000001');
     mortal.onRequest = () => {};
@@ -210,7 +213,7 @@ describe('a replica that answers and does not catch up', () => {
   it('counts as lost for good after a while: a run that needs it ends', async () => {
     await using run = await twoReplicas({ quorum: 2, patienceMs: 0 });
     const [, mortal] = run.replicas;
-    await run.policy.publish(1, TEXT, run.signal);
+    await run.policy.publish(1, { text: TEXT }, run.signal);
     mortal.kill();
     await expect(run.sample().then(() => run.sample())).resolves.toBe('run-v000001');
     mortal.onRequest = (path) => {
@@ -228,11 +231,11 @@ describe('a resting replica that may still compute an abandoned request', () => 
   ])('keeps the files of its version (abandoned: %s)', async (isAbandoned, kept) => {
     await using run = await twoReplicas();
     const [, mortal] = run.replicas;
-    await run.policy.publish(1, TEXT, run.signal);
+    await run.policy.publish(1, { text: TEXT }, run.signal);
     if (isAbandoned) run.versions.replicas.abandon(mortal.url, 'run-v000001');
     mortal.kill();
     run.versions.replicas.rest(mortal.url, 'it does not answer');
-    expect(await run.policy.publish(2, TEXT, run.signal)).toMatchObject({ ok: true });
+    expect(await run.policy.publish(2, { text: TEXT }, run.signal)).toMatchObject({ ok: true });
     expect(readdirSync(run.folder).toSorted()).toEqual(kept);
   });
 });
@@ -240,7 +243,7 @@ describe('a resting replica that may still compute an abandoned request', () => 
 describe('callers that wait for the same server', () => {
   it('each learn that it was given its version again, and that a newer one was published', async () => {
     await using run = await twoReplicas({ quorum: 2 });
-    await run.policy.publish(1, TEXT, run.signal);
+    await run.policy.publish(1, { text: TEXT }, run.signal);
     const [first, second, third] = [run.policy.recovery(), run.policy.recovery(), run.policy.recovery()];
     for (const replica of run.replicas) {
       replica.kill();
@@ -249,7 +252,7 @@ describe('callers that wait for the same server', () => {
     expect(await Promise.all([first(run.signal), second(run.signal)])).toEqual([true, true]);
     expect([await first(run.signal), await second(run.signal)]).toEqual([false, false]);
     // Its requests were refused because a newer version had taken the place of theirs.
-    await run.policy.publish(2, TEXT, run.signal);
+    await run.policy.publish(2, { text: TEXT }, run.signal);
     expect([await first(run.signal), await third(run.signal), await third(run.signal)]).toEqual([true, true, false]);
   });
 });
@@ -261,7 +264,7 @@ describe('a permanent failure of one replica', () => {
     mortal.onRequest = (path) => {
       if (path.startsWith('/v1/load')) throw new PublishError('torn');
     };
-    for (const version of [1, 2, 3]) expect(await run.policy.publish(version, TEXT, run.signal)).toMatchObject({ ok: true });
+    for (const version of [1, 2, 3]) expect(await run.policy.publish(version, { text: TEXT }, run.signal)).toMatchObject({ ok: true });
     expect(run.versions.current().version).toBe(3);
     expect(modelsAsked(mortal)).toEqual([]);
   });

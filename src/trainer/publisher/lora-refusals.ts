@@ -1,0 +1,64 @@
+/** What a replica's refusals mean, and what to do about each. */
+import { PublishError, type VfError } from '../../core/errors.ts';
+import { parseVllmError } from '../../schemas/vllm.ts';
+import { type HttpResponse, statusOptions } from '../../transport/http-endpoint.ts';
+
+/** The server has no model of that name: it was never loaded, was unloaded, or the server was restarted. */
+export class ModelGoneError extends PublishError {}
+
+/** The server computed NaN or an infinity. Every request that reuses the same cache blocks may fail too, until they are evicted. */
+export class NumericServerError extends PublishError {}
+
+export function errorMessage({ body }: HttpResponse): string {
+  return parseVllmError(body.toString('utf8'))?.message ?? '';
+}
+
+/** `exchange`: request, status and the beginning of the body. */
+export function loadError(exchange: string, path: string, response: HttpResponse): VfError {
+  const { status } = response;
+  const message = errorMessage(response);
+  if ((status === 404 && /^(not found)?$/i.test(message)) || status === 405) {
+    return new PublishError(
+      `The server cannot load adapters at run time: ${exchange}. Start vLLM with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment and --enable-lora --max-lora-rank N --max-loras M`,
+      // A proxy answers 404 with a page of its own while the server restarts.
+      { status, endsRun: message !== '' },
+    );
+  }
+  if (status === 404) {
+    return new PublishError(
+      `The server does not find ${path}: ${exchange}. If it sees the adapter directory under another path (containers), set publish.server_adapter_dir`,
+      { status, retryable: true },
+    );
+  }
+  const rank = /rank (\d+) is greater than max_lora_rank (\d+)/i.exec(message);
+  if (rank !== null) return rankError(Number(rank[1]), Number(rank[2]), exchange, status);
+  if (status === 401 || status === 403) return requestError(exchange, response);
+  // vLLM answers 500 for a bad adapter, so a retry is useless. Gateways and overloaded servers use other 5xx codes.
+  return new PublishError(`The server did not load the adapter: ${exchange}`, status === 500 ? { status } : statusOptions(response));
+}
+
+export function rankError(rank: number, limit: number, where: string, status?: number): PublishError {
+  const remedy = limit === 0 ? '--enable-lora --max-lora-rank' : '--max-lora-rank';
+  return new PublishError(
+    `Rank ${rank} exceeds the server's limit of ${limit}: ${where}. Start vLLM with ${remedy} ${rank} or more, or lower [lora] rank`,
+    status === undefined ? { endsRun: true } : { status, endsRun: true },
+  );
+}
+
+export function requestError(exchange: string, response: HttpResponse): VfError {
+  const { status } = response;
+  const { message = '', param = null } = parseVllmError(response.body.toString('utf8')) ?? {};
+  if (/out of range float values/i.test(message))
+    return new NumericServerError(`The server computed a log-prob that is not finite: ${exchange}`, { status });
+  if (status === 404 && (param === 'model' || /does not exist/i.test(message))) {
+    return new ModelGoneError(`The server does not have the model: ${exchange}`, { status });
+  }
+  if (status === 401 || status === 403)
+    return new PublishError(`The server rejected the API key: ${exchange}. Check the variable that policy.api_key_var names`, {
+      status,
+      endsRun: true,
+    });
+  // A proxy answers 404 with a page of its own while the server restarts.
+  const isProxys = status === 404 && message === '';
+  return new PublishError(`The request failed: ${exchange}`, { ...statusOptions(response), ...(isProxys ? { retryable: true } : {}) });
+}
