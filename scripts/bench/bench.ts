@@ -17,6 +17,7 @@ const BENCHES: Readonly<Record<string, readonly string[]>> = {
   'vf-eval': ['vf-eval.ts'],
   bm25: ['bm25.ts', '--rows', '100000'],
   'bm25-large': ['bm25.ts', '--rows', '1000000', '--rounds', '3'],
+  'client-images': ['client-images.ts'],
   'client-turns': ['client-turns.ts'],
   'environment-server': ['environment-server.ts'],
   execution: ['execution.ts'],
