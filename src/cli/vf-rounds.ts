@@ -6,6 +6,7 @@ import { parseProgram } from './parse-program.ts';
 import { addCurateCommands } from './rounds/curate-commands.ts';
 import { addDistillCommands } from './rounds/distill-commands.ts';
 import { addReportCommand } from './rounds/report-command.ts';
+import { addRunCommand } from './rounds/run/run-command.ts';
 import type { RoundAction } from './rounds/stage-command.ts';
 
 const HELP = `
@@ -37,6 +38,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   addCurateCommands(program, act);
   addDistillCommands(program, act);
   addReportCommand(program, act);
+  addRunCommand(program, act);
   const code = parseProgram(program, argv);
   if (code !== null) return code;
   return actions[0]?.() ?? EXIT.usage;

@@ -73,7 +73,10 @@ export function funnelRows(stages: readonly FunnelStage[], cwd: string): readonl
   return stages.map(({ stage, path, counts, outputs, rule }) => [
     stage,
     counts['rows'] === undefined ? String(counts['prompts'] ?? counts['rollouts'] ?? '') : String(counts['rows']),
-    outputs.map(({ path: file, rows }) => `${rows} ${nameOf(file)}`).join(', '),
+    outputs
+      .filter(({ path: file }) => file.endsWith('.jsonl'))
+      .map(({ path: file, rows }) => `${rows} ${nameOf(file)}`)
+      .join(', ') || '-',
     `${ruleText(rule)}${ruleText(rule) === '' ? '' : ' '}(${relative(cwd, dirname(path)) || '.'})`,
   ]);
 }

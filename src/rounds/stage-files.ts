@@ -104,6 +104,30 @@ export async function writeStage(
   return manifest;
 }
 
+/** Writes the manifest of what another command made: files below the folder, with what they hold. */
+export async function recordStage(
+  { stage, folder, name, outputs }: StageTarget,
+  inputs: readonly HashedInput[],
+  {
+    rule,
+    counts,
+    rows,
+  }: { readonly rule: StageResult['rule']; readonly counts: StageResult['counts']; readonly rows: Readonly<Record<string, number>> },
+): Promise<void> {
+  const made: WireRoundManifest['outputs'] = [];
+  for (const path of outputs) made.push({ path, sha256: await sha256Of(join(folder, path)), rows: rows[path] ?? 0 });
+  await writeManifest(manifestPath(folder, name), {
+    schema_version: 1,
+    stage,
+    stage_version: STAGE_VERSIONS[stage],
+    complete: true,
+    rule: { ...rule },
+    counts: { ...counts },
+    inputs: inputs.map(({ role, path, sha256 }) => ({ role, path: relative(resolve(folder), resolve(path)), sha256 })),
+    outputs: made,
+  });
+}
+
 function manifestPath(folder: string, name: string): string {
   return join(folder, `${name}${SUFFIX}`);
 }

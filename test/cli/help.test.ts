@@ -25,7 +25,7 @@ describe('--help', () => {
     const known: Record<string, string[]> = {
       'vf-serve': ['environment', 'execute', 'policy', 'retrieve', 'verifiers'],
       'vf-pipeline': ['build', 'run', 'check'],
-      'vf-rounds': ['bucket', 'review', 'focus', 'verify', 'extract', 'vet', 'rewrite', 'finalize', 'report'],
+      'vf-rounds': ['bucket', 'review', 'focus', 'verify', 'extract', 'vet', 'rewrite', 'finalize', 'report', 'run'],
     };
     expect(below).toEqual(known[name] ?? []);
     for (const lines of [text, ...below.map((subcommand) => help([name, subcommand]))]) {

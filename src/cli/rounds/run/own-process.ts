@@ -1,0 +1,33 @@
+/** Runs another command of this package as a child process, from the same build as this one. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { extname, join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { onAbort } from '../../../core/abort.ts';
+import { CancelledError } from '../../../core/errors.ts';
+
+const HERE = fileURLToPath(import.meta.url);
+
+export interface EndedCommand {
+  readonly status: number;
+  readonly stdout: string;
+}
+
+export interface OwnProcessOptions {
+  readonly signal: AbortSignal;
+  readonly onStart?: (pid: number) => void;
+}
+
+/** Its stderr is ours. A stop is passed on and waited for: then it throws CancelledError. */
+export async function runOwn(name: string, words: readonly string[], { signal, onStart }: OwnProcessOptions): Promise<EndedCommand> {
+  signal.throwIfAborted();
+  const script = join(HERE, '../../..', `${name}${extname(HERE)}`);
+  const child: ChildProcess = spawn(process.execPath, [...process.execArgv, script, ...words], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const stop = () => child.kill('SIGTERM');
+  using _ = onAbort(signal, stop);
+  if (child.pid !== undefined) onStart?.(child.pid);
+  const [stdout] = await Promise.all([text(child.stdout!), once(child, 'close')]);
+  if (signal.aborted) throw new CancelledError(`Stopped during ${name}`, { cause: signal.reason });
+  return { status: child.exitCode ?? 1, stdout };
+}

@@ -1,0 +1,170 @@
+/** The steps of rounds: trainings and stages, each once, also after a kill. */
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ConfigError, ResultsError } from '../../../core/errors.ts';
+import { readLines } from '../../../files/json-lines.ts';
+import { makeFolder } from '../../../files/make-folder.ts';
+import { hashInputs, recordStage, type StageInput } from '../../../rounds/stage-files.ts';
+import { fieldsOf } from '../../../schemas/is-object.ts';
+import type { WireDoneStep } from '../../../schemas/rounds-state.ts';
+import type { CommandContext } from '../../command-line.ts';
+import { ownCommand } from '../../own-command.ts';
+import { runOwn } from './own-process.ts';
+import type { RoundsState } from './rounds-state.ts';
+
+/** What a training made. */
+export interface Trained {
+  readonly run: string;
+  readonly trace: string;
+  /** Null if no step changed the policy. */
+  readonly adapter: string | null;
+}
+
+export interface TrainingOrder {
+  readonly key: string;
+  readonly title: string;
+  /** Of vf-train, without folder and name. */
+  readonly words: readonly string[];
+  /** Its folder. */
+  readonly folder: string;
+  readonly inputs: readonly StageInput[];
+  readonly isSupervised?: boolean;
+}
+
+/** How often a process looks whether one that an earlier one left has ended. */
+const LOOK_MS = 500;
+const WEIGHTS = 'adapter_model.safetensors';
+
+export class RoundSteps {
+  readonly #state: RoundsState;
+  readonly #context: CommandContext;
+
+  constructor(state: RoundsState, context: CommandContext) {
+    this.#state = state;
+    this.#context = context;
+  }
+
+  /** Trains, or continues the training that an earlier process began. Throws ResultsError if it does not come to its end. */
+  async train(order: TrainingOrder): Promise<Trained> {
+    const { key, folder, words, isSupervised = false } = order;
+    const known = this.#state.find(key);
+    if (known !== null) return this.#known(order, trainedOf(known));
+    await this.#untilFree(key);
+    makeFolder(folder);
+    const begun = await runIn(folder);
+    const command = begun === null ? [...words, '-o', folder, '--name', isSupervised ? 'sft' : 'train', '--json'] : ['-R', begun, '--json'];
+    const { stdout, ...done } = await this.#run(order, 'vf-train', command, begun !== null);
+    const summary = summaryIn(stdout);
+    const run = (await runIn(folder))!;
+    const adapter = typeof summary['adapter'] === 'string' ? summary['adapter'] : null;
+    const trained: Trained = { run, trace: join(run, 'trace.jsonl'), adapter };
+    await recordTraining(order, trained, summary);
+    await this.#state.finish({ ...done, run, adapter, reward: { training: summary['reward'] ?? null, held_out: summary['held_out'] ?? null } });
+    return trained;
+  }
+
+  /** Runs a stage of vf-rounds, which replaces what it wrote before. */
+  async stage(key: string, title: string, words: readonly string[]): Promise<void> {
+    if (this.#state.find(key) !== null) return this.#known({ key, title }, undefined);
+    await this.#untilFree(key);
+    const { stdout: _, ...done } = await this.#run({ key, title }, 'vf-rounds', words, false);
+    await this.#state.finish({ ...done, run: null, adapter: null, reward: {} });
+  }
+
+  #known<T>({ key, title }: Pick<TrainingOrder, 'key' | 'title'>, made: T): T {
+    this.#context.note(`vf-rounds run: ${title} (${key}) was done before`);
+    return made;
+  }
+
+  async #run({ key, title }: Pick<TrainingOrder, 'key' | 'title'>, name: string, words: readonly string[], isResumed: boolean) {
+    const { note, signal } = this.#context;
+    note(`vf-rounds run: ${title} (${key})${isResumed ? ', which an earlier process began' : ''}`);
+    const startedAt = new Date();
+    let begun = Promise.resolve();
+    const { status, stdout } = await runOwn(name, words, {
+      signal,
+      onStart: (pid) => {
+        begun = this.#state.begin(key, pid);
+        // Awaited below, unless the command fails first.
+        begun.catch(() => {});
+      },
+    });
+    await begun;
+    if (status !== 0) {
+      const command = ownCommand(name, words);
+      const text = `Round step ${key} (${title}) failed with exit code ${status}; its own line is above. Fix this, then run the same command again. The step was: ${command}`;
+      throw status === 2 ? new ConfigError(text) : new ResultsError(text);
+    }
+    return { key, command: [name, ...words], started_at: startedAt.toISOString(), seconds: (Date.now() - startedAt.getTime()) / 1000, stdout };
+  }
+
+  /** A process that was killed does not take its command with it: that one is let finish. */
+  async #untilFree(key: string): Promise<void> {
+    const { running } = this.#state;
+    if (running.key !== key || running.pid === null || !isOwnCommand(running.pid)) return;
+    this.#context.note(
+      `vf-rounds run: the command of ${key} that an earlier process began is still running (process ${running.pid}); waiting for it`,
+    );
+    while (isOwnCommand(running.pid)) await sleep(LOOK_MS, undefined, { signal: this.#context.signal });
+  }
+}
+
+/** Whether the process lives and is a command of this package. */
+function isOwnCommand(pid: number): boolean {
+  try {
+    return /vf-(train|rounds)/.test(readFileSync(`/proc/${pid}/cmdline`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
+
+function trainedOf({ run, adapter }: WireDoneStep): Trained {
+  return { run: run!, trace: join(run!, 'trace.jsonl'), adapter };
+}
+
+/** The run that vf-train began in the folder; null for none. */
+async function runIn(folder: string): Promise<string | null> {
+  const base = join(folder, 'train');
+  const runs = (await readdir(base).catch(() => [])).map((name) => join(base, name)).filter((path) => existsSync(join(path, 'run.json')));
+  return runs.toSorted((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)[0] ?? null;
+}
+
+function summaryIn(stdout: string): Readonly<Record<string, unknown>> {
+  try {
+    return fieldsOf(JSON.parse(stdout.trimEnd().split('\n').at(-1)!));
+  } catch {
+    return {};
+  }
+}
+
+/** A manifest in the folder of the run, so that a report can follow rows and adapters through trainings. */
+async function recordTraining(
+  { inputs, isSupervised = false, key }: TrainingOrder,
+  { run, trace, adapter }: Trained,
+  summary: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const weights = adapter === null ? null : join(adapter, WEIGHTS);
+  const outputs = [trace, ...(weights === null ? [] : [weights])].filter((path) => existsSync(path)).map((path) => relative(run, path));
+  const rollouts = Number(fieldsOf(summary['rollouts'])['finished'] ?? 0);
+  const rows = inputs.find(({ role }) => role === 'rows');
+  const target = { stage: isSupervised ? 'sft' : 'train', folder: run, name: 'training', outputs } as const;
+  await recordStage(target, await hashInputs(inputs), {
+    rule: { step: key, steps: Number(summary['step'] ?? 0) },
+    counts: { ...(rows === undefined ? {} : { rows: await linesOf(rows.path) }), rollouts },
+    rows: { 'trace.jsonl': rollouts },
+  });
+}
+
+async function linesOf(path: string): Promise<number> {
+  if (/\.parquet$/i.test(path)) return 0;
+  let lines = 0;
+  for await (const { text } of readLines(path)) if (text.trim() !== '') lines += 1;
+  return lines;
+}
+
+/** The weights of an adapter, as an input of what starts from it. */
+export function adapterInput(adapter: string | null): StageInput[] {
+  return adapter === null ? [] : [{ role: 'adapter', path: join(adapter, WEIGHTS) }];
+}

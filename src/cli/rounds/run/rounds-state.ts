@@ -1,0 +1,67 @@
+/** The steps of rounds that are done, on file after each of them. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { ConfigError } from '../../../core/errors.ts';
+import { packageVersion } from '../../../data/package-root.ts';
+import { replaceFile } from '../../../files/json-lines.ts';
+import { readRegularFile } from '../../../files/regular-file.ts';
+import { parseWire } from '../../../schemas/results.ts';
+import { RoundsStateSchema, type WireDoneStep, type WireRoundsState } from '../../../schemas/rounds-state.ts';
+import type { RoundsConfig } from './rounds-config.ts';
+
+export class RoundsState {
+  readonly #path: string;
+  #state: WireRoundsState;
+
+  private constructor(path: string, state: WireRoundsState) {
+    this.#path = path;
+    this.#state = state;
+  }
+
+  /** Throws ConfigError if the folder has the state of other rounds. */
+  static async open({ output, digest, rounds, path: config }: RoundsConfig): Promise<RoundsState> {
+    const path = join(output, 'state.json');
+    if (!existsSync(path)) {
+      const empty = {
+        schema_version: 1,
+        config_sha256: digest,
+        package_version: packageVersion(),
+        rounds,
+        running: { key: null, pid: null },
+        steps: [],
+      } as const;
+      return new RoundsState(path, { ...empty, steps: [] });
+    }
+    const parsed = parseWire(RoundsStateSchema, await readRegularFile(path));
+    if ('problem' in parsed) throw new ConfigError(`${path} is not the state of rounds: ${parsed.problem}`);
+    if (parsed.value.config_sha256 !== digest)
+      throw new ConfigError(`${config} has changed since ${output} was begun; restore it, or name another output (only "rounds" may change)`);
+    return new RoundsState(path, { ...parsed.value, rounds });
+  }
+
+  get steps(): readonly WireDoneStep[] {
+    return this.#state.steps;
+  }
+
+  /** The command that an earlier process began and may have left running. */
+  get running(): { readonly key: string | null; readonly pid: number | null } {
+    return this.#state.running;
+  }
+
+  find(key: string): WireDoneStep | null {
+    return this.#state.steps.find((step) => step.key === key) ?? null;
+  }
+
+  async begin(key: string, pid: number): Promise<void> {
+    await this.#save({ ...this.#state, running: { key, pid } });
+  }
+
+  async finish(step: WireDoneStep): Promise<void> {
+    await this.#save({ ...this.#state, running: { key: null, pid: null }, steps: [...this.#state.steps, step] });
+  }
+
+  async #save(state: WireRoundsState): Promise<void> {
+    await replaceFile(this.#path, (write) => write(Buffer.from(`${JSON.stringify(state, null, 2)}\n`, 'utf8')));
+    this.#state = state;
+  }
+}

@@ -1,0 +1,50 @@
+/** The options and the help of `vf-rounds run`. */
+import type { Command } from 'commander';
+import type { RoundAction } from '../stage-command.ts';
+
+const HELP = `
+Phase 1 trains all rows; bucket A of it is trained in the first focused round;
+rare successes of that become demonstrations; supervised steps on them make the
+adapter from which the next round starts, with the prompts that are still hard.
+Every step is a command of its own, vf-train or vf-rounds; state.json in the
+output folder has each with its command, time and adapter.
+
+Run the same command again after a stop or a kill: finished steps are not done
+again, and a training goes on from its last checkpoint.
+
+  # rounds.toml
+  environment = "visual-rag"
+  rows = "page-world"            # a file, or a data set of the package
+  rounds = 2
+  output = "rounds/pages"
+  flags = ["--preset", "laptop"] # of every vf-train
+  arguments = { pages = "page-world" }
+  [phase1]                       # each of these may have flags and arguments
+  arguments = { phase = 1 }
+  [focused]
+  [sft]                          # from = "focused" goes on from that adapter
+  [bucket]                       # options of a stage, as its --help has them
+  low = 0.1
+  [review]                       # adds bucket 0 without these lists
+  exclude = ["wrong.jsonl"]
+  [focus]
+  threshold = 0.3
+  [extract]
+  [vet]                          # only where it is there
+  role = "vetter=gpt-5-mini@https://api.openai.com/v1"
+  [finalize]
+  most = 4`;
+
+export function addRunCommand(program: Command, act: (action: RoundAction) => void): void {
+  program
+    .command('run')
+    .description('Drives rounds to their end, and goes on after a kill')
+    .argument('<rounds.toml>', 'what the rounds are made of')
+    .addHelpText('after', HELP)
+    .action((path: string) => {
+      act(async (context) => {
+        const { runRounds } = await import('./run-rounds.ts');
+        return runRounds(path, context);
+      });
+    });
+}

@@ -1,0 +1,28 @@
+/** `state.json` of `vf-rounds run`: which steps are done, by which command, and what they made. */
+import type { XStatic } from 'typebox/schema';
+import { count, countOrNull, filledText, listOf, number, object, only, text, textOrNull } from './json-schema.ts';
+
+const doneStep = object({
+  /** `1/phase1` */
+  key: filledText,
+  command: listOf(text),
+  started_at: text,
+  seconds: number,
+  /** Folder of a training. */
+  run: textOrNull,
+  adapter: textOrNull,
+  /** Mean reward of the first batch, and on held-out rows at the end, where they were measured. */
+  reward: object({}),
+});
+
+export const RoundsStateSchema = object({
+  schema_version: only(1),
+  config_sha256: text,
+  package_version: text,
+  rounds: count,
+  /** The command under way, for a process that continues after a kill. */
+  running: object({ key: textOrNull, pid: countOrNull }),
+  steps: listOf(doneStep),
+});
+export type WireRoundsState = XStatic<typeof RoundsStateSchema>;
+export type WireDoneStep = XStatic<typeof doneStep>;

@@ -1,0 +1,178 @@
+/** `vf-rounds run` with the embedded engine and a tiny environment: rounds to their end, also when they are killed in every step. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+const SCRIPT = join(import.meta.dirname, '../../src/cli/vf-rounds.ts');
+
+/** Rewards by the letters that the model writes; a page is shown, and NDCG and judge are the reward. */
+const ENVIRONMENT = `
+import { readFileSync } from 'node:fs';
+import { Dataset, metric, MultiTurnEnv, reward, Rubric } from 'vf-search';
+const share = ({ modelText }) => ([...modelText].filter((c) => c === 'e').length % 3) / 2;
+class Tiny extends MultiTurnEnv {
+  setupState() { return { turns: 0 }; }
+  envResponse(_kept, _state, { trace }) {
+    trace?.('search.response', { query: 'q', page: 'a_1', results: ['a_1'], ms: 1, text: 'Page' });
+    return { done: true };
+  }
+}
+export async function loadEnvironment({ dataset }) {
+  const rows = readFileSync(dataset, 'utf8').trimEnd().split('\\n').map((line) => JSON.parse(line));
+  const row = ({ id }) => ({ exampleId: id, prompt: [{ role: 'user', content: 'Question: who is ' + id + '?' }], answer: id, info: { golden_pages: ['a_1'] } });
+  return new Tiny({
+    id: 'tiny', maxTurns: 1, traces: true, turnFormat: 'continuation', limits: { responseTokens: 12 }, eval: new Dataset('tiny', rows.map(row)),
+    rubric: new Rubric({ funcs: [reward(share, { name: 'share' }), metric(share, { name: 'ndcg' }), metric((c) => Number(share(c) === 1), { name: 'judge' })] }),
+  });
+}
+`;
+const CONFIG = `
+environment = "tiny"
+rows = "rows.jsonl"
+output = "out"
+flags = ["-m", "nano-base", "--embedded", "--rank", "8", "--set", "lora.alpha=16", "--steps", "2", "-n", "3", "-r", "4", "--set", "evaluation.every=0"]
+[bucket]
+low = 0.01
+high = 0.99
+[focus]
+threshold = 0.9
+`;
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'vf-rounds-run-'));
+  mkdirSync(join(folder, 'environments/tiny'), { recursive: true });
+  writeFileSync(join(folder, 'environments/tiny/environment.mjs'), ENVIRONMENT);
+  writeFileSync(join(folder, 'rows.jsonl'), Array.from({ length: 6 }, (_, i) => `${JSON.stringify({ id: `p${i}` })}\n`).join(''));
+  writeFileSync(join(folder, 'rounds.toml'), CONFIG);
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function start() {
+  const env = { PATH: process.env['PATH'], HOME: folder };
+  // A group of its own, so that the command under way can be killed with it.
+  return spawn(process.execPath, ['--conditions=source', '--no-warnings', SCRIPT, 'run', 'rounds.toml'], { cwd: folder, env, detached: true });
+}
+
+async function rounds() {
+  const child = start();
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+  return { status: child.exitCode, stdout, stderr };
+}
+
+interface State {
+  readonly steps: readonly {
+    readonly key: string;
+    readonly command: readonly string[];
+    readonly run: string | null;
+    readonly adapter: string | null;
+  }[];
+}
+const state = () => JSON.parse(readFileSync(join(folder, 'out/state.json'), 'utf8')) as State;
+
+const KEYS = ['1/phase1', '1/bucket', '1/focused', '1/extract', '1/finalize', '2/focus', '2/focused', '2/extract', '2/finalize'];
+
+describe('vf-rounds run', () => {
+  it('drives rounds to their end although it is killed in every step, and does no finished step again', { timeout: 600_000 }, async () => {
+    writeFileSync(join(folder, 'rounds.toml'), `rounds = 2\n${CONFIG}`);
+    const killed: string[] = [];
+    for (;;) {
+      const child = start();
+      let [stderr, key] = ['', null as string | null];
+      child.stdout.resume();
+      child.stderr.on('data', (chunk) => {
+        stderr += String(chunk);
+        key ??=
+          [...stderr.matchAll(/^vf-rounds run: [^(\n]+\((\d\/\w+)\)(?!.* was done before)/gm)]
+            .map(([, found]) => found!)
+            .find((found) => !killed.includes(found)) ?? null;
+        // Alone, or with the command under way.
+        if (key !== null && !killed.includes(key)) process.kill(killed.push(key) % 2 === 0 ? child.pid! : -child.pid!, 'SIGKILL');
+      });
+      await once(child, 'exit');
+      if (child.signalCode === null) break;
+    }
+    expect(killed).toEqual(KEYS);
+    const { status, stdout, stderr } = await rounds();
+    expect({ status, stderr }).toMatchObject({ status: 0 });
+    expect(stderr.match(/was done before/g)).toHaveLength(KEYS.length);
+    const { steps } = state();
+    expect(steps.map(({ key }) => key)).toEqual(KEYS);
+    for (const name of ['round-1/phase1', 'round-1/focused', 'round-2/focused']) {
+      const runs = readdirSync(join(folder, 'out', name, 'train'));
+      expect(runs.filter((run) => readdirSync(join(folder, 'out', name, 'train', run)).includes('run.json'))).toHaveLength(1);
+    }
+    // Each training starts from what the one before it made.
+    const [phase1, first, second] = steps.filter(({ run }) => run !== null);
+    const config = ({ run }: State['steps'][number]) => readFileSync(join(folder, run!, 'config.toml'), 'utf8');
+    expect(config(phase1!)).not.toContain('initial_adapter = "');
+    expect([config(first!), config(second!)]).toEqual([expect.stringContaining(phase1!.adapter!), expect.stringContaining(first!.adapter!)]);
+    // The report follows the manifests of all of them, and every file is as it was.
+    expect(stdout.split('\n').map((line) => line.split(' ')[0])).toEqual([
+      'stage',
+      'train',
+      'bucket',
+      'train',
+      'extract',
+      'finalize',
+      'focus',
+      'train',
+      'extract',
+      'finalize',
+      '',
+    ]);
+  });
+
+  it('stops at a step that fails, with the exit code of the cause, and goes on from there', { timeout: 120_000 }, async () => {
+    const rows = readFileSync(join(folder, 'rows.jsonl'));
+    writeFileSync(join(folder, 'rows.jsonl'), '{"id": "p0"}\n{"id": "p0"}\n');
+    const failed = await rounds();
+    expect(failed.status).not.toBe(0);
+    expect(failed.stderr).toMatch(
+      /vf-rounds: Round step 1\/\w+ \(.*\) failed with exit code \d; its own line is above\. Fix this, then run the same command again\./,
+    );
+    writeFileSync(join(folder, 'rows.jsonl'), rows);
+  });
+
+  it.each([
+    [
+      'a key that it does not know',
+      'row = "x"',
+      /Unknown key "row" in rounds\.toml \(did you mean "?rows"?\?\); known are output, environment, rows/,
+    ],
+    ['no rows', 'rounds = 1', /rounds\.toml has no rows: give the rows of phase 1/],
+    ['half a round', 'rows = "rows.jsonl"\nrounds = 1.5', /rounds in rounds\.toml must be a whole number of at least 1, got 1\.5/],
+    [
+      'an option that the stage does not have',
+      'rows = "rows.jsonl"\n[bucket]\nlowest = 1',
+      /Unknown key "lowest" in \[bucket\] of rounds\.toml.*; known are low, high/,
+    ],
+    ['flags that are one text', 'rows = "rows.jsonl"\nflags = "-m x"', /flags in rounds\.toml must be a list of texts, got "-m x"/],
+    [
+      'another start of the supervised steps',
+      'rows = "rows.jsonl"\n[sft]\nfrom = "here"',
+      /from in \[sft\] of rounds\.toml must be "start" or "focused", got "here"/,
+    ],
+  ])('refuses %s in one line', async (_, config, message) => {
+    writeFileSync(join(folder, 'rounds.toml'), config);
+    const { status, stderr } = await rounds();
+    expect(status).toBe(2);
+    expect(stderr).toMatch(message);
+    expect(stderr.trimEnd().split('\n')).toHaveLength(1);
+  });
+
+  it('refuses a configuration that has changed since', async () => {
+    mkdirSync(join(folder, 'out'));
+    const begun = { schema_version: 1, config_sha256: 'other', package_version: '0', rounds: 1, running: { key: null, pid: null }, steps: [] };
+    writeFileSync(join(folder, 'out/state.json'), JSON.stringify(begun));
+    const { status, stderr } = await rounds();
+    expect({ status, stderr }).toEqual({
+      status: 2,
+      stderr: 'vf-rounds: rounds.toml has changed since out was begun; restore it, or name another output (only "rounds" may change)\n',
+    });
+  });
+});
