@@ -3,9 +3,11 @@
 
     python scripts/bench/torch-worker.py --shape qwen3-4b --tokens 16384 --sequence 16384 --steps 5
     python scripts/bench/torch-worker.py --shape nano --tokens 2048 --sequence 512 --steps 3 --device cpu
+    python scripts/bench/torch-worker.py --shape qwen2.5-vl-7b --tokens 8192 --sequence 2048 --pictures 2 --side 20 --checkpointing
 
 Prints one JSON line on stdout and a table on stderr. `tokens_per_s` counts all forwarded tokens, `trained_tokens_per_s` only targets (--trained sets
-their share). Speeds are of the median step, after two warm-up steps.
+their share). Speeds are of the median step, after two warm-up steps. With --pictures, steps on a batch with pictures take turns with steps on text of the same
+length and with the same targets, the tower's outputs cached; `of_text_speed` is the ratio of their median steps, and the other figures are of the pictured ones.
 
 MFU is the number of mathematically required operations over the card's dense bfloat16 peak. Recomputation (checkpointing, the head's logits, inside the
 attention kernel) is not counted:
@@ -16,12 +18,15 @@ attention kernel) is not counted:
 """
 
 import argparse
+import hashlib
+import io
 import json
 import os
 import statistics
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,6 +43,9 @@ from base import Base, choose_device, choose_dtype, load_base  # noqa: E402
 from lora import Adapter, attach  # noqa: E402
 from batch import Batch  # noqa: E402
 from model import Model  # noqa: E402
+from pictures import PlacedPicture  # noqa: E402
+from PIL import Image  # noqa: E402
+from vision import Vision  # noqa: E402
 
 QWEN3 = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_act": "silu", "rms_norm_eps": 1e-6, "tie_word_embeddings": True}
 LARGE = {"vocab_size": 151936, "num_key_value_heads": 8, "head_dim": 128, "rope_theta": 1e6, "max_position_embeddings": 131072}
@@ -47,6 +55,32 @@ SHAPES = {
     "nano": {
         "vocab_size": 1600, "hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
         "head_dim": 32, "rope_theta": 1e4, "max_position_embeddings": 131072,
+    },
+}
+VISION = {
+    "qwen2.5-vl-7b": {
+        "architectures": ["Qwen2_5_VLForConditionalGeneration"], "model_type": "qwen2_5_vl", "image_token_id": 151655, "tie_word_embeddings": False,
+        "text_config": {
+            "vocab_size": 152064, "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28,
+            "num_key_value_heads": 4, "max_position_embeddings": 128000, "rms_norm_eps": 1e-6,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]},
+        },
+        "vision_config": {
+            "depth": 32, "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16, "patch_size": 14, "spatial_merge_size": 2, "window_size": 112,
+            "fullatt_block_indexes": [7, 15, 23, 31], "out_hidden_size": 3584,
+        },
+    },
+    "nano-vl": {
+        "architectures": ["Qwen3VLForConditionalGeneration"], "model_type": "qwen3_vl", "image_token_id": 1590, "tie_word_embeddings": True,
+        "text_config": {
+            "vocab_size": 1600, "hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
+            "head_dim": 32, "max_position_embeddings": 131072, "rms_norm_eps": 1e-6,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [6, 5, 5], "mrope_interleaved": True},
+        },
+        "vision_config": {
+            "depth": 2, "hidden_size": 64, "intermediate_size": 128, "num_heads": 2, "patch_size": 16, "spatial_merge_size": 2, "out_hidden_size": 128,
+            "num_position_embeddings": 256, "deepstack_visual_indexes": [0],
+        },
     },
 }
 TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
@@ -62,24 +96,66 @@ def main() -> None:
     if device.type == "cpu" and options.threads:
         torch.set_num_threads(options.threads)
     with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder) / "config.json"
-        config.write_text(json.dumps({**QWEN3, **SHAPES[options.shape]}))
-        base = load_base(str(config), device, dtype, options.checkpointing, options.attention, random_seed=0)
-    adapter = attach(base, options.rank, 2 * options.rank, TARGETS, seed=0)
-    batch = make_batch(options.tokens, options.sequence, options.trained, base.vocabulary)
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-    times = measure(Model(base, adapter), batch, options.steps)
-    report(options, base, device, dtype, batch, times, flops(SHAPES[options.shape], adapter, batch))
+        write_base(Path(folder), options.shape)
+        base = load_base(folder, device, dtype, options.checkpointing, options.attention, random_seed=0)
+        adapter = attach(base, options.rank, 2 * options.rank, TARGETS, seed=0)
+        batch = make_batch(options.tokens, options.sequence, options.trained, base.vocabulary)
+        text = batch
+        if options.pictures:
+            if base.vision is None:
+                raise SystemExit(f"torch-worker: --pictures needs a shape with a tower, {' or '.join(VISION)}, got {options.shape}")
+            base.vision.use(folder, 1 << 40)
+            text, batch = pictured(batch, options, base.vision, Path(folder))
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        model = Model(base, adapter)
+        model.see(batch)
+        found = measure(model, [text, batch] if options.pictures else [batch], options.steps)
+    report(options, base, device, dtype, batch, found, flops(shape_of(options.shape), adapter, batch))
+
+
+def write_base(folder: Path, shape: str) -> None:
+    config = VISION.get(shape) or {**QWEN3, **SHAPES[shape]}
+    (folder / "config.json").write_text(json.dumps(config))
+    if tower := config.get("vision_config"):
+        processor = {"image_processor_type": "Qwen2VLImageProcessor", "patch_size": tower["patch_size"], "temporal_patch_size": 2, "merge_size": tower["spatial_merge_size"]}
+        (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+
+
+def shape_of(name: str) -> dict[str, int]:
+    shape = SHAPES.get(name) or VISION[name]["text_config"]
+    return {"head_dim": shape["hidden_size"] // shape["num_attention_heads"], **shape}
+
+
+def pictured(batch: Batch, options: argparse.Namespace, vision: Vision, folder: Path) -> tuple[Batch, Batch]:
+    """The batch without the targets that pictures would cover, and the same with pictures in their places: evenly spread over each sequence."""
+    tokens, side = options.side**2, options.side * vision.pictures.unit
+    random, ids, placed = numpy.random.default_rng(1), batch.ids.copy(), []
+    for sequence, (start, end) in enumerate(zip(batch.offsets, batch.offsets[1:])):
+        gap = (end - start) // options.pictures
+        if gap < tokens + 2:
+            raise SystemExit(f"torch-worker: {options.pictures} pictures of {tokens} tokens do not fit into a sequence of {end - start}")
+        for i in range(options.pictures):
+            stream = io.BytesIO()
+            Image.fromarray(random.integers(0, 256, (side, side, 3), dtype=numpy.uint8)).save(stream, "PNG")
+            name = hashlib.sha256(stream.getvalue()).hexdigest()
+            (folder / f"{name}.png").write_bytes(stream.getvalue())
+            placed.append(PlacedPicture(sequence, name, int(start + i * gap + 1), tokens))
+    for picture in placed:
+        ids[picture.offset : picture.offset + picture.length] = vision.pad
+    targets = batch.targets[ids[batch.targets] != vision.pad]
+    return replace(batch, targets=targets), replace(batch, ids=ids, targets=targets, pictures=tuple(placed))
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shape", choices=SHAPES, default="nano")
+    parser.add_argument("--shape", choices=[*SHAPES, *VISION], default="nano")
     parser.add_argument("--tokens", type=int, default=2048, help="tokens per batch (default 2048)")
     parser.add_argument("--sequence", type=int, default=512, help="tokens per sequence; the last may be shorter (default 512)")
     parser.add_argument("--trained", type=float, default=1.0, help="share of tokens that are targets (default 1, the most expensive)")
     parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--pictures", type=int, default=0, help="pictures in each sequence (default 0)")
+    parser.add_argument("--side", type=int, default=8, help="tokens on each side of a picture (default 8)")
     parser.add_argument("--rank", type=int, default=16)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", choices=["auto", "float32", "bfloat16"], default="auto")
@@ -98,11 +174,12 @@ def make_batch(tokens: int, sequence: int, trained: float, vocabulary: int) -> B
     return Batch(random.integers(0, vocabulary, tokens, dtype=numpy.int32), offsets, numpy.flatnonzero(wanted).astype(numpy.int32), 1.0)
 
 
-def measure(model: Model, batch: Batch, steps: int) -> list[tuple[float, float, float]]:
-    """Seconds of forward, backward and Adam for each step; each waits for its result."""
-    gradient = numpy.full(len(batch.targets), 1.0 / len(batch.targets), numpy.float32)
-    times = []
-    for _ in range(WARM_UP + steps):
+def measure(model: Model, batches: list[Batch], steps: int) -> list[list[tuple[float, float, float]]]:
+    """Seconds of forward, backward and Adam for each step of each batch, which take turns; each waits for its result."""
+    times: list[list[tuple[float, float, float]]] = [[] for _ in batches]
+    for turn in range((WARM_UP + steps) * len(batches)):
+        batch = batches[turn % len(batches)]
+        gradient = numpy.full(len(batch.targets), 1.0 / len(batch.targets), numpy.float32)
         began = time.perf_counter()
         model.forward(batch, "batch", "on", False)
         forwarded = time.perf_counter()
@@ -113,8 +190,8 @@ def measure(model: Model, batch: Batch, steps: int) -> list[tuple[float, float, 
             raise SystemExit(f"torch-worker: the gradient is not finite, its norm is {norm}")
         if model.device.type == "cuda":
             torch.cuda.synchronize()
-        times.append((forwarded - began, backwarded - forwarded, time.perf_counter() - backwarded))
-    return times[WARM_UP:]
+        times[turn % len(batches)].append((forwarded - began, backwarded - forwarded, time.perf_counter() - backwarded))
+    return [each[WARM_UP:] for each in times]
 
 
 def flops(shape: dict[str, int], adapter: Adapter, batch: Batch) -> float:
@@ -129,8 +206,9 @@ def flops(shape: dict[str, int], adapter: Adapter, batch: Batch) -> float:
 
 
 def report(
-    options: argparse.Namespace, base: Base, device: torch.device, dtype: torch.dtype, batch: Batch, times: list[tuple[float, float, float]], work: float
+    options: argparse.Namespace, base: Base, device: torch.device, dtype: torch.dtype, batch: Batch, found: list[list[tuple[float, float, float]]], work: float
 ) -> None:
+    times = found[-1]
     is_cuda = device.type == "cuda"
     name = torch.cuda.get_device_name(device) if is_cuda else "CPU"
     peak = next((tflops * 1e12 for part, tflops in PEAKS.items() if part in name), None)
@@ -143,6 +221,7 @@ def report(
         "tokens": len(batch.ids),
         "sequence": options.sequence,
         "targets": len(batch.targets),
+        "picture_tokens": sum(picture.length for picture in batch.pictures),
         "steps": options.steps,
         "device": name,
         "dtype": str(dtype).removeprefix("torch."),
@@ -158,6 +237,7 @@ def report(
         "tokens_per_s": round(len(batch.ids) / step, 1),
         "trained_tokens_per_s": round(len(batch.targets) / step, 1),
         "tflops_per_s": round(work / step / 1e12, 3),
+        "of_text_speed": None if len(found) == 1 else round(statistics.median(sum(parts) for parts in found[0]) / step, 3),
         "mfu": None if peak is None else round(work / step / peak, 4),
         "peak_memory_gib": round(torch.cuda.max_memory_allocated() / 2**30, 2) if is_cuda else None,
     }
