@@ -38,6 +38,17 @@ const serverModel = (client: PolicyClient): Model => clientModel(() => client, {
 const quick: Partial<RoleBinding> = { baseDelayMs: 1 };
 
 describe('openRoleModels', () => {
+  test('gives every one of 512 calls at once its own answer, with no more than the limit under way', async () => {
+    await using server = await chatServer(({ messages }) => `row ${messages.at(-1)!.content}`);
+    await using client = chatClient(server.url);
+    await using roles = await openRoleModels({ judge: { model: serverModel(client), maxConcurrent: 64 } });
+    const rows = Array.from({ length: 512 }, (_, row) => String(row));
+    const calls = rows.map((content) => roles.models['judge']!.generate([{ role: 'user', content }], { maxTokens: 8, signal: forever }));
+    expect((await Promise.all(calls)).map(({ text }) => text)).toEqual(rows.map((row) => `row ${row}`));
+    expect(server.mostAtOnce).toBeLessThanOrEqual(64);
+    expect(roles.stats.get('judge')).toMatchObject({ calls: 512, requests: 512, failures: 0 });
+  });
+
   test('records every answered call with the rollout that asked, and with no other', async () => {
     await using server = await chatServer((_, i) => `yes ${i}`);
     await using client = chatClient(server.url);

@@ -122,7 +122,7 @@ describe('a finish hook', () => {
 
   it('delays a step by its deadline at most: a member whose hook never ends fails alone, and says what it waited for', async () => {
     const environment = new HookedEnv(3);
-    const { model } = heldModel((row) => row === '1');
+    const { model, release } = heldModel((row) => row === '1');
     await using models = await openRoleModels({ generator: { model } });
     const seen: Rollout[] = [];
     const run = runRollouts(groupsOf(environment), {
@@ -138,6 +138,9 @@ describe('a finish hook', () => {
     const [first, late, last] = seen.toSorted((a, b) => (a.rolloutId < b.rolloutId ? -1 : 1));
     expect([first!.reward, last!.reward]).toEqual([0.8, 0.8]);
     expect(late).toMatchObject({ reward: null, error: { type: 'TimeoutError', phase: 'scoring' } });
+    release();
+    for (let i = 0; i < 5; i++) await nextTurn();
+    expect([late!.reward, late!.asked, environment.finished.toSorted()]).toEqual([null, [], ['0', '2']]);
     expect(late!.error!.message).toMatch(/the finish hook of the environment was at work.*rollouts\.scoring_timeout_s/);
   });
 });
