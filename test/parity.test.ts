@@ -44,7 +44,7 @@ describe('parity with upstream', () => {
   });
 });
 
-describe.each(['grpo-000', 'search-o1', 'self-play'])('parity with the vectors of %s', (folder) => {
+describe.each(['grpo-000', 'search-o1', 'self-play', 'visual-rag'])('parity with the vectors of %s', (folder) => {
   const vectors = path.join(import.meta.dirname, 'golden', folder);
 
   it('plays every file, and declares no difference but those that the README beside them names', async () => {
@@ -65,7 +65,7 @@ describe.each(['grpo-000', 'search-o1', 'self-play'])('parity with the vectors o
 
 describe('scripts/parity.ts', () => {
   const script = path.join(import.meta.dirname, '../scripts/parity.ts');
-  const run = (...args: string[]) => spawnSync(process.execPath, ['--conditions=source', script, ...args], { encoding: 'utf8', timeout: 20_000 });
+  const run = (...args: string[]) => spawnSync(process.execPath, ['--conditions=source', script, ...args], { encoding: 'utf8', timeout: 120_000 });
   const vectors = (file: string, cases: unknown) => writeFile(path.join(folder, file), JSON.stringify({ cases }));
   let folder: string;
   beforeAll(async () => void (folder = await mkdtemp(path.join(tmpdir(), 'parity-'))));
@@ -84,7 +84,7 @@ describe('scripts/parity.ts', () => {
     expect(stdout).toContain('normalize_answer: 1/2\n  b: output: expected "the cat", got "cat"\n');
     expect(stdout).toContain('There is no adapter for something_new.json');
     expect(stdout.trimEnd().split('\n').at(-1)).toBe('1 passed, 2 failed, 1 skipped');
-  });
+  }, 180_000);
 
   it('ends with 0 when everything passes, 1 when there was nothing to play, 2 on a wrong call', async () => {
     await rm(folder, { recursive: true });
@@ -94,7 +94,7 @@ describe('scripts/parity.ts', () => {
     expect(run(folder)).toMatchObject({ status: 0, stdout: 'postprocess_responses: 1/1\n1 passed, 0 failed, 0 skipped\n' });
     expect(run().status).toBe(2);
     expect(run(path.join(folder, 'nowhere')).status).toBe(2);
-  });
+  }, 180_000);
 });
 
 describe('isSame', () => {
