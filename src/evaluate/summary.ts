@@ -1,5 +1,6 @@
 /** The figures of recorded rollouts. Pure: the same rollouts in the same order give the same summary. */
-import type { WireResult } from '../schemas/results.ts';
+import { IMAGE_MARK } from '../core/message.ts';
+import type { WireMessage, WireResult } from '../schemas/results.ts';
 import type { Estimate, SampleTranscript, Summary } from '../schemas/summary.ts';
 import type { MetricDisplay } from '../core/rubric.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
@@ -54,12 +55,17 @@ export function sampleTranscript(result: WireResult | null): SampleTranscript | 
   return {
     exampleId: result.example_id,
     rolloutIndex: result.rollout_index,
-    prompt: result.prompt.map(({ role, content }) => ({ role, content })),
+    prompt: result.prompt.map(({ role, content, parts }) => ({ role, content: shownText(content, parts) })),
     segments: result.segments,
     answer: result.answer ?? result.info ?? null,
     reward: result.reward,
     stopCondition: result.stop_condition,
   };
+}
+
+/** The text of a recorded message, with a mark for each image. */
+function shownText(content: string, parts: WireMessage['parts']): string {
+  return parts === undefined ? content : parts.map((part) => (part.type === 'text' ? part.text : IMAGE_MARK)).join('');
 }
 
 /** By task, in the order in which the rollouts bring them; null where rows have no tasks. */

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { ModelFailure } from '../../src/core/errors.ts';
 import type { RecordedRollout } from '../../src/evaluate/recorded-rollout.ts';
-import { figures } from '../../src/evaluate/summary.ts';
+import { figures, sampleTranscript } from '../../src/evaluate/summary.ts';
+import type { WireResult } from '../../src/schemas/results.ts';
 import type { Summary } from '../../src/schemas/summary.ts';
 import { summaryToWire } from '../../src/schemas/summary.ts';
 
@@ -155,5 +156,21 @@ describe('summaryToWire', () => {
       rollouts_per_second: 2,
     });
     expect(Object.keys(wire).filter((key) => /[A-Z]/.test(key))).toEqual([]);
+  });
+});
+
+describe('sampleTranscript', () => {
+  it('marks the images of the prompt where they are', () => {
+    const image = { type: 'image', sha256: 'a', media_type: 'image/png', width: 28, height: 28 } as const;
+    const parts = [{ type: 'text', text: 'Which ' } as const, image, { type: 'text', text: ' is it?' } as const];
+    const prompt = [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: 'Which  is it?', parts },
+    ];
+    const result = { example_id: 1, rollout_index: 0, prompt, segments: [], reward: 1, stop_condition: 'completed' };
+    expect(sampleTranscript(result as unknown as WireResult)!.prompt).toEqual([
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: 'Which <image> is it?' },
+    ]);
   });
 });

@@ -6,7 +6,7 @@ import { readdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Row } from '../../core/dataset.ts';
-import { contentText } from '../../core/message.ts';
+import { markedText } from '../../core/message.ts';
 import type { Environment } from '../../core/environment.ts';
 import { describeError } from '../../core/errors.ts';
 import { readLines } from '../../files/json-lines.ts';
@@ -129,7 +129,7 @@ function lines(title: string, row: Row, rollout: Trajectory, { isWhole, ...look 
   const sample: SampleTranscript = {
     exampleId: row.exampleId,
     rolloutIndex: rollout.index,
-    prompt: isWhole ? row.prompt.map(({ role, content }) => ({ role, content: contentText(content) })) : [],
+    prompt: isWhole ? row.prompt.map(({ role, content }) => ({ role, content: markedText(content) })) : [],
     segments: rollout.segments,
     answer: row.answer ?? row.info ?? null,
     reward: rollout.reward,
