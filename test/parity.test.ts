@@ -59,7 +59,7 @@ describe.each(['grpo-000', 'search-o1', 'self-play', 'visual-rag'])('parity with
       declared.push(...file.cases.filter((c) => c.outcome === 'declared').map((c) => c.id));
     }
     const readme = await readFile(path.join(vectors, 'README.md'), 'utf8');
-    expect([...readme.matchAll(/^- `([\w-]+-\d{4})`/gm)].map(([, id]) => id)).toEqual(declared);
+    expect([...readme.matchAll(/^- `([\w-]+-\d{3,4})`/gm)].map(([, id]) => id)).toEqual(declared);
   }, 180_000);
 });
 
