@@ -15,6 +15,7 @@ import { SampledSource } from '../sources/sampled-source.ts';
 import { StreamedSource, type StreamContext } from '../sources/streamed-source.ts';
 import { type Stage, StagedSource } from '../sources/staged-source.ts';
 import { TrainingRows } from '../sources/training-rows.ts';
+import type { Trajectory } from '../sources/trajectory.ts';
 import type { PhasePlan, TrajectorySource } from '../sources/trajectory-source.ts';
 import { CheckpointWriter } from './checkpoint-writer.ts';
 import { Evaluation } from './evaluation.ts';
@@ -127,12 +128,20 @@ export async function startSession(
   // From here on, the parts end them.
   opened.move();
   try {
-    if (!isFresh && (await servePolicyAtStart(serving))) guards.publish(null);
+    if (!isFresh && (await servePolicyAtStart(serving, () => newestRollouts(records)))) guards.publish(null);
   } catch (error) {
     await opening[Symbol.asyncDispose]();
     throw error;
   }
   return opening;
+}
+
+/** Of the newest step that is whole on file. */
+async function newestRollouts({ rollouts }: RunRecords): Promise<readonly Trajectory[]> {
+  const newest = (await rollouts.complete()).at(-1);
+  if (newest === undefined) return [];
+  await using step = await rollouts.open(newest.step, newest.phase);
+  return [...step.recorded];
 }
 
 /** A large checkpoint takes a while; a backend that no longer answers must not keep the process. */

@@ -1,25 +1,29 @@
 import { describe, expect, it } from 'vitest';
 import type { PlacedImage } from '../../../src/core/message.ts';
-import { servePolicy, type Serving } from '../../../src/trainer/loop/serve-policy.ts';
+import { servePolicy, servePolicyAtStart, type Serving } from '../../../src/trainer/loop/serve-policy.ts';
 import type { ProbeTexts } from '../../../src/trainer/publisher/served-policy.ts';
 import type { Trajectory } from '../../../src/trainer/sources/trajectory.ts';
 
 /** What a version is published with after a step on these trajectories. */
-async function probedWith(batch: readonly Partial<Trajectory>[]): Promise<ProbeTexts> {
+function probedWith(batch: readonly Partial<Trajectory>[]): Promise<ProbeTexts> {
+  return published((parts) => servePolicy(parts, batch as readonly Trajectory[]));
+}
+
+async function published(serve: (parts: Serving) => Promise<unknown>, needs: readonly string[] = []): Promise<ProbeTexts> {
   const given: ProbeTexts[] = [];
   const prompt = Int32Array.of(1, 2, 3);
   const lease = { kind: 'tokens', render: async () => ({ ids: prompt, images: [] }), [Symbol.asyncDispose]: async () => {} };
   const parts = {
-    policy: { version: 0, publish: async (_: number, texts: ProbeTexts) => void given.push(texts) },
+    policy: { version: 0, publish: async (_: number, texts: ProbeTexts) => (given.push(texts), { ok: true }) },
     progress: { version: 1, step: 1 },
-    run: { config: { steps: 1, sft: { epochs: 0, data: null } }, environment: { train: { at: () => ({ prompt: [] }) } } },
+    run: { config: { steps: 1, sft: { epochs: 0, data: null } }, environment: { needs, train: { at: () => ({ prompt: [] }) } } },
     session: { client: { lease: async () => lease }, versions: { current: () => ({ version: 0, model: 'm' }) } },
     records: { served: () => {} },
     evaluation: { needsPolicy: () => true },
     source: { needsPolicy: () => true },
     signal: new AbortController().signal,
   };
-  await servePolicy(parts as unknown as Serving, batch as readonly Trajectory[]);
+  await serve(parts as unknown as Serving);
   return given[0]!;
 }
 
@@ -53,5 +57,17 @@ describe('servePolicy', () => {
     expect(probed.pictured!.targets).toEqual(Int32Array.of(9));
     const begun = await probedWith([trajectory(20, [9], [[4, 3]])]);
     expect(begun.text).toEqual({ ids: Int32Array.of(1, 2, 3), targets: Int32Array.of(1, 2) });
+  });
+});
+
+describe('servePolicyAtStart', () => {
+  const recorded = async () => [trajectory(9, [8]), trajectory(20, [2, 9], [[4, 3]])] as readonly Trajectory[];
+
+  it('probes with the first prompt, and with a recorded rollout where the environment shows images', async () => {
+    const prompt = { ids: Int32Array.of(1, 2, 3), targets: Int32Array.of(1, 2) };
+    expect(await published((parts) => servePolicyAtStart(parts, recorded))).toEqual({ text: prompt });
+    const probed = await published((parts) => servePolicyAtStart(parts, recorded), ['images']);
+    expect(probed.pictured).toEqual({ ...trajectory(20, [9], [[4, 3]]) });
+    expect(await published((parts) => servePolicyAtStart(parts, async () => []), ['images'])).toEqual({ text: prompt });
   });
 });
