@@ -22,9 +22,9 @@ GOOD = {
     "end": {"complete": 1.0},
 }
 HABITS = {
-    "page": {"search": 0.62, "other": 0.2, "complete": 0.1, "broken": 0.08},
-    "crop": {"box": 0.3, "other": 0.25, "label": 0.12, "whole": 0.1, "complete": 0.13, "broken": 0.1},
-    "end": {"complete": 0.72, "again": 0.18, "broken": 0.1},
+    "page": {"search": 0.70, "other": 0.15, "complete": 0.08, "broken": 0.07},
+    "crop": {"box": 0.34, "other": 0.24, "label": 0.10, "whole": 0.08, "complete": 0.14, "broken": 0.10},
+    "end": {"complete": 0.80, "again": 0.13, "broken": 0.07},
 }
 
 

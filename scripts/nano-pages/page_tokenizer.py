@@ -12,12 +12,18 @@ import random
 
 import nano_scripts  # noqa: F401
 from page_texts import END, INVALID_ACTION, PAD, START, SYSTEM_LINES, TAGS
-from page_episodes import GOOD, HABITS, episode
+from page_episodes import GOOD, episode
 from pages import GRID, HEIGHT, LABEL_HEIGHT, LABELS, TOP, VALUE_HEIGHT, WIDTH
 from names import TOWNS
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 CONTEXT = 4096
+# Of the episodes that it is trained on. Shares of its own, so that another choice of habits leaves the ids as they are.
+SHARES = {
+    "page": {"search": 0.62, "other": 0.2, "complete": 0.1, "broken": 0.08},
+    "crop": {"box": 0.3, "other": 0.25, "label": 0.12, "whole": 0.1, "complete": 0.13, "broken": 0.1},
+    "end": {"complete": 0.72, "again": 0.18, "broken": 0.1},
+}
 # `[12`, also after a line break, `, 34` and `, 34]` are pieces, so that a box is four tokens. So is the first line of a page.
 PRE_TOKENIZATION = r"(?:Page|Crop), \d+ x \d+ pixels:|\n?\[\d+|, \d+\]?|(?:system|user|assistant)\n| ?\p{L}+|\d| ?[^\s\p{L}\d\[\],]|\n|\s"
 VOCABULARY_LIMIT = 2048
@@ -39,7 +45,7 @@ def box_pieces():
 
 def corpus(count=3000):
     rng = random.Random(1)
-    texts = ["".join(text for text, _ in episode(rng, habits)) for habits in (GOOD, HABITS) for _ in range(count)]
+    texts = ["".join(text for text, _ in episode(rng, habits)) for habits in (GOOD, SHARES) for _ in range(count)]
     texts += box_pieces() * 60
     texts += [f" {name}" for name in TOWNS + LABELS] * 60
     for fixed in [*FIXED_TEXTS, START, END, *TAGS]:

@@ -2,7 +2,8 @@
 
     python scripts/nano-pages/page_tokenizer.py --out DIR && python scripts/nano-pages/pretrain.py --out DIR [--steps N] [--threads 1]
 
-Deterministic for a seed and a number of threads. Every page is drawn at random. With --start it goes on from other weights.
+Deterministic for a seed and a number of threads. Every page is drawn at random. With --start it goes on from other weights,
+with --from-share at a later part of the phases.
 """
 
 import argparse
@@ -125,8 +126,8 @@ def train(arguments):
     started, cpu, smooth = time.monotonic(), time.process_time(), None
     last = arguments.stop_at or arguments.steps
     for step in range(last):
-        progress = (step + 1) / arguments.steps
-        phase = next(shares for end, shares in PHASES if progress <= end) if arguments.phase is None else PHASES[arguments.phase][1]
+        progress = arguments.from_share + (1 - arguments.from_share) * (step + 1) / arguments.steps
+        phase = next(shares for end, shares in PHASES if progress <= end + 1e-9)
         for optimizer, rate in steppers:
             optimizer.zero_grad()
             for group in optimizer.param_groups:
@@ -147,10 +148,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True, help="model directory that contains tokenizer.json")
     parser.add_argument("--start", help="model directory to start from (default: random weights)")
-    parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--steps", type=int, default=700)
     parser.add_argument("--stop-at", type=int, help="stop after this step of the schedule, to go on with another mix")
-    parser.add_argument("--phase", type=int, help="one phase for all steps (default: by the share of the run)")
-    parser.add_argument("--batch", type=int, default=32, help="texts per step (default: %(default)s)")
+    parser.add_argument("--from-share", type=float, default=0.0, help="share of the phases that went before (default: %(default)s)")
+    parser.add_argument("--batch", type=int, default=16, help="texts per step (default: %(default)s)")
     parser.add_argument("--lr", type=float, default=4e-3, help="of the matrices (default: %(default)s)")
     parser.add_argument("--other-lr", type=float, default=3e-3, help="of embeddings and norms (default: %(default)s)")
     parser.add_argument("--warmup", type=int, default=50)

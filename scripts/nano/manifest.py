@@ -16,6 +16,10 @@ MODELS_BY_NAME = {
         "scripts/nano-coder/README.md",
     ),
     "nano-o1": (DESCRIPTION.format("Search-o1"), "scripts/nano/README.md"),
+    "nano-pages": (
+        "Qwen3-format base of 1M parameters that reads pages as words with boxes and rarely cuts out what answers: for learning runs on a CPU",
+        "scripts/nano-pages/README.md",
+    ),
 }
 
 

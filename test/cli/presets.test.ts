@@ -36,6 +36,7 @@ describe('bundledPresets()', () => {
       ['laptop', 'drop'],
       ['azr', 'keep'],
       ['crsp', 'keep'],
+      ['laptop', 'drop'],
       ['ddai-phase1', 'keep'],
       ['ddai-phase1-mini', 'keep'],
       ['ddai-r1', 'keep'],

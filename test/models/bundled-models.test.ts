@@ -7,12 +7,17 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { LIMIT_NOTE, NOTHING_FOUND, reasoningPrompt, REPEATED_NOTE, searchResult } from 'vf-search/environments/search-o1';
 import { CORRECTIVE_MESSAGE, makePrefix, observation } from 'vf-search/environments/search-r1';
+import { INVALID_ACTION, loadEnvironment, NO_PAGE } from 'vf-search/environments/visual-rag';
+import { contentText } from '../../src/core/message.ts';
 import { LocalTokenizer } from '../../src/tokenizer/local-tokenizer.ts';
 import { openTokenizer } from '../../src/tokenizer/open-tokenizer.ts';
 
 const MODELS = path.join(import.meta.dirname, '../../models');
 const CONTROL = ['<|endoftext|>', '<|im_start|>', '<|im_end|>'];
 const PASSAGES = [{ contents: 'Kinzer\nThe mayor of Kinzer is Purorka.' }];
+const PAGES = await loadEnvironment({ dataset: 'page-world' });
+const PAGE_PROMPT = PAGES.eval.at(0).prompt.map(({ content }) => contentText(content));
+await PAGES.close();
 /** Single tokens, and texts of the environment, by model. */
 const BASES: Record<string, { markers: string[]; texts: string[] }> = {
   'nano-base': {
@@ -36,6 +41,15 @@ const BASES: Record<string, { markers: string[]; texts: string[] }> = {
       "solve f\n<input>'12'</input><output>'21'</output><message>reverse append</message>",
       '{"rationale": "clear steps", "grade": 0.75}',
     ],
+  },
+  'nano-pages': {
+    // The two long texts that the environment always writes alike are tokens, too.
+    markers: [
+      ...['think', 'search', 'bbox', 'search_complete'].flatMap((name) => [`<${name}>`, `</${name}>`]),
+      PAGE_PROMPT[0]!,
+      INVALID_ACTION.trimEnd(),
+    ],
+    texts: [...PAGE_PROMPT, INVALID_ACTION, NO_PAGE, 'Page, 700 x 560 pixels:\n[175, 30, 265, 50] Trafam\n[90, 120, 95, 123] ?'],
   },
 };
 
@@ -141,6 +155,44 @@ describe('models/nano-coder', () => {
     const rendered = await new LocalTokenizer('nano-coder', model).render([{ role: 'user', content: 'propose o' }]);
     expect(model.decode(rendered.ids, { skipSpecialTokens: false })).toBe('<|im_start|>propose o\n');
     expect(rendered.ids).toHaveLength(5);
+  });
+});
+
+describe('models/nano-pages', () => {
+  it('encodes every name, and every box with its line break, piece by piece as one token', () => {
+    const tokenizer = tokenizerOf('nano-pages');
+    const pages = readFileSync(path.join(import.meta.dirname, '../../datasets/page-world/pages.jsonl'), 'utf8')
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { words: [string, ...number[]][] });
+    const words = new Set(pages.flatMap((page) => page.words.map(([text]) => text)).filter((text) => /^\p{L}/u.test(text)));
+    expect(words.size).toBe(280);
+    expect([...words].filter((word) => encoded(tokenizer, ` ${word}`).length !== 1)).toEqual([]);
+    const boxes = new Set(
+      pages.flatMap((page) =>
+        page.words.map(
+          ([, ...box]) =>
+            `\n[${box
+              .slice(0, 4)
+              .map((side) => side / 4)
+              .join(', ')}]`,
+        ),
+      ),
+    );
+    expect([...boxes].filter((box) => encoded(tokenizer, box).length !== 4 || encoded(tokenizer, box.trim()).length !== 4)).toEqual([]);
+  });
+
+  it("has ChatML as its template: an episode's prompt of 19 tokens", async () => {
+    const model = await openTokenizer(path.join(MODELS, 'nano-pages'));
+    const [system, user] = PAGE_PROMPT as [string, string];
+    const rendered = await new LocalTokenizer('nano-pages', model).render([
+      { role: 'system', content: system },
+      { role: 'user', content: user },
+    ]);
+    expect(model.decode(rendered.ids, { skipSpecialTokens: false })).toBe(
+      `<|im_start|>system\n${system}<|im_end|>\n<|im_start|>user\n${user}<|im_end|>\n<|im_start|>assistant\n`,
+    );
+    expect(rendered.ids).toHaveLength(19);
   });
 });
 
