@@ -6,6 +6,7 @@ import { proveSees } from './sees.ts';
 import type { SeedProof } from './seed-proofs.ts';
 import { seedRecord, seedTable } from './seeds-page.ts';
 import type { ProvenRun, Verdict } from './training-proof.ts';
+import { proveLoop } from './visual-loop.ts';
 
 export interface VisualOptions {
   /** Few steps and loose bars, for CI. */
@@ -62,6 +63,7 @@ export const VISUAL_LAPTOP: SeedProof = {
 export const VISUAL_PROOFS: readonly VisualProof[] = [
   { name: 'laptop', prove: (options) => proveLaptop(VISUAL_LAPTOP, options) },
   { name: 'sees', prove: proveSees },
+  { name: 'loop', prove: proveLoop },
 ];
 
 async function proveLaptop(proof: SeedProof, { quick, seeds, isStrict, settings, runs: output }: VisualOptions): Promise<VisualPart> {

@@ -146,7 +146,9 @@ async function recordTraining(
   summary: Readonly<Record<string, unknown>>,
 ): Promise<void> {
   const weights = adapter === null ? null : join(adapter, WEIGHTS);
-  const outputs = [trace, ...(weights === null ? [] : [weights])].filter((path) => existsSync(path)).map((path) => relative(run, path));
+  const outputs = [...(isSupervised ? [] : [trace]), ...(weights === null ? [] : [weights])]
+    .filter((path) => existsSync(path))
+    .map((path) => relative(run, path));
   const rollouts = Number(fieldsOf(summary['rollouts'])['finished'] ?? 0);
   const rows = inputs.find(({ role }) => role === 'rows');
   const target = { stage: isSupervised ? 'sft' : 'train', folder: run, name: 'training', outputs } as const;
