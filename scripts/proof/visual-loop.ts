@@ -64,7 +64,14 @@ export async function proveLoop(options: VisualOptions): Promise<VisualPart> {
     ],
     chart: { title: 'the loop: mean reward of training batches', goals: [] },
     runs: loops.flatMap(({ runs }) => runs),
-    records: loops.map(({ runs: _, funnel: __, ...loop }) => ({ ...loop, steps: loop.steps.map(({ key, seconds }) => ({ key, seconds })) })),
+    records: loops.map(({ seed, seconds, hard, start, taught, steps }) => ({
+      seed,
+      seconds,
+      hard,
+      start,
+      taught,
+      steps: steps.map(({ key, seconds: took }) => ({ key, seconds: took })),
+    })),
     verdicts: loops.flatMap((loop) => judgeLoop(loop, options)),
   };
 }
@@ -72,9 +79,9 @@ export async function proveLoop(options: VisualOptions): Promise<VisualPart> {
 function judgeLoop({ seed, start, taught, steps, runs }: Loop, { quick }: VisualOptions): Verdict[] {
   const label = `seed ${seed}`;
   const moved = `held-out hard questions ${start.value.toFixed(3)} → ${taught.value.toFixed(3)}`;
-  const sft = steps.find(({ key }) => key === '1/sft');
-  const next = steps.find(({ key }) => key === '2/focused');
-  const config = next?.run == null ? '' : readFileSync(join(resolve(ROOT, next.run), 'config.toml'), 'utf8');
+  const adapter = steps.find(({ key }) => key === '1/sft')?.adapter ?? null;
+  const next = steps.find(({ key }) => key === '2/focused')?.run ?? null;
+  const config = next === null ? '' : readFileSync(join(resolve(ROOT, next), 'config.toml'), 'utf8');
   return [
     quick
       ? { ok: taught.value > start.value, text: `${label}: ${moved}; the supervised start must be better` }
@@ -82,7 +89,7 @@ function judgeLoop({ seed, start, taught, steps, runs }: Loop, { quick }: Visual
           ok: taught.low > start.high,
           text: `${label}: ${moved}; the intervals must not touch (${taught.low.toFixed(3)} above ${start.high.toFixed(3)})`,
         },
-    { ok: sft?.adapter != null && config.includes(sft.adapter), text: `${label}: the next round starts from the adapter of the supervised steps` },
+    { ok: adapter !== null && config.includes(adapter), text: `${label}: the next round starts from the adapter of the supervised steps` },
     { ok: runs.length >= 3, text: `${label}: ${steps.length} steps, ${runs.length} trainings; the chain of manifests is whole` },
   ];
 }
