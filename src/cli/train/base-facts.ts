@@ -4,6 +4,7 @@ import { basename, join, resolve } from 'node:path';
 import { bundledName } from '../../data/bundled-models.ts';
 import { cachedModel } from '../../data/cached-model.ts';
 import { cachedHubId } from '../../engine/adapters/base-name.ts';
+import { hasVisionTower } from '../has-vision-tower.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
 
 export interface BaseFacts {
@@ -14,6 +15,8 @@ export interface BaseFacts {
   readonly hubId: string | null;
   /** From the base's own model card; null where that is not at hand, because only the base's owner can say. */
   readonly license: BaseLicense | null;
+  /** It has a vision tower. @default false */
+  readonly sees?: boolean;
 }
 
 interface BaseLicense {
@@ -37,7 +40,8 @@ export function baseFacts(path: string, env: Readonly<Record<string, string | un
   const card = folder === null ? new Map<string, string>() : frontMatter(join(folder, 'README.md'));
   const isBundled = bundledName(path) !== null;
   const hubId = named ?? (!isBundled ? linkedHubId(card, basename(resolve(path))) : null);
-  return { name: hubId?.split('/').at(-1) ?? basename(resolve(path)), isBundled, hubId, license: licenseOf(card, hubId) };
+  const sees = folder !== null && hasVisionTower(folder);
+  return { name: hubId?.split('/').at(-1) ?? basename(resolve(path)), isBundled, hubId, license: licenseOf(card, hubId), ...(sees ? { sees } : {}) };
 }
 
 /** A model that was downloaded into a folder of its own name: its card links the license in its repository on the hub. */

@@ -60,12 +60,12 @@ export function modelCard(facts: CardFacts): string {
   ].join('\n');
 }
 
-function frontMatter({ base: { hubId, license }, tags }: CardFacts): string[] {
+function frontMatter({ base: { hubId, license, sees = false }, tags }: CardFacts): string[] {
   return [
     '---',
     ...(hubId === null ? [] : [`base_model: ${scalar(hubId)}`, 'base_model_relation: adapter']),
     'library_name: peft',
-    'pipeline_tag: text-generation',
+    `pipeline_tag: ${sees ? 'image-text-to-text' : 'text-generation'}`,
     ...(license === null ? [] : [`license: ${scalar(license.id)}`]),
     ...(license?.id === 'other' && license.name !== null ? [`license_name: ${scalar(license.name)}`] : []),
     ...(license?.id === 'other' && license.link !== null ? [`license_link: ${scalar(license.link)}`] : []),

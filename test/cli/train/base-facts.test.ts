@@ -35,6 +35,13 @@ describe('baseFacts', () => {
     for (const named of ['Qwen/Qwen2.5-3B', path]) expect(facts(named)).toMatchObject({ name: 'Qwen2.5-3B', hubId: 'Qwen/Qwen2.5-3B', license });
   });
 
+  it('say that a base sees where its configuration has a vision tower', () => {
+    const path = model('seeing');
+    folder.write('seeing/config.json', JSON.stringify({ model_type: 'qwen3_vl', vision_config: { depth: 2 } }));
+    expect(facts(path)).toMatchObject({ name: 'seeing', sees: true });
+    expect(facts(model('blind'))).not.toHaveProperty('sees');
+  });
+
   it('of a folder are a hub id only where its card links the repository of that name', () => {
     const link = 'license_link: https://huggingface.co/Qwen/Qwen3-4B/blob/main/LICENSE';
     expect(facts(model('Qwen3-4B', 'library_name: transformers', 'license: apache-2.0  # theirs', link))).toEqual({

@@ -76,6 +76,8 @@ npx -p vf-search vf-train search-r1 -m Qwen/Qwen2.5-3B --launch
   it('leaves out what is not known: base, license, curve and picture', () => {
     const bare = modelCard({ ...FACTS, base: { name: 'mine', isBundled: false, hubId: null, license: null }, columns: [], image: null });
     expect(bare).toMatch(/^---\nlibrary_name: peft\npipeline_tag: text-generation\ntags:\n/);
+    const seeing = modelCard({ ...FACTS, base: { ...FACTS.base, sees: true } });
+    expect(seeing).toContain('\npipeline_tag: image-text-to-text\n');
     expect(bare).toContain('\nA LoRA adapter for mine, trained with');
     expect(bare).not.toMatch(/## Curve|reward\.png|huggingface\.co/);
     const licensed = modelCard({ ...FACTS, base: { ...FACTS.base, license: { id: 'mit', name: 'ignored', link: 'https://h/LICENSE' } } });
