@@ -102,10 +102,19 @@ function unselectedIds(heads: readonly Waiting[], { minReward = -Infinity, best 
 
 /** A rollout as a supervised row: what the policy saw, and which tokens it wrote. */
 function demonstrationRow(
-  { example_id, group_id, reward, token_ids, loss_mask, tokenizer_hash }: RolloutExport,
+  { example_id, group_id, reward, token_ids, loss_mask, tokenizer_hash, images }: RolloutExport,
   task: string | undefined,
 ): TokensRow {
-  return { example_id, group_id, ...(task === undefined ? {} : { task }), reward, token_ids, loss_mask, tokenizer_hash };
+  return {
+    example_id,
+    group_id,
+    ...(task === undefined ? {} : { task }),
+    reward,
+    token_ids,
+    loss_mask,
+    tokenizer_hash,
+    ...(images === undefined ? {} : { images }),
+  };
 }
 
 type ExportHead = Omit<RolloutExport, keyof WireTokens> & Pick<RolloutExport, 'rollout_id'>;

@@ -4,6 +4,7 @@
  */
 import type { XStatic } from 'typebox/schema';
 import { encodeWithFloats } from './float-json.ts';
+import { placedPicture } from './rollout-columns.ts';
 import { anyOf, choice, closed, filledListOf, flag, listOf, number, object, text, textOrNull, textOrNumber, tokenIds } from './json-schema.ts';
 
 const weight = { ...number, minimum: 0 } as const;
@@ -27,10 +28,10 @@ export const PromptRowSchema = object(
   { prompt: anyOf({ ...text, minLength: 1 }, filledListOf(message)) },
   { ...about, segments: filledListOf(segment), completion: anyOf(text, filledListOf(message)) },
 );
-/** Token ids: those with a mask of 1, or a weight above 0, have a loss. */
+/** Token ids: those with a mask of 1, or a weight above 0, have a loss. `images` are among them, in order. */
 export const TokensRowSchema = object(
   { token_ids: tokenIds },
-  { ...about, loss_mask: listOf(choice(0, 1)), weights: listOf(weight), tokenizer_hash: textOrNull },
+  { ...about, loss_mask: listOf(choice(0, 1)), weights: listOf(weight), tokenizer_hash: textOrNull, images: listOf(closed(placedPicture)) },
 );
 
 export type DemonstrationMessage = XStatic<typeof message>;

@@ -5,6 +5,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { type ContentPart, type ImageRef, type Message, type MessageContent, markedText, type PlacedImage } from '../../core/message.ts';
 import type { TextSegment } from '../../core/rubric.ts';
 import type { DemonstrationMessage, DemonstrationSegment, MessagesRow, PromptRow, TokensRow } from '../../schemas/demonstration-row.ts';
+import { placedImageOf } from '../../rollouts/rollout-columns.ts';
 import type { ReadDemonstration } from './read-demonstrations.ts';
 import { POLICY_ROLE, type Trajectory } from './trajectory.ts';
 
@@ -37,7 +38,7 @@ interface Weighted {
 export async function demonstrationOf({ row, place }: ReadDemonstration, tokenizer: DemonstrationTokenizer): Promise<Trajectory> {
   const pieces =
     'token_ids' in row
-      ? tokenPieces(row, tokenizer, place)
+      ? await tokenPieces(row, tokenizer, place)
       : 'messages' in row
         ? await chatPieces(row, tokenizer, place)
         : await promptPieces(row, tokenizer, place);
@@ -83,14 +84,17 @@ function placedImages(pieces: readonly Weighted[]): PlacedImage[] {
   });
 }
 
-function tokenPieces(
-  { token_ids: ids, loss_mask: mask, weights, tokenizer_hash: hash }: TokensRow,
-  { tokenizerHash }: DemonstrationTokenizer,
+async function tokenPieces(
+  { token_ids: ids, loss_mask: mask, weights, tokenizer_hash: hash, images = [] }: TokensRow,
+  { tokenizerHash, picture }: DemonstrationTokenizer,
   place: string,
-): Weighted[] {
+): Promise<Weighted[]> {
   if (typeof hash === 'string' && tokenizerHash !== null && hash !== tokenizerHash)
     throw new ConfigError(`${place} holds token ids of another tokenizer; export it again with this model, or give messages`);
-  return [{ ids, weight: ids.map((_, at) => (mask?.[at] ?? 1) * (weights?.[at] ?? 1)), segment: null }];
+  // Puts the bytes into the run's own folder.
+  for (const [at, { sha256 }] of images.entries()) await pictureOf(sha256, picture, `${place}: images[${at}]`);
+  const weight = ids.map((_, at) => (mask?.[at] ?? 1) * (weights?.[at] ?? 1));
+  return [{ ids, images: images.map(placedImageOf), weight, segment: null }];
 }
 
 async function promptPieces({ prompt, segments, completion }: PromptRow, tokenizer: DemonstrationTokenizer, place: string): Promise<Weighted[]> {
@@ -163,12 +167,16 @@ async function shownContent(content: DemonstrationMessage['content'], { picture 
   return Promise.all(
     content.map(async (part): Promise<ContentPart> => {
       if ('text' in part) return { type: 'text', text: part.text };
-      if (picture === undefined)
-        throw new ConfigError(`${where} shows the picture ${JSON.stringify(part.image)}; name the folder of pictures: sft.images`);
-      const image = await picture(part.image).catch((cause: unknown) => {
-        throw cause instanceof ConfigError ? new ConfigError(`${where} shows a picture that cannot be used: ${cause.message}`, { cause }) : cause;
-      });
+      const image = await pictureOf(part.image, picture, where);
       return { type: 'image', image };
     }),
   );
+}
+
+/** `where`: the place of the row, and what of it shows the picture. */
+async function pictureOf(name: string, picture: DemonstrationTokenizer['picture'], where: string): Promise<ImageRef> {
+  if (picture === undefined) throw new ConfigError(`${where} shows the picture ${JSON.stringify(name)}; name the folder of pictures: sft.images`);
+  return picture(name).catch((cause: unknown) => {
+    throw cause instanceof ConfigError ? new ConfigError(`${where} shows a picture that cannot be used: ${cause.message}`, { cause }) : cause;
+  });
 }

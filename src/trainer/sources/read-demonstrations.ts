@@ -120,6 +120,11 @@ function checkedTokens(parsed: ParsedTokens): ParsedTokens {
   for (const [name, list] of Object.entries({ loss_mask: mask, weights })) {
     if (list !== undefined && list.length !== ids.length) return { problem: `${name} has ${list.length} items for ${ids.length} token_ids` };
   }
+  const { images = [] } = parsed.value;
+  const lost = images.findIndex(
+    ({ offset, length }) => offset + length > ids.length || (weights ?? mask)!.slice(offset, offset + length).some((one) => one > 0),
+  );
+  if (lost >= 0) return { problem: `images[${lost}] is not among the tokens without a loss` };
   // Checked here, before any server starts. The first token has no prediction, so it cannot be learned.
   if (!(weights ?? mask)!.some((weight, i) => i > 0 && weight > 0)) return { problem: 'it has no token to learn: give it a loss_mask with a 1' };
   return parsed;

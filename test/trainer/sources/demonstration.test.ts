@@ -53,6 +53,19 @@ describe('demonstrationOf', () => {
     expect(compared).toBe(1);
   });
 
+  it('puts the images of token ids into the run, at the places that the row names', async () => {
+    const image = { sha256: 'a'.repeat(64), media_type: 'image/png', width: 56, height: 28, offset: 1, length: 2 };
+    const row = { token_ids: [1, 9, 9, 2, 3], loss_mask: [0, 0, 0, 1, 1] as (0 | 1)[], images: [image] };
+    const asked: string[] = [];
+    const ref = { sha256: image.sha256, mediaType: 'image/png', width: 56, height: 28 };
+    const made = await of(row, await scripted({ picture: async (name) => (asked.push(name), ref) }));
+    expect(made.images).toEqual([{ ...ref, offset: 1, length: 2 }]);
+    expect(asked).toEqual([image.sha256]);
+    await expect(of(row, await scripted())).rejects.toThrow(
+      /^rows\.jsonl:3: images\[0\] shows the picture "a+"; name the folder of pictures: sft\.images$/,
+    );
+  });
+
   it('takes the loss on model text only, unless weights say otherwise', async () => {
     const segments: DemonstrationSegment[] = [
       { kind: 'model', text: 'ab', weight: 0.5 },

@@ -20,6 +20,7 @@ const write = (lines: readonly unknown[], name = 'rows.jsonl') => {
 const read = (sft: object, seed = 0) => readDemonstrations(someConfig({ sft, seed }));
 const row = (i: number) => ({ prompt: `question ${i}`, completion: `answer ${i}` });
 
+const IMAGE = { sha256: 'a'.repeat(64), media_type: 'image/png', width: 28, height: 28, offset: 0, length: 1 };
 const VALID = [
   {
     messages: [
@@ -38,6 +39,7 @@ const VALID = [
   { prompt: [{ role: 'user', content: 'a' }], completion: [{ role: 'assistant', content: 'b' }] },
   { token_ids: [1, 2, 3], loss_mask: [0, 1, 1], group_id: 'g', reward: 1, example_id: 7 },
   { token_ids: [1, 2], weights: [0, 0.25], task: 'search' },
+  { token_ids: [1, 2, 3], loss_mask: [0, 0, 1], images: [IMAGE] },
 ];
 
 describe('readDemonstrations', () => {
@@ -86,6 +88,8 @@ describe('readDemonstrations', () => {
     [{ token_ids: [1, 2], loss_mask: [1] }, /loss_mask has 1 items for 2 token_ids/],
     [{ token_ids: [1, 2], weights: [1, -1] }, /weights/],
     [{ token_ids: [-1], loss_mask: [1] }, /token_ids/],
+    [{ token_ids: [1, 2], loss_mask: [0, 1], images: [{ ...IMAGE, offset: 1 }] }, /images\[0\] is not among the tokens without a loss/],
+    [{ token_ids: [1, 2], loss_mask: [0, 1], images: [{ ...IMAGE, length: 9 }] }, /images\[0\] is not among the tokens without a loss/],
   ])('refuses %j in one line that names its place', async (line, message) => {
     await expect(read({ data: write([line]) })).rejects.toThrow(message);
     await expect(read({ data: write([line]) })).rejects.toThrow(/^[^\n]*docs\/supervised\.md[^\n]*$/);
