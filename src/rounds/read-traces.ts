@@ -1,5 +1,6 @@
 /** Reads traces, this package's or DDAI's, in any order of files and lines. A torn last line is counted; any other bad line is an error that names it. */
 import { ConfigError } from '../core/errors.ts';
+import { isDeeperThan, MOST_LEVELS } from '../core/read-json.ts';
 import { readLines } from '../files/json-lines.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { parseWire } from '../schemas/results.ts';
@@ -46,7 +47,14 @@ export async function readTraces(paths: readonly string[], { withTexts = true }:
   }
   const ofUpstream = upstreamRollouts(upstream.toSorted((a, b) => Number(a['ts'] ?? 0) - Number(b['ts'] ?? 0)));
   counts.rollouts += ofUpstream.length;
-  return { rollouts: [...own.rollouts(), ...ofUpstream.toSorted((a, b) => (a.prompt < b.prompt ? -1 : a.prompt > b.prompt ? 1 : 0))], counts };
+  const rollouts = [...own.rollouts(), ...ofUpstream.toSorted((a, b) => (a.prompt < b.prompt ? -1 : a.prompt > b.prompt ? 1 : 0))];
+  if (rollouts.length === 0) {
+    const { failed, incomplete, evaluations } = counts;
+    throw new ConfigError(
+      `No rollout with a reward is in ${paths.join(', ')} (${failed} failed, ${incomplete} incomplete, ${evaluations} of evaluations); give the trace of a run that has scored rollouts`,
+    );
+  }
+  return { rollouts, counts };
 }
 
 /** The line, or what it is instead. */
@@ -58,6 +66,7 @@ function parsedLine(text: string): Readonly<Record<string, unknown>> | string {
     return text === '' ? 'empty' : 'no JSON';
   }
   if (!isObject(line)) return 'no JSON object';
+  if (isDeeperThan(line, MOST_LEVELS)) return `nested more than ${MOST_LEVELS} levels deep`;
   if (typeof line['event_type'] === 'string') return line;
   if (typeof line['event'] !== 'string') return 'no line of a trace: it has neither "event" nor "event_type"';
   const parsed = parseWire(TraceLineSchema, text);

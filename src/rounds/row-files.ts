@@ -1,5 +1,6 @@
 /** Files of rows, JSONL or Parquet, as the stages of a round read and write them. Columns that a stage does not know are kept. */
 import { ConfigError } from '../core/errors.ts';
+import { isDeeperThan, MOST_LEVELS } from '../core/read-json.ts';
 import { readLines } from '../files/json-lines.ts';
 import { readParquet } from '../files/parquet.ts';
 import { isObject } from '../schemas/is-object.ts';
@@ -57,6 +58,7 @@ function parsedObject(text: string, place: string): Fields {
   } catch (cause) {
     throw new ConfigError(`${place} is not JSON; give one JSON object per line`, { cause });
   }
+  if (isDeeperThan(value, MOST_LEVELS)) throw new ConfigError(`${place} is nested more than ${MOST_LEVELS} levels deep; give flatter rows`);
   if (!isObject(value)) throw new ConfigError(`${place} is ${shown(value)}; give one JSON object per line`);
   return value;
 }

@@ -43,7 +43,13 @@ export async function sha256Of(path: string): Promise<string> {
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
     const { code, message } = cause as NodeJS.ErrnoException;
-    throw new ConfigError(code === 'ENOENT' ? `The file ${path} does not exist` : `Could not read ${path}: ${message}`, { cause });
+    const what =
+      code === 'ENOENT'
+        ? `The file ${path} does not exist`
+        : code === 'EISDIR'
+          ? `${path} is a folder; name a file in it`
+          : `Could not read ${path}: ${message}`;
+    throw new ConfigError(what, { cause });
   }
   return hash.digest('hex');
 }

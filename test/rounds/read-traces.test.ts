@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { demonstration } from '../../src/rounds/demonstration.ts';
 import { readTraces } from '../../src/rounds/read-traces.ts';
+import { readRows } from '../../src/rounds/row-files.ts';
 import { rolloutLines, traceText } from './trace-lines.ts';
 
 let folder: string;
@@ -93,6 +94,13 @@ describe('readTraces', () => {
     await expect(readTraces([path])).rejects.toThrow(message.replace('PATH', path));
   });
 
+  it('refuses lines that are nested too deeply, and traces without a rollout that has a reward', async () => {
+    await writeFile(path, `{"event":"crop","x":${'['.repeat(100_000)}${']'.repeat(100_000)}}\n`);
+    await expect(readTraces([path])).rejects.toThrow(`Line 1 of the trace ${path} is nested more than 64 levels deep; delete it`);
+    await writeFile(path, traceText([{ prompt: 'a', index: 0, reward: null }]));
+    await expect(readTraces([path])).rejects.toThrow(`No rollout with a reward is in ${path} (1 failed, 0 incomplete, 0 of evaluations)`);
+  });
+
   it('refuses a trace that is not there, and one without lines', async () => {
     await expect(readTraces([path])).rejects.toThrow(`The file ${path} does not exist`);
     await writeFile(path, '');
@@ -146,5 +154,20 @@ describe('readTraces', () => {
     const { rollouts } = await readTraces([path]);
     expect(rollouts).toMatchObject([{ prompt: 'p', ndcg: 0.63, reward: 0.667, format: true, pages: ['p_1'], golden: ['p_1'], opening: null }]);
     expect(rollouts[0]!.events.map(({ kind }) => kind)).toEqual(['turn', 'pages']);
+  });
+});
+
+describe('readRows', () => {
+  it.each([
+    [
+      'rows that are nested too deeply',
+      `{"id":"a","x":${'['.repeat(100_000)}${']'.repeat(100_000)}}`,
+      'rows.jsonl:1 is nested more than 64 levels deep',
+    ],
+    ['a row that is a list', '[1]', 'rows.jsonl:1 is [1]; give one JSON object per line'],
+    ['two rows of one id', '{"id":"a"}\n{"uid":"a"}', 'rows.jsonl:2 has the id "a", as '],
+  ])('refuses %s', async (_, lines, message) => {
+    await writeFile(join(folder, 'rows.jsonl'), `${lines}\n`);
+    await expect(readRows(join(folder, 'rows.jsonl'))).rejects.toThrow(message);
   });
 });
