@@ -105,7 +105,7 @@ async function closeLoop(seed: number, { quick, settings, runs: output }: Visual
   const seconds = (performance.now() - startedAtMs) / 1000;
   const { steps } = JSON.parse(readFileSync(join(folder, 'rounds/state.json'), 'utf8')) as { steps: Step[] };
   const adapterOf = (key: string) => steps.find((step) => step.key === key)?.adapter ?? 'nano-pages';
-  const [examples, draws] = quick ? [40, 2] : [240, 4];
+  const [examples, draws] = quick ? [40, 2] : [120, 4];
   const measured = await evaluated(adapterOf('1/phase1'), { folder, seed: 100 + seed, dataset: 'page-world', examples, draws });
   const hard = join(folder, 'hard.jsonl');
   await own('vf-rounds', [
