@@ -16,7 +16,7 @@ function help(words: readonly string[]): string {
 }
 
 /** The commands of a command, by what its help lists. */
-const subcommands = (text: string) => [...text.matchAll(/^ {2}(\w+) \[options\]/gm)].map(([, name]) => name!);
+const subcommands = (text: string) => [...text.matchAll(/^ {2}(\w+) (?:\[options\]|<rounds\.toml>)/gm)].map(([, name]) => name!);
 
 describe('--help', () => {
   it.each(Object.keys(bin))('of %s keeps to 80 columns, in its subcommands too', (name) => {
