@@ -19,7 +19,7 @@ function help(words: readonly string[]): string {
 const subcommands = (text: string) => [...text.matchAll(/^ {2}(\w+) (?:\[options\]|<rounds\.toml>)/gm)].map(([, name]) => name!);
 
 describe('--help', () => {
-  it.each(Object.keys(bin))('of %s keeps to 80 columns, in its subcommands too', (name) => {
+  it.each(Object.keys(bin))('of %s keeps to 80 columns, in its subcommands too', { timeout: 120_000 }, (name) => {
     const text = help([name]);
     const below = subcommands(text);
     const known: Record<string, string[]> = {
