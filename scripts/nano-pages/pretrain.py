@@ -141,7 +141,9 @@ def train(arguments):
             probed = " ".join(f"{kind} {accuracy(config, weights, drill):.3f}" for kind, drill in drills.items())
             print(f"step {step + 1} loss {smooth:.3f} {probed} wall {time.monotonic() - started:.0f} cpu {time.process_time() - cpu:.0f}", flush=True)
         if (step + 1) % arguments.save_every == 0 or step + 1 == last:
-            save_model(config, weights, tokenizer, arguments.out)
+            # Rounded values halve the size of a compressed file; the format stays float32.
+            rounded = {name: tensor.detach().bfloat16().float() for name, tensor in weights.items()}
+            save_model(config, rounded if arguments.rounded else weights, tokenizer, arguments.out)
 
 
 def main():
@@ -156,6 +158,7 @@ def main():
     parser.add_argument("--other-lr", type=float, default=3e-3, help="of embeddings and norms (default: %(default)s)")
     parser.add_argument("--warmup", type=int, default=50)
     parser.add_argument("--seed", type=int, default=5)
+    parser.add_argument("--rounded", action="store_true", help="saves values of bfloat16, as float32")
     parser.add_argument("--save-every", type=int, default=100)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
