@@ -39,7 +39,8 @@ export async function playSeeds(proof: SeedProof, { quick, seeds, settings: give
     for (const world of proof.worlds) await play('laptop', `world ${world}`, seeds[0]!, proof.world.settings(makeWorld(proof, world)));
     for (const { label, settings, end } of proof.variants) await play('variant', label, seeds[0]!, settings, end);
   }
-  await play('control', 'negated advantages', seeds[0]!, ['algorithm.negate_advantages=true']);
+  // A policy that always fails gives groups without differences: steps without an update, which would stop the run before its last evaluation.
+  await play('control', 'negated advantages', seeds[0]!, ['algorithm.negate_advantages=true', `guards.max_skipped_steps=${proof.steps}`]);
   return proven;
 }
 
