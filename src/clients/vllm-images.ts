@@ -64,18 +64,16 @@ export function generationFields(completion: Readonly<Record<string, unknown>>, 
   };
 }
 
-/** The images of a request: by name where the server has them, else with their bytes. A name is the digest of the bytes, because vLLM believes any name. */
+/**
+ * The images of a request: by name where the server has them, else with their bytes, also where one is there twice: vLLM looks for all names before it takes any
+ * bytes. A name is the digest of the bytes, because vLLM believes any name.
+ */
 export async function contentParts(
   images: readonly PlacedImage[],
   { sent, store }: { readonly sent: SentImages; readonly store: ImageStore | null },
 ): Promise<unknown[]> {
-  const isRepeated = images.map(({ sha256 }, i) => images.findIndex((other) => other.sha256 === sha256) < i);
   return Promise.all(
-    images.map(async (image, i) => ({
-      type: 'image_url',
-      url: sent.has(image) || isRepeated[i] === true ? null : await dataUrl(image, store),
-      uuid: image.sha256,
-    })),
+    images.map(async (image) => ({ type: 'image_url', url: sent.has(image) ? null : await dataUrl(image, store), uuid: image.sha256 })),
   );
 }
 

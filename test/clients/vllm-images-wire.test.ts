@@ -57,7 +57,7 @@ describe('CompactPrompt', () => {
 });
 
 describe('contentParts', () => {
-  it('names every image by its digest and sends the bytes of those that the server does not have, each once', async () => {
+  it('names every image by its digest and sends the bytes of those that the server does not have, also where one is there twice', async () => {
     const sent = new SentImages();
     sent.add([placed(1, 0, 1)]);
     const parts = (await contentParts([placed(0, 0, 1), placed(1, 1, 1), placed(0, 2, 1)], { sent, store })) as {
@@ -66,7 +66,7 @@ describe('contentParts', () => {
     }[];
     expect(parts.map(({ uuid }) => uuid)).toEqual([painted[0]!.sha256, painted[1]!.sha256, painted[0]!.sha256]);
     const base64 = Buffer.from(await store.get(painted[0]!)).toString('base64');
-    expect(parts.map(({ url }) => url)).toEqual([`data:image/png;base64,${base64}`, null, null]);
+    expect(parts.map(({ url }) => url)).toEqual([`data:image/png;base64,${base64}`, null, `data:image/png;base64,${base64}`]);
   });
 
   it('rejects an image where the client has no store', async () => {

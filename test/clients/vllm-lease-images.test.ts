@@ -78,6 +78,18 @@ describe('VllmLease with pictures', () => {
     expect(trajectory.buffer.images).toHaveLength(4);
   });
 
+  it('shows a picture twice in one prompt, also to a server that has none of it', async () => {
+    await using server = await imageServer({ form: FORM });
+    await using client = await open(server.url);
+    await using lease = await client.lease(signal);
+    const trajectory = new Trajectory(lease);
+    await trajectory.turn(first, first);
+    await trajectory.turn(second);
+    server.forget();
+    await trajectory.turn(first);
+    expect(generations(server)).toEqual([2, 1, 0, 4]);
+  });
+
   it('fails after one more attempt where the server misses a picture that was sent', async () => {
     const message = 'Cache miss for image at index 0 but data is not provided.';
     const seen: string[] = [];

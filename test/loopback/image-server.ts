@@ -194,7 +194,10 @@ class Imitation {
     if (parts.length > 0 && !sees) throw new Refusal(400, `${this.#form} is not a multimodal model`);
     if (given!.length > maxModelLen)
       throw new Refusal(400, `This model's maximum context length is ${maxModelLen} tokens. However, your prompt contains ${given!.length}.`);
-    const pictures = parts.map((part, i) => this.#received(part, i));
+    const missing = parts.findIndex(({ url = null, uuid }) => url === null && (uuid === undefined || !this.known.has(uuid)));
+    // Before any bytes are taken, so that a picture cannot be named beside its own bytes.
+    if (missing >= 0) throw new Refusal(400, `Cache miss for image at index ${missing} but data is not provided.`);
+    const pictures = parts.map((part) => this.#received(part));
     this.#assertFew(pictures.length);
     const { ids: prompt, places } = this.#expanded(given!, pictures);
     if (places.length < pictures.length) throw new Refusal(500, `Failed to apply prompt replacement for mm_items['image'][${places.length}]`);
@@ -212,11 +215,10 @@ class Imitation {
   }
 
   /** A picture of a request: a known name counts more than the bytes. */
-  #received({ url = null, uuid }: Part, index: number): Picture {
+  #received({ url, uuid }: Part): Picture {
     const known = uuid === undefined ? undefined : this.known.get(uuid);
     if (known !== undefined) return known;
-    if (url === null) throw new Refusal(400, `Cache miss for image at index ${index} but data is not provided.`);
-    const picture = this.#decoded(url);
+    const picture = this.#decoded(url!);
     if (uuid !== undefined) this.known.set(uuid, picture);
     return picture;
   }
