@@ -13,6 +13,7 @@ import type { CommandContext } from '../../command-line.ts';
 import { ownCommand } from '../../own-command.ts';
 import { runOwn } from './own-process.ts';
 import type { RoundsState } from './rounds-state.ts';
+import { shownWords } from './shown-words.ts';
 
 /** What a training made. */
 export interface Trained {
@@ -93,11 +94,17 @@ export class RoundSteps {
     });
     await begun;
     if (status !== 0) {
-      const command = ownCommand(name, words);
+      const command = ownCommand(name, shownWords(words));
       const text = `Round step ${key} (${title}) failed with exit code ${status}; its own line is above. Fix this, then run the same command again. The step was: ${command}`;
       throw status === 2 ? new ConfigError(text) : new ResultsError(text);
     }
-    return { key, command: [name, ...words], started_at: startedAt.toISOString(), seconds: (Date.now() - startedAt.getTime()) / 1000, stdout };
+    return {
+      key,
+      command: [name, ...shownWords(words)],
+      started_at: startedAt.toISOString(),
+      seconds: (Date.now() - startedAt.getTime()) / 1000,
+      stdout,
+    };
   }
 
   /** A process that was killed does not take its command with it: that one is let finish. */

@@ -9,6 +9,7 @@ import { type CommandContext, EXIT } from '../../command-line.ts';
 import { adapterInput, RoundSteps, type Trained } from './round-steps.ts';
 import { readRoundsConfig, type RoundsConfig, type TrainingTable } from './rounds-config.ts';
 import { RoundsState } from './rounds-state.ts';
+import { supervisedWords } from './supervised-words.ts';
 
 /** Where a round starts. */
 interface RoundStart {
@@ -119,7 +120,7 @@ class Rounds {
       return trained.adapter;
     }
     const adapter = sft.from === 'start' ? start.adapter : trained.adapter;
-    const words = ['--sft', at('sft.jsonl'), '--set', `sft.batch_size=${Math.min(count, 8)}`];
+    const words = supervisedWords({ path: at('sft.jsonl'), count, run: trained.run });
     const made = await this.#train(
       `${round}/sft`,
       'supervised steps',

@@ -1,0 +1,16 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+
+export interface SupervisedRows {
+  readonly path: string;
+  readonly count: number;
+  /** The run whose rollouts they are. */
+  readonly run: string;
+}
+
+/** What `vf-train` is told of demonstrations: the rows, how many a step takes, and where the pictures are that they name by digest, if their run showed some. */
+export function supervisedWords({ path, count, run }: SupervisedRows): string[] {
+  const images = join(run, 'images');
+  const pictures = existsSync(images) ? ['--set', `sft.images=${images}`] : [];
+  return ['--sft', path, '--set', `sft.batch_size=${Math.min(count, 8)}`, ...pictures];
+}
