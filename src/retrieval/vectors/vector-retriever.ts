@@ -84,6 +84,8 @@ export class VectorRetriever implements Retriever {
       onProgress?.({ pages: ++done, of: pages.length });
       const stays = bytes + vectors.values.byteLength <= maxBytes;
       if (stays) bytes += vectors.values.byteLength;
+      // Else all vectors would be in memory until the last one is made.
+      else made.delete(sha256);
       return { id, sha256, vectors: stays ? vectors : null };
     };
     const indexed = await Promise.all(pages.map((page) => limiter.run(() => index(page), signal)));

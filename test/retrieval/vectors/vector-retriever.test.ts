@@ -141,6 +141,23 @@ describe('VectorRetriever', () => {
     await retriever.close();
   });
 
+  it('holds no vectors beyond its bound while it makes them: a picture that comes again is read from its file, not made again', async () => {
+    await using server = await servePooling();
+    const encoder = await PoolingEncoder.open({ url: server.url, signal, maxRetries: 0 });
+    const found: boolean[] = [];
+    class Watched extends VectorFiles {
+      override async read(sha256: string) {
+        const vectors = await super.read(sha256);
+        found.push(vectors !== null);
+        return vectors;
+      }
+    }
+    const pictures = picturesOf(['a', 'b', 'c'].map((id) => ({ id, contents: 'one picture' })));
+    const retriever = await VectorRetriever.open({ encoder, files: new Watched(fresh(), 'x'), pictures, maxBytes: 0, concurrency: 1, signal });
+    expect(found).toEqual([false, true, true]);
+    await retriever.close();
+  });
+
   it('says that vectors are gone which were on disk', async () => {
     await using server = await servePooling();
     const folder = fresh();
