@@ -120,7 +120,8 @@ function indexOf(line: OwnLine): number {
 }
 
 function tracedRollout({ prompt, run, id, play }: Place, reward: OwnLine, index: number): TracedRollout {
-  const lines = play.lines.toSorted((a, b) => (a.seq ?? 0) - (b.seq ?? 0));
+  // Each once: a trace may be given together with a copy of it.
+  const lines = [...new Map(play.lines.map((line) => [line.seq, line])).values()].toSorted((a, b) => (a.seq ?? 0) - (b.seq ?? 0));
   const metrics = isObject(reward['metrics']) ? reward['metrics'] : {};
   const info = isObject(reward['info']) ? reward['info'] : {};
   const answer = lines.findLast(({ event }) => event === 'generator')?.['text'];

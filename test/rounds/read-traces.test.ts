@@ -50,6 +50,14 @@ describe('readTraces', () => {
     ]);
   });
 
+  it('reads the same from a trace and a copy of it: no line counts twice', async () => {
+    await writeFile(path, traceText(SOME));
+    const once = await readTraces([path]);
+    const copy = join(folder, 'copy.jsonl');
+    await writeFile(copy, traceText(SOME));
+    expect(await readTraces([path, copy])).toEqual(once);
+  });
+
   it('reads the same from lines in any order {shuffles}', async () => {
     const lines = traceText(SOME).trimEnd().split('\n');
     await writeFile(path, traceText(SOME));
