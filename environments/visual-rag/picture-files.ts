@@ -50,7 +50,9 @@ export class PictureFiles {
   }
 
   unusable(page: string, why: string): EnvironmentError {
-    return new EnvironmentError(`The picture of page ${JSON.stringify(page.slice(0, 200))} in ${this.#folder} cannot be used: ${why}.`);
+    return new EnvironmentError(
+      `The picture of page ${JSON.stringify(page.slice(0, 200))} in ${this.#folder} cannot be used: ${why.trim().replaceAll(/\s+/g, ' ')}.`,
+    );
   }
 
   /** The file of a page, inside the folder also where it is a link. */

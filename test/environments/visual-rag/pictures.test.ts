@@ -119,6 +119,8 @@ describe('Pictures', () => {
     const pictures = await Pictures.open(folder, store);
     const shown = pictures.picture({ page, area: null, size: { width: 28, height: 28 } });
     await expect(shown).rejects.toThrow(`The picture of page ${JSON.stringify(page.slice(0, 200))} in ${folder} cannot be used: ${why}`);
+    const { message } = (await shown.catch((error: unknown) => error)) as Error;
+    expect(message).not.toContain('\n');
   });
 
   it('refuses a folder that does not exist', async () => {
