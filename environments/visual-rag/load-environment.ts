@@ -29,6 +29,8 @@ export async function loadEnvironment(
   const test = await loadSplit(parsed, parsed.dataSplit ?? 'test', common);
   const train = purpose === 'training' ? await loadSplit(parsed, 'train', common) : null;
   const sidecar = await loadSidecar(parsed, common);
+  if (sidecar !== null && parsed.ndcgLevel === 'page')
+    for (const { rows } of train === null ? [test] : [test, train]) assertSamePages(rows, sidecar.pages, parsed);
   const pages = new PageSource({ sidecar: sidecar?.pages ?? null, pictures: await openPictures(parsed, images) });
   const retriever = await openSearch(parsed, sidecar?.pages ?? null, common);
   try {
@@ -71,6 +73,15 @@ async function loadSidecar({ dataset, pages, observations }: VisualArguments, co
   }
   const { records, source } = await loadRecords({ dataset: pages ?? dataset, split: PAGES_SPLIT, ...common });
   return { pages: documentPages(records), source };
+}
+
+/** Throws ConfigError if the sidecar has no golden page of any row: the names then differ, and every rollout would have an NDCG of 0. */
+function assertSamePages(rows: readonly VisualRow[], pages: ReadonlyMap<string, DocumentPage>, { dataset, pages: sidecar }: VisualArguments): void {
+  const golden = rows.flatMap(({ info }) => info.golden_pages);
+  if (golden.length === 0 || golden.some((page) => pages.has(page))) return;
+  throw new ConfigError(
+    `No golden page of ${dataset}, such as ${JSON.stringify(golden[0])}, is in ${sidecar ?? dataset}, which has pages such as ${JSON.stringify([...pages.keys()][0])}. Name each page FILE_PAGE: file_name without .pdf, then a number of reference_page.`,
+  );
 }
 
 /** The pictures of the pages, where the policy sees pictures. */

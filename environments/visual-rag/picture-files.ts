@@ -23,7 +23,11 @@ export class PictureFiles {
     try {
       return new PictureFiles(await realpath(folder));
     } catch (cause) {
-      throw new ConfigError(`The folder of page pictures ${folder} cannot be opened: ${thrownText(cause)}`, { cause });
+      const isMissing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
+      throw new ConfigError(
+        `The folder of page pictures ${folder} ${isMissing ? 'does not exist' : `cannot be opened: ${thrownText(cause)}`}. Correct "images".`,
+        { cause },
+      );
     }
   }
 
@@ -45,7 +49,7 @@ export class PictureFiles {
     if (bytes.length === 0) throw this.unusable(page, 'the file is empty');
     // Recognised by its first bytes, because what decodes pictures would also read SVG, which can name other files.
     const mediaType = mediaTypeOf(bytes);
-    if (mediaType === null) throw this.unusable(page, 'its bytes are none of PNG, JPEG or WebP');
+    if (mediaType === null) throw this.unusable(page, 'its first bytes are not those of a PNG, JPEG or WebP');
     return { bytes, mediaType };
   }
 
@@ -65,7 +69,13 @@ export class PictureFiles {
       if (!real.startsWith(this.#folder + sep)) throw this.unusable(page, 'its name leaves the folder');
       return real;
     }
-    throw this.unusable(page, `there is no ${EXTENSIONS.map((extension) => `.${extension}`).join(', ')} of that name`);
+    throw this.unusable(
+      page,
+      'the folder has no file of that name that ends in ' +
+        `${EXTENSIONS.slice(0, -1)
+          .map((extension) => `.${extension}`)
+          .join(', ')} or .${EXTENSIONS.at(-1)}`,
+    );
   }
 }
 

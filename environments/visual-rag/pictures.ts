@@ -70,7 +70,7 @@ export class Pictures {
     const about = await this.#sharp(bytes, { limitInputPixels: false })
       .metadata()
       .catch((error: unknown) => {
-        throw this.#files.unusable(page, thrownText(error));
+        throw this.#files.unusable(page, undecodable(error));
       });
     const { width, height } = about.autoOrient;
     if (width * height > MAX_PIXELS) throw this.#files.unusable(page, `it has ${width} × ${height} pixels, more than ${MAX_PIXELS / 1e6} million`);
@@ -92,7 +92,7 @@ export class Pictures {
       .png({ compressionLevel: 6 })
       .toBuffer()
       .catch((error: unknown) => {
-        throw this.#files.unusable(page, thrownText(error));
+        throw this.#files.unusable(page, undecodable(error));
       });
     return this.#store.put(bytes, { mediaType: 'image/png', width: size.width, height: size.height });
   }
@@ -104,4 +104,13 @@ async function loadSharp(): Promise<typeof sharpPackage> {
   } catch (cause) {
     throw new ConfigError('Pictures of pages need the package sharp. Install it with: npm install sharp@0.35.5', { cause });
   }
+}
+
+/** The decoder's own lines as one: several stand in its message where a file is torn. */
+function undecodable(error: unknown): string {
+  return `it cannot be decoded (${thrownText(error)
+    .split('\n')
+    .filter((line) => line !== '')
+    .join('; ')
+    .replace(/[.\s]+$/, '')}); the file may be incomplete`;
 }

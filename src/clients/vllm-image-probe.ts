@@ -33,9 +33,19 @@ export interface ImageProbeOptions {
   readonly signal: AbortSignal;
 }
 
+/** What the server itself said, where its answer has a message. */
+function serverText({ message }: PolicyError): string {
+  const quoted = /"message":\s*("(?:[^"\\]|\\.)*")/.exec(message)?.[1];
+  try {
+    return quoted === undefined ? message : (JSON.parse(quoted) as string);
+  } catch {
+    return message;
+  }
+}
+
 export async function probeImages(server: VllmServer, options: ImageProbeOptions): Promise<ImageProbe> {
   const first = await tokensOf(server, [square(SIDES[0])], options).catch(refusal);
-  if (first instanceof PolicyError) return { rules: null, because: `takes no images (${first.message})`, takesImages: false };
+  if (first instanceof PolicyError) return { rules: null, because: `takes no images (${serverText(first)})`, takesImages: false };
   const { start, pad, end } = imageRun(first);
   const unit = await likelyUnit(server, pad, options);
   if (unit === null) {

@@ -40,6 +40,7 @@ export const IMAGE_MARK = '<image>';
 
 /** Stores the bytes of images. The same bytes give the same reference. */
 export interface ImageStore {
+  /** `image`: the type and size of these bytes; width and height are pixels. Rejects with ConfigError for a type that is not PNG, JPEG or WebP. */
   put(bytes: Uint8Array, image: Omit<ImageRef, 'sha256'>): Promise<ImageRef>;
   /** Rejects with ConfigError if the store has no such image. */
   get(image: ImageRef): Promise<Uint8Array>;

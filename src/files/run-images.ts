@@ -24,6 +24,14 @@ function imageFileName({ sha256, mediaType }: Pick<ImageRef, 'sha256' | 'mediaTy
   return `${sha256}.${extension}`;
 }
 
+/** Throws ConfigError for a description without type or size: environments in TypeScript run without a type check. */
+function assertDescribed({ mediaType, width, height }: Partial<Omit<ImageRef, 'sha256'>> = {}): void {
+  const isSized = [width, height].every((side) => Number.isSafeInteger(side) && side! > 0);
+  if (typeof mediaType === 'string' && isSized) return;
+  const got = JSON.stringify({ mediaType, width, height });
+  throw new ConfigError(`put(bytes, { mediaType, width, height }) needs the type of the image and its size in pixels, got ${got}.`);
+}
+
 export class RunImages implements ImageStore {
   #folder: string | null = null;
   /** Bytes by file name: all of them without a folder, else those that are being written. */
@@ -37,6 +45,7 @@ export class RunImages implements ImageStore {
   }
 
   async put(bytes: Uint8Array, image: Omit<ImageRef, 'sha256'>): Promise<ImageRef> {
+    assertDescribed(image);
     const sha256 = createHash('sha256').update(bytes).digest('hex');
     const ref = { ...image, sha256 };
     const name = imageFileName(ref);

@@ -127,9 +127,12 @@ async function workingForm(
   }
   const [cause] = failures;
   const texts = failures.map(({ message }) => message).join('; ');
-  throw new RetrievalError(`The search server found no pages: ${texts}. Start it, correct search_url, or name its form with search_form.`, {
-    cause: cause!,
-  });
+  throw new RetrievalError(
+    `The search server did not answer a first query: ${texts}. Start it, correct search_url, or name its form with search_form.`,
+    {
+      cause: cause!,
+    },
+  );
 }
 
 async function searchFailure(retriever: Retriever, signal: AbortSignal = new AbortController().signal): Promise<RetrievalError | null> {

@@ -8,7 +8,7 @@ import { readdir } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
 import { replaceFile } from '../files/json-lines.ts';
-import { makeFolder } from '../files/make-folder.ts';
+import { folderProblem, makeFolder } from '../files/make-folder.ts';
 import { readRegularFile, streamRegularFile } from '../files/regular-file.ts';
 import { parseWire } from '../schemas/results.ts';
 import { RoundManifestSchema, type WireRoundManifest } from '../schemas/round-manifest.ts';
@@ -64,8 +64,10 @@ export async function hashInputs(inputs: readonly StageInput[]): Promise<HashedI
   return sorted;
 }
 
-/** Checks, before a stage works, that it may write its outputs. Throws ConfigError for a file of somebody else. */
+/** Checks, before a stage works, that it may write its outputs. Rejects with ConfigError for a file of somebody else, or a folder that cannot be written. */
 export async function assertWritable({ stage, folder, name, outputs }: StageTarget, inputs: readonly StageInput[]): Promise<void> {
+  const problem = folderProblem(folder);
+  if (problem !== null) throw new ConfigError(`The output of ${stage} cannot be written: ${problem}. Name another place with -o.`);
   const manifest = manifestPath(folder, name);
   const own = await readManifest(manifest);
   if (own !== null && own.stage !== stage) throw new ConfigError(`${manifest} belongs to the stage ${own.stage}; choose another output for ${stage}`);

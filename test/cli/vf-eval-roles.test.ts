@@ -269,7 +269,10 @@ describe.concurrent('vf-eval and models by role', () => {
     [['--role', 'juge=builtin'], 'The environment has no role juge (did you mean judge?). Its roles are judge, critic.'],
     [['--role', 'judge'], '--role needs a role and its model, such as --role judge=gpt-4.1-mini@https://api.openai.com/v1, got "judge".'],
     [['--role', 'judge=polcy'], 'Role judge is bound to "polcy", which is not an alias in configs/endpoints.toml (did you mean policy?).'],
-    [['--role', 'judge=policy'], 'The policy extractive-baseline cannot play role judge: the built-in baseline only copies spans of passages.'],
+    [
+      ['--role', 'judge=policy'],
+      'The policy extractive-baseline cannot play role judge: a built-in baseline plays this environment by fixed rules and answers nothing else.',
+    ],
     [['--role', 'judge=https://api.openai.com/v1'], 'The environment variable OPENAI_API_KEY holds no API key for role judge.'],
     [
       ['-a', '{"needed": true}'],

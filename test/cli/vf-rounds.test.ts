@@ -251,12 +251,29 @@ describe('vf-rounds extract to finalize', () => {
     expect(manifest('passed').counts).toMatchObject({ rows: 3, passed: 2, failed: 1, 'failed: gibberish': 1 });
   });
 
-  it('refuses to vet without a model', async () => {
+  it('refuses a folder for its output that is a file, before it works', async () => {
+    file('trace.jsonl', traceText(RARE));
+    expect(await rounds('bucket', '--trace', 'trace.jsonl', '--rows', 'trace.jsonl', '-o', 'trace.jsonl')).toMatchObject({
+      status: 2,
+      stderr: expect.stringMatching(
+        /^vf-rounds: The output of bucket cannot be written: \S+trace\.jsonl is not a folder\. Name another place with -o\.\n$/,
+      ) as string,
+    });
+  });
+
+  it('refuses to vet without a model, and with the policy, which a stage does not have', async () => {
     file('trace.jsonl', traceText(RARE));
     await done('extract', '--trace', 'trace.jsonl', '-o', 'candidates.jsonl');
-    const { status, stderr } = await rounds('vet', 'candidates.jsonl', '-o', 'passed.jsonl');
-    expect(status).toBe(2);
-    expect(stderr).toContain('no model is bound to it. Bind one');
+    expect(await rounds('vet', 'candidates.jsonl', '-o', 'passed.jsonl')).toMatchObject({
+      status: 2,
+      stderr: expect.stringMatching(
+        /^vf-rounds: This stage asks a model, and none is named\. Name one, for example with --role vetter=\S+\.\n$/,
+      ) as string,
+    });
+    expect(await rounds('vet', 'candidates.jsonl', '-o', 'passed.jsonl', '--role', 'vetter=policy')).toMatchObject({
+      status: 2,
+      stderr: 'vf-rounds: A stage of a round has no policy, so role vetter cannot be bound to it. Name a server: --role vetter=MODEL@URL.\n',
+    });
   });
 
   it('rewrites thinks alone: claims of having seen and action tags are reverted, spoiled rows are left out', async () => {

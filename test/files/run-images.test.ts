@@ -88,6 +88,15 @@ describe('RunImages', () => {
     await expect(images.put(paintedPng(8, 6, 1), { mediaType, ...size })).rejects.toThrow(/are not kept; give image\/png, image\/jpeg, image\/webp/);
   });
 
+  it.each([undefined, 'image/png', { mediaType: 'image/png' }, { ...png, width: 0 }, { ...png, height: 2.5 }])(
+    'names what it needs where an image is described by %j',
+    async (image) => {
+      await expect(new RunImages().put(paintedPng(8, 6, 1), image as typeof png)).rejects.toThrow(
+        /^put\(bytes, \{ mediaType, width, height \}\) needs the type of the image and its size in pixels, got \{/,
+      );
+    },
+  );
+
   it('says of an image that it never got which one it is, with a folder and without', async () => {
     const images = new RunImages();
     const absent = { ...png, sha256: 'a'.repeat(64) };

@@ -98,7 +98,7 @@ describe('openPageRetriever', () => {
   it('says in one line what both forms got, or that nothing listens', async () => {
     await using server = await loopback((_, response) => sendJson(response, 404, { detail: 'Not Found' }));
     await expect(openPageRetriever({ url: `${server.url}/find` })).rejects.toThrow(
-      /^The search server found no pages: \[POST\] \S+\/find: 404 .*; \[GET\] \S+\/find: 404 .*\. Start it, correct search_url, or name its form with search_form\.$/,
+      /^The search server did not answer a first query: \[POST\] \S+\/find: 404 .*; \[GET\] \S+\/find: 404 .*\. Start it, correct search_url, or name its form with search_form\.$/,
     );
     const error = await openPageRetriever({ url: `${await refusingUrl()}/search` }).catch((e: unknown) => e);
     expect(error).toBeInstanceOf(RetrievalError);

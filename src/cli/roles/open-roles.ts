@@ -25,11 +25,16 @@ export interface RolePolicy {
 /** The policy of a vf-eval run. */
 export function rolePolicyOf({ client, kind }: Pick<OpenedPolicy, 'client' | 'kind'>): RolePolicy {
   const refusal = REFUSALS[kind];
-  return { name: client.name, client: () => client, capabilities: client.capabilities, ...(refusal !== undefined && { refusal }) };
+  return {
+    name: client.name,
+    client: () => client,
+    capabilities: client.capabilities,
+    ...(refusal !== undefined && { refusal: (role) => refusal(role, client.name) }),
+  };
 }
 
-const REFUSALS: Readonly<Partial<Record<OpenedPolicy['kind'], (role: string) => string>>> = {
-  baseline: (role) => cannotPlay('extractive-baseline', role, 'the built-in baseline only copies spans of passages'),
+const REFUSALS: Readonly<Partial<Record<OpenedPolicy['kind'], (role: string, policy: string) => string>>> = {
+  baseline: (role, policy) => cannotPlay(policy, role, 'a built-in baseline plays this environment by fixed rules and answers nothing else'),
   program: (role) => `A program has no policy, so role ${role} cannot be bound to it. Name a server: --role ${role}=MODEL@URL.`,
 };
 

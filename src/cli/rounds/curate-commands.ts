@@ -114,7 +114,7 @@ function addReview(program: Command, act: (action: RoundAction) => void): void {
 }
 
 function addFocus(program: Command, act: (action: RoundAction) => void): void {
-  traced(program.command('focus').description('The rows whose prompts are still hard'), 'rows to choose from')
+  traced(program.command('focus').description('Selects the rows whose prompts are still hard'), 'rows to choose from')
     .requiredOption('-o, --output <file>', 'file for the rows', named)
     .option('--threshold <x>', 'highest mean of a hard prompt', numberFrom(-1e9, 1e9), 0.2)
     .addOption(measure('reward'))
@@ -138,7 +138,7 @@ function addFocus(program: Command, act: (action: RoundAction) => void): void {
 
 function addVerify(program: Command, act: (action: RoundAction) => void): void {
   const command = traced(
-    program.command('verify').description('Why prompts score low: pages, generator, or reference'),
+    program.command('verify').description('Finds why prompts score low: pages, generator, or reference'),
     'the rows that were trained on',
   )
     .requiredOption('-o, --output <file>', 'file for the list', named)

@@ -75,7 +75,7 @@ interface ExtractFlags {
 function addExtract(program: Command, act: (action: RoundAction) => void): void {
   program
     .command('extract')
-    .description('Rollouts that succeed where success is rare, as demonstrations')
+    .description('Selects rollouts that succeed where success is rare, as demonstrations')
     .requiredOption('--trace <file>', "a run's trace.jsonl; may be repeated", collected)
     .requiredOption('-o, --output <file>', 'file for the rows', named)
     .addOption(new Option('--success <name>', 'what a success is measured by').choices(['judge', 'reward']).default('judge'))
@@ -106,7 +106,7 @@ function addExtract(program: Command, act: (action: RoundAction) => void): void 
 function addVet(program: Command, act: (action: RoundAction) => void): void {
   const command = program
     .command('vet')
-    .description('Passes or fails each demonstration, by a model')
+    .description('Asks a model whether each demonstration is good')
     .argument('<rows...>', 'rows of "extract" or "rewrite"')
     .requiredOption('-o, --output <file>', 'file for the rows that pass', named);
   addRoleOptions(command, 'vetter')
@@ -135,7 +135,7 @@ function addVet(program: Command, act: (action: RoundAction) => void): void {
 function addRewrite(program: Command, act: (action: RoundAction) => void): void {
   const command = program
     .command('rewrite')
-    .description('Better worded thinks; everything else stays byte for byte')
+    .description('Words thinks better; everything else stays byte for byte')
     .argument('<rows...>', 'rows of "extract" or "vet"')
     .requiredOption('-o, --output <file>', 'file for the rows', named)
     .option('--rewritten <file>', 'rewrites that were made elsewhere, in place of a model', named);
@@ -173,7 +173,7 @@ function addRewrite(program: Command, act: (action: RoundAction) => void): void 
 function addFinalize(program: Command, act: (action: RoundAction) => void): void {
   program
     .command('finalize')
-    .description('The best few of each prompt: rows for vf-train --sft')
+    .description('Selects the best few of each prompt, as rows for vf-train --sft')
     .argument('<rows...>', 'rows of "extract", "vet" or "rewrite"')
     .requiredOption('-o, --output <file>', 'file for the rows', named)
     .option('--most <n>', 'most rows of a prompt', wholeNumber(1, 1_000_000), 4)

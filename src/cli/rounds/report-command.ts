@@ -29,7 +29,7 @@ interface ReportFlags {
 export function addReportCommand(program: Command, act: (action: RoundAction) => void): void {
   program
     .command('report')
-    .description('How many rows each stage left, after checking every file')
+    .description('Checks every file and shows how many rows each stage left')
     .argument('[paths...]', 'folders, manifests or outputs of stages')
     .option('--trace <file>', 'a trace to analyse; may be repeated', collected)
     .option('--markdown', 'tables in Markdown')

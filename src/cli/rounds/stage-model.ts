@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import { NO_POLICY } from '../../clients/no-policy.ts';
 import { Disposers } from '../../core/disposers.ts';
+import { ConfigError } from '../../core/errors.ts';
 import type { Model, RoleDeclarations } from '../../core/model.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
 import type { CommandContext } from '../command-line.ts';
@@ -31,12 +32,12 @@ export function addRoleOptions(command: Command, role: StageRole): Command {
 }
 
 /** A stage has no policy. */
-const NO_ONE: RolePolicy = {
+const NO_ONE = {
   name: NO_POLICY.name,
   client: () => NO_POLICY,
   capabilities: NO_POLICY.capabilities,
   refusal: (role) => `A stage of a round has no policy, so role ${role} cannot be bound to it. Name a server: --role ${role}=MODEL@URL.`,
-};
+} as const satisfies RolePolicy;
 
 /** Whether the user named a model for the role. */
 export async function isBound(role: StageRole, options: RoleOptions): Promise<boolean> {
@@ -54,6 +55,11 @@ export async function openStageModel(
   loadEnvironmentFile('.env', process.env);
   const table = await tableOf(role, options);
   const declarations: RoleDeclarations = { [role]: { about: ABOUT[role], default: null } };
+  if (table.use === 'policy') throw new ConfigError(NO_ONE.refusal(role));
+  if (table.use === undefined && table.base_url === undefined)
+    throw new ConfigError(
+      `This stage asks a model, and none is named. Name one, for example with --role ${role}=gpt-5-mini@https://api.openai.com/v1.`,
+    );
   const cache = table.cache ?? options.output.replace(/\.jsonl$/, '.replies.jsonl');
   const resolved = await resolveRoles(declarations, { [role]: { ...table, cache } }, { variables: process.env });
   for (const secret of secretsOfRoles(resolved)) secrets.add(secret);

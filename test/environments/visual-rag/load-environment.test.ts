@@ -109,7 +109,21 @@ describe('loadEnvironment', () => {
       /needs the pictures of the pages of .*rows\.jsonl\. Name their folder with "images"/,
     ],
     ['pictures that nobody can search', { dataset: 'ROWS', images: folder }, /cannot be searched without their words/],
-    ['a folder that does not exist', { images: '/nowhere/pages' }, /The folder of page pictures \/nowhere\/pages cannot be opened/],
+    [
+      'a folder that does not exist',
+      { images: '/nowhere/pages' },
+      /^The folder of page pictures \/nowhere\/pages does not exist\. Correct "images"\.$/,
+    ],
+    [
+      'pictures of a data set of words',
+      { dataset: 'page-world', observations: 'image' },
+      /^The pages of page-world are words without pictures\. Use /,
+    ],
+    [
+      'rows whose golden pages have other names than the pages',
+      { dataset: 'ROWS', pages: 'OTHER PAGES' },
+      /^No golden page of .*rows\.jsonl, such as "report_\d", is in .*other-pages\.jsonl, which has pages such as "Report-1"\. Name each page FILE_PAGE/,
+    ],
     ['a file that does not exist', { dataset: '/nowhere/rows.parquet', pages: 'SIDECAR' }, /\/nowhere\/rows\.parquet does not exist/],
     [
       'a row without a question',
@@ -126,6 +140,7 @@ describe('loadEnvironment', () => {
       BAD: written('bad.jsonl', [{ ...ROW, extra_info: { ...ROW.extra_info, question: undefined } }]),
       TWICE: written('twice.jsonl', [ROW, ROW]),
       'PAGES TWICE': written('pages-twice.jsonl', [SIDECAR, SIDECAR]),
+      'OTHER PAGES': written('other-pages.jsonl', [{ ...SIDECAR, id: 'Report-1' }]),
       'BAD WORD': written('bad-word.jsonl', [{ ...SIDECAR, words: [['x', 1]] }]),
     };
     const named = Object.fromEntries(Object.entries(args).map(([key, value]) => [key, files[String(value)] ?? value]));
