@@ -21,6 +21,8 @@ export async function loadEnvironment(
 ): Promise<VisualRagEnv> {
   const parsed = parseArguments(args, env);
   const { dataset, maxResponseLength, named } = parsed;
+  if (purpose === 'training' && parsed.observations === 'image' && parsed.align === 0)
+    throw new ConfigError('align 0 shows sizes that the policy server resizes, so that its pictures cannot be trained on. Leave align out to train.');
   if (purpose === 'training' && parsed.onJudgeFailure === 'zero')
     throw new ConfigError(
       'on_judge_failure "zero" gives episodes 0 where the judge failed, which a policy would learn from. Use it in evaluations only, and "drop" to train.',

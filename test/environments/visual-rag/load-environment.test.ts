@@ -153,6 +153,15 @@ describe('loadEnvironment', () => {
     expect((error as Error).message).not.toContain('\n');
   });
 
+  it('refuses to train on pictures of sizes that a server resizes', async () => {
+    const args = { observations: 'image', align: 0, data_limit: 1 };
+    await expect(loadEnvironment(args, { purpose: 'training', images: new RunImages() })).rejects.toThrow(
+      /^align 0 shows sizes that the policy server resizes/,
+    );
+    await (await loadEnvironment(args, { images: new RunImages() })).close();
+    await (await loadEnvironment({ align: 0, data_limit: 1 }, { purpose: 'training' })).close();
+  });
+
   it('takes upstream’s variables for the coefficients, which an argument overrides', async () => {
     const load = async (args: Record<string, unknown>, env: Record<string, string>) => {
       const environment = await loadEnvironment(args, { env });
