@@ -1,32 +1,55 @@
-/** The pictures that supervised rows name: files of one folder, put into the store of the run. */
+/**
+ * The pictures that supervised rows name: files of one folder, put into the store of the run. One that the model would resize is put there at the size at which the
+ * model sees it, because the trainer resizes none.
+ */
 import { createHash } from 'node:crypto';
 import { readdir, readFile, realpath } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve } from 'node:path';
-import { ConfigError } from '../../core/errors.ts';
+import { ConfigError, thrownText } from '../../core/errors.ts';
+import { type ImageSizes, MAX_ASPECT, smartResize } from '../../core/image-size.ts';
 import type { ImageRef, ImageStore } from '../../core/message.ts';
 import { imageHeader } from '../../files/image-header.ts';
 import { openRegularFile } from '../../files/regular-file.ts';
+import type { DemonstrationTokenizer } from '../../trainer/sources/demonstration.ts';
 
 /** A picture of a page has a few hundred kilobytes. */
 const MOST_BYTES = 64 * 2 ** 20;
+/** Decoded, a pixel takes four bytes. */
+const MOST_PIXELS = 50_000_000;
 
-/** Finds a picture by its path in the folder, or by the SHA-256 of its bytes. Rejects with ConfigError for one that is not there, climbs out, or is no picture. */
-export async function demonstrationPictures(folder: string, store: ImageStore): Promise<(name: string) => Promise<ImageRef>> {
+/**
+ * Finds a picture by its path in the folder, or by the SHA-256 of its bytes. Rejects with ConfigError for one that is not there, climbs out, or is no picture.
+ * @param sizes those that the model sees as they are; null to keep every picture as it is
+ */
+export async function demonstrationPictures(
+  folder: string,
+  store: ImageStore,
+  sizes: ImageSizes | null = null,
+): Promise<NonNullable<DemonstrationTokenizer['picture']>> {
   const names = await readdir(folder).catch((cause: Error) => {
     throw new ConfigError(`The folder of pictures sft.images = ${JSON.stringify(folder)} cannot be read: ${cause.message}`, { cause });
   });
   const byDigest = new Map(names.flatMap((name) => (/^[0-9a-f]{64}\./.test(name) ? [[name.slice(0, 64), name] as const] : [])));
   const root = await realpath(folder);
   const known = new Map<string, Promise<ImageRef>>();
-  return (name) => {
-    const found = known.get(name) ?? readPicture(root, byDigest.get(name) ?? name, store, byDigest.has(name) ? name : null);
-    known.set(name, found);
-    found.catch(() => known.delete(name));
+  return (name, { isPlaced = false } = {}) => {
+    const key = JSON.stringify([name, isPlaced]);
+    const reading = { store, sizes: isPlaced ? null : sizes, sha256: byDigest.has(name) ? name : null };
+    const found = known.get(key) ?? readPicture(root, byDigest.get(name) ?? name, reading);
+    known.set(key, found);
+    found.catch(() => known.delete(key));
     return found;
   };
 }
 
-async function readPicture(root: string, name: string, store: ImageStore, sha256: string | null): Promise<ImageRef> {
+interface Reading {
+  readonly store: ImageStore;
+  readonly sizes: ImageSizes | null;
+  /** Of the bytes, if the picture is named by it. */
+  readonly sha256: string | null;
+}
+
+async function readPicture(root: string, name: string, { store, sizes, sha256 }: Reading): Promise<ImageRef> {
   const path = resolve(root, name);
   const refused = (why: string, cause?: unknown) => new ConfigError(`${JSON.stringify(name.slice(0, 200))} ${why}`, { cause });
   const isInside = (each: string) => !relative(root, each).startsWith('..') && !isAbsolute(relative(root, each));
@@ -41,5 +64,24 @@ async function readPicture(root: string, name: string, store: ImageStore, sha256
   const header = imageHeader(bytes);
   if (header === null) throw refused('is no PNG, JPEG or WebP');
   if (sha256 !== null && createHash('sha256').update(bytes).digest('hex') !== sha256) throw refused('has other bytes than its name says');
-  return store.put(bytes, header);
+  const seen = sizes === null ? header : smartResize(header, sizes);
+  if (seen === null) throw refused(`has ${header.width} × ${header.height} pixels; one side may be at most ${MAX_ASPECT} times the other`);
+  if (sizes === null || (seen.width === header.width && seen.height === header.height)) return store.put(bytes, header);
+  if (header.width * header.height > MOST_PIXELS)
+    throw refused(`has ${header.width} × ${header.height} pixels, more than ${MOST_PIXELS / 1e6} million`);
+  const shown = await resized(bytes, sizes).catch((cause: unknown) => {
+    throw cause instanceof ConfigError ? cause : refused(`cannot be decoded: ${thrownText(cause).trim().replaceAll(/\s+/g, ' ')}`, cause);
+  });
+  return store.put(shown.bytes, { mediaType: 'image/png', width: shown.width, height: shown.height });
+}
+
+/** The picture upright, in the size in which the model sees it. */
+async function resized(bytes: Buffer, sizes: ImageSizes): Promise<{ readonly bytes: Buffer; readonly width: number; readonly height: number }> {
+  const { default: sharp } = await import('sharp').catch((cause: unknown) => {
+    throw new ConfigError('Pictures that the model would resize need the package sharp. Install it with: npm install sharp@0.35.5', { cause });
+  });
+  const upright = sharp(bytes, { limitInputPixels: MOST_PIXELS }).autoOrient();
+  const { width, height } = smartResize((await upright.metadata()).autoOrient, sizes)!;
+  const scaled = upright.resize(width, height, { fit: 'fill' }).flatten({ background: '#ffffff' }).toColourspace('srgb');
+  return { bytes: await scaled.png().toBuffer(), width, height };
 }

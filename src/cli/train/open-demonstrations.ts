@@ -1,5 +1,6 @@
 /** Tokenises the supervised rows of a run: with the policy that samples, or on this machine where no server is needed. */
 import { ConfigError } from '../../core/errors.ts';
+import type { ImageSizes } from '../../core/image-size.ts';
 import type { Environment } from '../../core/environment.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { DemonstrationSet, TrainingSession } from '../../trainer/loop/training-session.ts';
@@ -47,7 +48,7 @@ interface Tokenising {
 async function tokenised(rows: Demonstrations, given: Tokenising): Promise<DemonstrationSet> {
   const { config, environment, session, signal } = given;
   const limit = config.sft.maxLength ?? Math.min(session.client.capabilities.maxModelLen ?? Infinity, session.backend.capabilities.maxTokens);
-  const pictures = await picturesOf(config, environment);
+  const pictures = await picturesOf(config, environment, session.client.capabilities.imageTokens ?? null);
   if (session.isServed === false) {
     const tokenizer = { ...(await openDemonstrationTokenizer(config.model.path, environment.turnFormat)), ...pictures };
     return { training: await within(rows.training, tokenizer, limit, given), validation: await within(rows.validation, tokenizer, limit, given) };
@@ -68,13 +69,17 @@ async function tokenised(rows: Demonstrations, given: Tokenising): Promise<Demon
 }
 
 /** How rows show pictures, if they do. */
-async function picturesOf({ sft, environment: { id } }: TrainingConfig, { images }: Environment): Promise<Pick<DemonstrationTokenizer, 'picture'>> {
+async function picturesOf(
+  { sft, environment: { id } }: TrainingConfig,
+  { images }: Environment,
+  sizes: ImageSizes | null,
+): Promise<Pick<DemonstrationTokenizer, 'picture'>> {
   if (sft.images === null) return {};
   if (images === undefined)
     throw new ConfigError(
       `sft.images is for an environment that shows pictures, and ${id} shows none as it is set; leave it out, or let the environment show pictures`,
     );
-  return { picture: await demonstrationPictures(sft.images, images) };
+  return { picture: await demonstrationPictures(sft.images, images, sizes) };
 }
 
 /** The trajectories of the rows that fit into the model's window. */

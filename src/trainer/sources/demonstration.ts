@@ -17,8 +17,11 @@ export interface DemonstrationTokenizer extends Pick<TokenLease, 'render' | 'ren
   readonly tokenizerHash: string | null;
   /** How a prompt with segments is rendered: that of the environment. */
   readonly turnFormat: TurnFormat;
-  /** The picture of this name, in the run's store. Rejects with ConfigError, without the place of the row, if it cannot be shown. @default rows show no pictures */
-  readonly picture?: (name: string) => Promise<ImageRef>;
+  /**
+   * The picture of this name, in the run's store, in the size at which the model sees it; with `isPlaced` as it is, because its tokens are counted. Rejects with
+   * ConfigError, without the place of the row, if it cannot be shown. @default rows show no pictures
+   */
+  readonly picture?: (name: string, options?: { readonly isPlaced?: boolean }) => Promise<ImageRef>;
 }
 
 /** Tokens with their weights: 0 has no loss. */
@@ -92,7 +95,7 @@ async function tokenPieces(
   if (typeof hash === 'string' && tokenizerHash !== null && hash !== tokenizerHash)
     throw new ConfigError(`${place} holds token ids of another tokenizer; export it again with this model, or give messages`);
   // Puts the bytes into the run's own folder.
-  for (const [at, { sha256 }] of images.entries()) await pictureOf(sha256, picture, `${place}: images[${at}]`);
+  for (const [at, { sha256 }] of images.entries()) await pictureOf(sha256, picture, { where: `${place}: images[${at}]`, isPlaced: true });
   const weight = ids.map((_, at) => (mask?.[at] ?? 1) * (weights?.[at] ?? 1));
   return [{ ids, images: images.map(placedImageOf), weight, segment: null }];
 }
@@ -167,16 +170,20 @@ async function shownContent(content: DemonstrationMessage['content'], { picture 
   return Promise.all(
     content.map(async (part): Promise<ContentPart> => {
       if ('text' in part) return { type: 'text', text: part.text };
-      const image = await pictureOf(part.image, picture, where);
+      const image = await pictureOf(part.image, picture, { where });
       return { type: 'image', image };
     }),
   );
 }
 
 /** `where`: the place of the row, and what of it shows the picture. */
-async function pictureOf(name: string, picture: DemonstrationTokenizer['picture'], where: string): Promise<ImageRef> {
+async function pictureOf(
+  name: string,
+  picture: DemonstrationTokenizer['picture'],
+  { where, isPlaced = false }: { readonly where: string; readonly isPlaced?: boolean },
+): Promise<ImageRef> {
   if (picture === undefined) throw new ConfigError(`${where} shows the picture ${JSON.stringify(name)}; name the folder of pictures: sft.images`);
-  return picture(name).catch((cause: unknown) => {
+  return picture(name, { isPlaced }).catch((cause: unknown) => {
     throw cause instanceof ConfigError ? new ConfigError(`${where} shows a picture that cannot be used: ${cause.message}`, { cause }) : cause;
   });
 }

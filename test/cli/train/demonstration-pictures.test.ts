@@ -24,6 +24,13 @@ const picture = (type: 'png' | 'jpeg' | 'webp', width = 56, height = 28) =>
     .toBuffer();
 const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
 
+function hugeHeader(png: Buffer): Buffer {
+  const changed = Buffer.from(png);
+  changed.writeUInt32BE(10_000, 16);
+  changed.writeUInt32BE(10_000, 20);
+  return changed;
+}
+
 describe('imageHeader', () => {
   it.each(['png', 'jpeg', 'webp'] as const)('reads the size of a %s', async (type) => {
     expect(imageHeader(await picture(type, 123, 45))).toEqual({ mediaType: `image/${type}`, width: 123, height: 45 });
@@ -46,6 +53,46 @@ describe('demonstrationPictures', () => {
     const found = await find(sha256(crop));
     expect(found).toEqual({ sha256: sha256(crop), mediaType: 'image/png', width: 28, height: 28 });
     expect(Buffer.from(await store.get(found)).equals(crop)).toBe(true);
+  });
+
+  describe('with the sizes that the model sees', () => {
+    const sizes = { unit: 28, minPixels: 28 * 28, maxPixels: 280 * 280 };
+
+    it('keeps the bytes of a picture that the model sees as it is, and any other one in the size at which it is seen', async () => {
+      const fitting = await picture('png', 280, 140);
+      writeFileSync(join(folder, 'fitting.png'), fitting);
+      writeFileSync(join(folder, 'page.jpg'), await picture('jpeg', 1024, 768));
+      const find = await demonstrationPictures(folder, store, sizes);
+      expect(await find('fitting.png')).toMatchObject({ sha256: sha256(fitting), width: 280, height: 140 });
+      const shown = await find('page.jpg');
+      expect(shown).toMatchObject({ mediaType: 'image/png', width: 308, height: 224 });
+      expect(imageHeader(await store.get(shown))).toEqual({ mediaType: 'image/png', width: 308, height: 224 });
+    });
+
+    it('keeps a picture as it is whose tokens are placed already', async () => {
+      const page = await picture('jpeg', 1024, 768);
+      writeFileSync(join(folder, 'page.jpg'), page);
+      const find = await demonstrationPictures(folder, store, sizes);
+      await find('page.jpg');
+      expect(await find('page.jpg', { isPlaced: true })).toMatchObject({ sha256: sha256(page), width: 1024, height: 768 });
+    });
+
+    it('turns a picture upright before it is resized', async () => {
+      const turned = await sharp(await picture('jpeg', 100, 200))
+        .withMetadata({ orientation: 6 })
+        .toBuffer();
+      writeFileSync(join(folder, 'turned.jpg'), turned);
+      expect(await (await demonstrationPictures(folder, store, sizes))('turned.jpg')).toMatchObject({ width: 196, height: 112 });
+    });
+
+    it.each([
+      ['torn', (whole: Buffer) => whole.subarray(0, whole.length / 2), /^"x\.png" cannot be decoded: .*$/],
+      ['too long', () => picture('png', 2010, 10), /^"x\.png" has 2010 × 10 pixels; one side may be at most 200 times the other$/],
+      ['too large', hugeHeader, /^"x\.png" has 10000 × 10000 pixels, more than 50 million$/],
+    ])('refuses a picture that is %s, in one line', async (_, spoil, message) => {
+      writeFileSync(join(folder, 'x.png'), await spoil(await picture('png', 100, 200)));
+      await expect((await demonstrationPictures(folder, store, sizes))('x.png')).rejects.toThrow(message);
+    });
   });
 
   it.each([
