@@ -27,10 +27,6 @@ export async function loadEnvironment(
     throw new ConfigError(
       'on_judge_failure "zero" gives episodes 0 where the judge failed, which a policy would learn from. Use it in evaluations only, and "drop" to train.',
     );
-  if (purpose === 'training' && parsed.observations === 'image' && parsed.align === 0)
-    throw new ConfigError(
-      'align 0 shows pictures in sizes that the server rounds, which the trainer cannot. Use it in evaluations only; leave it out to train.',
-    );
   const common = { env, ...(signal && { signal }) };
   const test = await loadSplit(parsed, parsed.dataSplit ?? 'test', common);
   const train = purpose === 'training' ? await loadSplit(parsed, 'train', common) : null;

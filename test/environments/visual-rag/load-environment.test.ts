@@ -97,17 +97,6 @@ describe('loadEnvironment', () => {
     ]);
   });
 
-  it('shows sizes that the server would round in evaluations alone, because the trainer cannot round them', async () => {
-    const args = { observations: 'image', align: 0 };
-    await expect(loadEnvironment(args, { purpose: 'training', images: new RunImages() })).rejects.toThrow(
-      /^align 0 shows pictures in sizes that the server rounds/,
-    );
-    await using environment = Object.assign(await loadEnvironment(args, { images: new RunImages() }), {
-      [Symbol.asyncDispose]: () => environment.close(),
-    });
-    expect(environment.eval.length).toBe(72);
-  });
-
   it.each<[string, Record<string, unknown>, RegExp]>([
     ['an unknown argument', { max_turn: 3 }, /max_turn.*max_turns/],
     ['a turn count', { max_turns: 1 }, /max_turns/],
