@@ -11,8 +11,28 @@ export function upstreamRollouts(events: readonly unknown[]): TracedRollout[] {
   return [...byPrompt].flatMap(([prompt, own]) => {
     const numbered = own.filter((event) => Number.isInteger(event['sample_idx']));
     const byIndex = [...Map.groupBy(numbered, (event) => event['sample_idx'] as number)].toSorted(([a], [b]) => a - b);
-    return byIndex.flatMap(([index, all]) => tracedRollout(prompt, index, all) ?? []);
+    const samples = (byIndex.at(-1)?.[0] ?? 0) + 1;
+    // A further epoch, or the log of another run, has the same prompts and indices: its rollouts count on.
+    return byIndex.flatMap(([index, all]) => playsOf(all).flatMap((play, i) => tracedRollout(prompt, index + i * samples, play) ?? []));
   });
+}
+
+/** The events of each play: after a score, a turn that is not a later one begins the next play. */
+function playsOf(events: readonly Event[]): Event[][] {
+  const plays: Event[][] = [];
+  let [isScored, lastTurn] = [true, Infinity];
+  for (const event of events.toSorted((a, b) => timeOf(a) - timeOf(b))) {
+    const { event_type: type, turn_idx: index } = event;
+    const turn = typeof index === 'number' ? index : 0;
+    if (plays.length === 0 || (type === 'model.plan' && isScored && turn <= lastTurn)) {
+      plays.push([]);
+      [isScored, lastTurn] = [false, -Infinity];
+    }
+    plays.at(-1)!.push(event);
+    if (type === 'model.plan') lastTurn = turn;
+    else if (type === 'rm.flash.detail' || type === 'rm.phase1.detail') isScored = true;
+  }
+  return plays;
 }
 
 function tracedRollout(prompt: string, index: number, events: readonly Event[]): TracedRollout | null {

@@ -135,6 +135,33 @@ describe('readTraces', () => {
     expect(JSON.stringify(slim.rollouts)).not.toContain('Page a_1');
   });
 
+  it("keeps the epochs of DDAI's log apart, and the logs of two runs: their prompts and indices are the same", async () => {
+    const epoch = (ts: number, judge: number) => [
+      { event_type: 'model.plan', turn_idx: 0, text: `<think>t</think><search>${ts}</search>`, ts },
+      { event_type: 'tool.search.response', results: [{ image_file: `p_${ts}.jpg` }], ts: ts + 1 },
+      { event_type: 'model.plan', turn_idx: 1, text: '<think>t</think><search_complete>true</search_complete>', ts: ts + 2 },
+      { event_type: 'rm.flash.detail', query: 'Q?', judge_score: judge, final_score: judge, ts: ts + 3 },
+    ];
+    const [first, second] = [epoch(10, 0), epoch(20, 1)].map((events) =>
+      [0, 1].flatMap((i) => events.map((e) => ({ uid: 'p', sample_idx: i, ...e }))),
+    );
+    const text = (events: readonly object[]) => events.map((event) => `${JSON.stringify(event)}\n`).join('');
+    await writeFile(path, text([...second!, ...first!]));
+    const { rollouts, counts } = await readTraces([path]);
+    expect(counts.rollouts).toBe(4);
+    expect(rollouts.map(({ index, judge, events }) => [index, judge, events.length])).toEqual([
+      [0, 0, 3],
+      [2, 1, 3],
+      [1, 0, 3],
+      [3, 1, 3],
+    ]);
+    expect(new Set(rollouts.map(({ id }) => id)).size).toBe(4);
+    const other = join(folder, 'other.jsonl');
+    await writeFile(path, text(first!));
+    await writeFile(other, text(second!));
+    expect((await readTraces([path, other])).rollouts).toEqual(rollouts);
+  });
+
   it("reads DDAI's log, phase 1's scores too, in any order of lines", async () => {
     const events = [
       { event_type: 'run.start', ts: 0 },
