@@ -24,7 +24,7 @@ export function documentPages(records: readonly DataRecord[]): ReadonlyMap<strin
   for (const { fields, place } of records) {
     const page = readPage(fields);
     if (typeof page === 'string') throw new ConfigError(`${place}: ${page}`);
-    if (pages.has(page.id)) throw new ConfigError(`${place}: the page ${JSON.stringify(page.id)} was described before`);
+    if (pages.has(page.id)) throw new ConfigError(`${place}: another line describes the page ${JSON.stringify(page.id)}; keep one of them`);
     pages.set(page.id, page);
   }
   return pages;

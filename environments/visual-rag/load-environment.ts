@@ -103,7 +103,8 @@ async function loadSplit({ dataset, dataLimit, observations }: VisualArguments, 
   const rows = records.map(({ fields, place }) => toVisualRow(fields, place, observations));
   const seen = new Set<string>();
   for (const [i, { exampleId }] of rows.entries()) {
-    if (seen.has(String(exampleId))) throw new ConfigError(`${records[i]!.place}: the id ${JSON.stringify(exampleId)} is there twice`);
+    if (seen.has(String(exampleId)))
+      throw new ConfigError(`${records[i]!.place}: another row has the id ${JSON.stringify(exampleId)}; give each row its own`);
     seen.add(String(exampleId));
   }
   return { rows, source };

@@ -60,6 +60,9 @@ const LORA_RANKS = [1, 8, 16, 32, 64, 128, 256, 320, 512];
 /** Images in a prompt: twice as many as the longest episodes of the presets show. */
 const MOST_IMAGES = 32;
 
+/** The route that takes token ids and images belongs to the scale-out routes. Without videos, no memory is kept for them. */
+export const IMAGE_FLAGS: readonly string[] = ['--enable-scale-out', `--limit-mm-per-prompt={"image": ${MOST_IMAGES}, "video": 0}`];
+
 /** Settings that the run needs to find and trust its server, so users cannot change them. */
 const OWN_FLAGS = ['--host', '--port', '--uds', '--api-key', '--model', '--served-model-name', '--root-path', '--ssl-keyfile', '--ssl-certfile'];
 const OWN_VARIABLES = ['VLLM_API_KEY', 'VLLM_ALLOW_RUNTIME_LORA_UPDATING'];
@@ -110,8 +113,7 @@ function impliedFlags(needs: VllmNeeds, { isCpuBuild }: VllmHost): string[] {
     ...(maxModelLen === null ? [] : [`--max-model-len=${maxModelLen}`]),
     ...(gpuShare === null || isCpuBuild ? [] : [`--gpu-memory-utilization=${gpuShare}`]),
     ...(sleeps ? ['--enable-sleep-mode'] : []),
-    // The route that takes token ids and images belongs to the scale-out routes. Without videos, no memory is kept for them.
-    ...(showsImages ? ['--enable-scale-out', `--limit-mm-per-prompt={"image": ${MOST_IMAGES}, "video": 0}`] : []),
+    ...(showsImages ? IMAGE_FLAGS : []),
     ...(tensorParallelSize === 1 ? [] : [`--tensor-parallel-size=${tensorParallelSize}`]),
     '--enable-prompt-tokens-details',
     // A line per request would make the log gigabytes large.

@@ -82,7 +82,7 @@ async function openVectors({
   const encoder = await PoolingEncoder.open({ url, model: model ?? null, signal: stop }).catch((cause: unknown) => {
     if (!(cause instanceof RetrievalError)) throw cause;
     const remedy = 'Start vLLM with --runner pooling and a model for token_embed, or correct search_url or search_model';
-    throw new RetrievalError(`No server makes vectors of pages: ${cause.message.replace(/\.$/, '')}. ${remedy}.`, { cause });
+    throw new RetrievalError(`The vectors of the pages cannot be made: ${cause.message.replace(/\.$/, '')}. ${remedy}.`, { cause });
   });
   try {
     const files = openFiles(() => new VectorFiles(folder, encoder.identity), folder);

@@ -32,7 +32,7 @@ class Chain {
     this.#seen.add(key);
     const manifest = (await readManifest(path))!;
     const { stage, complete, rule, counts, inputs, outputs } = manifest;
-    if (!complete) throw new ConfigError(`The chain is broken: ${path} is that of an interrupted ${stage}; run ${stage} again`);
+    if (!complete) throw new ConfigError(`The chain is broken: ${path} is the manifest of an interrupted ${stage}; run ${stage} again`);
     for (const { role, path: input, sha256 } of inputs) {
       const file = join(dirname(path), input);
       await this.#check(file, sha256, `${stage} read it as ${role}`, `run ${stage} again`);
@@ -64,7 +64,7 @@ async function manifestsAt(path: string): Promise<string[]> {
   }
   if (path.endsWith('.manifest.json')) return [path];
   const found = await manifestOf(path);
-  if (found === null) throw new ConfigError(`Nothing beside ${path} says which stage wrote it; name a file that vf-rounds wrote`);
+  if (found === null) throw new ConfigError(`No manifest beside ${path} says which stage wrote it; name a file that vf-rounds wrote`);
   return [found.path];
 }
 

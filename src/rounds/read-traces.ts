@@ -63,14 +63,14 @@ function parsedLine(text: string): Readonly<Record<string, unknown>> | string {
   try {
     line = JSON.parse(text);
   } catch {
-    return text === '' ? 'empty' : 'no JSON';
+    return text === '' ? 'empty' : 'not JSON';
   }
-  if (!isObject(line)) return 'no JSON object';
+  if (!isObject(line)) return 'not a JSON object';
   if (isDeeperThan(line, MOST_LEVELS)) return `nested more than ${MOST_LEVELS} levels deep`;
   if (typeof line['event_type'] === 'string') return line;
-  if (typeof line['event'] !== 'string') return 'no line of a trace: it has neither "event" nor "event_type"';
+  if (typeof line['event'] !== 'string') return 'not a line of a trace: it has neither "event" nor "event_type"';
   const parsed = parseWire(TraceLineSchema, text);
-  return 'problem' in parsed ? `no line of a trace: ${parsed.problem}` : line;
+  return 'problem' in parsed ? `not a line of a trace: ${parsed.problem}` : line;
 }
 
 function slimmed(event: Readonly<Record<string, unknown>>, withTexts: boolean): Readonly<Record<string, unknown>> {

@@ -92,10 +92,10 @@ describe('readTraces', () => {
   });
 
   it.each([
-    ['text that is not JSON', 'oops', 'Line 2 of the trace PATH is no JSON; delete it'],
-    ['a list', '[1]', 'Line 2 of the trace PATH is no JSON object'],
+    ['text that is not JSON', 'oops', 'Line 2 of the trace PATH is not JSON; delete it'],
+    ['a list', '[1]', 'Line 2 of the trace PATH is not a JSON object'],
     ['an object of something else', '{"a": 1}', 'it has neither "event" nor "event_type"'],
-    ['a line without its run', '{"event": "crop", "ts": 1}', 'Line 2 of the trace PATH is no line of a trace: '],
+    ['a line without its run', '{"event": "crop", "ts": 1}', 'Line 2 of the trace PATH is not a line of a trace: '],
     ['a line whose turn is text', JSON.stringify({ ...JSON.parse(rolloutLines({ prompt: 'a', index: 0 })[0]!), turn: 'x' }), 'turn'],
   ])('refuses %s in one line that names file and line', async (_, line, message) => {
     await writeFile(path, `${rolloutLines({ prompt: 'a', index: 0 })[0]}\n${line}\n`);

@@ -22,9 +22,10 @@ export async function runStage({ target, inputs, work }: StageCommand, { note }:
   const result = await work(hashed);
   const { outputs, counts } = await writeStage(target, hashed, result);
   const written = outputs.map(({ path, rows }) => `${countText(rows)} to ${path}`).join(', ');
-  const lost = ['rollouts_incomplete', 'torn_lines']
-    .filter((key) => (counts[key] ?? 0) > 0)
-    .map((key) => `${countText(counts[key]!)} ${key.replaceAll('_', ' ')} left out`);
+  const lost = [
+    ['rollouts_incomplete', 'incomplete rollout'],
+    ['torn_lines', 'incomplete line'],
+  ].flatMap(([key, what]) => ((counts[key!] ?? 0) > 0 ? [`${plural(counts[key!]!, what!)} left out`] : []));
   note(`vf-rounds ${target.stage}: ${[written, ...lost].join('; ')}${target.folder === '.' ? '' : ` in ${target.folder}`}`);
   return EXIT.done;
 }

@@ -2,9 +2,10 @@
 import { basename } from 'node:path';
 import { contentText } from '../../core/message.ts';
 import { Random } from '../../core/random.ts';
-import { maxLoraRank } from '../../launch/vllm-flags.ts';
+import { IMAGE_FLAGS, maxLoraRank } from '../../launch/vllm-flags.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import { environmentFunction } from '../../registry/load-export.ts';
+import { showsImages } from '../../rollouts/assert-playable.ts';
 import { isLossModule } from '../../trainer/losses/loss-terms.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { supervisedSteps } from '../../trainer/loop/training-schedule.ts';
@@ -54,7 +55,7 @@ export async function trainingDryRun(
       ['adapter', `LoRA rank ${lora.rank}, alpha ${lora.alpha} on ${lora.targets.join(', ')}`],
       ...(steps === 0 ? [] : [rolloutLoss(config)]),
       ...roles.map((role): Fact => ['role', `${role.role}: ${resolvedRoleText(role)}`]),
-      ...(policy.embedded === null && !isUnserved(config) ? [serverNeeds(config)] : []),
+      ...(policy.embedded === null && !isUnserved(config) ? [serverNeeds(config, showsImages(environment))] : []),
     ];
     const clip = clipNotice(config, source !== null);
     for (const notice of [...notices, ...(environment.notices ?? []), ...(clip === null ? [] : [clip])]) note(escapeControls(notice));
@@ -123,9 +124,10 @@ function lengthsText({ responseTokens, contextTokens, members }: Record<'respons
     : contexts;
 }
 
-function serverNeeds({ lora, rollouts }: Config): Fact {
+function serverNeeds({ lora, rollouts }: Config, hasImages: boolean): Fact {
+  const images = hasImages ? IMAGE_FLAGS.map((flag) => ` ${flag.replace(/=(.*)$/, " '$1'")}`).join('') : '';
   return [
     'server needs',
-    `--enable-lora --max-lora-rank ${maxLoraRank(lora.rank)} --max-loras ${rollouts.maxStaleness + 2} and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1`,
+    `--enable-lora --max-lora-rank ${maxLoraRank(lora.rank)} --max-loras ${rollouts.maxStaleness + 2}${images} and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1`,
   ];
 }

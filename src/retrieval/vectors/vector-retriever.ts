@@ -65,7 +65,7 @@ export class VectorRetriever implements Retriever {
   static async open(options: VectorRetrieverOptions): Promise<VectorRetriever> {
     const { encoder, pictures, maxBytes = 2 ** 30, concurrency = 8, signal, onProgress } = options;
     const { pages } = pictures;
-    if (pages.length === 0) throw new ConfigError('There are no pictures of pages to search. Name their folder.');
+    if (pages.length === 0) throw new ConfigError('The search has no pictures of pages. Name the folder that holds them.');
     const limiter = new Limiter(concurrency);
     const made = new Map<string, Promise<TokenVectors>>();
     let bytes = 0;
@@ -138,7 +138,7 @@ export class VectorRetriever implements Retriever {
   async #read({ id, sha256 }: IndexedPage): Promise<TokenVectors> {
     const vectors = await this.#files.read(sha256);
     if (vectors?.dim === this.#dim) return vectors;
-    throw new RetrievalError(`The vectors of the page ${quoted(id)} can no longer be read. Start again, which makes them again.`);
+    throw new RetrievalError(`The vectors of the page ${quoted(id)} can no longer be read. Run the command again: it makes them again.`);
   }
 
   #scratchOf(length: number): Float32Array {

@@ -182,7 +182,7 @@ async function pictureOf(
   picture: DemonstrationTokenizer['picture'],
   { where, isPlaced = false }: { readonly where: string; readonly isPlaced?: boolean },
 ): Promise<ImageRef> {
-  if (picture === undefined) throw new ConfigError(`${where} shows the picture ${JSON.stringify(name)}; name the folder of pictures: sft.images`);
+  if (picture === undefined) throw new ConfigError(`${where} shows the picture ${JSON.stringify(name)}; set sft.images to the folder that holds it`);
   return picture(name, { isPlaced }).catch((cause: unknown) => {
     throw cause instanceof ConfigError ? new ConfigError(`${where} shows a picture that cannot be used: ${cause.message}`, { cause }) : cause;
   });

@@ -53,7 +53,7 @@ async function readRows(path: string): Promise<ReadDemonstration[]> {
     if (cause instanceof ConfigError) throw cause;
     throw new ConfigError(`Cannot read the supervised rows ${path}: ${(cause as Error).message}`, { cause });
   }
-  if (rows.length === 0) throw new ConfigError(`${path} has no supervised rows`);
+  if (rows.length === 0) throw new ConfigError(`${path} has no supervised rows; give a file with at least one`);
   return rows;
 }
 

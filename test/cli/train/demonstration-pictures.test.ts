@@ -158,7 +158,7 @@ describe('demonstrationOf with pictures', () => {
 
   it('names the row and the setting where the folder of pictures is missing', async () => {
     await expect(demonstrationOf({ row, place: 'x:1' }, tokenizer)).rejects.toThrow(
-      'x:1: messages[2] shows the picture "a.png"; name the folder of pictures: sft.images',
+      'x:1: messages[2] shows the picture "a.png"; set sft.images to the folder that holds it',
     );
   });
 });

@@ -40,6 +40,17 @@ describe('trainingDryRun', () => {
     expect(text).toMatch(/^a step +as the source of one plays it, with examples_per_step 1, rollouts_per_example 8, of /m);
   });
 
+  it('names the flags of a server that shows images only where the environment shows some', async () => {
+    using folder = new TemporaryFolder();
+    const flags = ['-m', 'M', '-b', 'http://127.0.0.1:9/v1', '-n', '1'];
+    expect(await dryRun(folder.path, flags)).toMatch(/^server needs +--enable-lora --max-lora-rank \d+ --max-loras \d+ and VLLM/m);
+    using other = new TemporaryFolder();
+    const seen = ENVIRONMENT.replace("id: 'one'", "id: 'one', images: { put: () => {}, get: () => {} }");
+    expect(await dryRun(other.path, flags, undefined, seen)).toMatch(
+      /^server needs .*--max-loras \d+ --enable-scale-out --limit-mm-per-prompt '\{"image": 32, "video": 0\}' and VLLM/m,
+    );
+  });
+
   it('shows the supervised steps of a run that plays nothing, and neither rollouts nor a server', async () => {
     using folder = new TemporaryFolder();
     const data = join(folder.path, 'shown.jsonl');

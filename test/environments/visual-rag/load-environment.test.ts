@@ -130,8 +130,8 @@ describe('loadEnvironment', () => {
       { dataset: 'BAD', pages: 'SIDECAR' },
       /Line 1 of .*bad\.jsonl: the column extra_info\.question must hold a question, got nothing/,
     ],
-    ['an id twice', { dataset: 'TWICE', pages: 'SIDECAR' }, /the id "q1" is there twice/],
-    ['a page twice', { dataset: 'ROWS', pages: 'PAGES TWICE' }, /the page "report_1" was described before/],
+    ['an id twice', { dataset: 'TWICE', pages: 'SIDECAR' }, /another row has the id "q1"; give each row its own/],
+    ['a page twice', { dataset: 'ROWS', pages: 'PAGES TWICE' }, /another line describes the page "report_1"; keep one of them/],
     ['a word without its box', { dataset: 'ROWS', pages: 'BAD WORD' }, /a word must be \[text, left, top, right, bottom, line\], got \["x",1\]/],
   ])('refuses %s in one line', async (_name, args, message) => {
     const files: Record<string, string> = {

@@ -62,7 +62,7 @@ describe('demonstrationOf', () => {
     expect(made.images).toEqual([{ ...ref, offset: 1, length: 2 }]);
     expect(asked).toEqual([image.sha256]);
     await expect(of(row, await scripted())).rejects.toThrow(
-      /^rows\.jsonl:3: images\[0\] shows the picture "a+"; name the folder of pictures: sft\.images$/,
+      /^rows\.jsonl:3: images\[0\] shows the picture "a+"; set sft\.images to the folder that holds it$/,
     );
   });
 
