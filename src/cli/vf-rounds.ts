@@ -18,10 +18,10 @@ For example, after vf-train visual-rag:
   vf-train visual-rag --sft round-1/sft.jsonl
   vf-rounds report round-1
 
-Every stage is a function of its files: the same input gives the same bytes.
-Beside its output it writes a manifest with counts, rule and the SHA-256 of all
-that it read. It replaces nothing that another program wrote. DDAI's
-unified_trajectory.jsonl is read in place of a trace.jsonl.
+The same input always gives the same bytes. Beside its output a stage writes a
+manifest with its rule, its counts and the SHA-256 of every file that it read
+and wrote. It replaces only files that the same stage wrote. --trace also takes
+DDAI's unified_trajectory.jsonl.
 docs/rounds.md has a worked example.
 
 vf-rounds <command> --help shows the options of a command.`;

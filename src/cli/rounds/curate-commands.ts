@@ -36,17 +36,17 @@ threshold, then those of --add, without those that a list of --exclude leaves
 out. DDAI's round 1 is the hard part of bucket A and the reviewed bucket 0:
   vf-rounds focus --trace $T --rows bucket-a.jsonl \\
       --add bucket-0-kept.jsonl -o round-1.jsonl
-and its round 2 what scores at most 0.3 then, without wrong references:
+Its round 2 has the rows that then score at most 0.3, without wrong references:
   vf-rounds focus --trace $T1 --rows round-1.jsonl --threshold 0.3 \\
       --exclude verified.jsonl -o round-2.jsonl`;
 
 const VERIFY_HELP = `
-Prompts whose mean judge score is at most 0.3, in this order: the right pages
-and score 0; the right pages and a low score; the wrong pages (mean NDCG below
-0.5). With a vetter each gets a verdict:
+Lists the prompts whose mean judge score is at most 0.3, in this order: right
+pages and score 0; right pages and a low score; wrong pages (mean NDCG below
+0.5). With a vetter, each gets a verdict:
   GT_ERROR, UNCERTAIN, BOTH_WRONG       leave the row out
   GEN_ERROR, RETRIEVAL_ERROR, FORMAT_DIFF   keep it
-Without one the list is for you: set exclude and reason.
+Without a vetter, fill in the list yourself: set exclude and reason.
   vf-rounds verify --trace $T --rows round-1.jsonl -o verified.jsonl \\
       --role vetter=gpt-5-mini@https://api.openai.com/v1`;
 

@@ -15,9 +15,9 @@ import { addRoleOptions, openStageModel, type RoleOptions } from './stage-model.
 import { fileTarget, inputsOf, pathsOf, progressNote, type RoundAction, runStage } from './stage-command.ts';
 
 const EXTRACT_HELP = `
-Prompts of which some rollouts succeed, but at most half: what they did is worth
-repeating, and the policy does not do it reliably yet. A success has a judge
-score of 1; at most the 4 best of a prompt are taken. A rollout becomes a
+Takes prompts where some rollouts succeed, but at most half: what these did is
+worth repeating, and the policy does not do it reliably yet. A success has a
+judge score of 1; at most the 4 best of a prompt are taken. A rollout becomes a
 demonstration if every turn thinks and then acts, and the last one completes.
 
 --success-only is DDAI's stricter variant: only successes with an NDCG above 0
@@ -36,10 +36,10 @@ is run again asks only what is new.
       --role vetter=gpt-5-mini@https://api.openai.com/v1`;
 
 const REWRITE_HELP = `
-A row in whose thinks an action stands as a tag is left out. Of a rewrite
-nothing is taken but thinks; a think that names an action as a tag, or claims to
-have seen a picture where the original does not, stays as it was. A rewrite with
-another number of thinks is not taken at all.
+Leaves out a row if a think contains the tag of an action. From a rewrite, only
+the thinks are taken. A think stays as it was if its rewrite contains the tag of
+an action, or claims to have seen a picture where the original does not. A
+rewrite with another number of thinks is not used.
 
 --rewritten takes rewrites that were made elsewhere: rows with the same uids
 whose messages may differ in thinks alone.`;

@@ -3,14 +3,15 @@ import type { Command } from 'commander';
 import type { RoundAction } from '../stage-command.ts';
 
 const HELP = `
-Phase 1 trains all rows; bucket A of it is trained in the first focused round;
-rare successes of that become demonstrations; supervised steps on them make the
-adapter from which the next round starts, with the prompts that are still hard.
+Phase 1 trains on all rows, the first focused round on bucket A of phase 1. The
+rare successes of a round become demonstrations; supervised steps on them make
+the adapter with which the next round starts. It trains on the prompts that are
+still hard.
 Every step is a command of its own, vf-train or vf-rounds; state.json in the
 output folder has each with its command, time and adapter.
 
-Run the same command again after a stop or a kill: finished steps are not done
-again, and a training goes on from its last checkpoint.
+Run the same command again after a stop or a kill: it skips finished steps, and
+a training continues from its last checkpoint.
 
   # rounds.toml
   environment = "visual-rag"
@@ -30,7 +31,7 @@ again, and a training goes on from its last checkpoint.
   [focus]
   threshold = 0.3
   [extract]
-  [vet]                          # only where it is there
+  [vet]                          # runs only if this table is here
   role = "vetter=gpt-5-mini@https://api.openai.com/v1"
   [finalize]
   most = 4`;
@@ -38,7 +39,7 @@ again, and a training goes on from its last checkpoint.
 export function addRunCommand(program: Command, act: (action: RoundAction) => void): void {
   program
     .command('run')
-    .description('Drives rounds to their end, and goes on after a kill')
+    .description('Plays all rounds, and continues after a kill')
     .argument('<rounds.toml>', 'what the rounds are made of')
     .addHelpText('after', HELP)
     .action((path: string) => {
