@@ -39,6 +39,7 @@ export async function loadEnvironment(
     return new VisualRagEnv({
       ...parsed,
       name: dataset,
+      trains: purpose === 'training',
       rows: test.rows,
       ...(train === null ? {} : { trainRows: train.rows }),
       pages,

@@ -1,5 +1,5 @@
 /** What the policy sees of a page: its picture, or its words with their boxes. Both modes show the same parts at the same sizes. */
-import { type EnvResponse, type ImageSizes, MAX_ASPECT, type PixelRange, smartResize } from 'vf-search';
+import { EnvironmentError, type EnvResponse, type ImageSizes, MAX_ASPECT, type PixelRange, smartResize } from 'vf-search';
 import type { Area, Size } from './boxes.ts';
 import type { DocumentPage } from './documents.ts';
 import type { PageSource } from './page-source.ts';
@@ -15,6 +15,8 @@ export interface ViewerOptions {
   readonly legiblePx?: number;
   /** Sides of shown pictures are multiples of this; 0 for any. @default null: the policy's own unit, or 28 where that is unknown */
   readonly align?: number | null;
+  /** The run trains: a picture that the policy's server would resize is an error. @default false */
+  readonly trains?: boolean;
   /** Bounds of a shown picture's pixels. @default SHOWN_PIXELS */
   readonly shownPixels?: PixelRange;
 }
@@ -54,12 +56,20 @@ export class PageViewer {
   }
 
   #sizeOf(source: Size, sizes: ImageSizes | null): Size | null {
-    const { shownPixels = SHOWN_PIXELS, align = null } = this.#options;
+    const { shownPixels = SHOWN_PIXELS, align = null, trains = false, observations } = this.#options;
     const unit = align ?? sizes?.unit ?? DEFAULT_UNIT;
     const size = aligned(fitPixels(source, shownPixels), unit);
     if (Math.max(size.width, size.height) > MAX_ASPECT * Math.min(size.width, size.height)) return null;
+    if (sizes === null) return size;
     // The server would resize it, and boxes would refer to another size than the policy saw.
-    return align === null && sizes !== null ? smartResize(size, sizes) : size;
+    const fitting = smartResize(size, sizes);
+    if (align === null) return fitting;
+    if (trains && observations === 'image' && (fitting?.width !== size.width || fitting.height !== size.height))
+      throw new EnvironmentError(
+        `align ${align} shows pictures of ${size.width} × ${size.height} pixels, which the policy server resizes: its unit is ${sizes.unit}. Leave align out to train.`,
+        { endsRun: true },
+      );
+    return size;
   }
 }
 

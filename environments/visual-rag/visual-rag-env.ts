@@ -139,10 +139,13 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
 
   /** Runs once the episode is over: the frozen generator answers from the evidence. */
   async finish(context: RewardContext<VisualRow>): Promise<Readonly<Record<string, unknown>>> {
-    const { phase = 2, maxImages = 8, generatorMaxTokens: maxTokens = 3072, evidence: order = 'newest', judgeSees } = this.#options;
-    if (phase === 1 || !isPassed(context, this.#options)) return { generated_answer: null };
-    const { evidence } = context.state as VisualState;
-    const [pages, crops] = [evidence.filter(({ area }) => area === null), evidence.filter(({ area }) => area !== null)];
+    const { phase = 2, maxImages = 8, generatorMaxTokens: maxTokens = 3072, evidence: order = 'newest', judgeSees, forcedStop } = this.#options;
+    const { evidence, forced } = context.state as VisualState;
+    // Nobody is asked about an episode whose reward is 0 in any case.
+    const isLost = !isPassed(context, this.#options) || (forced && forcedStop === 'zero');
+    if (phase === 1 || isLost) return { generated_answer: null };
+    const each = distinct(evidence);
+    const [pages, crops] = [each.filter(({ area }) => area === null), each.filter(({ area }) => area !== null)];
     const shown = generatorImages(pages, crops, { maxImages, order });
     const read = async (picture: Shown) => ({ words: await this.#viewer.read(picture), ...(picture.image && { image: picture.image }) });
     const seen = await Promise.all(shown.map(read));
@@ -176,7 +179,7 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
     state.found.push(results);
     const { page, isNew } = nextPage(results, state.pages);
     if (page === null) {
-      trace?.('search.response', { ...found, page: null });
+      trace?.('search.response', { ...found, page: null, text: NO_HITS });
       return { observation: NO_HITS };
     }
     const source = await this.#options.pages.page(page);
@@ -234,4 +237,9 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
       return id;
     });
   }
+}
+
+/** Every page and crop once: the last time that it was shown. */
+function distinct(evidence: readonly Shown[]): Shown[] {
+  return [...new Map(evidence.toReversed().map((shown) => [JSON.stringify([shown.page, shown.area]), shown])).values()].toReversed();
 }

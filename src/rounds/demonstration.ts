@@ -94,6 +94,12 @@ class DemonstrationWriter {
 
   /** As the environment: the first picture that was not shown yet, else the first. */
   #page(pictures: readonly (string | null)[] | null, words: string | undefined): boolean {
+    // A search that found nothing was answered with words alone.
+    if (pictures === null && words !== undefined) {
+      this.#messages.push(message('user', words));
+      this.#searches -= 1;
+      return true;
+    }
     const found = pictures?.find((picture) => picture !== null && picture !== '' && !this.#shown.has(picture)) ?? pictures?.[0];
     if (found === undefined || found === null || found === '') return false;
     this.#shown.add(found);

@@ -1,7 +1,8 @@
 import { ModelError, Random, RetrievalError, scriptedModel } from 'vf-search';
-import { FORCED_COMPLETION, INVALID_ACTION, invalidBox, NO_PAGE, PageSource, VisualRagEnv } from 'vf-search/environments/visual-rag';
+import { FORCED_COMPLETION, INVALID_ACTION, invalidBox, loadEnvironment, NO_PAGE, PageSource, VisualRagEnv } from 'vf-search/environments/visual-rag';
 import { describe, expect, it } from 'vitest';
 import { NO_HITS } from '../../../environments/visual-rag/texts.ts';
+import { RunImages } from '../../../src/files/run-images.ts';
 import { codePointTokenizer } from '../../../src/clients/text-tokenizer.ts';
 import { box, COMPLETE, environmentWith, finds, observations, PAGES, playAll, playOne, rowOf, search, think } from './fixtures.ts';
 
@@ -216,6 +217,28 @@ describe('VisualRagEnv', () => {
     const rollout = await playOne(environmentWith(), [search('a'), COMPLETE], { models: { generator } });
     expect(rollout).toMatchObject({ reward: null, error: { type: 'ModelError' } });
     expect(rollout.asked.filter(({ role }) => role === 'judge')).toEqual([]);
+  });
+
+  it('shows the generator every picture once, however often it was cut out, and asks nobody about an episode that is worth 0', async () => {
+    let asked = 0;
+    let content: unknown;
+    const generator = scriptedModel({ name: 'g', replies: ([, message]) => ((asked += 1), (content = message!.content), '100') });
+    const again = [search('a'), box(0, 0, 300, 200), box(0, 200, 300, 400), box(0, 0, 300, 200)];
+    await playOne(environmentWith({ maxImages: 2 }), [...again, COMPLETE], { models: { generator } });
+    expect(content).toBe('Evidence 1:\nRevenue 100\n\nEvidence 2:\nStaff 7\n\nQuestion: What was the revenue?');
+    const forced = await playOne(environmentWith({ maxTurns: 3, forcedStop: 'zero' }), again.slice(0, 2), { models: { generator } });
+    expect(forced).toMatchObject({ reward: 0, state: { forced: true, generated_answer: null }, asked: [] });
+    expect(asked).toBe(1);
+  });
+
+  it('refuses to train on pictures that the server would resize', async () => {
+    const images = new RunImages();
+    const environment = await loadEnvironment({ observations: 'image', align: 28, data_limit: 1 }, { purpose: 'training', images });
+    await using episode = await environment.start(environment.eval.at(0), { ...EPISODE, imageSizes: { unit: 32, minPixels: 1024, maxPixels: 1e7 } });
+    await expect(episode.step(search('report'), TURN)).rejects.toThrow(
+      /^align 28 shows pictures of \d+ × \d+ pixels, which the policy server resizes: its unit is 32\. Leave align out to train\.$/,
+    );
+    await environment.close();
   });
 
   it('counts where judge and NDCG disagree', async () => {
