@@ -188,6 +188,15 @@ describe('vf-rounds extract to finalize', () => {
     { prompt: 'broken', index: 1, judge: 0 },
   ];
 
+  it('says why nothing came out', async () => {
+    file('trace.jsonl', traceText(group('never', [1, 1], [0, 0])));
+    const { status, stderr } = await rounds('extract', '--trace', 'trace.jsonl', '-o', 'none.jsonl');
+    expect({ status, stderr }).toEqual({
+      status: 0,
+      stderr: expect.stringMatching(/^vf-rounds extract: 0 to none\.jsonl; prompts 1, prompts_kept 0, candidates 0, .*\n$/) as string,
+    });
+  });
+
   it('takes successes of prompts that seldom succeed, as rows whose messages a policy is trained on', async () => {
     file('trace.jsonl', traceText(RARE));
     await done('extract', '--trace', 'trace.jsonl', '-o', 'candidates.jsonl');

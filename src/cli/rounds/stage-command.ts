@@ -26,7 +26,15 @@ export async function runStage({ target, inputs, work }: StageCommand, { note }:
     ['rollouts_incomplete', 'incomplete rollout'],
     ['torn_lines', 'incomplete line'],
   ].flatMap(([key, what]) => ((counts[key!] ?? 0) > 0 ? [`${plural(counts[key!]!, what!)} left out`] : []));
-  note(`vf-rounds ${target.stage}: ${[written, ...lost].join('; ')}${target.folder === '.' ? '' : ` in ${target.folder}`}`);
+  // An empty file needs a reason, which the counts give.
+  const why = outputs.every(({ rows }) => rows === 0)
+    ? [
+        Object.entries(counts)
+          .map(([name, count]) => `${name} ${count}`)
+          .join(', '),
+      ]
+    : [];
+  note(`vf-rounds ${target.stage}: ${[written, ...lost, ...why].join('; ')}${target.folder === '.' ? '' : ` in ${target.folder}`}`);
   return EXIT.done;
 }
 
