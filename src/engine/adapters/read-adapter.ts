@@ -9,7 +9,7 @@ import { DTYPE_BYTES, openSafetensors, readTensorBytes, SafetensorsError, type T
 import { EngineInputError } from '../engine-errors.ts';
 import { fileError } from '../model/json-file.ts';
 import { MAX_ADAPTER_RANK, type ModelConfig } from '../model/model-types.ts';
-import { toFloat32 } from '../model/tensor-numbers.ts';
+import { toFloat32 } from '../../files/tensor-numbers.ts';
 import type { AdapterTensors } from '../training/trainer-types.ts';
 import { type AdaptedModule, adaptedModules } from './adapted-modules.ts';
 import { type AdapterSettings, readAdapterSettings } from './adapter-settings.ts';

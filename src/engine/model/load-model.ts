@@ -10,7 +10,7 @@ import { ALL_BFLOAT16, layOutModel, modelBytes, type TensorPlace } from './model
 import { type ModelConfig, type ModelWeights, WEIGHT_BYTES } from './model-types.ts';
 import { readModelConfig } from './read-model-config.ts';
 import { fillRotations } from './rotation-table.ts';
-import { toFloat32 } from './tensor-numbers.ts';
+import { toFloat32 } from '../../files/tensor-numbers.ts';
 
 export interface LoadModelOptions {
   readonly memory: SharedMemory;

@@ -1,11 +1,16 @@
 /** Vectors of the tokens of a page or a query, as late-interaction models (ColPali, ColQwen3) make them, and their MaxSim. */
 
+import { toFloat32 } from '../../files/tensor-numbers.ts';
+
+/** All of its bits are set in infinities and NaN. */
+const FLOAT16_EXPONENT = 0x7c00;
+
 export interface TokenVectors {
   /** One for each token. */
   readonly rows: number;
   readonly dim: number;
-  /** [rows, dim] */
-  readonly values: Float32Array | Float16Array;
+  /** [rows, dim]; a Uint16Array holds the bits of float16, for which Node 22 has no array. */
+  readonly values: Float32Array | Uint16Array;
 }
 
 export type VectorType = 'float16' | 'float32';
@@ -22,16 +27,18 @@ export function vectorsFrom(
   const { buffer, byteOffset } = isAligned ? bytes : new Uint8Array(bytes);
   const values =
     type === 'float16'
-      ? new Float16Array(buffer as ArrayBuffer, byteOffset, rows * dim)
+      ? new Uint16Array(buffer as ArrayBuffer, byteOffset, rows * dim)
       : new Float32Array(buffer as ArrayBuffer, byteOffset, rows * dim);
-  return values.every(Number.isFinite) ? { rows, dim, values } : null;
+  const isFinite =
+    values instanceof Float32Array ? values.every(Number.isFinite) : values.every((bits) => (bits & FLOAT16_EXPONENT) !== FLOAT16_EXPONENT);
+  return isFinite ? { rows, dim, values } : null;
 }
 
 /** The numbers as Float32Array, in `scratch` where they are of another type and fit. */
 export function asFloat32({ values }: TokenVectors, scratch: Float32Array): Float32Array {
   if (values instanceof Float32Array) return values;
   const target = scratch.length >= values.length ? scratch.subarray(0, values.length) : new Float32Array(values.length);
-  target.set(values);
+  toFloat32(new Uint8Array(values.buffer, values.byteOffset, values.byteLength), 'F16', target, values.length);
   return target;
 }
 

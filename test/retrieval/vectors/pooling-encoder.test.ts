@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { ConfigError, RetrievalError } from '../../../src/core/errors.ts';
 import { parseVectors, PoolingEncoder } from '../../../src/retrieval/vectors/pooling-encoder.ts';
 import { loopback, readText, refusingUrl, sendJson } from '../../transport/loopback.ts';
+import { asFloat32 } from '../../../src/retrieval/vectors/token-vectors.ts';
 import { servePooling } from './served-pooling.ts';
 
 const signal = new AbortController().signal;
@@ -51,7 +52,9 @@ describe('PoolingEncoder', () => {
       [true, 32],
       [true, 32],
     ]);
-    for (const { rows, dim, values } of lists) {
+    for (const list of lists) {
+      const { rows, dim } = list;
+      const values = asFloat32(list, new Float32Array(0));
       expect(values.length).toBe(rows * dim);
       for (let row = 0; row < rows; row++) {
         const length = Math.hypot(...values.subarray(row * dim, (row + 1) * dim));
@@ -69,7 +72,7 @@ describe('PoolingEncoder', () => {
         const encoder = await PoolingEncoder.open({ url: server.url, type, signal });
         const [list] = await encoder.encodeTexts(['total revenue in 2019', '苏黎世 Zürich'], signal);
         await encoder.close();
-        return list!.values;
+        return asFloat32(list!, new Float32Array(0));
       }),
     );
     for (const [i, value] of single!.entries()) expect(Math.abs(half![i]! - value)).toBeLessThan(5e-4);

@@ -1,5 +1,5 @@
 /** Converts numbers of a safetensors file to float32. */
-import type { TensorDtype } from '../../files/safetensors.ts';
+import type { TensorDtype } from './safetensors.ts';
 
 /** Converts the first `count` numbers of `bytes`, whose offset in its buffer is a multiple of 4. The conversion is exact for every type. */
 export function toFloat32(bytes: Uint8Array, dtype: TensorDtype, out: Float32Array, count: number): void {
