@@ -43,7 +43,7 @@ export interface VisualProof {
 export const VISUAL_LAPTOP: SeedProof = {
   environment: 'visual-rag',
   setting: 'nano-pages, bundled page world as words with boxes, built-in reader, exact match',
-  steps: 18,
+  steps: 20,
   quickSteps: 6,
   seconds: 60,
   quantities: [{ metric: 'reward_mean', label: 'held-out reward', start: 0.35, end: 0.85, quickEnd: 0.45 }],
