@@ -8,7 +8,7 @@ export type ActionName = (typeof ACTIONS)[number];
 export interface Action {
   /** Null if the text contains no action. */
   readonly action: ActionName | null;
-  /** What stands between the tags, stripped; empty if there is no action. */
+  /** The stripped text between the tags; empty without an action. */
   readonly content: string;
 }
 

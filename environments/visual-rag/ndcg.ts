@@ -5,7 +5,7 @@
  * A page that is retrieved twice counts twice, as upstream's, so that the value can pass 1; the environment never shows a page twice.
  * @param retrieved names of pages, in the order in which they were shown
  * @param options `level`: `document` compares the documents instead, the names without their last `_{page}`, each once. @default 'page'
- * @returns 0 if there is no golden page
+ * @returns 0 without golden pages
  */
 export function ndcg(
   retrieved: readonly string[],

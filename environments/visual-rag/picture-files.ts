@@ -39,7 +39,7 @@ export class PictureFiles {
     return [...new Set(names.flat())].filter((name) => name !== '').toSorted();
   }
 
-  /** The bytes of a page's picture and what they are. Throws EnvironmentError if there are none that can be used. */
+  /** The bytes of a page's picture and what they are. Throws EnvironmentError if the picture cannot be used. */
   async read(page: string): Promise<{ readonly bytes: Buffer; readonly mediaType: string }> {
     const path = await this.#path(page);
     const about = await stat(path);

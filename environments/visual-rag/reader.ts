@@ -100,7 +100,7 @@ function isYear(text: string): boolean {
   return /^(?:1[89]|20)\d\d[,.]?$/.test(text);
 }
 
-/** A number that is no year, no number of a list (`4.` at the start of a line) and no number of a page (after a dot of a footer). */
+/** True for a number, unless it is a year, numbers a list (`4.` at the start of a line) or numbers a page (after a dot in a footer). */
 function isFigure(text: string, before: string | null): boolean {
   return /^-?\d[\d.,]*%?$/.test(text) && !isYear(text) && !(before === null && text.endsWith('.')) && before !== '·';
 }

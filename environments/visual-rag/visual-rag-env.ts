@@ -68,7 +68,7 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
   readonly #options: VisualRagOptions;
   readonly #viewer: PageViewer;
   readonly #lastTurn: number;
-  /** What is no plain data: the sizes that each episode's policy sees, and the page that it saw last, which boxes refer to. */
+  /** Kept outside the state, which is plain data: the image sizes of each episode's policy, and the page that its boxes refer to. */
   readonly #episodes = new WeakMap<VisualState, { readonly imageSizes: ImageSizes | null; last: Shown | null }>();
 
   constructor(options: VisualRagOptions) {

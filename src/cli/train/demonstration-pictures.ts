@@ -18,7 +18,7 @@ const MOST_BYTES = 64 * 2 ** 20;
 const MOST_PIXELS = 50_000_000;
 
 /**
- * Finds a picture by its path in the folder, or by the SHA-256 of its bytes. Rejects with ConfigError for one that is not there, climbs out, or is no picture.
+ * Finds a picture by its path in the folder, or by the SHA-256 of its bytes. Rejects with ConfigError if the file is missing, lies outside the folder, or is not a picture.
  * @param sizes those that the model sees as they are; null to keep every picture as it is
  */
 export async function demonstrationPictures(
