@@ -12,7 +12,10 @@ import { tokenStateAdapter } from './token-state-adapter.ts';
 import { toolAdapters } from './tool-adapters.ts';
 import { transcriptAdapter } from './transcript-adapter.ts';
 import { upstreamTrainingAdapters } from './upstream-training-adapters.ts';
-import { visualAdapters } from './visual-adapters.ts';
+import { visualRoundsAdapters } from './visual-rounds-adapters.ts';
+import { visualScoreAdapters } from './visual-score-adapters.ts';
+import { visualTrainingAdapters } from './visual-training-adapters.ts';
+import { visualTurnAdapters } from './visual-turn-adapters.ts';
 import type { Adapter } from './vectors.ts';
 
 /** Vector files that the port does not reproduce, with the reason. */
@@ -24,7 +27,10 @@ export const SKIPPED_FILES: Readonly<Record<string, string>> = {
 export const ADAPTERS: Readonly<Record<string, Adapter>> = {
   ...textAdapters,
   ...upstreamTrainingAdapters,
-  ...visualAdapters,
+  ...visualTurnAdapters,
+  ...visualScoreAdapters,
+  ...visualTrainingAdapters,
+  ...visualRoundsAdapters,
   ...lossAdapters,
   ...metricAdapters,
   ...grpoAdapters,
