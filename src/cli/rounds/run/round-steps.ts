@@ -36,7 +36,7 @@ export interface TrainingOrder {
 
 /** How often a process looks whether one that an earlier one left has ended. */
 const LOOK_MS = 500;
-const WEIGHTS = 'adapter_model.safetensors';
+export const WEIGHTS = 'adapter_model.safetensors';
 
 export class RoundSteps {
   readonly #state: RoundsState;

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { basename, dirname, join } from 'node:path';
 import { ConfigError } from '../../../core/errors.ts';
+import { isDeeperThan } from '../../../core/read-json.ts';
 import { isObject } from '../../../schemas/is-object.ts';
 import { assertKnownKeys, readToml } from '../../eval/toml-file.ts';
 
@@ -52,11 +53,18 @@ const STAGE_KEYS = {
   rewrite: ['role', 'config'],
   finalize: ['most', 'system_errors'],
 } as const;
+/** As of `vf-train -a`. */
+const MOST_LEVELS = 64;
+/** The longest path of Linux. */
+const LONGEST_TEXT = 4096;
+/** Flags and arguments become words of a command line; Linux takes 128 KiB for one. */
+const LONGEST_WORDS = 100_000;
 const TABLES = ['phase1', 'focused', 'sft', 'review', ...Object.keys(STAGE_KEYS)];
 
 export async function readRoundsConfig(path: string): Promise<RoundsConfig> {
   const document = await readToml(path);
   assertKnownKeys(document, [...TOP, ...TABLES], path);
+  if (isDeeperThan(document, MOST_LEVELS)) throw new ConfigError(`${path} is nested more than ${MOST_LEVELS} levels deep; use flatter tables`);
   const { rounds: _, ...decides } = document;
   const text = (key: string, fallback: string | null) => textAt(document, key, path, fallback);
   const rounds = document['rounds'] ?? 1;
@@ -76,7 +84,7 @@ export async function readRoundsConfig(path: string): Promise<RoundsConfig> {
   return {
     path,
     output: text('output', join(dirname(path), basename(path).replace(/\.toml$/, '')))!,
-    environment: text('environment', 'visual-rag')!,
+    environment: environmentAt(document, path),
     rows: text('rows', null) ?? missing(path, 'rows', 'the rows of phase 1: a file, or a data set that comes with the package'),
     rowsArgument: text('rows_argument', 'dataset')!,
     adapter: text('adapter', null),
@@ -100,7 +108,18 @@ type Table = Readonly<Record<string, unknown>>;
 function trainingOf(table: Table, where: string, common: TrainingTable): TrainingTable {
   const own = table['arguments'] ?? {};
   if (!isObject(own)) throw wrong(where, 'arguments', 'a table', own);
-  return { flags: [...common.flags, ...textsAt(table, 'flags', where)], arguments: { ...common.arguments, ...own } };
+  const training = { flags: [...common.flags, ...textsAt(table, 'flags', where)], arguments: { ...common.arguments, ...own } };
+  for (const key of ['flags', 'arguments'] as const) {
+    const { length } = JSON.stringify(training[key]);
+    if (length > LONGEST_WORDS) throw new ConfigError(`${key} in ${where} have ${length} characters; a command takes at most ${LONGEST_WORDS}`);
+  }
+  return training;
+}
+
+function environmentAt(document: Table, path: string): string {
+  const name = textAt(document, 'environment', path, 'visual-rag')!;
+  if (name.startsWith('-')) throw wrong(path, 'environment', 'the name of an environment, without a dash before it', name);
+  return name;
 }
 
 /** `max_rate = 0.5` becomes `--max-rate 0.5`; null if the table is not there. */
@@ -126,12 +145,14 @@ function textAt(table: Table, key: string, where: string, fallback: string | nul
   const value = table[key];
   if (value === undefined) return fallback;
   if (typeof value !== 'string' || value === '') throw wrong(where, key, 'text', value);
+  if (value.length > LONGEST_TEXT || value.includes('\0')) throw wrong(where, key, `at most ${LONGEST_TEXT} characters without a zero byte`, value);
   return value;
 }
 
 function textsAt(table: Table, key: string, where: string): readonly string[] {
   const value = table[key] ?? [];
-  if (!Array.isArray(value) || !value.every((each) => typeof each === 'string')) throw wrong(where, key, 'a list of texts', value);
+  if (!Array.isArray(value) || !value.every((each) => typeof each === 'string' && !each.includes('\0')))
+    throw wrong(where, key, 'a list of texts', value);
   return value;
 }
 

@@ -6,6 +6,7 @@ import { makeFolder } from '../../../files/make-folder.ts';
 import { readLines } from '../../../files/json-lines.ts';
 import { lockRun } from '../../../files/run-lock.ts';
 import { type CommandContext, EXIT } from '../../command-line.ts';
+import { checkRounds } from './check-rounds.ts';
 import { adapterInput, RoundSteps, type Trained } from './round-steps.ts';
 import { readRoundsConfig, type RoundsConfig, type TrainingTable } from './rounds-config.ts';
 import { RoundsState } from './rounds-state.ts';
@@ -20,20 +21,25 @@ interface RoundStart {
 
 export async function runRounds(path: string, context: CommandContext): Promise<number> {
   const config = await readRoundsConfig(path);
+  const { path: rows } = await findRows(config.rows, 'train', { env: process.env, signal: context.signal });
+  await checkRounds(config, rows);
   makeFolder(config.output);
   await using _ = await lockRun(config.output);
-  const rounds = new Rounds(config, new RoundSteps(await RoundsState.open(config), context), context);
+  const rounds = new Rounds(config, rows, new RoundSteps(await RoundsState.open(config), context), context);
   await rounds.play();
   return EXIT.done;
 }
 
 class Rounds {
   readonly #config: RoundsConfig;
+  /** File with the rows of phase 1. */
+  readonly #rows: string;
   readonly #steps: RoundSteps;
   readonly #context: CommandContext;
 
-  constructor(config: RoundsConfig, steps: RoundSteps, context: CommandContext) {
+  constructor(config: RoundsConfig, rows: string, steps: RoundSteps, context: CommandContext) {
     this.#config = config;
+    this.#rows = rows;
     this.#steps = steps;
     this.#context = context;
   }
@@ -60,7 +66,7 @@ class Rounds {
   /** Trains all rows, then keeps those in reach. */
   async #phase1(): Promise<RoundStart | null> {
     const { phase1, bucket, review, rows: named } = this.#config;
-    const rows = await this.#rowsFile();
+    const rows = this.#rows;
     const trained = await this.#train('1/phase1', 'phase 1', phase1, { rows: named, file: rows, adapter: this.#config.adapter });
     const folder = this.#folder(1, 'data');
     await this.#steps.stage('1/bucket', 'buckets', ['bucket', '--trace', trained.trace, '--rows', rows, '-o', folder, ...bucket]);
@@ -142,11 +148,6 @@ class Rounds {
     const words = [environment, ...flags, '-a', own, ...(from.adapter === null ? [] : ['--set', `model.initial_adapter=${from.adapter}`])];
     const inputs = [{ role: 'rows', path: from.file }, ...adapterInput(from.adapter)];
     return this.#steps.train({ key, title, words, folder: this.#folder(Number(round), name), inputs, isSupervised: from.isSupervised === true });
-  }
-
-  async #rowsFile(): Promise<string> {
-    const { rows } = this.#config;
-    return (await findRows(rows, 'train', { env: process.env, signal: this.#context.signal })).path;
   }
 
   async #unlessEmpty(start: RoundStart): Promise<RoundStart | null> {
