@@ -18,14 +18,16 @@ export class PictureFiles {
     this.#folder = folder;
   }
 
-  /** Throws ConfigError if the folder is missing. */
+  /** Throws ConfigError if the folder is missing or cannot be listed. */
   static async open(folder: string): Promise<PictureFiles> {
     try {
-      return new PictureFiles(await realpath(folder));
+      const real = await realpath(folder);
+      await readdir(real);
+      return new PictureFiles(real);
     } catch (cause) {
       const isMissing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
       throw new ConfigError(
-        `The folder of page pictures ${folder} ${isMissing ? 'does not exist' : `cannot be opened: ${thrownText(cause)}`}. Correct "images".`,
+        `The folder of page pictures ${JSON.stringify(folder).slice(1, -1)} ${isMissing ? 'does not exist' : `cannot be opened: ${thrownText(cause)}`}. Correct "images".`,
         { cause },
       );
     }

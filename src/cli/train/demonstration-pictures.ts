@@ -3,8 +3,8 @@
  * model sees it, because the trainer resizes none.
  */
 import { createHash } from 'node:crypto';
-import { readdir, readFile, realpath } from 'node:fs/promises';
-import { isAbsolute, join, relative, resolve } from 'node:path';
+import { readdir, realpath } from 'node:fs/promises';
+import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { ConfigError, thrownText } from '../../core/errors.ts';
 import { type ImageSizes, MAX_ASPECT, smartResize } from '../../core/image-size.ts';
 import type { ImageRef, ImageStore } from '../../core/message.ts';
@@ -52,23 +52,27 @@ interface Reading {
 async function readPicture(root: string, name: string, { store, sizes, sha256 }: Reading): Promise<ImageRef> {
   const path = resolve(root, name);
   const refused = (why: string, cause?: unknown) => new ConfigError(`${JSON.stringify(name.slice(0, 200))} ${why}`, { cause });
-  const isInside = (each: string) => !relative(root, each).startsWith('..') && !isAbsolute(relative(root, each));
+  const isInside = (each: string) => {
+    const way = relative(root, each);
+    return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way);
+  };
   const real = await realpath(path).catch((cause: unknown) => {
     throw refused(`is not in the folder of pictures ${root}; name a path below it, or the SHA-256 of a picture there`, cause);
   });
   if (!isInside(path) || !isInside(real)) throw refused(`leads out of the folder of pictures ${root}`);
   await using file = await openRegularFile(join(root, relative(root, real)));
-  const { size } = await file.stat();
-  if (size > MOST_BYTES) throw refused(`has ${size} bytes, more than a picture of at most ${MOST_BYTES}`);
-  const bytes = await readFile(real);
+  const about = await file.stat();
+  if (!about.isFile()) throw refused('is no file, but a folder');
+  if (about.size > MOST_BYTES) throw refused(`has ${about.size} bytes, more than a picture of at most ${MOST_BYTES}`);
+  const bytes = await file.readFile();
   const header = imageHeader(bytes);
   if (header === null) throw refused('is no PNG, JPEG or WebP');
   if (sha256 !== null && createHash('sha256').update(bytes).digest('hex') !== sha256) throw refused('has other bytes than its name says');
+  if (header.width * header.height > MOST_PIXELS)
+    throw refused(`has ${header.width} × ${header.height} pixels, more than ${MOST_PIXELS / 1e6} million`);
   const seen = sizes === null ? header : smartResize(header, sizes);
   if (seen === null) throw refused(`has ${header.width} × ${header.height} pixels; one side may be at most ${MAX_ASPECT} times the other`);
   if (sizes === null || (seen.width === header.width && seen.height === header.height)) return store.put(bytes, header);
-  if (header.width * header.height > MOST_PIXELS)
-    throw refused(`has ${header.width} × ${header.height} pixels, more than ${MOST_PIXELS / 1e6} million`);
   const shown = await resized(bytes, sizes).catch((cause: unknown) => {
     throw cause instanceof ConfigError ? cause : refused(`cannot be decoded: ${thrownText(cause).trim().replaceAll(/\s+/g, ' ')}`, cause);
   });
