@@ -10,7 +10,7 @@ import type { Summary } from '../schemas/summary.ts';
 import { checkOptions, makeDirectory, missingGroups, newPlan, selectRows } from './run-plan.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
 import { redactionOf } from './redaction.ts';
-import { findResult } from './run-files.ts';
+import { findAsked, findResult } from './run-files.ts';
 import type { EvaluationEvent, EvaluationOptions, EvaluationProgress, EvaluationResult } from './evaluation-options.ts';
 import { assertRun, resumedPlan } from './resume-run.ts';
 import { policyKind } from './policy-kind.ts';
@@ -132,7 +132,8 @@ async function result<R extends Row>(options: EvaluationOptions<R>, writer: RunW
     ...(Object.keys(roles).length === 0 ? {} : { roles }),
     wallSeconds: seconds,
     rolloutsPerSecond: rollouts.length === 0 || seconds === 0 ? null : rollouts.length / seconds,
-    sample: sample === undefined ? null : sampleTranscript(await findResult(outputDir, sample.rolloutId)),
+    sample:
+      sample === undefined ? null : sampleTranscript(await findResult(outputDir, sample.rolloutId), await findAsked(outputDir, sample.rolloutId)),
     notices: [...(environment.notices ?? []), ...runNotices(rollouts, environment), ...(writer.traceNotice === null ? [] : [writer.traceNotice])],
   };
   return { summary, directory: outputDir, interrupted: rollouts.length < planned };

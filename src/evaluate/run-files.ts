@@ -1,5 +1,7 @@
 /** The files of a run directory. */
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import type { WireAskedLine } from '../schemas/asked-line.ts';
 import { metadataText, type WireMetadata, type WireResult } from '../schemas/results.ts';
 import { readLines, replaceFile } from '../files/json-lines.ts';
 
@@ -30,12 +32,22 @@ export async function writeMetadata(directory: string, metadata: WireMetadata): 
 }
 
 /** The recorded line of one rollout of this process's run; null if there is none. */
-export async function findResult(directory: string, rolloutId: string): Promise<WireResult | null> {
+export function findResult(directory: string, rolloutId: string): Promise<WireResult | null> {
+  return findLine<WireResult>(runFiles(directory).results, rolloutId);
+}
+
+/** What that rollout asked of models by role; null if it asked none. */
+export async function findAsked(directory: string, rolloutId: string): Promise<WireAskedLine['asked'] | null> {
+  const path = runFiles(directory).asked;
+  return existsSync(path) ? ((await findLine<WireAskedLine>(path, rolloutId))?.asked ?? null) : null;
+}
+
+async function findLine<T extends { readonly rollout_id: string }>(path: string, rolloutId: string): Promise<T | null> {
   const needle = `"rollout_id":${JSON.stringify(rolloutId)}`;
-  for await (const { text } of readLines(runFiles(directory).results)) {
+  for await (const { text } of readLines(path)) {
     if (!text.includes(needle)) continue;
-    const result = JSON.parse(text) as WireResult;
-    if (result.rollout_id === rolloutId) return result;
+    const line = JSON.parse(text) as T;
+    if (line.rollout_id === rolloutId) return line;
   }
   return null;
 }

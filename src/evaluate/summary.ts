@@ -1,5 +1,6 @@
 /** The figures of recorded rollouts. Pure: the same rollouts in the same order give the same summary. */
 import { IMAGE_MARK } from '../core/message.ts';
+import type { WireAskedLine } from '../schemas/asked-line.ts';
 import type { WireMessage, WireResult } from '../schemas/results.ts';
 import type { Estimate, SampleTranscript, Summary } from '../schemas/summary.ts';
 import type { MetricDisplay } from '../core/rubric.ts';
@@ -50,7 +51,7 @@ export function figures(rollouts: readonly RecordedRollout[], options: FiguresOp
   };
 }
 
-export function sampleTranscript(result: WireResult | null): SampleTranscript | null {
+export function sampleTranscript(result: WireResult | null, asked: WireAskedLine['asked'] | null = null): SampleTranscript | null {
   if (result === null) return null;
   return {
     exampleId: result.example_id,
@@ -58,6 +59,7 @@ export function sampleTranscript(result: WireResult | null): SampleTranscript | 
     prompt: result.prompt.map(({ role, content, parts }) => ({ role, content: shownText(content, parts) })),
     segments: result.segments,
     answer: result.answer ?? result.info ?? null,
+    ...(asked === null ? {} : { asked: asked.map(({ role, text }) => ({ role, text })) }),
     reward: result.reward,
     stopCondition: result.stop_condition,
   };

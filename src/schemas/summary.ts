@@ -21,6 +21,8 @@ export interface SampleTranscript {
   /** Segments after the prompt, in order; raw text that may hold control characters. */
   readonly segments: readonly { readonly kind: string; readonly text: string }[];
   readonly answer: unknown;
+  /** Replies of the models by role (generator, judge, …), in the order of the calls; absent if the environment asks none. */
+  readonly asked?: readonly { readonly role: string; readonly text: string }[];
   readonly reward: number | null;
   readonly stopCondition: string | null;
 }

@@ -35,8 +35,15 @@ export function renderTranscript(sample: SampleTranscript, { columns, paint, ful
     `${paint('bold', title)}  ${paint('dim', clip(facts.join(', '), columns - title.length - 2))}`,
     ...sample.prompt.flatMap(({ role, content }) => block(role, content, LINES.prompt)),
     ...sample.segments.flatMap(({ kind, text }) => block(kind, text, kind === 'model' ? LINES.model : LINES.observation)),
+    ...repliesBeside(sample).flatMap(({ role, text }) => block(role, text, LINES.prompt)),
     ...(sample.answer === null || sample.answer === undefined ? [] : block('reference', answerText(sample.answer), LINES.prompt)),
   ];
+}
+
+/** Replies of models by role, without those that an observation already quotes between its tags, as it quotes a refiner's. */
+function repliesBeside({ asked = [], segments }: SampleTranscript): { readonly role: string; readonly text: string }[] {
+  const quoted = segments.flatMap(({ kind, text }) => (kind === 'model' ? [] : text.replace(/<[^>]*>/g, '').trim() || []));
+  return asked.filter(({ text }) => !quoted.some((quote) => text.includes(quote)));
 }
 
 /** Head and tail of the text in at most `lines` lines. Long texts are cut before they are wrapped, so that 10 MB cost no more than 10 kB. */

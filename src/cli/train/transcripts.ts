@@ -2,7 +2,7 @@
  * Shows the same held-out question before and after training, in the terminal and complete in a file of the run. Samples nothing: the rollouts are those
  * of the evaluations.
  */
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Row } from '../../core/dataset.ts';
@@ -10,7 +10,9 @@ import { markedText } from '../../core/message.ts';
 import type { Environment } from '../../core/environment.ts';
 import { describeError } from '../../core/errors.ts';
 import { readLines } from '../../files/json-lines.ts';
+import type { WireAskedLine } from '../../schemas/asked-line.ts';
 import type { SampleTranscript } from '../../schemas/summary.ts';
+import { askedPath } from '../../trainer/records/step-asked.ts';
 import type { TrainingPaths } from '../../trainer/records/training-directory.ts';
 import { parseTrajectory } from '../../trainer/records/trajectory-record.ts';
 import type { Trajectory } from '../../trainer/sources/trajectory.ts';
@@ -32,10 +34,13 @@ export interface TranscriptsOptions {
 const CANDIDATES = 16;
 const FILE_COLUMNS = 120;
 
+/** A rollout with the replies of models by role. */
+type Shown = Trajectory & Pick<SampleTranscript, 'asked'>;
+
 interface Chosen {
   readonly row: Row;
   readonly step: number;
-  readonly before: Trajectory;
+  readonly before: Shown;
 }
 
 export class Transcripts {
@@ -82,15 +87,17 @@ export class Transcripts {
   }
 
   /** Finished rollouts, in the order of `ids`. */
-  async #rollouts(step: number, ids: readonly string[]): Promise<Trajectory[]> {
+  async #rollouts(step: number, ids: readonly string[]): Promise<Shown[]> {
+    const path = join(this.#options.paths.evaluations, stepFile(step));
     const found = new Map<string, Trajectory>();
-    for await (const { text } of readLines(join(this.#options.paths.evaluations, stepFile(step)))) {
+    for await (const { text } of readLines(path)) {
       const parsed = parseTrajectory(text);
       if (!('value' in parsed) || parsed.value.reward === null || !ids.includes(parsed.value.rolloutId)) continue;
       found.set(parsed.value.rolloutId, parsed.value);
       if (found.size === ids.length) break;
     }
-    return ids.flatMap((id) => found.get(id) ?? []);
+    const asked = await repliesOf(askedPath(path), ids);
+    return ids.flatMap((id) => (found.has(id) ? { ...found.get(id)!, asked: asked.get(id) ?? [] } : []));
   }
 
   /** Steps of the recorded evaluations, ascending. */
@@ -99,7 +106,7 @@ export class Transcripts {
     return steps.map(Number).toSorted((a, b) => a - b);
   }
 
-  #show(title: string, { row }: Chosen, rollout: Trajectory, isWhole: boolean): void {
+  #show(title: string, { row }: Chosen, rollout: Shown, isWhole: boolean): void {
     const { columns, paint, note } = this.#options;
     for (const line of ['', ...lines(title, row, rollout, { columns, paint, full: false, isWhole }), '']) note(line);
   }
@@ -115,6 +122,21 @@ export class Transcripts {
   }
 }
 
+/** Replies of the rollouts `ids`; where a rollout was played again, its last line counts. */
+async function repliesOf(path: string, ids: readonly string[]): Promise<Map<string, NonNullable<SampleTranscript['asked']>>> {
+  const replies = new Map<string, NonNullable<SampleTranscript['asked']>>();
+  if (!existsSync(path)) return replies;
+  for await (const { text } of readLines(path)) {
+    const { rollout_id: id, asked } = JSON.parse(text) as WireAskedLine;
+    if (ids.includes(id))
+      replies.set(
+        id,
+        asked.map(({ role, text: reply }) => ({ role, text: reply })),
+      );
+  }
+  return replies;
+}
+
 interface Look {
   readonly columns: number;
   readonly paint: Paint;
@@ -125,12 +147,13 @@ interface Look {
 
 const FILE: Look = { columns: FILE_COLUMNS, paint: noPaint, full: true, isWhole: true };
 
-function lines(title: string, row: Row, rollout: Trajectory, { isWhole, ...look }: Look): string[] {
+function lines(title: string, row: Row, rollout: Shown, { isWhole, ...look }: Look): string[] {
   const sample: SampleTranscript = {
     exampleId: row.exampleId,
     rolloutIndex: rollout.index,
     prompt: isWhole ? row.prompt.map(({ role, content }) => ({ role, content: markedText(content) })) : [],
     segments: rollout.segments,
+    asked: rollout.asked ?? [],
     answer: row.answer ?? row.info ?? null,
     reward: rollout.reward,
     stopCondition: rollout.stop,

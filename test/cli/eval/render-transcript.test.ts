@@ -33,4 +33,20 @@ describe('renderTranscript', () => {
     ]);
     expect(shown(null)).toEqual([]);
   });
+
+  it('shows what the models by role replied after the episode, and no refiner’s reply twice', () => {
+    const segments = [
+      { kind: 'model', text: '<search>capital</search>' },
+      { kind: 'observation', text: '<result>Paris is the capital.</result>' },
+      { kind: 'observation', text: 'Page, 728 x 560 pixels:\nChair: Ada Lee' },
+    ];
+    const asked = [
+      { role: 'refiner', text: 'I read three pages. Final information: Paris is the capital.' },
+      { role: 'generator', text: 'Ada Lee' },
+      { role: 'judge', text: '{"score": 1}' },
+    ];
+    const lines = renderTranscript({ ...sample, segments, asked, answer: 'Ada Lee' }, { columns: 80, paint: noPaint, full: false });
+    expect(lines.slice(-3)).toEqual(['  generator    Ada Lee', '  judge        {"score": 1}', '  reference    Ada Lee']);
+    expect(lines.filter((line) => line.includes('refiner'))).toEqual([]);
+  });
 });
