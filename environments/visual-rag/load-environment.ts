@@ -17,7 +17,7 @@ const PAGES_SPLIT = 'pages';
 /** Throws ConfigError for unknown or unusable arguments; the README lists the arguments. */
 export async function loadEnvironment(
   args: Readonly<Record<string, unknown>> = {},
-  { env = process.env, purpose = 'evaluation', signal, images }: Partial<LoadContext> = {},
+  { env = process.env, purpose = 'evaluation', signal, images, note }: Partial<LoadContext> = {},
 ): Promise<VisualRagEnv> {
   const parsed = parseArguments(args, env);
   const { dataset, maxResponseLength, named } = parsed;
@@ -34,7 +34,7 @@ export async function loadEnvironment(
   if (sidecar !== null && parsed.ndcgLevel === 'page')
     for (const { rows } of train === null ? [test] : [test, train]) assertSamePages(rows, sidecar.pages, parsed);
   const pages = new PageSource({ sidecar: sidecar?.pages ?? null, pictures: await openPictures(parsed, images) });
-  const retriever = await openSearch(parsed, sidecar?.pages ?? null, common);
+  const retriever = await openSearch(parsed, sidecar?.pages ?? null, { ...common, ...(note && { note }) });
   try {
     return new VisualRagEnv({
       ...parsed,

@@ -1,16 +1,29 @@
 /** Opens what finds the pages: BM25 over their words, or the server at `search_url`. */
-import { ConfigError, type LoadContext, openPageRetriever, openRetriever, type PagePictures, type Retriever } from 'vf-search';
+import {
+  ConfigError,
+  type LoadContext,
+  openPageRetriever,
+  type OpenPageRetrieverOptions,
+  openRetriever,
+  type PagePictures,
+  type Retriever,
+} from 'vf-search';
 import type { VisualArguments } from './arguments.ts';
 import { type DocumentPage, pagePassages } from './documents.ts';
 import { pageName } from './pages.ts';
 import { PictureFiles } from './picture-files.ts';
 import { picturesFolder } from './pictures-folder.ts';
 
+/** As vf-index, where stderr is no terminal. */
+const NOTE_EVERY_MS = 5000;
+
+type VectorProgress = Parameters<NonNullable<OpenPageRetrieverOptions['onProgress']>>[0];
+
 /** `words`: of the pages; null where they are not known. Throws ConfigError for arguments that do not fit, RetrievalError if the server does not answer. */
 export async function openSearch(
   { dataset, imagesFolder, searchUrl, searchForm, searchModel, searchIndex }: VisualArguments,
   words: ReadonlyMap<string, DocumentPage> | null,
-  { env, signal }: { readonly env: NonNullable<LoadContext['env']>; readonly signal?: AbortSignal },
+  { env, signal, note = () => {} }: Pick<LoadContext, 'env'> & Partial<Pick<LoadContext, 'signal' | 'note'>>,
 ): Promise<Retriever> {
   const common = { env, ...(signal && { signal }) };
   if (searchUrl !== null)
@@ -21,12 +34,28 @@ export async function openSearch(
       indexFolder: searchIndex,
       pageName,
       pictures: async () => pagePictures(await PictureFiles.open(await picturesFolder({ dataset, imagesFolder })), words),
+      onProgress: vectorNotes(note),
       ...common,
     });
   if (words !== null) return openRetriever({ passages: pagePassages(words), name: `bm25 ${dataset} pages`, ...common });
   throw new ConfigError(
     `The pages of ${dataset} cannot be searched without their words. Name a search server with "search_url", or a word sidecar with "pages".`,
   );
+}
+
+/** Notes the first page whose vectors are made, then how far it is every few seconds, then the end: a large collection takes hours. Silent if all are on disk. */
+function vectorNotes(note: LoadContext['note']): (progress: VectorProgress) => void {
+  const startedAt = performance.now();
+  let notedAt: number | null = null;
+  return ({ pages, of, made }) => {
+    const now = performance.now();
+    const isLast = pages === of;
+    if (made === 0 || (!isLast && notedAt !== null && now - notedAt < NOTE_EVERY_MS)) return;
+    if (isLast) return note(`vectors of ${of} pages are ready; ${made} were made now`);
+    const minutes = Math.ceil((((now - startedAt) / made) * (of - pages)) / 60_000);
+    note(notedAt === null ? `making vectors of pages, ${of} in all` : `vectors of ${pages} of ${of} pages, about ${minutes} min left`);
+    notedAt = now;
+  };
 }
 
 /** The pictures of the pages of the data set, or of every page in the folder where it has no list of pages. */

@@ -21,6 +21,8 @@ export interface LoadEnvironmentOptions extends FindEnvironmentOptions {
   readonly models?: LazyModels;
   /** Where the environment puts the images that it shows: the run's. @default a store in memory */
   readonly images?: ImageStore;
+  /** Takes lines about slow steps, such as vectors that are made. @default says nothing */
+  readonly note?: (line: string) => void;
 }
 
 /** What the rows are for, so that an environment loads only the rows that will be played. */
@@ -35,6 +37,8 @@ export interface LoadContext {
   readonly models: Models;
   /** For the images that the environment shows: the run's own store, whose bytes its records, clients and trainer read. Pass it on as the environment's `images`. */
   readonly images: ImageStore;
+  /** For the user: what takes long while the environment loads. */
+  readonly note: (line: string) => void;
 }
 
 type Loader = (args: Readonly<Record<string, unknown>>, context: LoadContext) => unknown;
@@ -56,6 +60,7 @@ export async function loadEnvironment(
     purpose = 'evaluation',
     models = new LazyModels(),
     images = new RunImages(),
+    note = () => {},
   } = options;
   if (signal.aborted) throw new CancelledError(`Stopped loading ${id}`, { cause: signal.reason });
   const found = findEnvironment(id, options);
@@ -63,7 +68,7 @@ export async function loadEnvironment(
   const load = loaderOf(found, module);
   const declared = checkRoleDeclarations(module['roles'] ?? nestedExports(module)['roles'], found.entry);
   models.declare(declared);
-  const environment = await attempt(found, 'failed to load', () => load(args, { env, signal, purpose, models: models.models, images }));
+  const environment = await attempt(found, 'failed to load', () => load(args, { env, signal, purpose, models: models.models, images, note }));
   const problem = environmentProblem(environment);
   if (problem !== null) throw new ConfigError(`${found.entry} does not load an environment (SingleTurnEnv, MultiTurnEnv, ...): ${problem}`);
   if (signal.aborted) {

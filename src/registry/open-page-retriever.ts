@@ -3,7 +3,8 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { ConfigError, RetrievalError, thrownText } from '../core/errors.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
-import type { PagePictures } from '../retrieval/vectors/vector-retriever.ts';
+import { isUsableKey } from '../retrieval/web-retriever.ts';
+import type { PagePictures, VectorRetrieverOptions } from '../retrieval/vectors/vector-retriever.ts';
 
 /**
  * `retrieve`: Search-R1's `POST /retrieve`, whose passages' ids are names of pages. `post`: DDAI's `POST [{query, id, request_idx}]`. `get`: VRAG's
@@ -26,17 +27,19 @@ export interface OpenPageRetrieverOptions {
   readonly model?: string | null;
   /** Where the form `pooling` keeps the vectors of pictures. @default `vf-search/page-vectors` in $XDG_CACHE_HOME or `~/.cache` */
   readonly indexFolder?: string | null;
-  /** Environment variables. @default those of this process */
+  /** Environment variables. The key in SEARCH_API_KEY is sent as `Authorization: Bearer`, unless the URL has a user name. @default those of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
   /** Called while the form `pooling` makes vectors. */
-  readonly onProgress?: (progress: { readonly pages: number; readonly of: number }) => void;
+  readonly onProgress?: VectorRetrieverOptions['onProgress'];
 }
 
 /** Long enough for the first search of a server that still has to load its index. */
 const ANSWER_DEADLINE_MS = 30_000;
 /** Statuses of a server that has no such route, or that takes it in another form. */
 const OTHER_FORM = [400, 404, 405, 422, 501];
+/** Statuses of a server that wants a key, or another one. */
+const REFUSED = [401, 403];
 /** As DDAI: 32 queries in one request. */
 const MAX_BATCH = 32;
 
@@ -46,15 +49,36 @@ const MAX_BATCH = 32;
  * @example const retriever = await openPageRetriever({ url: 'http://127.0.0.1:8002/search' });
  */
 export async function openPageRetriever(options: OpenPageRetrieverOptions): Promise<Retriever> {
-  const { url, signal } = options;
+  const { url, env = process.env } = options;
   const form = options.form ?? formOf(url);
+  const headers = keyHeaders(url, env);
+  try {
+    return await openForm(options, form, headers);
+  } catch (cause) {
+    if (!(cause instanceof RetrievalError) || cause.status === null || !REFUSED.includes(cause.status)) throw cause;
+    const remedy =
+      'authorization' in headers ? 'The server refuses the key in SEARCH_API_KEY. Correct it' : 'The server demands a key. Set SEARCH_API_KEY';
+    throw new RetrievalError(`${cause.message.replace(/\.$/, '')}. ${remedy}, in the environment or in ./.env.`, { cause, status: cause.status });
+  }
+}
+
+async function openForm(options: OpenPageRetrieverOptions, form: SearchForm | null, headers: Readonly<Record<string, string>>): Promise<Retriever> {
+  const { url, signal } = options;
   if (form === 'retrieve') {
     const { openRetriever } = await import('./open-retriever.ts');
-    return openRetriever({ retrieverUrl: url, mustAnswer: true, ...(signal && { signal }) });
+    return openRetriever({ retrieverUrl: url, headers, mustAnswer: true, ...(signal && { signal }) });
   }
   const [{ batched }, { cached }] = await Promise.all([import('../retrieval/batched.ts'), import('../retrieval/cached.ts')]);
-  const retriever = form === 'pooling' ? await openVectors(options) : await openServer(options, form);
+  const retriever = form === 'pooling' ? await openVectors(options, headers) : await openServer(options, form, headers);
   return cached(batched(retriever, { maxBatch: MAX_BATCH }));
+}
+
+/** Credentials in the URL come first, because a request has one authorization. */
+function keyHeaders(url: string, env: Readonly<Record<string, string | undefined>>): Readonly<Record<string, string>> {
+  const key = env['SEARCH_API_KEY'] ?? '';
+  if (key === '' || URL.parse(url)?.username) return {};
+  if (!isUsableKey(key)) throw new ConfigError('SEARCH_API_KEY must be one word of ASCII characters. Look for a stray space or line break.');
+  return { authorization: `Bearer ${key}` };
 }
 
 function formOf(url: string): 'retrieve' | 'pooling' | null {
@@ -62,15 +86,10 @@ function formOf(url: string): 'retrieve' | 'pooling' | null {
   return last === 'retrieve' || last === 'pooling' ? last : null;
 }
 
-async function openVectors({
-  url,
-  pictures,
-  model,
-  indexFolder,
-  env = process.env,
-  signal,
-  onProgress,
-}: OpenPageRetrieverOptions): Promise<Retriever> {
+async function openVectors(
+  { url, pictures, model, indexFolder, env = process.env, signal, onProgress }: OpenPageRetrieverOptions,
+  headers: Readonly<Record<string, string>>,
+): Promise<Retriever> {
   if (pictures === undefined) throw new ConfigError('A search by vectors needs the pictures of the pages. Pass them as pictures.');
   const [{ PoolingEncoder }, { VectorFiles }, { VectorRetriever }] = await Promise.all([
     import('../retrieval/vectors/pooling-encoder.ts'),
@@ -79,10 +98,13 @@ async function openVectors({
   ]);
   const stop = signal ?? new AbortController().signal;
   const folder = indexFolder ?? join(env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'vf-search', 'page-vectors');
-  const encoder = await PoolingEncoder.open({ url, model: model ?? null, signal: stop }).catch((cause: unknown) => {
+  const encoder = await PoolingEncoder.open({ url, headers, model: model ?? null, signal: stop }).catch((cause: unknown) => {
     if (!(cause instanceof RetrievalError)) throw cause;
     const remedy = 'Start vLLM with --runner pooling and a model for token_embed, or correct search_url or search_model';
-    throw new RetrievalError(`The vectors of the pages cannot be made: ${cause.message.replace(/\.$/, '')}. ${remedy}.`, { cause });
+    throw new RetrievalError(`The vectors of the pages cannot be made: ${cause.message.replace(/\.$/, '')}. ${remedy}.`, {
+      cause,
+      ...(cause.status === null ? {} : { status: cause.status }),
+    });
   });
   try {
     const files = openFiles(() => new VectorFiles(folder, encoder.identity), folder);
@@ -103,9 +125,13 @@ function openFiles<T>(open: () => T, folder: string): T {
   }
 }
 
-async function openServer({ url, pageName, signal }: OpenPageRetrieverOptions, form: 'post' | 'get' | null): Promise<Retriever> {
+async function openServer(
+  { url, pageName, signal }: OpenPageRetrieverOptions,
+  form: 'post' | 'get' | null,
+  headers: Readonly<Record<string, string>>,
+): Promise<Retriever> {
   const { PageServer } = await import('../retrieval/page-server.ts');
-  const common = { url, ...(pageName === undefined ? {} : { pageName }) };
+  const common = { url, headers, ...(pageName === undefined ? {} : { pageName }) };
   const attempt = (asked: 'post' | 'get') =>
     searchFailure(new PageServer({ ...common, form: asked, maxRetries: 0, timeoutMs: ANSWER_DEADLINE_MS, connections: 1 }), signal);
   const found = await workingForm(form === null ? ['post', 'get'] : [form], attempt);
@@ -129,9 +155,7 @@ async function workingForm(
   const texts = failures.map(({ message }) => message).join('; ');
   throw new RetrievalError(
     `The search server did not answer a first query: ${texts}. Start it, correct search_url, or name its form with search_form.`,
-    {
-      cause: cause!,
-    },
+    { cause: cause!, ...(cause!.status === null ? {} : { status: cause!.status }) },
   );
 }
 

@@ -18,6 +18,8 @@ export interface OpenRetrieverOptions {
   readonly name?: string;
   /** The URL of a server that answers `POST /retrieve`, instead of a corpus. */
   readonly retrieverUrl?: string;
+  /** Sent to the server at `retrieverUrl` with every request; never logged. @default none */
+  readonly headers?: Readonly<Record<string, string>>;
   /** @default 'http' with a URL, else 'bm25' */
   readonly engine?: RetrievalEngine;
   /** Environment variables with the keys and addresses of web engines, as in `WebSearchOptions`. @default those of this process */
@@ -74,15 +76,15 @@ async function corpusPath(corpus: string): Promise<string> {
   );
 }
 
-async function openUrl(url: string | undefined, { mustAnswer = false, signal }: OpenRetrieverOptions): Promise<Retriever> {
+async function openUrl(url: string | undefined, { headers = {}, mustAnswer = false, signal }: OpenRetrieverOptions): Promise<Retriever> {
   if (url === undefined) throw new ConfigError('The engine http needs a retriever URL, for example http://127.0.0.1:8000/retrieve');
   const [{ HttpRetriever }, { batched }, { cached }] = await Promise.all([
     import('../retrieval/http-retriever.ts'),
     import('../retrieval/batched.ts'),
     import('../retrieval/cached.ts'),
   ]);
-  if (mustAnswer) await assertAnswers(new HttpRetriever({ url, maxRetries: 0, timeoutMs: ANSWER_DEADLINE_MS, connections: 1 }), signal);
-  return cached(batched(new HttpRetriever({ url })));
+  if (mustAnswer) await assertAnswers(new HttpRetriever({ url, headers, maxRetries: 0, timeoutMs: ANSWER_DEADLINE_MS, connections: 1 }), signal);
+  return cached(batched(new HttpRetriever({ url, headers })));
 }
 
 async function assertAnswers(retriever: Retriever, signal: AbortSignal = new AbortController().signal): Promise<void> {
@@ -92,7 +94,10 @@ async function assertAnswers(retriever: Retriever, signal: AbortSignal = new Abo
     if (!(cause instanceof RetrievalError)) throw cause;
     // A server that is busy or still loads its index exists: the run's own retries wait for it.
     if (cause.retryable && cause.status !== null) return;
-    throw new RetrievalError(`${retriever.name} returned no passages: ${cause.message}. Start the retrieval server, or correct its URL.`, { cause });
+    throw new RetrievalError(`${retriever.name} returned no passages: ${cause.message}. Start the retrieval server, or correct its URL.`, {
+      cause,
+      ...(cause.status === null ? {} : { status: cause.status }),
+    });
   } finally {
     await retriever.close();
   }

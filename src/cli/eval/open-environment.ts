@@ -27,18 +27,20 @@ export interface OpenEnvironmentOptions {
   /** Environment variables that the environment may look up. */
   readonly variables: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
+  /** @default says nothing */
+  readonly note?: (line: string) => void;
 }
 
 /** Throws ConfigError if the environment is unknown, does not load or refuses its arguments. */
 export async function openEnvironment(
   id: string,
   args: Readonly<Record<string, unknown>>,
-  { environmentsDir, variables, signal }: OpenEnvironmentOptions,
+  { environmentsDir, variables, signal, note = () => {} }: OpenEnvironmentOptions,
 ): Promise<OpenedEnvironment> {
   const { folder, description } = findEnvironment(id, { environmentsDir });
   const models = new LazyModels();
   const images = new RunImages();
-  const environment = await loadEnvironment(id, args, { environmentsDir, env: variables, signal, models, images });
+  const environment = await loadEnvironment(id, args, { environmentsDir, env: variables, signal, models, images, note });
   const commit = gitCommit(packageRoot());
   const version = versionOf(folder);
   return {

@@ -100,6 +100,7 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
     environmentsDir: settings['env-dir-path'] ?? DEFAULTS.environmentsDir,
     variables: process.env,
     signal: context.signal,
+    note: (line) => context.note(`vf-eval: ${line}`),
   }).catch((error: unknown) => {
     throw (context.signal.aborted ? null : refusalOf(named, settings)) ?? error;
   });

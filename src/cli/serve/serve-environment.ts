@@ -117,6 +117,7 @@ export async function openServed(id: string, options: ServedEnvironmentFlags, co
     signal: context.signal,
     purpose: options.split === 'train' ? 'training' : 'evaluation',
     models,
+    note: (line) => context.note(`vf-serve: ${line}`),
   });
   opened.defer(() => environment.close());
   if (environment.play !== undefined)

@@ -7,7 +7,7 @@ import type { OpenTrainingOptions } from './open-training.ts';
 
 /** The environment of training and that of evaluations, which may be one; both keep their images in the run's folder. */
 export async function openEnvironments(
-  { config, directory, variables, signal }: Pick<OpenTrainingOptions, 'config' | 'directory' | 'variables' | 'signal'>,
+  { config, directory, variables, signal, note }: Pick<OpenTrainingOptions, 'config' | 'directory' | 'variables' | 'signal' | 'note'>,
   opened: Disposers,
   [forTraining, forEvaluation]: readonly [LazyModels, LazyModels],
 ): Promise<{ environment: Environment; evaluation: Environment }> {
@@ -16,7 +16,14 @@ export async function openEnvironments(
   await images.keepIn(directory.paths.images);
   const load = async (own: Readonly<Record<string, unknown>>, purpose: 'training' | 'evaluation') => {
     const models = purpose === 'training' ? forTraining : forEvaluation;
-    const environment = await loadEnvironment(id, own, { env: variables, signal, purpose, models, images });
+    const environment = await loadEnvironment(id, own, {
+      env: variables,
+      signal,
+      purpose,
+      models,
+      images,
+      note: (line) => note(`vf-train: ${line}`),
+    });
     opened.defer(() => environment.close());
     return environment;
   };

@@ -22,6 +22,10 @@ export interface PoolingEncoderOptions extends SearchEndpointOptions {
 /** What ColPali and ColQwen3 were trained to read beside a picture. */
 const BESIDE_PICTURE = 'Describe the image.';
 
+const LONGEST_ID = 200;
+/** Models in a message. */
+const MOST_NAMED = 5;
+
 export class PoolingEncoder implements VectorEncoder {
   readonly name: string;
   readonly identity: string;
@@ -48,7 +52,7 @@ export class PoolingEncoder implements VectorEncoder {
       const found = model === null ? served.length === 1 && served[0]! : served.find(({ id }) => id === model);
       if (found)
         return new PoolingEncoder(new SearchEndpoint({ ...options, url: routeOf(options.url, 'pooling') }, { path: '/pooling' }), found, type);
-      const names = served.map(({ id }) => id).join(', ');
+      const names = served.length > MOST_NAMED ? `${namesOf(served.slice(0, MOST_NAMED))}, ...` : namesOf(served);
       throw new RetrievalError(
         model === null
           ? `${models.name} serves ${served.length} models (${names}). Name the one that makes the vectors.`
@@ -129,10 +133,14 @@ interface ServedModel {
 
 function servedModels(json: unknown): ServedModel[] | string {
   const { data } = fieldsOf(json);
-  const wrong = 'expected {"data": [{"id": name}]}';
+  const wrong = `expected {"data": [{"id": a name of at most ${LONGEST_ID} characters}]}`;
   if (!Array.isArray(data)) return wrong;
   const models = data.map((item: unknown) => fieldsOf(item)).map(({ id, root }) => ({ id, root: typeof root === 'string' ? root : null }));
-  return models.every((model): model is ServedModel => typeof model.id === 'string') ? models : wrong;
+  return models.every((model): model is ServedModel => typeof model.id === 'string' && model.id.length <= LONGEST_ID) ? models : wrong;
+}
+
+function namesOf(models: readonly ServedModel[]): string {
+  return models.map(({ id }) => id).join(', ');
 }
 
 /** The URL of another route of the server whose URL, or whose `/pooling` or `/v1`, is given. */

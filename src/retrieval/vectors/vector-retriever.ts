@@ -28,7 +28,8 @@ export interface VectorRetrieverOptions {
   /** Pictures that are sent at once while the vectors are made. @default 8 */
   readonly concurrency?: number;
   readonly signal: AbortSignal;
-  readonly onProgress?: (progress: { readonly pages: number; readonly of: number }) => void;
+  /** `pages` have vectors; `made` pictures had none on disk. */
+  readonly onProgress?: (progress: { readonly pages: number; readonly of: number; readonly made: number }) => void;
 }
 
 /** Queries in one request. */
@@ -69,19 +70,19 @@ export class VectorRetriever implements Retriever {
     const limiter = new Limiter(concurrency);
     const made = new Map<string, Promise<TokenVectors>>();
     let bytes = 0;
-    let done = 0;
+    let [done, fresh] = [0, 0];
     let dim: number | null = null;
     const index = async (id: string): Promise<IndexedPage> => {
       const picture = await pictures.picture(id);
       const sha256 = createHash('sha256').update(picture.bytes).digest('hex');
       // Pages with one picture share its vectors.
       let making = made.get(sha256);
-      if (making === undefined) made.set(sha256, (making = vectorsOf({ id, sha256, picture }, options)));
+      if (making === undefined) made.set(sha256, (making = vectorsOf({ id, sha256, picture }, options, () => (fresh += 1))));
       const vectors = await making;
       dim ??= vectors.dim;
       if (vectors.dim !== dim)
         throw new RetrievalError(`${encoder.name} made vectors of ${vectors.dim} numbers for the page ${quoted(id)}, and of ${dim} for others.`);
-      onProgress?.({ pages: ++done, of: pages.length });
+      onProgress?.({ pages: ++done, of: pages.length, made: fresh });
       const stays = bytes + vectors.values.byteLength <= maxBytes;
       if (stays) bytes += vectors.values.byteLength;
       // Else all vectors would be in memory until the last one is made.
@@ -155,6 +156,7 @@ export class VectorRetriever implements Retriever {
 async function vectorsOf(
   { id, sha256, picture }: { readonly id: string; readonly sha256: string; readonly picture: Picture },
   { encoder, files, signal }: VectorRetrieverOptions,
+  onMade: () => void,
 ): Promise<TokenVectors> {
   const found = await files.read(sha256);
   if (found !== null) return found;
@@ -166,6 +168,7 @@ async function vectorsOf(
     throw new RetrievalError(`The picture of the page ${quoted(id)} has no vectors: ${cause.message}`, { cause });
   }
   await files.write(sha256, vectors);
+  onMade();
   return vectors;
 }
 

@@ -82,7 +82,7 @@ describe('the argument search_url', () => {
         writeFileSync(join(folder, name), records.map((record) => `${JSON.stringify(record)}\n`).join(''));
         return join(folder, name);
       };
-      const environment = await loadEnvironment({
+      const args = {
         dataset: written('rows.jsonl', rows),
         pages: written('pages.jsonl', pages),
         images: folder,
@@ -90,7 +90,14 @@ describe('the argument search_url', () => {
         search_url: `${server.url}/pooling`,
         search_model: 'words',
         search_index: join(folder, 'index'),
-      });
+      };
+      const notes: string[] = [];
+      const environment = await loadEnvironment(args, { note: (line) => notes.push(line) });
+      // Pages 1 and 3 have one picture.
+      expect([notes.at(0), notes.at(-1)]).toEqual(['making vectors of pages, 3 in all', 'vectors of 3 pages are ready; 2 were made now']);
+      notes.length = 0;
+      await (await loadEnvironment(args, { note: (line) => notes.push(line) })).close();
+      expect(notes).toEqual([]);
       const { played } = await playScript(environment, turns);
       expect(played.state).toMatchObject({ pages: ['a_2'], found: [['a_2', 'a_1', 'a_3']] });
       expect(environment.provenance?.['retriever']).toMatch(/^words \(http.*\/pooling\)$/);
@@ -98,6 +105,56 @@ describe('the argument search_url', () => {
     } finally {
       rmSync(folder, { recursive: true });
     }
+  });
+
+  describe('with SEARCH_API_KEY', () => {
+    const KEY = 'sk-key-of-the-search';
+    /** Answers in both forms, to whoever has the key. */
+    const guarded = () =>
+      loopback((request, response) => {
+        if (request.headers.authorization !== `Bearer ${KEY}`) return sendJson(response, 401, { detail: `no: ${request.headers.authorization}` });
+        const results = [{ image_file: 'deck_1_3.jpg' }];
+        const lists = request.url === '/retrieve' ? { result: [[{ document: { id: 'deck_1_3', contents: 'x' } }]] } : [{ request_idx: 0, results }];
+        return sendJson(response, 200, request.method === 'GET' ? [results] : lists);
+      });
+
+    it.each([
+      ['search', 'post'],
+      ['search', 'get'],
+      ['retrieve', 'retrieve'],
+    ] as const)('sends it as a bearer token to /%s, form %s', async (route, form) => {
+      await using server = await guarded();
+      const environment = await loadEnvironment({ search_url: `${server.url}/${route}`, search_form: form }, { env: { SEARCH_API_KEY: KEY } });
+      const { played } = await playScript(environment, turns);
+      await environment.close();
+      expect(played.state).toMatchObject({ pages: ['deck_1_3'] });
+      expect(JSON.stringify(environment.provenance)).not.toContain(KEY);
+    });
+
+    it.each(['search', 'retrieve', 'pooling'])('is asked for where /%s demands a key, and where it refuses one', async (route) => {
+      await using server = await guarded();
+      const load = (env: Readonly<Record<string, string>>) =>
+        loadEnvironment({ search_url: `${server.url}/${route}` }, { env }).catch((error: unknown) => error as RetrievalError);
+      const [without, wrong] = [await load({}), await load({ SEARCH_API_KEY: 'sk-another-key' })] as RetrievalError[];
+      for (const error of [without, wrong]) expect(error).toMatchObject({ name: 'RetrievalError', status: 401 });
+      expect(without!.message).toMatch(/: 401 .*\. The server demands a key\. Set SEARCH_API_KEY, in the environment or in \.\/\.env\.$/);
+      expect(wrong!.message).toMatch(/ The server refuses the key in SEARCH_API_KEY\. Correct it, in the environment or in \.\/\.env\.$/);
+      expect(wrong!.message).not.toContain('another');
+    });
+
+    it('stands back behind the credentials of the URL', async () => {
+      const seen: unknown[] = [];
+      await using server = await loopback((request, response) => {
+        seen.push(request.headers.authorization);
+        sendJson(response, 200, [{ request_idx: 0, results: [] }]);
+      });
+      const environment = await loadEnvironment(
+        { search_url: `${server.url.replace('//', '//me:secret@')}/search` },
+        { env: { SEARCH_API_KEY: KEY } },
+      );
+      await environment.close();
+      expect(seen).toEqual([`Basic ${Buffer.from('me:secret').toString('base64')}`]);
+    });
   });
 
   it('refuses a form without a URL, and an unknown one', async () => {
