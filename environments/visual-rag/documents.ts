@@ -16,7 +16,8 @@ export interface DocumentPage extends Size {
 }
 
 /**
- * The pages of a word sidecar, by name: records of `{id, width, height, words: [[text, left, top, right, bottom, line], ...]}`; further fields are allowed.
+ * The pages of a word sidecar, by name: records of `{id, width, height, words: [[text, left, top, right, bottom, line], ...]}`; further fields are allowed. A box
+ * that sticks out of its page, as some OCR gives them, is cut to the page.
  * Throws ConfigError with the place of the record.
  */
 export function documentPages(records: readonly DataRecord[]): ReadonlyMap<string, DocumentPage> {
@@ -45,12 +46,19 @@ function readPage({ id, width, height, words }: Readonly<Record<string, unknown>
   if (!Array.isArray(words)) return '"words" must be a list';
   const wrong = words.find((word) => !isWord(word));
   if (wrong !== undefined) return `a word must be [text, left, top, right, bottom, line], got ${JSON.stringify(wrong)?.slice(0, 100)}`;
-  return {
-    id,
-    width,
-    height,
-    words: (words as WordRow[]).map(([text, left, top, right, bottom, line]) => ({ text, box: [left, top, right, bottom], line })),
-  };
+  const placed = (words as WordRow[]).map(([text, left, top, right, bottom, line]): PageWord => ({
+    text,
+    box: [Math.max(0, left), Math.max(0, top), Math.min(width, right), Math.min(height, bottom)],
+    line,
+  }));
+  const lost = placed.findIndex(({ box: [left, top, right, bottom] }) => left >= right || top >= bottom);
+  if (lost === -1) return { id, width, height, words: placed };
+  const [text, ...box] = (words as WordRow[])[lost]!;
+  return `the page ${quoted(id)} has ${width} × ${height} pixels, but its word ${quoted(text)} has the box ${JSON.stringify(box.slice(0, 4))}; a box is left, top, right, bottom, and some of it must be on the page`;
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.slice(0, 100));
 }
 
 type WordRow = [string, number, number, number, number, number];
