@@ -3,6 +3,7 @@
  * counts tensors instead of measuring them. test/launch/memory-of-worker.test.ts runs the worker's own modules on tensors without data and compares their
  * peak with this. Allocators round and fragment, so leave a tenth of a card free.
  */
+import { towerPassBytes } from './vision-shape.ts';
 import { adapterParameterCount, keyValueWidth, layerParameterCount, type ModelShape, parameterCount, queryWidth } from './model-shape.ts';
 
 export interface TrainerSettings {
@@ -47,6 +48,11 @@ const LAST_STATES = 2;
 /** Whole layers that a worker holds where the layers are divided: one computes while the next is gathered. */
 const GATHERED_LAYERS = 2;
 
+/** A picture in the worker's tower, which takes one at a time: twice what visual-rag shows. */
+const PICTURE_TOKENS = 1024;
+/** vLLM tries the largest picture of the model at its start and keeps its output: what Qwen's image processors take unless they are told less. */
+const LARGEST_PICTURE_TOKENS = 16_384;
+
 /**
  * Bytes that autograd keeps per token and decoder layer. With H, Q, K, F the widths of hidden state, queries, keys and MLP these are: input and output of
  * both norms (4 H), queries, keys, values and output of attention (2 Q + 2 K), queries and keys before Qwen3's norms (Q + K), gate, up and their product
@@ -67,21 +73,25 @@ export function trainerMemory(shape: ModelShape, settings: TrainerSettings): Tra
   const { maxTokens, bytesPerWeight, checkpointing, device = 'cuda' } = settings;
   const { layers, hidden, feedForward, vocabulary } = shape;
   const layer = activationBytesPerTokenAndLayer(shape, settings);
-  const kept = (checkpointing ? layers * bytesPerWeight * hidden : layers * layer) + LAST_STATES * bytesPerWeight * hidden;
+  // As if every token were one of a picture: the tower's outputs stand beside the graph.
+  const seen = shape.tower === undefined ? 0 : bytesPerWeight * hidden * (1 + shape.tower.furtherOutputs);
+  const kept = (checkpointing ? layers * bytesPerWeight * hidden : layers * layer) + LAST_STATES * bytesPerWeight * hidden + seen;
   // With checkpointing, the backward pass of a layer first computes its activations again.
   const backward = bytesPerWeight * (MLP_WIDE * feedForward + HIDDEN_WIDE * hidden) + (checkpointing ? layer : 0);
   const head = CHUNKS * Math.min(CHUNK_BYTES[device], 4 * vocabulary * maxTokens);
+  // Pictures go through the tower before the language model runs.
+  const tower = shape.tower === undefined ? 0 : towerPassBytes(shape.tower, PICTURE_TOKENS, bytesPerWeight);
   const parts = {
     weights: weightsPerWorker(shape, settings.shards ?? 1) * bytesPerWeight,
     adapter: adapterParameterCount(shape, settings.rank, settings.targets) * BYTES_PER_ADAPTER_PARAMETER,
     activations: maxTokens * kept,
-    working: Math.max(head, maxTokens * backward),
+    working: Math.max(head, maxTokens * backward, tower),
     context: device === 'cuda' ? CONTEXT_BYTES : 0,
   };
   return { ...parts, total: Object.values(parts).reduce((sum, bytes) => sum + bytes, 0) };
 }
 
-/** Embedding, head and last norm are whole on every worker. */
+/** Embedding, head, last norm and the vision tower are whole on every worker. */
 function weightsPerWorker(shape: ModelShape, shards: number): number {
   if (shards === 1) return parameterCount(shape);
   const layer = layerParameterCount(shape);
@@ -108,11 +118,15 @@ export function cacheBytesPerToken(shape: ModelShape): number {
 }
 
 /**
- * vLLM's memory on each of its cards without its cache: its part of the weights, plus 3 GiB for a prefill's activations, CUDA graphs, adapters and context.
+ * vLLM's memory on each of its cards without its cache: its part of the weights, plus 3 GiB for a prefill's activations, CUDA graphs, adapters and context; where
+ * it sees, also the tower's work on the largest picture and what is kept of it.
  * vLLM logs the real figure at its start.
  */
 export function serverFixedBytes(shape: ModelShape, cards = 1): number {
-  return (2 * parameterCount(shape)) / cards + 3 * GIB;
+  const { tower, hidden } = shape;
+  const kept = tower === undefined ? 0 : 2 * LARGEST_PICTURE_TOKENS * hidden * (1 + tower.furtherOutputs);
+  const pass = tower === undefined ? 0 : towerPassBytes(tower, LARGEST_PICTURE_TOKENS, 2) / cards;
+  return (2 * parameterCount(shape)) / cards + 3 * GIB + kept + pass;
 }
 
 /** Number of whole rollouts of `contextTokens` whose cache fits besides the weights in `bytes` on each of `cards` cards. */

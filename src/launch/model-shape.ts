@@ -1,7 +1,8 @@
-/** The shape of a decoder like Qwen2 and Qwen3, read from its config.json, and its number of parameters. */
+/** The shape of a decoder like Qwen2 and Qwen3, also of one that sees, read from its config.json, and its number of parameters. */
 import { basename, join } from 'node:path';
 import { readRegularFileSync } from '../files/regular-file.ts';
 import { isObject } from '../schemas/is-object.ts';
+import { type TowerShape, towerShape } from './vision-shape.ts';
 
 /** The parts of a config.json that determine memory. */
 export interface ModelShape {
@@ -19,15 +20,17 @@ export interface ModelShape {
   readonly hasQueryKeyNorm: boolean;
   /** Whether queries, keys and values have biases (Qwen2). */
   readonly hasQkvBias: boolean;
+  /** Its vision tower. @default none */
+  readonly tower?: TowerShape;
 }
 
 /** Reads the config.json of Qwen2, Qwen3 or a decoder of the same architecture. Throws if a size is missing. */
 export function modelShape(name: string, config: Readonly<Record<string, unknown>>): ModelShape {
-  const size = (key: string, otherwise?: number): number => {
-    const value = config[key] ?? otherwise;
-    if (typeof value === 'number' && Number.isInteger(value) && value > 0) return value;
-    throw new RangeError(`${key} in the config.json of ${name} must be a whole number above 0, got ${JSON.stringify(config[key])}.`);
-  };
+  const { model_type: model, vision_config: vision, text_config: nested } = config;
+  // A model that sees describes its decoder in a table of its own; older files of Qwen2.5-VL do not.
+  const text = isObject(nested) ? nested : config;
+  const size = sizesOf(name, text);
+  const type = String(text['model_type'] ?? model).replace(/_text$/, '');
   const [hidden, heads] = [size('hidden_size'), size('num_attention_heads')];
   return {
     name,
@@ -38,9 +41,18 @@ export function modelShape(name: string, config: Readonly<Record<string, unknown
     keyValueHeads: size('num_key_value_heads', heads),
     headDim: size('head_dim', hidden / heads),
     vocabulary: size('vocab_size'),
-    isTied: config['tie_word_embeddings'] === true,
-    hasQueryKeyNorm: config['model_type'] === 'qwen3',
-    hasQkvBias: config['model_type'] === 'qwen2' || config['attention_bias'] === true,
+    isTied: (config['tie_word_embeddings'] ?? text['tie_word_embeddings']) === true,
+    hasQueryKeyNorm: ['qwen3', 'qwen3_vl'].includes(type),
+    hasQkvBias: ['qwen2', 'qwen2_5_vl'].includes(type) || text['attention_bias'] === true,
+    ...(isObject(vision) ? { tower: towerShape(model, vision, sizesOf(`${name} (vision_config)`, vision)) } : {}),
+  };
+}
+
+function sizesOf(name: string, table: Readonly<Record<string, unknown>>): (key: string, otherwise?: number) => number {
+  return (key, otherwise) => {
+    const value = table[key] ?? otherwise;
+    if (typeof value === 'number' && Number.isInteger(value) && value > 0) return value;
+    throw new RangeError(`${key} in the config.json of ${name} must be a whole number above 0, got ${JSON.stringify(table[key])}.`);
   };
 }
 
@@ -62,9 +74,10 @@ function linears(shape: ModelShape): Readonly<Record<string, readonly [number, n
   };
 }
 
+/** With the vision tower. */
 export function parameterCount(shape: ModelShape): number {
-  const { layers, hidden, vocabulary, isTied } = shape;
-  return (isTied ? 1 : 2) * vocabulary * hidden + layers * layerParameterCount(shape) + hidden;
+  const { layers, hidden, vocabulary, isTied, tower } = shape;
+  return (tower?.parameters ?? 0) + (isTied ? 1 : 2) * vocabulary * hidden + layers * layerParameterCount(shape) + hidden;
 }
 
 /** Of one decoder layer. */
@@ -86,9 +99,56 @@ export function adapterParameterCount(shape: ModelShape, rank: number, targets: 
 const QWEN = { head_dim: 128, vocab_size: 151_936, tie_word_embeddings: true, num_hidden_layers: 36 };
 const QWEN2 = { ...QWEN, model_type: 'qwen2' };
 const QWEN3 = { ...QWEN, model_type: 'qwen3', num_key_value_heads: 8 };
+const TOWER = { depth: 32, hidden_size: 1280, intermediate_size: 3420, patch_size: 14 };
+const TOWER3 = { hidden_size: 1024, intermediate_size: 4096, depth: 24, patch_size: 16, num_position_embeddings: 2304 };
 /** From each model's config.json. */
 const KNOWN: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   'qwen2.5-3b': { ...QWEN2, hidden_size: 2048, intermediate_size: 11_008, num_attention_heads: 16, num_key_value_heads: 2 },
+  'qwen2.5-vl-3b': {
+    ...QWEN2,
+    model_type: 'qwen2_5_vl',
+    hidden_size: 2048,
+    intermediate_size: 11_008,
+    num_attention_heads: 16,
+    num_key_value_heads: 2,
+    vision_config: { ...TOWER, out_hidden_size: 2048 },
+  },
+  'qwen2.5-vl-7b': {
+    ...QWEN2,
+    model_type: 'qwen2_5_vl',
+    hidden_size: 3584,
+    intermediate_size: 18_944,
+    num_hidden_layers: 28,
+    num_attention_heads: 28,
+    num_key_value_heads: 4,
+    vocab_size: 152_064,
+    tie_word_embeddings: false,
+    vision_config: { ...TOWER, out_hidden_size: 3584 },
+  },
+  'qwen3-vl-4b': {
+    ...QWEN3,
+    model_type: 'qwen3_vl',
+    hidden_size: 2560,
+    intermediate_size: 9728,
+    num_attention_heads: 32,
+    vision_config: { ...TOWER3, out_hidden_size: 2560, deepstack_visual_indexes: [5, 11, 17] },
+  },
+  'qwen3-vl-8b': {
+    ...QWEN3,
+    model_type: 'qwen3_vl',
+    hidden_size: 4096,
+    intermediate_size: 12_288,
+    num_attention_heads: 32,
+    tie_word_embeddings: false,
+    vision_config: {
+      ...TOWER3,
+      depth: 27,
+      hidden_size: 1152,
+      intermediate_size: 4304,
+      out_hidden_size: 4096,
+      deepstack_visual_indexes: [8, 16, 24],
+    },
+  },
   'qwen3-0.6b': { ...QWEN3, hidden_size: 1024, intermediate_size: 3072, num_attention_heads: 16, num_hidden_layers: 28 },
   'qwen3-1.7b': { ...QWEN3, hidden_size: 2048, intermediate_size: 6144, num_attention_heads: 16, num_hidden_layers: 28 },
   'qwen3-4b': { ...QWEN3, hidden_size: 2560, intermediate_size: 9728, num_attention_heads: 32 },

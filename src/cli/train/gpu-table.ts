@@ -7,7 +7,7 @@ import { countText, plural } from '../number-text.ts';
 export function gpuTable(needs: GpuNeeds, plan: GpuPlan): string[] {
   const cards = [...new Set([...needs.workers, ...needs.servers.flat()])];
   return [
-    `GPU memory for ${needs.shape.name}, estimated in GiB; a tenth of each GPU stays free`,
+    `GPU memory for ${needs.shape.name}${needs.shape.tower === undefined ? '' : ' with its vision tower'}, estimated in GiB; a tenth of each GPU stays free`,
     ...cards.flatMap((card) => cardLines(card, needs, plan)),
   ];
 }
