@@ -202,6 +202,14 @@ class Model:
 
     def _hidden(self, batch: Batch, seen: list[Seen]) -> torch.Tensor:
         """[N, D]"""
+        # With the embedding, whose failure would also leave other ranks waiting in the first layer.
+        call = partial(self._decode, batch, seen)
+        out = self.base.guard.run(call, "forward") if self.base.guard else call()
+        if self.limit:
+            self.limit.check(len(batch.ids), self.limit.forward, self.device)
+        return out.last_hidden_state[0]
+
+    def _decode(self, batch: Batch, seen: list[Seen]) -> Any:
         bounds = tuple(int(x) for x in batch.offsets)
         lengths = numpy.diff(batch.offsets)
         layout = Layout(bounds, torch.from_numpy(batch.offsets).to(self.device), int(lengths.max()), self.base.kernel)
@@ -214,11 +222,7 @@ class Model:
         else:
             places = positions(batch.offsets, batch.pictures, seen)[:, None]
             inputs = vision.inputs(self.base.decoder.get_input_embeddings(), ids, batch.pictures, seen)
-        call = partial(self.base.decoder, **inputs, position_ids=torch.from_numpy(places).to(self.device), use_cache=False, layout=layout)
-        out = self.base.guard.run(call, "forward") if self.base.guard else call()
-        if self.limit:
-            self.limit.check(len(batch.ids), self.limit.forward, self.device)
-        return out.last_hidden_state[0]
+        return self.base.decoder(**inputs, position_ids=torch.from_numpy(places).to(self.device), use_cache=False, layout=layout)
 
     def _log_probs(self, hidden: torch.Tensor, batch: Batch, with_entropy: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
         ids = torch.from_numpy(batch.ids.astype(numpy.int64)).to(self.device)
