@@ -23,6 +23,7 @@ Examples:
   vf-doctor run.toml --json              for scripts
   vf-doctor run.toml --memory            only the plan of GPU memory
   vf-doctor run.toml --memory --gpus 80,80   the same for two GPUs of 80 GiB
+  vf-doctor visual-rag --preset ddai-r1-mini --launch   a preset of vf-train
 
 What it checks:
   embedded: this package's engine, its build and threads; samples one token
@@ -54,6 +55,8 @@ Exit codes:
   2  a flag, a file or the configuration is wrong`;
 
 interface Flags {
+  readonly preset?: string;
+  readonly launch?: true;
   readonly python?: string;
   readonly vllmPython?: string;
   readonly baseUrl?: readonly string[];
@@ -67,7 +70,9 @@ interface Flags {
 async function main(argv: readonly string[], context: CommandContext): Promise<number> {
   const program = new Command('vf-doctor')
     .description('Checks what a training run needs and shows the command that fixes each problem.')
-    .argument('[config]', 'a training configuration (.toml)')
+    .argument('[config]', 'a training configuration (.toml), or an environment with --preset')
+    .option('--preset <name>', 'ready-made settings, as those of vf-train (vf-train --list-presets)')
+    .option('--launch', "with a configuration or a preset: the run starts vLLM, instead of the configuration's server")
     .option('--python <path>', "the worker's Python (default: the configuration's, else python3)")
     .option('--vllm-python <path>', 'the Python with vLLM, for a server started with the run (default: --python)')
     .option(
@@ -86,6 +91,8 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   const code = parseProgram(program, argv.length === 0 ? ['--'] : argv);
   if (code !== null) return code;
   const {
+    preset = null,
+    launch: launches = false,
     python = null,
     vllmPython = null,
     baseUrl = [],
@@ -98,7 +105,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   const [config = null] = program.args;
   for (const url of baseUrl) for (const secret of urlCredentials(url)) context.secrets.add(secret);
   loadEnvironmentFile('.env', process.env);
-  const target = await readTarget({ config, python, vllmPython, baseUrls: baseUrl, keyVariable: apiKeyVar }, process.env);
+  const target = await readTarget({ config, preset, launches, python, vllmPython, baseUrls: baseUrl, keyVariable: apiKeyVar }, process.env);
   for (const secret of target.secrets) context.secrets.add(secret);
 
   if (memory) {
@@ -129,7 +136,7 @@ async function memoryPlan(
   { gpus, tokens }: { readonly gpus: string | undefined; readonly tokens: string | undefined },
   signal: AbortSignal,
 ): Promise<string> {
-  if (config === null) throw new ConfigError('--memory needs a training configuration: vf-doctor run.toml --memory');
+  if (config === null) throw new ConfigError('--memory needs a training configuration: vf-doctor run.toml --memory, or --preset NAME');
   const contextTokens = tokens === undefined ? SEARCH_R1_TOKENS : Number(tokens);
   if (!Number.isSafeInteger(contextTokens) || contextTokens < 1) throw new ConfigError(`--context must be a whole number of tokens, got ${tokens}`);
   const cards = gpus === undefined ? await readGpuCards({ env: process.env, signal }) : assumedCards(gpus);

@@ -351,6 +351,26 @@ describe('vf-doctor', () => {
     expect((await folder.run([config, '--memory', '--gpus', 'two'])).stderr).toContain('must be sizes in GiB');
   }, 60_000);
 
+  it('checks a preset as vf-train has it, with the server that the run would start', async () => {
+    const folder = new Folder();
+    const plan = (...args: readonly string[]) => folder.run([...args, '--memory', '--gpus', '80']);
+    const mini = await plan('visual-rag', '--preset', 'ddai-r1-mini', '--launch');
+    expect([mini.code, mini.stderr]).toEqual([0, '']);
+    expect(mini.stdout).toMatch(/^GPU memory for Qwen2\.5-VL-3B-Instruct with its vision tower, estimated in GiB/);
+    expect(mini.stdout).toMatch(/vLLM .*--gpu-memory-utilization=0\.\d+/);
+    for (const [args, message] of [
+      [['visual-rag', '--preset', 'ddai-r1-mini'], /a policy server: policy\.base_url \(-b\) for a running one, .*got none/],
+      [['visual-rag', '--preset', 'ddai-r9'], /Unknown preset "ddai-r9".*known presets: .*ddai-r1-mini/],
+      [['visual-rag'], /must be a \.toml file, got visual-rag\. For an environment, add --preset NAME\./],
+      [['--launch'], /--launch is about a training run/],
+      [['visual-rag', '--preset', 'ddai-r1-mini', '--launch', '-b', 'http://127.0.0.1:1/v1'], /-b and --launch name two policy servers/],
+    ] as const) {
+      const { code, stderr } = await plan(...args);
+      expect([code, stderr.trimEnd().split('\n').length]).toEqual([2, 1]);
+      expect(stderr).toMatch(message);
+    }
+  }, 60_000);
+
   it('serves the passages of the data set in question, not those of nq-mini for every one', async () => {
     const url = await refusingUrl();
     const { port } = new URL(url);

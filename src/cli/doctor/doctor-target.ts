@@ -6,7 +6,11 @@ import { redactUrl } from '../../transport/redact.ts';
 import { readTrainingConfig } from '../train/read-training-config.ts';
 
 export interface DoctorFlags {
+  /** A TOML file; with a preset also an environment. */
   readonly config: string | null;
+  readonly preset: string | null;
+  /** As that of vf-train: the run would start its own vLLM. */
+  readonly launches: boolean;
   /** Python of the worker, and of a server started with the run unless `vllmPython` is set. */
   readonly python: string | null;
   readonly vllmPython: string | null;
@@ -37,25 +41,31 @@ export interface DoctorTarget {
 
 /** Throws ConfigError if the configuration is invalid or the key's variable is not set. */
 export async function readTarget(flags: DoctorFlags, variables: NodeJS.ProcessEnv): Promise<DoctorTarget> {
-  return flags.config === null ? bareTarget(flags, variables) : configTarget(flags, flags.config, variables);
+  if (flags.config === null && flags.preset === null) {
+    if (flags.launches) throw new ConfigError('--launch is about a training run; name its configuration or --preset, or leave --launch out');
+    return bareTarget(flags, variables);
+  }
+  return configTarget(flags, variables);
 }
 
 async function configTarget(
-  { python, vllmPython, baseUrls, keyVariable }: DoctorFlags,
-  path: string,
+  { config: target, preset, launches, python, vllmPython, baseUrls, keyVariable }: DoctorFlags,
   variables: NodeJS.ProcessEnv,
 ): Promise<DoctorTarget> {
-  if (!path.endsWith('.toml')) throw new ConfigError(`The training configuration must be a .toml file, got ${path}`);
+  if (target !== null && preset === null && !target.endsWith('.toml'))
+    throw new ConfigError(`The training configuration must be a .toml file, got ${target}. For an environment, add --preset NAME.`);
+  if (launches && baseUrls.length > 0) throw new ConfigError('-b and --launch name two policy servers. Leave one out.');
   const policy = {
     ...(baseUrls.length === 0 ? {} : { base_url: [...baseUrls], launch: null, embedded: null }),
+    ...(launches ? { base_url: null, launch: {}, embedded: null } : {}),
     ...(keyVariable === null ? {} : { api_key_var: keyVariable }),
   };
   const display = { json: false, plain: true, verbose: false };
   const given = {
     kind: 'train',
     action: 'dry-run',
-    target: path,
-    preset: null,
+    target,
+    preset,
     layers: [{ source: 'flags', table: { policy } }],
     resume: null,
     display,
