@@ -210,6 +210,8 @@ class Model:
         return out.last_hidden_state[0]
 
     def _decode(self, batch: Batch, seen: list[Seen]) -> Any:
+        if self.base.guard:
+            self.base.guard.limit.check(len(batch.ids), self.base.guard.limit.embedding, self.device)
         bounds = tuple(int(x) for x in batch.offsets)
         lengths = numpy.diff(batch.offsets)
         layout = Layout(bounds, torch.from_numpy(batch.offsets).to(self.device), int(lengths.max()), self.base.kernel)

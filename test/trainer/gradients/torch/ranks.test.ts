@@ -183,6 +183,21 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
     });
   });
 
+  it('that share the base end where one has no memory before the first layer, and leave none waiting', async () => {
+    const options = { ...TWO, sharding: 'full', env: { VF_TORCH_MEMORY_LIMIT_TOKENS: '1000,1000,100' }, timeoutMs: 60_000 } as const;
+    const two = await openNano({ options });
+    try {
+      // 60 tokens to rank 0, 101 to rank 1.
+      const error = await failureOf(two.forward(sequences(60, 51, 50), KEPT));
+      expect(error).toMatchObject({ code: 'lost', needsSmallerBatches: true });
+      expect(error.message).toMatch(
+        /^Torch worker rank 1 \(pid \d+\) exited with code 6 during forward\..*forward failed where ranks exchange a layer/s,
+      );
+    } finally {
+      await two.close();
+    }
+  });
+
   it('agrees on the failure of any rank, the most serious first, and notices a rank that is gone', async () => {
     const script = join(import.meta.dirname, 'agreements.py');
     const { stdout } = await promisify(execFile)(torchPython.path!, [script, mkdtempSync(join(root, 'agreements-')), NANO_BASE]);
