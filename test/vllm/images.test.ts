@@ -151,6 +151,17 @@ describe.each(FORMS)('a real vLLM of the form %s', (form) => {
       expect(uploads(world)).toEqual([1, 1, 0, 2]);
     });
 
+    it('shows the same picture twice in a prompt, also the first time', async () => {
+      await using world = await opened();
+      const third = world.images[2]!;
+      await using one = await world.client.lease(signal);
+      const { images } = await one.render([showing(third, third)]);
+      expect(images.map(({ sha256 }) => sha256)).toEqual([third.sha256, third.sha256]);
+      const [first, second] = [await sample(one, [showing(third, third)]), await sample(one, [showing(third, third)])];
+      expect([first.ids.length, second.ids.length]).toEqual([4, 4]);
+      expect(uploads(world)).toEqual([2, 0]);
+    });
+
     it('sends text without pictures over the route of completions', async () => {
       await using world = await opened();
       await using lease = await world.client.lease(signal);
