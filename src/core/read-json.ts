@@ -21,20 +21,3 @@ export function withoutExcerpt(message: string): string {
   if (!message.endsWith('is not valid JSON')) return message;
   return /^Unexpected token '.{1,2}?'/su.exec(message)?.[0] ?? 'Unexpected token';
 }
-
-/** Far more than any argument needs, but far fewer than would exhaust the stack of recursive code. */
-export const MOST_LEVELS = 64;
-
-/** True if lists and objects are nested more than `most` levels deep. Not recursive, so that hostile JSON cannot exhaust the stack. */
-export function isDeeperThan(value: unknown, most: number): boolean {
-  let level = [value].filter(isContainer);
-  for (let depth = 1; level.length > 0; depth++) {
-    if (depth > most) return true;
-    level = level.flatMap((item) => Object.values(item).filter(isContainer));
-  }
-  return false;
-}
-
-function isContainer(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
-}

@@ -1,8 +1,9 @@
 /** Reads traces, this package's or DDAI's, in any order of files and lines. A torn last line is counted; any other bad line is an error that names it. */
+import { createHash } from 'node:crypto';
 import { ConfigError } from '../core/errors.ts';
-import { isDeeperThan, MOST_LEVELS } from '../core/read-json.ts';
 import { readLines } from '../files/json-lines.ts';
 import { isObject } from '../schemas/is-object.ts';
+import { isDeeperThan, MOST_LEVELS } from '../schemas/nesting.ts';
 import { parseWire } from '../schemas/results.ts';
 import { TraceLineSchema } from '../schemas/trace-line.ts';
 import { type OwnLine, OwnTrace, type TraceCounts } from './own-trace.ts';
@@ -28,6 +29,7 @@ export async function readTraces(paths: readonly string[], { withTexts = true }:
   const counts: TraceCounts = { rollouts: 0, failed: 0, repeated: 0, incomplete: 0, evaluations: 0, torn: 0 };
   const own = new OwnTrace(counts, withTexts);
   const upstream: Readonly<Record<string, unknown>>[] = [];
+  const seen = new Set<string>();
   for (const path of paths) {
     let lines = 0;
     for await (const { text, number, isWhole } of readLines(path, { mustExist: true })) {
@@ -40,7 +42,11 @@ export async function readTraces(paths: readonly string[], { withTexts = true }:
           );
         counts.torn += 1;
       } else if ('event_type' in line) {
-        if (UPSTREAM_EVENTS.has(line['event_type'] as string)) upstream.push(slimmed(line, withTexts !== false));
+        if (!UPSTREAM_EVENTS.has(line['event_type'] as string)) continue;
+        // A log that was copied into another one, or is given twice, has the same lines again; its events have times, so those of another play differ.
+        const digest = createHash('sha256').update(text).digest('base64');
+        if (!seen.has(digest)) upstream.push(slimmed(line, withTexts !== false));
+        seen.add(digest);
       } else own.add(line as OwnLine);
     }
     if (lines === 0) throw new ConfigError(`The trace ${path} is empty; give the trace.jsonl of a run that has played rollouts`);

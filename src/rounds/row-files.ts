@@ -1,9 +1,9 @@
 /** Files of rows, JSONL or Parquet, as the stages of a round read and write them. Columns that a stage does not know are kept. */
 import { ConfigError } from '../core/errors.ts';
-import { isDeeperThan, MOST_LEVELS } from '../core/read-json.ts';
 import { readLines } from '../files/json-lines.ts';
 import { readParquet } from '../files/parquet.ts';
 import { isObject } from '../schemas/is-object.ts';
+import { isDeeperThan, MOST_LEVELS, nestingProblem } from '../schemas/nesting.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
 
@@ -19,8 +19,14 @@ export interface RoundRow extends PlacedFields {
 
 /** The objects of a file, in order. Throws ConfigError for a line that is no object. */
 export async function readObjects(path: string): Promise<PlacedFields[]> {
-  if (/\.parquet$/i.test(path)) return (await readParquet(path)).map((fields, i) => ({ fields, place: `${path}, row ${i + 1}` }));
   const rows: PlacedFields[] = [];
+  if (/\.parquet$/i.test(path)) {
+    for (const [i, row] of (await readParquet(path)).entries()) {
+      const place = `${path}, row ${i + 1}`;
+      rows.push({ fields: flatFields(row, place), place });
+    }
+    return rows;
+  }
   for await (const { text, number } of readLines(path, { mustExist: true })) {
     if (text.trim() === '') continue;
     const place = `${path}:${number}`;
@@ -58,9 +64,14 @@ function parsedObject(text: string, place: string): Fields {
   } catch (cause) {
     throw new ConfigError(`${place} is not JSON; give one JSON object per line`, { cause });
   }
-  if (isDeeperThan(value, MOST_LEVELS)) throw new ConfigError(`${place} is nested more than ${MOST_LEVELS} levels deep; give flatter rows`);
   if (!isObject(value)) throw new ConfigError(`${place} is ${shown(value)}; give one JSON object per line`);
-  return value;
+  return flatFields(value, place);
+}
+
+function flatFields(fields: Fields, place: string): Fields {
+  const problem = nestingProblem(fields);
+  if (problem !== null) throw new ConfigError(`${place}: ${problem}`);
+  return fields;
 }
 
 function idOf(fields: Fields, place: string): string {
@@ -71,5 +82,6 @@ function idOf(fields: Fields, place: string): string {
 
 /** A value of a file, for a message. */
 export function shown(value: unknown): string {
+  if (isDeeperThan(value, MOST_LEVELS)) return `a list of more than ${MOST_LEVELS} levels`;
   return value === undefined ? 'nothing' : JSON.stringify(value).slice(0, 100);
 }

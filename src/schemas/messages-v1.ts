@@ -1,5 +1,6 @@
 /** Rows of demonstrations in the form of DDAI's files: `{uid, format_version: "v1", messages}`; `messages` is a list, or its JSON as text. */
 import { isObject } from './is-object.ts';
+import { nestingProblem } from './nesting.ts';
 
 /** A message. A picture is a path or the SHA-256 of its bytes. */
 export interface MessageV1 {
@@ -21,9 +22,13 @@ const ROLES = ['system', 'user', 'assistant'] as const;
 /** The row, or what is wrong with it: the key, its value and what is allowed. Never throws. Further columns are allowed. */
 export function parseRowV1(fields: Readonly<Record<string, unknown>>): RowV1 | string {
   const { uid, format_version: version, messages } = fields;
+  const tooDeep = nestingProblem(fields);
+  if (tooDeep !== null) return tooDeep;
   if (typeof uid !== 'string' || uid === '') return `"uid" must be the id of the row, got ${shown(uid)}`;
   if (version !== 'v1') return `"format_version" must be "v1", got ${shown(version)}`;
   const list = typeof messages === 'string' ? parsedList(messages) : messages;
+  const tooDeepText = nestingProblem({ messages: list });
+  if (tooDeepText !== null) return tooDeepText;
   if (!Array.isArray(list) || list.length === 0) return `"messages" must be a list of messages, or its JSON as text, got ${shown(messages)}`;
   for (const [i, message] of list.entries()) {
     const problem = messageProblem(message);

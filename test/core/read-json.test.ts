@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { describeError, PolicyError, thrownText } from '../../src/core/errors.ts';
-import { isDeeperThan, readJson } from '../../src/core/read-json.ts';
+import { readJson } from '../../src/core/read-json.ts';
 
 const SECRET = 'hunter2-secret';
 
@@ -48,17 +48,5 @@ describe('describeError', () => {
       expect(text).toContain("Unexpected token 'h'");
       expect(text).not.toContain('hunter2');
     }
-  });
-});
-
-describe('isDeeperThan', () => {
-  const nested = (depth: number): unknown => JSON.parse(`${'[{"a":'.repeat(depth / 2)}1${'}]'.repeat(depth / 2)}`);
-
-  it.each([
-    [4, 3, true],
-    [4, 4, false],
-    [200_000, 64, true],
-  ])('%i levels against %i: %s', (depth, most, isDeeper) => {
-    expect(isDeeperThan(nested(depth), most)).toBe(isDeeper);
   });
 });

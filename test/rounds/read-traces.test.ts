@@ -162,6 +162,25 @@ describe('readTraces', () => {
     expect((await readTraces([path, other])).rollouts).toEqual(rollouts);
   });
 
+  it("counts a line of DDAI's log once, where it was copied into another or into itself", async () => {
+    const turns = [0, 1].flatMap((i) => [
+      { event_type: 'model.plan', turn_idx: 0, text: `<think>t</think><search>${i}</search>`, ts: 1, sample_idx: i },
+      { event_type: 'tool.search.response', results: [{ image_file: 'p_1.jpg' }], ts: 2, sample_idx: i },
+      { event_type: 'model.plan', turn_idx: 1, text: '<think>t</think><search_complete>true</search_complete>', ts: 3, sample_idx: i },
+      { event_type: 'rm.flash.detail', query: 'Q?', judge_score: i, final_score: i, ts: 4, sample_idx: i },
+    ]);
+    const log = turns.map((event) => `${JSON.stringify({ uid: 'p', ...event })}\n`).join('');
+    await writeFile(path, log);
+    const whole = await readTraces([path]);
+    expect(whole.rollouts.map(({ events }) => events.length)).toEqual([3, 3]);
+    const copy = join(folder, 'copy.jsonl');
+    await writeFile(copy, log);
+    expect(await readTraces([path, copy])).toEqual(whole);
+    // The copy that was made while the run wrote has a part of it, and no line feed at its end.
+    await writeFile(path, `${log.split('\n').slice(0, 5).join('\n')}\n${log}${log.trimEnd()}`);
+    expect(await readTraces([path])).toEqual(whole);
+  });
+
   it("reads DDAI's log, phase 1's scores too, in any order of lines", async () => {
     const events = [
       { event_type: 'run.start', ts: 0 },
@@ -197,7 +216,12 @@ describe('readRows', () => {
     [
       'rows that are nested too deeply',
       `{"id":"a","x":${'['.repeat(100_000)}${']'.repeat(100_000)}}`,
-      'rows.jsonl:1 is nested more than 64 levels deep',
+      'rows.jsonl:1: "x" is nested more than 64 levels deep; give flatter rows',
+    ],
+    [
+      'a row that is a list in lists',
+      `${'['.repeat(100_000)}${']'.repeat(100_000)}`,
+      'rows.jsonl:1 is a list of more than 64 levels; give one JSON object per line',
     ],
     ['a row that is a list', '[1]', 'rows.jsonl:1 is [1]; give one JSON object per line'],
     ['two rows of one id', '{"id":"a"}\n{"uid":"a"}', 'rows.jsonl:2 has the id "a", as '],

@@ -1,6 +1,7 @@
 /** Parses and checks option values from the command line (strings) or a TOML file (typed), against the table of flags. */
 import { ConfigError } from '../../core/errors.ts';
-import { isDeeperThan, MOST_LEVELS, readJson } from '../../core/read-json.ts';
+import { readJson } from '../../core/read-json.ts';
+import { isDeeperThan, MOST_LEVELS } from '../../schemas/nesting.ts';
 import { isSecretName } from '../../transport/redact.ts';
 import { mergeRoleTables, type RoleTables } from '../../schemas/roles-config.ts';
 import { checkRoleTables, parseRoleFlag } from '../roles/role-flag.ts';

@@ -1,7 +1,8 @@
 /** Parses configuration values from a command line. */
 import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../../core/errors.ts';
-import { isDeeperThan, MOST_LEVELS, readJson } from '../../core/read-json.ts';
+import { readJson } from '../../core/read-json.ts';
+import { isDeeperThan, MOST_LEVELS } from '../../schemas/nesting.ts';
 import { acceptsType, configKeys, configTable, type KeySchema } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
 import { isObject } from '../../schemas/is-object.ts';

@@ -1,6 +1,7 @@
 /** Reads JSON requests of the environment server within limits, and answers in its form. */
 import type { Context } from 'hono';
-import { isDeeperThan, MOST_LEVELS, readJson } from '../../core/read-json.ts';
+import { readJson } from '../../core/read-json.ts';
+import { isDeeperThan, MOST_LEVELS } from '../../schemas/nesting.ts';
 import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
 import type { XStatic } from 'typebox/schema';
 import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS, type ReadBody } from '../bounded-body.ts';

@@ -6,6 +6,7 @@ import { readParquet } from '../../files/parquet.ts';
 import { type DemonstrationRow, type MessagesRow, MessagesRowSchema, PromptRowSchema, TokensRowSchema } from '../../schemas/demonstration-row.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import { parseRowV1 } from '../../schemas/messages-v1.ts';
+import { nestingProblem } from '../../schemas/nesting.ts';
 import { parseWire } from '../../schemas/results.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 
@@ -68,6 +69,8 @@ async function* objectsIn(path: string): AsyncGenerator<{ readonly fields: strin
 }
 
 function parseRow(fields: string | object): { readonly value: DemonstrationRow } | { readonly problem: string } {
+  const tooDeep = typeof fields === 'string' ? null : nestingProblem(fieldsOf(fields));
+  if (tooDeep !== null) return { problem: tooDeep };
   const text = typeof fields === 'string' ? fields : JSON.stringify(fields);
   const parsed = parseWire({ type: 'object' } as const, text);
   if ('problem' in parsed) return parsed;

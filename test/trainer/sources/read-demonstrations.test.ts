@@ -127,6 +127,11 @@ describe("rows of DDAI's files", () => {
     ['another version', { format_version: 'v2' }, '"format_version" must be "v1", got "v2"'],
     ['no uid', { uid: '' }, '"uid" must be the id of the row, got ""'],
     ['messages that are no JSON', { messages: '[{' }, '"messages" must be a list of messages, or its JSON as text, got "[{"'],
+    [
+      'messages that are nested very deeply',
+      { messages: `${'['.repeat(100_000)}${']'.repeat(100_000)}` },
+      '"messages" is nested more than 64 levels deep; give flatter rows',
+    ],
     ['no messages', { messages: [] }, '"messages" must be a list of messages, or its JSON as text, got []'],
     ['a message of a tool', { messages: [{ role: 'tool', content: 'x' }] }, 'messages[0].role must be system, user, assistant, got "tool"'],
     [

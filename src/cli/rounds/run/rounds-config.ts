@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import { basename, dirname, join } from 'node:path';
 import { ConfigError } from '../../../core/errors.ts';
-import { isDeeperThan } from '../../../core/read-json.ts';
 import { isObject } from '../../../schemas/is-object.ts';
+import { isDeeperThan } from '../../../schemas/nesting.ts';
 import { assertKnownKeys, readToml } from '../../eval/toml-file.ts';
 
 /** A training: flags of vf-train, and arguments of the environment. */

@@ -1,5 +1,6 @@
 /** Answers one frame of OpenEnv's WebSocket. */
-import { isDeeperThan, MOST_LEVELS, readJson } from '../../../core/read-json.ts';
+import { readJson } from '../../../core/read-json.ts';
+import { isDeeperThan, MOST_LEVELS } from '../../../schemas/nesting.ts';
 import { ResetDataSchema, resetAnswerLine, stepAnswerLine } from '../../../schemas/environment-server/openenv.ts';
 import { isObject } from '../../../schemas/is-object.ts';
 import { kindOf } from '../../../schemas/kind-of.ts';

@@ -1,0 +1,24 @@
+/** How deep JSON is nested. Recursive code, such as JSON.stringify, exhausts the stack on what JSON.parse reads. */
+
+/** Far more than any argument needs, but far fewer than would exhaust the stack of recursive code. */
+export const MOST_LEVELS = 64;
+
+/** True if lists and objects are nested more than `most` levels deep. Not recursive, so that hostile JSON cannot exhaust the stack. */
+export function isDeeperThan(value: unknown, most: number): boolean {
+  let level = [value].filter(isContainer);
+  for (let depth = 1; level.length > 0; depth++) {
+    if (depth > most) return true;
+    level = level.flatMap((item) => Object.values(item).filter(isContainer));
+  }
+  return false;
+}
+
+/** The first key whose value is nested too deeply, in words; null if all can be used. */
+export function nestingProblem(fields: Readonly<Record<string, unknown>>): string | null {
+  const key = Object.keys(fields).find((name) => isDeeperThan(fields[name], MOST_LEVELS));
+  return key === undefined ? null : `${JSON.stringify(key.slice(0, 100))} is nested more than ${MOST_LEVELS} levels deep; give flatter rows`;
+}
+
+function isContainer(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
