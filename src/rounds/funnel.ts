@@ -3,7 +3,7 @@ import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
 import type { WireRoundManifest } from '../schemas/round-manifest.ts';
-import { manifestOf, readManifest, sha256Of } from './stage-files.ts';
+import { manifestOf, readManifest, readOwnManifest, sha256Of } from './stage-files.ts';
 
 export interface FunnelStage {
   /** Path of the manifest. */
@@ -58,9 +58,12 @@ async function manifestsAt(path: string): Promise<string[]> {
   const about = await stat(path).catch(() => null);
   if (about === null) throw new ConfigError(`${path} does not exist; name a folder of stages, a manifest, or what a stage wrote`);
   if (about.isDirectory()) {
-    const names = (await readdir(path, { recursive: true })).filter((name) => name.endsWith('.manifest.json')).toSorted();
-    if (names.length === 0) throw new ConfigError(`${path} has no *.manifest.json; name the folder into which stages of vf-rounds wrote`);
-    return names.map((name) => join(path, name));
+    const manifests: string[] = [];
+    for (const name of (await readdir(path, { recursive: true })).filter((each) => each.endsWith('.manifest.json')).toSorted())
+      if ((await readOwnManifest(join(path, name))) !== null) manifests.push(join(path, name));
+    if (manifests.length === 0)
+      throw new ConfigError(`${path} has no *.manifest.json of a stage; name the folder into which stages of vf-rounds wrote`);
+    return manifests;
   }
   if (path.endsWith('.manifest.json')) return [path];
   const found = await manifestOf(path);

@@ -10,6 +10,7 @@ import { ConfigError } from '../core/errors.ts';
 import { replaceFile } from '../files/json-lines.ts';
 import { folderProblem, makeFolder } from '../files/make-folder.ts';
 import { readRegularFile, streamRegularFile } from '../files/regular-file.ts';
+import { isObject } from '../schemas/is-object.ts';
 import { parseWire } from '../schemas/results.ts';
 import { RoundManifestSchema, type WireRoundManifest } from '../schemas/round-manifest.ts';
 import { STAGE_VERSIONS, type StageName, type StageResult } from './stage.ts';
@@ -144,8 +145,28 @@ function manifestPath(folder: string, name: string): string {
 export async function readManifest(path: string): Promise<WireRoundManifest | null> {
   if (!existsSync(path)) return null;
   const parsed = parseWire(RoundManifestSchema, await readRegularFile(path));
-  if ('problem' in parsed) throw new ConfigError(`${path} is not the manifest of a stage: ${parsed.problem}`);
+  if ('problem' in parsed)
+    throw new ConfigError(
+      `${path} is not the manifest of a stage: ${parsed.problem}. Restore it, or delete it with the files of its stage and run the stage again.`,
+    );
   return parsed.value;
+}
+
+/** Null for a file of another program that has such a name. Rejects with ConfigError for a manifest of a stage that is torn, or of another version. */
+export async function readOwnManifest(path: string): Promise<WireRoundManifest | null> {
+  const text = await readRegularFile(path).catch(() => null);
+  return text === null || !isOfStage(text) ? null : readManifest(path);
+}
+
+/** Whether a stage wrote the text, or its beginning where the rest is lost. */
+function isOfStage(text: string): boolean {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return /^\s*\{\s*"schema_version"\s*:\s*\d+\s*,\s*"stage"/.test(text);
+  }
+  return isObject(value) && 'schema_version' in value && 'stage' in value;
 }
 
 /** How many folders above a file may hold its manifest: that of a training run names the adapter of a checkpoint. */
@@ -158,7 +179,7 @@ export async function manifestOf(path: string): Promise<{ readonly path: string;
   for (let up = 0; up < MOST_FOLDERS; up++, folder = dirname(folder)) {
     const names = (await readdir(folder).catch(() => [])).filter((name) => name.endsWith(SUFFIX)).toSorted();
     for (const name of names) {
-      const manifest = await readManifest(join(folder, name));
+      const manifest = await readOwnManifest(join(folder, name));
       if (manifest?.outputs.some((output) => join(folder, output.path) === file)) return { path: join(folder, name), manifest };
     }
   }

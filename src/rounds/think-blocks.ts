@@ -1,8 +1,8 @@
 /** The thinks of a demonstration, and the guards of a rewrite that may change nothing else (DDAI, rewrite_sft_think_gpt and clean_rewritten_sft_dataset). Pure. */
 
-const THINK = /<think>(.*?)<\/think>/gisu;
-/** Stands in for a think where the rest of two texts is compared. */
-const SOME_THINK = '<think>\0</think>';
+const THINK = /(<think>)(.*?)(<\/think>)/gisu;
+/** Stands in for what a think says where the rest of two texts is compared; its tags are of the rest. */
+const SOME_THINK = '$1\0$3';
 const WORD = '[\\p{L}\\p{N}_]';
 const SPACE = '[\\t\\n\\v\\f\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]';
 
@@ -15,19 +15,19 @@ const ACTION_TAG = new RegExp(`</?${SPACE}*(?:search|bbox|search_complete|answer
 
 /** What stands in the thinks of a text, in order. Tags in any case. */
 export function thinksOf(text: string): string[] {
-  return [...text.matchAll(THINK)].map(([, think]) => think!);
+  return [...text.matchAll(THINK)].map(([, , think]) => think!);
 }
 
-/** The text with other thinks, one for each; those beyond the list stay. */
+/** The text with other thinks, one for each; those beyond the list stay, and so do the tags. */
 export function withThinks(text: string, thinks: readonly string[]): string {
   let i = 0;
-  return text.replace(THINK, (whole) => {
+  return text.replace(THINK, (whole, open: string, _: string, close: string) => {
     const think = thinks[i++];
-    return think === undefined ? whole : `<think>${think}</think>`;
+    return think === undefined ? whole : `${open}${think}${close}`;
   });
 }
 
-/** What differs outside the thinks of two texts, or null if nothing does. */
+/** What differs outside the thinks of two texts, the case of their tags too, or null if nothing does. */
 export function outsideDifference(before: string, after: string): string | null {
   if (before.replace(THINK, SOME_THINK) !== after.replace(THINK, SOME_THINK)) return 'Non-think text changed';
   return null;

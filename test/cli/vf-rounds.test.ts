@@ -310,6 +310,40 @@ describe('vf-rounds extract to finalize', () => {
     expect(written('rewritten.jsonl', 1)[1]).toBe('<think>the image shows it</think>\n<bbox>[1, 2, 30, 40]</bbox>');
   });
 
+  it('takes no rewrite that changes the case of a tag, and keeps the tags of the original', async () => {
+    file('trace.jsonl', traceText(RARE));
+    await done('extract', '--trace', 'trace.jsonl', '-o', 'candidates.jsonl');
+    const changed = (name: string, change: (text: string) => string) =>
+      file(
+        name,
+        rowsOf('candidates.jsonl')
+          .map((row) => `${JSON.stringify({ ...row, messages: change(row['messages'] as string) })}\n`)
+          .join(''),
+      );
+    changed('upper.jsonl', (messages) => messages.replaceAll('<think>', '<THINK>'));
+    for (const [rows, given] of [
+      ['candidates.jsonl', 'upper.jsonl'],
+      ['upper.jsonl', 'candidates.jsonl'],
+    ] as const)
+      expect(await rounds('rewrite', rows, '--rewritten', given, '-o', 'out.jsonl')).toMatchObject({
+        status: 2,
+        stderr: expect.stringMatching(/differs from the original in messages\[2\]; a rewrite may only change what stands in <think>\n$/) as string,
+      });
+    changed('better.jsonl', (messages) => messages.replaceAll('<think>', '<THINK>').replaceAll('I look', 'I search'));
+    await done('rewrite', 'upper.jsonl', '--rewritten', 'better.jsonl', '-o', 'out.jsonl');
+    expect(rowsOf('out.jsonl').map(({ messages }) => messages)).toEqual(rowsOf('better.jsonl').map(({ messages }) => messages));
+  });
+
+  it('refuses a row that is nested very deeply in one line that names row and key', async () => {
+    const first = { uid: 'first', format_version: 'v1', messages: [{ role: 'user', content: 'q' }] };
+    const deep = { ...first, uid: 'second', messages: `${'['.repeat(100_000)}${']'.repeat(100_000)}` };
+    file('rows.jsonl', [first, deep].map((row) => `${JSON.stringify(row)}\n`).join(''));
+    expect(await rounds('finalize', 'rows.jsonl', '-o', 'sft.jsonl')).toMatchObject({
+      status: 2,
+      stderr: 'vf-rounds: rows.jsonl:2: "messages" is nested more than 64 levels deep; give flatter rows\n',
+    });
+  });
+
   it.each([
     ['with a message more', (messages: unknown[]) => [...messages, { role: 'user', content: 'more' }], 'has 8 messages, the original 7'],
     [
@@ -385,6 +419,28 @@ describe('the files of a stage', () => {
     expect(broken.stderr).toMatch(
       /^vf-rounds: The chain is broken: \S*rows\.jsonl has changed since bucket read it as rows \(SHA-256 \S+ then, \S+ now\); run bucket again\n$/,
     );
+  });
+
+  it('report past the manifests of other programs, and name a torn one of a stage in one line', async () => {
+    const { trace, rows } = world();
+    await done('bucket', '--trace', trace, '--rows', rows, '-o', 'deep/r1');
+    const others = { 'app.manifest.json': '{"name": "app", "icons": []}', 'list.manifest.json': '[1]', 'cut.manifest.json': '{"name": "a' };
+    for (const [name, content] of Object.entries(others)) for (const place of ['', 'deep/', 'deep/r1/']) file(`${place}${name}`, content);
+    mkdirSync(at('deep/folder.manifest.json'));
+    const before = await done('report', 'deep/r1/bucket-a.jsonl');
+    expect(before).toMatch(/^bucket +6 /m);
+    expect(await done('report', 'deep')).toBe(before);
+    await done('focus', '--trace', trace, '--rows', 'deep/r1/bucket-a.jsonl', '-o', 'deep/r1/round.jsonl');
+    expect((await done('report', 'deep/r1/round.jsonl')).split('\n').map((line) => line.split(' ')[0])).toEqual(['stage', 'bucket', 'focus', '']);
+    const own = readFileSync(at('deep/r1/bucket.manifest.json'), 'utf8');
+    file('deep/r1/bucket.manifest.json', own.slice(0, own.length / 2));
+    for (const named of ['deep', 'deep/r1/round.jsonl']) {
+      const { status, stderr } = await rounds('report', named);
+      expect(status).toBe(2);
+      expect(stderr).toMatch(
+        /^vf-rounds: \S*deep\/r1\/bucket\.manifest\.json is not the manifest of a stage: text that is not JSON\. Restore it, or delete [^\n]+\n$/,
+      );
+    }
   });
 
   it('are old or new after kill -9, in whatever stage it comes, and whole once the stages are run again', { timeout: 240_000 }, async () => {
