@@ -1,8 +1,9 @@
 /** Asks a model about many rows, each for one JSON object. */
 import { finalObject } from '../core/json-reply.ts';
-import { ConfigError, ModelError, thrownText } from '../core/errors.ts';
+import { ModelError, thrownText } from '../core/errors.ts';
 import type { Model } from '../core/model.ts';
 import type { Message } from '../core/message.ts';
+import { structuredReply } from '../core/structured-reply.ts';
 
 export interface Question<T> {
   /** Of the row, for messages. */
@@ -62,25 +63,17 @@ export async function askRows<T>(questions: readonly Question<T>[], options: Ask
   return answers.map((answer) => answer!.value);
 }
 
-async function answerTo<T>({ messages, schema, parse, unusable }: Question<T>, { model, maxTokens = 3072, signal }: AskOptions): Promise<T> {
-  const read = (text: string): { readonly value: T } | string => {
+async function answerTo<T>({ messages, schema, parse, unusable }: Question<T>, { role, model, maxTokens = 3072, signal }: AskOptions): Promise<T> {
+  const read = ({ text }: { readonly text: string }): { readonly value: T } | string => {
     const found = finalObject(text);
     if (typeof found === 'string') return found;
     const value = parse(found.value);
     return typeof value === 'string' ? value : { value };
   };
-  const isUsable = ({ text }: { readonly text: string }) => typeof read(text) !== 'string';
-  const request = { maxTokens, responseSchema: schema, isUsable, signal };
-  const first = await model.generate(messages, request);
-  const answer = read(first.text);
-  if (typeof answer !== 'string') return answer.value;
-  const again: Message[] = [
-    ...messages,
-    { role: 'assistant', content: first.text },
-    { role: 'user', content: `Your reply could not be used: ${answer}. Reply with one JSON object and nothing else.` },
-  ];
-  const second = read((await model.generate(again, request)).text);
-  if (typeof second !== 'string') return second.value;
-  if (unusable !== undefined) return unusable;
-  throw new ConfigError(`its reply could not be used twice: ${second}`);
+  try {
+    return (await structuredReply(model, messages, { role, responseSchema: schema, maxTokens, read, signal })).value;
+  } catch (error) {
+    if (unusable !== undefined && error instanceof ModelError && error.reason === 'malformed') return unusable;
+    throw error;
+  }
 }
