@@ -6,12 +6,11 @@ Another training gives other ids, so a tokenizer belongs to the weights trained 
 """
 
 import argparse
-import json
 import pathlib
 import random
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-
+import nano_scripts  # noqa: F401
+from byte_pairs import save_tokenizer, train_byte_pairs, without
 from episodes import EPISODES, draw_episode
 from texts import TAGS
 
@@ -39,41 +38,11 @@ def corpus(count=12_000):
     texts = [text for _ in range(count) for text in draw_episode(rng, only_good=False)]
     for episode in EPISODES.values():
         texts += [text for _ in range(500) for text in episode(rng, True, frozenset())]
-    for tag in TAGS:
-        texts = [part for text in texts for part in text.split(tag) if part]
-    return texts
+    return without(texts, TAGS)
 
 
 def train_tokenizer():
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(PRE_TOKENIZATION), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY_LIMIT, min_frequency=20, initial_alphabet=alphabet, show_progress=False)
-    tokenizer.train_from_iterator(corpus(), trainer)
-    tokenizer.add_special_tokens([PAD, START, END])
-    tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in TAGS])
-    return tokenizer
-
-
-def load_tokenizer(directory):
-    return Tokenizer.from_file(str(pathlib.Path(directory) / "tokenizer.json"))
-
-
-def save_tokenizer(tokenizer, directory):
-    directory.mkdir(parents=True, exist_ok=True)
-    tokenizer.save(str(directory / "tokenizer.json"))
-    settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "eos_token": END,
-        "pad_token": PAD,
-        "model_max_length": CONTEXT,
-        "clean_up_tokenization_spaces": False,
-        "chat_template": CHAT_TEMPLATE,
-    }
-    (directory / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    return train_byte_pairs(corpus(), PRE_TOKENIZATION, size=VOCABULARY_LIMIT, min_frequency=20, special=[PAD, START, END], added=TAGS)
 
 
 def main():
@@ -81,7 +50,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True, help="model directory; created if missing")
     arguments = parser.parse_args()
     tokenizer = train_tokenizer()
-    save_tokenizer(tokenizer, arguments.out)
+    save_tokenizer(tokenizer, arguments.out, end=END, pad=PAD, context=CONTEXT, chat_template=CHAT_TEMPLATE)
     rng = random.Random(2)
     for name, episode in EPISODES.items():
         rows = [episode(rng, False, frozenset()) for _ in range(300)]

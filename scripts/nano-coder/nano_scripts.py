@@ -1,4 +1,4 @@
-"""Makes the modules of scripts/nano importable: the model, its sampler."""
+"""Makes the modules of scripts/nano importable: model, sampler, tokenizer, training."""
 
 import pathlib
 import sys

@@ -5,21 +5,17 @@
 Deterministic for a seed and a number of threads. Held-out programs of datasets/mini-python never occur. With --start it goes on from other weights.
 """
 
-import argparse
-import math
-import pathlib
 import random
-import time
 
 import nano_scripts  # noqa: F401
 import torch
 import torch.nn.functional as F
-from coder_tokenizer import CONTEXT, END, load_tokenizer, prompt_text
+from byte_pairs import load_tokenizer
+from coder_tokenizer import CONTEXT, END, prompt_text
 from episodes import PROPOSERS, draw_episode
-from model import EMBEDDING, NanoConfig, forward, init_weights, load_model, save_model
-from muon import Muon
-
+from model import NanoConfig, forward, init_weights, save_model
 from tasks import held_out_codes
+from training import first_weights, muon_and_adam, pad, parse_training, run_steps, training_parser
 
 PROMPT_WEIGHT = 0.05
 FINAL_LR_SHARE = 0.03
@@ -38,22 +34,6 @@ class Encoder:
 
     def row(self, prompt, reply):
         return self(prompt_text(prompt)), [*self(reply), self.end]
-
-
-def pad(rows):
-    return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
-
-
-def learning_rate(progress, step, arguments):
-    cosine = 0.5 * (1 + math.cos(math.pi * progress))
-    return min(1, (step + 1) / arguments.warmup) * (FINAL_LR_SHARE + (1 - FINAL_LR_SHARE) * cosine)
-
-
-def optimizers(weights, arguments):
-    """Muon for the matrices of the layers, AdamW for embeddings and norms."""
-    matrices = [t for name, t in weights.items() if t.dim() == 2 and name != EMBEDDING]
-    others = [t for name, t in weights.items() if t.dim() != 2 or name == EMBEDDING]
-    return [(Muon(matrices, arguments.lr), arguments.lr), (torch.optim.AdamW(others, betas=(0.9, 0.98), weight_decay=0.0), arguments.other_lr)]
 
 
 def train_step(config, weights, rows):
@@ -77,55 +57,33 @@ def train_step(config, weights, rows):
 def train(arguments):
     tokenizer = load_tokenizer(arguments.out)
     encode = Encoder(tokenizer)
-    if arguments.start:
-        config, weights = load_model(arguments.start)
-    else:
-        config = NanoConfig(vocabulary=tokenizer.get_vocab_size(), context=CONTEXT)
-        weights = init_weights(config, arguments.seed)
-    for tensor in weights.values():
-        tensor.requires_grad_()
-    steppers = optimizers(weights, arguments)
-    print(f"{sum(t.numel() for t in weights.values())} parameters, {config.vocabulary} tokens", flush=True)
+    start = NanoConfig(vocabulary=tokenizer.get_vocab_size(), context=CONTEXT)
+    config, weights = first_weights(arguments, start, init_weights)
     rng, forbidden = random.Random(arguments.seed), held_out_codes()
-    started, cpu, smooth = time.monotonic(), time.process_time(), None
-    last = arguments.stop_at or arguments.steps
-    for step in range(last):
-        progress = step / arguments.steps
-        for optimizer, rate in steppers:
-            optimizer.zero_grad()
-            for group in optimizer.param_groups:
-                group["lr"] = rate * learning_rate(progress, step, arguments)
-        rows = [encode.row(*draw_episode(rng, progress < arguments.habits_from, forbidden, arguments.proposer)) for _ in range(arguments.batch)]
-        loss = train_step(config, weights, rows)
-        torch.nn.utils.clip_grad_norm_(weights.values(), 1.0)
-        for optimizer, _ in steppers:
-            optimizer.step()
-        smooth = loss if smooth is None else 0.97 * smooth + 0.03 * loss
-        if (step + 1) % 50 == 0:
-            print(f"step {step + 1} loss {smooth:.3f} wall {time.monotonic() - started:.0f} cpu {time.process_time() - cpu:.0f}", flush=True)
-        if (step + 1) % arguments.save_every == 0 or step + 1 == last:
-            save_model(config, weights, tokenizer, arguments.out)
+
+    def backward(step):
+        only_good = step / arguments.steps < arguments.habits_from
+        rows = [encode.row(*draw_episode(rng, only_good, forbidden, arguments.proposer)) for _ in range(arguments.batch)]
+        return train_step(config, weights, rows)
+
+    run_steps(
+        arguments,
+        weights,
+        muon_and_adam(weights, arguments.lr, arguments.other_lr),
+        backward,
+        lambda _: save_model(config, weights, tokenizer, arguments.out),
+        final_share=FINAL_LR_SHARE,
+        log_every=50,
+        smoothing=0.97,
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="model directory that contains tokenizer.json")
-    parser.add_argument("--start", help="model directory to start from (default: random weights)")
-    parser.add_argument("--steps", type=int, default=2600)
-    parser.add_argument("--stop-at", type=int, help="stop after this step of the schedule, to go on with another mix")
-    parser.add_argument("--batch", type=int, default=64, help="episodes per step (default: %(default)s)")
-    parser.add_argument("--lr", type=float, default=4e-3, help="of the matrices (default: %(default)s)")
-    parser.add_argument("--other-lr", type=float, default=3e-3, help="of embeddings and norms (default: %(default)s)")
-    parser.add_argument("--warmup", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=5)
+    parser = training_parser(__doc__, steps=2600, batch=64, lr=4e-3, warmup=50, seed=5, save_every=500, threads=1)
+    parser.add_argument("--other-lr", type=float, default=3e-3, help="learning rate of embeddings and norms (default: %(default)s)")
     parser.add_argument("--habits-from", type=float, default=0.8, help="share of the run after which bad habits are included")
     parser.add_argument("--proposer", choices=list(PROPOSERS), default="short", help="lengths and habits of proposals (default: %(default)s)")
-    parser.add_argument("--save-every", type=int, default=500)
-    parser.add_argument("--threads", type=int, default=1)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    torch.manual_seed(arguments.seed)
-    train(arguments)
+    train(parse_training(parser))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pathlib
 
 import nano_scripts  # noqa: F401
 import torch
-from coder_tokenizer import load_tokenizer
+from byte_pairs import load_tokenizer
 from model import load_model
 from player import Player
 from tasks import held_out_rows

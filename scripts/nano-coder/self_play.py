@@ -18,13 +18,13 @@ import time
 
 import nano_scripts  # noqa: F401
 import torch
-from coder_tokenizer import load_tokenizer
+from byte_pairs import load_tokenizer
 from judge import judge, read_inputs, read_program
 from model import forward, init_lora, load_model, merge_lora
 from player import Player, task_prompt
-from pretrain import pad
 from tasks import held_out_rows, train_rows
 from texts import propose
+from training import pad
 
 LORA_SCALE = 2.0  # alpha 16 / rank 8
 RANK = 8

@@ -1,7 +1,6 @@
-"""Makes the modules of scripts/nano and scripts/nano-coder importable: the model, its sampler, names, the optimizer."""
+"""Makes the modules of scripts/nano importable: model, names, training."""
 
 import pathlib
 import sys
 
-for _folder in ("nano", "nano-coder"):
-    sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / _folder))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "nano"))

@@ -6,16 +6,15 @@ Another training gives other ids, so a tokenizer belongs to the weights trained 
 """
 
 import argparse
-import json
 import pathlib
 import random
 
 import nano_scripts  # noqa: F401
+from byte_pairs import save_tokenizer, train_byte_pairs, without
 from page_texts import END, INVALID_ACTION, PAD, START, SYSTEM_LINES, TAGS
 from page_episodes import GOOD, episode
 from pages import GRID, HEIGHT, LABEL_HEIGHT, LABELS, TOP, VALUE_HEIGHT, WIDTH
 from names import TOWNS
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 CONTEXT = 4096
 # Of the episodes that it is trained on. Shares of its own, so that another choice of habits leaves the ids as they are.
@@ -48,41 +47,12 @@ def corpus(count=3000):
     texts = ["".join(text for text, _ in episode(rng, habits)) for habits in (GOOD, SHARES) for _ in range(count)]
     texts += box_pieces() * 60
     texts += [f" {name}" for name in TOWNS + LABELS] * 60
-    for fixed in [*FIXED_TEXTS, START, END, *TAGS]:
-        texts = [part for text in texts for part in text.split(fixed) if part]
-    return texts
+    return without(texts, [*FIXED_TEXTS, START, END, *TAGS])
 
 
 def train_tokenizer():
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(PRE_TOKENIZATION), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY_LIMIT, min_frequency=50, initial_alphabet=alphabet, show_progress=False)
-    tokenizer.train_from_iterator(corpus(), trainer)
-    tokenizer.add_special_tokens([PAD, START, END])
-    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in [*TAGS, *FIXED_TEXTS]])
-    return tokenizer
-
-
-def load_tokenizer(directory):
-    return Tokenizer.from_file(str(pathlib.Path(directory) / "tokenizer.json"))
-
-
-def save_tokenizer(tokenizer, directory):
-    directory.mkdir(parents=True, exist_ok=True)
-    tokenizer.save(str(directory / "tokenizer.json"))
-    settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "eos_token": END,
-        "pad_token": PAD,
-        "model_max_length": CONTEXT,
-        "clean_up_tokenization_spaces": False,
-        "chat_template": CHAT_TEMPLATE,
-    }
-    (directory / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    added = [*TAGS, *FIXED_TEXTS]
+    return train_byte_pairs(corpus(), PRE_TOKENIZATION, size=VOCABULARY_LIMIT, min_frequency=50, special=[PAD, START, END], added=added)
 
 
 def main():
@@ -90,7 +60,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True, help="model directory; created if missing")
     arguments = parser.parse_args()
     tokenizer = train_tokenizer()
-    save_tokenizer(tokenizer, arguments.out)
+    save_tokenizer(tokenizer, arguments.out, end=END, pad=PAD, context=CONTEXT, chat_template=CHAT_TEMPLATE)
     rng = random.Random(2)
     pieces = [[len(tokenizer.encode(text).ids) for text, _ in episode(rng)] for _ in range(300)]
     print("a good episode, piece by piece:", [round(sum(column) / 300, 1) for column in zip(*pieces, strict=True)])

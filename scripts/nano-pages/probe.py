@@ -11,10 +11,10 @@ import pathlib
 
 import nano_scripts  # noqa: F401
 import torch
+from byte_pairs import load_tokenizer
 from model import forward, load_model
 from page_episodes import box_text, box_turn, complete_turn, search_turn
 from page_texts import END, bridge, crop_text, page_text, prompt
-from page_tokenizer import load_tokenizer
 from pages import EVALUATION_SEED, draw_world, question, split_towns
 
 

@@ -13,6 +13,8 @@ import torch
 from PIL import Image
 from transformers import AutoImageProcessor, Qwen3VLForConditionalGeneration
 
+import nano_scripts  # noqa: F401
+from byte_pairs import load_tokenizer
 from encoder import Encoder
 from episodes import episode
 from pages import TITLES, draw_page
@@ -20,7 +22,6 @@ from pictures import crop_picture
 from texts import NEXT_REPLY, OBSERVATION_HEAD, PROMPT_HEAD
 from vlm import make_batch, patches, vlm_forward
 from vlm_files import load_vlm
-from vlm_tokenizer import load_tokenizer
 
 AREAS = [(64, 0, 128, 64), (0, 0, 256, 64), (10, 20, 200, 90)]
 

@@ -1,6 +1,8 @@
 """Turns sequences of texts and pictures into ids, and many of them into a batch."""
 
+import nano_scripts  # noqa: F401
 import torch
+from training import pad
 
 from texts import IMAGE_PAD, PAD, VISION_END, VISION_START
 from vlm import UNIT, make_batch
@@ -36,5 +38,5 @@ class Encoder:
     def batch(self, sequences, start=0):
         """(VlmBatch, weights [B, T]) of what `sequence` gives."""
         rows = [(ids, pictures) for ids, pictures, _ in sequences]
-        weights = torch.nn.utils.rnn.pad_sequence([torch.tensor(one, dtype=torch.float32) for *_, one in sequences], batch_first=True)
+        weights = pad([one for *_, one in sequences], torch.float32)
         return make_batch(rows, self.image, self.pad, [start] * len(rows)), weights

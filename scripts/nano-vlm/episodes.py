@@ -1,6 +1,6 @@
 """What the model is taught with: drills of sight, and episodes in the environment's form.
 
-A sequence is a list of (content, weight): a text, or a picture as an array of pixels, with the weight of its tokens in the loss.
+A sequence is a list of (content, weight). The content is a string or a picture (an array of pixels); the weight is that of its tokens in the loss.
 """
 
 from square_habits import LOOKS, SEARCHES, draw_episode, place

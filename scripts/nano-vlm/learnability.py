@@ -14,6 +14,7 @@ import time
 import nano_scripts  # noqa: F401
 import numpy as np
 import torch
+from byte_pairs import load_tokenizer
 from model import init_lora, merge_lora
 
 from dataset import SEED, make_world
@@ -21,7 +22,6 @@ from encoder import Encoder
 from player import Player
 from vlm import make_batch, vlm_forward
 from vlm_files import load_vlm
-from vlm_tokenizer import load_tokenizer
 
 GROUP_SIZE = 8
 ALPHA_PER_RANK = 2
@@ -29,7 +29,7 @@ GRADIENT_NORM = 1.0
 
 
 def finder(pages):
-    """Pages by the number of words that title and query share: the environment's BM25 gives the same first page for words of titles."""
+    """A search that ranks pages by the words that title and query share. For words of titles the environment's BM25 finds the same first page."""
 
     def search(query):
         words = set(query.split())

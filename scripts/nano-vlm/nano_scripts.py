@@ -1,7 +1,6 @@
-"""Makes the modules of scripts/nano and scripts/nano-coder importable: the tokenizer's checks, padding, Muon."""
+"""Makes the modules of scripts/nano importable: model, tokenizer, training."""
 
 import pathlib
 import sys
 
-for folder in ("nano", "nano-coder"):
-    sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / folder))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "nano"))

@@ -12,7 +12,7 @@ def page_pixels(page):
 
 
 def shown_page(page):
-    """The page at half its size, by means of four pixels: the environment resamples otherwise, which makes no difference to the model."""
+    """The page at half its size, by means of four pixels. The environment resamples in another way, which makes no difference to the model."""
     halves = page_pixels(page).reshape(SHOWN_PAGE, 2, SHOWN_PAGE, 2, 3).astype(np.float32)
     return np.rint(halves.mean((1, 3))).astype(np.uint8)
 

@@ -14,8 +14,9 @@ import nano_scripts  # noqa: F401
 import numpy as np
 import torch
 import torch.nn.functional as F
+from byte_pairs import load_tokenizer
 from model import EMBEDDING, NanoConfig
-from muon import Muon
+from training import muon_and_adam, take_step
 
 from encoder import Encoder
 from episodes import episode, sight
@@ -24,7 +25,7 @@ from pages import CELLS, NAMES
 from texts import PROMPT_HEAD
 from vlm import TowerConfig, init_vlm, see, vlm_forward
 from vlm_files import save_vlm
-from vlm_tokenizer import CONTEXT, load_tokenizer
+from vlm_tokenizer import CONTEXT
 
 SIGHT_STEPS, GOOD_STEPS, HABIT_STEPS = 240, 360, 300
 BATCH = 16
@@ -33,11 +34,10 @@ LR, WARM_UP, COOL_DOWN = 3e-3, 20, 0.3
 DRILLS = 0.25
 # How far pixels are shifted at random, so that another resampling of the page makes no difference.
 NOISE = 4
-GRADIENT_NORM = 1.0
 
 
 class Reading(torch.nn.Module):
-    """Thrown away afterwards: reads colour, row and column of a cell from its image token alone, so that the tower is right before the decoder looks."""
+    """Reads colour, row and column of a cell from its image token alone, so that the tower learns before the decoder uses it. Thrown away after training."""
 
     def __init__(self, hidden):
         super().__init__()
@@ -61,7 +61,9 @@ class Course:
         self.reading = Reading(self.config.hidden)
         self.random, self.noises = random.Random(seed), np.random.default_rng(seed)
         self.prefix = self.encoder.text(PROMPT_HEAD)
-        self.optimizers = optimizers(self.weights, list(self.reading.parameters()))
+        # Learned positions are a table of vectors, like embeddings, so Muon does not suit them.
+        plain = (EMBEDDING, "visual.pos_embed.weight")
+        self.optimizers = muon_and_adam(self.weights, LR, LR, plain=plain, others=list(self.reading.parameters()))
 
     def noisy(self, parts):
         return [(content if isinstance(content, str) else self.noise(content), weight) for content, weight in parts]
@@ -71,7 +73,7 @@ class Course:
         return np.clip(picture + shift, 0, 255).astype(np.uint8)
 
     def sight_loss(self):
-        """Of the drill, and of the thrown-away reading; with the share of the drill's tokens that are right."""
+        """(loss of the drill and of `Reading`, share of the drill's tokens that are right)."""
         pages = [sight(self.random) for _ in range(BATCH)]
         sequences = [self.encoder.sequence(self.noisy(parts)) for parts in pages]
         batch, weights = self.encoder.batch(sequences)
@@ -81,7 +83,7 @@ class Course:
         return loss + self.reading(seen, colours), right
 
     def episode_loss(self, habits):
-        """Of episodes and some drills after the prompt's head."""
+        """The same for episodes and some drills after the prompt's head."""
         shares = () if habits else (GOOD_SEARCHES, GOOD_LOOKS)
         parts = [sight(self.random) if self.random.random() < DRILLS else episode(self.random, *shares) for _ in range(BATCH)]
         batch, weights = self.encoder.batch([self.encoder.sequence(self.noisy(one)) for one in parts], len(self.prefix))
@@ -94,22 +96,8 @@ class Course:
         targets = batch.ids[:, 1:][where[:, :-1]]
         return F.cross_entropy(logits, targets), (logits.argmax(-1) == targets).float().mean().item()
 
-    def step(self, loss, lr):
-        for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = lr
-            optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.weights.values(), GRADIENT_NORM)
-        for optimizer in self.optimizers:
-            optimizer.step()
-
-
-def optimizers(weights, extra):
-    """Muon for matrices, AdamW for embeddings, norms, biases and the patches' filters."""
-    plain = {name for name, tensor in weights.items() if tensor.ndim != 2 or name in (EMBEDDING, "visual.pos_embed.weight")}
-    adam = torch.optim.AdamW([*(weights[name] for name in plain), *extra], LR, betas=(0.9, 0.98), weight_decay=0.0)
-    return [Muon([tensor for name, tensor in weights.items() if name not in plain], LR), adam]
+    def step(self, loss, share):
+        take_step(self.weights, self.optimizers, share, loss.backward)
 
 
 def main():
@@ -125,10 +113,10 @@ def main():
     print(f"{sum(tensor.numel() for tensor in course.weights.values())} parameters")
     started, steps = time.process_time(), SIGHT_STEPS + arguments.good_steps + arguments.habit_steps
     for step in range(1, steps + 1):
-        lr = LR * min(1, step / WARM_UP, max(0.03, (steps - step) / (COOL_DOWN * steps)))
+        share = min(1, step / WARM_UP, max(0.03, (steps - step) / (COOL_DOWN * steps)))
         has_habits = step > SIGHT_STEPS + arguments.good_steps
         loss, right = course.sight_loss() if step <= SIGHT_STEPS else course.episode_loss(has_habits)
-        course.step(loss, lr)
+        course.step(loss, share)
         if step % 25 == 0 or step == steps:
             print(f"{step} loss {loss.item():.3f} right {right:.3f} {time.process_time() - started:.0f} s of CPU", flush=True)
     save_vlm(course.config, course.tower, course.weights, course.encoder.tokenizer, arguments.out)

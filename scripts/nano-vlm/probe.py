@@ -10,7 +10,9 @@ import collections
 import json
 import re
 
+import nano_scripts  # noqa: F401
 import torch
+from byte_pairs import load_tokenizer
 
 from dataset import SEED, make_world
 from encoder import Encoder
@@ -18,7 +20,6 @@ from learnability import finder, held_out_tasks, white
 from pages import NAMES
 from player import Player
 from vlm_files import load_vlm
-from vlm_tokenizer import load_tokenizer
 
 GOOD = ("<think>I look", "<think>I see")
 

@@ -1,4 +1,4 @@
-"""Episodes with good and bad habits, without pictures: what the policy writes, and what it is shown. Needs python3 alone."""
+"""Episodes with good and bad habits: what the policy writes, and which page or box it is shown. Draws no pictures, so it needs only python3."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ ONE_WORD = 0.4
 @dataclass(frozen=True)
 class Shown:
     page: object
-    # On the shown page; None for the page.
+    # A box on the shown page; None where the whole page is shown.
     box: list | None = None
 
 
@@ -38,7 +38,7 @@ def chosen(rng, shares):
 
 
 def draw_episode(rng, searches=SEARCHES, looks=LOOKS):
-    """(colour, title, steps): a step is a turn's text, or what is shown after it. One search, one look and the end."""
+    """(colour, title, steps): a step is what the policy writes in a turn (str), or what it is shown then (`Shown`). An episode has one search, one look and the end."""
     title = rng.choice(TITLES)
     page = draw_page(rng, title)
     colour = rng.choice([colour for colour in page.colours if colour is not None])

@@ -1,4 +1,4 @@
-"""What the environment does with a turn and a box, as far as the model's own turns need it. Needs python3 alone."""
+"""How the environment reads a turn and cuts out a box, as far as the model's own turns need it. Needs only python3."""
 
 import json
 import re

@@ -5,8 +5,8 @@ import pathlib
 import re
 
 import nano_scripts  # noqa: F401
-from model import NanoConfig, hugging_face_config
-from safetensors.torch import load_file, save_file
+from model import hugging_face_config, read_config, save_files, stop_ids
+from safetensors.torch import load_file
 
 from texts import IMAGE_PAD, VIDEO_PAD, VISION_END, VISION_START
 from vlm import CHANNELS, FRAMES, MERGE, PATCH, SECTIONS, UNIT, TowerConfig
@@ -25,9 +25,8 @@ def short_name(name):
 
 
 def configuration(config, tower, tokenizer):
-    end_of_turn, pad = tokenizer.token_to_id("<|im_end|>"), tokenizer.token_to_id("<|endoftext|>")
     left_out = ("architectures", "rope_theta", "use_sliding_window", "sliding_window", "max_window_layers", "torch_dtype")
-    text = {key: value for key, value in hugging_face_config(config, end_of_turn, pad).items() if key not in left_out}
+    text = {key: value for key, value in hugging_face_config(config, *stop_ids(tokenizer)).items() if key not in left_out}
     rope = {"rope_type": "default", "mrope_section": list(SECTIONS), "mrope_interleaved": True, "rope_theta": config.rope_theta}
     return {
         "architectures": ["Qwen3VLForConditionalGeneration"],
@@ -68,18 +67,12 @@ def processor(kind):
 
 
 def save_vlm(config, tower, weights, tokenizer, directory):
-    """The tokenizer's files are vlm_tokenizer.py's."""
-    end_of_turn, pad = tokenizer.token_to_id("<|im_end|>"), tokenizer.token_to_id("<|endoftext|>")
-    files = {
+    configs = {
         "config": configuration(config, tower, tokenizer),
-        "generation_config": {"eos_token_id": end_of_turn, "pad_token_id": pad, "do_sample": True, "temperature": 1.0},
         "preprocessor_config": processor("image"),
         "video_preprocessor_config": processor("video"),
     }
-    for name, content in files.items():
-        (directory / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    tensors = {full_name(name): tensor.detach().contiguous() for name, tensor in weights.items()}
-    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    save_files(tokenizer, configs, {full_name(name): tensor for name, tensor in weights.items()}, directory)
 
 
 def load_vlm(directory):
@@ -87,18 +80,7 @@ def load_vlm(directory):
     directory = pathlib.Path(directory)
     read = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     text, vision = read["text_config"], read["vision_config"]
-    config = NanoConfig(
-        vocabulary=text["vocab_size"],
-        hidden=text["hidden_size"],
-        layers=text["num_hidden_layers"],
-        heads=text["num_attention_heads"],
-        kv_heads=text["num_key_value_heads"],
-        head_dim=text["head_dim"],
-        feed_forward=text["intermediate_size"],
-        rope_theta=text["rope_parameters"]["rope_theta"],
-        norm_eps=text["rms_norm_eps"],
-        context=text["max_position_embeddings"],
-    )
+    config = read_config(text, text["rope_parameters"]["rope_theta"])
     tower = TowerConfig(
         hidden=vision["hidden_size"],
         depth=vision["depth"],

@@ -6,16 +6,13 @@ Another training gives other ids, so a tokenizer belongs to the weights trained 
 """
 
 import argparse
-import json
 import pathlib
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-
 import nano_scripts  # noqa: F401
+from byte_pairs import check_lossless, save_tokenizer, train_byte_pairs, without
 from pages import ADJECTIVES, ANIMALS, NAMES, SHOWN_CELL
 from square_habits import THOUGHTS
-from texts import CORRECTIONS, END_OF_TURN, PAD, SPECIAL_TOKENS, SYSTEM, TAGS, question
-from tokenizer import check_lossless
+from texts import CORRECTIONS, END_OF_TURN, IMAGE_PAD, PAD, SPECIAL_TOKENS, SYSTEM, TAGS, VIDEO_PAD, VISION_END, VISION_START, question
 
 CONTEXT = 2048
 # Qwen2's, but for numbers: up to three digits in one piece, with the space before them.
@@ -37,48 +34,25 @@ def corpus():
     words = [f"{space}{word}" for word in [*ADJECTIVES, *ANIMALS, *NAMES, *map(str, numbers), "none"] for space in ("", " ")]
     words += [*("[]?.,:"), "system", "user", "assistant", "true"]
     texts = [SYSTEM, question("red", "quiet otter"), *THOUGHTS, *CORRECTIONS, *words]
-    for tag in TAGS:
-        texts = [part for text in texts for part in text.split(tag) if part]
-    return texts * 20
+    return without(texts, TAGS) * 20
 
 
 def train_tokenizer():
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(PRE_TOKENIZATION), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY_LIMIT, min_frequency=2, initial_alphabet=alphabet, show_progress=False)
-    tokenizer.train_from_iterator(corpus(), trainer)
-    tokenizer.add_special_tokens(SPECIAL_TOKENS)
-    tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in TAGS])
-    return tokenizer
+    return train_byte_pairs(corpus(), PRE_TOKENIZATION, size=VOCABULARY_LIMIT, min_frequency=2, special=SPECIAL_TOKENS, added=TAGS)
 
 
-def load_tokenizer(directory):
-    return Tokenizer.from_file(str(pathlib.Path(directory) / "tokenizer.json"))
-
-
-def save_tokenizer(tokenizer, directory):
-    directory.mkdir(parents=True, exist_ok=True)
-    tokenizer.save(str(directory / "tokenizer.json"))
+def save_with_template(tokenizer, directory):
     settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "eos_token": END_OF_TURN,
-        "pad_token": PAD,
-        "model_max_length": CONTEXT,
-        "clean_up_tokenization_spaces": False,
         "chat_template": CHAT_TEMPLATE,
         "additional_special_tokens": SPECIAL_TOKENS[3:],
         "extra_special_tokens": {
-            "image_token": "<|image_pad|>",
-            "video_token": "<|video_pad|>",
-            "vision_bos_token": "<|vision_start|>",
-            "vision_eos_token": "<|vision_end|>",
+            "image_token": IMAGE_PAD,
+            "video_token": VIDEO_PAD,
+            "vision_bos_token": VISION_START,
+            "vision_eos_token": VISION_END,
         },
     }
-    (directory / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    save_tokenizer(tokenizer, directory, end=END_OF_TURN, pad=PAD, context=CONTEXT, **settings)
     (directory / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
 
 
@@ -88,7 +62,7 @@ def main():
     arguments = parser.parse_args()
     tokenizer = train_tokenizer()
     check_lossless(tokenizer)
-    save_tokenizer(tokenizer, arguments.out)
+    save_with_template(tokenizer, arguments.out)
     longest = max(len(tokenizer.encode(text).ids) for text in CORRECTIONS)
     print(f"{tokenizer.get_vocab_size()} tokens; system prompt {len(tokenizer.encode(SYSTEM).ids)}, longest correction {longest}")
     for text in (question("red", "quiet otter"), *THOUGHTS, "[64, 32, 96, 64]"):

@@ -15,11 +15,11 @@ import urllib.request
 import torch
 import transformers
 
+from byte_pairs import load_tokenizer
 from model import forward, load_model
 from probe import Probe
 from protocols import PROTOCOLS, add_protocol_option
 from rollout import Player
-from tokenizer import load_tokenizer
 
 
 def chosen(logits, ids):

@@ -14,12 +14,12 @@ import time
 
 import torch
 
+from byte_pairs import load_tokenizer
 from model import forward, init_lora, load_model, merge_lora
-from pretrain import pad
 from protocols import PROTOCOLS, add_protocol_option
 from retriever import Retriever
 from rollout import Player, summarize
-from tokenizer import load_tokenizer
+from training import pad
 from world import EVALUATION_SEED, World, held_out_questions, split_towns, train_questions
 
 GROUPS, GROUP_SIZE = 8, 8

@@ -198,21 +198,36 @@ def hugging_face_config(config, end_of_turn, pad):
     }
 
 
-def save_model(config, weights, tokenizer, directory):
-    """Writes config.json, generation_config.json and model.safetensors; tokenizer.py writes the tokenizer's files."""
-    end_of_turn, pad = tokenizer.token_to_id("<|im_end|>"), tokenizer.token_to_id("<|endoftext|>")
+def save_files(tokenizer, configs, tensors, directory):
+    """Writes NAME.json of `configs`, generation_config.json and model.safetensors; the tokenizer's files are byte_pairs.py's."""
+    end_of_turn, pad = stop_ids(tokenizer)
     generation = {"eos_token_id": end_of_turn, "pad_token_id": pad, "do_sample": True, "temperature": 1.0}
-    for name, content in (("config", hugging_face_config(config, end_of_turn, pad)), ("generation_config", generation)):
+    for name, content in {**configs, "generation_config": generation}.items():
         (directory / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    tensors = {name: tensor.detach().contiguous() for name, tensor in weights.items()}
-    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    whole = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    save_file(whole, directory / "model.safetensors", metadata={"format": "pt"})
+
+
+def stop_ids(tokenizer):
+    """(the id that ends a turn, the id that fills rows)."""
+    return tokenizer.token_to_id("<|im_end|>"), tokenizer.token_to_id("<|endoftext|>")
+
+
+def save_model(config, weights, tokenizer, directory):
+    """Writes config.json, generation_config.json and model.safetensors."""
+    save_files(tokenizer, {"config": hugging_face_config(config, *stop_ids(tokenizer))}, weights, directory)
 
 
 def load_model(directory):
     """(NanoConfig, weights) of a directory written by `save_model`."""
     directory = pathlib.Path(directory)
     read = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    config = NanoConfig(
+    return read_config(read, read["rope_theta"]), load_file(directory / "model.safetensors")
+
+
+def read_config(read, rope_theta):
+    """NanoConfig of what `hugging_face_config` gives."""
+    return NanoConfig(
         vocabulary=read["vocab_size"],
         hidden=read["hidden_size"],
         layers=read["num_hidden_layers"],
@@ -220,8 +235,7 @@ def load_model(directory):
         kv_heads=read["num_key_value_heads"],
         head_dim=read["head_dim"],
         feed_forward=read["intermediate_size"],
-        rope_theta=read["rope_theta"],
+        rope_theta=rope_theta,
         norm_eps=read["rms_norm_eps"],
         context=read["max_position_embeddings"],
     )
-    return config, load_file(directory / "model.safetensors")

@@ -5,26 +5,22 @@
 Deterministic for a seed and a number of threads. Uses a new random world every 50 steps, without the facts of the committed world.
 """
 
-import argparse
-import math
-import pathlib
 import random
-import time
 
 import torch
 import torch.nn.functional as F
 
+from byte_pairs import load_tokenizer
 from habits import CONTEXT, ENVIRONMENT, GOOD_ONLY, MODEL, Teacher
-from model import NanoConfig, forward, init_weights, load_model, save_model
+from model import NanoConfig, forward, init_weights, save_model
 from probe import Probe
 from protocol import END_OF_TURN
 from protocols import PROTOCOLS, add_protocol_option
 from retriever import Retriever
-from tokenizer import load_tokenizer
+from training import BETAS, first_weights, pad, parse_training, run_steps, training_parser
 from world import EVALUATION_SEED, World
 
 WORLD_STEPS = 50
-WARMUP_STEPS = 60
 FINAL_LR_SHARE = 0.05
 SHORT_PROMPT_SHARE = 0.15
 MICRO_BATCH = 16
@@ -96,15 +92,6 @@ class Batches:
         return batches
 
 
-def pad(rows):
-    return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
-
-
-def learning_rate(step, arguments):
-    cosine = 0.5 * (1 + math.cos(math.pi * step / arguments.steps))
-    return arguments.lr * min(1, (step + 1) / WARMUP_STEPS) * (FINAL_LR_SHARE + (1 - FINAL_LR_SHARE) * cosine)
-
-
 def train_step(config, weights, batches):
     """Accumulates the gradient of one step; returns the mean loss over the model's own tokens."""
     total = sum(float(w.sum()) for *_, w in batches)
@@ -122,33 +109,25 @@ def train_step(config, weights, batches):
 
 def train(arguments):
     tokenizer, protocol = load_tokenizer(arguments.out), PROTOCOLS[arguments.protocol]
-    if arguments.start:
-        config, weights = load_model(arguments.start)
-    else:
-        config = NanoConfig(vocabulary=tokenizer.get_vocab_size())
-        weights = init_weights(config, arguments.seed)
-    for tensor in weights.values():
-        tensor.requires_grad_()
+    config, weights = first_weights(arguments, NanoConfig(vocabulary=tokenizer.get_vocab_size()), init_weights)
     matrices, vectors = ([t for t in weights.values() if (t.dim() == 2) == flat] for flat in (True, False))
-    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.05}, {"params": vectors, "weight_decay": 0.0}], betas=(0.9, 0.98))
+    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.05}, {"params": vectors, "weight_decay": 0.0}], betas=BETAS)
     batches = Batches(tokenizer, protocol, arguments)
-    print(f"{sum(t.numel() for t in weights.values())} parameters", flush=True)
-    started, cpu_started, smooth = time.monotonic(), time.process_time(), None
-    last = arguments.stop_at or arguments.steps
-    for step in range(last):
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, arguments)
-        optimizer.zero_grad()
-        loss = train_step(config, weights, batches.draw(step))
-        torch.nn.utils.clip_grad_norm_(weights.values(), 1.0)
-        optimizer.step()
-        smooth = loss if smooth is None else 0.97 * smooth + 0.03 * loss
-        done = step + 1
-        if done % 50 == 0:
-            print(f"step {done} loss {smooth:.3f} wall {time.monotonic() - started:.0f} cpu {time.process_time() - cpu_started:.0f}", flush=True)
-        if done % arguments.probe_every == 0 or done == last:
-            save_model(config, weights, tokenizer, arguments.out)
-            report(config, weights, tokenizer, protocol, done)
+
+    def save(done):
+        save_model(config, weights, tokenizer, arguments.out)
+        report(config, weights, tokenizer, protocol, done)
+
+    run_steps(
+        arguments,
+        weights,
+        [(optimizer, arguments.lr)],
+        lambda step: train_step(config, weights, batches.draw(step)),
+        save,
+        final_share=FINAL_LR_SHARE,
+        log_every=50,
+        smoothing=0.97,
+    )
 
 
 def report(config, weights, tokenizer, protocol, step):
@@ -169,27 +148,15 @@ def report(config, weights, tokenizer, protocol, step):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="model directory that contains tokenizer.json")
+    parser = training_parser(__doc__, steps=1700, batch=32, lr=2e-3, warmup=60, seed=11, save_every=250, threads=2)
     add_protocol_option(parser)
-    parser.add_argument("--start", help="model directory to start from (default: random weights)")
-    parser.add_argument("--steps", type=int, default=1700)
-    parser.add_argument("--stop-at", type=int, help="stop after this step of the schedule, to continue with another mix")
-    parser.add_argument("--batch", type=int, default=32, help="examples per step (default: %(default)s)")
     parser.add_argument("--drill-batch", type=int, default=16, help="examples per step in the drill phase, which are longer (default: %(default)s)")
-    parser.add_argument("--lr", type=float, default=2e-3)
-    parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--fresh", type=float, default=0.0, help="share of examples with newly invented names")
     parser.add_argument("--drills", type=float, default=0.0, help="share of drills in the drill phase")
     parser.add_argument("--drill-until", type=float, default=0.0, help="share of the run that is the drill phase, with short prompts")
     parser.add_argument("--later-drills", type=float, default=0.0, help="share of drills afterwards")
     parser.add_argument("--habits-from", type=float, default=0.7, help="share of the run after which bad habits are included")
-    parser.add_argument("--probe-every", type=int, default=250, help="steps between probes; weights are saved then")
-    parser.add_argument("--threads", type=int, default=2)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    torch.manual_seed(arguments.seed)
-    train(arguments)
+    train(parse_training(parser))
 
 
 if __name__ == "__main__":

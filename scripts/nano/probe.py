@@ -12,6 +12,7 @@ import random
 
 import torch
 
+from byte_pairs import load_tokenizer
 from habits import SEARCHING
 from model import load_model
 from names import TOWNS, UNSEEN_OBJECT_ENDINGS, UNSEEN_TOWN_ENDINGS, invent_names
@@ -19,7 +20,6 @@ from protocols import PROTOCOLS, add_protocol_option
 from retriever import Retriever
 from rollout import Player, summarize
 from sampler import Sampler
-from tokenizer import load_tokenizer
 from world import EVALUATION_SEED, RELATIONS, Question, World, document, held_out_questions, split_towns
 
 
