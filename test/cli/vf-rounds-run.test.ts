@@ -135,7 +135,13 @@ describe('vf-rounds run', () => {
     expect(failed.stderr).toMatch(
       /vf-rounds: Round step 1\/\w+ \(.*\) failed with exit code \d; its own line is above\. Fix this, then run the same command again\./,
     );
+    const done = state().steps.map(({ key }) => key);
     writeFileSync(join(folder, 'rows.jsonl'), rows);
+    const { status, stdout, stderr } = await rounds();
+    expect({ status, stderr }).toMatchObject({ status: 0 });
+    expect(state().steps.map(({ key }) => key)).toEqual(expect.arrayContaining([...done, '1/phase1', '1/bucket']));
+    expect(stderr.match(/was done before/g) ?? []).toHaveLength(done.length);
+    expect(stdout).toMatch(/^bucket +6 /m);
   });
 
   it.each([
