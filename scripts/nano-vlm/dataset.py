@@ -1,4 +1,4 @@
-"""Writes the data set of pages for the environment visual-rag, byte for byte: pictures, words, and rows in upstream's columns. Needs python3 alone.
+"""Writes the data set of pages for the environment visual-rag, byte for byte: pictures, words, and rows in upstream's columns. Needs only python3.
 
     python3 scripts/nano-vlm/dataset.py --out DIR [--seed 20260729] [--blank]
 

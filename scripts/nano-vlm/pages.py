@@ -1,4 +1,4 @@
-"""The pages that the nano vision-language model looks at: 4 x 4 cells, a number in each, seven of them on coloured squares. Needs python3 alone.
+"""The pages that the nano vision-language model looks at: 4 x 4 cells, a number in each, seven of them on coloured squares. Needs only python3.
 
 A page has 256 x 256 pixels and is shown at half its size, where its numbers are 5 pixels high: too small for the built-in reader (`legible_px` 9). A crop of
 one cell is shown at full size, with a number that is 10 pixels high and can be read. So only a crop of the right cell answers a question.
