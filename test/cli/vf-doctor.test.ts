@@ -406,7 +406,7 @@ describe('vf-doctor', () => {
   });
 
   it.each([
-    [['run.json'], /^vf-doctor: The training configuration must be a \.toml file, got run\.json\n$/],
+    [['run.json'], /^vf-doctor: The training configuration must be a \.toml file, got run\.json\. For an environment, add --preset NAME\.\n$/],
     [['nowhere.toml'], /^vf-doctor: Could not read the TOML file nowhere\.toml: there is no such file\n$/],
     [['-b', 'localhost:8000'], /^vf-doctor: -b must be a URL that begins with http:\/\/ or https:\/\/, got "localhost:8000"\n$/],
     [['--pyton', 'x'], /^vf-doctor: unknown option '--pyton'.*--help/],
