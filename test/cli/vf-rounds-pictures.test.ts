@@ -1,0 +1,80 @@
+/** The trace of a run that showed pictures becomes supervised rows: a chat server plays `visual-rag` in child processes of `vf-eval` and `vf-rounds`. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { demonstrationPictures } from '../../src/cli/train/demonstration-pictures.ts';
+import { RunImages } from '../../src/files/run-images.ts';
+import { readDemonstrations } from '../../src/trainer/sources/read-demonstrations.ts';
+import { chatServer } from '../models/chat-server.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const ROWS = join(ROOT, 'datasets/deck-mini/test.jsonl');
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'vf-rounds-pictures-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+async function run(command: string, ...args: readonly string[]): Promise<void> {
+  const env = { PATH: process.env['PATH'], HOME: folder, VF_API_KEY: 'none' };
+  const child = spawn(process.execPath, ['--conditions=source', '--no-warnings', join(ROOT, `src/cli/${command}.ts`), ...args], { cwd: folder, env });
+  const [stderr] = await Promise.all([text(child.stderr), text(child.stdout), once(child, 'close')]);
+  expect({ status: child.exitCode, stderr }).toEqual({ status: 0, stderr: expect.any(String) as string });
+}
+
+const linesOf = (path: string) =>
+  readFileSync(path, 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+
+describe('vf-rounds', () => {
+  it('brings the pictures that a run showed into the supervised rows, by the SHA-256 of files in the run', { timeout: 120_000 }, async () => {
+    const [
+      {
+        extra_info: { question },
+      },
+    ] = linesOf(ROWS) as unknown as [{ extra_info: { question: string } }];
+    const turns = [
+      `<think>I look for it.</think>\n<search>${question}</search>`,
+      '<think>It is small.</think>\n<bbox>[10, 10, 300, 200]</bbox>',
+      '<think>Done.</think>\n<search_complete>true</search_complete>',
+    ];
+    await using server = await chatServer(({ messages }) => turns[messages.filter(({ role }) => role === 'assistant').length % turns.length]!);
+    const args = ['-m', 'judge-model', '-k', 'VF_API_KEY', '-b', `${server.url}/v1`, '-n', '2', '-r', '2', '-o', 'eval'];
+    await run('vf-eval', 'visual-rag', '-a', '{"observations": "image"}', ...args);
+    const [trace] = readdirSync(join(folder, 'eval'), { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('trace.jsonl'));
+    const played = dirname(join(folder, 'eval', trace!));
+    const shown = new Set(
+      linesOf(join(played, 'trace.jsonl')).flatMap(({ event, images }) => (event === 'generator' ? [] : ((images ?? []) as string[]))),
+    );
+    expect(shown.size).toBeGreaterThanOrEqual(2);
+
+    const traced = ['--trace', join(played, 'trace.jsonl')];
+    await run('vf-rounds', 'bucket', ...traced, '--rows', ROWS, '--low', '0', '--high', '1', '-o', 'r1');
+    expect(linesOf(join(folder, 'r1/bucket-a.jsonl'))).toHaveLength(2);
+    await run('vf-rounds', 'extract', ...traced, '--success', 'reward', '--threshold', '0', '--max-rate', '1', '-o', 'r1/candidates.jsonl');
+    await run('vf-rounds', 'finalize', 'r1/candidates.jsonl', '-o', 'r1/sft.jsonl');
+
+    const { training } = await readDemonstrations({ sft: { data: join(folder, 'r1/sft.jsonl'), validation: null, heldOut: 0 }, seed: 0 } as never);
+    const named = training.map(({ row }) =>
+      (row as { messages: { content: string | { image?: string }[] }[] }).messages.flatMap(({ content }) =>
+        typeof content === 'string' ? [] : content.flatMap(({ image }) => image ?? []),
+      ),
+    );
+    // A page and what was cut out of it, in each of two rows' two rollouts.
+    expect(named.map((images) => images.length)).toEqual([2, 2, 2, 2]);
+    expect(new Set(named.flat())).toEqual(shown);
+    expect(linesOf(join(folder, 'r1/sft.golden.jsonl')).map(({ images }) => images)).toEqual([named[0], named[2]]);
+
+    // The bytes have these digests: the reader of vf-train --sft checks them.
+    const store = new RunImages();
+    const picture = await demonstrationPictures(join(played, 'images'), store);
+    for (const sha256 of shown) expect(await picture(sha256)).toMatchObject({ sha256 });
+  });
+});
