@@ -79,10 +79,11 @@ function afterEmbedded(
   return bundledName(baseModel) === null ? commands : [...commands, ...withRealModel(id)];
 }
 
-/** Names the environment's own preset for a model that the package does not ship; nothing if it has none. */
+/** Names the environment's own preset for a model that the package does not ship, one for a single GPU (`-mini`) if it can; nothing if it has none. */
 function withRealModel(id: string): NextCommand[] {
   if (id === 'search-r1') return [{ why: 'train a real model on real questions there', command: ownCommand('vf-train', REAL_QUESTIONS) }];
-  const preset = bundledPresets().find(({ environment, table }) => environment === id && isDownloaded(fieldsOf(table['model'])['path']));
+  const presets = bundledPresets().filter(({ environment, table }) => environment === id && isDownloaded(fieldsOf(table['model'])['path']));
+  const preset = presets.find(({ name }) => name.endsWith('-mini')) ?? presets[0];
   if (preset === undefined) return [];
   return [{ why: 'train a real model there', command: ownCommand('vf-train', [id, '--preset', preset.name, '--launch']) }];
 }

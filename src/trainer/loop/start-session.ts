@@ -57,6 +57,7 @@ export async function startSession(
   await session.publisher.clear(signal);
   const stop = new AbortController();
   const inner = AbortSignal.any([signal, stop.signal]);
+  const isAgain = await directory.holdsWork();
   const policy = servedPolicy(run, records, session, inner);
   // The servers are watched from here on, and the watch reports events: it must end before the records close.
   await using opened = new Disposers();
@@ -98,11 +99,7 @@ export async function startSession(
   const serving = { run, session, records, source, evaluation, policy, progress, signal: inner };
   records.served(session.versions.current());
   const computes = `${session.backend.capabilities.description}; policy ${session.client.name}`;
-  report(
-    start.step === 0
-      ? { kind: 'started', message: computes }
-      : { kind: 'resumed', message: `Resumed from the checkpoint of step ${start.step}, version ${start.version}: ${computes}` },
-  );
+  report(startedOrResumed(start, { isAgain, computes }));
   const opening: SessionParts = {
     ...serving,
     credit,
@@ -134,6 +131,16 @@ export async function startSession(
     throw error;
   }
   return opening;
+}
+
+/** `isAgain`: an earlier attempt left rollouts, which are used again. */
+function startedOrResumed(
+  { step, version }: { readonly step: number; readonly version: number },
+  { isAgain, computes }: { readonly isAgain: boolean; readonly computes: string },
+): TrainingEvent {
+  if (step > 0) return { kind: 'resumed', message: `Resumed from the checkpoint of step ${step}, version ${version}: ${computes}` };
+  if (!isAgain) return { kind: 'started', message: computes };
+  return { kind: 'resumed', message: `Resumed before the first checkpoint; rollouts that an earlier attempt recorded are used again: ${computes}` };
 }
 
 /** Of the newest step that is whole on file. */

@@ -67,6 +67,7 @@ describe('nextTrainingCommands', () => {
   it.each([
     ['self-play-code', 'npx vf-train self-play-code --preset azr --launch'],
     ['grpo-000', 'npx vf-train grpo-000 --preset grpo-000 --launch'],
+    ['visual-rag', 'npx vf-train visual-rag --preset ddai-phase1-mini --launch'],
   ])("names %s's own preset for a larger model", (id, command) => {
     const config = { ...embedded, environment: { ...environment, id } };
     const wire = { ...run, environment: { ...run.environment, id } };

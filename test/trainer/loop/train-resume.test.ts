@@ -95,6 +95,17 @@ describe('train from recorded rollouts', () => {
 });
 
 describe('a run that is interrupted', () => {
+  it('before its first checkpoint says, once resumed, that recorded rollouts are used again', async () => {
+    const first = async () => (await eventsOf(path)).find(({ kind }) => kind === 'started' || kind === 'resumed');
+    await recorded();
+    await trainSmall(path, { backend, config: KEPT });
+    expect(await first()).toMatchObject({
+      kind: 'resumed',
+      step: 0,
+      message: expect.stringContaining('rollouts that an earlier attempt recorded are used again'),
+    });
+  });
+
   it.each([
     ['in turn', KEPT],
     ['ahead', AHEAD],
@@ -181,7 +192,7 @@ describe('a run that is interrupted', () => {
 });
 
 describe('a backend that is lost', () => {
-  const lost = () => new GradientError('Expected the worker to go on, it was ended by SIGKILL', { code: 'lost' });
+  const lost = () => new GradientError('Torch worker was killed (SIGKILL).', { code: 'lost' });
 
   it.each([
     ['in turn', KEPT],
