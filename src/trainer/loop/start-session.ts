@@ -137,7 +137,7 @@ export async function startSession(
 function startedOrResumed(
   { step, version }: { readonly step: number; readonly version: number },
   { isAgain, computes }: { readonly isAgain: boolean; readonly computes: string },
-): TrainingEvent {
+): Pick<TrainingEvent, 'kind' | 'message'> {
   if (step > 0) return { kind: 'resumed', message: `Resumed from the checkpoint of step ${step}, version ${version}: ${computes}` };
   if (!isAgain) return { kind: 'started', message: computes };
   return { kind: 'resumed', message: `Resumed before the first checkpoint; rollouts that an earlier attempt recorded are used again: ${computes}` };
