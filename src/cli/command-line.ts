@@ -11,6 +11,9 @@ import { escapeControls } from './terminal-text.ts';
 
 export const EXIT = { done: 0, failed: 1, usage: 2, interrupted: 130, terminated: 143 } as const;
 
+/** What a command that runs another one sends over IPC, to pass a stop on. A signal would look like a second Ctrl-C, because a terminal sends the first to both. */
+export const STOP_MESSAGE = 'stop';
+
 export interface CommandContext {
   /** Aborts on Ctrl-C and SIGTERM. */
   readonly signal: AbortSignal;
@@ -51,17 +54,22 @@ export async function runCommand(name: string, main: (argv: readonly string[], c
   };
   let stopped: Stop | null = null;
   const stop = (by: Stop) => {
-    if (stopped !== null) {
-      void endNow(by);
+    const before = stopped;
+    if (before !== null && !before.isPassedOn) {
+      if (!by.isPassedOn) void endNow(by);
       return;
     }
     stopped = by;
+    if (before !== null) return;
     if (context.onInterrupt) context.onInterrupt();
     else context.note(`${name}: stopping; press Ctrl-C again to stop at once`);
     controller.abort(new CancelledError('Interrupted by the user'));
   };
-  process.on('SIGINT', () => stop({ signal: 'SIGINT', code: EXIT.interrupted }));
-  process.on('SIGTERM', () => stop({ signal: 'SIGTERM', code: EXIT.terminated }));
+  process.on('SIGINT', () => stop({ signal: 'SIGINT', code: EXIT.interrupted, isPassedOn: false }));
+  process.on('SIGTERM', () => stop({ signal: 'SIGTERM', code: EXIT.terminated, isPassedOn: false }));
+  onMessageOfParent((message) => {
+    if (message === STOP_MESSAGE) stop({ signal: 'SIGTERM', code: EXIT.terminated, isPassedOn: true });
+  });
   for (const stream of [process.stdout, process.stderr]) stream.on('error', ignoreClosedPipe);
   process.on('uncaughtException', (error) => {
     context.report(firstError(error));
@@ -85,6 +93,15 @@ export async function runCommand(name: string, main: (argv: readonly string[], c
 interface Stop {
   readonly signal: 'SIGINT' | 'SIGTERM';
   readonly code: number;
+  /** Whether the command that runs this one asked for it. The first signal after it may be the same Ctrl-C. */
+  readonly isPassedOn: boolean;
+}
+
+/** Does nothing if no parent has opened a channel; does not keep the process alive. */
+function onMessageOfParent(listener: (message: unknown) => void): void {
+  if (process.channel === undefined) return;
+  process.on('message', listener);
+  process.channel.unref();
 }
 
 /** How long operations on files may take to finish before the process ends without them. */

@@ -74,6 +74,8 @@ interface State {
 }
 const state = () => JSON.parse(readFileSync(join(folder, 'out/state.json'), 'utf8')) as State;
 
+/** Of vf-train, after its first step. */
+const STEP = /^step +1\//m;
 const KEYS = ['1/phase1', '1/bucket', '1/focused', '1/extract', '1/finalize', '2/focus', '2/focused', '2/extract', '2/finalize'];
 
 describe('vf-rounds run', () => {
@@ -125,6 +127,27 @@ describe('vf-rounds run', () => {
       'finalize',
       '',
     ]);
+  });
+
+  it('keeps a checkpoint at one Ctrl-C, which a terminal sends to the training too, and says how to go on', { timeout: 120_000 }, async () => {
+    writeFileSync(join(folder, 'rounds.toml'), CONFIG.replace('"--steps", "2"', '"--steps", "2000"'));
+    const child = start();
+    let stderr = '';
+    child.stdout.resume();
+    child.stderr.on('data', (chunk) => {
+      const before = stderr;
+      stderr += String(chunk);
+      // A group of its own, as a terminal has one for its foreground.
+      if (!STEP.test(before) && STEP.test(stderr)) process.kill(-child.pid!, 'SIGINT');
+    });
+    await once(child, 'close');
+    expect({ code: child.exitCode ?? child.signalCode, stderr }).toMatchObject({ code: expect.toBeOneOf([130, 'SIGINT']) });
+    const [run, ...others] = readdirSync(join(folder, 'out/round-1/phase1/train')).map((name) => join(folder, 'out/round-1/phase1/train', name));
+    expect(others).toEqual([]);
+    expect(readdirSync(join(run!, 'checkpoints'))).toContainEqual(expect.stringMatching(/^step-\d+$/));
+    expect([...readdirSync(run!), ...readdirSync(join(folder, 'out'))].filter((name) => name.startsWith('.lock'))).toEqual([]);
+    expect(stderr).not.toContain('vf-train -R');
+    expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^vf-rounds run: stopped; go on with npx .*vf-rounds run rounds\.toml$/);
   });
 
   it('stops at a step that fails, with the exit code of the cause, and goes on from there', { timeout: 120_000 }, async () => {

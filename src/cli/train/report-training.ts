@@ -14,6 +14,7 @@ import type { TrainingOutcome } from '../../trainer/loop/training-outcome.ts';
 import { displayPath } from '../eval/render-summary.ts';
 import { plural } from '../number-text.ts';
 import { paintFor } from '../paint.ts';
+import { isUnderRounds } from '../under-rounds.ts';
 import type { TrainDisplay } from './arguments.ts';
 import type { EvaluationLabel } from './evaluation-label.ts';
 import { metricValue } from './metric-value.ts';
@@ -70,7 +71,7 @@ export async function reportTraining({
   };
   if (display.json) {
     process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
-    if (summary.resumable) note(`vf-train: continue this run with ${resumeCommand(summary.directory)}`);
+    if (summary.resumable && !isUnderRounds()) note(`vf-train: continue this run with ${resumeCommand(summary.directory)}`);
     return;
   }
   const paint = paintFor(process.stdout, { plain: display.plain });

@@ -12,6 +12,7 @@ import { joinObservers } from '../../trainer/loop/training-observer.ts';
 import type { TrainingOutcome } from '../../trainer/loop/training-outcome.ts';
 import { collectGarbage, collectGarbageInTime, keepHeapSmall } from '../spare-memory.ts';
 import { escapeControls } from '../terminal-text.ts';
+import { isUnderRounds } from '../under-rounds.ts';
 import { addressNotice } from '../address-notice.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { engineThreads } from '../engine-threads.ts';
@@ -54,7 +55,7 @@ export async function runTraining(given: TrainArguments, context: CommandContext
     // Otherwise -R would resume this run, which never began, as the newest.
     if (setup.resumeDirectory === null) await directory.removeUnused();
     // After a ConfigError the user must fix the configuration first.
-    if (!(error instanceof ConfigError) && (await directory.holdsWork())) {
+    if (!(error instanceof ConfigError) && !isUnderRounds() && (await directory.holdsWork())) {
       context.note(`vf-train: all work so far is kept; continue this run with ${resumeCommand(directory.path)}`);
     }
     throw error;

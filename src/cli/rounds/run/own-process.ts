@@ -6,6 +6,8 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { onAbort } from '../../../core/abort.ts';
 import { CancelledError } from '../../../core/errors.ts';
+import { STOP_MESSAGE } from '../../command-line.ts';
+import { UNDER_ROUNDS } from '../../under-rounds.ts';
 
 const HERE = fileURLToPath(import.meta.url);
 
@@ -23,8 +25,12 @@ export interface OwnProcessOptions {
 export async function runOwn(name: string, words: readonly string[], { signal, onStart }: OwnProcessOptions): Promise<EndedCommand> {
   signal.throwIfAborted();
   const script = join(HERE, '../../..', `${name}${extname(HERE)}`);
-  const child: ChildProcess = spawn(process.execPath, [...process.execArgv, script, ...words], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const stop = () => child.kill('SIGTERM');
+  const child: ChildProcess = spawn(process.execPath, [...process.execArgv, script, ...words], {
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+    env: { ...process.env, [UNDER_ROUNDS]: '1' },
+  });
+  // It may have ended meanwhile.
+  const stop = () => child.send(STOP_MESSAGE, () => {});
   using _ = onAbort(signal, stop);
   if (child.pid !== undefined) onStart?.(child.pid);
   const [stdout] = await Promise.all([text(child.stdout!), once(child, 'close')]);

@@ -3,6 +3,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { throwIfAborted } from '../../../core/abort.ts';
 import { ConfigError, ResultsError } from '../../../core/errors.ts';
 import { readLines } from '../../../files/json-lines.ts';
 import { makeFolder } from '../../../files/make-folder.ts';
@@ -114,7 +115,10 @@ export class RoundSteps {
     this.#context.note(
       `vf-rounds run: the command of ${key} that an earlier process began is still running (process ${running.pid}); waiting for it`,
     );
-    while (isOwnCommand(running.pid)) await sleep(LOOK_MS, undefined, { signal: this.#context.signal });
+    while (isOwnCommand(running.pid)) {
+      throwIfAborted(this.#context.signal);
+      await sleep(LOOK_MS);
+    }
   }
 }
 

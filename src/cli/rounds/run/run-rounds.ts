@@ -6,6 +6,7 @@ import { makeFolder } from '../../../files/make-folder.ts';
 import { readLines } from '../../../files/json-lines.ts';
 import { lockRun } from '../../../files/run-lock.ts';
 import { type CommandContext, EXIT } from '../../command-line.ts';
+import { ownCommand } from '../../own-command.ts';
 import { checkRounds } from './check-rounds.ts';
 import { adapterInput, RoundSteps, type Trained } from './round-steps.ts';
 import { readRoundsConfig, type RoundsConfig, type TrainingTable } from './rounds-config.ts';
@@ -26,7 +27,13 @@ export async function runRounds(path: string, context: CommandContext): Promise<
   makeFolder(config.output);
   await using _ = await lockRun(config.output);
   const rounds = new Rounds(config, rows, new RoundSteps(await RoundsState.open(config), context), context);
-  await rounds.play();
+  context.onInterrupt = () => context.note('vf-rounds run: stopping; finished steps are kept. Press Ctrl-C again to stop at once');
+  try {
+    await rounds.play();
+  } catch (error) {
+    if (context.signal.aborted) context.note(`vf-rounds run: stopped; go on with ${ownCommand('vf-rounds', ['run', path])}`);
+    throw error;
+  }
   return EXIT.done;
 }
 
