@@ -2,7 +2,9 @@
 import { bundledFolder, ConfigError, type ImageStore, type LoadContext, loadRecords, type RowsSource } from 'vf-search';
 import { parseArguments, type VisualArguments } from './arguments.ts';
 import { type DocumentPage, documentPages } from './documents.ts';
+import { goldenPageNotices, pictureNotices } from './check-pages.ts';
 import { PageSource } from './page-source.ts';
+import { PictureFiles } from './picture-files.ts';
 import { picturesFolder } from './pictures-folder.ts';
 import { openSearch } from './open-search.ts';
 import { Pictures } from './pictures.ts';
@@ -31,9 +33,9 @@ export async function loadEnvironment(
   const test = await loadSplit(parsed, parsed.dataSplit ?? 'test', common);
   const train = purpose === 'training' ? await loadSplit(parsed, 'train', common) : null;
   const sidecar = await loadSidecar(parsed, common);
-  if (sidecar !== null && parsed.ndcgLevel === 'page')
-    for (const { rows } of train === null ? [test] : [test, train]) assertSamePages(rows, sidecar.pages, parsed);
-  const pages = new PageSource({ sidecar: sidecar?.pages ?? null, pictures: await openPictures(parsed, images) });
+  const folder = parsed.observations === 'ocr' ? null : await picturesFolder(parsed);
+  const notices = await pageNotices(parsed, { splits: train === null ? [test] : [test, train], sidecar, folder });
+  const pages = new PageSource({ sidecar: sidecar?.pages ?? null, pictures: folder === null ? null : await openPictures(folder, images) });
   const retriever = await openSearch(parsed, sidecar?.pages ?? null, { ...common, ...(note && { note }) });
   try {
     return new VisualRagEnv({
@@ -46,6 +48,7 @@ export async function loadEnvironment(
       retriever,
       ...(images === undefined ? {} : { images }),
       limits: { responseTokens: maxResponseLength },
+      notices,
       provenance: {
         upstream: UPSTREAM,
         sources: [test.source, ...(train === null ? [] : [train.source]), ...(sidecar === null ? [] : [sidecar.source])],
@@ -78,20 +81,30 @@ async function loadSidecar({ dataset, pages, observations }: VisualArguments, co
   return { pages: documentPages(records), source };
 }
 
-/** Throws ConfigError if the sidecar has no golden page of any row: the names then differ, and every rollout would have an NDCG of 0. */
-function assertSamePages(rows: readonly VisualRow[], pages: ReadonlyMap<string, DocumentPage>, { dataset, pages: sidecar }: VisualArguments): void {
-  const golden = rows.flatMap(({ info }) => info.golden_pages);
-  if (golden.length === 0 || golden.some((page) => pages.has(page))) return;
-  throw new ConfigError(
-    `No golden page of ${dataset}, such as ${JSON.stringify(golden[0])}, is in ${sidecar ?? dataset}, which has pages such as ${JSON.stringify([...pages.keys()][0])}. Name each page FILE_PAGE: file_name without .pdf, then a number of reference_page.`,
-  );
+interface Loaded {
+  readonly splits: readonly LoadedSplit[];
+  readonly sidecar: Sidecar | null;
+  /** Of the pictures; null where none are shown. */
+  readonly folder: string | null;
 }
 
-/** The pictures of the pages, where the policy sees pictures. */
-async function openPictures({ dataset, imagesFolder, observations }: VisualArguments, store: ImageStore | undefined): Promise<Pictures | null> {
-  if (observations === 'ocr') return null;
+/** What does not fit in rows, sidecar and pictures. Throws ConfigError where nothing fits. */
+async function pageNotices(
+  { dataset, pages, phase, coefficients, ndcgLevel: level }: VisualArguments,
+  { splits, sidecar, folder }: Loaded,
+): Promise<string[]> {
+  const words = sidecar === null ? null : { pages: new Set(sidecar.pages.keys()), name: pages ?? dataset };
+  const files = folder === null ? null : await PictureFiles.open(folder);
+  const pictures = files === null ? [] : await pictureNotices(files, words);
+  const known = words ?? (files === null ? null : { pages: new Set(await files.pages()), name: files.folder });
+  const counts = phase === 1 || coefficients.ndcg > 0;
+  return [...splits.flatMap(({ rows }) => goldenPageNotices(rows, known, { dataset, level, counts })), ...pictures];
+}
+
+/** The pictures of the pages, which the policy sees. */
+async function openPictures(folder: string, store: ImageStore | undefined): Promise<Pictures> {
   if (store === undefined) throw new ConfigError('visual-rag needs a store for the pictures that it shows. Pass one to loadEnvironment as images.');
-  return Pictures.open(await picturesFolder({ dataset, imagesFolder }), store);
+  return Pictures.open(folder, store);
 }
 
 interface LoadedSplit {

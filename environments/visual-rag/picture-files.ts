@@ -12,10 +12,11 @@ const EXTENSIONS = ['png', 'jpg', 'jpeg', 'webp'];
 const MAX_BYTES = 64 * 2 ** 20;
 
 export class PictureFiles {
-  readonly #folder: string;
+  /** Without links. */
+  readonly folder: string;
 
   private constructor(folder: string) {
-    this.#folder = folder;
+    this.folder = folder;
   }
 
   /** Throws ConfigError if the folder is missing or cannot be listed. */
@@ -35,10 +36,29 @@ export class PictureFiles {
 
   /** Names of all pages in the folder itself, sorted. */
   async pages(): Promise<string[]> {
-    const names = (await readdir(this.#folder)).map((name) =>
-      EXTENSIONS.flatMap((end) => (name.endsWith(`.${end}`) ? [name.slice(0, -end.length - 1)] : [])),
-    );
-    return [...new Set(names.flat())].filter((name) => name !== '').toSorted();
+    return [...(await this.byPage()).keys()].toSorted();
+  }
+
+  /** The files in the folder itself by page; the first of a page is the one that is shown. */
+  async byPage(): Promise<ReadonlyMap<string, readonly string[]>> {
+    const found = new Map<string, string[]>();
+    const names = await readdir(this.folder);
+    for (const extension of EXTENSIONS) {
+      for (const name of names) {
+        if (!name.endsWith(`.${extension}`) || name === `.${extension}`) continue;
+        const page = name.slice(0, -extension.length - 1);
+        found.set(page, [...(found.get(page) ?? []), name]);
+      }
+    }
+    return found;
+  }
+
+  /** Those of the pages that have no file here. */
+  async without(pages: Iterable<string>): Promise<string[]> {
+    const listed = await this.byPage();
+    const lacking: string[] = [];
+    for (const page of pages) if (!listed.has(page) && !(await this.#has(page))) lacking.push(page);
+    return lacking;
   }
 
   /** The bytes of a page's picture and what they are. Throws EnvironmentError if the picture cannot be used. */
@@ -57,7 +77,15 @@ export class PictureFiles {
 
   unusable(page: string, why: string): EnvironmentError {
     return new EnvironmentError(
-      `The picture of page ${JSON.stringify(page.slice(0, 200))} in ${this.#folder} cannot be used: ${why.trim().replaceAll(/\s+/g, ' ')}.`,
+      `The picture of page ${JSON.stringify(page.slice(0, 200))} in ${this.folder} cannot be used: ${why.trim().replaceAll(/\s+/g, ' ')}.`,
+    );
+  }
+
+  /** Also in a folder of the folder. */
+  async #has(page: string): Promise<boolean> {
+    return this.#path(page).then(
+      () => true,
+      () => false,
     );
   }
 
@@ -65,10 +93,10 @@ export class PictureFiles {
   async #path(page: string): Promise<string> {
     if (page === '' || page.includes('\0') || page.split(/[/\\]/).includes('..')) throw this.unusable(page, 'its name leaves the folder');
     for (const extension of EXTENSIONS) {
-      const path = join(this.#folder, `${page}.${extension}`);
+      const path = join(this.folder, `${page}.${extension}`);
       const real = await realpath(path).catch(() => null);
       if (real === null) continue;
-      if (!real.startsWith(this.#folder + sep)) throw this.unusable(page, 'its name leaves the folder');
+      if (!real.startsWith(this.folder + sep)) throw this.unusable(page, 'its name leaves the folder');
       return real;
     }
     throw this.unusable(

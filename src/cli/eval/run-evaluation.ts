@@ -227,7 +227,7 @@ function evaluationOptions(prepared: PreparedRun, target: PolicyTarget, { contex
 
 /** Prints notices before the first rollout; a run that fails earlier prints none. */
 function announce({ planned, notices, opened, counts }: PreparedRun, context: CommandContext): void {
-  for (const notice of notices) context.note(escapeControls(notice));
+  for (const notice of [...(opened.environment.notices ?? []), ...notices]) context.note(escapeControls(notice));
   const { rows: count, shuffleSeed } = counts;
   const leftOut = leftOutTasks({ rows: opened.environment.eval, count, shuffleSeed: planned.settings.shuffle === true ? shuffleSeed : null });
   if (leftOut !== null) context.note(escapeControls(leftOut));

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parquetWriteBuffer } from 'hyparquet-writer';
@@ -28,6 +28,21 @@ const SIDECAR = {
     ['100', 320, 100, 400, 140, 0],
   ],
 };
+
+/** A new folder with empty files. */
+function pictures(...names: readonly string[]): string {
+  const path = mkdtempSync(join(folder, 'pictures-'));
+  for (const name of names) writeFileSync(join(path, name), '');
+  return path;
+}
+
+const goldenRow = (id: string, pages: readonly number[]) => ({ ...ROW, id, extra_info: { ...ROW.extra_info, reference_page: pages } });
+
+async function noticesOf(args: Readonly<Record<string, unknown>>): Promise<readonly string[]> {
+  const environment = await loadEnvironment(args, { images: new RunImages() });
+  await environment.close();
+  return environment.notices;
+}
 
 describe('loadEnvironment', () => {
   it('plays deck-mini by its words: the first search finds the page of the first question, and the reader answers it', async () => {
@@ -76,7 +91,11 @@ describe('loadEnvironment', () => {
     const path = join(folder, 'rows.parquet');
     const columnData = [
       { name: 'id', data: [7n, 8n], type: 'INT64' as const },
-      { name: 'extra_info', data: [ROW.extra_info, { ...ROW.extra_info, reference_page: [2, 3] }], type: 'JSON' as const },
+      {
+        name: 'extra_info',
+        data: [[1], [2, 3]].map((pages) => ({ ...ROW.extra_info, file_name: 'deck_1.pdf', reference_page: pages })),
+        type: 'JSON' as const,
+      },
       { name: 'reward_model', data: [{ ground_truth: '100' }, { ground_truth: '200' }], type: 'JSON' as const },
     ];
     writeFileSync(path, Buffer.from(parquetWriteBuffer({ columnData })));
@@ -89,11 +108,11 @@ describe('loadEnvironment', () => {
     const rollout = await playOne(environment, [search('revenue'), COMPLETE], { models: { generator }, client: { kind: 'chat' } });
     await environment.close();
     expect(rollout).toMatchObject({ metrics: { judge: 1, ndcg: 0 }, state: { pages: ['deck_1_2'] } });
-    const played = await loadEnvironment({ dataset: path, pages: written('pages.jsonl', [SIDECAR]) });
+    const played = await loadEnvironment({ dataset: path, pages: written('pages.jsonl', [{ ...SIDECAR, id: 'deck_1_3' }]) });
     await played.close();
     expect([...played.eval].map(({ exampleId, info }) => [exampleId, info.golden_pages])).toEqual([
-      [7, ['report_1']],
-      [8, ['report_2', 'report_3']],
+      [7, ['deck_1_1']],
+      [8, ['deck_1_2', 'deck_1_3']],
     ]);
   });
 
@@ -108,11 +127,36 @@ describe('loadEnvironment', () => {
       { dataset: 'ROWS', observations: 'image' },
       /needs the pictures of the pages of .*rows\.jsonl\. Name their folder with "images"/,
     ],
-    ['pictures that nobody can search', { dataset: 'ROWS', images: folder }, /cannot be searched without their words/],
+    ['pictures that nobody can search', { dataset: 'ROWS', images: pictures('report_1.png') }, /cannot be searched without their words/],
     [
       'a folder that does not exist',
       { images: '/nowhere/pages' },
       /^The folder of page pictures \/nowhere\/pages does not exist\. Correct "images"\.$/,
+    ],
+    [
+      'a folder without pictures',
+      { images: pictures('a.pdf') },
+      /^No page of deck-mini, such as "deck_1_1", has a picture in .+\. Name each picture PAGE\.png/,
+    ],
+    [
+      'a folder without pictures, where nobody else knows the pages',
+      { dataset: 'ROWS', images: pictures('.png', 'a.PNG'), search_url: 'http://127.0.0.1:9' },
+      /^The folder .+ has no pictures of pages: no file of it is named PAGE\.png, /,
+    ],
+    [
+      'pictures whose names are other than those of the golden pages',
+      { dataset: 'ROWS', images: pictures('Report-1.png'), search_url: 'http://127.0.0.1:9' },
+      /^No golden page of .*rows\.jsonl, such as "report_1", is in .+, which has pages such as "Report-1"\./,
+    ],
+    [
+      'rows without golden pages, where NDCG counts',
+      { dataset: 'BARE', pages: 'SIDECAR' },
+      /^No row of .*bare\.jsonl names a golden page, so that every NDCG would be 0\. List /,
+    ],
+    [
+      'rows of documents that are not among the pages, where documents count',
+      { dataset: 'ROWS', pages: 'OTHER PAGES', ndcg_level: 'document' },
+      /^No golden document of .*rows\.jsonl, such as "report", is in .*other-pages\.jsonl, which has documents such as "Report-1"\./,
     ],
     [
       'pictures of a data set of words',
@@ -138,6 +182,7 @@ describe('loadEnvironment', () => {
       ROWS: written('rows.jsonl', [ROW]),
       SIDECAR: written('sidecar.jsonl', [SIDECAR]),
       BAD: written('bad.jsonl', [{ ...ROW, extra_info: { ...ROW.extra_info, question: undefined } }]),
+      BARE: written('bare.jsonl', [goldenRow('q1', [])]),
       TWICE: written('twice.jsonl', [ROW, ROW]),
       'PAGES TWICE': written('pages-twice.jsonl', [SIDECAR, SIDECAR]),
       'OTHER PAGES': written('other-pages.jsonl', [{ ...SIDECAR, id: 'Report-1' }]),
@@ -151,6 +196,41 @@ describe('loadEnvironment', () => {
     expect(error).toBeInstanceOf(ConfigError);
     expect((error as Error).message).toMatch(message);
     expect((error as Error).message).not.toContain('\n');
+  });
+
+  it('notes rows whose golden pages no search can find, with their number and the first row and page', async () => {
+    const dataset = written('golden.jsonl', [goldenRow('q1', [1]), goldenRow('q2', [1, 99]), goldenRow('q3', []), goldenRow('q4', [98])]);
+    const sidecar = written('sidecar.jsonl', [SIDECAR]);
+    expect(await noticesOf({ dataset, pages: sidecar })).toEqual([
+      `Rows of ${dataset} without a golden page: 1 of 4, the first is "q3". Their NDCG is 0. List the pages in reference_page.`,
+      `Rows of ${dataset} with a golden page that is not in ${sidecar}: 2 of 4, the first is "q2" with "report_99". Their NDCG stays below 1; it is 0 if all golden pages are missing. Correct file_name and reference_page, or add the pages.`,
+    ]);
+    // Every page of the document counts.
+    expect(await noticesOf({ dataset, pages: sidecar, ndcg_level: 'document' })).toHaveLength(1);
+    const images = pictures('report_1.png', 'report_99.jpg');
+    await using server = await servePages(finds(['report_1']), 'get');
+    const [, byPicture] = await noticesOf({ dataset, images, search_url: server.url });
+    expect(byPicture).toContain(`that is not in ${images}: 1 of 4, the first is "q4" with "report_98".`);
+    expect(await noticesOf({})).toEqual([]);
+  });
+
+  it('takes rows without golden pages where the judge alone counts', async () => {
+    const args = { dataset: written('bare.jsonl', [goldenRow('q1', [])]), pages: written('sidecar.jsonl', [SIDECAR]) };
+    expect(await noticesOf({ ...args, coefficients: { ndcg: 0 } })).toEqual([]);
+    await expect(noticesOf({ ...args, coefficients: { ndcg: 0 }, phase: 1 })).rejects.toThrow(/^No row of .*names a golden page/);
+  });
+
+  it('notes pages without a picture and pages with several', async () => {
+    const dataset = written('rows.jsonl', [ROW]);
+    const pages = written('three.jsonl', [SIDECAR, { ...SIDECAR, id: 'report_2' }, { ...SIDECAR, id: 'deep/report_3' }]);
+    const images = pictures('report_1.webp', 'report_1.png', 'report_1.jpg');
+    mkdirSync(join(images, 'deep'));
+    writeFileSync(join(images, 'deep', 'report_3.png'), '');
+    expect(await noticesOf({ dataset, pages, images })).toEqual([
+      `Pages of ${pages} without a picture in ${images}: 1 of 3, the first is "report_2". A rollout whose search finds one fails. Add the pictures.`,
+      `Pages with several pictures in ${images}: 1. Of the first, report_1.png is shown, not report_1.jpg or report_1.webp. Keep one picture of each page.`,
+    ]);
+    expect(await noticesOf({ dataset, pages, images, observations: 'ocr' })).toEqual([]);
   });
 
   it('refuses to train on pictures of sizes that a server resizes', async () => {
