@@ -13,7 +13,7 @@ import { readRegularFile, streamRegularFile } from '../files/regular-file.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { parseWire } from '../schemas/results.ts';
 import { RoundManifestSchema, type WireRoundManifest } from '../schemas/round-manifest.ts';
-import { STAGE_VERSIONS, type StageName, type StageResult } from './stage.ts';
+import { isFilledIn, STAGE_VERSIONS, type StageName, type StageResult } from './stage.ts';
 
 export interface StageInput {
   /** What it is to the stage: `trace`, `rows`, `exclusions`. */
@@ -65,7 +65,7 @@ export async function hashInputs(inputs: readonly StageInput[]): Promise<HashedI
   return sorted;
 }
 
-/** Checks, before a stage works, that it may write its outputs. Rejects with ConfigError for a file of somebody else, or a folder that cannot be written. */
+/** Checks, before a stage works, that it may write its outputs. Rejects with ConfigError for a file of somebody else, a list that was edited, or a folder that cannot be written. */
 export async function assertWritable({ stage, folder, name, outputs }: StageTarget, inputs: readonly StageInput[]): Promise<void> {
   const problem = folderProblem(folder);
   if (problem !== null) throw new ConfigError(`The output of ${stage} cannot be written: ${problem}. Name another place with -o.`);
@@ -79,6 +79,19 @@ export async function assertWritable({ stage, folder, name, outputs }: StageTarg
     if (read !== undefined) throw new ConfigError(`${path} is read as ${read.role}, so it cannot be the output; name another file`);
     if (existsSync(path) && !known.has(output)) throw new ConfigError(`${path} exists and is no output of ${stage}; name another file, or remove it`);
   }
+  if (own !== null) await assertNotEdited(own, folder);
+}
+
+/** After an interrupted stage nobody knows which of its files are new, so it replaces all of them. */
+async function assertNotEdited({ stage, complete, outputs }: WireRoundManifest, folder: string): Promise<void> {
+  if (!complete) return;
+  for (const { path: output, sha256 } of outputs) {
+    const path = join(folder, output);
+    if (!isFilledIn(stage, output) || !existsSync(path) || (await sha256Of(path)) === sha256) continue;
+    throw new ConfigError(
+      `${path} was edited after ${stage} wrote it, and ${stage} would replace it. Name another output with -o, or delete the file.`,
+    );
+  }
 }
 
 /** Writes the outputs, then the manifest, and returns it. */
@@ -91,11 +104,9 @@ export async function writeStage(
   const outputs: WireRoundManifest['outputs'] = [];
   const about = { schema_version: 1, stage, stage_version: STAGE_VERSIONS[stage] } as const;
   makeFolder(folder);
-  if (!existsSync(path)) {
-    // Names the outputs as its own, so that the stage can be run again after a kill.
-    const named = result.outputs.map(({ name: file }) => ({ path: file, sha256: '', rows: 0 }));
-    await writeManifest(path, { ...about, complete: false, rule: {}, counts: {}, inputs: [], outputs: named });
-  }
+  // Names the outputs as its own, so that the stage can be run again after a kill.
+  const named = result.outputs.map(({ name: file }) => ({ path: file, sha256: '', rows: 0 }));
+  await writeManifest(path, { ...about, complete: false, rule: {}, counts: {}, inputs: [], outputs: named });
   for (const { name: file, lines } of result.outputs) {
     const bytes = Buffer.from(lines.map((line) => `${line}\n`).join(''), 'utf8');
     await replaceFile(join(folder, file), (write) => write(bytes));

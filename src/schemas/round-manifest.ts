@@ -6,7 +6,7 @@ export const RoundManifestSchema = object({
   schema_version: only(1),
   stage: text,
   stage_version: count,
-  /** False while the outputs are being written for the first time. */
+  /** False while the outputs are being written. */
   complete: flag,
   rule: json,
   counts: byName(number),

@@ -397,6 +397,37 @@ describe('the files of a stage', () => {
     expect(twice.stderr).toMatch(/is named twice as trace; name it once\n$/);
   });
 
+  it('keep the decisions that somebody filled into their lists: report takes them, and no stage replaces them', async () => {
+    const { trace, rows } = world();
+    const bucket = ['bucket', '--trace', trace, '--rows', rows, '-o', 'r1'];
+    const verify = ['verify', '--trace', trace, '--rows', rows, '-o', 'r1/verified.jsonl'];
+    for (const [command, list] of [
+      [bucket, 'r1/review.jsonl'],
+      [verify, 'r1/verified.jsonl'],
+    ] as const) {
+      await done(...command);
+      const edited = readFileSync(at(list), 'utf8').replace('"exclude":false,"reason":""', '"exclude":true,"reason":"wrong reference"');
+      expect(edited).toContain('wrong reference');
+      file(list, edited);
+      await done('review', '--rows', rows, '--exclude', list, '-o', 'r1/kept.jsonl');
+      expect(await done('report', 'r1')).toMatch(new RegExp(`^${command[0]} `, 'm'));
+      expect(await rounds(...command)).toMatchObject({
+        status: 2,
+        stderr: `vf-rounds: ${list} was edited after ${command[0]} wrote it, and ${command[0]} would replace it. Name another output with -o, or delete the file.\n`,
+      });
+      expect(readFileSync(at(list), 'utf8')).toBe(edited);
+      rmSync(at(list));
+      await done(...command);
+      expect(readFileSync(at(list), 'utf8')).not.toContain('wrong reference');
+      // Nobody edited it: the stage was killed between this file and its manifest.
+      const interrupted = `r1/${command[0] === 'bucket' ? 'bucket' : 'verified'}.manifest.json`;
+      file(interrupted, readFileSync(at(interrupted), 'utf8').replace('"complete": true', '"complete": false'));
+      file(list, '');
+      await done(...command);
+      expect(rowsOf(list)).not.toHaveLength(0);
+    }
+  });
+
   it('report how many rows each stage left; a file that has changed since breaks the chain in one line', async () => {
     const { trace, rows } = world();
     await done('bucket', '--trace', trace, '--rows', rows, '-o', 'r1');
