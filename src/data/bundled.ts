@@ -54,6 +54,11 @@ export function questionSets({ datasets }: BundledManifest): string[] {
   return Object.entries(datasets).flatMap(([name, { corpus }]) => (corpus === null ? [] : [name]));
 }
 
+/** Names of the sets of questions about pages, which they bring. */
+export function pageSets({ datasets }: BundledManifest): string[] {
+  return Object.entries(datasets).flatMap(([name, { splits }]) => ('pages' in splits ? [name] : []));
+}
+
 /** Throws ConfigError if the file on disk is not the one in the manifest. */
 export async function bundledPath(dataset: Pick<BundledDataset, 'files'>, path: string): Promise<{ path: string; file: BundledFile }> {
   const file = dataset.files.find((f) => f.path === path);

@@ -15,14 +15,24 @@ const doneStep = object({
   reward: object({}),
 });
 
+const runningSince = object({
+  /** When the first process of this step started. */
+  started_at: text,
+  /** When the one with `pid` did. */
+  process_started_at: text,
+  /** That the processes before it took. */
+  seconds: number,
+});
+
 export const RoundsStateSchema = object({
   schema_version: only(1),
   config_sha256: text,
   package_version: text,
   rounds: count,
   /** The command under way, for a process that continues after a kill. */
-  running: object({ key: textOrNull, pid: countOrNull }),
+  running: object({ key: textOrNull, pid: countOrNull }, { since: runningSince }),
   steps: listOf(doneStep),
 });
 export type WireRoundsState = XStatic<typeof RoundsStateSchema>;
+export type WireRunningSince = XStatic<typeof runningSince>;
 export type WireDoneStep = XStatic<typeof doneStep>;

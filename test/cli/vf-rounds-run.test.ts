@@ -1,7 +1,7 @@
 /** `vf-rounds run` with the embedded engine and a tiny environment: rounds to their end, also when they are killed in every step. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -68,6 +68,8 @@ interface State {
   readonly steps: readonly {
     readonly key: string;
     readonly command: readonly string[];
+    readonly started_at: string;
+    readonly seconds: number;
     readonly run: string | null;
     readonly adapter: string | null;
   }[];
@@ -130,15 +132,17 @@ describe('vf-rounds run', () => {
   });
 
   it('keeps a checkpoint at one Ctrl-C, which a terminal sends to the training too, and says how to go on', { timeout: 120_000 }, async () => {
-    writeFileSync(join(folder, 'rounds.toml'), CONFIG.replace('"--steps", "2"', '"--steps", "2000"'));
+    writeFileSync(join(folder, 'rounds.toml'), CONFIG.replace('"--steps", "2"', '"--steps", "40"'));
     const child = start();
-    let stderr = '';
+    let [stderr, stoppedAt] = ['', 0];
     child.stdout.resume();
     child.stderr.on('data', (chunk) => {
       const before = stderr;
       stderr += String(chunk);
       // A group of its own, as a terminal has one for its foreground.
-      if (!STEP.test(before) && STEP.test(stderr)) process.kill(-child.pid!, 'SIGINT');
+      if (STEP.test(before) || !STEP.test(stderr)) return;
+      stoppedAt = Date.now();
+      process.kill(-child.pid!, 'SIGINT');
     });
     await once(child, 'close');
     expect({ code: child.exitCode ?? child.signalCode, stderr }).toMatchObject({ code: expect.toBeOneOf([130, 'SIGINT']) });
@@ -148,6 +152,40 @@ describe('vf-rounds run', () => {
     expect([...readdirSync(run!), ...readdirSync(join(folder, 'out'))].filter((name) => name.startsWith('.lock'))).toEqual([]);
     expect(stderr).not.toContain('vf-train -R');
     expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^vf-rounds run: stopped; go on with npx .*vf-rounds run rounds\.toml$/);
+
+    // state.json says how the step was made: by the first command, with the time of both processes.
+    const goneOn = await rounds();
+    expect(goneOn).toMatchObject({ status: 0, stderr: expect.stringContaining('phase 1 (1/phase1), which an earlier process began') });
+    const { command, started_at: startedAt, seconds } = state().steps[0]!;
+    expect(command.slice(0, 5)).toEqual(['vf-train', 'tiny', '-m', 'nano-base', '--embedded']);
+    expect(command).not.toContain('-R');
+    expect(Date.parse(startedAt)).toBeLessThan(stoppedAt);
+    expect(seconds * 1000).toBeGreaterThanOrEqual(stoppedAt - Date.parse(startedAt));
+  });
+
+  it('takes a corrected configuration as long as no step has finished and no training has begun', { timeout: 240_000 }, async () => {
+    const correct = readFileSync(join(folder, 'rounds.toml'), 'utf8');
+    writeFileSync(join(folder, 'rounds.toml'), `rows_argument = "lines"\n${correct}`);
+    const failed = await rounds();
+    expect(failed).toMatchObject({ status: 2, stderr: expect.stringContaining('Round step 1/phase1 (phase 1) failed with exit code 2') });
+    expect(state().steps).toEqual([]);
+    writeFileSync(join(folder, 'rounds.toml'), correct);
+    // Killed in its first step, whose training then exists.
+    const child = start();
+    let stderr = '';
+    child.stdout.resume();
+    child.stderr.on('data', (chunk) => {
+      stderr += String(chunk);
+      if (STEP.test(stderr)) process.kill(-child.pid!, 'SIGKILL');
+    });
+    await once(child, 'exit');
+    expect({ stderr, signal: child.signalCode }).toMatchObject({ signal: 'SIGKILL' });
+    writeFileSync(join(folder, 'rounds.toml'), correct.replace('"-n", "3"', '"-n", "2"'));
+    const changed = await rounds();
+    expect(changed.status).toBe(2);
+    expect(changed.stderr).toMatch(
+      /^vf-rounds: rounds\.toml has changed since the training in out\/round-1\/phase1\/train\/\S+ was begun; restore it, delete that folder, or name another output \(only "rounds" may change\)\n$/,
+    );
   });
 
   it('stops at a step that fails, with the exit code of the cause, and goes on from there', { timeout: 120_000 }, async () => {
@@ -182,6 +220,31 @@ describe('vf-rounds run', () => {
     ],
     ['flags that are one text', 'rows = "rows.jsonl"\nflags = "-m x"', /flags in rounds\.toml must be a list of texts, got "-m x"/],
     [
+      'an environment that does not exist',
+      'rows = "rows.jsonl"\nenvironment = "nope"',
+      /environment in rounds\.toml: The environment "nope" is unknown; .*known are tiny, /,
+    ],
+    [
+      'a training without a model',
+      'rows = "rows.jsonl"\nenvironment = "tiny"',
+      /The training \[phase1\] of rounds\.toml: model\.path is not set: .*Pass -m DIR/,
+    ],
+    [
+      'a flag of a later training that vf-train does not have',
+      'rows = "rows.jsonl"\nenvironment = "tiny"\nflags = ["-m", "nano-base", "--embedded"]\n[sft]\nflags = ["--sett"]',
+      /The training \[sft\] of rounds\.toml: unknown option '--sett'/,
+    ],
+    [
+      'a flag with which nothing is trained',
+      'rows = "rows.jsonl"\nenvironment = "tiny"\nflags = ["-m", "nano-base", "--embedded"]\n[focused]\nflags = ["--dry-run"]',
+      /The training \[focused\] of rounds\.toml: its flags have one with which vf-train starts no training, such as -R, --dry-run or --help/,
+    ],
+    [
+      'rows that do not exist, with those of the environment',
+      'rows = "nope"\nenvironment = "visual-rag"',
+      /The data set "nope" does not exist\. Choose deck-mini, page-world \(bundled\), org\/name/,
+    ],
+    [
       'another start of the supervised steps',
       'rows = "rows.jsonl"\n[sft]\nfrom = "here"',
       /from in \[sft\] of rounds\.toml must be "start" or "focused", got "here"/,
@@ -192,11 +255,13 @@ describe('vf-rounds run', () => {
     expect(status).toBe(2);
     expect(stderr).toMatch(message);
     expect(stderr.trimEnd().split('\n')).toHaveLength(1);
+    expect(existsSync(join(folder, 'out/state.json'))).toBe(false);
   });
 
   it('refuses a configuration that has changed since', async () => {
     mkdirSync(join(folder, 'out'));
-    const begun = { schema_version: 1, config_sha256: 'other', package_version: '0', rounds: 1, running: { key: null, pid: null }, steps: [] };
+    const step = { key: '1/phase1', command: ['vf-train'], started_at: '', seconds: 1, run: null, adapter: null, reward: {} };
+    const begun = { schema_version: 1, config_sha256: 'other', package_version: '0', rounds: 1, running: { key: null, pid: null }, steps: [step] };
     writeFileSync(join(folder, 'out/state.json'), JSON.stringify(begun));
     const { status, stderr } = await rounds();
     expect({ status, stderr }).toEqual({

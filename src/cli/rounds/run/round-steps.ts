@@ -9,7 +9,7 @@ import { readLines } from '../../../files/json-lines.ts';
 import { makeFolder } from '../../../files/make-folder.ts';
 import { hashInputs, recordStage, type StageInput } from '../../../rounds/stage-files.ts';
 import { fieldsOf } from '../../../schemas/is-object.ts';
-import type { WireDoneStep } from '../../../schemas/rounds-state.ts';
+import type { WireDoneStep, WireRunningSince } from '../../../schemas/rounds-state.ts';
 import type { CommandContext } from '../../command-line.ts';
 import { ownCommand } from '../../own-command.ts';
 import { runOwn } from './own-process.ts';
@@ -56,8 +56,8 @@ export class RoundSteps {
     await this.#untilFree(key);
     makeFolder(folder);
     const begun = await runIn(folder);
-    const command = begun === null ? [...words, '-o', folder, '--name', isSupervised ? 'sft' : 'train', '--json'] : ['-R', begun, '--json'];
-    const { stdout, ...done } = await this.#run(order, 'vf-train', command, begun !== null);
+    const command = [...words, '-o', folder, '--name', isSupervised ? 'sft' : 'train', '--json'];
+    const { stdout, ...done } = await this.#run(order, 'vf-train', command, begun);
     const summary = summaryIn(stdout);
     const run = (await runIn(folder))!;
     const adapter = typeof summary['adapter'] === 'string' ? summary['adapter'] : null;
@@ -71,7 +71,7 @@ export class RoundSteps {
   async stage(key: string, title: string, words: readonly string[]): Promise<void> {
     if (this.#state.find(key) !== null) return this.#known({ key, title }, undefined);
     await this.#untilFree(key);
-    const { stdout: _, ...done } = await this.#run({ key, title }, 'vf-rounds', words, false);
+    const { stdout: _, ...done } = await this.#run({ key, title }, 'vf-rounds', words, null);
     await this.#state.finish({ ...done, run: null, adapter: null, reward: {} });
   }
 
@@ -80,32 +80,40 @@ export class RoundSteps {
     return made;
   }
 
-  async #run({ key, title }: Pick<TrainingOrder, 'key' | 'title'>, name: string, words: readonly string[], isResumed: boolean) {
+  /** `begun`: the run of an earlier process, which is continued. The command that is kept is the first one, because it says how the step was made. */
+  async #run({ key, title }: Pick<TrainingOrder, 'key' | 'title'>, name: string, command: readonly string[], begun: string | null) {
     const { note, signal } = this.#context;
-    note(`vf-rounds run: ${title} (${key})${isResumed ? ', which an earlier process began' : ''}`);
+    note(`vf-rounds run: ${title} (${key})${begun === null ? '' : ', which an earlier process began'}`);
+    const words = begun === null ? command : ['-R', begun, '--json'];
     const startedAt = new Date();
-    let begun = Promise.resolve();
+    const earlier = begun === null ? null : await this.#earlier(key, begun);
+    const since = { started_at: startedAt.toISOString(), seconds: 0, ...earlier, process_started_at: startedAt.toISOString() };
+    let saved = Promise.resolve();
     const { status, stdout } = await runOwn(name, words, {
       signal,
       onStart: (pid) => {
-        begun = this.#state.begin(key, pid);
+        saved = this.#state.begin(key, pid, since);
         // Awaited below, unless the command fails first.
-        begun.catch(() => {});
+        saved.catch(() => {});
       },
     });
-    await begun;
+    await saved;
     if (status !== 0) {
-      const command = ownCommand(name, shownWords(words));
-      const text = `Round step ${key} (${title}) failed with exit code ${status}; its own line is above. Fix this, then run the same command again. The step was: ${command}`;
+      const shown = ownCommand(name, shownWords(words));
+      const text = `Round step ${key} (${title}) failed with exit code ${status}; its own line is above. Fix this, then run the same command again. The step was: ${shown}`;
       throw status === 2 ? new ConfigError(text) : new ResultsError(text);
     }
-    return {
-      key,
-      command: [name, ...shownWords(words)],
-      started_at: startedAt.toISOString(),
-      seconds: (Date.now() - startedAt.getTime()) / 1000,
-      stdout,
-    };
+    const seconds = since.seconds + (Date.now() - startedAt.getTime()) / 1000;
+    return { key, command: [name, ...shownWords(command)], started_at: since.started_at, seconds, stdout };
+  }
+
+  /** When the step began, and how long the processes before this one worked on it: the last one until its last write. Null if nobody knows. */
+  async #earlier(key: string, run: string): Promise<Pick<WireRunningSince, 'started_at' | 'seconds'> | null> {
+    const { key: last, since } = this.#state.running;
+    if (last !== key || since === undefined) return null;
+    const written = (await readdir(run)).map((name) => statSync(join(run, name), { throwIfNoEntry: false })?.mtimeMs ?? 0);
+    const worked = Math.max(...written) - Date.parse(since.process_started_at);
+    return { started_at: since.started_at, seconds: since.seconds + Math.max(0, worked) / 1000 };
   }
 
   /** A process that was killed does not take its command with it: that one is let finish. */
@@ -136,7 +144,7 @@ function trainedOf({ run, adapter }: WireDoneStep): Trained {
 }
 
 /** The run that vf-train began in the folder; null for none. */
-async function runIn(folder: string): Promise<string | null> {
+export async function runIn(folder: string): Promise<string | null> {
   const base = join(folder, 'train');
   const runs = (await readdir(base).catch(() => [])).map((name) => join(base, name)).filter((path) => existsSync(join(path, 'run.json')));
   return runs.toSorted((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)[0] ?? null;

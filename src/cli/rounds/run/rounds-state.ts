@@ -6,7 +6,7 @@ import { packageVersion } from '../../../data/package-root.ts';
 import { replaceFile } from '../../../files/json-lines.ts';
 import { readRegularFile } from '../../../files/regular-file.ts';
 import { parseWire } from '../../../schemas/results.ts';
-import { RoundsStateSchema, type WireDoneStep, type WireRoundsState } from '../../../schemas/rounds-state.ts';
+import { RoundsStateSchema, type WireDoneStep, type WireRoundsState, type WireRunningSince } from '../../../schemas/rounds-state.ts';
 import type { RoundsConfig } from './rounds-config.ts';
 
 export class RoundsState {
@@ -18,8 +18,11 @@ export class RoundsState {
     this.#state = state;
   }
 
-  /** Throws ConfigError if the folder has the state of other rounds. */
-  static async open({ output, digest, rounds, path: config }: RoundsConfig): Promise<RoundsState> {
+  /**
+   * Throws ConfigError if the folder has the state of other rounds. `firstRun`: the folder of a training that the first step began; null for none. Before that,
+   * the configuration may change.
+   */
+  static async open({ output, digest, rounds, path: config }: RoundsConfig, firstRun: string | null): Promise<RoundsState> {
     const path = join(output, 'state.json');
     if (!existsSync(path)) {
       const empty = {
@@ -34,9 +37,14 @@ export class RoundsState {
     }
     const parsed = parseWire(RoundsStateSchema, await readRegularFile(path));
     if ('problem' in parsed) throw new ConfigError(`${path} is not the state of rounds: ${parsed.problem}`);
-    if (parsed.value.config_sha256 !== digest)
+    const { config_sha256: before, steps } = parsed.value;
+    if (before !== digest && steps.length > 0)
       throw new ConfigError(`${config} has changed since ${output} was begun; restore it, or name another output (only "rounds" may change)`);
-    return new RoundsState(path, { ...parsed.value, rounds });
+    if (before !== digest && firstRun !== null)
+      throw new ConfigError(
+        `${config} has changed since the training in ${firstRun} was begun; restore it, delete that folder, or name another output (only "rounds" may change)`,
+      );
+    return new RoundsState(path, { ...parsed.value, config_sha256: digest, rounds });
   }
 
   get steps(): readonly WireDoneStep[] {
@@ -44,7 +52,7 @@ export class RoundsState {
   }
 
   /** The command that an earlier process began and may have left running. */
-  get running(): { readonly key: string | null; readonly pid: number | null } {
+  get running(): WireRoundsState['running'] {
     return this.#state.running;
   }
 
@@ -52,8 +60,8 @@ export class RoundsState {
     return this.#state.steps.find((step) => step.key === key) ?? null;
   }
 
-  async begin(key: string, pid: number): Promise<void> {
-    await this.#save({ ...this.#state, running: { key, pid } });
+  async begin(key: string, pid: number, since: WireRunningSince): Promise<void> {
+    await this.#save({ ...this.#state, running: { key, pid, since } });
   }
 
   async finish(step: WireDoneStep): Promise<void> {

@@ -8,7 +8,9 @@ import { lockRun } from '../../../files/run-lock.ts';
 import { type CommandContext, EXIT } from '../../command-line.ts';
 import { ownCommand } from '../../own-command.ts';
 import { checkRounds } from './check-rounds.ts';
-import { adapterInput, RoundSteps, type Trained } from './round-steps.ts';
+import { checkTrainings } from './check-trainings.ts';
+import { offeredRows } from './offered-rows.ts';
+import { adapterInput, RoundSteps, runIn, type Trained } from './round-steps.ts';
 import { readRoundsConfig, type RoundsConfig, type TrainingTable } from './rounds-config.ts';
 import { RoundsState } from './rounds-state.ts';
 import { supervisedWords } from './supervised-words.ts';
@@ -22,11 +24,17 @@ interface RoundStart {
 
 export async function runRounds(path: string, context: CommandContext): Promise<number> {
   const config = await readRoundsConfig(path);
-  const { path: rows } = await findRows(config.rows, 'train', { env: process.env, signal: context.signal });
+  const { path: rows } = await findRows(config.rows, 'train', {
+    env: process.env,
+    signal: context.signal,
+    offers: await offeredRows(config.environment),
+  });
   await checkRounds(config, rows);
+  await checkTrainings(config, context.secrets);
   makeFolder(config.output);
   await using _ = await lockRun(config.output);
-  const rounds = new Rounds(config, rows, new RoundSteps(await RoundsState.open(config), context), context);
+  const state = await RoundsState.open(config, await runIn(join(config.output, 'round-1', 'phase1')));
+  const rounds = new Rounds(config, rows, new RoundSteps(state, context), context);
   context.onInterrupt = () => context.note('vf-rounds run: stopping; finished steps are kept. Press Ctrl-C again to stop at once');
   try {
     await rounds.play();
