@@ -11,7 +11,7 @@ import {
   type SearchForm,
   textArgument,
 } from 'vf-search';
-import { SHOWN_PIXELS } from './picture-sizes.ts';
+import { DEFAULT_UNIT, SHOWN_PIXELS } from './picture-sizes.ts';
 import type { Observations } from './prompt.ts';
 import { type Coefficients, COEFFICIENTS } from './rewards.ts';
 import type { FormatGate } from './rubric.ts';
@@ -125,6 +125,7 @@ export function parseArguments(args: Readonly<Record<string, unknown>>, env: Rea
   const values = { ...DEFAULTS, observations: given.images === undefined ? ('ocr' as const) : ('image' as const), ...given };
   const coefficients = { ...COEFFICIENTS, ...coefficientsOf(env), ...given.coefficients };
   const { search_url: searchUrl = null, ...named } = values;
+  assertShowable(values.shown_pixels, values.align ?? null);
   const idle = searchUrl === null ? (['search_form', 'search_model', 'search_index'] as const).find((name) => given[name] !== undefined) : undefined;
   if (idle !== undefined) throw new ConfigError(`${idle} is about the server at search_url, but no search_url is set. Set it, or leave ${idle} out.`);
   return {
@@ -156,6 +157,15 @@ export function parseArguments(args: Readonly<Record<string, unknown>>, env: Rea
     dataSplit: values.data_split ?? null,
     dataLimit: values.data_limit ?? null,
   };
+}
+
+/** The least picture has one unit on each side. */
+function assertShowable([, most]: readonly [number, number], align: number | null): void {
+  const unit = Math.max(1, align ?? DEFAULT_UNIT);
+  if (most >= unit * unit) return;
+  throw new ConfigError(
+    `shown_pixels allows at most ${most} pixels, but the smallest picture has ${unit} × ${unit}, ${unit * unit} in all, because sides are multiples of ${unit}. Raise the second number.`,
+  );
 }
 
 function coefficientsOf(env: Readonly<Record<string, string | undefined>>): Partial<Coefficients> {

@@ -15,6 +15,8 @@ import { VisualRagEnv } from './visual-rag-env.ts';
 const UPSTREAM = 'eoeldroal/DDAI_cleaned@dcd0c43, Alibaba-NLP/VRAG@24f8d05';
 /** The split of a bundled deck that holds its pages. */
 const PAGES_SPLIT = 'pages';
+/** Bundled data sets that have one. */
+const BUNDLED = ['deck-mini', 'page-world'];
 
 /** Throws ConfigError for unknown or unusable arguments; the README lists the arguments. */
 export async function loadEnvironment(
@@ -70,14 +72,18 @@ interface Sidecar {
 }
 
 /** The words of the pages; null for an own data set of pictures alone. */
-async function loadSidecar({ dataset, pages, observations }: VisualArguments, common: Common): Promise<Sidecar | null> {
+async function loadSidecar({ dataset, pages, imagesFolder, observations }: VisualArguments, common: Common): Promise<Sidecar | null> {
   if (pages === null && (await bundledFolder(dataset)) === null) {
     if (observations === 'image') return null;
+    if (imagesFolder !== null)
+      throw new ConfigError(
+        `observations "ocr" shows the words of pages, and the pictures in ${imagesFolder} come without words. Name a word sidecar of ${dataset} with "pages", or leave observations out to show the pictures to a vision model.`,
+      );
     throw new ConfigError(
       `visual-rag needs the words of the pages of ${dataset}. Name a word sidecar with "pages", or a folder of pictures with "images" for a vision model.`,
     );
   }
-  const { records, source } = await loadRecords({ dataset: pages ?? dataset, split: PAGES_SPLIT, ...common });
+  const { records, source } = await loadRecords({ dataset: pages ?? dataset, split: PAGES_SPLIT, offers: BUNDLED, ...common });
   return { pages: documentPages(records), source };
 }
 
@@ -113,7 +119,14 @@ interface LoadedSplit {
 }
 
 async function loadSplit({ dataset, dataLimit, observations }: VisualArguments, split: string, common: Common): Promise<LoadedSplit> {
-  const { records, source } = await loadRecords({ dataset, split, ...(dataLimit === null ? {} : { limit: dataLimit }), ...common });
+  const { records, source } = await loadRecords({
+    dataset,
+    split,
+    offers: BUNDLED,
+    foreignSplits: [PAGES_SPLIT],
+    ...(dataLimit === null ? {} : { limit: dataLimit }),
+    ...common,
+  });
   const rows = records.map(({ fields, place }) => toVisualRow(fields, place, observations));
   const seen = new Set<string>();
   for (const [i, { exampleId }] of rows.entries()) {

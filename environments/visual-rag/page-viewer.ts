@@ -3,7 +3,7 @@ import { EnvironmentError, type EnvResponse, type ImageSizes, MAX_ASPECT, type P
 import type { Area, Size } from './boxes.ts';
 import type { DocumentPage } from './documents.ts';
 import type { PageSource } from './page-source.ts';
-import { fitPixels, SHOWN_PIXELS } from './picture-sizes.ts';
+import { DEFAULT_UNIT, fitPixels, SHOWN_PIXELS } from './picture-sizes.ts';
 import type { Observations } from './prompt.ts';
 import { pictureText, readWords, type Shown, type ShownWord } from './reading.ts';
 
@@ -20,9 +20,6 @@ export interface ViewerOptions {
   /** Bounds of a shown picture's pixels. @default SHOWN_PIXELS */
   readonly shownPixels?: PixelRange;
 }
-
-/** Qwen2.5-VL's unit. */
-const DEFAULT_UNIT = 28;
 
 export class PageViewer {
   readonly #options: ViewerOptions;

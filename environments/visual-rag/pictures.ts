@@ -106,11 +106,8 @@ async function loadSharp(): Promise<typeof sharpPackage> {
   }
 }
 
-/** The decoder's own lines as one: several stand in its message where a file is torn. */
+/** With the decoder's first line: where a file is torn, the further ones are about what follows from it. */
 function undecodable(error: unknown): string {
-  return `it cannot be decoded (${thrownText(error)
-    .split('\n')
-    .filter((line) => line !== '')
-    .join('; ')
-    .replace(/[.\s]+$/, '')}); the file may be incomplete`;
+  const [first = ''] = thrownText(error).trim().split('\n');
+  return `it cannot be decoded (${first.replace(/[.\s]+$/, '')}); the file may be incomplete`;
 }

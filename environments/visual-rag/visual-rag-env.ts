@@ -65,6 +65,7 @@ export interface VisualRagOptions extends RubricOptions, ViewerOptions {
 
 export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeState> {
   readonly baseline = BOXING_BASELINE;
+  readonly withoutImages?: string;
   readonly #options: VisualRagOptions;
   readonly #viewer: PageViewer;
   readonly #lastTurn: number;
@@ -103,6 +104,7 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
       ...(notices ? { notices } : {}),
       ...(provenance ? { provenance } : {}),
     });
+    if (pages.hasWords) this.withoutImages = 'set observations to "ocr", which shows the words of the pages';
     this.#options = options;
     this.#viewer = new PageViewer(options);
     this.#lastTurn = maxTurns - 1;

@@ -43,9 +43,14 @@ function serverText({ message }: PolicyError): string {
   }
 }
 
+/** In brackets, unless it only says that messages hold text: that adds nothing. */
+function reason(text: string): string {
+  return /^\d+ validation errors?: body\.messages\.\d+\.content/.test(text) ? '' : ` (${text})`;
+}
+
 export async function probeImages(server: VllmServer, options: ImageProbeOptions): Promise<ImageProbe> {
   const first = await tokensOf(server, [square(SIDES[0])], options).catch(refusal);
-  if (first instanceof PolicyError) return { rules: null, because: `takes no images (${serverText(first)})`, takesImages: false };
+  if (first instanceof PolicyError) return { rules: null, because: `takes no images${reason(serverText(first))}`, takesImages: false };
   const { start, pad, end } = imageRun(first);
   const unit = await likelyUnit(server, pad, options);
   if (unit === null) {

@@ -1,4 +1,5 @@
 /** Checks the arguments of an environment, in snake_case or camelCase, against a table of their kinds. */
+import { suggestion } from './closest-name.ts';
 import { ConfigError } from './errors.ts';
 
 /** What an argument accepts. */
@@ -37,11 +38,12 @@ export function readArguments<const K extends Readonly<Record<string, ArgumentKi
   aliases: Readonly<Record<string, keyof K & string>> = {},
 ): ArgumentValues<K> {
   const given: Record<string, unknown> = {};
+  const known = [...Object.keys(kinds), ...Object.keys(aliases)];
   for (const [key, value] of Object.entries(args)) {
     const snake = key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
     const name = Object.hasOwn(aliases, snake) ? aliases[snake]! : snake;
     if (!Object.hasOwn(kinds, name))
-      throw new ConfigError(`${id} has no argument "${key}". Its arguments are ${[...Object.keys(kinds), ...Object.keys(aliases)].join(', ')}.`);
+      throw new ConfigError(`${id} has no argument "${key}"${suggestion(name, known)}. Its arguments are ${known.join(', ')}.`);
     if (value === null || value === undefined) continue;
     const kind: ArgumentKind<unknown> = kinds[name]!;
     if (!kind.accepts(value)) throw new ConfigError(`${key} must be ${kind.expected}, got ${JSON.stringify(value)}`);

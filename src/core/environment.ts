@@ -212,6 +212,8 @@ export interface Environment<R extends Row = Row> extends EpisodeConventions {
   readonly turnFormats?: readonly TurnFormat[];
   /** What the policy must support. @default nothing */
   readonly needs?: readonly PolicyNeed[];
+  /** How to have it show text in place of images, after "or", such as `set observations to "ocr"`. @default it cannot */
+  readonly withoutImages?: string;
   /** Provides the bytes of the images that its messages show. @default none */
   readonly images?: ImageStore;
   /** Models besides the policy that episodes or rewards call. @default none */

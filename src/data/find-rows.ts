@@ -37,6 +37,8 @@ export interface FindRowsOptions {
   readonly takesOwnName?: boolean;
   /** The names that an unknown one is compared with in the message. @default sets of questions */
   readonly offers?: string;
+  /** Splits of bundled sets that hold something else: they are neither offered nor found. @default none */
+  readonly foreignSplits?: readonly string[];
   readonly signal?: AbortSignal;
 }
 
@@ -46,8 +48,8 @@ export async function findRows(name: string, split: string, options: FindRowsOpt
   const { datasets } = manifest;
   if (Object.hasOwn(datasets, name)) {
     const set = datasets[name]!;
-    if (!Object.hasOwn(set.splits, split))
-      throw new ConfigError(`The data set ${name} has no split ${JSON.stringify(split)}. Choose ${Object.keys(set.splits).join(', ')}.`);
+    const splits = Object.keys(set.splits).filter((known) => options.foreignSplits?.includes(known) !== true);
+    if (!splits.includes(split)) throw new ConfigError(`The data set ${name} has no split ${JSON.stringify(split)}. Choose ${splits.join(', ')}.`);
     const { path, file } = await bundledPath(set, set.splits[split]!);
     return { name, kind: 'bundled', file: file.path, sha256: file.sha256, license: set.license, path };
   }

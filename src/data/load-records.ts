@@ -10,6 +10,10 @@ export interface LoadRecordsOptions {
   readonly dataset: string;
   /** @default test */
   readonly split?: string;
+  /** The bundled sets that fit, for the message about an unknown name. @default those of programs */
+  readonly offers?: readonly string[];
+  /** Splits of bundled sets that hold other records: they are neither offered nor found. @default none */
+  readonly foreignSplits?: readonly string[];
   /** Maximum of records. @default all */
   readonly limit?: number;
   /** Cache folder for hub files. @default that of Hugging Face's own tools, from `env` */
@@ -32,9 +36,9 @@ export interface DataRecord {
  * const { records } = await loadRecords({ dataset: 'mini-python', split: 'train' });
  */
 export async function loadRecords(options: LoadRecordsOptions): Promise<{ records: readonly DataRecord[]; source: RowsSource }> {
-  const { dataset, split = 'test', limit = Infinity, signal } = options;
+  const { dataset, split = 'test', limit = Infinity, offers = ['mini-python'], signal } = options;
   if (limit !== Infinity && (!Number.isInteger(limit) || limit < 1)) throw new ConfigError(`limit must be an integer of at least 1, got ${limit}.`);
-  const found = await findRows(dataset, split, { ...options, offers: 'mini-python (bundled)' });
+  const found = await findRows(dataset, split, { ...options, offers: `${offers.join(', ')} (bundled)` });
   const records = await (found.path.endsWith('.parquet') ? parquetRecords(found.path, limit) : jsonlRecords(found.path, limit, signal));
   if (records.length === 0)
     throw new ConfigError(

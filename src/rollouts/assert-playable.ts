@@ -5,9 +5,10 @@ import { ConfigError } from '../core/errors.ts';
 
 /** Throws ConfigError with what the policy lacks and the remedy. */
 export function assertPlayable(
-  { id, turnFormat, turnFormats = [turnFormat], needs = [], play }: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs' | 'play'>,
+  environment: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs' | 'withoutImages' | 'play'>,
   { name, capabilities }: Pick<PolicyClient, 'name' | 'capabilities'>,
 ): void {
+  const { id, turnFormat, turnFormats = [turnFormat], needs = [], withoutImages = null, play } = environment;
   // A program asks no policy.
   if (play !== undefined) return;
   const { kind, chatTemplate = 'model' } = capabilities;
@@ -19,7 +20,8 @@ export function assertPlayable(
   }
   for (const need of needs) {
     const lack = lacks[need](capabilities);
-    if (lack !== null) throw new ConfigError(`${id} ${lack.requires}, and ${name} ${lack.but}.`);
+    const instead = need === 'images' && withoutImages !== null ? `, or ${withoutImages}` : '';
+    if (lack !== null) throw new ConfigError(`${id} ${lack.requires}, and ${name} ${lack.but}${instead}.`);
   }
 }
 

@@ -12,6 +12,8 @@ describe('readArguments', () => {
 
   it.each([
     [{ what: 1 }, 'my-env has no argument "what". Its arguments are name, topk, rate, strict, mode, top_k.'],
+    [{ topK1: 1 }, 'my-env has no argument "topK1" (did you mean top_k?). Its arguments are name'],
+    [{ ratte: 1 }, 'my-env has no argument "ratte" (did you mean rate?). Its arguments are name'],
     [{ constructor: 1 }, 'my-env has no argument "constructor"'],
     [{ topk: 0 }, 'topk must be an integer of at least 1, got 0'],
     [{ name: '' }, 'name must be a non-empty string, got ""'],

@@ -42,4 +42,16 @@ describe('loadRecords', () => {
     await expect(loadRecords({ dataset: 'mini-python', split: 'dev' })).rejects.toThrow(ConfigError);
     await expect(loadRecords({ dataset: 'mini-pyton' })).rejects.toThrow(/"mini-pyton" does not exist\. Choose mini-python \(bundled\)/);
   });
+
+  it('offers the sets that the caller names, and neither offers nor finds a split of other records', async () => {
+    const offers = ['deck-mini', 'page-world'];
+    await expect(loadRecords({ dataset: 'nope', offers })).rejects.toThrow(
+      /"nope" does not exist\. Choose deck-mini, page-world \(bundled\), org\/name/,
+    );
+    for (const split of ['val', 'pages'])
+      await expect(loadRecords({ dataset: 'deck-mini', split, foreignSplits: ['pages'] })).rejects.toThrow(
+        `The data set deck-mini has no split "${split}". Choose train, test.`,
+      );
+    expect((await loadRecords({ dataset: 'deck-mini', split: 'pages' })).records).toHaveLength(72);
+  });
 });

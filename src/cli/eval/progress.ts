@@ -83,8 +83,9 @@ export class Progress {
     if (this.#failuresShown.has(name) && !this.#options.verbose) return;
     this.#failuresShown.add(name);
     const more = this.#options.verbose ? '' : ' (further failures of this kind are only counted)';
-    // Only these are thrown by code of the environment's author.
-    const place = this.#options.verbose || !/^(Environment|Reward)Error$/.test(name) ? null : thrownPlace(stack);
+    // Only these are thrown by code of the environment's author, and without a cause on purpose: the message then says everything.
+    const isUnforeseen = /^(Environment|Reward)Error$/.test(name) && stack?.includes('\ncaused by ') === true;
+    const place = this.#options.verbose || !isUnforeseen ? null : thrownPlace(stack);
     const text = `${this.#options.redact(error).slice(0, 300)}${place === null ? '' : ` (${this.#options.redact(place)})`}`;
     this.note(this.#options.paint('red', `rollout of row ${exampleId} failed: ${escapeControls(text)}`) + more);
     if (!this.#options.verbose || stack === undefined) return;

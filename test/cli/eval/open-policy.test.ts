@@ -164,7 +164,9 @@ describe('openPolicy', () => {
         await using policy = await openPolicy({ kind: 'embedded', model: NANO }, { ...options, environment: shown });
         assertPlayable(shown, policy.client);
       };
-      await expect(embedded()).rejects.toThrow(/^gallery shows images, and nano-base cannot see them: it takes no images/);
+      await expect(embedded()).rejects.toThrow(
+        /^gallery shows images, and nano-base cannot see them: it takes no images\. Use a vision-language model behind vLLM or a chat API\.$/,
+      );
       await using baseline = await openPolicy({ kind: 'baseline', asked: true }, { ...options, environment: shown });
       expect(() => assertPlayable(shown, baseline.client)).toThrow(/^gallery shows images, and .* cannot see them\./);
     });

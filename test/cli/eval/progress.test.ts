@@ -81,10 +81,13 @@ describe('Progress', () => {
     const stack =
       'EnvironmentError: x\n    at play (src/play.ts:1:2)\ncaused by TypeError: x\n    at Desk.step (/home/desk.ts?namespace=a:29:18)\n    at b';
     shown.onEvent({ ...failed, error: 'EnvironmentError: x', stack, progress });
+    const chosen = 'RewardError: no score\n    at unusable (/home/desk.ts:29:18)\n    at b';
+    shown.onEvent({ ...failed, error: 'RewardError: no score', stack: chosen, progress });
     shown.close();
     expect(screen.text.split('\n')).toEqual([
       'rollout of row r1 failed: PolicyError: no\\x1b[2J *** (further failures of this kind are only counted)',
       'rollout of row r1 failed: EnvironmentError: x (at Desk.step (/home/desk.ts:29:18)) (further failures of this kind are only counted)',
+      'rollout of row r1 failed: RewardError: no score (further failures of this kind are only counted)',
       expect.stringMatching(/^20\/50 rollouts, reward 0\.417, em 0\.250, 1 failed/),
       '',
     ]);

@@ -156,7 +156,11 @@ describe('the environment pipeline', () => {
       { metric: 'acc' },
       /does not compute the metric acc\. It computes em, f1; evaluation\.metrics chooses others\./,
     ],
-    ['an unknown argument', { files: 'x' }, /pipeline has no argument "files"\. Its arguments are file, set, tools, metric\./],
+    [
+      'an unknown argument',
+      { files: 'x' },
+      /pipeline has no argument "files" \(did you mean file\?\)\. Its arguments are file, set, tools, metric\./,
+    ],
     ['settings that are no list', { set: 'a.b=c' }, /set must be a list of texts such as "generation\.model_name=NAME", got "a\.b=c"/],
     ['a setting of another server', { set: ['bench.x=1'] }, /has values for bench, which is not a server of the pipeline/],
     ['a file that does not exist', { file: 'none.yaml' }, /none\.yaml/],

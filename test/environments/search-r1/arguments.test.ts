@@ -80,7 +80,9 @@ describe('parseArguments', () => {
 
   it('names the known arguments when one is unknown', () => {
     expect(() => parseArguments({ max_turn: 3 })).toThrow(ConfigError);
-    expect(() => parseArguments({ max_turn: 3 })).toThrow(/no argument "max_turn"\. Its arguments are .*max_turns.*retriever_topk/);
+    expect(() => parseArguments({ max_turn: 3 })).toThrow(
+      /no argument "max_turn" \(did you mean max_turns\?\)\. Its arguments are .*max_turns.*retriever_topk/,
+    );
     expect(() => parseArguments({ toString: 1 })).toThrow(/Its arguments are/);
     expect(() => parseArguments(JSON.parse('{"__proto__": 1}') as Record<string, unknown>)).toThrow(/Its arguments are/);
   });

@@ -5,8 +5,10 @@ import { parquetWriteBuffer } from 'hyparquet-writer';
 import { ConfigError, scriptedModel } from 'vf-search';
 import { loadEnvironment } from 'vf-search/environments/visual-rag';
 import { afterAll, describe, expect, it } from 'vitest';
-import { bundledFolder } from '../../../src/data/bundled.ts';
+import { ScriptedClient } from '../../../src/clients/scripted.ts';
+import { bundledFolder, readBundledManifest } from '../../../src/data/bundled.ts';
 import { RunImages } from '../../../src/files/run-images.ts';
+import { assertPlayable } from '../../../src/rollouts/assert-playable.ts';
 import { servePages } from '../../retrieval/served-pages.ts';
 import { box, COMPLETE, finds, observations, playOne, ROW, search } from './fixtures.ts';
 
@@ -72,6 +74,11 @@ describe('loadEnvironment', () => {
     const environment = await loadEnvironment({ observations: 'image' }, { images });
     try {
       expect(environment.needs).toEqual(['images']);
+      expect(() =>
+        assertPlayable(environment, { name: 'm', capabilities: { ...new ScriptedClient({ turns: [] }).capabilities, images: false } }),
+      ).toThrow(
+        /^visual-rag shows images, and m cannot see them\. Use a vision-language model behind vLLM or a chat API, or set observations to "ocr", which shows the words/,
+      );
       expect(environment.images).toBe(images);
       const turns = [search(environment.eval.at(0).info.question), box(0, 0, 364, 280), COMPLETE];
       const rollout = await playOne(environment, turns, { client: { kind: 'chat' } });
@@ -102,7 +109,8 @@ describe('loadEnvironment', () => {
     await using server = await servePages(finds(['deck_1_2']), 'get');
     const images = join((await bundledFolder('deck-mini'))!, 'pages');
     const environment = await loadEnvironment({ dataset: path, images, search_url: server.url }, { images: new RunImages() });
-    // Nobody knows the words of the pages, so the built-in reader cannot answer.
+    // Nobody knows the words of the pages, so the built-in reader cannot answer, and they cannot be shown in place of pictures.
+    expect(environment.withoutImages).toBeUndefined();
     expect(environment.roles['generator']!.default).toBe(null);
     const generator = scriptedModel({ name: 'g', replies: () => '100' });
     const rollout = await playOne(environment, [search('revenue'), COMPLETE], { models: { generator }, client: { kind: 'chat' } });
@@ -117,7 +125,22 @@ describe('loadEnvironment', () => {
   });
 
   it.each<[string, Record<string, unknown>, RegExp]>([
-    ['an unknown argument', { max_turn: 3 }, /max_turn.*max_turns/],
+    ['an unknown argument', { max_turn: 3 }, /^visual-rag has no argument "max_turn" \(did you mean max_turns\?\)\. Its arguments are dataset, /],
+    ['a data set that does not exist', { dataset: 'nope' }, /^The data set "nope" does not exist\. Choose deck-mini, page-world \(bundled\), /],
+    ['pages that do not exist', { pages: 'nope' }, /^The data set "nope" does not exist\. Choose deck-mini, page-world \(bundled\), /],
+    ['a split that does not exist', { data_split: 'val' }, /^The data set deck-mini has no split "val"\. Choose train, test\.$/],
+    ['the pages as rows', { data_split: 'pages' }, /^The data set deck-mini has no split "pages"\. Choose train, test\.$/],
+    [
+      'pictures smaller than any',
+      { shown_pixels: [4, 783] },
+      /^shown_pixels allows at most 783 pixels, but the smallest picture has 28 × 28, 784 in all, because sides are multiples of 28\. Raise/,
+    ],
+    ['pictures smaller than any of another unit', { shown_pixels: [4, 1023], align: 32 }, /^shown_pixels .* 32 × 32, 1024 in all/],
+    [
+      'pictures as text without their words',
+      { dataset: 'ROWS', images: pictures('report_1.png'), observations: 'ocr' },
+      /^observations "ocr" shows the words of pages, and the pictures in .+ come without words\. Name a word sidecar of .*rows\.jsonl with "pages", or leave/,
+    ],
     ['a turn count', { max_turns: 1 }, /max_turns/],
     ['a pixel range', { shown_pixels: [9, 1] }, /shown_pixels.*two integers/],
     ['coefficients', { coefficients: { judge: -1 } }, /coefficients.*numbers of at least 0/],
@@ -213,6 +236,19 @@ describe('loadEnvironment', () => {
     expect(byPicture).toContain(`that is not in ${images}: 1 of 4, the first is "q4" with "report_98".`);
     expect(await noticesOf({})).toEqual([]);
   });
+
+  it('offers every bundled data set of pages', async () => {
+    const { datasets } = await readBundledManifest();
+    const decks = Object.keys(datasets).filter((name) => Object.hasOwn(datasets[name]!.splits, 'pages'));
+    await expect(loadEnvironment({ dataset: 'nope' })).rejects.toThrow(`Choose ${decks.join(', ')} (bundled)`);
+  });
+
+  it.each([{ shown_pixels: [4, 784] }, { shown_pixels: [4, 10], align: 0 }, { shown_pixels: [4, 16], align: 4 }])(
+    'takes pixels that a picture can have {%j}',
+    async (args) => {
+      await expect(noticesOf({ ...args, data_limit: 1 })).resolves.toEqual([]);
+    },
+  );
 
   it('takes rows without golden pages where the judge alone counts', async () => {
     const args = { dataset: written('bare.jsonl', [goldenRow('q1', [])]), pages: written('sidecar.jsonl', [SIDECAR]) };

@@ -121,6 +121,8 @@ describe('Pictures', () => {
     await expect(shown).rejects.toThrow(`The picture of page ${JSON.stringify(page.slice(0, 200))} in ${folder} cannot be used: ${why}`);
     const { message } = (await shown.catch((error: unknown) => error)) as Error;
     expect(message).not.toContain('\n');
+    // Nothing of what the decoder was to write.
+    expect(message).not.toContain('vips2png');
   });
 
   it('refuses a folder that does not exist', async () => {
