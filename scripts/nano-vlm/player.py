@@ -1,4 +1,7 @@
-"""Plays episodes by the environment's rules with the model in plain torch, on pages of `pages.py`."""
+"""
+Plays episodes with the model in plain torch, on pages of `pages.py`. The rules are the environment's with one exception:
+a search leaves out the page that was shown last; the environment leaves out every page that was shown.
+"""
 
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 /** Runs `vf-eval` as a user would, and gives the summary that it prints. */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { ROOT } from './training-proof.ts';
+import { runCommand } from './run-command.ts';
 
 /** The part of `vf-eval --json` that the proofs read. */
 export interface WireSummary {
@@ -18,13 +16,6 @@ export interface WireSummary {
 
 /** `--plain --json` is added. Throws if the command fails. */
 export async function runEvaluation(args: readonly string[]): Promise<WireSummary> {
-  const child = spawn(process.execPath, ['--conditions=source', 'bin/vf-eval.js', ...args, '--plain', '--json'], {
-    cwd: ROOT,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  let json = '';
-  child.stdout.on('data', (chunk: Buffer) => (json += chunk.toString('utf8')));
-  const [code] = (await once(child, 'close')) as [number | null];
-  if (code !== 0) throw new Error(`vf-eval ${args.join(' ')} failed with exit code ${code}.`);
+  const json = await runCommand('vf-eval', [...args, '--plain', '--json']);
   return JSON.parse(json) as WireSummary;
 }

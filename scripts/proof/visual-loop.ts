@@ -2,12 +2,10 @@
  * The loop closes: by one command, phase 1, buckets, a focused round, supervised steps on its rare successes and a next round from their adapter. Judged on
  * held-out questions that the round's own start seldom answers: which they are is found with other draws than those that are compared.
  */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { readMetrics } from '../../src/trainer/records/metrics-journal.ts';
+import { runCommand } from './run-command.ts';
 import { type ProvenRun, ROOT, type Verdict } from './training-proof.ts';
 import type { VisualOptions, VisualPart } from './visual-proofs.ts';
 
@@ -35,6 +33,9 @@ interface Loop {
   readonly funnel: string;
   readonly runs: readonly ProvenRun[];
 }
+
+/** What every loop goes through; a row each in the report. */
+const STAGES = ['bucket', 'extract', 'finalize', 'sft'];
 
 /** Mean reward up to which a held-out question counts as hard for the round's start. */
 const HARD = 0.6;
@@ -76,7 +77,7 @@ export async function proveLoop(options: VisualOptions): Promise<VisualPart> {
   };
 }
 
-function judgeLoop({ seed, start, taught, steps, runs }: Loop, { quick }: VisualOptions): Verdict[] {
+function judgeLoop({ seed, start, taught, steps, runs, funnel }: Loop, { quick }: VisualOptions): Verdict[] {
   const label = `seed ${seed}`;
   const moved = `held-out hard questions ${start.value.toFixed(3)} → ${taught.value.toFixed(3)}`;
   const adapter = steps.find(({ key }) => key === '1/sft')?.adapter ?? null;
@@ -90,7 +91,12 @@ function judgeLoop({ seed, start, taught, steps, runs }: Loop, { quick }: Visual
           text: `${label}: ${moved}; the intervals must not touch (${taught.low.toFixed(3)} above ${start.high.toFixed(3)})`,
         },
     { ok: adapter !== null && config.includes(adapter), text: `${label}: the next round starts from the adapter of the supervised steps` },
-    { ok: runs.length >= 3, text: `${label}: ${steps.length} steps, ${runs.length} trainings; the chain of manifests is whole` },
+    { ok: runs.length >= 3, text: `${label}: ${steps.length} steps, ${runs.length} trainings with rollouts; at least 3` },
+    // The report checks every file against its manifest, and fails otherwise.
+    {
+      ok: STAGES.every((stage) => funnel.includes(stage)),
+      text: `${label}: the chain of manifests is whole, and its report has ${STAGES.join(', ')}`,
+    },
   ];
 }
 
@@ -207,11 +213,8 @@ async function trainings(seed: number, steps: readonly Step[]): Promise<ProvenRu
   );
 }
 
-/** Runs a command of the package in the clone; its stdout. Throws if it fails. */
-async function own(name: string, words: readonly string[]): Promise<string> {
+/** Names the command first, because it may take minutes. */
+function own(name: string, words: readonly string[]): Promise<string> {
   process.stdout.write(`\n${name} ${words.join(' ')}\n`);
-  const child = spawn(process.execPath, [`bin/${name}.js`, ...words], { cwd: ROOT, stdio: ['ignore', 'pipe', 'inherit'] });
-  const [stdout] = await Promise.all([text(child.stdout), once(child, 'close')]);
-  if (child.exitCode !== 0) throw new Error(`${name} failed with exit code ${child.exitCode}.`);
-  return stdout;
+  return runCommand(name, words);
 }
