@@ -104,7 +104,9 @@ async function pageNotices(
   const pictures = files === null ? [] : await pictureNotices(files, words);
   const known = words ?? (files === null ? null : { pages: new Set(await files.pages()), name: files.folder });
   const counts = phase === 1 || coefficients.ndcg > 0;
-  return [...splits.flatMap(({ rows }) => goldenPageNotices(rows, known, { dataset, level, counts })), ...pictures];
+  const golden = splits.flatMap(({ rows }) => goldenPageNotices(rows, known, { dataset, level, counts }));
+  // One file is both splits.
+  return [...new Set([...golden, ...pictures])];
 }
 
 /** The pictures of the pages, which the policy sees. */

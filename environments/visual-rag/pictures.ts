@@ -106,8 +106,11 @@ async function loadSharp(): Promise<typeof sharpPackage> {
   }
 }
 
-/** With the decoder's first line: where a file is torn, the further ones are about what follows from it. */
-function undecodable(error: unknown): string {
-  const [first = ''] = thrownText(error).trim().split('\n');
-  return `it cannot be decoded (${first.replace(/[.\s]+$/, '')}); the file may be incomplete`;
+/** With the decoder's own lines, but not those about the picture that it was to make; at times they are all that it gives. */
+export function undecodable(error: unknown): string {
+  const lines = thrownText(error)
+    .split('\n')
+    .filter((line) => line.trim() !== '' && !line.startsWith('vips2png:'));
+  const why = lines.length === 0 ? '' : ` (${lines.join('; ').replace(/[.\s]+$/, '')})`;
+  return `it cannot be decoded${why}; the file may be incomplete`;
 }

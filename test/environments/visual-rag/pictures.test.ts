@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type ImageRef, type ImageStore } from 'vf-search';
 import { Pictures } from 'vf-search/environments/visual-rag';
+import { undecodable } from '../../../environments/visual-rag/pictures.ts';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RunImages } from '../../../src/files/run-images.ts';
@@ -104,7 +105,7 @@ describe('Pictures', () => {
     ['svg_1', 'its first bytes are not those of a PNG, JPEG or WebP'],
     ['html_1', 'its first bytes are not those of a PNG, JPEG or WebP'],
     ['head_1', 'it cannot be decoded ('],
-    ['torn_1', 'it cannot be decoded ('],
+    ['torn_1', 'it cannot be decoded'],
     ['long_1', 'it has 3000 × 10 pixels; one side may be at most 200 times the other'],
     ['huge_1', 'it has 10000 × 10000 pixels, more than 50 million'],
     ['folder_1', 'it is not a regular file'],
@@ -123,6 +124,17 @@ describe('Pictures', () => {
     expect(message).not.toContain('\n');
     // Nothing of what the decoder was to write.
     expect(message).not.toContain('vips2png');
+  });
+
+  it.each([
+    [
+      'vipspng: libpng read error\nvips2png: unable to write to target target\n',
+      'it cannot be decoded (vipspng: libpng read error); the file may be incomplete',
+    ],
+    ['a: one.\nb: two.\n', 'it cannot be decoded (a: one.; b: two); the file may be incomplete'],
+    ['vips2png: unable to write to target target', 'it cannot be decoded; the file may be incomplete'],
+  ])('says why the decoder failed {%j}', (message, text) => {
+    expect(undecodable(new Error(message))).toBe(text);
   });
 
   it('refuses a folder that does not exist', async () => {
