@@ -1,9 +1,11 @@
 /** What a trace says about judge, NDCG and time (DDAI's analyses of its log). Pure. */
 import { documentOf } from './documents.ts';
-import type { TracedRollout } from './traced-rollouts.ts';
+import { isJudged, scoredRollouts, type TracedRollout } from './traced-rollouts.ts';
 
 /** Shares of rollouts that succeed, of the prompts of a trace. */
 const RATES = ['0', 'to 0.25', 'to 0.5', 'to 0.75', 'below 1', '1'] as const;
+
+type SuccessRates = Readonly<Record<(typeof RATES)[number], number>>;
 
 interface Latencies {
   readonly count: number;
@@ -17,16 +19,19 @@ export interface Analysis {
   readonly prompts: number;
   readonly rollouts: number;
   readonly rewardMean: number;
-  readonly judgeMean: number;
+  /** Rollouts that a judge scored. */
+  readonly judged: number;
+  /** Of the judged rollouts, as the next three counts; null without any, as all figures about the judge. */
+  readonly judgeMean: number | null;
   readonly ndcgMean: number;
-  /** Prompts by the share of their rollouts with a judge score of 1. */
-  readonly successRates: Readonly<Record<(typeof RATES)[number], number>>;
+  /** Prompts of the runs that asked a judge, by the share of their rollouts with a score of 1. */
+  readonly successRates: SuccessRates | null;
   /** Judge at least 0.5 and NDCG 0, with another page of a golden document. */
-  readonly rightFromSameDocument: number;
+  readonly rightFromSameDocument: number | null;
   /** Judge at least 0.5 and NDCG 0, without its document: perhaps from what the generator knows itself. */
-  readonly rightUnsupported: number;
-  /** Judge 0 and NDCG 1: the generator, or the reference answer. */
-  readonly wrongWithGoldenPages: number;
+  readonly rightUnsupported: number | null;
+  /** Judge 0 and NDCG 1: the generator failed, or the reference answer is wrong. */
+  readonly wrongWithGoldenPages: number | null;
   /** Rollouts that never searched. */
   readonly zeroSearch: number;
   /** In milliseconds, by server or role; `wait` is the time in the queue before a call. */
@@ -34,25 +39,32 @@ export interface Analysis {
 }
 
 export function analyse(rollouts: readonly TracedRollout[]): Analysis {
-  const groups = [...Map.groupBy(rollouts, ({ prompt }) => prompt).values()];
-  const rates = groups.map((own) => own.filter(({ judge }) => judge >= 1).length / own.length);
-  const mean = (value: (rollout: TracedRollout) => number) =>
-    rollouts.length === 0 ? 0 : rollouts.reduce((sum, rollout) => sum + value(rollout), 0) / rollouts.length;
-  const count = (is: (rollout: TracedRollout) => boolean) => rollouts.filter(is).length;
-  const isRightWithoutPage = ({ judge, ndcg }: TracedRollout) => judge >= 0.5 && ndcg === 0;
+  const judged = rollouts.filter(isJudged);
+  const groups = Map.groupBy(scoredRollouts(rollouts, 'judge'), ({ rollout }) => rollout.prompt);
+  const rates = [...groups.values()].map((own) => own.filter(({ score }) => score >= 1).length / own.length);
+  const ofJudged = <T>(value: () => T) => (judged.length === 0 ? null : value());
+  const right = judged.filter(({ judge, ndcg }) => judge >= 0.5 && ndcg === 0);
   return {
-    prompts: groups.length,
+    prompts: new Set(rollouts.map(({ prompt }) => prompt)).size,
     rollouts: rollouts.length,
-    rewardMean: mean(({ reward }) => reward),
-    judgeMean: mean(({ judge }) => judge),
-    ndcgMean: mean(({ ndcg }) => ndcg),
-    successRates: Object.fromEntries(RATES.map((name) => [name, rates.filter((rate) => rateName(rate) === name).length])) as Analysis['successRates'],
-    rightFromSameDocument: count((rollout) => isRightWithoutPage(rollout) && sharesDocument(rollout)),
-    rightUnsupported: count((rollout) => isRightWithoutPage(rollout) && !sharesDocument(rollout)),
-    wrongWithGoldenPages: count(({ judge, ndcg }) => judge === 0 && ndcg >= 1),
-    zeroSearch: count(({ pages, events }) => pages.length === 0 && !events.some(({ kind }) => kind === 'pages')),
+    rewardMean: meanOf(rollouts.map(({ reward }) => reward)),
+    judged: judged.length,
+    judgeMean: ofJudged(() => meanOf(judged.map(({ judge }) => judge))),
+    ndcgMean: meanOf(rollouts.map(({ ndcg }) => ndcg)),
+    successRates: ofJudged(
+      () => Object.fromEntries(RATES.map((name) => [name, rates.filter((rate) => rateName(rate) === name).length])) as SuccessRates,
+    ),
+    rightFromSameDocument: ofJudged(() => right.filter(sharesDocument).length),
+    rightUnsupported: ofJudged(() => right.filter((rollout) => !sharesDocument(rollout)).length),
+    wrongWithGoldenPages: ofJudged(() => judged.filter(({ judge, ndcg }) => judge === 0 && ndcg >= 1).length),
+    zeroSearch: rollouts.filter(({ pages, events }) => pages.length === 0 && !events.some(({ kind }) => kind === 'pages')).length,
     latencies: latenciesOf(rollouts),
   };
+}
+
+/** 0 without values. */
+function meanOf(values: readonly number[]): number {
+  return values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
 function rateName(rate: number): (typeof RATES)[number] {

@@ -5,17 +5,11 @@ import type { Exclusions } from './exclusions.ts';
 import { reviewReasons } from './review-reasons.ts';
 import { rowLine, type RoundRow, withExtra } from './row-files.ts';
 import type { StageResult } from './stage.ts';
-import type { TracedRollout } from './traced-rollouts.ts';
+import { assertJudged, scoredRollouts, type TracedRollout } from './traced-rollouts.ts';
 import type { Traces } from './read-traces.ts';
 
-/** `ndcg` is 0 where the format gate failed, as DDAI's phase 1 logs it. */
+/** `ndcg` is 0 where the format gate failed, as DDAI's phase 1 logs it. `judge` is 0 where a run that asks a judge did not ask it. */
 export type Measure = 'ndcg' | 'judge' | 'reward';
-
-const VALUES: Readonly<Record<Measure, (rollout: TracedRollout) => number>> = {
-  ndcg: ({ ndcg, format }) => (format === false ? 0 : ndcg),
-  judge: ({ judge }) => judge,
-  reward: ({ reward }) => reward,
-};
 
 export interface BucketOptions extends BucketBounds {
   /** @default 'ndcg' */
@@ -29,7 +23,8 @@ export function bucketStage({ rollouts, counts }: Traces, rows: readonly RoundRo
   const { low = 0.1, high = 0.7, measure = 'ndcg', leavesOutUnknown = false } = options;
   if (!(low <= high)) throw new ConfigError(`The bounds of bucket A are ${low} and ${high}; the lower one must not be above the upper one`);
   const byId = new Map(rows.map((row) => [row.id, row]));
-  const { known, unknown } = knownPrompts(means(rollouts, measure), byId, leavesOutUnknown);
+  const scored = means(rollouts, measure);
+  const { known, unknown } = knownPrompts(scored, byId, leavesOutUnknown);
   const buckets = bucketPrompts(known, { low, high });
   const lines = (prompts: readonly ScoredPrompt[]) =>
     prompts.map(({ id, mean }) => rowLine(withExtra(byId.get(id)!, { [`phase1_${measure}`]: mean })));
@@ -44,6 +39,7 @@ export function bucketStage({ rollouts, counts }: Traces, rows: readonly RoundRo
       bucket_0: buckets['0'].length,
       untraced: rows.length - known.length,
       unknown,
+      ...(measure === 'judge' ? { unjudged: byPrompt.size - scored.length } : {}),
       ...traceCounts(counts),
     },
     outputs: [
@@ -127,8 +123,14 @@ export function focusStage({ rollouts, counts }: Traces, rows: readonly RoundRow
   };
 }
 
+/** With the measure `judge`, of the runs that asked one. */
 function means(rollouts: readonly TracedRollout[], measure: Measure): ScoredPrompt[] {
-  return promptMeans(rollouts.map((rollout) => ({ id: rollout.prompt, value: VALUES[measure](rollout) })));
+  if (measure === 'judge') assertJudged(rollouts, '--measure reward');
+  const scored =
+    measure === 'ndcg'
+      ? rollouts.map((rollout) => ({ rollout, score: rollout.format === false ? 0 : rollout.ndcg }))
+      : scoredRollouts(rollouts, measure);
+  return promptMeans(scored.map(({ rollout, score }) => ({ id: rollout.prompt, value: score })));
 }
 
 function knownPrompts(prompts: readonly ScoredPrompt[], rows: ReadonlyMap<string, RoundRow>, leavesOut: boolean) {

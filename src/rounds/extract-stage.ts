@@ -6,7 +6,7 @@ import { actionsOf, systemErrors } from './messages-v1.ts';
 import { keepRollouts, type KeptPrompt } from './rare-success.ts';
 import type { Traces } from './read-traces.ts';
 import type { StageResult } from './stage.ts';
-import { type TracedRollout, turnsOf } from './traced-rollouts.ts';
+import { assertJudged, type TracedRollout, turnsOf } from './traced-rollouts.ts';
 
 export interface ExtractOptions {
   /** What a success is measured by. @default 'judge' */
@@ -27,9 +27,10 @@ export interface ExtractOptions {
 /** DDAI's, so that an NDCG of 0 is left out. */
 const ABOVE_ZERO = 1e-9;
 
-/** The prompts and rollouts that are taken; no texts are needed. */
+/** The prompts and rollouts that are taken; no texts are needed. Throws ConfigError if a judge decides and the rollouts have none. */
 export function rareSuccesses(rollouts: readonly TracedRollout[], options: ExtractOptions): KeptPrompt[] {
   const { success = 'judge', threshold = 1, maxRate = 0.5, successOnly = false, top = successOnly ? undefined : 4 } = options;
+  if (success === 'judge') assertJudged(rollouts, '--success reward');
   const kept = keepRollouts(rollouts, {
     ...(success === 'judge' ? { minJudge: threshold } : { minScore: threshold }),
     successMetric: success === 'judge' ? 'judge' : 'score',

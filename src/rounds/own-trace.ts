@@ -133,7 +133,7 @@ function tracedRollout({ prompt, run, id, play }: Place, reward: OwnLine, index:
     question: textOf(reward['question']),
     reference: textOf(reward['reference']),
     reward: numberOf(reward['reward']),
-    judge: numberOf(metrics['judge']),
+    judge: typeof metrics['judge'] === 'number' ? metrics['judge'] : null,
     ndcg: numberOf(metrics['ndcg']),
     format: typeof metrics['format_pass'] === 'number' ? metrics['format_pass'] > 0 : null,
     answer: typeof answer === 'string' ? answer : null,

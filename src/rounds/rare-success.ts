@@ -1,5 +1,5 @@
 /** Which rollouts become demonstrations (DDAI, extract_trajectories): the best of prompts that succeed now and then. Pure. */
-import { type TracedRollout, turnsOf } from './traced-rollouts.ts';
+import { isJudged, scoredRollouts, type TracedRollout, turnsOf } from './traced-rollouts.ts';
 
 /** Which rollouts are kept; what is left out restricts nothing. */
 export interface RolloutFilter {
@@ -27,7 +27,7 @@ export interface KeptPrompt {
   readonly prompt: string;
   readonly kept: readonly TracedRollout[];
   readonly successes: number;
-  /** Successes over all rollouts of the prompt. */
+  /** Successes over all rollouts of the prompt; where the judge measures, over those of runs that asked it. */
   readonly successRate: number;
 }
 
@@ -36,14 +36,18 @@ export function keepRollouts(rollouts: readonly TracedRollout[], filter: Rollout
   const { minScore = 0, minJudge, minNdcg = 0, maxTurns, top, minSuccessRate = 0, maxSuccessRate = Infinity, successMetric = 'score' } = filter;
   const threshold = filter.successThreshold ?? (successMetric === 'judge' ? (minJudge ?? 1) : minScore);
   const kept: KeptPrompt[] = [];
+  const scored = scoredRollouts(rollouts, successMetric === 'judge' ? 'judge' : 'reward');
+  const scores = Map.groupBy(scored, ({ rollout }) => rollout.prompt);
   for (const [prompt, group] of Map.groupBy(rollouts, (rollout) => rollout.prompt)) {
-    const successes = group.filter(({ reward, judge }) => (successMetric === 'judge' ? judge : reward) >= threshold).length;
-    const successRate = successes / group.length;
+    const own = scores.get(prompt);
+    if (own === undefined) continue;
+    const successes = own.filter(({ score }) => score >= threshold).length;
+    const successRate = successes / own.length;
     if (successRate < minSuccessRate || successRate > maxSuccessRate) continue;
     const good = group.filter(
       (rollout) =>
         rollout.reward >= minScore &&
-        (minJudge === undefined || rollout.judge >= minJudge) &&
+        (minJudge === undefined || (isJudged(rollout) && rollout.judge >= minJudge)) &&
         rollout.ndcg >= minNdcg &&
         (maxTurns === undefined || turnsOf(rollout) <= maxTurns),
     );

@@ -1,4 +1,5 @@
 /** Rollouts as the stages of a round read them: what a trace says of one play of a prompt, in order. */
+import { ConfigError } from '../core/errors.ts';
 import type { MessageV1 } from '../schemas/messages-v1.ts';
 
 /** One thing that happened in a rollout. */
@@ -35,7 +36,8 @@ export interface TracedRollout {
   readonly question: string;
   readonly reference: string;
   readonly reward: number;
-  readonly judge: number;
+  /** Null if no judge was asked about it. */
+  readonly judge: number | null;
   readonly ndcg: number;
   /** Whether the format gate passed; null where the trace does not say. */
   readonly format: boolean | null;
@@ -55,4 +57,32 @@ export interface TracedRollout {
 /** Number of turns that the policy wrote. */
 export function turnsOf({ events }: TracedRollout): number {
   return events.filter(({ kind }) => kind === 'turn').length;
+}
+
+/** A rollout with a judge's score. */
+type JudgedRollout = TracedRollout & { readonly judge: number };
+
+export function isJudged(rollout: TracedRollout): rollout is JudgedRollout {
+  return rollout.judge !== null;
+}
+
+/** What a rollout counts for where prompts are compared. */
+interface ScoredRollout {
+  readonly rollout: TracedRollout;
+  readonly score: number;
+}
+
+/**
+ * By the judge: the rollouts of the runs that asked it, which those of phase 1 do not. Such a run does not ask about a rollout that has no valid format or no
+ * answer: for its prompt that rollout counts as 0.
+ */
+export function scoredRollouts(rollouts: readonly TracedRollout[], measure: 'judge' | 'reward'): ScoredRollout[] {
+  if (measure === 'reward') return rollouts.map((rollout) => ({ rollout, score: rollout.reward }));
+  const runs = new Set(rollouts.filter(isJudged).map(({ run }) => run));
+  return rollouts.filter(({ run }) => runs.has(run)).map((rollout) => ({ rollout, score: rollout.judge ?? 0 }));
+}
+
+/** Throws ConfigError if no judge scored any of the rollouts. @param instead the option that takes another score */
+export function assertJudged(rollouts: readonly TracedRollout[], instead: string): void {
+  if (!rollouts.some(isJudged)) throw new ConfigError(`No rollout of this trace has a judge score; use ${instead}`);
 }

@@ -5,7 +5,7 @@ import { type Measure, traceCounts } from './curate-stages.ts';
 import type { Traces } from './read-traces.ts';
 import type { RoundRow } from './row-files.ts';
 import type { StageResult } from './stage.ts';
-import type { TracedRollout } from './traced-rollouts.ts';
+import { assertJudged, scoredRollouts, type TracedRollout } from './traced-rollouts.ts';
 
 /** In the order in which they are looked at. */
 const SUSPICIONS = ['right_pages_zero_score', 'right_pages_low_score', 'wrong_pages'] as const;
@@ -44,17 +44,20 @@ export interface VerifyBounds {
 const MOST_EVIDENCE = 8;
 const MOST_ANSWERS = 8;
 
-/** The prompts of the rows that score low, in the order in which they are to be looked at. */
+/** The prompts of the rows that score low, in the order in which they are to be looked at. Throws ConfigError if a judge decides and the rollouts have none. */
 export function lowPrompts(
   { rollouts }: Traces,
   rows: readonly RoundRow[],
   { low = 0.3, found = 0.5, measure = 'judge' }: VerifyBounds = {},
 ): LowPrompt[] {
+  if (measure === 'judge') assertJudged(rollouts, '--measure reward');
   const known = new Set(rows.map(({ id }) => id));
-  const prompts = [...Map.groupBy(rollouts, ({ prompt }) => prompt)].flatMap(([id, own]): LowPrompt[] => {
-    const score = mean(own, (rollout) => rollout[measure]);
+  const byPrompt = Map.groupBy(scoredRollouts(rollouts, measure), ({ rollout }) => rollout.prompt);
+  const prompts = [...byPrompt].flatMap(([id, scored]): LowPrompt[] => {
+    const score = meanOf(scored.map((each) => each.score));
+    const own = scored.map(({ rollout }) => rollout);
     if (!known.has(id) || score > low) return [];
-    const ndcg = mean(own, (rollout) => rollout.ndcg);
+    const ndcg = meanOf(own.map((rollout) => rollout.ndcg));
     const suspicion: Suspicion = ndcg < found ? 'wrong_pages' : score === 0 ? 'right_pages_zero_score' : 'right_pages_low_score';
     const { question, reference, golden } = own[0]!;
     return [{ id, suspicion, score, ndcg, question, reference, golden, answers: answersOf(own), pages: pagesOf(own), evidence: evidenceOf(own) }];
@@ -152,8 +155,8 @@ export function verifyQuestion(prompt: LowPrompt): Question<Verified> {
   };
 }
 
-function mean(rollouts: readonly TracedRollout[], value: (rollout: TracedRollout) => number): number {
-  return rollouts.reduce((sum, rollout) => sum + value(rollout), 0) / rollouts.length;
+function meanOf(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
 function answersOf(rollouts: readonly TracedRollout[]): string[] {

@@ -4,7 +4,8 @@ export interface SomeRollout {
   readonly prompt: string;
   readonly index: number;
   readonly reward?: number | null;
-  readonly judge?: number;
+  /** @default 1; null for a rollout that no judge scored */
+  readonly judge?: number | null;
   readonly ndcg?: number;
   readonly format?: number;
   readonly run?: string;
@@ -48,14 +49,16 @@ export function rolloutLines(rollout: SomeRollout): string[] {
     ...cut,
     turn(n + 1, `<think>${think}</think>\n<search_complete>true</search_complete>`),
     { event: 'generator', turn: null, role: 'generator', model: 'g', text: answer, ms: 500, wait_ms: 20, attempts: 1 },
-    { event: 'judge', turn: null, role: 'judge', model: 'j', text: `{"score": ${judge}}`, ms: 40, wait_ms: 0, attempts: 1 },
+    ...(judge === null
+      ? []
+      : [{ event: 'judge', turn: null, role: 'judge', model: 'j', text: `{"score": ${judge}}`, ms: 40, wait_ms: 0, attempts: 1 }]),
   ];
   const last = {
     event: 'reward',
     turn: null,
     rollout_index: index,
     reward,
-    metrics: reward === null ? {} : { judge, ndcg, format_pass: format },
+    metrics: reward === null ? {} : { ...(judge === null ? {} : { judge }), ndcg, format_pass: format },
     ...(reward === null ? { error: { type: 'ModelError', message: 'down' } } : {}),
     question: `What is ${prompt}?`,
     reference: `the ${prompt}`,

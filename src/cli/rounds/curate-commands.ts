@@ -46,7 +46,8 @@ pages and score 0; right pages and a low score; wrong pages (mean NDCG below
 0.5). With a vetter, each gets a verdict:
   GT_ERROR, UNCERTAIN, BOTH_WRONG       leave the row out
   GEN_ERROR, RETRIEVAL_ERROR, FORMAT_DIFF   keep it
-Without a vetter, fill in the list yourself: set exclude and reason.
+Without a vetter, fill in the list yourself: set exclude and reason. For runs
+without a judge, such as phase 1: --measure reward.
   vf-rounds verify --trace $T --rows round-1.jsonl -o verified.jsonl \\
       --role vetter=gpt-5-mini@https://api.openai.com/v1`;
 
@@ -136,6 +137,12 @@ function addFocus(program: Command, act: (action: RoundAction) => void): void {
     });
 }
 
+interface VerifyFlags {
+  readonly low: number;
+  readonly found: number;
+  readonly measure: Exclude<Measure, 'ndcg'>;
+}
+
 function addVerify(program: Command, act: (action: RoundAction) => void): void {
   const command = traced(
     program.command('verify').description('Finds why prompts score low: pages, generator, or reference'),
@@ -143,12 +150,13 @@ function addVerify(program: Command, act: (action: RoundAction) => void): void {
   )
     .requiredOption('-o, --output <file>', 'file for the list', named)
     .option('--low <x>', 'highest mean score that is looked at', numberFrom(0, 1), 0.3)
-    .option('--found <x>', 'lowest mean NDCG of found pages', numberFrom(0, 1), 0.5);
+    .option('--found <x>', 'lowest mean NDCG of found pages', numberFrom(0, 1), 0.5)
+    .addOption(new Option('--measure <name>', 'whose mean decides').choices(['judge', 'reward']).default('judge'));
   addRoleOptions(command, 'vetter')
     .addHelpText('after', VERIFY_HELP)
-    .action((options: TraceOptions & RoleOptions & { low: number; found: number }) => {
+    .action((options: TraceOptions & RoleOptions & VerifyFlags) => {
       const target = fileTarget('verify', options.output);
-      const { low, found } = options;
+      const { low, found, measure: by } = options;
       act((context) =>
         runStage(
           {
@@ -157,8 +165,8 @@ function addVerify(program: Command, act: (action: RoundAction) => void): void {
             work: async (inputs) => {
               const traces = await readTraces(pathsOf(inputs, 'trace'));
               const rows = await readRows(options.rows);
-              const prompts = lowPrompts(traces, rows, { low, found });
-              const about = { low, found, rows: rows.length, output: target.file };
+              const prompts = lowPrompts(traces, rows, { low, found, measure: by });
+              const about = { low, found, measure: by, rows: rows.length, output: target.file };
               if (!(await isBound('vetter', options))) return verifyStage(traces, prompts, { ...about, verified: null, vetter: null });
               await using opened = await openStageModel('vetter', options, context);
               const onAnswer = progressNote('verify', context);

@@ -65,27 +65,36 @@ function tablesText(stages: readonly FunnelStage[], analysis: TraceAnalysis | nu
   return tables.map((table) => (isMarkdown ? markdownText(table) : plainText(table))).join('\n');
 }
 
+const NOT_JUDGED = 'not judged';
+
 function analysisTables(analysis: TraceAnalysis): Table[] {
   const { latencies, successRates, counts } = analysis;
+  const unjudged = analysis.judged === 0 ? 0 : analysis.rollouts - analysis.judged;
   const number = (value: number) => String(Math.round(value * 1000) / 1000);
-  const share = (value: number) => `${value} (${analysis.rollouts === 0 ? 0 : Math.round((1000 * value) / analysis.rollouts) / 10} %)`;
+  const share = (value: number | null, all = analysis.judged) =>
+    value === null ? NOT_JUDGED : `${value} (${all === 0 ? 0 : Math.round((1000 * value) / all) / 10} %)`;
   const facts: [string, string][] = [
     ['prompts', String(analysis.prompts)],
     [
       'rollouts',
-      `${analysis.rollouts}${counts.failed === 0 ? '' : `, ${counts.failed} failed`}${counts.incomplete === 0 ? '' : `, ${counts.incomplete} incomplete`}`,
+      `${analysis.rollouts}${counts.failed === 0 ? '' : `, ${counts.failed} failed`}${counts.incomplete === 0 ? '' : `, ${counts.incomplete} incomplete`}${unjudged === 0 ? '' : `, ${unjudged} not judged`}`,
     ],
-    ['mean reward, judge, NDCG', [analysis.rewardMean, analysis.judgeMean, analysis.ndcgMean].map(number).join(', ')],
+    [
+      'mean reward, judge, NDCG',
+      [analysis.rewardMean, analysis.judgeMean, analysis.ndcgMean].map((mean) => (mean === null ? NOT_JUDGED : number(mean))).join(', '),
+    ],
     [
       'prompts by share of successes',
-      Object.entries(successRates)
-        .map(([name, count]) => `${name}: ${count}`)
-        .join(', '),
+      successRates === null
+        ? NOT_JUDGED
+        : Object.entries(successRates)
+            .map(([name, count]) => `${name}: ${count}`)
+            .join(', '),
     ],
     ['right from another page of the document', share(analysis.rightFromSameDocument)],
     ['right without its document', share(analysis.rightUnsupported)],
     ['wrong with all golden pages', share(analysis.wrongWithGoldenPages)],
-    ['without a search', share(analysis.zeroSearch)],
+    ['without a search', share(analysis.zeroSearch, analysis.rollouts)],
   ];
   const times = Object.entries(latencies).flatMap(([name, { call, wait }]) => [
     [name, ...[call.count, call.p50, call.p95, call.p99, call.max].map(number)],
