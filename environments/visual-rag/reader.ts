@@ -59,20 +59,28 @@ interface Sought {
   readonly wanted: ReadonlySet<string>;
 }
 
+interface Picture {
+  readonly words: readonly ShownWord[];
+  /** The words by the number of their line. */
+  readonly lines: ReadonlyMap<number, readonly ShownWord[]>;
+  /** What every word of the question weighs. */
+  readonly weights: ReadonlyMap<string, number>;
+}
+
 /** The span that the words of the question support best; the earlier picture wins a tie. */
 function bestSpan(question: string, pictures: readonly (readonly ShownWord[])[]): string {
   const sought = { kind: answerKind(question), wanted: contentWords(question) };
   let best = { text: '', score: -Infinity };
   for (const words of pictures) {
     const weights = wordWeights(words, sought.wanted);
+    const lines = linesOf(words).map(({ words: line }) => line);
+    const picture = { words, weights, lines: new Map(lines.map((line) => [line[0]!.line, line])) };
     // A word anywhere on the picture speaks for the picture as a whole.
     const whole = [...weights.values()].reduce((sum, weight) => sum + weight, 0) / 4;
     const spans =
-      sought.kind === 'extreme year'
-        ? [yearOfLargest(words)].filter((span) => span !== null)
-        : linesOf(words).flatMap(({ words: line }) => spansOf(line, sought));
+      sought.kind === 'extreme year' ? [yearOfLargest(words)].filter((span) => span !== null) : lines.flatMap((line) => spansOf(line, sought));
     for (const span of spans) {
-      const score = whole + supportOf(span, words, weights);
+      const score = whole + supportOf(span, picture);
       if (score > best.score) best = { text: textOf(span), score };
     }
   }
@@ -130,10 +138,11 @@ function runsOf(line: readonly ShownWord[], isPart: (word: ShownWord) => boolean
 }
 
 /** The weight of the words in the span's own line, in the line right above it, else the label of its column, and in the label of its row. */
-function supportOf(span: readonly ShownWord[], words: readonly ShownWord[], weights: ReadonlyMap<string, number>): number {
+function supportOf(span: readonly ShownWord[], picture: Picture): number {
+  const { words, weights } = picture;
   const own = span[0]!;
-  const above = lineAbove(own, words);
-  const lines = new Set([own.line, above ?? labelOf(own, words, isInColumn, 1), labelOf(own, words, isInRow, 0)]);
+  const above = lineAbove(own, picture);
+  const lines = new Set([own.line, above ?? labelOf(own, picture, isInColumn, 1), labelOf(own, picture, isInRow, 0)]);
   const found = new Set(words.flatMap(({ text, line }) => (lines.has(line) ? plainWords(text!).filter((word) => weights.has(word)) : [])));
   return [...found].reduce((sum, word) => sum + weights.get(word)!, 0);
 }
@@ -142,16 +151,16 @@ function supportOf(span: readonly ShownWord[], words: readonly ShownWord[], weig
 const LABEL_WORDS = 2;
 
 /** The line of the nearest label in the row (axis 0) or column (axis 1) of a word: no figure, and of few words. Null if there is none. */
-function labelOf(own: ShownWord, words: readonly ShownWord[], isAligned: (own: ShownWord, word: ShownWord) => boolean, axis: 0 | 1): number | null {
+function labelOf(own: ShownWord, { words, lines }: Picture, isAligned: (own: ShownWord, word: ShownWord) => boolean, axis: 0 | 1): number | null {
   const aligned = words.filter((word) => word.line !== own.line && isAligned(own, word) && !isFigure(word.text!, null));
-  const labels = aligned.filter(({ line }) => words.filter((word) => word.line === line).length <= LABEL_WORDS);
+  const labels = aligned.filter(({ line }) => lines.get(line)!.length <= LABEL_WORDS);
   const gap = ({ box }: ShownWord) => Math.max(own.box[axis] - box[axis + 2]!, box[axis] - own.box[axis + 2]!);
   return labels.reduce<ShownWord | null>((nearest, word) => (nearest === null || gap(word) < gap(nearest) ? word : nearest), null)?.line ?? null;
 }
 
 /** The line whose words end less than two heights above this one's line, over the same stretch; null if there is none. */
-function lineAbove(own: ShownWord, words: readonly ShownWord[]): number | null {
-  const line = words.filter((word) => word.line === own.line);
+function lineAbove(own: ShownWord, { words, lines }: Picture): number | null {
+  const line = lines.get(own.line)!;
   const [left, right] = [Math.min(...line.map(({ box }) => box[0])), Math.max(...line.map(({ box }) => box[2]))];
   const height = own.box[3] - own.box[1];
   const close = words.filter(

@@ -55,6 +55,27 @@ describe('readAnswer', () => {
     expect(readAnswer('What was the revenue?', [[{ text: null, box: [0, 0, 9, 9], line: 0 }]])).toBe('');
   });
 
+  it('looks at a word as often for each figure of a large picture as of a small one', () => {
+    let looks = 0;
+    /** One column, in which every second line is a figure below its label. */
+    const column = (figures: number) =>
+      Array.from({ length: 2 * figures }, (_, i): ShownWord => ({
+        text: i % 2 === 0 ? `Label${i}` : `${i}00`,
+        box: [0, 100 * i, 400, 100 * i + 10],
+        get line() {
+          looks += 1;
+          return i;
+        },
+      }));
+    /** For a figure and a word. */
+    const meanLooks = (figures: number) => {
+      looks = 0;
+      expect(readAnswer('What is Label8?', [column(figures)])).toBe('900');
+      return looks / (figures * 2 * figures);
+    };
+    expect(meanLooks(160)).toBeLessThan(1.1 * meanLooks(40));
+  });
+
   it('takes no year, no number of a list and no number of a page for a figure', () => {
     const words = (texts: readonly string[], top: number, line: number) =>
       texts.map((text, i): ShownWord => ({ text, box: [i * 50, top, i * 50 + 40, top + 20], line }));
