@@ -62,16 +62,12 @@ export async function probeImages(server: VllmServer, options: ImageProbeOptions
   const route = await routeProblem(server, first.slice(0, 2), options);
   if (route !== null) return { rules: null, because: route, takesImages: true };
   const seen = new SeenTokens(server, { ...options, unit, pad });
-  const rules = {
-    unit,
-    minPixels: (await fewestTokens(seen)) * unit * unit,
-    maxPixels: (await mostTokens(seen, Math.min(LARGEST_SIDE / unit, Math.sqrt((options.maxModelLen ?? Infinity) * 0.9)))) * unit * unit,
-    maxPerPrompt: await mostImages(server, unit, options),
-    start,
-    pad,
-    end,
-  };
-  return { rules, because: null, takesImages: true };
+  const fewest = await fewestTokens(seen);
+  const most = await mostTokens(seen, Math.min(LARGEST_SIDE / unit, Math.sqrt((options.maxModelLen ?? Infinity) * 0.9)));
+  if (fewest === null || most === null) return { rules: null, because: 'reports token counts that fit no image', takesImages: true };
+  const [minPixels, maxPixels] = [fewest * unit * unit, most * unit * unit];
+  const maxPerPrompt = await mostImages(server, unit, options);
+  return { rules: { unit, minPixels, maxPixels, maxPerPrompt, start, pad, end }, because: null, takesImages: true };
 }
 
 /** The unit that explains the tokens of all squares, whatever the bounds; of two, the one by which more of them are not resized. */
@@ -134,27 +130,31 @@ interface Shape {
   readonly rows: number;
 }
 
-/** The lowest bound in tokens: smaller images are enlarged. */
-async function fewestTokens(seen: SeenTokens): Promise<number> {
+/** The lowest bound in tokens: smaller images are enlarged. Null if no square image has as many tokens as the server reports. */
+async function fewestTokens(seen: SeenTokens): Promise<number | null> {
   // A single square is enlarged to the first square that reaches the bound.
-  const reached = await seen.of({ columns: 1, rows: 1 });
-  const below = (Math.sqrt(reached) - 1) ** 2;
-  return lastKept(seen, shapes(below + 1, reached).toReversed());
+  const reached = await sideOf(seen, 1);
+  return reached === null ? null : lastKept(seen, shapes((reached - 1) ** 2 + 1, reached ** 2).toReversed());
 }
 
-/** The highest bound in tokens: larger images are shrunk. Where the window holds no such image, the largest that it holds. */
-async function mostTokens(seen: SeenTokens, longestSide: number): Promise<number> {
+/** The highest bound in tokens: larger images are shrunk. Where the window holds no such image, the largest that it holds. Null as above. */
+async function mostTokens(seen: SeenTokens, longestSide: number): Promise<number | null> {
   const side = Math.max(1, Math.floor(longestSide));
   // A square above the bound is shrunk to the last square below it.
-  const reached = await seen.of({ columns: side, rows: side });
-  if (reached >= side * side) return reached;
-  const above = (Math.sqrt(reached) + 1) ** 2;
-  return lastKept(seen, shapes(reached, above - 1));
+  const reached = await sideOf(seen, side);
+  if (reached === null || reached >= side) return reached === null ? null : reached ** 2;
+  return lastKept(seen, shapes(reached ** 2, (reached + 1) ** 2 - 1));
+}
+
+/** The side in units to which the server resizes a square of `side` units; null if its tokens form no square. */
+async function sideOf(seen: SeenTokens, side: number): Promise<number | null> {
+  const reached = Math.sqrt(await seen.of({ columns: side, rows: side }));
+  return Number.isInteger(reached) && reached > 0 ? reached : null;
 }
 
 /**
- * The tokens of the last image that the server does not resize, of images of which it resizes none or all after a certain one. Most processors' bounds are
- * squares, where the first image is the last one; so the second is asked for first, then by halving.
+ * Tokens of the last image that the server does not resize. The server resizes every image after that one. The second image is asked for first, because most
+ * bounds are squares; halving finds any other.
  */
 async function lastKept(seen: SeenTokens, images: readonly Shape[]): Promise<number> {
   // images[kept] is not resized, images[resized] is.
@@ -202,8 +202,6 @@ interface ImageRun {
   readonly start: number;
   readonly pad: number;
   readonly end: number;
-  /** Tokens of the image. */
-  readonly count: number;
 }
 
 /** The longest run of one id, and what stands before and after it. */
@@ -216,7 +214,7 @@ function imageRun(tokens: readonly number[]): ImageRun {
     from = to;
   }
   const { from, count } = best;
-  return { start: tokens[from - 1] ?? -1, pad: tokens[from] ?? -1, end: tokens[from + count] ?? -1, count };
+  return { start: tokens[from - 1] ?? -1, pad: tokens[from] ?? -1, end: tokens[from + count] ?? -1 };
 }
 
 /** A definitive refusal as a value; anything else is thrown. */

@@ -6,6 +6,7 @@ import { ConfigError } from '../../src/core/errors.ts';
 import { Random } from '../../src/core/random.ts';
 import { rulesOf, VLM_FORMS } from '../images/vlm-client.ts';
 import { imageServer, type ImageServerOptions } from '../loopback/image-server.ts';
+import { miscountingServer } from '../loopback/miscounting-server.ts';
 import { loopback, sendJson } from '../transport/loopback.ts';
 
 const { signal } = new AbortController();
@@ -62,6 +63,22 @@ describe('probeImages', () => {
     const { rules, because, takesImages } = await probed({ sees: false });
     expect([rules, takesImages]).toEqual([null, false]);
     expect(because).toMatch(/^takes no images \(.*not a multimodal model/);
+  });
+
+  // 1920: the largest square whose tokens fill nine tenths of the window.
+  it.each([
+    [32, 4, [4, 1024]],
+    [32, 2, null],
+    [32, 0, null],
+    [1920, 2, null],
+    [1920, 0, null],
+  ])('finds no bounds where a square of %i pixels has %i tokens, which no image has', async (side, pads, bounds) => {
+    await using server = await miscountingServer({ side, pads });
+    const vllm = new VllmServer({ baseUrl: server.url, random: Random.fromSeed(0), maxRetries: 0 });
+    const { rules, because, takesImages } = await probeImages(vllm, { model: 'qwen3_vl', maxModelLen: 4096, signal });
+    await vllm.close();
+    expect(rules === null ? null : [rules.minPixels / 1024, rules.maxPixels / 1024]).toEqual(bounds);
+    expect([because, takesImages]).toEqual([bounds === null ? 'reports token counts that fit no image' : null, true]);
   });
 
   it('names the models that it supports where an image has tokens of another kind', async () => {
