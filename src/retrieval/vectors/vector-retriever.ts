@@ -67,17 +67,17 @@ export class VectorRetriever implements Retriever {
     const { encoder, pictures, maxBytes = 2 ** 30, concurrency = 8, signal, onProgress } = options;
     const { pages } = pictures;
     if (pages.length === 0) throw new ConfigError('The search has no pictures of pages. Name the folder that holds them.');
-    const limiter = new Limiter(concurrency);
     const made = new Map<string, Promise<TokenVectors>>();
     let bytes = 0;
     let [done, fresh] = [0, 0];
     let dim: number | null = null;
-    const index = async (id: string): Promise<IndexedPage> => {
+    const index = async (id: string, pageSignal: AbortSignal): Promise<IndexedPage> => {
       const picture = await pictures.picture(id);
       const sha256 = createHash('sha256').update(picture.bytes).digest('hex');
       // Pages with one picture share its vectors.
       let making = made.get(sha256);
-      if (making === undefined) made.set(sha256, (making = vectorsOf({ id, sha256, picture }, options, () => (fresh += 1))));
+      if (making === undefined)
+        made.set(sha256, (making = vectorsOf({ id, sha256, picture }, { ...options, signal: pageSignal }, () => (fresh += 1))));
       const vectors = await making;
       dim ??= vectors.dim;
       if (vectors.dim !== dim)
@@ -89,7 +89,7 @@ export class VectorRetriever implements Retriever {
       else made.delete(sha256);
       return { id, sha256, vectors: stays ? vectors : null };
     };
-    const indexed = await Promise.all(pages.map((page) => limiter.run(() => index(page), signal)));
+    const indexed = await allOrStop(pages, index, { limiter: new Limiter(concurrency), signal });
     return new VectorRetriever(options, indexed, dim!);
   }
 
@@ -151,6 +151,27 @@ export class VectorRetriever implements Retriever {
     const order = [...scores.keys()].toSorted((a, b) => scores[b]! - scores[a]! || a - b);
     return order.slice(0, topk).map((p) => ({ id: this.#pages[p]!.id, contents: this.#pages[p]!.id, score: scores[p]! }));
   }
+}
+
+/** Does the work on all items in the limiter's slots. The first that fails stops the others, and none of them goes on afterwards. */
+async function allOrStop<T, R>(
+  items: readonly T[],
+  work: (item: T, signal: AbortSignal) => Promise<R>,
+  { limiter, signal }: { readonly limiter: Limiter; readonly signal: AbortSignal },
+): Promise<R[]> {
+  const stop = new AbortController();
+  const either = AbortSignal.any([signal, stop.signal]);
+  // Before the slot passes on to the next item.
+  const orStop = (item: T) =>
+    work(item, either).catch((error: unknown) => {
+      stop.abort(error);
+      throw error;
+    });
+  const running = items.map((item) => limiter.run(() => orStop(item), either));
+  await Promise.allSettled(running);
+  // Of several failures the first one: the others are what it stopped.
+  if (stop.signal.aborted) throw stop.signal.reason;
+  return Promise.all(running);
 }
 
 async function vectorsOf(

@@ -10,7 +10,7 @@ import { maxSim, vectorsFrom } from '../../../src/retrieval/vectors/token-vector
 import { VectorFiles } from '../../../src/retrieval/vectors/vector-files.ts';
 import { VectorRetriever } from '../../../src/retrieval/vectors/vector-retriever.ts';
 import { CONTRACT_PASSAGES, retrieverContract } from '../../contracts/retriever.ts';
-import { loopback, sendJson } from '../../transport/loopback.ts';
+import { loopback, sendJson, until } from '../../transport/loopback.ts';
 import { servePooling } from './served-pooling.ts';
 
 const signal = new AbortController().signal;
@@ -119,6 +119,35 @@ describe('VectorRetriever', () => {
     );
     await (await opened(server.url, { folder })).close();
     expect(server.pictures()).toBe(5);
+  });
+
+  it('stops with the first picture that fails: the one on its way is given up, and no other is read', async () => {
+    await using server = await servePooling();
+    let left = 0;
+    const { promise: second, resolve: secondCame } = Promise.withResolvers<void>();
+    let asked = 0;
+    await using failing = await loopback(async (request, response) => {
+      if (request.url !== '/pooling') return sendJson(response, 200, { data: [{ id: 'words' }] });
+      asked += 1;
+      if (asked === 1) {
+        await second;
+        return sendJson(response, 400, { error: { message: 'Failed to load image' } });
+      }
+      // Never answered.
+      response.on('close', () => (left += 1));
+      secondCame();
+    });
+    const read: string[] = [];
+    const source = picturesOf(CONTRACT_PASSAGES);
+    const pictures = { ...source, picture: (page: string) => (read.push(page), source.picture(page)) };
+    const encoder = await PoolingEncoder.open({ url: failing.url, signal, maxRetries: 0 });
+    const opening = VectorRetriever.open({ encoder, files: new VectorFiles(fresh(), encoder.identity), pictures, signal, concurrency: 2 });
+    await expect(opening).rejects.toThrow(/^The picture of the page "\d" has no vectors: \[POST\] .* 400 .*Failed to load image/);
+    // Long enough for another run to read all of its pages.
+    await (await opened(server.url)).close();
+    expect(read).toHaveLength(2);
+    await until(() => left === 1);
+    await encoder.close();
   });
 
   it('refuses to search no pages, and stops when its caller does', async () => {
