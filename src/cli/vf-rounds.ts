@@ -15,7 +15,7 @@ For example, after vf-train visual-rag:
   vf-rounds bucket --trace $T --rows train.jsonl -o round-1
   vf-rounds extract --trace $T -o round-1/candidates.jsonl
   vf-rounds finalize round-1/candidates.jsonl -o round-1/sft.jsonl
-  vf-train visual-rag --sft round-1/sft.jsonl
+  vf-train visual-rag --preset laptop --sft round-1/sft.jsonl
   vf-rounds report round-1
 
 The same input always gives the same bytes. Beside its output a stage writes a

@@ -92,5 +92,28 @@ export function extractStage({ rollouts, counts }: Traces, kept: readonly KeptPr
       ...traceCounts(counts),
     },
     outputs: [{ name: output, lines }],
+    ...(kept.length === 0 ? whyNoneKept(rollouts, { success, threshold, maxRate }) : {}),
   };
+}
+
+function whyNoneKept(
+  rollouts: readonly TracedRollout[],
+  { success, threshold, maxRate }: Required<Pick<ExtractOptions, 'success' | 'threshold' | 'maxRate'>>,
+): { readonly whyEmpty?: string } {
+  const succeeding = keepRollouts(rollouts, {
+    minScore: -Infinity,
+    successMetric: success === 'judge' ? 'judge' : 'score',
+    successThreshold: threshold,
+  }).filter(({ successes }) => successes > 0);
+  if (succeeding.length === 0)
+    return { whyEmpty: `no rollout has a ${success === 'judge' ? 'judge score' : 'reward'} of at least ${threshold} (--threshold)` };
+  if (succeeding.some(({ successRate }) => successRate <= maxRate)) return {};
+  const lowest = Math.min(...succeeding.map(({ successRate }) => successRate));
+  return {
+    whyEmpty: `every prompt with a success (${succeeding.length}) succeeds in more than ${maxRate} of its rollouts, the least in ${shortNumber(lowest)}; a higher --max-rate takes them`,
+  };
+}
+
+function shortNumber(value: number): string {
+  return String(Math.round(value * 1000) / 1000);
 }

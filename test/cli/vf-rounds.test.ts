@@ -10,6 +10,7 @@ import { chatServer } from '../models/chat-server.ts';
 import { rowsText, type SomeRollout, traceText } from '../rounds/trace-lines.ts';
 
 const SCRIPT = join(import.meta.dirname, '../../src/cli/vf-rounds.ts');
+const PAGE_ROWS = join(import.meta.dirname, '../../datasets/page-world/train.jsonl');
 const STAGES_SCRIPT = join(import.meta.dirname, 'rounds-process.ts');
 
 let folder: string;
@@ -92,6 +93,15 @@ describe('vf-rounds bucket', () => {
       counts: { rows: 6, prompts: 5, bucket_a: 2, bucket_b: 1, bucket_0: 2, untraced: 1, unknown: 0, rollouts: 20 },
       rule: { measure: 'ndcg', low: 0.1, high: 0.7 },
     });
+  });
+
+  it('takes a data set of the package for rows, as vf-rounds run does', async () => {
+    const { id } = JSON.parse(readFileSync(PAGE_ROWS, 'utf8').split('\n')[0]!) as { id: string };
+    file('trace.jsonl', traceText(group(id, [0.5, 0.5])));
+    await done('bucket', '--trace', 'trace.jsonl', '--rows', 'page-world', '-o', 'r1');
+    expect(idsOf('r1/bucket-a.jsonl')).toEqual([id]);
+    const { status, stderr } = await rounds('bucket', '--trace', 'trace.jsonl', '--rows', 'page-worlds', '-o', 'r2');
+    expect({ status, stderr }).toEqual({ status: 2, stderr: 'vf-rounds: The file page-worlds does not exist\n' });
   });
 
   it('names prompts that the rows do not have, or counts them', async () => {
@@ -188,12 +198,27 @@ describe('vf-rounds extract to finalize', () => {
     { prompt: 'broken', index: 1, judge: 0 },
   ];
 
-  it('says why nothing came out', async () => {
-    file('trace.jsonl', traceText(group('never', [1, 1], [0, 0])));
-    const { status, stderr } = await rounds('extract', '--trace', 'trace.jsonl', '-o', 'none.jsonl');
-    expect({ status, stderr }).toEqual({
+  it.each([
+    ['no', [0, 0], 'no rollout has a judge score of at least 1 (--threshold)'],
+    [
+      'most',
+      [1, 1, 1, 0],
+      'every prompt with a success (1) succeeds in more than 0.5 of its rollouts, the least in 0.75; a higher --max-rate takes them',
+    ],
+  ])('says why nothing came out of a prompt that succeeds in %s cases', async (prompt, judges, why) => {
+    file(
+      'trace.jsonl',
+      traceText(
+        group(
+          prompt,
+          judges.map(() => 1),
+          judges,
+        ),
+      ),
+    );
+    expect(await rounds('extract', '--trace', 'trace.jsonl', '-o', 'none.jsonl')).toMatchObject({
       status: 0,
-      stderr: expect.stringMatching(/^vf-rounds extract: 0 to none\.jsonl; prompts 1, prompts_kept 0, candidates 0, .*\n$/) as string,
+      stderr: `vf-rounds extract: 0 to none.jsonl; ${why}\n`,
     });
   });
 
@@ -282,6 +307,10 @@ describe('vf-rounds extract to finalize', () => {
     expect(await rounds('vet', 'candidates.jsonl', '-o', 'passed.jsonl', '--role', 'vetter=policy')).toMatchObject({
       status: 2,
       stderr: 'vf-rounds: A stage of a round has no policy, so role vetter cannot be bound to it. Name a server: --role vetter=MODEL@URL.\n',
+    });
+    expect(await rounds('vet', 'candidates.jsonl', '-o', 'passed.jsonl', '--role', 'judge=builtin')).toMatchObject({
+      status: 2,
+      stderr: 'vf-rounds: --role names the role judge, but this stage asks the role vetter; give --role vetter=MODEL@URL\n',
     });
   });
 

@@ -9,7 +9,7 @@ import { lowPrompts, verifyQuestion, verifyStage } from '../../rounds/verify-sta
 import { collected, named } from '../serve/option-values.ts';
 import { numberFrom } from './option-numbers.ts';
 import { addRoleOptions, isBound, openStageModel, type RoleOptions } from './stage-model.ts';
-import { fileTarget, inputsOf, pathsOf, progressNote, type RoundAction, runStage } from './stage-command.ts';
+import { fileTarget, inputsOf, pathsOf, progressNote, type RoundAction, rowsFile, runStage } from './stage-command.ts';
 
 const BUCKET_HELP = `
 The mean NDCG of a prompt's rollouts decides (0 for a rollout whose format is
@@ -81,13 +81,13 @@ function addBucket(program: Command, act: (action: RoundAction) => void): void {
       } as const;
       const { low, high, measure: by, leaveOutUnknown: leavesOutUnknown = false } = options;
       const work = async (inputs: Inputs) =>
-        bucketStage(await readTraces(pathsOf(inputs, 'trace'), { withTexts: false }), await readRows(options.rows), {
+        bucketStage(await readTraces(pathsOf(inputs, 'trace'), { withTexts: false }), await readRows(rowsOf(inputs)), {
           low,
           high,
           measure: by,
           leavesOutUnknown,
         });
-      act((context) => runStage({ target, inputs: tracedInputs(options), work }, context));
+      act(async (context) => runStage({ target, inputs: await tracedInputs(options), work }, context));
     });
 }
 
@@ -97,20 +97,21 @@ function addReview(program: Command, act: (action: RoundAction) => void): void {
   program
     .command('review')
     .description('Leaves out the rows that lists name, with their reasons')
-    .requiredOption('--rows <file>', 'rows, JSONL or Parquet', named)
+    .requiredOption('--rows <file>', 'rows: JSONL, Parquet, or a data set of the package (its split train)', named)
     .requiredOption('--exclude <file>', 'a list of decisions; may be repeated', collected)
     .requiredOption('-o, --output <file>', 'file for the rows that stay', named)
     .addHelpText('after', REVIEW_HELP)
     .action((options: { rows: string; exclude: readonly string[]; output: string }) => {
       const target = fileTarget('review', options.output, ['excluded']);
       const work = async (inputs: Inputs) =>
-        reviewStage(await readRows(options.rows), await readExclusions(pathsOf(inputs, 'exclusions')), {
+        reviewStage(await readRows(rowsOf(inputs)), await readExclusions(pathsOf(inputs, 'exclusions')), {
           kept: target.file,
           excluded: target.others[0]!,
         });
-      act((context) =>
-        runStage({ target, inputs: [...inputsOf('rows', [options.rows]), ...inputsOf('exclusions', options.exclude)], work }, context),
-      );
+      act(async (context) => {
+        const inputs = [...inputsOf('rows', [await rowsFile(options.rows)]), ...inputsOf('exclusions', options.exclude)];
+        return runStage({ target, inputs, work }, context);
+      });
     });
 }
 
@@ -130,10 +131,10 @@ function addFocus(program: Command, act: (action: RoundAction) => void): void {
         for (const path of options.add ?? []) added.push(...(await readRows(path)));
         const exclusions = await readExclusions(pathsOf(inputs, 'exclusions'));
         const traces = await readTraces(pathsOf(inputs, 'trace'), { withTexts: false });
-        return focusStage(traces, await readRows(options.rows), { threshold, measure: by, added, exclusions, output: target.file });
+        return focusStage(traces, await readRows(rowsOf(inputs)), { threshold, measure: by, added, exclusions, output: target.file });
       };
-      const inputs = [...tracedInputs(options), ...inputsOf('added', options.add), ...inputsOf('exclusions', options.exclude)];
-      act((context) => runStage({ target, inputs, work }, context));
+      const further = [...inputsOf('added', options.add), ...inputsOf('exclusions', options.exclude)];
+      act(async (context) => runStage({ target, inputs: [...(await tracedInputs(options)), ...further], work }, context));
     });
 }
 
@@ -157,14 +158,14 @@ function addVerify(program: Command, act: (action: RoundAction) => void): void {
     .action((options: TraceOptions & RoleOptions & VerifyFlags) => {
       const target = fileTarget('verify', options.output);
       const { low, found, measure: by } = options;
-      act((context) =>
+      act(async (context) =>
         runStage(
           {
             target,
-            inputs: tracedInputs(options),
+            inputs: await tracedInputs(options),
             work: async (inputs) => {
               const traces = await readTraces(pathsOf(inputs, 'trace'));
-              const rows = await readRows(options.rows);
+              const rows = await readRows(rowsOf(inputs));
               const prompts = lowPrompts(traces, rows, { low, found, measure: by });
               const about = { low, found, measure: by, rows: rows.length, output: target.file };
               if (!(await isBound('vetter', options))) return verifyStage(traces, prompts, { ...about, verified: null, vetter: null });
@@ -183,11 +184,15 @@ function addVerify(program: Command, act: (action: RoundAction) => void): void {
 function traced(command: Command, rows: string): Command {
   return command
     .requiredOption('--trace <file>', "a run's trace.jsonl; may be repeated", collected)
-    .requiredOption('--rows <file>', `${rows}, JSONL or Parquet`, named);
+    .requiredOption('--rows <file>', `${rows}: JSONL, Parquet, or a data set of the package (its split train)`, named);
 }
 
-function tracedInputs({ trace, rows }: TraceOptions) {
-  return [...inputsOf('trace', trace), ...inputsOf('rows', [rows])];
+async function tracedInputs({ trace, rows }: TraceOptions) {
+  return [...inputsOf('trace', trace), ...inputsOf('rows', [await rowsFile(rows)])];
+}
+
+function rowsOf(inputs: Inputs): string {
+  return pathsOf(inputs, 'rows')[0]!;
 }
 
 function measure(preset: Measure): Option {

@@ -1,6 +1,9 @@
 /** What the commands of stages have in common: reads and hashes inputs, writes outputs and manifest, says what came out. */
+import { existsSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
+import { readBundledManifest } from '../../data/bundled.ts';
+import { findRows } from '../../data/find-rows.ts';
 import { type HashedInput, assertWritable, hashInputs, type StageInput, type StageTarget, writeStage } from '../../rounds/stage-files.ts';
 import type { StageName, StageResult } from '../../rounds/stage.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
@@ -26,14 +29,9 @@ export async function runStage({ target, inputs, work }: StageCommand, { note }:
     ['rollouts_incomplete', 'incomplete rollout'],
     ['torn_lines', 'incomplete line'],
   ].flatMap(([key, what]) => ((counts[key!] ?? 0) > 0 ? [`${plural(counts[key!]!, what!)} left out`] : []));
-  // An empty file needs a reason, which the counts give.
-  const why = outputs.every(({ rows }) => rows === 0)
-    ? [
-        Object.entries(counts)
-          .map(([name, count]) => `${name} ${count}`)
-          .join(', '),
-      ]
-    : [];
+  // An empty file needs a reason.
+  const counted = Object.entries(counts).map(([name, count]) => `${name} ${count}`);
+  const why = outputs.every(({ rows }) => rows === 0) ? [result.whyEmpty ?? counted.join(', ')] : [];
   note(`vf-rounds ${target.stage}: ${[written, ...lost, ...why].join('; ')}${target.folder === '.' ? '' : ` in ${target.folder}`}`);
   return EXIT.done;
 }
@@ -49,6 +47,13 @@ export function fileTarget(
   const name = file.slice(0, -'.jsonl'.length);
   const others = further.map((part) => `${name}.${part}.jsonl`);
   return { stage, folder: dirname(output), name, file, others, outputs: [file, ...others] };
+}
+
+/** The file of rows: as it is named, or the training rows of a data set that comes with the package, which `vf-rounds run` takes, too. */
+export async function rowsFile(named: string): Promise<string> {
+  if (existsSync(named)) return named;
+  const { datasets } = await readBundledManifest();
+  return Object.hasOwn(datasets, named) ? (await findRows(named, 'train', {})).path : named;
 }
 
 export function inputsOf(role: string, paths: readonly string[] | undefined): StageInput[] {

@@ -75,7 +75,9 @@ export async function openStageModel(
 async function tableOf(role: StageRole, { role: flag, config }: RoleOptions): Promise<RoleTable> {
   const fromFile = config === undefined ? {} : await tablesIn(config, role);
   const fromFlag = flag === undefined ? {} : parseRoleFlag(flag, '--role');
-  assertKnownKeys(fromFlag, [role], '--role');
+  const other = Object.keys(fromFlag).find((name) => name !== role);
+  if (other !== undefined)
+    throw new ConfigError(`--role names the role ${other}, but this stage asks the role ${role}; give --role ${role}=MODEL@URL`);
   if (fromFlag[role] === undefined) return fromFile;
   // The keys that choose the model belong together.
   const { use: _, base_url: __, model: ___, api_key_var: ____, ...limits } = fromFile;
