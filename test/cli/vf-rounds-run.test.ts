@@ -131,8 +131,8 @@ describe('vf-rounds run', () => {
     ]);
   });
 
-  it('keeps a checkpoint at one Ctrl-C, which a terminal sends to the training too, and says how to go on', { timeout: 120_000 }, async () => {
-    writeFileSync(join(folder, 'rounds.toml'), CONFIG.replace('"--steps", "2"', '"--steps", "40"'));
+  it('keeps a checkpoint at one Ctrl-C, which a terminal sends to the training too, and says how to go on', { timeout: 300_000 }, async () => {
+    writeFileSync(join(folder, 'rounds.toml'), CONFIG.replace('"--steps", "2"', '"--steps", "12"'));
     const child = start();
     let [stderr, stoppedAt] = ['', 0];
     child.stdout.resume();
