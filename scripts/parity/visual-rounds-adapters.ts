@@ -1,7 +1,7 @@
 /** Adapters for DDAI's curation and distillation: buckets, focused sets, demonstrations and the guards of a rewrite. */
 import { bucketPrompts, hardPrompts, promptMeans } from '../../src/rounds/buckets.ts';
 import { demonstration, demonstrationId } from '../../src/rounds/demonstration.ts';
-import { bestRows, systemErrors } from '../../src/rounds/messages-v1.ts';
+import { bestRows, promptOf, systemErrors } from '../../src/rounds/messages-v1.ts';
 import { keepRollouts } from '../../src/rounds/rare-success.ts';
 import { claimsSight, guardedThink, namesAction, outsideDifference, thinksOf, withThinks } from '../../src/rounds/think-blocks.ts';
 import { upstreamRollouts } from '../../src/rounds/upstream-trace.ts';
@@ -99,7 +99,7 @@ interface FinalizeInput {
 const sftFinalize: Adapter = {
   actual: ({ rows, max_per_group: most, max_system_errors: mostErrors }: FinalizeInput) => ({
     kept: bestRows(
-      rows.map((row) => ({ ...row, ndcg: row.ndcg ?? null })),
+      rows.map((row) => ({ ...row, prompt: promptOf(row.uid), ndcg: row.ndcg ?? null })),
       Math.max(1, most),
     ).map(({ uid }) => uid),
     clean: rows.filter(({ messages }) => systemErrors(messages) <= mostErrors).map(({ uid }) => uid),

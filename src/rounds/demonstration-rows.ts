@@ -1,12 +1,15 @@
 /** Rows of demonstrations between their stages: DDAI's three columns, and what the later stages and the golden trajectories need of the rollout. */
 import { ConfigError } from '../core/errors.ts';
 import { parseRowV1, type RowV1 } from '../schemas/messages-v1.ts';
+import { promptOf } from './messages-v1.ts';
 import { type Fields, readObjects } from './row-files.ts';
 
 export interface DemonstrationRow extends RowV1 {
   /** All columns. */
   readonly fields: Fields;
   readonly place: string;
+  /** Id of the prompt: `prompt_uid`, which `extract` writes, or the beginning of the uid. */
+  readonly prompt: string;
   /** Null where the row does not say it. */
   readonly ndcg: number | null;
 }
@@ -22,7 +25,9 @@ export async function readDemonstrationRows(paths: readonly string[]): Promise<D
       const known = first.get(row.uid);
       if (known !== undefined) throw new ConfigError(`${place} has the uid ${JSON.stringify(row.uid)}, as ${known} has; give each row once`);
       first.set(row.uid, place);
-      rows.push({ ...row, fields, place, ndcg: typeof fields['ndcg'] === 'number' ? fields['ndcg'] : null });
+      const { prompt_uid: named } = fields;
+      const prompt = typeof named === 'string' && named !== '' ? named : promptOf(row.uid);
+      rows.push({ ...row, fields, place, prompt, ndcg: typeof fields['ndcg'] === 'number' ? fields['ndcg'] : null });
     }
   }
   return rows;

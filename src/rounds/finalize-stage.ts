@@ -1,6 +1,6 @@
 /** The best demonstrations of every prompt as rows for `vf-train --sft`, and the golden trajectory of each (DDAI, finalize_success_only_sft_dataset). Pure. */
 import type { DemonstrationRow } from './demonstration-rows.ts';
-import { actionsOf, bestRows, promptOf, systemErrors } from './messages-v1.ts';
+import { actionsOf, bestRows, systemErrors } from './messages-v1.ts';
 import type { StageResult } from './stage.ts';
 
 export interface FinalizeOptions {
@@ -18,7 +18,7 @@ export function finalizeStage(rows: readonly DemonstrationRow[], options: Finali
   // By uid, so that the order of files and lines changes nothing.
   const sorted = clean.toSorted((a, b) => (a.uid < b.uid ? -1 : 1));
   const best = bestRows(sorted, most);
-  const prompts = Map.groupBy(best, ({ uid }) => promptOf(uid));
+  const prompts = Map.groupBy(best, ({ prompt }) => prompt);
   return {
     rule: { most, system_errors: mostErrors, order: ['ndcg', 'searches', 'boxes', 'length'] },
     counts: {

@@ -39,15 +39,16 @@ function effortOf(messages: readonly MessageV1[]): Effort {
 
 export interface RankedRow {
   readonly uid: string;
+  /** Id of the prompt. */
+  readonly prompt: string;
   /** Null where the row does not say it. */
   readonly ndcg: number | null;
   readonly messages: readonly MessageV1[];
 }
 
-/** The prompt of a row: its uid up to `__s`. */
+/** The prompt of a row that does not say it: its uid without the index and the run at its end. */
 export function promptOf(uid: string): string {
-  const at = uid.indexOf('__s');
-  return at === -1 ? uid : uid.slice(0, at);
+  return uid.replace(/__s\d+(?:__[^_]*)?$/u, '');
 }
 
 /**
@@ -55,7 +56,7 @@ export function promptOf(uid: string): string {
  * of their first rows.
  */
 export function bestRows<R extends RankedRow>(rows: readonly R[], most: number): R[] {
-  const byPrompt = Map.groupBy(rows, ({ uid }) => promptOf(uid));
+  const byPrompt = Map.groupBy(rows, ({ prompt }) => prompt);
   return [...byPrompt.values()].flatMap((group) =>
     group
       .map((row) => ({ row, effort: effortOf(row.messages) }))
