@@ -2,7 +2,7 @@
 import { documentOf } from './documents.ts';
 import { type TracedRollout, turnsOf } from './traced-rollouts.ts';
 
-/** Which of its rollouts a reason speaks of: all of them. */
+/** Names of the reasons; every rollout of the prompt must pass the test beside the name. */
 const REASONS: readonly (readonly [string, (rollout: TracedRollout) => boolean])[] = [
   ['no_golden_page', ({ golden }) => golden.length === 0],
   ['never_valid_format', ({ format }) => format === false],
@@ -13,7 +13,7 @@ const REASONS: readonly (readonly [string, (rollout: TracedRollout) => boolean])
   ['one_turn_only', (rollout) => turnsOf(rollout) <= 1],
 ];
 
-/** Names of what holds for every rollout of the prompt. */
+/** Names of the reasons that hold for every rollout of the prompt. */
 export function reviewReasons(rollouts: readonly TracedRollout[]): string[] {
   return REASONS.filter(([, holds]) => rollouts.length > 0 && rollouts.every(holds)).map(([name]) => name);
 }

@@ -1,7 +1,7 @@
 /** The thinks of a demonstration, and the guards of a rewrite that may change nothing else (DDAI, rewrite_sft_think_gpt and clean_rewritten_sft_dataset). Pure. */
 
 const THINK = /(<think>)(.*?)(<\/think>)/gisu;
-/** Stands in for what a think says where the rest of two texts is compared; its tags are of the rest. */
+/** Replaces the words of each think before two messages are compared. The tags stay, so a changed tag counts as a difference. */
 const SOME_THINK = '$1\0$3';
 const WORD = '[\\p{L}\\p{N}_]';
 const SPACE = '[\\t\\n\\v\\f\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]';
@@ -13,7 +13,7 @@ const CLAIMS = [
 ];
 const ACTION_TAG = new RegExp(`</?${SPACE}*(?:search|bbox|search_complete|answer)(?!${WORD})`, 'iu');
 
-/** What stands in the thinks of a text, in order. Tags in any case. */
+/** The contents of the message's thinks, in order; tags in any case. */
 export function thinksOf(text: string): string[] {
   return [...text.matchAll(THINK)].map(([, , think]) => think!);
 }
