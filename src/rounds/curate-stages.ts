@@ -14,7 +14,7 @@ export type Measure = 'ndcg' | 'judge' | 'reward';
 export interface BucketOptions extends BucketBounds {
   /** @default 'ndcg' */
   readonly measure?: Measure;
-  /** Prompts that the rows do not have are counted instead of being an error. @default false */
+  /** Prompts of the trace that the rows do not have are counted instead of refused. @default false */
   readonly leavesOutUnknown?: boolean;
 }
 
@@ -30,7 +30,7 @@ export function bucketStage({ rollouts, counts }: Traces, rows: readonly RoundRo
     prompts.map(({ id, mean }) => rowLine(withExtra(byId.get(id)!, { [`phase1_${measure}`]: mean })));
   const byPrompt = Map.groupBy(rollouts, ({ prompt }) => prompt);
   return {
-    rule: { measure, low, high, unknown: leavesOutUnknown ? 'left_out' : 'error' },
+    rule: { measure, low, high, unknown_prompts: leavesOutUnknown ? 'counted' : 'refused' },
     counts: {
       rows: rows.length,
       prompts: known.length,
@@ -64,7 +64,8 @@ export function reviewStage(
   { reasons, listed }: Exclusions,
   outputs: { readonly kept: string; readonly excluded: string },
 ): StageResult {
-  assertKnown([...reasons.keys()], rows, 'A review list leaves out');
+  const unknown = unknownIds(reasons.keys(), rows);
+  if (unknown.length > 0) throw new ConfigError(`${unknownText(unknown)}; give the rows that the list is about`);
   const excluded = rows.filter(({ id }) => reasons.has(id));
   const byReason = Map.groupBy(excluded, ({ id }) => reasons.get(id)!);
   return {
@@ -94,29 +95,48 @@ export interface FocusOptions {
   readonly added?: readonly RoundRow[];
   /** Rows that are left out. @default none */
   readonly exclusions?: Exclusions;
+  /** Ids of the lists that no row has are counted instead of refused, as is a trace that has no prompt of the rows. @default false */
+  readonly leavesOutUnknown?: boolean;
   readonly output: string;
 }
 
-/** The rows whose prompts are still hard, in their own order, then the added ones; without those that are left out. */
+/**
+ * The rows whose prompts are still hard, in their own order, then the added ones; without those that are left out. Prompts of the trace that no row has are
+ * counted: the rows may be a part of those that were played, such as bucket A. Throws ConfigError if the lists name a row that is not there, or the trace none of the rows.
+ */
 export function focusStage({ rollouts, counts }: Traces, rows: readonly RoundRow[], options: FocusOptions): StageResult {
-  const { threshold = 0.2, measure = 'reward', added = [], output } = options;
-  const reasons = options.exclusions?.reasons ?? new Map<string, string>();
-  const ids = hardPrompts(means(rollouts, measure), threshold);
+  const { threshold = 0.2, measure = 'reward', added = [], leavesOutUnknown = false, output } = options;
+  const { reasons, listed } = options.exclusions ?? { reasons: new Map<string, string>(), listed: 0 };
+  const prompts = means(rollouts, measure);
+  const ids = hardPrompts(prompts, threshold);
+  const everyRow = [...rows, ...added];
+  const [unlisted, unknown, untraced] = [
+    unknownIds(reasons.keys(), everyRow),
+    unknownIds(idsOf(prompts), everyRow),
+    unknownIds(idsOf(rows), prompts),
+  ];
+  if (!leavesOutUnknown && unlisted.length > 0)
+    throw new ConfigError(`${unknownText(unlisted)}; give the rows that the list is about, or --leave-out-unknown`);
+  if (!leavesOutUnknown && rows.length > 0 && untraced.length === rows.length)
+    throw new ConfigError('The trace has none of the prompts of the rows; give the trace of a run that played them, or --leave-out-unknown');
   const hard = rows.filter(({ id }) => ids.has(id));
   const taken = new Set(hard.map(({ id }) => id));
   const further = added.filter(({ id }) => !taken.has(id));
   const chosen = [...hard, ...further];
   const kept = chosen.filter(({ id }) => !reasons.has(id));
   return {
-    rule: { measure, threshold },
+    rule: { measure, threshold, ...(leavesOutUnknown ? { unknown_listed: 'counted' } : {}) },
     counts: {
       rows: rows.length,
       hard: hard.length,
       added: further.length,
       duplicates: added.length - further.length,
-      listed: reasons.size,
+      listed,
       excluded: chosen.length - kept.length,
       kept: kept.length,
+      untraced: untraced.length,
+      unknown: unknown.length,
+      unknown_listed: unlisted.length,
       ...traceCounts(counts),
     },
     outputs: [{ name: output, lines: kept.map(({ fields }) => rowLine(fields)) }],
@@ -143,10 +163,18 @@ function knownPrompts(prompts: readonly ScoredPrompt[], rows: ReadonlyMap<string
   return { known, unknown: unknown.length };
 }
 
-function assertKnown(ids: readonly string[], rows: readonly RoundRow[], what: string): void {
-  const known = new Set(rows.map(({ id }) => id));
-  const unknown = ids.filter((id) => !known.has(id));
-  if (unknown.length > 0) throw new ConfigError(`${what} ${listText(unknown)}, which the rows do not have; give the rows that the list is about`);
+function idsOf(rows: readonly { readonly id: string }[]): string[] {
+  return rows.map(({ id }) => id);
+}
+
+/** The ids that none of the rows has. */
+function unknownIds(ids: Iterable<string>, rows: readonly { readonly id: string }[]): string[] {
+  const known = new Set(idsOf(rows));
+  return [...ids].filter((id) => !known.has(id));
+}
+
+function unknownText(ids: readonly string[]): string {
+  return `A review list leaves out ${listText(ids)}, which the rows do not have`;
 }
 
 /** `the prompts "a", "b", "c" and 4 more` */

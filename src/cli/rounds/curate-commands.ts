@@ -115,6 +115,14 @@ function addReview(program: Command, act: (action: RoundAction) => void): void {
     });
 }
 
+interface FocusFlags {
+  readonly threshold: number;
+  readonly measure: Measure;
+  readonly add?: readonly string[];
+  readonly exclude?: readonly string[];
+  readonly leaveOutUnknown?: true;
+}
+
 function addFocus(program: Command, act: (action: RoundAction) => void): void {
   traced(program.command('focus').description('Selects the rows whose prompts are still hard'), 'rows to choose from')
     .requiredOption('-o, --output <file>', 'file for the rows', named)
@@ -122,16 +130,18 @@ function addFocus(program: Command, act: (action: RoundAction) => void): void {
     .addOption(measure('reward'))
     .option('--add <file>', 'rows that are added whole; may be repeated', collected)
     .option('--exclude <file>', 'a list of rows to leave out; may be repeated', collected)
+    .option('--leave-out-unknown', 'count listed rows that are not there, instead of refusing them')
     .addHelpText('after', FOCUS_HELP)
-    .action((options: TraceOptions & { threshold: number; measure: Measure; add?: readonly string[]; exclude?: readonly string[] }) => {
+    .action((options: TraceOptions & FocusFlags) => {
       const target = fileTarget('focus', options.output);
-      const { threshold, measure: by } = options;
+      const { threshold, measure: by, leaveOutUnknown: leavesOutUnknown = false } = options;
       const work = async (inputs: Inputs) => {
         const added: RoundRow[] = [];
         for (const path of options.add ?? []) added.push(...(await readRows(path)));
         const exclusions = await readExclusions(pathsOf(inputs, 'exclusions'));
         const traces = await readTraces(pathsOf(inputs, 'trace'), { withTexts: false });
-        return focusStage(traces, await readRows(rowsOf(inputs)), { threshold, measure: by, added, exclusions, output: target.file });
+        const chosen = { threshold, measure: by, added, exclusions, leavesOutUnknown, output: target.file };
+        return focusStage(traces, await readRows(rowsOf(inputs)), chosen);
       };
       const further = [...inputsOf('added', options.add), ...inputsOf('exclusions', options.exclude)];
       act(async (context) => runStage({ target, inputs: [...(await tracedInputs(options)), ...further], work }, context));
