@@ -52,14 +52,18 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-function start() {
+function start(...flags: readonly string[]) {
   const env = { PATH: process.env['PATH'], HOME: folder };
   // A group of its own, so that the command under way can be killed with it.
-  return spawn(process.execPath, ['--conditions=source', '--no-warnings', SCRIPT, 'run', 'rounds.toml'], { cwd: folder, env, detached: true });
+  return spawn(process.execPath, ['--conditions=source', '--no-warnings', SCRIPT, 'run', 'rounds.toml', ...flags], {
+    cwd: folder,
+    env,
+    detached: true,
+  });
 }
 
-async function rounds() {
-  const child = start();
+async function rounds(...flags: readonly string[]) {
+  const child = start(...flags);
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
   return { status: child.exitCode, stdout, stderr };
 }
@@ -258,6 +262,36 @@ describe('vf-rounds run', () => {
     expect(existsSync(join(folder, 'out/state.json'))).toBe(false);
   });
 
+  it('takes all rows of a focused round that has fewer than a step wants', { timeout: 120_000 }, async () => {
+    writeFileSync(join(folder, 'rounds.toml'), `rounds = 1\n${CONFIG}[focused]\nflags = ["-n", "50"]\n`);
+    const { status, stderr } = await rounds();
+    expect({ status, stderr }).toMatchObject({ status: 0 });
+    const rows = /vf-rounds run: focused round 1 has (\d) rows?, so its steps take \1 instead of 50\n/.exec(stderr)?.[1];
+    expect(
+      state()
+        .steps.find(({ key }) => key === '1/focused')!
+        .command.slice(0, -2)
+        .join(' '),
+    ).toContain(`-n ${rows}`);
+  });
+
+  it('follows a changed configuration with --allow-changes, and does no finished step again', { timeout: 120_000 }, async () => {
+    await rounds();
+    const before = state().steps;
+    writeFileSync(join(folder, 'rounds.toml'), `rounds = 2\n${CONFIG.replace('threshold = 0.9', 'threshold = 1')}`);
+    expect((await rounds()).status).toBe(2);
+    const { status, stderr } = await rounds('--allow-changes');
+    expect({ status, stderr }).toMatchObject({ status: 0 });
+    expect(state().steps.slice(0, before.length)).toEqual(before);
+    expect(
+      state()
+        .steps.find(({ key }) => key === '2/focus')!
+        .command.join(' '),
+    ).toContain('--threshold 1');
+    // The folder belongs to the new configuration from now on.
+    expect((await rounds()).status).toBe(0);
+  });
+
   it('refuses a configuration that has changed since', async () => {
     mkdirSync(join(folder, 'out'));
     const step = { key: '1/phase1', command: ['vf-train'], started_at: '', seconds: 1, run: null, adapter: null, reward: {} };
@@ -266,7 +300,8 @@ describe('vf-rounds run', () => {
     const { status, stderr } = await rounds();
     expect({ status, stderr }).toEqual({
       status: 2,
-      stderr: 'vf-rounds: rounds.toml has changed since out was begun; restore it, or name another output (only "rounds" may change)\n',
+      stderr:
+        'vf-rounds: rounds.toml has changed since out was begun; restore it, add --allow-changes to follow it in the steps to come, or name another output\n',
     });
   });
 });

@@ -18,6 +18,11 @@ export async function checkTrainings(config: RoundsConfig, secrets: Set<string>)
   await inPlace(`The training [sft] of ${path}`, async () => void trainingOf(config, sft));
 }
 
+/** Rows of a step, as the table, its preset or the default has them. */
+export async function examplesPerStep(config: RoundsConfig, table: TrainingTable): Promise<number> {
+  return (await readTrainingConfig(trainingOf(config, table))).config.rollouts.examplesPerStep;
+}
+
 function trainingOf({ environment, rows, rowsArgument }: RoundsConfig, { flags, arguments: args }: TrainingTable): TrainArguments {
   const words = [environment, ...flags, '-a', JSON.stringify({ ...args, [rowsArgument]: rows })];
   const parsed = parseTrainArguments(words, packageVersion());

@@ -20,9 +20,12 @@ export class RoundsState {
 
   /**
    * Throws ConfigError if the folder has the state of other rounds. `firstRun`: the folder of a training that the first step began; null for none. Before that,
-   * the configuration may change.
+   * the configuration may change; later only with `allowChanges`.
    */
-  static async open({ output, digest, rounds, path: config }: RoundsConfig, firstRun: string | null): Promise<RoundsState> {
+  static async open(
+    { output, digest, rounds, path: config }: RoundsConfig,
+    { firstRun, allowChanges }: { readonly firstRun: string | null; readonly allowChanges: boolean },
+  ): Promise<RoundsState> {
     const path = join(output, 'state.json');
     if (!existsSync(path)) {
       const empty = {
@@ -38,9 +41,12 @@ export class RoundsState {
     const parsed = parseWire(RoundsStateSchema, await readRegularFile(path));
     if ('problem' in parsed) throw new ConfigError(`${path} is not the state of rounds: ${parsed.problem}`);
     const { config_sha256: before, steps } = parsed.value;
-    if (before !== digest && steps.length > 0)
-      throw new ConfigError(`${config} has changed since ${output} was begun; restore it, or name another output (only "rounds" may change)`);
-    if (before !== digest && firstRun !== null)
+    const isOther = before !== digest && !allowChanges;
+    if (isOther && steps.length > 0)
+      throw new ConfigError(
+        `${config} has changed since ${output} was begun; restore it, add --allow-changes to follow it in the steps to come, or name another output`,
+      );
+    if (isOther && firstRun !== null)
       throw new ConfigError(
         `${config} has changed since the training in ${firstRun} was begun; restore it, delete that folder, or name another output (only "rounds" may change)`,
       );

@@ -11,7 +11,8 @@ Every step is a command of its own, vf-train or vf-rounds; state.json in the
 output folder has each with its command, time and adapter.
 
 Run the same command again after a stop or a kill: it skips finished steps, and
-a training continues from its last checkpoint.
+a training continues from its last checkpoint. A focused round that has fewer
+rows than rollouts.examples_per_step takes all of them in each step.
 
   # rounds.toml
   environment = "visual-rag"
@@ -41,11 +42,12 @@ export function addRunCommand(program: Command, act: (action: RoundAction) => vo
     .command('run')
     .description('Plays all rounds, and continues after a kill')
     .argument('<rounds.toml>', 'what the rounds are made of')
+    .option('--allow-changes', 'goes on although rounds.toml has changed: finished steps stay, a training that has begun continues as it began')
     .addHelpText('after', HELP)
-    .action((path: string) => {
+    .action((path: string, { allowChanges = false }: { readonly allowChanges?: boolean }) => {
       act(async (context) => {
         const { runRounds } = await import('./run-rounds.ts');
-        return runRounds(path, context);
+        return runRounds(path, { allowChanges }, context);
       });
     });
 }

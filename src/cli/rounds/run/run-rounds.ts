@@ -6,9 +6,10 @@ import { makeFolder } from '../../../files/make-folder.ts';
 import { readLines } from '../../../files/json-lines.ts';
 import { lockRun } from '../../../files/run-lock.ts';
 import { type CommandContext, EXIT } from '../../command-line.ts';
+import { plural } from '../../number-text.ts';
 import { ownCommand } from '../../own-command.ts';
 import { checkRounds } from './check-rounds.ts';
-import { checkTrainings } from './check-trainings.ts';
+import { checkTrainings, examplesPerStep } from './check-trainings.ts';
 import { offeredRows } from './offered-rows.ts';
 import { adapterInput, RoundSteps, runIn, type Trained } from './round-steps.ts';
 import { readRoundsConfig, type RoundsConfig, type TrainingTable } from './rounds-config.ts';
@@ -22,7 +23,7 @@ interface RoundStart {
   readonly adapter: string | null;
 }
 
-export async function runRounds(path: string, context: CommandContext): Promise<number> {
+export async function runRounds(path: string, { allowChanges }: { readonly allowChanges: boolean }, context: CommandContext): Promise<number> {
   const config = await readRoundsConfig(path);
   const { path: rows } = await findRows(config.rows, 'train', {
     env: process.env,
@@ -33,7 +34,7 @@ export async function runRounds(path: string, context: CommandContext): Promise<
   await checkTrainings(config, context.secrets);
   makeFolder(config.output);
   await using _ = await lockRun(config.output);
-  const state = await RoundsState.open(config, await runIn(join(config.output, 'round-1', 'phase1')));
+  const state = await RoundsState.open(config, { firstRun: await runIn(join(config.output, 'round-1', 'phase1')), allowChanges });
   const rounds = new Rounds(config, rows, new RoundSteps(state, context), context);
   context.onInterrupt = () => context.note('vf-rounds run: stopping; finished steps are kept. Press Ctrl-C again to stop at once');
   try {
@@ -109,7 +110,8 @@ class Rounds {
 
   async #round(round: number, start: RoundStart): Promise<RoundStart | null> {
     const { focused, focus } = this.#config;
-    const trained = await this.#train(`${round}/focused`, `focused round ${round}`, focused, { ...start, file: start.rows });
+    const table = { ...focused, flags: [...focused.flags, ...(await this.#lowered(`focused round ${round}`, start.rows))] };
+    const trained = await this.#train(`${round}/focused`, `focused round ${round}`, table, { ...start, file: start.rows });
     const adapter = await this.#distilled(round, start, trained);
     const rows = join(this.#folder(round + 1, 'data'), `round-${round + 1}.jsonl`);
     if (round === this.#config.rounds) return { rows, adapter };
@@ -163,6 +165,14 @@ class Rounds {
     const words = [environment, ...flags, '-a', own, ...(from.adapter === null ? [] : ['--set', `model.initial_adapter=${from.adapter}`])];
     const inputs = [{ role: 'rows', path: from.file }, ...adapterInput(from.adapter)];
     return this.#steps.train({ key, title, words, folder: this.#folder(Number(round), name), inputs, isSupervised: from.isSupervised === true });
+  }
+
+  /** Buckets and hard prompts become fewer from round to round: a step cannot have more rows than there are. */
+  async #lowered(title: string, rows: string): Promise<string[]> {
+    const [count, wanted] = [await this.#countIn(rows), await examplesPerStep(this.#config, this.#config.focused)];
+    if (count >= wanted) return [];
+    this.#context.note(`vf-rounds run: ${title} has ${plural(count, 'row')}, so its steps take ${count} instead of ${wanted}`);
+    return ['-n', String(count)];
   }
 
   async #unlessEmpty(start: RoundStart): Promise<RoundStart | null> {
