@@ -51,6 +51,7 @@ export { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOption
 export { MaybeThinkParser, Parser, ThinkParser } from './core/parser.ts';
 export { ProgramEnv, type ProgramOptions } from './core/program.ts';
 export { Random } from './core/random.ts';
+export { SharedFlight } from './core/shared-flight.ts';
 export {
   type GroupRewardFunction,
   groupReward,

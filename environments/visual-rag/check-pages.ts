@@ -66,7 +66,7 @@ function lostPages(rows: readonly VisualRow[], known: KnownPages, { dataset, lev
  * @throws ConfigError if no page has a picture
  */
 export async function pictureNotices(files: PictureFiles, sidecar: KnownPages | null): Promise<string[]> {
-  const pictures = await files.byPage();
+  const pictures = files.byPage;
   if (sidecar === null && pictures.size === 0)
     throw new ConfigError(
       `The folder ${files.folder} has no pictures of pages: no file of it is named PAGE.png, .jpg, .jpeg or .webp. Correct "images".`,

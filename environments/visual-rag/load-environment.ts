@@ -102,7 +102,7 @@ async function pageNotices(
   const words = sidecar === null ? null : { pages: new Set(sidecar.pages.keys()), name: pages ?? dataset };
   const files = folder === null ? null : await PictureFiles.open(folder);
   const pictures = files === null ? [] : await pictureNotices(files, words);
-  const known = words ?? (files === null ? null : { pages: new Set(await files.pages()), name: files.folder });
+  const known = words ?? (files === null ? null : { pages: new Set(files.pages), name: files.folder });
   const counts = phase === 1 || coefficients.ndcg > 0;
   const golden = splits.flatMap(({ rows }) => goldenPageNotices(rows, known, { dataset, level, counts }));
   // One file is both splits.

@@ -59,6 +59,6 @@ function vectorNotes(note: LoadContext['note']): (progress: VectorProgress) => v
 }
 
 /** The pictures of the pages of the data set, or of every page in the folder where it has no list of pages. */
-async function pagePictures(files: PictureFiles, words: ReadonlyMap<string, DocumentPage> | null): Promise<PagePictures> {
-  return { pages: words === null ? await files.pages() : [...words.keys()], picture: (page) => files.read(page) };
+function pagePictures(files: PictureFiles, words: ReadonlyMap<string, DocumentPage> | null): PagePictures {
+  return { pages: words === null ? files.pages : [...words.keys()], picture: (page) => files.read(page) };
 }

@@ -27,14 +27,14 @@ export class PageSource {
   }
 
   /** Rejects with RetrievalError for an unknown page, with EnvironmentError if its picture cannot be used. */
-  async page(id: string): Promise<DocumentPage> {
+  async page(id: string, signal: AbortSignal): Promise<DocumentPage> {
     const known = this.#sidecar?.get(id);
     if (this.#sidecar !== null && known === undefined)
       throw new RetrievalError(
         `A search found the page ${JSON.stringify(id.slice(0, 200))}, which the data set does not have. Use a retriever over the same pages.`,
       );
     if (this.pictures === null) return known!;
-    const size = await this.pictures.size(id);
+    const size = await this.pictures.size(id, signal);
     if (known === undefined) return { id, ...size, words: [] };
     if (known.width === size.width && known.height === size.height) return known;
     throw new ConfigError(

@@ -30,16 +30,20 @@ export class PageViewer {
 
   /**
    * Makes a page, or a part of it, ready to be shown.
-   * @param sizes the sizes that the policy sees as they are; null where they are unknown
+   * @param options `sizes`: those that the policy sees as they are; null where they are unknown
    * @returns null for a part so long and narrow that no model takes its picture
    */
-  async view(page: DocumentPage, area: Area | null, sizes: ImageSizes | null): Promise<Shown | null> {
+  async view(
+    page: DocumentPage,
+    area: Area | null,
+    { sizes, signal }: { readonly sizes: ImageSizes | null; readonly signal: AbortSignal },
+  ): Promise<Shown | null> {
     const source = area === null ? page : { width: area[2] - area[0], height: area[3] - area[1] };
     const size = this.#sizeOf(source, sizes);
     if (size === null) return null;
     const { pages, observations = 'ocr' } = this.#options;
     if (observations === 'ocr') return { page: page.id, area, size };
-    return { page: page.id, area, size, image: await pages.pictures!.picture({ page: page.id, area, size }) };
+    return { page: page.id, area, size, image: await pages.pictures!.picture({ page: page.id, area, size }, signal) };
   }
 
   observation({ area, size, image }: Shown, words: readonly ShownWord[]): EnvResponse {
@@ -48,8 +52,8 @@ export class PageViewer {
   }
 
   /** The words that can be read on what was shown. */
-  async read(shown: Shown): Promise<ShownWord[]> {
-    return readWords(await this.#options.pages.page(shown.page), shown, { legiblePx: this.#options.legiblePx ?? 9 });
+  async read(shown: Shown, signal: AbortSignal): Promise<ShownWord[]> {
+    return readWords(await this.#options.pages.page(shown.page, signal), shown, { legiblePx: this.#options.legiblePx ?? 9 });
   }
 
   #sizeOf(source: Size, sizes: ImageSizes | null): Size | null {

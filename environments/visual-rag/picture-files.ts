@@ -2,29 +2,40 @@
  * The files of pages' pictures in a folder. The folder comes from outside, and so do the names of pages: a name that leaves the folder and a file of another
  * kind are refused before anything is decoded.
  */
-import { readdir, readFile, realpath, stat } from 'node:fs/promises';
-import { join, sep } from 'node:path';
+import { constants } from 'node:fs';
+import { type FileHandle, open, readdir, realpath } from 'node:fs/promises';
+import { dirname, join, sep } from 'node:path';
 import { ConfigError, EnvironmentError, thrownText } from 'vf-search';
 
-/** Ends of file names, in the order in which they are looked for. */
+/** Ends of file names, in any case, in the order in which they are looked for. */
 const EXTENSIONS = ['png', 'jpg', 'jpeg', 'webp'];
 /** Larger files are refused. */
 const MAX_BYTES = 64 * 2 ** 20;
+/** Names the size of nearly every picture; only WebP may have what turns it at its end. */
+const HEAD_BYTES = 256 * 2 ** 10;
+/** A pipe does not block. Windows lacks the flag. */
+const FLAGS = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 
+/** File names by page; the first of a page is the one that is shown. */
+type Listed = ReadonlyMap<string, readonly string[]>;
+
+/** The pictures that lay in the folder when it was opened. */
 export class PictureFiles {
   /** Without links. */
   readonly folder: string;
+  /** By folder, without links. */
+  readonly #listed: Map<string, Listed>;
 
-  private constructor(folder: string) {
+  private constructor(folder: string, listed: Listed) {
     this.folder = folder;
+    this.#listed = new Map([[folder, listed]]);
   }
 
   /** Throws ConfigError if the folder is missing or cannot be listed. */
   static async open(folder: string): Promise<PictureFiles> {
     try {
       const real = await realpath(folder);
-      await readdir(real);
-      return new PictureFiles(real);
+      return new PictureFiles(real, byPage(await readdir(real)));
     } catch (cause) {
       const isMissing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
       throw new ConfigError(
@@ -35,44 +46,31 @@ export class PictureFiles {
   }
 
   /** Names of all pages in the folder itself, sorted. */
-  async pages(): Promise<string[]> {
-    return [...(await this.byPage()).keys()].toSorted();
+  get pages(): string[] {
+    return [...this.byPage.keys()].toSorted();
   }
 
   /** The files in the folder itself by page; the first of a page is the one that is shown. */
-  async byPage(): Promise<ReadonlyMap<string, readonly string[]>> {
-    const found = new Map<string, string[]>();
-    const names = await readdir(this.folder);
-    for (const extension of EXTENSIONS) {
-      for (const name of names) {
-        if (!name.endsWith(`.${extension}`) || name === `.${extension}`) continue;
-        const page = name.slice(0, -extension.length - 1);
-        found.set(page, [...(found.get(page) ?? []), name]);
-      }
-    }
-    return found;
+  get byPage(): Listed {
+    return this.#listed.get(this.folder)!;
   }
 
-  /** Those of the pages that have no file here. */
+  /** Those of the pages that have no file here, nor in a folder of the folder. */
   async without(pages: Iterable<string>): Promise<string[]> {
-    const listed = await this.byPage();
     const lacking: string[] = [];
-    for (const page of pages) if (!listed.has(page) && !(await this.#has(page))) lacking.push(page);
+    for (const page of pages) if (!this.byPage.has(page) && !(await this.#has(page))) lacking.push(page);
     return lacking;
   }
 
   /** The bytes of a page's picture and what they are. Throws EnvironmentError if the picture cannot be used. */
   async read(page: string): Promise<{ readonly bytes: Buffer; readonly mediaType: string }> {
-    const path = await this.#path(page);
-    const about = await stat(path);
-    if (!about.isFile()) throw this.unusable(page, 'it is not a regular file');
-    if (about.size > MAX_BYTES) throw this.unusable(page, `the file has more than ${MAX_BYTES / 2 ** 20} MiB`);
-    const bytes = await readFile(path);
-    if (bytes.length === 0) throw this.unusable(page, 'the file is empty');
-    // Recognised by its first bytes, because what decodes pictures would also read SVG, which can name other files.
-    const mediaType = mediaTypeOf(bytes);
-    if (mediaType === null) throw this.unusable(page, 'its first bytes are not those of a PNG, JPEG or WebP');
+    const { bytes, mediaType } = await this.#read(page, MAX_BYTES);
     return { bytes, mediaType };
+  }
+
+  /** As `read`, but only the first bytes, which name the size of nearly every picture. */
+  async head(page: string): Promise<{ readonly bytes: Buffer; readonly isWhole: boolean }> {
+    return this.#read(page, HEAD_BYTES);
   }
 
   unusable(page: string, why: string): EnvironmentError {
@@ -81,7 +79,21 @@ export class PictureFiles {
     );
   }
 
-  /** Also in a folder of the folder. */
+  async #read(page: string, most: number): Promise<{ readonly bytes: Buffer; readonly mediaType: string; readonly isWhole: boolean }> {
+    await using file = await open(await this.#path(page), FLAGS).catch((cause: unknown) => {
+      throw this.unusable(page, `it cannot be opened (${thrownText(cause)})`);
+    });
+    const about = await file.stat();
+    if (!about.isFile()) throw this.unusable(page, 'it is not a regular file');
+    if (about.size > MAX_BYTES) throw this.unusable(page, `the file has more than ${MAX_BYTES / 2 ** 20} MiB`);
+    const bytes = await firstBytes(file, Math.min(about.size, most));
+    if (bytes.length === 0) throw this.unusable(page, 'the file is empty');
+    // Recognised by its first bytes, because what decodes pictures would also read SVG, which can name other files.
+    const mediaType = mediaTypeOf(bytes);
+    if (mediaType === null) throw this.unusable(page, 'its first bytes are not those of a PNG, JPEG or WebP');
+    return { bytes, mediaType, isWhole: about.size <= most };
+  }
+
   async #has(page: string): Promise<boolean> {
     return this.#path(page).then(
       () => true,
@@ -92,13 +104,10 @@ export class PictureFiles {
   /** The file of a page, inside the folder also where it is a link. */
   async #path(page: string): Promise<string> {
     if (page === '' || page.includes('\0') || page.split(/[/\\]/).includes('..')) throw this.unusable(page, 'its name leaves the folder');
-    for (const extension of EXTENSIONS) {
-      const path = join(this.folder, `${page}.${extension}`);
-      const real = await realpath(path).catch(() => null);
-      if (real === null) continue;
-      if (!real.startsWith(this.folder + sep)) throw this.unusable(page, 'its name leaves the folder');
-      return real;
-    }
+    const under = dirname(page);
+    const name = (await this.#list(under, page))?.get(page.slice(page.lastIndexOf('/') + 1))?.[0];
+    const real = name === undefined ? null : await realpath(join(this.folder, under, name)).catch(() => null);
+    if (real !== null) return this.#inside(real, page);
     throw this.unusable(
       page,
       'the folder has no file of that name that ends in ' +
@@ -107,6 +116,41 @@ export class PictureFiles {
           .join(', ')} or .${EXTENSIONS.at(-1)}`,
     );
   }
+
+  /** The pictures in a folder of the folder; null if it cannot be listed. */
+  async #list(under: string, page: string): Promise<Listed | null> {
+    const real = under === '.' ? this.folder : await realpath(join(this.folder, under)).catch(() => null);
+    if (real === null) return null;
+    const known = this.#listed.get(this.#inside(real, page));
+    if (known !== undefined) return known;
+    const names = await readdir(real).catch(() => null);
+    if (names === null) return null;
+    const listed = byPage(names);
+    this.#listed.set(real, listed);
+    return listed;
+  }
+
+  #inside(real: string, page: string): string {
+    if (real === this.folder || real.startsWith(this.folder + sep)) return real;
+    throw this.unusable(page, 'its name leaves the folder');
+  }
+}
+
+function byPage(names: readonly string[]): Listed {
+  const found = names.flatMap((name) => {
+    const [, page, end] = /^(.+)\.(png|jpe?g|webp)$/is.exec(name) ?? [];
+    return page === undefined ? [] : [{ name, page, rank: EXTENSIONS.indexOf(end!.toLowerCase()), isLower: end === end!.toLowerCase() }];
+  });
+  // Of `a.png` and `a.PNG` the first is shown.
+  const sorted = found.toSorted((a, b) => a.rank - b.rank || Number(b.isLower) - Number(a.isLower) || (a.name < b.name ? -1 : 1));
+  return new Map([...Map.groupBy(sorted, ({ page }) => page)].map(([page, files]) => [page, files.map(({ name }) => name)]));
+}
+
+async function firstBytes(file: FileHandle, length: number): Promise<Buffer> {
+  const bytes = Buffer.alloc(length);
+  let end = 0;
+  for (let read = -1; read !== 0 && end < length; end += read) read = (await file.read(bytes, end, length - end, end)).bytesRead;
+  return bytes.subarray(0, end);
 }
 
 function mediaTypeOf(bytes: Buffer): string | null {

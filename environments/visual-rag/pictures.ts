@@ -2,17 +2,20 @@
  * Pictures of pages: opened from a folder, cut, scaled and encoded with sharp, kept in the run's image store. A picture that would fill the memory is refused
  * before anything is decoded.
  */
-import { ConfigError, type ImageRef, type ImageStore, thrownText } from 'vf-search';
+import { ConfigError, type ImageRef, type ImageStore, Limiter, MAX_ASPECT, thrownText, VfError } from 'vf-search';
 import type sharpPackage from 'sharp';
 import type { Area, Size } from './boxes.ts';
 import { PictureFiles } from './picture-files.ts';
+import { SharedWork } from './shared-work.ts';
 
 /** Larger pictures are refused: decoded, one takes four bytes a pixel. */
 const MAX_PIXELS = 50_000_000;
-/** The most that one side may exceed the other: what Qwen's image processors take. */
-const MAX_ASPECT = 200;
 /** References to pictures that were made already; a group of rollouts shows the same pages. */
 const CACHED = 4096;
+/** Sizes of pages: a few bytes each. */
+const CACHED_SIZES = 2 ** 20;
+/** Pictures that are read and decoded at once, for all episodes: each takes the bytes of its file and four a pixel. */
+const AT_ONCE = 8;
 
 export interface PictureRequest {
   readonly page: string;
@@ -25,8 +28,9 @@ export class Pictures {
   readonly #files: PictureFiles;
   readonly #store: ImageStore;
   readonly #sharp: typeof sharpPackage;
-  readonly #sizes = new Map<string, Promise<Size>>();
-  readonly #made = new Map<string, Promise<ImageRef>>();
+  readonly #limiter = new Limiter(AT_ONCE);
+  readonly #sizes = new SharedWork<Size>(CACHED_SIZES);
+  readonly #made = new SharedWork<ImageRef>(CACHED);
 
   private constructor(files: PictureFiles, store: ImageStore, sharp: typeof sharpPackage) {
     this.#files = files;
@@ -40,37 +44,32 @@ export class Pictures {
     return new Pictures(files, store, sharp);
   }
 
-  /** The size of a page, upright. */
-  size(page: string): Promise<Size> {
-    let size = this.#sizes.get(page);
-    if (size === undefined) {
-      size = this.#readSize(page);
-      this.#sizes.set(page, size);
-      size.catch(() => this.#sizes.delete(page));
-    }
-    return size;
+  /** The size of a page, upright. Rejects with CancelledError once the signal aborts. */
+  size(page: string, signal: AbortSignal): Promise<Size> {
+    return this.#sizes.get(page, (shared) => this.#limiter.run(() => this.#readSize(page), shared), signal);
   }
 
-  /** The picture as it is shown, put into the store. */
-  picture(request: PictureRequest): Promise<ImageRef> {
+  /** The picture as it is shown, put into the store. Rejects as `size` does. */
+  picture(request: PictureRequest, signal: AbortSignal): Promise<ImageRef> {
     const { page, area, size } = request;
-    const key = JSON.stringify([page, area, size.width, size.height]);
-    let made = this.#made.get(key);
-    if (made === undefined) {
-      made = this.#make(request);
-      this.#made.set(key, made);
-      made.catch(() => this.#made.delete(key));
-      if (this.#made.size > CACHED) this.#made.delete(this.#made.keys().next().value!);
-    }
-    return made;
+    const make = async (shared: AbortSignal) => {
+      // Checks the format before anything is decoded.
+      await this.size(page, shared);
+      return this.#limiter.run(() => this.#make(request), shared);
+    };
+    return this.#made.get(JSON.stringify([page, area, size.width, size.height]), make, signal);
   }
 
   async #readSize(page: string): Promise<Size> {
-    const { bytes } = await this.#files.read(page);
-    const about = await this.#sharp(bytes, { limitInputPixels: false })
-      .metadata()
+    const { bytes, isWhole } = await this.#files.head(page);
+    const metadata = (of: Buffer) => this.#sharp(of, { limitInputPixels: false }).metadata();
+    const about = await metadata(bytes)
+      .catch(async (error: unknown) => {
+        if (isWhole) throw error;
+        return metadata((await this.#files.read(page)).bytes);
+      })
       .catch((error: unknown) => {
-        throw this.#files.unusable(page, undecodable(error));
+        throw error instanceof VfError ? error : this.#files.unusable(page, undecodable(error));
       });
     const { width, height } = about.autoOrient;
     if (width * height > MAX_PIXELS) throw this.#files.unusable(page, `it has ${width} × ${height} pixels, more than ${MAX_PIXELS / 1e6} million`);
@@ -80,8 +79,6 @@ export class Pictures {
   }
 
   async #make({ page, area, size }: PictureRequest): Promise<ImageRef> {
-    // Checks the format before anything is decoded.
-    await this.size(page);
     const source = await this.#files.read(page);
     const upright = this.#sharp(source.bytes, { limitInputPixels: MAX_PIXELS }).autoOrient();
     const cut = area === null ? upright : upright.extract({ left: area[0], top: area[1], width: area[2] - area[0], height: area[3] - area[1] });

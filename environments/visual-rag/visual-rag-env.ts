@@ -149,7 +149,10 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
     const each = distinct(evidence);
     const [pages, crops] = [each.filter(({ area }) => area === null), each.filter(({ area }) => area !== null)];
     const shown = generatorImages(pages, crops, { maxImages, order });
-    const read = async (picture: Shown) => ({ words: await this.#viewer.read(picture), ...(picture.image && { image: picture.image }) });
+    const read = async (picture: Shown) => ({
+      words: await this.#viewer.read(picture, context.signal),
+      ...(picture.image && { image: picture.image }),
+    });
     const seen = await Promise.all(shown.map(read));
     const answer = await askGenerator(context, { evidence: seen, maxTokens });
     return { generated_answer: answer, ...(judgeSees === 'evidence' && { judged_evidence: seen.map((one) => one.image ?? wordsOf(one)) }) };
@@ -184,9 +187,9 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
       trace?.('search.response', { ...found, page: null, text: NO_HITS });
       return { observation: NO_HITS };
     }
-    const source = await this.#options.pages.page(page);
+    const source = await this.#options.pages.page(page, signal);
     const { imageSizes } = this.#episode(state);
-    const shown = await this.#viewer.view(source, null, imageSizes);
+    const shown = await this.#viewer.view(source, null, { sizes: imageSizes, signal });
     if (shown === null)
       throw new EnvironmentError(
         `The page ${JSON.stringify(page)} has ${source.width} × ${source.height} pixels; one side may be at most ${MAX_ASPECT} times the other.`,
@@ -196,25 +199,25 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
       state.evidence.push(shown);
     }
     this.#episode(state).last = shown;
-    const response = this.#viewer.observation(shown, await this.#viewer.read(shown));
+    const response = this.#viewer.observation(shown, await this.#viewer.read(shown, signal));
     trace?.('search.response', { ...found, is_new: isNew, ...tracedPicture(shown, response) });
     return response;
   }
 
   /** Shows what the box cuts out, or says what is wrong with the box. */
-  async #crop(content: string, state: VisualState, { trace }: StepContext): Promise<EnvResponse | string> {
+  async #crop(content: string, state: VisualState, { signal, trace }: StepContext): Promise<EnvResponse | string> {
     const { last, imageSizes } = this.#episode(state);
     if (last === null) return NO_PAGE;
     const box = parseBox(content);
     if (box === null) return invalidBox('it must be a list of four numbers that are at least 0');
-    const page = await this.#options.pages.page(last.page);
+    const page = await this.#options.pages.page(last.page, signal);
     const area = cropArea(box, { shown: last.size, page });
     if (area === null) return invalidBox(`it leaves nothing of the page, which was shown with ${last.size.width} x ${last.size.height} pixels`);
-    const shown = await this.#viewer.view(page, area, imageSizes);
+    const shown = await this.#viewer.view(page, area, { sizes: imageSizes, signal });
     if (shown === null) return invalidBox(`one side of it is more than ${MAX_ASPECT} times the other`);
     state.crops += 1;
     state.evidence.push(shown);
-    const response = this.#viewer.observation(shown, await this.#viewer.read(shown));
+    const response = this.#viewer.observation(shown, await this.#viewer.read(shown, signal));
     trace?.('crop', { box: content, ...tracedPicture(shown, response) });
     return response;
   }

@@ -38,6 +38,7 @@ async function cpuMs(work: () => Promise<unknown>): Promise<number> {
 /** Milliseconds of a crop, none of them seen before. */
 async function pictureMs(seed: number): Promise<number> {
   const pictures = await Pictures.open(join((await bundledFolder('deck-mini'))!, 'pages'), new RunImages());
+  const { signal } = new AbortController();
   const random = Random.fromSeed(seed);
   const below = (most: number) => Math.floor(random.float() * most);
   const crops = Array.from({ length: CROPS }, () => {
@@ -46,10 +47,10 @@ async function pictureMs(seed: number): Promise<number> {
     return { page: `deck_${1 + below(8)}_${1 + below(9)}`, area, size: { width: 616, height: 504 } };
   });
   // The first one loads the decoder.
-  await pictures.picture({ ...crops[0]!, size: { width: 28, height: 28 } });
+  await pictures.picture({ ...crops[0]!, size: { width: 28, height: 28 } }, signal);
   return (
     (await cpuMs(async () => {
-      for (const crop of crops) await pictures.picture(crop);
+      for (const crop of crops) await pictures.picture(crop, signal);
     })) / CROPS
   );
 }

@@ -79,6 +79,8 @@ beforeAll(async () => {
   writeFileSync(at(`${DIGEST}.png`), png);
 });
 
+const { signal } = new AbortController();
+
 /** A store that nothing may reach. */
 const closed: ImageStore = {
   put: () => expect.unreachable('a hostile picture was stored'),
@@ -98,12 +100,12 @@ describe('a folder of page pictures', () => {
   it.each(HOSTILE)('refuses %s', async (_, page) => {
     const pictures = await Pictures.open(folder, closed);
     const request = { page, area: null, size: { width: 28, height: 28 } };
-    for (const reading of [pictures.size(page), pictures.picture(request)]) expect(await outcome(reading)).toEqual(UNUSABLE);
+    for (const reading of [pictures.size(page, signal), pictures.picture(request, signal)]) expect(await outcome(reading)).toEqual(UNUSABLE);
   });
 
   it('gives the pictures inside, also by a link within the folder', async () => {
     const pictures = await Pictures.open(folder, new RunImages());
-    for (const page of ['good', 'inside', 'deeper/page']) expect(await pictures.size(page)).toEqual({ width: 56, height: 28 });
+    for (const page of ['good', 'inside', 'deeper/page']) expect(await pictures.size(page, signal)).toEqual({ width: 56, height: 28 });
   });
 
   it('must be a folder', async () => {

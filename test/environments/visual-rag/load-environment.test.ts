@@ -163,7 +163,7 @@ describe('loadEnvironment', () => {
     ],
     [
       'a folder without pictures, where nobody else knows the pages',
-      { dataset: 'ROWS', images: pictures('.png', 'a.PNG'), search_url: 'http://127.0.0.1:9' },
+      { dataset: 'ROWS', images: pictures('.png', 'a.gif'), search_url: 'http://127.0.0.1:9' },
       /^The folder .+ has no pictures of pages: no file of it is named PAGE\.png, /,
     ],
     [
@@ -261,12 +261,12 @@ describe('loadEnvironment', () => {
   it('notes pages without a picture and pages with several', async () => {
     const dataset = written('rows.jsonl', [ROW]);
     const pages = written('three.jsonl', [SIDECAR, { ...SIDECAR, id: 'report_2' }, { ...SIDECAR, id: 'deep/report_3' }]);
-    const images = pictures('report_1.webp', 'report_1.png', 'report_1.jpg');
+    const images = pictures('report_1.webp', 'report_1.PNG', 'report_1.jpg');
     mkdirSync(join(images, 'deep'));
     writeFileSync(join(images, 'deep', 'report_3.png'), '');
     expect(await noticesOf({ dataset, pages, images })).toEqual([
       `Pages of ${pages} without a picture in ${images}: 1 of 3, the first is "report_2". A rollout whose search finds one fails. Add the pictures.`,
-      `Pages with several pictures in ${images}: 1. Of the first, report_1.png is shown, not report_1.jpg or report_1.webp. Keep one picture of each page.`,
+      `Pages with several pictures in ${images}: 1. Of the first, report_1.PNG is shown, not report_1.jpg or report_1.webp. Keep one picture of each page.`,
     ]);
     expect(await noticesOf({ dataset, pages, images, observations: 'ocr' })).toEqual([]);
   });

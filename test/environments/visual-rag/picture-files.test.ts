@@ -28,7 +28,26 @@ describe('PictureFiles', () => {
       '.png': PNG,
     });
     mkdirSync(join(folder, 'deeper'));
-    expect(await files.pages()).toEqual(['a.pdf_1', 'b_10', 'b_2']);
+    expect(files.pages).toEqual(['a.pdf_1', 'b_10', 'b_2']);
+  });
+
+  it('finds endings in any case; the first of several files of a page is shown', async () => {
+    const { files, folder } = await folderOf({
+      'a.PNG': PNG,
+      'b.JpEg': JPEG,
+      'c.WEBP': WEBP,
+      'd.PNG': PNG,
+      'd.jpg': JPEG,
+      'e.JPG': JPEG,
+      'e.jpg': PNG,
+    });
+    mkdirSync(join(folder, 'deeper'));
+    writeFileSync(join(folder, 'deeper', 'page.JPG'), JPEG);
+    expect(files.pages).toEqual(['a', 'b', 'c', 'd', 'e']);
+    const types = await Promise.all(['a', 'b', 'c', 'd', 'e', 'deeper/page'].map(async (page) => (await files.read(page)).mediaType));
+    expect(types).toEqual(['image/png', 'image/jpeg', 'image/webp', 'image/png', 'image/png', 'image/jpeg']);
+    expect(files.byPage.get('d')).toEqual(['d.PNG', 'd.jpg']);
+    expect(await files.without(['a', 'deeper/page', 'A', 'deeper/none', 'none/page'])).toEqual(['A', 'deeper/none', 'none/page']);
   });
 
   it('tells what a picture is by its bytes, whatever its name says', async () => {

@@ -1,18 +1,21 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ImageRef, type ImageStore } from 'vf-search';
+import { CancelledError, type ImageRef, type ImageStore } from 'vf-search';
 import { Pictures } from 'vf-search/environments/visual-rag';
 import { undecodable } from '../../../environments/visual-rag/pictures.ts';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RunImages } from '../../../src/files/run-images.ts';
+import { until } from '../../transport/loopback.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'vf-pictures-'));
 const outside = mkdtempSync(join(tmpdir(), 'vf-outside-'));
 afterAll(() => [folder, outside].forEach((path) => rmSync(path, { recursive: true })));
 
 const store: ImageStore = new RunImages();
+const { signal } = new AbortController();
 
 /** Red on the left, blue on the right. */
 async function halves(width: number, height: number) {
@@ -65,19 +68,19 @@ function hugePng(png: Buffer): Buffer {
 describe('Pictures', () => {
   it('cuts, scales and keeps the picture of a page under the digest of its bytes', async () => {
     const pictures = await Pictures.open(folder, store);
-    expect(await pictures.size('page_1')).toEqual({ width: 100, height: 50 });
-    const page = await pictures.picture({ page: 'page_1', area: null, size: { width: 200, height: 100 } });
+    expect(await pictures.size('page_1', signal)).toEqual({ width: 100, height: 50 });
+    const page = await pictures.picture({ page: 'page_1', area: null, size: { width: 200, height: 100 } }, signal);
     expect(page).toMatchObject({ mediaType: 'image/png', width: 200, height: 100 });
     expect([await pixel(page, 10, 10), await pixel(page, 190, 90)]).toEqual([
       [255, 0, 0],
       [0, 0, 255],
     ]);
-    const crop = await pictures.picture({ page: 'page_1', area: [60, 0, 100, 50], size: { width: 56, height: 56 } });
+    const crop = await pictures.picture({ page: 'page_1', area: [60, 0, 100, 50], size: { width: 56, height: 56 } }, signal);
     expect([await pixel(crop, 0, 0), await pixel(crop, 55, 55)]).toEqual([
       [0, 0, 255],
       [0, 0, 255],
     ]);
-    expect(await pictures.picture({ page: 'page_1', area: [60, 0, 100, 50], size: { width: 56, height: 56 } })).toEqual(crop);
+    expect(await pictures.picture({ page: 'page_1', area: [60, 0, 100, 50], size: { width: 56, height: 56 } }, signal)).toEqual(crop);
     expect(crop.sha256).not.toBe(page.sha256);
   });
 
@@ -87,8 +90,8 @@ describe('Pictures', () => {
     ['webp_1', { width: 100, height: 50 }, [10, 10], [90, 40]],
   ] as const)('shows pictures upright and in RGB {%s}', async (page, size, red, blue) => {
     const pictures = await Pictures.open(folder, store);
-    expect(await pictures.size(page)).toEqual(size);
-    const shown = await pictures.picture({ page, area: null, size });
+    expect(await pictures.size(page, signal)).toEqual(size);
+    const shown = await pictures.picture({ page, area: null, size }, signal);
     const [first, second] = [await pixel(shown, red[0], red[1]), await pixel(shown, blue[0], blue[1])];
     expect(first[0]! - first[2]!).toBeGreaterThan(100);
     expect(second[2]! - second[0]!).toBeGreaterThan(30);
@@ -96,8 +99,74 @@ describe('Pictures', () => {
 
   it('shows a picture of one pixel', async () => {
     const pictures = await Pictures.open(folder, store);
-    const shown = await pictures.picture({ page: 'dot_1', area: null, size: { width: 448, height: 448 } });
+    const shown = await pictures.picture({ page: 'dot_1', area: null, size: { width: 448, height: 448 } }, signal);
     expect(await pixel(shown, 447, 447)).toEqual([255, 0, 0]);
+  });
+
+  it.each(['png', 'jpeg', 'webp'] as const)(
+    'reads the size of a %s that is larger than its header as the decoder does, turned as its orientation says',
+    async (format) => {
+      const raw = sharp(randomBytes(600 * 400 * 3), { raw: { width: 600, height: 400, channels: 3 } });
+      const file = join(folder, `noise_${format}.${format}`);
+      await raw
+        .toFormat(format, format === 'png' ? {} : { quality: 100 })
+        .withMetadata({ orientation: 6 })
+        .toFile(file);
+      expect(statSync(file).size).toBeGreaterThan(256 * 1024);
+      const pictures = await Pictures.open(folder, store);
+      expect(await pictures.size(`noise_${format}`, signal)).toEqual({ width: 400, height: 600 });
+    },
+  );
+
+  it('holds no whole files to learn the sizes of pages', async () => {
+    for (let i = 0; i < 8; i++) {
+      const file = join(folder, `large_${i}.png`);
+      writeFileSync(file, readFileSync(join(folder, 'page_1.png')));
+      truncateSync(file, 60 * 2 ** 20);
+    }
+    const pictures = await Pictures.open(folder, store);
+    const before = process.memoryUsage().arrayBuffers;
+    let most = before;
+    let isDone = false;
+    const watching = until(() => {
+      most = Math.max(most, process.memoryUsage().arrayBuffers);
+      return isDone;
+    });
+    await Promise.all(Array.from({ length: 8 }, (_, i) => pictures.size(`large_${i}`, signal)));
+    most = Math.max(most, process.memoryUsage().arrayBuffers);
+    isDone = true;
+    await watching;
+    expect(most - before).toBeLessThan(30 * 2 ** 20);
+  });
+
+  it('decodes eight pictures at once; a caller that leaves ends its own wait alone', async () => {
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+    let active = 0;
+    const gated: ImageStore = {
+      put: async (bytes, image) => {
+        active += 1;
+        await gate;
+        return store.put(bytes, image);
+      },
+      get: (image) => store.get(image),
+    };
+    const pictures = await Pictures.open(folder, gated);
+    await pictures.size('page_1', signal);
+    const request = (side: number) => ({ page: 'page_1', area: null, size: { width: side, height: side } });
+    const leaving = new AbortController();
+    const shown = Array.from({ length: 12 }, (_, i) => pictures.picture(request(28 + i), signal));
+    const left = pictures.picture(request(28 + 11), leaving.signal);
+    const alone = pictures.picture(request(99), leaving.signal);
+    await until(() => active >= 8);
+    leaving.abort();
+    for (const each of [left, alone]) await expect(each).rejects.toThrow(CancelledError);
+    // Long enough for others to be decoded.
+    const others = await Pictures.open(folder, store);
+    for (let i = 0; i < 12; i++) await others.picture(request(200 + i), signal);
+    expect(active).toBe(8);
+    open();
+    expect((await Promise.all(shown)).map(({ width }) => width)).toEqual(Array.from({ length: 12 }, (_, i) => 28 + i));
+    expect(active).toBe(12);
   });
 
   it.each([
@@ -118,7 +187,7 @@ describe('Pictures', () => {
     ['x'.repeat(5000), 'the folder has no file of that name that ends in .png, .jpg, .jpeg or .webp'],
   ])('refuses a picture that cannot be shown {%j}', async (page, why) => {
     const pictures = await Pictures.open(folder, store);
-    const shown = pictures.picture({ page, area: null, size: { width: 28, height: 28 } });
+    const shown = pictures.picture({ page, area: null, size: { width: 28, height: 28 } }, signal);
     await expect(shown).rejects.toThrow(`The picture of page ${JSON.stringify(page.slice(0, 200))} in ${folder} cannot be used: ${why}`);
     const { message } = (await shown.catch((error: unknown) => error)) as Error;
     expect(message).not.toContain('\n');

@@ -1,0 +1,37 @@
+/** Work by a key. Callers that ask for one key at the same time share the work; the newest results are kept. */
+import { SharedFlight } from 'vf-search';
+
+export class SharedWork<T> {
+  readonly #most: number;
+  readonly #kept = new Map<string, T>();
+  readonly #flights = new Map<string, SharedFlight<T>>();
+
+  /** @param most results that are kept */
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /** Does the work unless its result is kept. A caller whose signal aborts leaves; the work stops when the last one has left. A failure is not kept. */
+  async get(key: string, work: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
+    const kept = this.#kept.get(key);
+    if (kept !== undefined) return kept;
+    const known = this.#flights.get(key);
+    const flight = known === undefined || known.isAbandoned ? this.#start(key, work) : known;
+    return flight.wait(signal);
+  }
+
+  #start(key: string, work: (signal: AbortSignal) => Promise<T>): SharedFlight<T> {
+    const flight = new SharedFlight(async (signal) => {
+      try {
+        const made = await work(signal);
+        this.#kept.set(key, made);
+        if (this.#kept.size > this.#most) this.#kept.delete(this.#kept.keys().next().value!);
+        return made;
+      } finally {
+        if (this.#flights.get(key) === flight) this.#flights.delete(key);
+      }
+    });
+    this.#flights.set(key, flight);
+    return flight;
+  }
+}
