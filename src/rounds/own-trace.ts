@@ -41,11 +41,11 @@ interface Place {
 
 export class OwnTrace {
   readonly #counts: TraceCounts;
-  readonly #withTexts: boolean | ((id: string) => boolean);
+  readonly #withTexts: boolean | ((prompt: string) => boolean);
   readonly #places = new Map<string, Place>();
 
-  /** @param withTexts whether texts are kept, for all rollouts or for those with these ids (`ownId`); without them much less memory is needed */
-  constructor(counts: TraceCounts, withTexts: boolean | ((id: string) => boolean)) {
+  /** @param withTexts whether texts are kept, of all rollouts or of these prompts */
+  constructor(counts: TraceCounts, withTexts: boolean | ((prompt: string) => boolean)) {
     this.#counts = counts;
     this.#withTexts = withTexts;
   }
@@ -66,14 +66,14 @@ export class OwnTrace {
         step: step ?? -1,
         phase,
         id: key,
-        play: { play, lines: [this.#slim(line, key)] },
+        play: { play, lines: [this.#slim(line, prompt)] },
         plays: new Set([play]),
       });
       return;
     }
     known.plays.add(play);
-    if (play === known.play.play) known.play.lines.push(this.#slim(line, key));
-    else if (play > known.play.play) known.play = { play, lines: [this.#slim(line, key)] };
+    if (play === known.play.play) known.play.lines.push(this.#slim(line, prompt));
+    else if (play > known.play.play) known.play = { play, lines: [this.#slim(line, prompt)] };
   }
 
   /** By prompt, run and step; a rollout's index counts those of its prompt in its run. */
@@ -102,8 +102,8 @@ export class OwnTrace {
     });
   }
 
-  #slim(line: OwnLine, key: string): OwnLine {
-    if (this.#withTexts === true || (this.#withTexts !== false && this.#withTexts(key))) return line;
+  #slim(line: OwnLine, prompt: string): OwnLine {
+    if (this.#withTexts === true || (this.#withTexts !== false && this.#withTexts(prompt))) return line;
     const { text: _, prompt: __, results: ___, ...rest } = line;
     // The generator's answer is short and needed.
     return line.event === 'generator' ? { ...rest, text: line['text'] } : rest;

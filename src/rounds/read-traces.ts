@@ -17,8 +17,8 @@ export interface Traces {
 }
 
 export interface ReadTracesOptions {
-  /** Whether texts are kept: of all rollouts, or of those with these ids. @default true */
-  readonly withTexts?: boolean | ((id: string) => boolean);
+  /** Whether texts are kept: of all rollouts, or of these prompts. Without them much less memory is needed. @default true */
+  readonly withTexts?: boolean | ((prompt: string) => boolean);
 }
 
 /** Of DDAI's events, what a rollout needs; some hold whole prompts and responses. */
@@ -45,7 +45,7 @@ export async function readTraces(paths: readonly string[], { withTexts = true }:
         if (!UPSTREAM_EVENTS.has(line['event_type'] as string)) continue;
         // A log that was copied into another one, or is given twice, has the same lines again; its events have times, so those of another play differ.
         const digest = createHash('sha256').update(text).digest('base64');
-        if (!seen.has(digest)) upstream.push(slimmed(line, withTexts !== false));
+        if (!seen.has(digest)) upstream.push(slimmed(line, typeof withTexts === 'function' ? withTexts(String(line['uid'])) : withTexts));
         seen.add(digest);
       } else own.add(line as OwnLine);
     }

@@ -135,6 +135,22 @@ describe('readTraces', () => {
     expect(JSON.stringify(slim.rollouts)).not.toContain('Page a_1');
   });
 
+  it("keeps the texts of the wanted prompts alone, of its own traces and of DDAI's logs", async () => {
+    const turns = ['p', 'q'].flatMap((uid) => [
+      { uid, event_type: 'model.plan', turn_idx: 0, text: `secret of ${uid}`, ts: 1, sample_idx: 0 },
+      { uid, event_type: 'rm.flash.detail', query: 'Q?', judge_score: 1, final_score: 1, ts: 2, sample_idx: 0 },
+    ]);
+    await writeFile(path, [...rolloutLines({ prompt: 'a', index: 0 }), ...rolloutLines({ prompt: 'b', index: 0 })].join('\n'));
+    const log = join(folder, 'log.jsonl');
+    await writeFile(log, turns.map((event) => JSON.stringify(event)).join('\n'));
+    const { rollouts } = await readTraces([path, log], { withTexts: (prompt) => prompt === 'b' || prompt === 'q' });
+    const texts = (prompt: string) => JSON.stringify(rollouts.filter((rollout) => rollout.prompt === prompt));
+    expect(texts('b')).toContain('Page b_1');
+    expect(texts('a')).not.toContain('Page a_1');
+    expect(texts('q')).toContain('secret of q');
+    expect(texts('p')).not.toContain('secret of p');
+  });
+
   it("keeps the epochs of DDAI's log apart, and the logs of two runs: their prompts and indices are the same", async () => {
     const epoch = (ts: number, judge: number) => [
       { event_type: 'model.plan', turn_idx: 0, text: `<think>t</think><search>${ts}</search>`, ts },

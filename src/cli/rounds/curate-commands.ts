@@ -1,11 +1,13 @@
 /** `vf-rounds bucket`, `review`, `focus` and `verify`: what is trained next, and what must not be. */
 import { type Command, Option } from 'commander';
-import { askRows } from '../../rounds/ask-rows.ts';
+import type { ImageRef } from '../../core/message.ts';
+import { askRows, type Question } from '../../rounds/ask-rows.ts';
 import { bucketStage, focusStage, reviewStage, type Measure } from '../../rounds/curate-stages.ts';
 import { readExclusions } from '../../rounds/exclusions.ts';
 import { readTraces } from '../../rounds/read-traces.ts';
 import { readRows, type RoundRow } from '../../rounds/row-files.ts';
-import { lowPrompts, verifyQuestion, verifyStage } from '../../rounds/verify-stage.ts';
+import { type LowPrompt, lowPrompts, type Verified, verifyQuestion, verifyStage } from '../../rounds/verify-stage.ts';
+import { TracedImages } from './traced-images.ts';
 import { collected, named } from '../serve/option-values.ts';
 import { numberFrom } from './option-numbers.ts';
 import { addRoleOptions, isBound, openStageModel, type RoleOptions } from './stage-model.ts';
@@ -174,21 +176,38 @@ function addVerify(program: Command, act: (action: RoundAction) => void): void {
             target,
             inputs: await tracedInputs(options),
             work: async (inputs) => {
-              const traces = await readTraces(pathsOf(inputs, 'trace'));
+              const paths = pathsOf(inputs, 'trace');
               const rows = await readRows(rowsOf(inputs));
-              const prompts = lowPrompts(traces, rows, { low, found, measure: by });
-              const about = { low, found, measure: by, rows: rows.length, output: target.file };
-              if (!(await isBound('vetter', options))) return verifyStage(traces, prompts, { ...about, verified: null, vetter: null });
-              await using opened = await openStageModel('vetter', options, context);
+              const bounds = { low, found, measure: by };
+              const slim = await readTraces(paths, { withTexts: false });
+              const prompts = lowPrompts(slim, rows, bounds);
+              const about = { ...bounds, rows: rows.length, output: target.file };
+              if (!(await isBound('vetter', options))) return verifyStage(slim, prompts, { ...about, verified: null, vetter: null });
+              // Twice, so that only the texts of these prompts are in memory.
+              const ids = new Set(prompts.map(({ id }) => id));
+              const traces = await readTraces(paths, { withTexts: (prompt) => ids.has(prompt) });
+              const images = await TracedImages.besides(paths);
+              const questions = await verifyQuestions(lowPrompts(traces, rows, bounds), images);
+              await using opened = await openStageModel('vetter', options, context, images);
               const onAnswer = progressNote('verify', context);
-              const verified = await askRows(prompts.map(verifyQuestion), { role: 'vetter', model: opened.model, onAnswer, signal: context.signal });
-              return verifyStage(traces, prompts, { ...about, verified, vetter: opened.model.name });
+              const verified = await askRows(questions, { role: 'vetter', model: opened.model, onAnswer, signal: context.signal });
+              return verifyStage(slim, prompts, { ...about, verified, vetter: opened.model.name });
             },
           },
           context,
         ),
       );
     });
+}
+
+async function verifyQuestions(prompts: readonly LowPrompt[], images: TracedImages): Promise<Question<Verified>[]> {
+  const questions: Question<Verified>[] = [];
+  for (const prompt of prompts) {
+    const pictures: ImageRef[] = [];
+    for (const each of prompt.evidence) if ('picture' in each) pictures.push(await images.named(each.picture));
+    questions.push(verifyQuestion(prompt, pictures));
+  }
+  return questions;
 }
 
 function traced(command: Command, rows: string): Command {

@@ -91,10 +91,10 @@ function addExtract(program: Command, act: (action: RoundAction) => void): void 
         const paths = pathsOf(inputs, 'trace');
         const systemPrompt = system === undefined ? {} : { systemPrompt: (await readTextFile(system)).replace(/\n$/, '') };
         const options = { ...flags, ...systemPrompt, output: target.file };
-        // Twice, so that only the texts of what is taken are in memory.
+        // Twice, so that only the texts of prompts that are taken are in memory.
         const kept = rareSuccesses((await readTraces(paths, { withTexts: false })).rollouts, options);
-        const ids = new Set(kept.flatMap((prompt) => prompt.kept.map(({ id }) => id)));
-        const traces = await readTraces(paths, { withTexts: (id) => ids.has(id) });
+        const prompts = new Set(kept.map(({ prompt }) => prompt));
+        const traces = await readTraces(paths, { withTexts: (prompt) => prompts.has(prompt) });
         return extractStage(traces, rareSuccesses(traces.rollouts, options), options);
       };
       act((context) =>

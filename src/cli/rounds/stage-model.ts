@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { NO_POLICY } from '../../clients/no-policy.ts';
 import { Disposers } from '../../core/disposers.ts';
 import { ConfigError } from '../../core/errors.ts';
+import type { ImageStore } from '../../core/message.ts';
 import type { Model, RoleDeclarations } from '../../core/model.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
 import type { CommandContext } from '../command-line.ts';
@@ -45,11 +46,12 @@ export async function isBound(role: StageRole, options: RoleOptions): Promise<bo
   return table.use !== undefined || table.base_url !== undefined;
 }
 
-/** Replies are kept in `<output>.replies.jsonl` unless the table names another cache. Rejects with ConfigError if no model is bound. */
+/** `images`: those in the questions. Replies are kept in `<output>.replies.jsonl` unless the table names another cache. Rejects with ConfigError if no model is bound. */
 export async function openStageModel(
   role: StageRole,
   options: RoleOptions,
   { note, secrets, signal }: CommandContext,
+  images?: ImageStore,
 ): Promise<{ readonly model: Model } & AsyncDisposable> {
   await using opened = new Disposers();
   loadEnvironmentFile('.env', process.env);
@@ -63,7 +65,7 @@ export async function openStageModel(
   const cache = table.cache ?? options.output.replace(/\.jsonl$/, '.replies.jsonl');
   const resolved = await resolveRoles(declarations, { [role]: { ...table, cache } }, { variables: process.env });
   for (const secret of secretsOfRoles(resolved)) secrets.add(secret);
-  const roles = opened.use(await openRoles(resolved, { policy: NO_ONE, onNotice: note, secrets, signal }));
+  const roles = opened.use(await openRoles(resolved, { policy: NO_ONE, images, onNotice: note, secrets, signal }));
   const parts = opened.move();
   const asked = roles.models.models[role]!;
   return {
