@@ -1,6 +1,7 @@
 /** Pages of documents: their sizes and, with a word sidecar, every word and its box. */
-import { ConfigError, type DataRecord, type Passage } from 'vf-search';
+import { ConfigError, type DataRecord, MAX_ASPECT, type Passage } from 'vf-search';
 import type { Area, Size } from './boxes.ts';
+import { MAX_PAGE_PIXELS } from './picture-sizes.ts';
 
 /** A word and its box on the page, in the page's pixels. */
 export interface PageWord {
@@ -43,6 +44,9 @@ export function pagePassages(pages: ReadonlyMap<string, DocumentPage>): Passage[
 function readPage({ id, width, height, words }: Readonly<Record<string, unknown>>): DocumentPage | string {
   if (typeof id !== 'string' || id === '') return '"id" must be the name of a page';
   if (!isSide(width) || !isSide(height)) return `"width" and "height" must be pixels, integers of at least 1, got ${JSON.stringify([width, height])}`;
+  const sides = `the page ${quoted(id)} has ${width} × ${height} pixels`;
+  if (width * height > MAX_PAGE_PIXELS) return `${sides}; a page may have at most ${MAX_PAGE_PIXELS / 1e6} million`;
+  if (Math.max(width, height) > MAX_ASPECT * Math.min(width, height)) return `${sides}; one side may be at most ${MAX_ASPECT} times the other`;
   if (!Array.isArray(words)) return '"words" must be a list';
   const wrong = words.find((word) => !isWord(word));
   if (wrong !== undefined) return `a word must be [text, left, top, right, bottom, line], got ${JSON.stringify(wrong)?.slice(0, 100)}`;
@@ -54,7 +58,7 @@ function readPage({ id, width, height, words }: Readonly<Record<string, unknown>
   const lost = placed.findIndex(({ box: [left, top, right, bottom] }) => left >= right || top >= bottom);
   if (lost === -1) return { id, width, height, words: placed };
   const [text, ...box] = (words as WordRow[])[lost]!;
-  return `the page ${quoted(id)} has ${width} × ${height} pixels, but its word ${quoted(text)} has the box ${JSON.stringify(box.slice(0, 4))}; a box is left, top, right, bottom, and some of it must be on the page`;
+  return `${sides}, but its word ${quoted(text)} has the box ${JSON.stringify(box.slice(0, 4))}; a box is left, top, right, bottom, and some of it must be on the page`;
 }
 
 function quoted(text: string): string {

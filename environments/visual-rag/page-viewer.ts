@@ -31,7 +31,7 @@ export class PageViewer {
   /**
    * Makes a page, or a part of it, ready to be shown.
    * @param options `sizes`: those that the policy sees as they are; null where they are unknown
-   * @returns null for a part so long and narrow that no model takes its picture
+   * @returns null if one side is more than 200 times the other, which no model takes
    */
   async view(
     page: DocumentPage,
@@ -59,13 +59,13 @@ export class PageViewer {
   #sizeOf(source: Size, sizes: ImageSizes | null): Size | null {
     const { shownPixels = SHOWN_PIXELS, align = null, trains = false, observations } = this.#options;
     const unit = align ?? sizes?.unit ?? DEFAULT_UNIT;
-    const size = aligned(fitPixels(source, shownPixels), unit);
-    if (Math.max(size.width, size.height) > MAX_ASPECT * Math.min(size.width, size.height)) return null;
+    if (Math.max(source.width, source.height) > MAX_ASPECT * Math.min(source.width, source.height)) return null;
+    const size = shortened(aligned(fitPixels(source, shownPixels), unit));
     if (sizes === null) return size;
-    // The server would resize it, and boxes would refer to another size than the policy saw.
-    const fitting = smartResize(size, sizes);
+    // The server would resize it, and boxes would refer to another size than the policy saw. Twice, because a size that was shortened can need it again.
+    const fitting = resized(resized(size, sizes), sizes);
     if (align === null) return fitting;
-    if (trains && observations === 'image' && (fitting?.width !== size.width || fitting.height !== size.height))
+    if (trains && observations === 'image' && (fitting.width !== size.width || fitting.height !== size.height))
       throw new EnvironmentError(
         `align ${align} shows pictures of ${size.width} × ${size.height} pixels, which the policy server resizes: its unit is ${sizes.unit}. Leave align out to train.`,
         { endsRun: true },
@@ -79,4 +79,14 @@ function aligned({ width, height }: Size, unit: number): Size {
   if (unit === 0) return { width: Math.max(1, width), height: Math.max(1, height) };
   const side = (value: number) => Math.max(1, Math.round(value / unit)) * unit;
   return { width: side(width), height: side(height) };
+}
+
+/** What the server makes of a picture whose sides it takes, with sides that it takes again. */
+function resized(size: Size, sizes: ImageSizes): Size {
+  return shortened(smartResize(size, sizes)!);
+}
+
+/** The longer side cut to 200 times the other: rounding can make a picture of 137 times or more longer than a server takes. */
+function shortened({ width, height }: Size): Size {
+  return { width: Math.min(width, MAX_ASPECT * height), height: Math.min(height, MAX_ASPECT * width) };
 }

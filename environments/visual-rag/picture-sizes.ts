@@ -4,17 +4,20 @@ import type { Size } from './boxes.ts';
 
 /** Sides of pictures are multiples of it where neither an argument nor the policy says another: Qwen2.5-VL's unit. */
 export const DEFAULT_UNIT = 28;
+/** Most pixels of a page: decoded, its picture takes four bytes each. */
+export const MAX_PAGE_PIXELS = 50_000_000;
 /** 256 to 512 squares of 28 pixels: what upstream shows of every page and crop. */
 export const SHOWN_PIXELS: PixelRange = { minPixels: 256 * 28 * 28, maxPixels: 512 * 28 * 28 };
 
 /**
- * The size at which a picture is shown: scaled down to `maxPixels`, then up to `minPixels`, sides truncated. A very long picture can end with a side of 0
- * or more pixels than `maxPixels`, as upstream's.
+ * The size at which a picture is shown: scaled down to `maxPixels`, then up to `minPixels`, sides truncated. A very long picture can end with more
+ * pixels than `maxPixels`, as upstream's, or with a side of 0, where upstream divides by it.
  */
 export function fitPixels({ width, height }: Size, { minPixels, maxPixels }: PixelRange): Size {
   let size = { width, height };
   if (size.width * size.height > maxPixels) size = scaled(size, Math.sqrt(maxPixels / (size.width * size.height)));
-  if (size.width * size.height < minPixels) size = scaled(size, Math.sqrt(minPixels / (size.width * size.height)));
+  const pixels = size.width * size.height;
+  if (pixels > 0 && pixels < minPixels) size = scaled(size, Math.sqrt(minPixels / pixels));
   return size;
 }
 

@@ -6,10 +6,9 @@ import { ConfigError, type ImageRef, type ImageStore, Limiter, MAX_ASPECT, throw
 import type sharpPackage from 'sharp';
 import type { Area, Size } from './boxes.ts';
 import { PictureFiles } from './picture-files.ts';
+import { MAX_PAGE_PIXELS } from './picture-sizes.ts';
 import { SharedWork } from './shared-work.ts';
 
-/** Larger pictures are refused: decoded, one takes four bytes a pixel. */
-const MAX_PIXELS = 50_000_000;
 /** References to pictures that were made already; a group of rollouts shows the same pages. */
 const CACHED = 4096;
 /** Sizes of pages: a few bytes each. */
@@ -72,7 +71,8 @@ export class Pictures {
         throw error instanceof VfError ? error : this.#files.unusable(page, undecodable(error));
       });
     const { width, height } = about.autoOrient;
-    if (width * height > MAX_PIXELS) throw this.#files.unusable(page, `it has ${width} × ${height} pixels, more than ${MAX_PIXELS / 1e6} million`);
+    if (width * height > MAX_PAGE_PIXELS)
+      throw this.#files.unusable(page, `it has ${width} × ${height} pixels, more than ${MAX_PAGE_PIXELS / 1e6} million`);
     if (Math.max(width, height) / Math.min(width, height) > MAX_ASPECT)
       throw this.#files.unusable(page, `it has ${width} × ${height} pixels; one side may be at most ${MAX_ASPECT} times the other`);
     return { width, height };
@@ -80,7 +80,7 @@ export class Pictures {
 
   async #make({ page, area, size }: PictureRequest): Promise<ImageRef> {
     const source = await this.#files.read(page);
-    const upright = this.#sharp(source.bytes, { limitInputPixels: MAX_PIXELS }).autoOrient();
+    const upright = this.#sharp(source.bytes, { limitInputPixels: MAX_PAGE_PIXELS }).autoOrient();
     const cut = area === null ? upright : upright.extract({ left: area[0], top: area[1], width: area[2] - area[0], height: area[3] - area[1] });
     const bytes = await cut
       .resize(size.width, size.height, { fit: 'fill' })

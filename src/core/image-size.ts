@@ -19,12 +19,14 @@ export interface ImageSizes extends PixelRange {
 export const MAX_ASPECT = 200;
 
 /**
- * The size to which Qwen's image processors resize an image: sides that are multiples of `unit`, within the range.
+ * The size to which Qwen's image processors resize an image: sides that are multiples of `unit`, within the range. As in transformers, which vLLM calls and
+ * where a side can be rounded to 0 before it is enlarged; `smart_resize` of the package qwen_vl_utils rounds it to one unit at once, which gives a few very
+ * small images another size.
  * @param options `unit`: patch size times merge size, 28 (Qwen2.5-VL) or 32 (Qwen3-VL)
- * @returns null if one side is more than 200 times the other, which the processors refuse
+ * @returns null if one side is more than 200 times the other, which the processors refuse, or if a side is 0
  */
 export function smartResize({ width, height }: ImageSize, { unit, minPixels, maxPixels }: ImageSizes): ImageSize | null {
-  if (Math.max(width, height) / Math.min(width, height) > MAX_ASPECT) return null;
+  if (!(Math.max(width, height) <= MAX_ASPECT * Math.min(width, height)) || Math.min(width, height) <= 0) return null;
   const round = (side: number) => roundHalfEven(side / unit) * unit;
   const [h, w] = [round(height), round(width)];
   if (h * w > maxPixels) {

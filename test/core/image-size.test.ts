@@ -45,4 +45,20 @@ describe('smartResize', () => {
     expect(smartResize({ width: 6401, height: 32 }, bounds)).toBeNull();
     expect(smartResize({ width: 32, height: 6401 }, bounds)).toBeNull();
   });
+
+  it('gives null for an image without area', () => {
+    const bounds = { unit: 28, minPixels: 3136, maxPixels: 2 ** 24 };
+    for (const [width, height] of [
+      [0, 0],
+      [0, 5],
+      [5, 0],
+    ] as const)
+      expect(smartResize({ width, height }, bounds)).toBeNull();
+  });
+
+  it('gives very small images the size of transformers, not that of qwen_vl_utils', () => {
+    const bounds = { unit: 28, minPixels: 3136, maxPixels: 12_845_056 };
+    expect(smartResize({ width: 518, height: 3 }, bounds)).toEqual({ width: 756, height: 28 });
+    expect(smartResize({ width: 13, height: 538 }, bounds)).toEqual({ width: 28, height: 364 });
+  });
 });

@@ -38,4 +38,20 @@ describe('documentPages', () => {
     expect(opening).toThrow(ConfigError);
     expect(opening).toThrow(`Line 1 of pages.jsonl: the page "report_3" has 100 × 50 pixels, but its word "w1" has the box ${JSON.stringify(box)};`);
   });
+
+  it.each([
+    [1_000_000, 1, 'one side may be at most 200 times the other'],
+    [20, 4001, 'one side may be at most 200 times the other'],
+    [1e200, 1e200, 'a page may have at most 50 million'],
+    [10_000, 5001, 'a page may have at most 50 million'],
+  ])('refuses a page of %d × %d pixels, as its picture would be', (width, height, limit) => {
+    const opening = () => documentPages([{ fields: { id: 'long_1', width, height, words: [] }, place: 'pages.jsonl:1' }]);
+    expect(opening).toThrow(ConfigError);
+    expect(opening).toThrow(`pages.jsonl:1: the page "long_1" has ${width} × ${height} pixels; ${limit}`);
+  });
+
+  it('takes pages up to 50 million pixels and 200 to 1', () => {
+    const fields = (id: string, width: number, height: number) => ({ fields: { id, width, height, words: [] }, place: id });
+    expect(documentPages([fields('large', 10_000, 5000), fields('wide', 4000, 20), fields('high', 1, 200)]).size).toBe(3);
+  });
 });
