@@ -206,5 +206,6 @@ function openTrace<R extends Row>(
     about: { environment: environment.id, model: run.model, package_version: run.packageVersion },
     redact: (data) => redaction.values(data),
     isKept: (_, rolloutId) => ids.has(rolloutId),
+    recorded: ids,
   });
 }

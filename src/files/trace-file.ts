@@ -26,6 +26,8 @@ export interface TraceFileOptions {
   readonly redact?: <T>(data: T) => T;
   /** Whether a rollout that is on file still counts; of a resumed run. @default every one counts */
   readonly isKept?: (place: TracePlace, rolloutId: string) => boolean;
+  /** Ids of rollouts of a resumed run that the trace should have, each at one place: those that it lacks count as lost. @default none */
+  readonly recorded?: ReadonlySet<string>;
   /** Called once, with the reason, when something could not be written. */
   readonly onLoss?: (problem: string) => void;
 }
@@ -45,8 +47,11 @@ export class TraceFile {
   /** Drops what no longer counts, opens the file for appending and writes `run.start`. Never rejects. Needs the run's lock. */
   static async open(path: string, options: TraceFileOptions): Promise<TraceFile> {
     const trace = new TraceFile(options);
+    const { recorded = new Set<string>(), isKept = () => true } = options;
+    trace.#lost = recorded.size;
     try {
-      await dropStale(path, options.isKept ?? (() => true));
+      const kept = await dropStale(path, isKept);
+      trace.#lost = [...recorded].filter((id) => !kept.has(id)).length;
       trace.#file = await LineAppender.open(path);
       const start = { ts: Date.now() / 1000, event: 'run.start', run_id: options.runId, step: null, group_id: null, rollout_id: null, turn: null };
       trace.#file.append([JSON.stringify({ ...start, ...trace.#redacted({ schema_version: 1, ...options.about }) })]);
@@ -56,15 +61,16 @@ export class TraceFile {
     return trace;
   }
 
-  /** Rollouts whose lines could not be written. */
+  /** Rollouts whose lines are not there. */
   get lost(): number {
     return this.#lost;
   }
 
   /** What was lost and why, for a notice; null if nothing was. */
   get notice(): string | null {
-    if (this.#problem === null) return null;
-    return `trace.jsonl lacks ${this.#lost === 1 ? '1 rollout' : `${this.#lost} rollouts`}: ${this.#problem}`;
+    if (this.#problem === null && this.#lost === 0) return null;
+    const problem = this.#problem ?? 'an earlier process of this run did not write them';
+    return `trace.jsonl lacks ${this.#lost === 1 ? '1 rollout' : `${this.#lost} rollouts`}: ${problem}`;
   }
 
   /** Adds the lines of a rollout. Never throws. */
@@ -104,13 +110,15 @@ export class TraceFile {
 }
 
 interface Piece {
+  /** Of the rollout. */
+  readonly id: string;
   readonly lines: Line[];
   readonly play: number;
   isWhole: boolean;
 }
 
-/** Keeps starts of runs and, of each rollout, the last whole piece if it still counts. */
-async function dropStale(path: string, isKept: NonNullable<TraceFileOptions['isKept']>): Promise<void> {
+/** Keeps starts of runs and, of each rollout, the last whole piece if it still counts. Resolves to the ids of the rollouts that it keeps. */
+async function dropStale(path: string, isKept: NonNullable<TraceFileOptions['isKept']>): Promise<ReadonlySet<string>> {
   const starts: Line[] = [];
   const pieces = new Map<string, Piece>();
   let found = 0;
@@ -121,21 +129,23 @@ async function dropStale(path: string, isKept: NonNullable<TraceFileOptions['isK
     const place = { ...line, text: '' };
     const { rollout_id: id, play = 0 } = parsed.value;
     if (id === null) starts.push(place);
-    else if (isKept(placeOf(parsed.value), id)) addLine(pieces, parsed.value, { place, play });
+    else if (isKept(placeOf(parsed.value), id)) addLine(pieces, parsed.value, { id, place, play });
   }
-  const kept = [...starts, ...[...pieces.values()].filter(({ isWhole }) => isWhole).flatMap(({ lines }) => lines)];
+  const whole = [...pieces.values()].filter(({ isWhole }) => isWhole);
+  const kept = [...starts, ...whole.flatMap(({ lines }) => lines)];
   if (kept.length < found)
     await keepLines(
       path,
       kept.toSorted((a, b) => a.start - b.start),
     );
+  return new Set(whole.map(({ id }) => id));
 }
 
-function addLine(pieces: Map<string, Piece>, line: WireTraceLine, { place, play }: { readonly place: Line; readonly play: number }): void {
-  const key = JSON.stringify([line.step, line.phase, line.evaluation, line.rollout_id]);
+function addLine(pieces: Map<string, Piece>, line: WireTraceLine, { id, place, play }: Pick<Piece, 'id' | 'play'> & { readonly place: Line }): void {
+  const key = JSON.stringify([line.step, line.phase, line.evaluation, id]);
   let piece = pieces.get(key);
   if (piece === undefined || play > piece.play || (play === piece.play && line.seq === 0)) {
-    piece = { lines: [], play, isWhole: false };
+    piece = { id, lines: [], play, isWhole: false };
     pieces.set(key, piece);
   }
   if (play < piece.play) return;

@@ -1,6 +1,6 @@
 /** `trace.jsonl` of an evaluation: what it holds, and what a kill, a secret and a full disk leave of it. */
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, rmdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -95,5 +95,25 @@ describe('trace.jsonl of an evaluation', () => {
     const { summary } = await evaluate(sumsOptions(join(directory, 'run'), { environment: sumsEnvironment({ rows: 3, traces: true }) }));
     expect(summary.rollouts.finished).toBe(3);
     expect(summary.notices.at(-1)).toMatch(/^trace\.jsonl lacks 3 rollouts: .*is a folder/);
+  });
+
+  it('is compared with the results on resume, so that the summary still counts what an earlier process could not write', async () => {
+    const run = join(directory, 'run');
+    const resumed = (rows: number) =>
+      evaluate({ ...sumsOptions(run, { environment: sumsEnvironment({ rows, traces: true }) }), numExamples: rows, resume: true });
+    await mkdir(join(run, 'trace.jsonl'), { recursive: true });
+    await evaluate(sumsOptions(run, { environment: sumsEnvironment({ rows: 3, traces: true }) }));
+    expect((await resumed(3)).summary.notices.at(-1)).toMatch(/^trace\.jsonl lacks 3 rollouts: .*is a folder/);
+    await rmdir(join(run, 'trace.jsonl'));
+    const lost = 'trace.jsonl lacks 3 rollouts: an earlier process of this run did not write them';
+    expect((await resumed(5)).summary.notices.at(-1)).toBe(lost);
+    expect((await resumed(5)).summary.notices.at(-1)).toBe(lost);
+    expect((await traceOf('run')).filter(({ event }) => event === 'reward').map(({ rollout_id: id }) => id)).toEqual(['3/0', '4/0']);
+  });
+
+  it('that is whole gives no notice on resume', async () => {
+    const options = sumsOptions(join(directory, 'run'), { environment: sumsEnvironment({ rows: 3, traces: true }) });
+    await evaluate(options);
+    expect((await evaluate({ ...options, resume: true })).summary.notices.join()).not.toContain('trace.jsonl');
   });
 });
