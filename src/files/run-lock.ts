@@ -4,12 +4,13 @@
  * so removing it cannot break somebody else's lock. A process holds the lock if it sees no other. If several arrive at once, the one whose name
  * sorts first checks again, and the others withdraw for a moment.
  */
-import { readdir, readFile, unlink, writeFile } from 'node:fs/promises';
+import { readdir, unlink, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConfigError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
+import { processStart } from './process-start.ts';
 
 const PREFIX = '.lock';
 const ATTEMPTS = 5;
@@ -26,7 +27,7 @@ interface Holder {
 /** Locks the directory until disposed. Throws ConfigError if a living process holds it, or one on another machine, which may be alive. */
 export async function lockRun(directory: string): Promise<AsyncDisposable> {
   const host = hostname().replace(/[^\w.-]/g, '_');
-  const file = [PREFIX, host, process.pid, (await startOf(process.pid)) ?? 'x'].join('~');
+  const file = [PREFIX, host, process.pid, (await processStart(process.pid)) ?? 'x'].join('~');
   const path = join(directory, file);
   const random = Random.fromSeed(process.pid);
   await claim(path, directory);
@@ -78,22 +79,9 @@ async function isAlive({ pid, started }: Holder): Promise<boolean> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
   }
-  const now = await startOf(pid);
+  const now = await processStart(pid);
   // Without /proc, a living process with this id is assumed to have written the file.
   return now === undefined || started === 'x' || now === started;
-}
-
-/** Start time from /proc; null for a dead process that was not reaped yet; undefined without /proc. */
-async function startOf(pid: number): Promise<string | null | undefined> {
-  let stat: string;
-  try {
-    stat = await readFile(`/proc/${pid}/stat`, 'utf8');
-  } catch {
-    return undefined;
-  }
-  // The command's name, in parentheses, may contain anything; the state is field 3, the start time field 22.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return fields[0] === 'Z' || fields[0] === 'X' ? null : fields[19]!;
 }
 
 function ignoreMissing(error: NodeJS.ErrnoException): void {

@@ -1,4 +1,5 @@
 /** Files of rows, JSONL or Parquet, as the stages of a round read and write them. Columns that a stage does not know are kept. */
+import { existsSync } from 'node:fs';
 import { ConfigError } from '../core/errors.ts';
 import { readLines } from '../files/json-lines.ts';
 import { readParquet } from '../files/parquet.ts';
@@ -20,7 +21,7 @@ export interface RoundRow extends PlacedFields {
 /** The objects of a file, in order. Throws ConfigError for a line that is no object. */
 export async function readObjects(path: string): Promise<PlacedFields[]> {
   const rows: PlacedFields[] = [];
-  if (/\.parquet$/i.test(path)) {
+  if (isParquet(path)) {
     for (const [i, row] of (await readParquet(path)).entries()) {
       const place = `${path}, row ${i + 1}`;
       rows.push({ fields: flatFields(row, place), place });
@@ -32,6 +33,15 @@ export async function readObjects(path: string): Promise<PlacedFields[]> {
     const place = `${path}:${number}`;
     rows.push({ fields: parsedObject(text, place), place });
   }
+  return rows;
+}
+
+/** Rows of a file, JSONL or Parquet. Blank lines are none, and a missing file has none. */
+export async function countRows(path: string): Promise<number> {
+  if (!existsSync(path)) return 0;
+  if (isParquet(path)) return (await readParquet(path)).length;
+  let rows = 0;
+  for await (const { text } of readLines(path)) if (text.trim() !== '') rows += 1;
   return rows;
 }
 
@@ -55,6 +65,10 @@ export function withExtra({ fields }: RoundRow, extra: Fields): Fields {
 
 export function rowLine(fields: Fields): string {
   return JSON.stringify(fields);
+}
+
+function isParquet(path: string): boolean {
+  return /\.parquet$/i.test(path);
 }
 
 function parsedObject(text: string, place: string): Fields {

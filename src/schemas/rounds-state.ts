@@ -29,8 +29,8 @@ export const RoundsStateSchema = object({
   config_sha256: text,
   package_version: text,
   rounds: count,
-  /** The command under way, for a process that continues after a kill. */
-  running: object({ key: textOrNull, pid: countOrNull }, { since: runningSince }),
+  /** The command under way, for a process that continues after a kill. `start`: of its process, in clock ticks since boot; null where the system does not say it. */
+  running: object({ key: textOrNull, pid: countOrNull }, { start: textOrNull, since: runningSince }),
   steps: listOf(doneStep),
 });
 export type WireRoundsState = XStatic<typeof RoundsStateSchema>;

@@ -69,6 +69,7 @@ async function rounds(...flags: readonly string[]) {
 }
 
 interface State {
+  readonly running: { readonly pid: number | null };
   readonly steps: readonly {
     readonly key: string;
     readonly command: readonly string[];
@@ -189,6 +190,22 @@ describe('vf-rounds run', () => {
     expect(changed.status).toBe(2);
     expect(changed.stderr).toMatch(
       /^vf-rounds: rounds\.toml has changed since the training in out\/round-1\/phase1\/train\/\S+ was begun; restore it, delete that folder, or name another output \(only "rounds" may change\)\n$/,
+    );
+  });
+
+  it('says that a training was killed, and by which signal', { timeout: 120_000 }, async () => {
+    const child = start();
+    let stderr = '';
+    child.stdout.resume();
+    child.stderr.on('data', (chunk) => {
+      const before = stderr;
+      stderr += String(chunk);
+      if (!STEP.test(before) && STEP.test(stderr)) process.kill(state().running.pid!, 'SIGKILL');
+    });
+    await once(child, 'close');
+    expect({ code: child.exitCode, stderr }).toMatchObject({ code: 1 });
+    expect(stderr.trimEnd().split('\n').at(-1)).toMatch(
+      /^vf-rounds: Round step 1\/phase1 \(phase 1\) was killed by SIGKILL; the machine may have run out of memory\. Free some, then run the same command again\. The step was: /,
     );
   });
 

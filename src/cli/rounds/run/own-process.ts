@@ -12,7 +12,8 @@ import { UNDER_ROUNDS } from '../../under-rounds.ts';
 const HERE = fileURLToPath(import.meta.url);
 
 export interface EndedCommand {
-  readonly status: number;
+  /** Exit code; the name of the signal for a command that somebody killed. */
+  readonly status: number | NodeJS.Signals;
   readonly stdout: string;
 }
 
@@ -35,5 +36,5 @@ export async function runOwn(name: string, words: readonly string[], { signal, o
   if (child.pid !== undefined) onStart?.(child.pid);
   const [stdout] = await Promise.all([text(child.stdout!), once(child, 'close')]);
   if (signal.aborted) throw new CancelledError(`Stopped during ${name}`, { cause: signal.reason });
-  return { status: child.exitCode ?? 1, stdout };
+  return { status: child.exitCode ?? child.signalCode!, stdout };
 }

@@ -1,20 +1,20 @@
 /** The steps of rounds: trainings and stages, each once, also after a kill. */
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { throwIfAborted } from '../../../core/abort.ts';
 import { ConfigError, ResultsError } from '../../../core/errors.ts';
-import { readLines } from '../../../files/json-lines.ts';
 import { makeFolder } from '../../../files/make-folder.ts';
+import { processStart } from '../../../files/process-start.ts';
+import { countRows } from '../../../rounds/row-files.ts';
 import { hashInputs, recordStage, type StageInput } from '../../../rounds/stage-files.ts';
-import { fieldsOf } from '../../../schemas/is-object.ts';
 import type { WireDoneStep, WireRunningSince } from '../../../schemas/rounds-state.ts';
 import type { CommandContext } from '../../command-line.ts';
 import { ownCommand } from '../../own-command.ts';
-import { runOwn } from './own-process.ts';
+import { isRunning, untilEnded } from './left-command.ts';
+import { type EndedCommand, runOwn } from './own-process.ts';
 import type { RoundsState } from './rounds-state.ts';
 import { shownWords } from './shown-words.ts';
+import { type StepSummary, summaryIn } from './training-summary.ts';
 
 /** What a training made. */
 export interface Trained {
@@ -35,8 +35,6 @@ export interface TrainingOrder {
   readonly isSupervised?: boolean;
 }
 
-/** How often a process looks whether one that an earlier one left has ended. */
-const LOOK_MS = 500;
 export const WEIGHTS = 'adapter_model.safetensors';
 
 export class RoundSteps {
@@ -59,11 +57,13 @@ export class RoundSteps {
     const command = [...words, '-o', folder, '--name', isSupervised ? 'sft' : 'train', '--json'];
     const { stdout, ...done } = await this.#run(order, 'vf-train', command, begun);
     const summary = summaryIn(stdout);
-    const run = (await runIn(folder))!;
-    const adapter = typeof summary['adapter'] === 'string' ? summary['adapter'] : null;
+    const run = await runIn(folder);
+    if (summary === null || run === null)
+      throw new ResultsError(`Round step ${key}: vf-train ended without a summary; look at its lines above, then run the same command again`);
+    const { adapter, reward, held_out: heldOut } = summary;
     const trained: Trained = { run, trace: join(run, 'trace.jsonl'), adapter };
     await recordTraining(order, trained, summary);
-    await this.#state.finish({ ...done, run, adapter, reward: { training: summary['reward'] ?? null, held_out: summary['held_out'] ?? null } });
+    await this.#state.finish({ ...done, run, adapter, reward: { training: reward, held_out: heldOut } });
     return trained;
   }
 
@@ -92,7 +92,7 @@ export class RoundSteps {
     const { status, stdout } = await runOwn(name, words, {
       signal,
       onStart: (pid) => {
-        saved = this.#state.begin(key, pid, since);
+        saved = processStart(pid).then((start = null) => this.#state.begin({ key, pid, start, since }));
         // Awaited below, unless the command fails first.
         saved.catch(() => {});
       },
@@ -100,7 +100,7 @@ export class RoundSteps {
     await saved;
     if (status !== 0) {
       const shown = ownCommand(name, shownWords(words));
-      const text = `Round step ${key} (${title}) failed with exit code ${status}; its own line is above. Fix this, then run the same command again. The step was: ${shown}`;
+      const text = `Round step ${key} (${title}) ${endText(status)}, then run the same command again. The step was: ${shown}`;
       throw status === 2 ? new ConfigError(text) : new ResultsError(text);
     }
     const seconds = since.seconds + (Date.now() - startedAt.getTime()) / 1000;
@@ -116,27 +116,19 @@ export class RoundSteps {
     return { started_at: since.started_at, seconds: since.seconds + Math.max(0, worked) / 1000 };
   }
 
-  /** A process that was killed does not take its command with it: that one is let finish. */
+  /** A killed `vf-rounds run` leaves its command running. This waits until that command has ended. */
   async #untilFree(key: string): Promise<void> {
-    const { running } = this.#state;
-    if (running.key !== key || running.pid === null || !isOwnCommand(running.pid)) return;
-    this.#context.note(
-      `vf-rounds run: the command of ${key} that an earlier process began is still running (process ${running.pid}); waiting for it`,
-    );
-    while (isOwnCommand(running.pid)) {
-      throwIfAborted(this.#context.signal);
-      await sleep(LOOK_MS);
-    }
+    const { key: last, pid, start = null } = this.#state.running;
+    if (last !== key || pid === null || start === null || !(await isRunning({ pid, start }))) return;
+    this.#context.note(`vf-rounds run: the command of ${key} that an earlier process began is still running (process ${pid}); waiting for it`);
+    await untilEnded({ pid, start }, this.#context.signal);
   }
 }
 
-/** Whether the process lives and is a command of this package. */
-function isOwnCommand(pid: number): boolean {
-  try {
-    return /vf-(train|rounds)/.test(readFileSync(`/proc/${pid}/cmdline`, 'utf8'));
-  } catch {
-    return false;
-  }
+/** How a command failed, and what to do. */
+function endText(status: EndedCommand['status']): string {
+  if (typeof status === 'number') return `failed with exit code ${status}; its own line is above. Fix this`;
+  return `was killed by ${status}${status === 'SIGKILL' ? '; the machine may have run out of memory. Free some' : '. Find out why'}`;
 }
 
 function trainedOf({ run, adapter }: WireDoneStep): Trained {
@@ -150,39 +142,24 @@ export async function runIn(folder: string): Promise<string | null> {
   return runs.toSorted((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)[0] ?? null;
 }
 
-function summaryIn(stdout: string): Readonly<Record<string, unknown>> {
-  try {
-    return fieldsOf(JSON.parse(stdout.trimEnd().split('\n').at(-1)!));
-  } catch {
-    return {};
-  }
-}
-
 /** A manifest in the folder of the run, so that a report can follow rows and adapters through trainings. */
 async function recordTraining(
   { inputs, isSupervised = false, key }: TrainingOrder,
   { run, trace, adapter }: Trained,
-  summary: Readonly<Record<string, unknown>>,
+  summary: StepSummary,
 ): Promise<void> {
   const weights = adapter === null ? null : join(adapter, WEIGHTS);
   const outputs = [...(isSupervised ? [] : [trace]), ...(weights === null ? [] : [weights])]
     .filter((path) => existsSync(path))
     .map((path) => relative(run, path));
-  const rollouts = Number(fieldsOf(summary['rollouts'])['finished'] ?? 0);
+  const rollouts = summary.rollouts.finished;
   const rows = inputs.find(({ role }) => role === 'rows');
   const target = { stage: isSupervised ? 'sft' : 'train', folder: run, name: 'training', outputs } as const;
   await recordStage(target, await hashInputs(inputs), {
-    rule: { step: key, steps: Number(summary['step'] ?? 0) },
-    counts: { ...(rows === undefined ? {} : { rows: await linesOf(rows.path) }), rollouts },
+    rule: { step: key, steps: summary.step },
+    counts: { ...(rows === undefined ? {} : { rows: await countRows(rows.path) }), rollouts },
     rows: { 'trace.jsonl': rollouts },
   });
-}
-
-async function linesOf(path: string): Promise<number> {
-  if (/\.parquet$/i.test(path)) return 0;
-  let lines = 0;
-  for await (const { text } of readLines(path)) if (text.trim() !== '') lines += 1;
-  return lines;
 }
 
 /** The weights of an adapter, as an input of what starts from it. */

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { basename, dirname, join } from 'node:path';
 import { ConfigError } from '../../../core/errors.ts';
 import { isObject } from '../../../schemas/is-object.ts';
-import { isDeeperThan } from '../../../schemas/nesting.ts';
+import { isDeeperThan, MOST_LEVELS } from '../../../schemas/nesting.ts';
 import { assertKnownKeys, readToml } from '../../eval/toml-file.ts';
 
 /** A training: flags of vf-train, and arguments of the environment. */
@@ -53,8 +53,6 @@ const STAGE_KEYS = {
   rewrite: ['role', 'config'],
   finalize: ['most', 'system_errors'],
 } as const;
-/** As of `vf-train -a`. */
-const MOST_LEVELS = 64;
 /** The longest path of Linux. */
 const LONGEST_TEXT = 4096;
 /** Flags and arguments become words of a command line; Linux takes 128 KiB for one. */

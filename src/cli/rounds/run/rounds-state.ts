@@ -6,7 +6,7 @@ import { packageVersion } from '../../../data/package-root.ts';
 import { replaceFile } from '../../../files/json-lines.ts';
 import { readRegularFile } from '../../../files/regular-file.ts';
 import { parseWire } from '../../../schemas/results.ts';
-import { RoundsStateSchema, type WireDoneStep, type WireRoundsState, type WireRunningSince } from '../../../schemas/rounds-state.ts';
+import { RoundsStateSchema, type WireDoneStep, type WireRoundsState } from '../../../schemas/rounds-state.ts';
 import type { RoundsConfig } from './rounds-config.ts';
 
 export class RoundsState {
@@ -66,8 +66,8 @@ export class RoundsState {
     return this.#state.steps.find((step) => step.key === key) ?? null;
   }
 
-  async begin(key: string, pid: number, since: WireRunningSince): Promise<void> {
-    await this.#save({ ...this.#state, running: { key, pid, since } });
+  async begin(running: Required<WireRoundsState['running']>): Promise<void> {
+    await this.#save({ ...this.#state, running });
   }
 
   async finish(step: WireDoneStep): Promise<void> {

@@ -8,7 +8,7 @@ rare successes of a round become demonstrations; supervised steps on them make
 the adapter with which the next round starts. It trains on the prompts that are
 still hard.
 Every step is a command of its own, vf-train or vf-rounds; state.json in the
-output folder has each with its command, time and adapter.
+output folder lists every step with its command, time and adapter.
 
 Run the same command again after a stop or a kill: it skips finished steps, and
 a training continues from its last checkpoint. A focused round that has fewer

@@ -1,10 +1,9 @@
 /** Drives rounds to their end: phase 1, buckets, focused rounds, rare successes, supervised steps, and on from their adapter. */
-import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { findRows } from '../../../data/find-rows.ts';
 import { makeFolder } from '../../../files/make-folder.ts';
-import { readLines } from '../../../files/json-lines.ts';
 import { lockRun } from '../../../files/run-lock.ts';
+import { countRows } from '../../../rounds/row-files.ts';
 import { type CommandContext, EXIT } from '../../command-line.ts';
 import { plural } from '../../number-text.ts';
 import { ownCommand } from '../../own-command.ts';
@@ -126,7 +125,7 @@ class Rounds {
     const at = (name: string) => join(this.#folder(round, 'sft-data'), name);
     await this.#steps.stage(`${round}/extract`, 'rare successes', ['extract', '--trace', trained.trace, '-o', at('candidates.jsonl'), ...extract]);
     let rows = at('candidates.jsonl');
-    if ((await this.#countIn(rows)) > 0) {
+    if ((await countRows(rows)) > 0) {
       for (const [name, words, output] of [
         ['vet', vet, 'passed.jsonl'],
         ['rewrite', rewrite, 'rewritten.jsonl'],
@@ -137,7 +136,7 @@ class Rounds {
       }
     }
     await this.#steps.stage(`${round}/finalize`, 'demonstrations', ['finalize', rows, '-o', at('sft.jsonl'), ...finalize]);
-    const count = await this.#countIn(at('sft.jsonl'));
+    const count = await countRows(at('sft.jsonl'));
     if (count === 0) {
       this.#context.note(`vf-rounds run: round ${round} has no rare successes; the next one goes on from its focused training`);
       return trained.adapter;
@@ -169,21 +168,14 @@ class Rounds {
 
   /** Buckets and hard prompts become fewer from round to round: a step cannot have more rows than there are. */
   async #lowered(title: string, rows: string): Promise<string[]> {
-    const [count, wanted] = [await this.#countIn(rows), await examplesPerStep(this.#config, this.#config.focused)];
+    const [count, wanted] = [await countRows(rows), await examplesPerStep(this.#config, this.#config.focused)];
     if (count >= wanted) return [];
     this.#context.note(`vf-rounds run: ${title} has ${plural(count, 'row')}, so its steps take ${count} instead of ${wanted}`);
     return ['-n', String(count)];
   }
 
   async #unlessEmpty(start: RoundStart): Promise<RoundStart | null> {
-    return (await this.#countIn(start.rows)) === 0 ? null : start;
-  }
-
-  async #countIn(path: string): Promise<number> {
-    if (statSync(path, { throwIfNoEntry: false }) === undefined) return 0;
-    let lines = 0;
-    for await (const _ of readLines(path)) lines += 1;
-    return lines;
+    return (await countRows(start.rows)) === 0 ? null : start;
   }
 
   #folder(round: number, name: string): string {
