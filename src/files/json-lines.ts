@@ -205,6 +205,15 @@ export function* chunked(pieces: Iterable<string>): Generator<Buffer> {
   yield Buffer.from(`${held}\n`, 'utf8');
 }
 
+/** The lines, each with its line feed, some at a time, because all together may be longer than a string can be. */
+export function* chunkedLines(lines: readonly string[]): Generator<Buffer> {
+  if (lines.length > 0) yield* chunked(separated(lines));
+}
+
+function* separated(lines: readonly string[]): Generator<string> {
+  for (const [i, line] of lines.entries()) yield i === 0 ? line : `\n${line}`;
+}
+
 /** The JSON of a table whose lists may be long, in pieces: of each list, an item at a time. */
 export function* jsonPieces(table: Readonly<Record<string, unknown>>): Generator<string> {
   let separator = '{';

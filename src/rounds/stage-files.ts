@@ -7,7 +7,7 @@ import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
-import { replaceFile } from '../files/json-lines.ts';
+import { chunkedLines, replaceFile } from '../files/json-lines.ts';
 import { folderProblem, makeFolder } from '../files/make-folder.ts';
 import { readRegularFile, streamRegularFile } from '../files/regular-file.ts';
 import { isObject } from '../schemas/is-object.ts';
@@ -102,24 +102,21 @@ export async function writeStage(
 ): Promise<WireRoundManifest> {
   const path = manifestPath(folder, name);
   const outputs: WireRoundManifest['outputs'] = [];
-  const about = { schema_version: 1, stage, stage_version: STAGE_VERSIONS[stage] } as const;
   makeFolder(folder);
   // Names the outputs as its own, so that the stage can be run again after a kill.
   const named = result.outputs.map(({ name: file }) => ({ path: file, sha256: '', rows: 0 }));
-  await writeManifest(path, { ...about, complete: false, rule: {}, counts: {}, inputs: [], outputs: named });
+  await writeManifest(path, { ...aboutStage(stage), complete: false, rule: {}, counts: {}, inputs: [], outputs: named });
   for (const { name: file, lines } of result.outputs) {
-    const bytes = Buffer.from(lines.map((line) => `${line}\n`).join(''), 'utf8');
-    await replaceFile(join(folder, file), (write) => write(bytes));
-    outputs.push({ path: file, sha256: createHash('sha256').update(bytes).digest('hex'), rows: lines.length });
+    const hash = createHash('sha256');
+    await replaceFile(join(folder, file), async (write) => {
+      for (const bytes of chunkedLines(lines)) {
+        hash.update(bytes);
+        await write(bytes);
+      }
+    });
+    outputs.push({ path: file, sha256: hash.digest('hex'), rows: lines.length });
   }
-  const manifest: WireRoundManifest = {
-    ...about,
-    complete: true,
-    rule: { ...result.rule },
-    counts: { ...result.counts },
-    inputs: inputs.map(({ role, path: input, sha256 }) => ({ role, path: relative(resolve(folder), resolve(input)), sha256 })),
-    outputs,
-  };
+  const manifest = wholeManifest({ stage, folder }, inputs, { ...result, outputs });
   await writeManifest(path, manifest);
   return manifest;
 }
@@ -136,16 +133,26 @@ export async function recordStage(
 ): Promise<void> {
   const made: WireRoundManifest['outputs'] = [];
   for (const path of outputs) made.push({ path, sha256: await sha256Of(join(folder, path)), rows: rows[path] ?? 0 });
-  await writeManifest(manifestPath(folder, name), {
-    schema_version: 1,
-    stage,
-    stage_version: STAGE_VERSIONS[stage],
+  await writeManifest(manifestPath(folder, name), wholeManifest({ stage, folder }, inputs, { rule, counts, outputs: made }));
+}
+
+function wholeManifest(
+  { stage, folder }: Pick<StageTarget, 'stage' | 'folder'>,
+  inputs: readonly HashedInput[],
+  { rule, counts, outputs }: Pick<StageResult, 'rule' | 'counts'> & Pick<WireRoundManifest, 'outputs'>,
+): WireRoundManifest {
+  return {
+    ...aboutStage(stage),
     complete: true,
     rule: { ...rule },
     counts: { ...counts },
     inputs: inputs.map(({ role, path, sha256 }) => ({ role, path: relative(resolve(folder), resolve(path)), sha256 })),
-    outputs: made,
-  });
+    outputs,
+  };
+}
+
+function aboutStage(stage: StageName) {
+  return { schema_version: 1, stage, stage_version: STAGE_VERSIONS[stage] } as const;
 }
 
 function manifestPath(folder: string, name: string): string {

@@ -1,11 +1,13 @@
 /** `vf-rounds` in child processes: what each stage makes of a trace, what it refuses, and what a kill leaves. */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs';
+import { cpSync, linkSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { WireRoundManifest } from '../../src/schemas/round-manifest.ts';
 import { chatServer } from '../models/chat-server.ts';
 import { rowsText, type SomeRollout, traceText } from '../rounds/trace-lines.ts';
 
@@ -32,6 +34,8 @@ const rowsOf = (name: string) =>
 const idsOf = (name: string) => rowsOf(name).map(({ id, uid }) => id ?? uid);
 const manifest = (name: string) =>
   JSON.parse(readFileSync(at(`${name}.manifest.json`), 'utf8')) as { counts: Record<string, number>; complete: boolean };
+
+const sha256Of = (content: string) => createHash('sha256').update(content).digest('hex');
 
 function start(args: readonly string[]): ChildProcess {
   const env = { PATH: process.env['PATH'], HOME: folder };
@@ -505,49 +509,65 @@ describe('the files of a stage', () => {
 
   it('are old or new after kill -9, in whatever stage it comes, and whole once the stages are run again', { timeout: 240_000 }, async () => {
     world();
-    file('list.jsonl', `${JSON.stringify({ id: 'gated', reason: 'x' })}\n`);
+    for (const [name, id] of Object.entries({ old: 'lost', new: 'gated' })) file(`${name}-list.jsonl`, `${JSON.stringify({ id, reason: 'x' })}\n`);
     const answers = { verdict: 'GEN_ERROR', reason: 'r', pass: true, reasons: [], flags: {}, severity: 0, units: [] };
     await using server = await chatServer(() => JSON.stringify(answers));
     const asks = (role: string) => ['--role', `${role}=m@${server.url}/v1`];
     const traced = ['--trace', 'trace.jsonl', '--rows', 'rows.jsonl'];
-    const stages = [
-      ['bucket', ...traced, '-o', 'out'],
-      ['review', '--rows', 'rows.jsonl', '--exclude', 'list.jsonl', '-o', 'out/reviewed.jsonl'],
-      ['focus', ...traced, '-o', 'out/focused.jsonl'],
-      ['verify', ...traced, '-o', 'out/verified.jsonl', ...asks('vetter')],
-      ['extract', '--trace', 'trace.jsonl', '-o', 'out/extracted.jsonl'],
-      ['vet', 'out/extracted.jsonl', '-o', 'out/passed.jsonl', ...asks('vetter')],
-      ['rewrite', 'out/passed.jsonl', '-o', 'out/rewritten.jsonl', ...asks('rewriter')],
-      ['finalize', 'out/rewritten.jsonl', '-o', 'out/final.jsonl'],
-    ];
-    const run = () => spawn(process.execPath, ['--conditions=source', '--no-warnings', STAGES_SCRIPT, JSON.stringify(stages)], { cwd: folder });
-    const contents = () =>
+    /** Other bounds make other files. */
+    const run = (version: 'old' | 'new', [least, most, rate] = version === 'old' ? ['0', '0.9', '1'] : ['0.1', '0.2', '0.5']) => {
+      const stages = [
+        ['bucket', ...traced, '--low', least, '--high', most, '-o', 'out'],
+        ['review', '--rows', 'rows.jsonl', '--exclude', `${version}-list.jsonl`, '-o', 'out/reviewed.jsonl'],
+        ['focus', ...traced, '--threshold', most, '-o', 'out/focused.jsonl'],
+        ['verify', ...traced, '--low', most, '-o', 'out/verified.jsonl', ...asks('vetter')],
+        ['extract', '--trace', 'trace.jsonl', '--max-rate', rate, '-o', 'out/extracted.jsonl'],
+        ['vet', 'out/extracted.jsonl', '-o', 'out/passed.jsonl', ...asks('vetter')],
+        ['rewrite', 'out/passed.jsonl', '-o', 'out/rewritten.jsonl', ...asks('rewriter')],
+        ['finalize', 'out/rewritten.jsonl', '-o', 'out/final.jsonl'],
+      ];
+      return spawn(process.execPath, ['--conditions=source', '--no-warnings', STAGES_SCRIPT, JSON.stringify(stages)], { cwd: folder });
+    };
+    const contents = (of: string) =>
       Object.fromEntries(
-        readdirSync(at('out'))
+        readdirSync(at(of))
           .filter((name) => !/replies|\.tmp$/.test(name))
-          .map((name) => [name, readFileSync(at(`out/${name}`), 'utf8')]),
+          .map((name) => [name, readFileSync(at(`${of}/${name}`), 'utf8')]),
       );
     mkdirSync(at('out'));
-    await once(run(), 'close');
-    const whole = contents();
+    await once(run('old'), 'close');
+    const old = contents('out');
+    cpSync(at('out'), at('old'), { recursive: true });
+    await once(run('new'), 'close');
+    const whole = contents('out');
     expect(Object.keys(whole)).toHaveLength(4 + 1 + 2 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 2 + 1 + 1 + 1 + 2 + 1);
-    const killedIn = new Set<number>();
-    for (let change = 2; ; change += 9) {
+    for (const [name, content] of Object.entries(whole)) expect([name, content]).not.toEqual([name, old[name]]);
+
+    const doneAtKills = new Set<number>();
+    for (let change = 3; ; change += 23) {
       rmSync(at('out'), { recursive: true });
       mkdirSync(at('out'));
-      const child = run();
+      // What writes into an old file, in place of replacing it, changes its link, too.
+      for (const name of Object.keys(old)) linkSync(at(`old/${name}`), at(`out/${name}`));
+      const child = run('new');
       let seen = 0;
       const watcher = watch(at('out'), () => void (++seen === change && child.kill('SIGKILL')));
       await once(child, 'close');
       watcher.close();
-      const left = contents();
-      for (const [name, content] of Object.entries(left)) expect(content === whole[name] || name.endsWith('.manifest.json')).toBe(true);
-      killedIn.add(Object.keys(left).filter((name) => name.endsWith('.manifest.json')).length);
-      await once(run(), 'close');
-      expect(contents()).toEqual(whole);
+      const left = contents('out');
+      const isManifest = (name: string) => name.endsWith('.manifest.json');
+      for (const [name, content] of Object.entries(left)) {
+        if (!isManifest(name)) expect([old[name], whole[name]]).toContain(content);
+        const { complete, outputs } = isManifest(name) ? (JSON.parse(content) as WireRoundManifest) : { complete: false, outputs: [] };
+        for (const { path, sha256 } of complete ? outputs : []) expect([path, sha256Of(left[path]!)]).toEqual([path, sha256]);
+      }
+      expect(contents('old')).toEqual(old);
+      doneAtKills.add(Object.keys(left).filter((name) => isManifest(name) && left[name] === whole[name]).length);
+      await once(run('new'), 'close');
+      expect(contents('out')).toEqual(whole);
       if (child.signalCode === null) break;
     }
-    // The kills came in most of the stages.
-    expect(killedIn.size).toBeGreaterThan(5);
+    // The kills came in several of the stages.
+    expect(doneAtKills.size).toBeGreaterThan(4);
   });
 });
