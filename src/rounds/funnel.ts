@@ -74,7 +74,7 @@ async function manifestsAt(path: string): Promise<string[]> {
   return [found.path];
 }
 
-/** What a stage did, in a line: `bucket: 6667 rows to 1560 bucket-a, 2791 bucket-b, 637 bucket-0`. */
+/** Rows of the funnel's table: stage, rows that it read, rows that it wrote, rule and folder. */
 export function funnelRows(stages: readonly FunnelStage[], cwd: string): readonly (readonly [string, string, string, string])[] {
   return stages.map(({ stage, path, counts, outputs, rule }) => [
     stage,

@@ -555,14 +555,14 @@ describe('the files of a stage', () => {
       await once(child, 'close');
       watcher.close();
       const left = contents('out');
-      const isManifest = (name: string) => name.endsWith('.manifest.json');
-      for (const [name, content] of Object.entries(left)) {
-        if (!isManifest(name)) expect([old[name], whole[name]]).toContain(content);
-        const { complete, outputs } = isManifest(name) ? (JSON.parse(content) as WireRoundManifest) : { complete: false, outputs: [] };
-        for (const { path, sha256 } of complete ? outputs : []) expect([path, sha256Of(left[path]!)]).toEqual([path, sha256]);
-      }
+      const [manifests, others] = [true, false].map((is) => Object.entries(left).filter(([name]) => name.endsWith('.manifest.json') === is));
+      for (const [name, content] of others!) expect([old[name], whole[name]]).toContain(content);
+      const promised = manifests!
+        .map(([, content]) => JSON.parse(content) as WireRoundManifest)
+        .flatMap((each) => (each.complete ? each.outputs : []));
+      for (const { path, sha256 } of promised) expect([path, sha256Of(left[path]!)]).toEqual([path, sha256]);
       expect(contents('old')).toEqual(old);
-      doneAtKills.add(Object.keys(left).filter((name) => isManifest(name) && left[name] === whole[name]).length);
+      doneAtKills.add(manifests!.filter(([name, content]) => content === whole[name]).length);
       await once(run('new'), 'close');
       expect(contents('out')).toEqual(whole);
       if (child.signalCode === null) break;

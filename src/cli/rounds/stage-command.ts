@@ -4,7 +4,7 @@ import { basename, dirname } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { readBundledManifest } from '../../data/bundled.ts';
 import { findRows } from '../../data/find-rows.ts';
-import { type HashedInput, assertWritable, hashInputs, type StageInput, type StageTarget, writeStage } from '../../rounds/stage-files.ts';
+import { type HashedInput, assertWritable, hashInputs, sha256Of, type StageInput, type StageTarget, writeStage } from '../../rounds/stage-files.ts';
 import type { StageName, StageResult } from '../../rounds/stage.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { countText, plural } from '../number-text.ts';
@@ -23,6 +23,7 @@ export async function runStage({ target, inputs, work }: StageCommand, { note }:
   await assertWritable(target, inputs);
   const hashed = await hashInputs(inputs);
   const result = await work(hashed);
+  await assertSame(hashed, target.stage);
   const { outputs, counts } = await writeStage(target, hashed, result);
   const written = outputs.map(({ path, rows }) => `${countText(rows)} to ${path}`).join(', ');
   const lost = [
@@ -34,6 +35,13 @@ export async function runStage({ target, inputs, work }: StageCommand, { note }:
   const why = outputs.every(({ rows }) => rows === 0) ? [result.whyEmpty ?? counted.join(', ')] : [];
   note(`vf-rounds ${target.stage}: ${[written, ...lost, ...why].join('; ')}${target.folder === '.' ? '' : ` in ${target.folder}`}`);
   return EXIT.done;
+}
+
+/** The manifest must not name contents that the stage did not read: the trace of a run grows until the run has ended. */
+async function assertSame(inputs: readonly HashedInput[], stage: StageName): Promise<void> {
+  for (const { path, sha256 } of inputs)
+    if ((await sha256Of(path)) !== sha256)
+      throw new ConfigError(`${path} changed while ${stage} read it; wait until its run has ended, then run ${stage} again`);
 }
 
 /** The target of a stage with one main file; `further` names the others by it: `sft.jsonl` has `sft.golden.jsonl`. */
@@ -64,7 +72,7 @@ export function pathsOf(inputs: readonly HashedInput[], role: string): string[] 
   return inputs.filter((input) => input.role === role).map(({ path }) => path);
 }
 
-/** Progress of questions to a model, on a terminal. */
+/** Notes every tenth of the answers, from 20 rows on. */
 export function progressNote(stage: string, { note }: Pick<CommandContext, 'note'>): (done: number, total: number) => void {
   let shown = 0;
   return (done, total) => {

@@ -1,0 +1,42 @@
+import { appendFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { fileTarget, runStage } from '../../../src/cli/rounds/stage-command.ts';
+import { ConfigError } from '../../../src/core/errors.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'vf-stage-command-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const context = {
+  signal: new AbortController().signal,
+  secrets: new Set<string>(),
+  verbose: false,
+  report: () => {},
+  redact: (text: string) => text,
+  note: () => {},
+  onInterrupt: null,
+};
+
+describe('runStage', () => {
+  it('writes nothing if an input, such as the trace of a run that goes on, changed while the stage read it', async () => {
+    const path = join(folder, 'trace.jsonl');
+    writeFileSync(path, '{}\n');
+    const target = fileTarget('extract', join(folder, 'out.jsonl'));
+    const result = { rule: {}, counts: {}, outputs: [{ name: 'out.jsonl', lines: ['{}'] }] };
+    const inputs = [{ role: 'trace', path }];
+    const growing = async () => {
+      appendFileSync(path, '{}\n');
+      return result;
+    };
+    await expect(runStage({ target, inputs, work: growing }, context)).rejects.toThrow(
+      new ConfigError(`${path} changed while extract read it; wait until its run has ended, then run extract again`),
+    );
+    expect(readdirSync(folder)).toEqual(['trace.jsonl']);
+    expect(await runStage({ target, inputs, work: async () => result }, context)).toBe(0);
+    expect(readdirSync(folder)).toContain('out.jsonl');
+  });
+});
