@@ -1,8 +1,8 @@
-/** Runs stages of `vf-rounds` one after another in this process: `rounds-process.ts '<list of command lines as JSON>'`. */
+/** Runs stages of `vf-rounds` one after another in this process: `stages-process.ts '<list of command lines as JSON>'`. */
 import { Command } from 'commander';
-import { addCurateCommands } from '../../src/cli/rounds/curate-commands.ts';
-import { addDistillCommands } from '../../src/cli/rounds/distill-commands.ts';
-import type { RoundAction } from '../../src/cli/rounds/stage-command.ts';
+import { addCurateCommands } from '../../../src/cli/rounds/curate-commands.ts';
+import { addDistillCommands } from '../../../src/cli/rounds/distill-commands.ts';
+import type { RoundAction } from '../../../src/cli/rounds/stage-command.ts';
 
 const context = {
   signal: new AbortController().signal,
