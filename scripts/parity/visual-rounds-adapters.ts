@@ -3,7 +3,7 @@ import { bucketPrompts, hardPrompts, promptMeans } from '../../src/rounds/bucket
 import { demonstration, demonstrationId } from '../../src/rounds/demonstration.ts';
 import { bestRows, promptOf, systemErrors } from '../../src/rounds/messages-v1.ts';
 import { keepRollouts } from '../../src/rounds/rare-success.ts';
-import { claimsSight, guardedThink, namesAction, outsideDifference, thinksOf, withThinks } from '../../src/rounds/think-blocks.ts';
+import { changesOutside, claimsSight, guardedThink, namesAction, thinksOf, withThinks } from '../../src/rounds/think-blocks.ts';
 import { upstreamRollouts } from '../../src/rounds/upstream-trace.ts';
 import type { MessageV1 } from '../../src/schemas/messages-v1.ts';
 import type { Adapter } from './vectors.ts';
@@ -118,7 +118,9 @@ const rewrite: Adapter = {
   actual: ({ original, rewritten, drop_if_action_tag_in_think: drops, revert_new_image_claims: claims }: RewriteInput) => {
     const pairs = original.map((before, i) => ({ before, after: rewritten[i]! }));
     const written = pairs.filter(({ before }) => before.role === 'assistant');
-    const outside = written.map(({ before, after }) => outsideDifference(before.content as string, after.content as string));
+    const outside = written.map(({ before, after }) =>
+      changesOutside(before.content as string, after.content as string) ? 'Non-think text changed' : null,
+    );
     if (drops && written.some(({ before }) => thinksOf(before.content as string).some(namesAction))) return { outside, dropped: true };
     const messages = pairs.map(({ before, after }) => {
       if (before.role !== 'assistant') return after;

@@ -1,4 +1,5 @@
 /** Divides prompts by how well a phase went: learned already, in reach, out of reach (DDAI, generate_curriculum_data). Pure. */
+import { compareTexts } from './compare-texts.ts';
 
 type BucketName = 'A' | 'B' | '0';
 
@@ -20,7 +21,7 @@ export type Buckets = Readonly<Record<BucketName, readonly ScoredPrompt[]>>;
 
 /** The buckets of the prompts, each from the highest mean to the lowest, equal means by id, so that a run without shuffling goes from easy to hard. */
 export function bucketPrompts(prompts: readonly ScoredPrompt[], { low = 0.1, high = 0.7 }: BucketBounds = {}): Buckets {
-  const sorted = prompts.toSorted((a, b) => b.mean - a.mean || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0));
+  const sorted = prompts.toSorted((a, b) => b.mean - a.mean || compareTexts(a.id, b.id));
   const inBucket = (isIn: (mean: number) => boolean) => sorted.filter(({ mean }) => isIn(mean));
   return {
     A: inBucket((mean) => mean >= low && mean <= high),

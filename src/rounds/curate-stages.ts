@@ -1,6 +1,7 @@
 /** The stages that choose what is trained next: buckets, reviews, hard prompts. Pure. */
 import { ConfigError } from '../core/errors.ts';
 import { type BucketBounds, bucketPrompts, hardPrompts, promptMeans, type ScoredPrompt } from './buckets.ts';
+import { compareTexts } from './compare-texts.ts';
 import type { Exclusions } from './exclusions.ts';
 import { reviewReasons } from './review-reasons.ts';
 import { rowLine, type RoundRow, withExtra } from './row-files.ts';
@@ -76,7 +77,7 @@ export function reviewStage(
       excluded: excluded.length,
       listed,
       ...Object.fromEntries(
-        [...byReason].map(([reason, own]) => [`excluded: ${reason}`, own.length] as const).toSorted(([a], [b]) => (a < b ? -1 : 1)),
+        [...byReason].map(([reason, own]) => [`excluded: ${reason}`, own.length] as const).toSorted(([a], [b]) => compareTexts(a, b)),
       ),
     },
     outputs: [

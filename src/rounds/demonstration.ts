@@ -2,7 +2,7 @@
 import { ConfigError } from '../core/errors.ts';
 import { strip } from '../metrics/python-text.ts';
 import type { MessageV1 } from '../schemas/messages-v1.ts';
-import { NO_CROP, NO_SEARCH_RESULT } from './messages-v1.ts';
+import { completesSearch, NO_CROP, NO_SEARCH_RESULT } from './messages-v1.ts';
 import type { TracedEvent, TracedRollout } from './traced-rollouts.ts';
 
 export interface DemonstrationOptions {
@@ -14,7 +14,6 @@ export interface DemonstrationOptions {
   readonly missingResults?: boolean;
 }
 
-const COMPLETE = /<search_complete>\s*true\s*<\/search_complete>/iu;
 const ACTION_AFTER_THINK = /<\/think>\s*(?:<search>|<bbox>|<search_complete>)/iu;
 const CLOSE_THINK = '</think>';
 const END_TURN = '<|im_end|>';
@@ -87,7 +86,7 @@ class DemonstrationWriter {
     if (this.#isStrict && (action === null || !ACTION_AFTER_THINK.test(text))) return false;
     if (action === '<search>') this.#searches += 1;
     if (action === '<bbox>') this.#boxes += 1;
-    if (COMPLETE.test(text)) this.#isComplete = true;
+    if (completesSearch(text)) this.#isComplete = true;
     this.#messages.push({ role: 'assistant', content: text });
     return true;
   }

@@ -27,9 +27,13 @@ export interface ExtractOptions {
 /** DDAI's, so that an NDCG of 0 is left out. */
 const ABOVE_ZERO = 1e-9;
 
+function withDefaults({ success = 'judge', threshold = 1, maxRate = 0.5, successOnly = false, top }: ExtractOptions) {
+  return { success, threshold, maxRate, successOnly, top: top ?? (successOnly ? null : 4) } as const;
+}
+
 /** The prompts and rollouts that are taken; no texts are needed. Throws ConfigError if a judge decides and the rollouts have none. */
 export function rareSuccesses(rollouts: readonly TracedRollout[], options: ExtractOptions): KeptPrompt[] {
-  const { success = 'judge', threshold = 1, maxRate = 0.5, successOnly = false, top = successOnly ? undefined : 4 } = options;
+  const { success, threshold, maxRate, successOnly, top } = withDefaults(options);
   if (success === 'judge') assertJudged(rollouts, '--success reward');
   const kept = keepRollouts(rollouts, {
     ...(success === 'judge' ? { minJudge: threshold } : { minScore: threshold }),
@@ -37,13 +41,14 @@ export function rareSuccesses(rollouts: readonly TracedRollout[], options: Extra
     successThreshold: threshold,
     maxSuccessRate: maxRate,
     ...(successOnly ? { minNdcg: ABOVE_ZERO } : {}),
-    ...(top === undefined ? {} : { top }),
+    ...(top === null ? {} : { top }),
   });
   return kept.filter(({ successRate }) => successRate > 0);
 }
 
 export function extractStage({ rollouts, counts }: Traces, kept: readonly KeptPrompt[], options: ExtractOptions): StageResult {
-  const { success = 'judge', threshold = 1, maxRate = 0.5, successOnly = false, top = successOnly ? null : 4, systemPrompt, output } = options;
+  const { success, threshold, maxRate, successOnly, top } = withDefaults(options);
+  const { systemPrompt, output } = options;
   const taken = kept.flatMap((prompt) => prompt.kept.map((rollout) => ({ prompt, rollout })));
   const bare = taken.find(({ rollout }) => rollout.opening === null);
   if (bare !== undefined && systemPrompt === undefined)

@@ -1,4 +1,5 @@
 /** The best demonstrations of every prompt as rows for `vf-train --sft`, and the golden trajectory of each (DDAI, finalize_success_only_sft_dataset). Pure. */
+import { compareTexts } from './compare-texts.ts';
 import type { DemonstrationRow } from './demonstration-rows.ts';
 import { actionsOf, bestRows, systemErrors } from './messages-v1.ts';
 import type { StageResult } from './stage.ts';
@@ -16,7 +17,7 @@ export function finalizeStage(rows: readonly DemonstrationRow[], options: Finali
   const { most = 4, systemErrors: mostErrors = 0, output, golden } = options;
   const clean = rows.filter(({ messages }) => systemErrors(messages) <= mostErrors);
   // By uid, so that the order of files and lines changes nothing.
-  const sorted = clean.toSorted((a, b) => (a.uid < b.uid ? -1 : 1));
+  const sorted = clean.toSorted((a, b) => compareTexts(a.uid, b.uid));
   const best = bestRows(sorted, most);
   const prompts = Map.groupBy(best, ({ prompt }) => prompt);
   return {

@@ -8,6 +8,7 @@ export const NO_SEARCH_RESULT = `${SYSTEM_ERROR} Search did not return an image.
 export const NO_CROP = `${SYSTEM_ERROR} BBox crop failed. Please adjust the bbox or search again.]`;
 
 const SEARCH = /<search>(.*?)<\/search>/gisu;
+const COMPLETE = /<search_complete>\s*true\s*<\/search_complete>/iu;
 const BOX = /<bbox>\s*\[(.*?)\]\s*<\/bbox>/gisu;
 
 /** Messages of the user that report a tool's failure. */
@@ -22,9 +23,24 @@ interface Effort {
   readonly length: number;
 }
 
+/** The text of the first message by the user; empty without one. */
+export function questionOf(messages: readonly MessageV1[]): string {
+  const texts = messages.flatMap(({ role, content }) => (role === 'user' && typeof content === 'string' ? [content] : []));
+  return texts[0] ?? '';
+}
+
+export function assistantTexts(messages: readonly MessageV1[]): string[] {
+  return messages.flatMap(({ role, content }) => (role === 'assistant' && typeof content === 'string' ? [content] : []));
+}
+
+/** Whether the text ends the search. */
+export function completesSearch(text: string): boolean {
+  return COMPLETE.test(text);
+}
+
 /** What stands in the assistant's searches and boxes, in order; empty ones are left out. */
 export function actionsOf(messages: readonly MessageV1[]): { readonly queries: readonly string[]; readonly boxes: readonly string[] } {
-  const written = messages.flatMap(({ role, content }) => (role === 'assistant' && typeof content === 'string' ? [content] : []));
+  const written = assistantTexts(messages);
   const found = (pattern: RegExp) =>
     written.flatMap((text) => [...text.matchAll(pattern)].map(([, inner]) => strip(inner!)).filter((inner) => inner !== ''));
   return { queries: found(SEARCH), boxes: found(BOX) };
@@ -32,7 +48,7 @@ export function actionsOf(messages: readonly MessageV1[]): { readonly queries: r
 
 /** What the assistant did; empty searches and boxes do not count. */
 function effortOf(messages: readonly MessageV1[]): Effort {
-  const written = messages.flatMap(({ role, content }) => (role === 'assistant' && typeof content === 'string' ? [content] : []));
+  const written = assistantTexts(messages);
   const { queries, boxes } = actionsOf(messages);
   return { searches: queries.length, boxes: boxes.length, length: written.reduce((sum, text) => sum + Array.from(text).length, 0) };
 }

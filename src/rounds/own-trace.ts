@@ -2,6 +2,7 @@
 import type { WireTraceLine } from '../schemas/trace-line.ts';
 import { isObject } from '../schemas/is-object.ts';
 import type { MessageV1 } from '../schemas/messages-v1.ts';
+import { compareTexts } from './compare-texts.ts';
 import type { TracedCall, TracedEvent, TracedRollout } from './traced-rollouts.ts';
 
 /** A line with the fields of its event. */
@@ -80,7 +81,7 @@ export class OwnTrace {
   rollouts(): TracedRollout[] {
     for (const { plays } of this.#places.values()) this.#counts.repeated += plays.size - 1;
     const byPrompt = Map.groupBy(this.#places.values(), ({ run, prompt }) => JSON.stringify([prompt, run]));
-    const keys = [...byPrompt.keys()].toSorted(compare);
+    const keys = [...byPrompt.keys()].toSorted(compareTexts);
     return keys.flatMap((key) => {
       const plays = byPrompt.get(key)!.flatMap((place) => {
         const reward = rewardOf(place.play.lines);
@@ -90,9 +91,9 @@ export class OwnTrace {
       const inOrder = plays.toSorted(
         (a, b) =>
           a.place.step - b.place.step ||
-          compare(a.place.phase, b.place.phase) ||
+          compareTexts(a.place.phase, b.place.phase) ||
           indexOf(a.reward) - indexOf(b.reward) ||
-          compare(a.place.id, b.place.id),
+          compareTexts(a.place.id, b.place.id),
       );
       return inOrder.flatMap(({ place, reward }, index) => {
         const isFailed = typeof reward['reward'] !== 'number';
@@ -149,7 +150,7 @@ function eventOf(line: OwnLine): TracedEvent | null {
   const words = typeof line['text'] === 'string' ? { words: line['text'] } : {};
   const pictures = Array.isArray(line['images']) ? (line['images'] as unknown[]).filter((image) => typeof image === 'string') : [];
   const shown = pictures[0] ?? (typeof line['page'] === 'string' ? line['page'] : null);
-  if (line.event === 'model.turn') return { kind: 'turn', turn: line.turn ?? 0, text: textOf(line['text']) };
+  if (line.event === 'model.turn') return { kind: 'turn', text: textOf(line['text']) };
   if (line.event === 'search.response') return { kind: 'pages', pictures: shown === null ? null : [shown], ...words };
   if (line.event === 'crop') return { kind: 'crop', picture: shown, ...words };
   return null;
@@ -178,8 +179,4 @@ function textOf(value: unknown): string {
 
 function numberOf(value: unknown): number {
   return typeof value === 'number' ? value : 0;
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -6,6 +6,7 @@ import { isObject } from '../schemas/is-object.ts';
 import { isDeeperThan, MOST_LEVELS } from '../schemas/nesting.ts';
 import { parseWire } from '../schemas/results.ts';
 import { TraceLineSchema } from '../schemas/trace-line.ts';
+import { compareTexts } from './compare-texts.ts';
 import { type OwnLine, OwnTrace, type TraceCounts } from './own-trace.ts';
 import type { TracedRollout } from './traced-rollouts.ts';
 import { upstreamRollouts } from './upstream-trace.ts';
@@ -51,9 +52,9 @@ export async function readTraces(paths: readonly string[], { withTexts = true }:
     }
     if (lines === 0) throw new ConfigError(`The trace ${path} is empty; give the trace.jsonl of a run that has played rollouts`);
   }
-  const ofUpstream = upstreamRollouts(upstream.toSorted((a, b) => Number(a['ts'] ?? 0) - Number(b['ts'] ?? 0)));
+  const ofUpstream = upstreamRollouts(upstream);
   counts.rollouts += ofUpstream.length;
-  const rollouts = [...own.rollouts(), ...ofUpstream.toSorted((a, b) => (a.prompt < b.prompt ? -1 : a.prompt > b.prompt ? 1 : 0))];
+  const rollouts = [...own.rollouts(), ...ofUpstream.toSorted((a, b) => compareTexts(a.prompt, b.prompt))];
   if (rollouts.length === 0) {
     const { failed, incomplete, evaluations } = counts;
     throw new ConfigError(

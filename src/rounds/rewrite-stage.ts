@@ -6,9 +6,9 @@ import { ConfigError } from '../core/errors.ts';
 import type { MessageV1 } from '../schemas/messages-v1.ts';
 import type { Question } from './ask-rows.ts';
 import { type DemonstrationRow, demonstrationLine } from './demonstration-rows.ts';
-import { actionsOf } from './messages-v1.ts';
+import { actionsOf, questionOf } from './messages-v1.ts';
 import type { StageResult } from './stage.ts';
-import { guardedThink, namesAction, outsideDifference, thinksOf, withThinks } from './think-blocks.ts';
+import { changesOutside, guardedThink, namesAction, thinksOf, withThinks } from './think-blocks.ts';
 
 /** Of an assistant's message: its place among the messages, and its thinks. */
 interface ThinkUnit {
@@ -48,8 +48,7 @@ const SCHEMA = {
 
 export function rewriteQuestion({ uid, messages }: DemonstrationRow): Question<Rewrite> {
   const units = unitsOf(messages);
-  const question = messages.find(({ role, content }) => role === 'user' && typeof content === 'string')?.content ?? '';
-  const object = { question, units: units.map(({ index, thinks }) => ({ index, action: actionOf(messages[index]!), thinks })) };
+  const object = { question: questionOf(messages), units: units.map(({ index, thinks }) => ({ index, action: actionOf(messages[index]!), thinks })) };
   return {
     id: uid,
     messages: [
@@ -124,7 +123,7 @@ function rewritten(
     taken += guarded.filter((think, i) => think !== thinks[i]).length;
     const after = withThinks(before, guarded);
     // A think that holds a tag of its own would move what stands outside.
-    if (thinksOf(after).length !== thinks.length || outsideDifference(before, after) !== null) {
+    if (thinksOf(after).length !== thinks.length || changesOutside(before, after)) {
       counts.rewrites_not_taken += 1;
       return messages;
     }
@@ -151,6 +150,6 @@ function actionOf(message: MessageV1): string {
 function differs(before: MessageV1, after: MessageV1): boolean {
   if (before.role !== after.role) return true;
   if (before.role === 'assistant' && typeof before.content === 'string' && typeof after.content === 'string')
-    return outsideDifference(before.content, after.content) !== null || thinksOf(before.content).length !== thinksOf(after.content).length;
+    return changesOutside(before.content, after.content) || thinksOf(before.content).length !== thinksOf(after.content).length;
   return JSON.stringify(before.content) !== JSON.stringify(after.content);
 }

@@ -13,6 +13,7 @@ import { readRegularFile, streamRegularFile } from '../files/regular-file.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { parseWire } from '../schemas/results.ts';
 import { RoundManifestSchema, type WireRoundManifest } from '../schemas/round-manifest.ts';
+import { compareTexts } from './compare-texts.ts';
 import { isFilledIn, STAGE_VERSIONS, type StageName, type StageResult } from './stage.ts';
 
 export interface StageInput {
@@ -59,7 +60,7 @@ export async function sha256Of(path: string): Promise<string> {
 export async function hashInputs(inputs: readonly StageInput[]): Promise<HashedInput[]> {
   const hashed: HashedInput[] = [];
   for (const input of inputs) hashed.push({ ...input, sha256: await sha256Of(input.path) });
-  const sorted = hashed.toSorted((a, b) => compare(a.role, b.role) || compare(a.sha256, b.sha256) || compare(a.path, b.path));
+  const sorted = hashed.toSorted((a, b) => compareTexts(a.role, b.role) || compareTexts(a.sha256, b.sha256) || compareTexts(a.path, b.path));
   const twice = sorted.find(({ role, path }, i) => sorted.some((other, j) => j < i && other.role === role && resolve(other.path) === resolve(path)));
   if (twice !== undefined) throw new ConfigError(`${twice.path} is named twice as ${twice.role}; name it once`);
   return sorted;
@@ -206,8 +207,4 @@ export async function manifestOf(path: string): Promise<{ readonly path: string;
 
 function writeManifest(path: string, manifest: WireRoundManifest): Promise<void> {
   return replaceFile(path, (write) => write(Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`, 'utf8')));
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -27,10 +27,9 @@ export function withThinks(text: string, thinks: readonly string[]): string {
   });
 }
 
-/** What differs outside the thinks of two texts, the case of their tags too, or null if nothing does. */
-export function outsideDifference(before: string, after: string): string | null {
-  if (before.replace(THINK, SOME_THINK) !== after.replace(THINK, SOME_THINK)) return 'Non-think text changed';
-  return null;
+/** Whether the texts differ outside their thinks, in the case of the tags too. */
+export function changesOutside(before: string, after: string): boolean {
+  return before.replace(THINK, SOME_THINK) !== after.replace(THINK, SOME_THINK);
 }
 
 /** Whether the text claims to have seen a picture. */

@@ -5,7 +5,7 @@ import type { MessageV1 } from '../schemas/messages-v1.ts';
 /** One thing that happened in a rollout. */
 export type TracedEvent =
   /** The policy wrote a turn. */
-  | { readonly kind: 'turn'; readonly turn: number; readonly text: string }
+  | { readonly kind: 'turn'; readonly text: string }
   /** A search answered with these pictures, best first; null where the trace does not list them. */
   | {
       readonly kind: 'pages';

@@ -9,7 +9,7 @@ export function upstreamRollouts(events: readonly unknown[]): TracedRollout[] {
   const known = events.filter((event): event is Event => isObject(event) && typeof event['uid'] === 'string' && event['uid'] !== '');
   const byPrompt = Map.groupBy(known, (event) => event['uid'] as string);
   return [...byPrompt].flatMap(([prompt, own]) => {
-    const numbered = own.filter((event) => Number.isInteger(event['sample_idx']));
+    const numbered = own.filter((event) => Number.isInteger(event['sample_idx'])).toSorted((a, b) => timeOf(a) - timeOf(b));
     const byIndex = [...Map.groupBy(numbered, (event) => event['sample_idx'] as number)].toSorted(([a], [b]) => a - b);
     const samples = (byIndex.at(-1)?.[0] ?? 0) + 1;
     // A further epoch, or the log of another run, has the same prompts and indices: its rollouts count on.
@@ -17,11 +17,11 @@ export function upstreamRollouts(events: readonly unknown[]): TracedRollout[] {
   });
 }
 
-/** The events of each play: after a score, a turn that is not a later one begins the next play. */
+/** The events of each play, in order of time: after a score, a turn that is not a later one begins the next play. */
 function playsOf(events: readonly Event[]): Event[][] {
   const plays: Event[][] = [];
   let [isScored, lastTurn] = [true, Infinity];
-  for (const event of events.toSorted((a, b) => timeOf(a) - timeOf(b))) {
+  for (const event of events) {
     const { event_type: type, turn_idx: index } = event;
     const turn = typeof index === 'number' ? index : 0;
     if (plays.length === 0 || (type === 'model.plan' && isScored && turn <= lastTurn)) {
@@ -39,7 +39,6 @@ function tracedRollout(prompt: string, index: number, events: readonly Event[]):
   const of = (type: string) => events.find((event) => event['event_type'] === type);
   const scored = of('rm.flash.detail') ?? of('rm.phase1.detail');
   if (scored === undefined) return null;
-  const inOrder = events.toSorted((a, b) => timeOf(a) - timeOf(b));
   const text = (key: string) => (typeof scored[key] === 'string' ? scored[key] : '');
   const number = (key: string) => (typeof scored[key] === 'number' ? scored[key] : 0);
   return {
@@ -58,7 +57,7 @@ function tracedRollout(prompt: string, index: number, events: readonly Event[]):
     golden: texts(scored['reference_basenames']),
     opening: null,
     calls: [],
-    events: inOrder.flatMap((event) => tracedEvent(event) ?? []),
+    events: events.flatMap((event) => tracedEvent(event) ?? []),
   };
 }
 
@@ -66,7 +65,6 @@ function tracedEvent(event: Event): TracedEvent | null {
   if (event['event_type'] === 'model.plan')
     return {
       kind: 'turn',
-      turn: typeof event['turn_idx'] === 'number' ? event['turn_idx'] : 0,
       text: typeof event['text'] === 'string' ? event['text'] : '',
     };
   if (event['event_type'] === 'tool.search.response') {

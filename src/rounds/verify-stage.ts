@@ -1,6 +1,7 @@
 /** Why prompts score low although they were played: retrieval, generator, or judge and ground truth (DDAI, ground-truth verification). */
 import type { ImageRef, Message } from '../core/message.ts';
 import { type Question } from './ask-rows.ts';
+import { compareTexts } from './compare-texts.ts';
 import { type Measure, traceCounts } from './curate-stages.ts';
 import type { Traces } from './read-traces.ts';
 import type { RoundRow } from './row-files.ts';
@@ -65,7 +66,9 @@ export function lowPrompts(
     const { question, reference, golden } = own[0]!;
     return [{ id, suspicion, score, ndcg, question, reference, golden, answers: answersOf(own), pages: pagesOf(own), evidence: evidenceOf(own) }];
   });
-  return prompts.toSorted((a, b) => SUSPICIONS.indexOf(a.suspicion) - SUSPICIONS.indexOf(b.suspicion) || a.score - b.score || (a.id < b.id ? -1 : 1));
+  return prompts.toSorted(
+    (a, b) => SUSPICIONS.indexOf(a.suspicion) - SUSPICIONS.indexOf(b.suspicion) || a.score - b.score || compareTexts(a.id, b.id),
+  );
 }
 
 export interface Verified {
@@ -175,7 +178,7 @@ function answersOf(rollouts: readonly TracedRollout[]): string[] {
     (answer) => answer,
   );
   return [...byAnswer]
-    .toSorted(([a, as], [b, bs]) => bs.length - as.length || (a < b ? -1 : 1))
+    .toSorted(([a, as], [b, bs]) => bs.length - as.length || compareTexts(a, b))
     .slice(0, MOST_ANSWERS)
     .map(([answer]) => answer);
 }

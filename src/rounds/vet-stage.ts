@@ -4,7 +4,7 @@ import { isObject } from '../schemas/is-object.ts';
 import type { MessageV1 } from '../schemas/messages-v1.ts';
 import type { Question } from './ask-rows.ts';
 import type { DemonstrationRow } from './demonstration-rows.ts';
-import { actionsOf, systemErrors } from './messages-v1.ts';
+import { actionsOf, assistantTexts, completesSearch, questionOf, systemErrors } from './messages-v1.ts';
 import { rowLine } from './row-files.ts';
 import type { StageResult } from './stage.ts';
 import { thinksOf } from './think-blocks.ts';
@@ -91,18 +91,17 @@ export function vetStage(
 }
 
 function digestOf(messages: readonly MessageV1[]) {
-  const written = messages.flatMap(({ role, content }) => (role === 'assistant' && typeof content === 'string' ? [content] : []));
+  const written = assistantTexts(messages);
   const { queries, boxes } = actionsOf(messages);
   const thinks = written.flatMap(thinksOf).map((think) => (think.length > THINK_CHARACTERS ? `${think.slice(0, THINK_CHARACTERS)}…` : think));
-  const question = messages.find(({ role, content }) => role === 'user' && typeof content === 'string')?.content ?? '';
   return {
-    question,
+    question: questionOf(messages),
     queries,
     boxes: boxes.slice(0, MOST_EXCERPTS),
     thinks: thinks.slice(0, MOST_EXCERPTS),
     turns: written.length,
     repeated_queries: queries.filter((query, i) => i > 0 && query.toLowerCase() === queries[i - 1]!.toLowerCase()).length,
     tool_failures: systemErrors(messages),
-    completed: written.some((text) => /<search_complete>\s*true\s*<\/search_complete>/i.test(text)),
+    completed: written.some(completesSearch),
   };
 }
