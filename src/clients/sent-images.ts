@@ -1,15 +1,24 @@
+import { LRUCache } from 'lru-cache';
 import type { PlacedImage } from '../core/message.ts';
+
+/** More than a server keeps; of an image that it has and that is forgotten here, the bytes are sent once more. */
+const MOST = 2 ** 16;
 
 /** The images that a server has; it forgets them when its memory is full, and says so. */
 export class SentImages {
-  readonly #known = new Set<string>();
+  readonly #known: LRUCache<string, true>;
+
+  /** @param most images that are remembered; those that were named last. @default 2^16 */
+  constructor(most = MOST) {
+    this.#known = new LRUCache({ max: most });
+  }
 
   has({ sha256 }: PlacedImage): boolean {
-    return this.#known.has(sha256);
+    return this.#known.get(sha256) ?? false;
   }
 
   add(images: readonly PlacedImage[]): void {
-    for (const { sha256 } of images) this.#known.add(sha256);
+    for (const { sha256 } of images) this.#known.set(sha256, true);
   }
 
   forget(images: readonly PlacedImage[]): void {

@@ -67,14 +67,16 @@ export class RunImages implements ImageStore {
     throw new ConfigError(`The image ${path} was changed: its bytes have another SHA-256 than its name says. Restore it, or start another run.`);
   }
 
-  /** Writes a file once, whole or not at all; whoever puts the same image meanwhile waits for it. */
+  /** Writes a file, whole or not at all, unless it is there; whoever puts the same image meanwhile waits for it. */
   async #write(name: string, bytes: Uint8Array): Promise<void> {
     let writing = this.#writing.get(name);
     if (writing === undefined) {
       this.#kept.set(name, bytes);
-      writing = this.#writeFile(name, bytes);
+      writing = this.#writeFile(name, bytes).finally(() => {
+        this.#writing.delete(name);
+        this.#kept.delete(name);
+      });
       this.#writing.set(name, writing);
-      writing.catch(() => this.#writing.delete(name));
     }
     await writing;
   }
@@ -90,6 +92,5 @@ export class RunImages implements ImageStore {
       makeFolder(this.#folder!);
       await replaceFile(path, (write) => write(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)));
     }
-    this.#kept.delete(name);
   }
 }

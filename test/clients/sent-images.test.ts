@@ -12,4 +12,12 @@ describe('SentImages', () => {
     sent.forget([image('a')]);
     expect([sent.has(image('a')), sent.has(image('b'))]).toEqual([false, true]);
   });
+
+  it('remembers as many images as it may, those that were asked for last', () => {
+    const sent = new SentImages(2);
+    sent.add([image('a'), image('b')]);
+    expect(sent.has(image('a'))).toBe(true);
+    sent.add([image('c')]);
+    expect(['a', 'b', 'c'].map((sha256) => sent.has(image(sha256)))).toEqual([true, false, true]);
+  });
 });

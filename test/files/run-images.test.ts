@@ -40,6 +40,21 @@ describe('RunImages', () => {
     expect(Buffer.from(await images.get(early))).toEqual(paintedPng(8, 6, 1));
   });
 
+  it('holds no bytes of an image once it is written or could not be: a removed file is written again, a missing one is an error', async () => {
+    const images = new RunImages();
+    await images.keepIn(folder);
+    const bytes = paintedPng(8, 6, 1);
+    const ref = await images.put(bytes, png);
+    rmSync(folder, { recursive: true });
+    await expect(images.get(ref)).rejects.toThrow(/cannot be read/);
+    writeFileSync(folder, 'a file in the place of the folder');
+    await expect(images.put(bytes, png)).rejects.toThrow();
+    await expect(images.get(ref)).rejects.toThrow(/cannot be read/);
+    rmSync(folder);
+    await images.put(bytes, png);
+    expect(Buffer.from(await images.get(ref))).toEqual(bytes);
+  });
+
   it('makes no folder for a run without images', async () => {
     await new RunImages().keepIn(folder);
     expect(readdirSync(root)).toEqual([]);
