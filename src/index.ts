@@ -25,7 +25,16 @@ export {
   type JudgeTemplate,
   type ScoreRange,
 } from './core/judge-rubric.ts';
-export { type ImageSize, type ImageSizes, imageTokens, MAX_ASPECT, type PixelRange, smartResize } from './core/image-size.ts';
+export {
+  type ImageSize,
+  type ImageSizes,
+  imageTokens,
+  MAX_ASPECT,
+  MAX_IMAGE_BYTES,
+  MAX_IMAGE_PIXELS,
+  type PixelRange,
+  smartResize,
+} from './core/image-size.ts';
 export { Limiter } from './core/limiter.ts';
 export {
   type ContentPart,
@@ -110,6 +119,7 @@ export {
   sourceNotices,
 } from './registry/search-environment.ts';
 export type { QuestionRow } from './schemas/question-row.ts';
+export { isInside } from './files/is-inside.ts';
 export { readDocument, readTextFile } from './files/read-document.ts';
 export { type LimoRow, type LimoRows, limoRows, type ParsedLimoRow, parseLimoRow } from './data/limo-rows.ts';
 export { type DataRecord, loadRecords, type LoadRecordsOptions } from './data/load-records.ts';

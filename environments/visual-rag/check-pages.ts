@@ -3,7 +3,7 @@
  * rows too. Where a search server alone knows the pages, nothing can be said about golden ones.
  */
 import { ConfigError } from 'vf-search';
-import { documentOf } from './ndcg.ts';
+import { documentOf } from 'vf-search/metrics/document-of';
 import type { PictureFiles } from './picture-files.ts';
 import type { VisualRow } from './rows.ts';
 

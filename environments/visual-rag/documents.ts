@@ -1,7 +1,6 @@
 /** Pages of documents: their sizes and, with a word sidecar, every word and its box. */
-import { ConfigError, type DataRecord, MAX_ASPECT, type Passage } from 'vf-search';
+import { ConfigError, type DataRecord, MAX_ASPECT, MAX_IMAGE_PIXELS, type Passage } from 'vf-search';
 import type { Area, Size } from './boxes.ts';
-import { MAX_PAGE_PIXELS } from './picture-sizes.ts';
 
 /** A word and its box on the page, in the page's pixels. */
 export interface PageWord {
@@ -45,7 +44,7 @@ function readPage({ id, width, height, words }: Readonly<Record<string, unknown>
   if (typeof id !== 'string' || id === '') return '"id" must be the name of a page';
   if (!isSide(width) || !isSide(height)) return `"width" and "height" must be pixels, integers of at least 1, got ${JSON.stringify([width, height])}`;
   const sides = `the page ${quoted(id)} has ${width} × ${height} pixels`;
-  if (width * height > MAX_PAGE_PIXELS) return `${sides}; a page may have at most ${MAX_PAGE_PIXELS / 1e6} million`;
+  if (width * height > MAX_IMAGE_PIXELS) return `${sides}; a page may have at most ${MAX_IMAGE_PIXELS / 1e6} million`;
   if (Math.max(width, height) > MAX_ASPECT * Math.min(width, height)) return `${sides}; one side may be at most ${MAX_ASPECT} times the other`;
   if (!Array.isArray(words)) return '"words" must be a list';
   const wrong = words.find((word) => !isWord(word));

@@ -4,7 +4,8 @@ export { type Area, type Box, cropArea, padded, parseBox, type Size } from './bo
 export { type EvidenceOptions, generatorImages } from './evidence.ts';
 export { assistantTurns, checkFormat, type FormatVerdict } from './format.ts';
 export { loadEnvironment } from './load-environment.ts';
-export { documentOf, ndcg } from './ndcg.ts';
+export { documentOf } from 'vf-search/metrics/document-of';
+export { ndcg } from './ndcg.ts';
 export { basenames, type ChosenPage, goldenPages, nextPage, pageName } from './pages.ts';
 export { imageTokens, type PixelRange, smartResize } from 'vf-search';
 export { fitPixels, SHOWN_PIXELS } from './picture-sizes.ts';

@@ -1,4 +1,5 @@
 /** How well the shown pages match the golden pages. */
+import { documentOf } from 'vf-search/metrics/document-of';
 
 /**
  * Normalised discounted cumulative gain: 1 for every golden page among the retrieved ones, divided by log2 of its rank plus 1, over the sum of the ideal order.
@@ -21,12 +22,6 @@ export function ndcg(
 /** The documents of the pages, each once, in order. */
 function documents(pages: readonly string[]): string[] {
   return [...new Set(pages.map(documentOf))];
-}
-
-/** The name of a page without its last `_{page}`. */
-export function documentOf(page: string): string {
-  const at = page.lastIndexOf('_');
-  return at === -1 ? page : page.slice(0, at);
 }
 
 function gain(relevant: readonly boolean[]): number {

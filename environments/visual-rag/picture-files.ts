@@ -4,13 +4,11 @@
  */
 import { constants } from 'node:fs';
 import { type FileHandle, open, readdir, realpath } from 'node:fs/promises';
-import { dirname, join, sep } from 'node:path';
-import { ConfigError, EnvironmentError, thrownText } from 'vf-search';
+import { dirname, join } from 'node:path';
+import { ConfigError, EnvironmentError, isInside, MAX_IMAGE_BYTES, thrownText } from 'vf-search';
 
 /** Ends of file names, in any case, in the order in which they are looked for. */
 const EXTENSIONS = ['png', 'jpg', 'jpeg', 'webp'];
-/** Larger files are refused. */
-const MAX_BYTES = 64 * 2 ** 20;
 /** Names the size of nearly every picture; only WebP may have what turns it at its end. */
 const HEAD_BYTES = 256 * 2 ** 10;
 /** A pipe does not block. Windows lacks the flag. */
@@ -64,7 +62,7 @@ export class PictureFiles {
 
   /** The bytes of a page's picture and what they are. Throws EnvironmentError if the picture cannot be used. */
   async read(page: string): Promise<{ readonly bytes: Buffer; readonly mediaType: string }> {
-    const { bytes, mediaType } = await this.#read(page, MAX_BYTES);
+    const { bytes, mediaType } = await this.#read(page, MAX_IMAGE_BYTES);
     return { bytes, mediaType };
   }
 
@@ -85,7 +83,7 @@ export class PictureFiles {
     });
     const about = await file.stat();
     if (!about.isFile()) throw this.unusable(page, 'it is not a regular file');
-    if (about.size > MAX_BYTES) throw this.unusable(page, `the file has more than ${MAX_BYTES / 2 ** 20} MiB`);
+    if (about.size > MAX_IMAGE_BYTES) throw this.unusable(page, `the file has more than ${MAX_IMAGE_BYTES / 2 ** 20} MiB`);
     const bytes = await firstBytes(file, Math.min(about.size, most));
     if (bytes.length === 0) throw this.unusable(page, 'the file is empty');
     // Recognised by its first bytes, because what decodes pictures would also read SVG, which can name other files.
@@ -131,7 +129,7 @@ export class PictureFiles {
   }
 
   #inside(real: string, page: string): string {
-    if (real === this.folder || real.startsWith(this.folder + sep)) return real;
+    if (isInside(this.folder, real)) return real;
     throw this.unusable(page, 'its name leaves the folder');
   }
 }

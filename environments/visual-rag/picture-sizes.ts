@@ -4,8 +4,6 @@ import type { Size } from './boxes.ts';
 
 /** Sides of pictures are multiples of it where neither an argument nor the policy says another: Qwen2.5-VL's unit. */
 export const DEFAULT_UNIT = 28;
-/** Most pixels of a page: decoded, its picture takes four bytes each. */
-export const MAX_PAGE_PIXELS = 50_000_000;
 /** 256 to 512 squares of 28 pixels: what upstream shows of every page and crop. */
 export const SHOWN_PIXELS: PixelRange = { minPixels: 256 * 28 * 28, maxPixels: 512 * 28 * 28 };
 

@@ -2,11 +2,10 @@
  * Pictures of pages: opened from a folder, cut, scaled and encoded with sharp, kept in the run's image store. A picture that would fill the memory is refused
  * before anything is decoded.
  */
-import { ConfigError, type ImageRef, type ImageStore, Limiter, MAX_ASPECT, thrownText, VfError } from 'vf-search';
+import { ConfigError, type ImageRef, type ImageStore, Limiter, MAX_ASPECT, MAX_IMAGE_PIXELS, thrownText, VfError } from 'vf-search';
 import type sharpPackage from 'sharp';
 import type { Area, Size } from './boxes.ts';
 import { PictureFiles } from './picture-files.ts';
-import { MAX_PAGE_PIXELS } from './picture-sizes.ts';
 import { SharedWork } from './shared-work.ts';
 
 /** References to pictures that were made already; a group of rollouts shows the same pages. */
@@ -71,8 +70,8 @@ export class Pictures {
         throw error instanceof VfError ? error : this.#files.unusable(page, undecodable(error));
       });
     const { width, height } = about.autoOrient;
-    if (width * height > MAX_PAGE_PIXELS)
-      throw this.#files.unusable(page, `it has ${width} × ${height} pixels, more than ${MAX_PAGE_PIXELS / 1e6} million`);
+    if (width * height > MAX_IMAGE_PIXELS)
+      throw this.#files.unusable(page, `it has ${width} × ${height} pixels, more than ${MAX_IMAGE_PIXELS / 1e6} million`);
     if (Math.max(width, height) / Math.min(width, height) > MAX_ASPECT)
       throw this.#files.unusable(page, `it has ${width} × ${height} pixels; one side may be at most ${MAX_ASPECT} times the other`);
     return { width, height };
@@ -80,7 +79,7 @@ export class Pictures {
 
   async #make({ page, area, size }: PictureRequest): Promise<ImageRef> {
     const source = await this.#files.read(page);
-    const upright = this.#sharp(source.bytes, { limitInputPixels: MAX_PAGE_PIXELS }).autoOrient();
+    const upright = this.#sharp(source.bytes, { limitInputPixels: MAX_IMAGE_PIXELS }).autoOrient();
     const cut = area === null ? upright : upright.extract({ left: area[0], top: area[1], width: area[2] - area[0], height: area[3] - area[1] });
     const bytes = await cut
       .resize(size.width, size.height, { fit: 'fill' })

@@ -1,8 +1,9 @@
 /** Rewards of both phases, and what the summary shows of an episode. */
-import { judgeReward, metric, ModelError, reward, type RewardContext, Rubric } from 'vf-search';
+import { judgeReward, metric, type MetricDisplay, ModelError, reward, type RewardContext, Rubric } from 'vf-search';
+import { documentOf } from 'vf-search/metrics/document-of';
 import { checkFormat } from './format.ts';
 import { judgedWords, judgeMessages, type JudgeSees, VERDICT_SCHEMA } from './judge.ts';
-import { documentOf, ndcg } from './ndcg.ts';
+import { ndcg } from './ndcg.ts';
 import { type Coefficients, COEFFICIENTS, phase1Reward, phase2Reward } from './rewards.ts';
 import type { VisualRow } from './rows.ts';
 import type { FinishedState, VisualState } from './state.ts';
@@ -59,8 +60,6 @@ export function visualRubric(options: RubricOptions): Rubric<VisualRow> {
     }
     return scores;
   };
-  const state = (read: (state: VisualState) => number) => (context: Context) => read(context.state as VisualState);
-  const count = { isCount: true } as const;
   return new Rubric<VisualRow>({
     funcs: [
       reward(async (c) => (await scored(c)).reward, { name: `phase${phase}` }),
@@ -75,37 +74,26 @@ export function visualRubric(options: RubricOptions): Rubric<VisualRow> {
           ]),
       metric(async (c) => (await scored(c)).ndcg, { name: 'ndcg', label: 'NDCG of the pages', isHeadline: phase === 1 }),
       metric((c) => Number(formatPasses(c, options, 'ddai')), { name: 'format_pass', label: 'valid format' }),
-      metric(
-        state(({ searches }) => searches),
-        { name: 'searches', label: 'searches per rollout', ...count },
-      ),
-      metric(
-        state(({ crops }) => crops),
-        { name: 'crops', label: 'crops per rollout', ...count },
-      ),
-      metric(
-        state(({ turns }) => turns),
-        { name: 'turns', ...count },
-      ),
-      metric(
-        state(({ pages }) => pages.length),
-        { name: 'pages_read', label: 'pages read', ...count },
-      ),
-      metric(
-        state((s) => s.invalid_actions),
-        { name: 'invalid_actions', ...count },
-      ),
-      metric(
-        state(({ forced }) => Number(forced)),
-        { name: 'forced_stop', label: 'forced stops' },
-      ),
-      metric(
-        state(({ searches }) => Number(searches === 0)),
-        { name: 'zero_search', label: 'without a search' },
-      ),
+      ...stateMetrics(),
       ...(phase === 1 ? [] : disagreements(scored)),
     ],
   });
+}
+
+/** What the episode did, by its state. */
+function stateMetrics() {
+  const of = (read: (state: VisualState) => number, display: MetricDisplay & { readonly name: string }) =>
+    metric<VisualRow>((context) => read(context.state as VisualState), display);
+  const count = { isCount: true } as const;
+  return [
+    of(({ searches }) => searches, { name: 'searches', label: 'searches per rollout', ...count }),
+    of(({ crops }) => crops, { name: 'crops', label: 'crops per rollout', ...count }),
+    of(({ turns }) => turns, { name: 'turns', ...count }),
+    of(({ pages }) => pages.length, { name: 'pages_read', label: 'pages read', ...count }),
+    of((state) => state.invalid_actions, { name: 'invalid_actions', ...count }),
+    of(({ forced }) => Number(forced), { name: 'forced_stop', label: 'forced stops' }),
+    of(({ searches }) => Number(searches === 0), { name: 'zero_search', label: 'without a search' }),
+  ];
 }
 
 /** Where judge and NDCG contradict each other: right without a golden page (from the same document, or from nowhere), and wrong with all of them first. */

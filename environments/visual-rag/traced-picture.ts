@@ -1,7 +1,7 @@
 import { contentImages, type EnvResponse } from 'vf-search';
 import type { Shown } from './reading.ts';
 
-/** A shown picture in the trace: which part of which page, and what the policy saw of it: words, or pictures by their digests. */
+/** The trace's fields of a shown picture: page, area, size, and the words or the digests of the pictures that the policy saw. */
 export function tracedPicture({ page, area, size }: Shown, { observation, messages = [] }: EnvResponse) {
   const images = messages.flatMap(({ content }) => contentImages(content).map(({ sha256 }) => sha256));
   return {

@@ -15,6 +15,11 @@ export interface ImageSizes extends PixelRange {
   readonly unit: number;
 }
 
+/** Larger files of pictures are refused: a picture of a page has a few hundred kilobytes. */
+export const MAX_IMAGE_BYTES = 64 * 2 ** 20;
+/** Larger pictures are refused: decoded, one takes four bytes a pixel. */
+export const MAX_IMAGE_PIXELS = 50_000_000;
+
 /** The most that one side may exceed the other, by Qwen's image processors. */
 export const MAX_ASPECT = 200;
 

@@ -68,7 +68,8 @@ export class TraceFile {
 
   /** What was lost and why, for a notice; null if nothing was. */
   get notice(): string | null {
-    if (this.#problem === null && this.#lost === 0) return null;
+    if (this.#problem !== null && this.#lost === 0) return `The end of trace.jsonl may be missing: ${this.#problem}`;
+    if (this.#lost === 0) return null;
     const problem = this.#problem ?? 'an earlier process of this run did not write them';
     return `trace.jsonl lacks ${this.#lost === 1 ? '1 rollout' : `${this.#lost} rollouts`}: ${problem}`;
   }

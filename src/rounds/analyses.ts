@@ -1,5 +1,5 @@
 /** What a trace says about judge, NDCG and time (DDAI's analyses of its log). Pure. */
-import { documentOf } from './documents.ts';
+import { documentOf } from '../metrics/document-of.ts';
 import { isJudged, scoredRollouts, type TracedRollout } from './traced-rollouts.ts';
 
 /** Shares of rollouts that succeed, of the prompts of a trace. */

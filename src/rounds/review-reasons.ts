@@ -1,5 +1,5 @@
 /** Why a prompt may be out of reach, as far as its trace tells. Pure. */
-import { documentOf } from './documents.ts';
+import { documentOf } from '../metrics/document-of.ts';
 import { type TracedRollout, turnsOf } from './traced-rollouts.ts';
 
 /** Names of the reasons; every rollout of the prompt must pass the test beside the name. */

@@ -1,3 +1,4 @@
+import { closeSync, existsSync, readdirSync, statSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -79,5 +80,17 @@ describe('TraceFile', () => {
     expect(losses).toEqual([expect.stringContaining('BigInt')]);
     expect(trace.notice).toContain('trace.jsonl lacks 1 rollout: ');
     expect(await texts()).toEqual(['-', 'b']);
+  });
+
+  // The system tells there which descriptor is the file.
+  it.runIf(existsSync('/proc/self/fd'))('says that the end may be missing where only closing failed, and names no number of rollouts', async () => {
+    const trace = await open();
+    trace.add({ step: 1 }, records('a/0', 1, ['a']));
+    const { ino } = statSync(path);
+    const descriptor = readdirSync('/proc/self/fd').find((each) => statSync(`/proc/self/fd/${each}`, { throwIfNoEntry: false })?.ino === ino);
+    closeSync(Number(descriptor));
+    await trace.close();
+    expect(trace.lost).toBe(0);
+    expect(trace.notice).toMatch(/^The end of trace\.jsonl may be missing: .*EBADF/);
   });
 });

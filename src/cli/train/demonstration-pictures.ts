@@ -4,18 +4,14 @@
  */
 import { createHash } from 'node:crypto';
 import { readdir, realpath } from 'node:fs/promises';
-import { isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { ConfigError, thrownText } from '../../core/errors.ts';
-import { type ImageSizes, MAX_ASPECT, smartResize } from '../../core/image-size.ts';
+import { type ImageSizes, MAX_ASPECT, MAX_IMAGE_BYTES, MAX_IMAGE_PIXELS, smartResize } from '../../core/image-size.ts';
 import type { ImageRef, ImageStore } from '../../core/message.ts';
 import { imageHeader } from '../../files/image-header.ts';
+import { isInside } from '../../files/is-inside.ts';
 import { openRegularFile } from '../../files/regular-file.ts';
 import type { DemonstrationTokenizer } from '../../trainer/sources/demonstration.ts';
-
-/** A picture of a page has a few hundred kilobytes. */
-const MOST_BYTES = 64 * 2 ** 20;
-/** Decoded, a pixel takes four bytes. */
-const MOST_PIXELS = 50_000_000;
 
 /**
  * Finds a picture by its path in the folder, or by the SHA-256 of its bytes. Rejects with ConfigError if the file is missing, lies outside the folder, or is not a picture.
@@ -52,24 +48,20 @@ interface Reading {
 async function readPicture(root: string, name: string, { store, sizes, sha256 }: Reading): Promise<ImageRef> {
   const path = resolve(root, name);
   const refused = (why: string, cause?: unknown) => new ConfigError(`${JSON.stringify(name.slice(0, 200))} ${why}`, { cause });
-  const isInside = (each: string) => {
-    const way = relative(root, each);
-    return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way);
-  };
   const real = await realpath(path).catch((cause: unknown) => {
     throw refused(`is not in the folder of pictures ${root}; name a path below it, or the SHA-256 of a picture there`, cause);
   });
-  if (!isInside(path) || !isInside(real)) throw refused(`leads out of the folder of pictures ${root}`);
+  if (!isInside(root, path) || !isInside(root, real)) throw refused(`leads out of the folder of pictures ${root}`);
   await using file = await openRegularFile(join(root, relative(root, real)));
   const about = await file.stat();
   if (!about.isFile()) throw refused('is no file, but a folder');
-  if (about.size > MOST_BYTES) throw refused(`has ${about.size} bytes, more than a picture of at most ${MOST_BYTES}`);
+  if (about.size > MAX_IMAGE_BYTES) throw refused(`has ${about.size} bytes, more than a picture of at most ${MAX_IMAGE_BYTES}`);
   const bytes = await file.readFile();
   const header = imageHeader(bytes);
   if (header === null) throw refused('is no PNG, JPEG or WebP');
   if (sha256 !== null && createHash('sha256').update(bytes).digest('hex') !== sha256) throw refused('has other bytes than its name says');
-  if (header.width * header.height > MOST_PIXELS)
-    throw refused(`has ${header.width} × ${header.height} pixels, more than ${MOST_PIXELS / 1e6} million`);
+  if (header.width * header.height > MAX_IMAGE_PIXELS)
+    throw refused(`has ${header.width} × ${header.height} pixels, more than ${MAX_IMAGE_PIXELS / 1e6} million`);
   const seen = sizes === null ? header : smartResize(header, sizes);
   if (seen === null) throw refused(`has ${header.width} × ${header.height} pixels; one side may be at most ${MAX_ASPECT} times the other`);
   if (sizes === null || (seen.width === header.width && seen.height === header.height)) return store.put(bytes, header);
@@ -84,7 +76,7 @@ async function resized(bytes: Buffer, sizes: ImageSizes): Promise<{ readonly byt
   const { default: sharp } = await import('sharp').catch((cause: unknown) => {
     throw new ConfigError('Pictures that the model would resize need the package sharp. Install it with: npm install sharp@0.35.5', { cause });
   });
-  const upright = sharp(bytes, { limitInputPixels: MOST_PIXELS }).autoOrient();
+  const upright = sharp(bytes, { limitInputPixels: MAX_IMAGE_PIXELS }).autoOrient();
   const { width, height } = smartResize((await upright.metadata()).autoOrient, sizes)!;
   const scaled = upright.resize(width, height, { fit: 'fill' }).flatten({ background: '#ffffff' }).toColourspace('srgb');
   return { bytes: await scaled.png().toBuffer(), width, height };

@@ -248,7 +248,7 @@ class Model:
 
 
 def no_gradient() -> Failure:
-    return bad_input("There is no accumulated gradient for an Adam step; call backward first")
+    return bad_input("The Adam step needs an accumulated gradient; call backward first")
 
 
 def not_retained(batch_id: str) -> Failure:

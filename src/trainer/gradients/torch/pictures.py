@@ -113,10 +113,10 @@ class Pictures:
 
 
 def _checked(path: str, sha256: str, descriptor: int) -> bytes:
+    # `open` raises for a folder, so the kind is checked first.
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
         raise bad_input(f"The image {path} is not a regular file of at most {MAX_BYTES} bytes; restore the run's folder of images")
-    # A folder cannot be opened as a stream.
     with open(descriptor, "rb", closefd=False) as stream:
         data = stream.read(MAX_BYTES + 1)
     if hashlib.sha256(data).hexdigest() != sha256:
