@@ -72,38 +72,39 @@ describe('a judge behind a server', () => {
   });
 
   it.each([
-    ['{"score": NaN}', /it does not end with a JSON object|holds no JSON object/],
-    ['{"score": "high"}', /must be number|score/],
-    ['{"score": true}', /score/],
-    ['{"verdict": 1}', /score/],
-    ['{"score": 1} I hope that helps.', /text follows its last JSON object/],
-    ['{"score": 1', /an opening brace in it is never closed/],
-    ['I cannot grade this.', /holds no JSON object/],
-    ['', /holds no JSON object/],
-    ['{"score": 0} or rather {"score": 1}', /several JSON objects with different scores/],
+    ['{"score": NaN}', 'it does not end with a JSON object'],
+    ['{"score": "high"}', 'score must be a number'],
+    ['{"score": true}', 'score must be a number'],
+    ['{"verdict": 1}', 'its JSON object must have the key "score"'],
+    ['{"score": 1} I hope that helps.', 'text follows its last JSON object'],
+    ['{"score": 1', 'an opening brace in it is never closed'],
+    ['I cannot grade this.', 'it holds no JSON object'],
+    ['', 'it holds no JSON object'],
+    ['{"score": 0} or rather {"score": 1}', 'it holds several JSON objects with different scores'],
   ])('is asked once more where it replies %j, with what was wrong', async (reply, problem) => {
     const { rollout, server } = await asking('judge', (_, i) => (i === 0 ? reply : '{"score": 0.25}'), { options: JUDGE_ALONE });
     expect(rollout).toMatchObject({ error: null, reward: 0.25 });
     expect(server.bodies).toHaveLength(2);
     const [, said, repair] = server.bodies[1]!.messages.slice(-3);
     expect(said).toEqual({ role: 'assistant', content: reply === '' ? '(no text)' : reply });
-    expect(repair!.content).toMatch(problem);
-    expect(repair!.content).toMatch(/^Your reply cannot be used: .*\{"type":"object"/);
+    const [start, schema] = repair!.content.split(/(?=\{"type":"object")/);
+    expect(start).toBe(`Your reply cannot be used: ${problem}. Reply with one JSON object that fits this JSON Schema, and nothing else: `);
+    expect(JSON.parse(schema!)).toMatchObject({ required: ['score'] });
   });
 
   it.each([
     ['a refusal in words', () => 'I cannot grade this.', /gave no usable score in two replies/, 2],
     ['an empty answer', () => '', /gave no usable score in two replies/, 2],
-    ['500', () => ({ status: 500, body: { error: { message: 'broken' } } }), /failed after 2 attempts/, 2],
+    ['500', () => ({ status: 500, body: { error: { message: 'broken' } } }), /failed after 2 attempts: The API failed: .* 500 /, 2],
     [
       'a body that is no JSON',
       (_: ChatRequest, __: number, response: ServerResponse) => (response.end('<html>'), new Promise<never>(() => {})),
-      'failed',
+      /failed after 2 attempts: The response of \S+ is not JSON/,
       2,
     ],
-    ['a refusal by the field of that name', refused, /refus/, 1],
-    ['silence', () => new Promise<never>(() => {}), /failed after 2 attempts/, 2],
-  ] as readonly (readonly [string, Answer, RegExp, number])[])(
+    ['a refusal by the field of that name', refused, /failed: \S+ refused to answer: "I cannot grade this\."/, 1],
+    ['silence', () => new Promise<never>(() => {}), /failed after 2 attempts: There was no answer within 150 ms/, 2],
+  ] satisfies readonly (readonly [string, Answer, RegExp, number])[])(
     'leaves the rollout without a reward after %s, a typed failure of the model',
     async (_, answer, problem, requests) => {
       const { rollout, server } = await asking('judge', answer, { binding: { timeoutMs: 150 } });
