@@ -48,7 +48,7 @@ describe('RunImages', () => {
     rmSync(folder, { recursive: true });
     await expect(images.get(ref)).rejects.toThrow(/cannot be read/);
     writeFileSync(folder, 'a file in the place of the folder');
-    await expect(images.put(bytes, png)).rejects.toThrow();
+    await expect(images.put(bytes, png)).rejects.toThrow(/EEXIST/);
     await expect(images.get(ref)).rejects.toThrow(/cannot be read/);
     rmSync(folder);
     await images.put(bytes, png);
