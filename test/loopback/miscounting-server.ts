@@ -1,10 +1,10 @@
-/** A server of a vision-language model that tells a wrong number of tokens for a picture of one size. */
+/** A server of a vision-language model that reports a wrong number of tokens for a picture of one size. */
 import { type ImageServer, imageServer } from './image-server.ts';
 import { type Loopback, loopback, readText } from '../transport/loopback.ts';
 
-/** A request to `/tokenize` with one picture. */
+/** A request to `/tokenize`. */
 interface Asked {
-  readonly messages?: readonly { readonly content: readonly { readonly image_url?: { readonly url: string } }[] }[];
+  readonly messages?: readonly { readonly content: string | readonly { readonly image_url?: { readonly url: string } }[] }[];
 }
 
 /** @param side of the square picture in pixels, `pads` its tokens as the server reports them */
@@ -12,12 +12,11 @@ export async function miscountingServer({ side, pads }: { readonly side: number;
   const honest: ImageServer = await imageServer();
   const server = await loopback(async (request, response) => {
     const body = await readText(request);
-    const urls = (body === '' ? ({} as Asked) : (JSON.parse(body) as Asked)).messages?.[0]!.content.flatMap(
-      ({ image_url: image }) => image?.url ?? [],
-    );
+    const { messages = [] } = (body === '' ? {} : JSON.parse(body)) as Asked;
+    const urls = messages.flatMap(({ content }) => (typeof content === 'string' ? [] : content.flatMap(({ image_url: image }) => image?.url ?? [])));
     const answer = await fetch(`${honest.url}${request.url}`, request.method === 'GET' ? {} : { method: 'POST', body });
     const text = await answer.text();
-    const isMiscounted = request.url === '/tokenize' && urls?.length === 1 && widthOf(urls[0]!) === side;
+    const isMiscounted = request.url === '/tokenize' && urls.length === 1 && widthOf(urls[0]!) === side;
     response.writeHead(answer.status, { 'content-type': 'application/json' }).end(isMiscounted ? counted(text, pads) : text);
   });
   return {
