@@ -24,7 +24,7 @@ export interface Analysis {
   /** Of the judged rollouts, as the next three counts; null without any, as all figures about the judge. */
   readonly judgeMean: number | null;
   readonly ndcgMean: number;
-  /** Prompts of the runs that asked a judge, by the share of their rollouts with a score of 1. */
+  /** Prompts of the runs that asked a judge, by the share of their rollouts with a score of 1; null without such a run. */
   readonly successRates: SuccessRates | null;
   /** Judge at least 0.5 and NDCG 0, with another page of a golden document. */
   readonly rightFromSameDocument: number | null;
@@ -51,9 +51,10 @@ export function analyse(rollouts: readonly TracedRollout[]): Analysis {
     judged: judged.length,
     judgeMean: ofJudged(() => meanOf(judged.map(({ judge }) => judge))),
     ndcgMean: meanOf(rollouts.map(({ ndcg }) => ndcg)),
-    successRates: ofJudged(
-      () => Object.fromEntries(RATES.map((name) => [name, rates.filter((rate) => rateName(rate) === name).length])) as SuccessRates,
-    ),
+    successRates:
+      rates.length === 0
+        ? null
+        : (Object.fromEntries(RATES.map((name) => [name, rates.filter((rate) => rateName(rate) === name).length])) as SuccessRates),
     rightFromSameDocument: ofJudged(() => right.filter(sharesDocument).length),
     rightUnsupported: ofJudged(() => right.filter((rollout) => !sharesDocument(rollout)).length),
     wrongWithGoldenPages: ofJudged(() => judged.filter(({ judge, ndcg }) => judge === 0 && ndcg >= 1).length),

@@ -135,6 +135,8 @@ function tracedRollout({ prompt, run, id, play }: Place, reward: OwnLine, index:
     reference: textOf(reward['reference']),
     reward: numberOf(reward['reward']),
     judge: typeof metrics['judge'] === 'number' ? metrics['judge'] : null,
+    // The environment has this metric wherever it has a judge.
+    asksJudge: 'judge' in metrics || 'judge_failed' in metrics,
     ndcg: numberOf(metrics['ndcg']),
     format: typeof metrics['format_pass'] === 'number' ? metrics['format_pass'] > 0 : null,
     answer: typeof answer === 'string' ? answer : null,

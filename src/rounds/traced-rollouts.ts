@@ -38,6 +38,8 @@ export interface TracedRollout {
   readonly reward: number;
   /** Null if no judge was asked about it. */
   readonly judge: number | null;
+  /** Whether its run asks a judge about a rollout that has a valid format and an answer. */
+  readonly asksJudge: boolean;
   readonly ndcg: number;
   /** Whether the format gate passed; null where the trace does not say. */
   readonly format: boolean | null;
@@ -78,11 +80,11 @@ interface ScoredRollout {
  */
 export function scoredRollouts(rollouts: readonly TracedRollout[], measure: 'judge' | 'reward'): ScoredRollout[] {
   if (measure === 'reward') return rollouts.map((rollout) => ({ rollout, score: rollout.reward }));
-  const runs = new Set(rollouts.filter(isJudged).map(({ run }) => run));
+  const runs = new Set(rollouts.filter(({ asksJudge }) => asksJudge).map(({ run }) => run));
   return rollouts.filter(({ run }) => runs.has(run)).map((rollout) => ({ rollout, score: rollout.judge ?? 0 }));
 }
 
-/** Throws ConfigError if no judge scored any of the rollouts. @param instead the option that takes another score */
+/** Throws ConfigError if no run asked a judge. @param instead the option that takes another score */
 export function assertJudged(rollouts: readonly TracedRollout[], instead: string): void {
-  if (!rollouts.some(isJudged)) throw new ConfigError(`No rollout of this trace has a judge score; use ${instead}`);
+  if (!rollouts.some(({ asksJudge }) => asksJudge)) throw new ConfigError(`No rollout of this trace has a judge score; use ${instead}`);
 }

@@ -50,6 +50,7 @@ function tracedRollout(prompt: string, index: number, events: readonly Event[]):
     reference: text('reference_answer') || text('ground_truth'),
     reward: number('final_score'),
     judge: typeof scored['judge_score'] === 'number' ? scored['judge_score'] : null,
+    asksJudge: typeof scored['judge_score'] === 'number',
     ndcg: number('ndcg'),
     format: typeof scored['format_score'] === 'number' ? scored['format_score'] > 0 : null,
     answer: typeof scored['generated_answer'] === 'string' ? scored['generated_answer'] : null,

@@ -6,6 +6,8 @@ export interface SomeRollout {
   readonly reward?: number | null;
   /** @default 1; null for a rollout that no judge scored */
   readonly judge?: number | null;
+  /** The metric of a run that asks a judge. @default none */
+  readonly judgeFailed?: number;
   readonly ndcg?: number;
   readonly format?: number;
   readonly run?: string;
@@ -23,7 +25,7 @@ export interface SomeRollout {
 export function rolloutLines(rollout: SomeRollout): string[] {
   const { prompt, index, reward = 1, judge = 1, ndcg = 1, format = 1, run = 'run-1', step = 1, play = 1000, evaluation, think = 'I look.' } = rollout;
   const golden = `${prompt}_1`;
-  const { pages = [golden], answer = 'an answer', badBox } = rollout;
+  const { pages = [golden], answer = 'an answer', badBox, judgeFailed } = rollout;
   const place = { run_id: run, step, group_id: prompt, rollout_id: `${prompt}/${index}`, play, ...(evaluation && { evaluation }) };
   const turn = (n: number, text: string) => ({ event: 'model.turn', turn: n, text, finish: 'stop', tokens: 9 });
   const searches = pages.flatMap((page, i) => [
@@ -58,7 +60,10 @@ export function rolloutLines(rollout: SomeRollout): string[] {
     turn: null,
     rollout_index: index,
     reward,
-    metrics: reward === null ? {} : { ...(judge === null ? {} : { judge }), ndcg, format_pass: format },
+    metrics:
+      reward === null
+        ? {}
+        : { ...(judge === null ? {} : { judge }), ...(judgeFailed === undefined ? {} : { judge_failed: judgeFailed }), ndcg, format_pass: format },
     ...(reward === null ? { error: { type: 'ModelError', message: 'down' } } : {}),
     question: `What is ${prompt}?`,
     reference: `the ${prompt}`,

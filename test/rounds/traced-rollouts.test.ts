@@ -50,6 +50,14 @@ describe('scoredRollouts', () => {
   });
 });
 
+describe('rareSuccesses', () => {
+  it('takes nothing from a run that asks a judge and had nothing to ask about: no rollout has a valid format', async () => {
+    const rollouts = await rolloutsOf([0, 1].map((index) => ({ prompt: 'a', index, judge: null, judgeFailed: 0, format: 0, reward: 0 })));
+    expect(rareSuccesses(rollouts, { output: 'x.jsonl' })).toEqual([]);
+    expect(analyse(rollouts)).toMatchObject({ judged: 0, judgeMean: null, wrongWithGoldenPages: null, successRates: { '0': 1, '1': 0 } });
+  });
+});
+
 describe('analyse', () => {
   it('takes the mean of the judge over the rollouts that it scored', async () => {
     const analysis = analyse(await rolloutsOf(MIXED));
