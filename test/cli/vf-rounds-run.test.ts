@@ -209,6 +209,24 @@ describe('vf-rounds run', () => {
     );
   });
 
+  it('goes on at once if another process has got the id of a killed command, and refuses a training that ends without a summary', async () => {
+    writeFileSync(join(folder, 'environments/tiny/environment.mjs'), 'export const loadEnvironment = () => process.exit(0);');
+    const other = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)', 'vf-train'], { stdio: 'ignore' });
+    try {
+      const begun = { schema_version: 1, config_sha256: '', package_version: '0', rounds: 1, steps: [] };
+      mkdirSync(join(folder, 'out'));
+      writeFileSync(join(folder, 'out/state.json'), JSON.stringify({ ...begun, running: { key: '1/phase1', pid: other.pid, start: '1' } }));
+      const { status, stderr } = await rounds();
+      expect({ status, stderr: stderr.split('\n').slice(-2) }).toEqual({
+        status: 1,
+        stderr: ['vf-rounds: Round step 1/phase1: vf-train ended without a summary; look at its lines above, then run the same command again', ''],
+      });
+      expect(stderr).not.toContain('waiting for it');
+    } finally {
+      other.kill('SIGKILL');
+    }
+  });
+
   it('stops at a step that fails, with the exit code of the cause, and goes on from there', { timeout: 120_000 }, async () => {
     const rows = readFileSync(join(folder, 'rows.jsonl'));
     writeFileSync(join(folder, 'rows.jsonl'), '{"id": "p0"}\n{"id": "p0"}\n');

@@ -1,9 +1,10 @@
+import { constants } from 'node:buffer';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { jsonPieces, LineAppender } from '../../src/files/json-lines.ts';
+import { chunkedLines, jsonPieces, LineAppender } from '../../src/files/json-lines.ts';
 
 describe('jsonPieces', () => {
   it('are the JSON of the table, {for any table}', () => {
@@ -13,6 +14,24 @@ describe('jsonPieces', () => {
       }),
     );
     expect([...jsonPieces({ a: undefined, b: [undefined] })].join('')).toBe('{"b":[null]}');
+  });
+});
+
+describe('chunkedLines', () => {
+  it('are the lines, each with its line feed, {for any lines}', () => {
+    fc.assert(
+      fc.property(fc.array(fc.string({ unit: 'binary' })), (lines) => {
+        expect(Buffer.concat([...chunkedLines(lines)])).toEqual(Buffer.from(lines.map((line) => `${line}\n`).join('')));
+      }),
+    );
+  });
+
+  it('are longer together than a string can be', () => {
+    const lines = Array<string>(8192).fill('x'.repeat(2 ** 16));
+    let bytes = 0;
+    for (const piece of chunkedLines(lines)) bytes += piece.length;
+    expect(bytes).toBe(8192 * (2 ** 16 + 1));
+    expect(bytes).toBeGreaterThan(constants.MAX_STRING_LENGTH);
   });
 });
 
