@@ -1,16 +1,21 @@
-/** Asks a model about many rows, each for one JSON object. */
-import { finalObject } from '../core/json-reply.ts';
+/**
+ * Asks a model about many rows, each for one JSON object. The rows that are asked about may hold such objects, and a model may quote them: an object counts only
+ * if the reply is nothing else.
+ */
 import { ModelError, thrownText } from '../core/errors.ts';
-import type { Model } from '../core/model.ts';
+import { finalObject } from '../core/json-reply.ts';
 import type { Message } from '../core/message.ts';
+import type { Model, ModelReply } from '../core/model.ts';
 import { structuredReply } from '../core/structured-reply.ts';
+import { schemaCheck, schemaProblem } from '../schemas/schema-check.ts';
+import { mapStrings } from '../transport/redact.ts';
 
 export interface Question<T> {
   /** Of the row, for messages. */
   readonly id: string;
   readonly messages: readonly Message[];
   readonly schema: Readonly<Record<string, unknown>>;
-  /** What the reply says, or a string with what is wrong with it. */
+  /** What a reply that fits the schema says, or a string with what is wrong with it. */
   readonly parse: (reply: Readonly<Record<string, unknown>>) => T | string;
   /** Stands for two replies that cannot be used. @default they are a failure */
   readonly unusable?: T;
@@ -21,6 +26,10 @@ export interface AskOptions {
   readonly model: Model;
   /** Most tokens of a reply. @default 3072 */
   readonly maxTokens?: number;
+  /** Removes secrets: a server may repeat the key that it was sent, in any spelling of JSON. @default no change */
+  readonly redact?: (text: string) => string;
+  /** The file that keeps the answers for another attempt. @default none */
+  readonly keptIn?: string | null;
   readonly signal: AbortSignal;
   readonly onAnswer?: (done: number, total: number) => void;
 }
@@ -52,28 +61,49 @@ export async function askRows<T>(questions: readonly Question<T>[], options: Ask
     }
   };
   await Promise.all(Array.from({ length: Math.min(AT_ONCE, questions.length) }, work));
-  if (failures.length > 0)
-    throw new ModelError(
-      `The role ${role} gave no usable answer to ${failures.length} of ${questions.length} rows, first to ${failures[0]}. Run the command again: answers that are there come from the cache`,
-      {
-        role,
-        reason: 'failed',
-      },
-    );
+  if (failures.length > 0) throw new ModelError(failureText(failures, questions.length, options), { role, reason: 'failed' });
   return answers.map((answer) => answer!.value);
 }
 
-async function answerTo<T>({ messages, schema, parse, unusable }: Question<T>, { role, model, maxTokens = 3072, signal }: AskOptions): Promise<T> {
-  const read = ({ text }: { readonly text: string }): { readonly value: T } | string => {
-    const found = finalObject(text);
+function failureText(failures: readonly string[], rows: number, { role, keptIn = null }: AskOptions): string {
+  const what = `The role ${role} gave no usable answer to ${failures.length} of ${rows} rows, first to ${failures[0]!.replace(/\.$/, '')}`;
+  if (keptIn === null || failures.length === rows) return `${what}. Mend this, then run the command again.`;
+  return `${what}. Mend this, then run the command again: it asks for these rows alone, because ${keptIn} keeps the other answers.`;
+}
+
+async function answerTo<T>(
+  { messages, schema, parse, unusable }: Question<T>,
+  { role, model, maxTokens = 3072, redact = (text) => text, signal }: AskOptions,
+): Promise<T> {
+  const redacted = (reply: ModelReply): ModelReply => ({ ...reply, text: redact(reply.text) });
+  const read = (reply: ModelReply): { readonly value: T } | string => {
+    const found = soleObject(redacted(reply));
     if (typeof found === 'string') return found;
-    const value = parse(found.value);
+    const check = schemaCheck(schema);
+    if (!check(found)) return schemaProblem(check, 'its JSON object');
+    // Again, because JSON may spell a character in several ways.
+    const value = parse(mapStrings(found, redact));
     return typeof value === 'string' ? value : { value };
   };
+  const asked: Model = { name: model.name, generate: async (conversation, request) => redacted(await model.generate(conversation, request)) };
   try {
-    return (await structuredReply(model, messages, { role, responseSchema: schema, maxTokens, read, signal })).value;
+    return (await structuredReply(asked, messages, { role, responseSchema: schema, maxTokens, read, signal })).value;
   } catch (error) {
     if (unusable !== undefined && error instanceof ModelError && error.reason === 'malformed') return unusable;
     throw error;
   }
+}
+
+/** Reasoning that a server leaves in the reply. */
+const REASONING = /^\s*<think>.*?<\/think>/s;
+
+/** The object that is the whole reply, in a code fence or a tag or not, or what is wrong. */
+function soleObject({ text, finish }: ModelReply): Readonly<Record<string, unknown>> | string {
+  // The last object of a reply that was cut off may be one that the reasoning quotes.
+  const isCut = finish === 'length';
+  const found = finalObject(isCut ? text : text.replace(REASONING, ''));
+  if (isCut && (typeof found === 'string' || !found.isAlone)) return 'it was cut off before it ended with a JSON object';
+  if (typeof found === 'string') return found;
+  if (found.earlier.length > 0) return 'it holds several JSON objects';
+  return found.isAlone ? found.value : 'text stands before its JSON object, which may be a quotation';
 }

@@ -1,6 +1,6 @@
 /**
  * Better worded thinks in demonstrations whose actions stay byte for byte (DDAI, rewrite_sft_think and clean_rewritten_sft). Guards before: a row whose think
- * names an action as a tag is left out. Guards after: a rewrite that changes anything else is not taken, a think that claims to have seen more is reverted.
+ * names an action as a tag is left out. Guards after: a rewrite that changes anything else is not taken, a think that is empty or claims to have seen more is reverted.
  */
 import { ConfigError } from '../core/errors.ts';
 import type { MessageV1 } from '../schemas/messages-v1.ts';
@@ -57,14 +57,11 @@ export function rewriteQuestion({ uid, messages }: DemonstrationRow): Question<R
     ],
     schema: SCHEMA,
     unusable: null,
-    parse: ({ units: replied }) => {
-      const byIndex = new Map<number, readonly string[]>();
-      for (const unit of Array.isArray(replied) ? (replied as unknown[]) : []) {
-        const { index, thinks } = (unit ?? {}) as { index?: unknown; thinks?: unknown };
-        if (typeof index === 'number' && Array.isArray(thinks) && thinks.every((think) => typeof think === 'string')) byIndex.set(index, thinks);
-      }
-      const fits = byIndex.size === units.length && units.every(({ index, thinks }) => byIndex.get(index)?.length === thinks.length);
-      return fits ? byIndex : 'it must have every unit once, with as many thinks as it was given';
+    parse: (reply) => {
+      const replied = reply['units'] as readonly ThinkUnit[];
+      const byIndex = new Map(replied.map(({ index, thinks }) => [index, thinks]));
+      const isWhole = replied.length === units.length && units.every(({ index, thinks }) => byIndex.get(index)?.length === thinks.length);
+      return isWhole ? byIndex : 'it must have every unit once, with as many thinks as it was given';
     },
   };
 }
@@ -118,7 +115,10 @@ function rewritten(
   for (const { index, thinks } of rewrite === null ? [] : units) {
     const before = messages[index]!.content as string;
     const proposed = rewrite!.get(index) ?? [];
-    const guarded = thinks.map((think, i) => guardedThink(think, proposed[i] ?? think, { claims: true }));
+    const guarded = thinks.map((think, i) => {
+      const reworded = proposed[i] ?? think;
+      return reworded.trim() === '' ? think : guardedThink(think, reworded, { claims: true });
+    });
     reverted += guarded.filter((think, i) => think === thinks[i] && proposed[i] !== think).length;
     taken += guarded.filter((think, i) => think !== thinks[i]).length;
     const after = withThinks(before, guarded);

@@ -21,7 +21,7 @@ export interface StageResult {
 }
 
 /** Versions of the stages: a change of what a stage gives for the same inputs raises its number. */
-export const STAGE_VERSIONS = { bucket: 2, review: 1, focus: 2, verify: 2, extract: 2, vet: 1, rewrite: 1, finalize: 2, train: 1, sft: 1 } as const;
+export const STAGE_VERSIONS = { bucket: 2, review: 1, focus: 2, verify: 3, extract: 2, vet: 2, rewrite: 2, finalize: 2, train: 1, sft: 1 } as const;
 export type StageName = keyof typeof STAGE_VERSIONS;
 
 /** Whether a person fills in this output: a list of rows, each with a decision. It may differ from what the stage wrote. */

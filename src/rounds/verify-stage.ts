@@ -160,10 +160,9 @@ export function verifyQuestion(prompt: LowPrompt, pictures: readonly ImageRef[])
     id,
     messages,
     schema: SCHEMA,
-    parse: ({ verdict, reason }) => {
-      const known = VERDICTS.find((name) => name === verdict);
-      if (known === undefined) return `"verdict" must be one of ${VERDICTS.join(', ')}`;
-      return { verdict: known, reason: typeof reason === 'string' ? reason : '' };
+    parse: (reply) => {
+      const { verdict, reason } = reply as unknown as Verified;
+      return { verdict, reason };
     },
   };
 }

@@ -1,6 +1,5 @@
 /** Passes or fails demonstrations as a model judges them; changes none (DDAI, vet_sft_rollouts). */
 import type { Message } from '../core/message.ts';
-import { isObject } from '../schemas/is-object.ts';
 import type { MessageV1 } from '../schemas/messages-v1.ts';
 import type { Question } from './ask-rows.ts';
 import type { DemonstrationRow } from './demonstration-rows.ts';
@@ -55,15 +54,8 @@ export function vetQuestion({ uid, messages }: DemonstrationRow): Question<Vetti
     ] satisfies Message[],
     schema: SCHEMA,
     parse: (reply) => {
-      const { pass, reasons, flags, severity } = reply;
-      if (typeof pass !== 'boolean') return '"pass" must be true or false';
-      const raised = isObject(flags) ? flags : {};
-      return {
-        pass,
-        reasons: Array.isArray(reasons) ? reasons.filter((reason) => typeof reason === 'string') : [],
-        flags: Object.fromEntries(FLAGS.map((flag) => [flag, raised[flag] === true])) as Vetting['flags'],
-        severity: typeof severity === 'number' ? severity : 0,
-      };
+      const { pass, reasons, flags, severity } = reply as unknown as Vetting;
+      return { pass, reasons, flags: Object.fromEntries(FLAGS.map((flag) => [flag, flags[flag]])) as Vetting['flags'], severity };
     },
   };
 }

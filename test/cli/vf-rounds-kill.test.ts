@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { chatServer } from '../models/chat-server.ts';
+import { PASS } from '../rounds/vet-reply.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const SCRIPT = join(ROOT, 'src/cli/vf-rounds.ts');
@@ -60,7 +61,7 @@ describe('vf-rounds run', () => {
     await using server = await chatServer(({ messages }) => {
       const { units } = JSON.parse(messages.at(-1)!.content) as { units?: { index: number; thinks: string[] }[] };
       onAsked(units === undefined ? 'vet' : 'rewrite');
-      if (units === undefined) return JSON.stringify({ pass: true, reasons: [], flags: {}, severity: 0 });
+      if (units === undefined) return JSON.stringify(PASS);
       return JSON.stringify({ units: units.map(({ index, thinks }) => ({ index, thinks: thinks.map(() => 'In other words.') })) });
     });
     const rows = readFileSync(join(ROOT, 'datasets/page-world/train.jsonl'), 'utf8').split('\n').slice(0, 2);

@@ -190,7 +190,7 @@ function addVerify(program: Command, act: (action: RoundAction) => void): void {
               const questions = await verifyQuestions(lowPrompts(traces, rows, bounds), images);
               await using opened = await openStageModel('vetter', options, context, images);
               const onAnswer = progressNote('verify', context);
-              const verified = await askRows(questions, { role: 'vetter', model: opened.model, onAnswer, signal: context.signal });
+              const verified = await askRows(questions, { ...opened, onAnswer });
               return verifyStage(slim, prompts, { ...about, verified, vetter: opened.model.name });
             },
           },

@@ -121,7 +121,7 @@ function addVet(program: Command, act: (action: RoundAction) => void): void {
             work: async (inputs) => {
               const rows = await readDemonstrationRows(pathsOf(inputs, 'rows'));
               await using opened = await openStageModel('vetter', options, context);
-              const asking = { role: 'vetter', model: opened.model, onAnswer: progressNote('vet', context), signal: context.signal };
+              const asking = { ...opened, onAnswer: progressNote('vet', context) };
               const vettings = await askRows(rows.map(vetQuestion), asking);
               return vetStage(rows, vettings, { vetter: opened.model.name, output: target.file, report: target.others[0]! });
             },
@@ -159,7 +159,7 @@ function addRewrite(program: Command, act: (action: RoundAction) => void): void 
                 return rewriteStage(rows, given, { rewriter: 'given', output: target.file });
               }
               await using opened = await openStageModel('rewriter', options, context);
-              const asking = { role: 'rewriter', model: opened.model, onAnswer: progressNote('rewrite', context), signal: context.signal };
+              const asking = { ...opened, onAnswer: progressNote('rewrite', context) };
               const rewrites = await askRows(clean.map(rewriteQuestion), asking);
               return rewriteStage(rows, rewrites, { rewriter: opened.model.name, output: target.file });
             },

@@ -4,8 +4,10 @@ import { NO_POLICY } from '../../clients/no-policy.ts';
 import { Disposers } from '../../core/disposers.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { ImageStore } from '../../core/message.ts';
-import type { Model, RoleDeclarations } from '../../core/model.ts';
+import type { RoleDeclarations } from '../../core/model.ts';
+import type { AskOptions } from '../../rounds/ask-rows.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
+import { secretRedactor } from '../../transport/redact.ts';
 import type { CommandContext } from '../command-line.ts';
 import { loadEnvironmentFile } from '../environment-file.ts';
 import { assertKnownKeys, readToml } from '../eval/toml-file.ts';
@@ -52,7 +54,7 @@ export async function openStageModel(
   options: RoleOptions,
   { note, secrets, signal }: CommandContext,
   images?: ImageStore,
-): Promise<{ readonly model: Model } & AsyncDisposable> {
+): Promise<Pick<AskOptions, 'role' | 'model' | 'redact' | 'keptIn' | 'signal'> & AsyncDisposable> {
   await using opened = new Disposers();
   loadEnvironmentFile('.env', process.env);
   const table = await tableOf(role, options);
@@ -69,6 +71,10 @@ export async function openStageModel(
   const parts = opened.move();
   const asked = roles.models.models[role]!;
   return {
+    role,
+    signal,
+    redact: secretRedactor([...secrets]),
+    keptIn: cache === 'memory' || cache === 'off' ? null : cache,
     model: { name: roles.players[role]!, generate: (messages, request) => asked.generate(messages, request) },
     [Symbol.asyncDispose]: () => parts.disposeAsync(),
   };

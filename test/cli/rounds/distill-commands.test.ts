@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { chatServer } from '../../models/chat-server.ts';
 import { traceText } from '../../rounds/trace-lines.ts';
+import { PASS } from '../../rounds/vet-reply.ts';
 import { group, stagesFolder } from './stages-folder.ts';
 
 const { file, rowsOf, idsOf, manifest, rounds, done } = stagesFolder();
@@ -84,7 +85,7 @@ describe('vf-rounds extract to finalize', () => {
     await using server = await chatServer(() => {
       asked++;
       if (isDown && asked > 1) return 'no JSON at all';
-      return JSON.stringify({ pass: asked !== 1, reasons: [], flags: { gibberish: asked === 1 }, severity: 0 });
+      return JSON.stringify({ ...PASS, pass: asked !== 1, flags: { ...PASS.flags, gibberish: asked === 1 } });
     });
     file('roles.toml', `[roles.vetter]\nbase_url = "${server.url}/v1"\nmax_concurrent = 1\nmax_retries = 0\n`);
     const failed = await rounds('vet', 'candidates.jsonl', '-o', 'passed.jsonl', '--config', 'roles.toml');

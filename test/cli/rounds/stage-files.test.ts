@@ -8,6 +8,7 @@ import { describe, expect, it } from 'vitest';
 import type { WireRoundManifest } from '../../../src/schemas/round-manifest.ts';
 import { chatServer } from '../../models/chat-server.ts';
 import { rowsText, traceText } from '../../rounds/trace-lines.ts';
+import { PASS } from '../../rounds/vet-reply.ts';
 import { IDS, stagesFolder, TRACE } from './stages-folder.ts';
 
 const STAGES_SCRIPT = join(import.meta.dirname, 'stages-process.ts');
@@ -123,8 +124,11 @@ describe('the files of a stage', () => {
   it('are old or new after kill -9, in whatever stage it comes, and whole once the stages are run again', { timeout: 240_000 }, async () => {
     world();
     for (const [name, id] of Object.entries({ old: 'lost', new: 'gated' })) file(`${name}-list.jsonl`, `${JSON.stringify({ id, reason: 'x' })}\n`);
-    const answers = { verdict: 'GEN_ERROR', reason: 'r', pass: true, reasons: [], flags: {}, severity: 0, units: [] };
-    await using server = await chatServer(() => JSON.stringify(answers));
+    await using server = await chatServer(({ messages }) => {
+      const instructions = messages[0]!.content;
+      if (instructions.includes('"verdict"')) return JSON.stringify({ verdict: 'GEN_ERROR', reason: 'r' });
+      return JSON.stringify(instructions.includes('"pass"') ? PASS : { units: [] });
+    });
     const asks = (role: string) => ['--role', `${role}=m@${server.url}/v1`];
     const traced = ['--trace', 'trace.jsonl', '--rows', 'rows.jsonl'];
     /** Other bounds make other files. */
