@@ -24,39 +24,44 @@ interface Holder {
   readonly started: string;
 }
 
-/** Locks the directory until disposed. Throws ConfigError if a living process holds it, or one on another machine, which may be alive. */
-export async function lockRun(directory: string): Promise<AsyncDisposable> {
+/**
+ * Locks the directory until disposed, or what has the name in it. Throws ConfigError if a living process holds it, or one on another machine, which may be
+ * alive.
+ */
+export async function lockRun(directory: string, name: string | null = null): Promise<AsyncDisposable> {
   const host = hostname().replace(/[^\w.-]/g, '_');
-  const file = [PREFIX, host, process.pid, (await processStart(process.pid)) ?? 'x'].join('~');
+  const prefix = name === null ? PREFIX : `${PREFIX}.${name.replace(/[^\w.-]/g, '_')}`;
+  const place = name === null ? directory : join(directory, name);
+  const file = [prefix, host, process.pid, (await processStart(process.pid)) ?? 'x'].join('~');
   const path = join(directory, file);
   const random = Random.fromSeed(process.pid);
-  await claim(path, directory);
+  await claim(path, place);
   for (let attempt = 1; ; attempt++) {
-    const others = await otherHolders(directory, file, host);
+    const others = await otherHolders(directory, file, { host, prefix });
     if (others.length === 0) return { [Symbol.asyncDispose]: () => unlink(path).catch(ignoreMissing) };
     const isFirst = others.every((other) => file < other.file);
     if (!isFirst || attempt === ATTEMPTS) await unlink(path).catch(ignoreMissing);
-    if (attempt === ATTEMPTS) throw new ConfigError(takenText(directory, others[0]!, host));
+    if (attempt === ATTEMPTS) throw new ConfigError(takenText(others[0]!, { directory, place, host }));
     await sleep(1 + random.integer(LONGEST_PAUSE_MS));
-    if (!isFirst) await claim(path, directory);
+    if (!isFirst) await claim(path, place);
   }
 }
 
-async function claim(path: string, directory: string): Promise<void> {
+async function claim(path: string, place: string): Promise<void> {
   try {
     await writeFile(path, '', { flag: 'wx' });
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause;
-    throw new ConfigError(`This process is already writing a run to ${directory}. Choose another directory.`, { cause });
+    throw new ConfigError(`This process is already writing a run to ${place}. Choose another directory.`, { cause });
   }
 }
 
 /** The contenders that may be alive. Removes the files of dead ones. */
-async function otherHolders(directory: string, own: string, host: string): Promise<Holder[]> {
+async function otherHolders(directory: string, own: string, { host, prefix }: { readonly host: string; readonly prefix: string }): Promise<Holder[]> {
   const holders: Holder[] = [];
   for (const file of await readdir(directory)) {
-    const [prefix, otherHost, pid, started, ...rest] = file.split('~');
-    if (file === own || prefix !== PREFIX || otherHost === undefined || started === undefined || rest.length > 0) continue;
+    const [start, otherHost, pid, started, ...rest] = file.split('~');
+    if (file === own || start !== prefix || otherHost === undefined || started === undefined || rest.length > 0) continue;
     const holder = { file, host: otherHost, pid: Number(pid), started };
     if (otherHost !== host || (await isAlive(holder))) holders.push(holder);
     else await unlink(join(directory, file)).catch(ignoreMissing);
@@ -64,13 +69,13 @@ async function otherHolders(directory: string, own: string, host: string): Promi
   return holders;
 }
 
-function takenText(directory: string, other: Holder, host: string): string {
+function takenText(other: Holder, { directory, place, host }: { readonly directory: string; readonly place: string; readonly host: string }): string {
   const who = `Process ${other.pid}${other.host === host ? '' : ` on ${other.host}`}`;
   const remedy =
     other.host === host
-      ? 'Wait for it or stop it, then resume.'
+      ? `Wait for it or stop it, then ${place === directory ? 'resume' : 'run the command again'}.`
       : `If that process is gone, delete ${join(directory, other.file)} and run the command again.`;
-  return `${who} is writing to ${directory}. ${remedy}`;
+  return `${who} is writing to ${place}. ${remedy}`;
 }
 
 async function isAlive({ pid, started }: Holder): Promise<boolean> {

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
-import { ConfigError } from '../core/errors.ts';
+import { ConfigError, ResultsError } from '../core/errors.ts';
 import { chunkedLines, replaceFile } from '../files/json-lines.ts';
 import { folderProblem, makeFolder } from '../files/make-folder.ts';
 import { readRegularFile, streamRegularFile } from '../files/regular-file.ts';
@@ -109,7 +109,7 @@ export async function writeStage(
   await writeManifest(path, { ...aboutStage(stage), complete: false, rule: {}, counts: {}, inputs: [], outputs: named });
   for (const { name: file, lines } of result.outputs) {
     const hash = createHash('sha256');
-    await replaceFile(join(folder, file), async (write) => {
+    await replaceStageFile(join(folder, file), async (write) => {
       for (const bytes of chunkedLines(lines)) {
         hash.update(bytes);
         await write(bytes);
@@ -154,6 +154,18 @@ function wholeManifest(
 
 function aboutStage(stage: StageName) {
   return { schema_version: 1, stage, stage_version: STAGE_VERSIONS[stage] } as const;
+}
+
+/** As `replaceFile`, but a stage has no run to resume. */
+async function replaceStageFile(path: string, fill: Parameters<typeof replaceFile>[1]): Promise<void> {
+  try {
+    await replaceFile(path, fill);
+  } catch (error) {
+    if (!(error instanceof ResultsError)) throw error;
+    const { code, message } = error.cause as NodeJS.ErrnoException;
+    const remedy = code === 'ENOSPC' || code === 'EDQUOT' ? 'the disk is full. Free some space' : `${message}. Mend this`;
+    throw new ResultsError(`Could not write ${path}: ${remedy}, then run the command again.`, { cause: error });
+  }
 }
 
 function manifestPath(folder: string, name: string): string {
@@ -206,5 +218,5 @@ export async function manifestOf(path: string): Promise<{ readonly path: string;
 }
 
 function writeManifest(path: string, manifest: WireRoundManifest): Promise<void> {
-  return replaceFile(path, (write) => write(Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`, 'utf8')));
+  return replaceStageFile(path, (write) => write(Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`, 'utf8')));
 }

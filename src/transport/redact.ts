@@ -2,7 +2,8 @@
 
 // Error messages may quote untrusted text. Both patterns take linear time, because they start at a character that their repeated part cannot match.
 const USER_INFO = /(?<=[a-z0-9+.-]:\/\/)[^\s/?#]*@/gi;
-const PARAMETER = /([?&;#])([\w.-]+)=[^&;#\s]*/g;
+/** A value that is hidden already stays: a quote of a shell or of JSON may follow it. */
+const PARAMETER = /([?&;#])([\w.-]+)=(?!\*\*\*(?:["'&;#\s]|$))[^&;#\s]*/g;
 /** The last word of a secret's name, joined to the words before it or not: `apiKey`, `API-KEYS`, `apikey`. */
 const SECRET_WORD =
   /^(?:(?:api|access|auth|bearer|client|private|refresh|secret|session)*(?:keys?|tokens?|secrets?|passw(?:or)?ds?|passphrases?|credentials?|cookies?|signatures?)|pwd|sig|o?auth|authorization|bearer|accesskeyid)$/;

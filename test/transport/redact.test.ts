@@ -11,6 +11,7 @@ describe('redactUrl', () => {
     ['http://host/v1?api-version=2&sig=abc#access_token=t', 'http://host/v1?api-version=2&sig=***#access_token=***'],
     ['cannot reach http://u:p@a/ nor http://u:p@b/', 'cannot reach http://***@a/ nor http://***@b/'],
     ['http://host/v1/@scope/x?q=user@example.org', 'http://host/v1/@scope/x?q=user@example.org'],
+    ["'http://host/?key=***' '&sig=***abc'", "'http://host/?key=***' '&sig=***"],
     ['no url: a@b?', 'no url: a@b?'],
   ])('%s becomes %s', (url, redacted) => expect(redactUrl(url)).toBe(redacted));
 

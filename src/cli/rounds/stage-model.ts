@@ -1,10 +1,13 @@
 /** The model of a stage by its role: `--role vetter=...` or `[roles.vetter]`, with a cache on disk so that a stage that is run again asks only what is new. */
+import { basename, dirname } from 'node:path';
 import type { Command } from 'commander';
 import { NO_POLICY } from '../../clients/no-policy.ts';
 import { Disposers } from '../../core/disposers.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { ImageStore } from '../../core/message.ts';
 import type { RoleDeclarations } from '../../core/model.ts';
+import { makeFolder } from '../../files/make-folder.ts';
+import { lockRun } from '../../files/run-lock.ts';
 import type { AskOptions } from '../../rounds/ask-rows.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
 import { secretRedactor } from '../../transport/redact.ts';
@@ -64,6 +67,10 @@ export async function openStageModel(
     throw new ConfigError(
       `This stage asks a model, and none is named. Name one, for example with --role ${role}=gpt-5-mini@https://api.openai.com/v1.`,
     );
+  const folder = dirname(options.output);
+  makeFolder(folder);
+  // Before the replies are read: a second process would pay for all of them, too.
+  opened.use(await lockRun(folder, basename(options.output)));
   const cache = table.cache ?? options.output.replace(/\.jsonl$/, '.replies.jsonl');
   const resolved = await resolveRoles(declarations, { [role]: { ...table, cache } }, { variables: process.env });
   for (const secret of secretsOfRoles(resolved)) secrets.add(secret);

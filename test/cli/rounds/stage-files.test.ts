@@ -1,9 +1,10 @@
 /** The files of the stages of `vf-rounds`: who may replace them, what a report says of them, and what a kill leaves. */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { cpSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, watch } from 'node:fs';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
 import type { WireRoundManifest } from '../../../src/schemas/round-manifest.ts';
 import { chatServer } from '../../models/chat-server.ts';
@@ -11,6 +12,7 @@ import { rowsText, traceText } from '../../rounds/trace-lines.ts';
 import { PASS } from '../../rounds/vet-reply.ts';
 import { IDS, stagesFolder, TRACE } from './stages-folder.ts';
 
+const canMount = spawnSync('unshare', ['-Urm', 'true']).status === 0;
 const STAGES_SCRIPT = join(import.meta.dirname, 'stages-process.ts');
 const sha256Of = (content: string) => createHash('sha256').update(content).digest('hex');
 const { at, file, rowsOf, rounds, done, world } = stagesFolder();
@@ -121,6 +123,19 @@ describe('the files of a stage', () => {
     }
   });
 
+  it.runIf(canMount)('do not fit on a full disk, which a stage says in one line with what to do', async () => {
+    file('trace.jsonl', traceText([1, 0, 0].map((judge, index) => ({ prompt: 'rare', index, judge, think: 'x'.repeat(50_000) }))));
+    mkdirSync(at('small'));
+    const steps = `mount -t tmpfs -o size=32k tmpfs small && exec "$@" extract --trace trace.jsonl -o small/rows.jsonl`;
+    const words = [process.execPath, '--conditions=source', '--no-warnings', join(import.meta.dirname, '../../../src/cli/vf-rounds.ts')];
+    const child = spawn('unshare', ['-Urm', 'sh', '-c', steps, 'sh', ...words], { cwd: at(''), stdio: ['ignore', 'ignore', 'pipe'] });
+    const [stderr] = await Promise.all([text(child.stderr), once(child, 'close')]);
+    expect({ status: child.exitCode, stderr }).toEqual({
+      status: 1,
+      stderr: 'vf-rounds: Could not write small/rows.jsonl: the disk is full. Free some space, then run the command again.\n',
+    });
+  });
+
   it('are old or new after kill -9, in whatever stage it comes, and whole once the stages are run again', { timeout: 240_000 }, async () => {
     world();
     for (const [name, id] of Object.entries({ old: 'lost', new: 'gated' })) file(`${name}-list.jsonl`, `${JSON.stringify({ id, reason: 'x' })}\n`);
@@ -148,7 +163,7 @@ describe('the files of a stage', () => {
     const contents = (of: string) =>
       Object.fromEntries(
         readdirSync(at(of))
-          .filter((name) => !/replies|\.tmp$/.test(name))
+          .filter((name) => !/replies|\.tmp$|^\.lock/.test(name))
           .map((name) => [name, readFileSync(at(`${of}/${name}`), 'utf8')]),
       );
     mkdirSync(at('out'));

@@ -7,7 +7,7 @@ import { PASS } from '../../rounds/vet-reply.ts';
 import { group, stagesFolder } from './stages-folder.ts';
 
 const KEY = 'sk-TOPSECRETKEY12345+/=ab';
-const { at, file, manifest, done } = stagesFolder();
+const { at, file, manifest, rounds, done } = stagesFolder();
 const read = (name: string) => readFileSync(at(name), 'utf8');
 
 beforeEach(async () => {
@@ -47,6 +47,28 @@ describe('a stage that asks a model', () => {
     const { length } = server.bodies;
     expect(await run()).toBe(first);
     expect(server.bodies).toHaveLength(length);
+  });
+
+  it('is refused while another process asks for the same output, so that no answer is paid twice', async () => {
+    let ended: () => void = () => {};
+    const second = new Promise<void>((end) => {
+      ended = end;
+    });
+    const vet = (output: string) => rounds('vet', 'candidates.jsonl', '-o', output, '--role', `vetter=m@${server.url}/v1`);
+    const outcomes: { status: number | null; stderr: string }[] = [];
+    await using server = await chatServer(async (_request, index) => {
+      if (index === 0) {
+        outcomes.push(await vet('w.jsonl'));
+        ended();
+      }
+      await second;
+      return JSON.stringify(PASS);
+    });
+    expect(await vet('w.jsonl')).toMatchObject({ status: 0 });
+    const refusal = /^vf-rounds: Process \d+ is writing to w\.jsonl\. Wait for it or stop it, then run the command again\.\n$/;
+    expect(outcomes).toEqual([{ status: 2, stdout: '', stderr: expect.stringMatching(refusal) as string }]);
+    expect(server.bodies).toHaveLength(2);
+    expect(readdirSync(at('.')).filter((name) => name.startsWith('.lock'))).toEqual([]);
   });
 
   it('rewrite keeps a think whose rewrite is empty, and does not count it as rewritten', async () => {
