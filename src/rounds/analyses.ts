@@ -23,7 +23,8 @@ export interface Analysis {
   readonly judged: number;
   /** Of the judged rollouts, as the next three counts; null without any, as all figures about the judge. */
   readonly judgeMean: number | null;
-  readonly ndcgMean: number;
+  /** Of the rollouts with one; null without any. */
+  readonly ndcgMean: number | null;
   /** Prompts of the runs that asked a judge, by the share of their rollouts with a score of 1; null without such a run. */
   readonly successRates: SuccessRates | null;
   /** Judge at least 0.5 and NDCG 0, with another page of a golden document. */
@@ -42,6 +43,7 @@ export function analyse(rollouts: readonly TracedRollout[]): Analysis {
   const judged = rollouts.filter(isJudged);
   const groups = Map.groupBy(scoredRollouts(rollouts, 'judge'), ({ rollout }) => rollout.prompt);
   const rates = [...groups.values()].map((own) => own.filter(({ score }) => score >= 1).length / own.length);
+  const ndcgs = rollouts.flatMap(({ ndcg }) => ndcg ?? []);
   const ofJudged = <T>(value: () => T) => (judged.length === 0 ? null : value());
   const right = judged.filter(({ judge, ndcg }) => judge >= 0.5 && ndcg === 0);
   return {
@@ -50,14 +52,14 @@ export function analyse(rollouts: readonly TracedRollout[]): Analysis {
     rewardMean: meanOf(rollouts.map(({ reward }) => reward)),
     judged: judged.length,
     judgeMean: ofJudged(() => meanOf(judged.map(({ judge }) => judge))),
-    ndcgMean: meanOf(rollouts.map(({ ndcg }) => ndcg)),
+    ndcgMean: ndcgs.length === 0 ? null : meanOf(ndcgs),
     successRates:
       rates.length === 0
         ? null
         : (Object.fromEntries(RATES.map((name) => [name, rates.filter((rate) => rateName(rate) === name).length])) as SuccessRates),
     rightFromSameDocument: ofJudged(() => right.filter(sharesDocument).length),
     rightUnsupported: ofJudged(() => right.filter((rollout) => !sharesDocument(rollout)).length),
-    wrongWithGoldenPages: ofJudged(() => judged.filter(({ judge, ndcg }) => judge === 0 && ndcg >= 1).length),
+    wrongWithGoldenPages: ofJudged(() => judged.filter(({ judge, ndcg }) => judge === 0 && ndcg !== null && ndcg >= 1).length),
     zeroSearch: rollouts.filter(({ pages, events }) => pages.length === 0 && !events.some(({ kind }) => kind === 'pages')).length,
     latencies: latenciesOf(rollouts),
   };

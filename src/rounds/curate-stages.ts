@@ -6,7 +6,7 @@ import type { Exclusions } from './exclusions.ts';
 import { reviewReasons } from './review-reasons.ts';
 import { rowLine, type RoundRow, withExtra } from './row-files.ts';
 import type { StageResult } from './stage.ts';
-import { assertJudged, scoredRollouts, type TracedRollout } from './traced-rollouts.ts';
+import { assertJudged, ndcgOf, scoredRollouts, type TracedRollout } from './traced-rollouts.ts';
 import type { Traces } from './read-traces.ts';
 
 /** `ndcg` is 0 where the format gate failed, as DDAI's phase 1 logs it. `judge` is 0 where a run that asks a judge did not ask it. */
@@ -149,7 +149,7 @@ function means(rollouts: readonly TracedRollout[], measure: Measure): ScoredProm
   if (measure === 'judge') assertJudged(rollouts, '--measure reward');
   const scored =
     measure === 'ndcg'
-      ? rollouts.map((rollout) => ({ rollout, score: rollout.format === false ? 0 : rollout.ndcg }))
+      ? rollouts.map((rollout) => ({ rollout, score: rollout.format === false ? 0 : ndcgOf(rollout, 'use --measure reward') }))
       : scoredRollouts(rollouts, measure);
   return promptMeans(scored.map(({ rollout, score }) => ({ id: rollout.prompt, value: score })));
 }
@@ -189,6 +189,14 @@ function listText(ids: readonly string[]): string {
 }
 
 /** What the traces had, for a manifest. */
-export function traceCounts({ rollouts, failed, repeated, incomplete, evaluations, torn }: Traces['counts']): Record<string, number> {
-  return { rollouts, rollouts_failed: failed, rollouts_repeated: repeated, rollouts_incomplete: incomplete, evaluations, torn_lines: torn };
+export function traceCounts({ rollouts, failed, repeated, incomplete, evaluations, torn, unplaced }: Traces['counts']): Record<string, number> {
+  return {
+    rollouts,
+    rollouts_failed: failed,
+    rollouts_repeated: repeated,
+    rollouts_incomplete: incomplete,
+    evaluations,
+    torn_lines: torn,
+    ...(unplaced && { events_unplaced: unplaced }),
+  };
 }

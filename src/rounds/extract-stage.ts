@@ -6,7 +6,7 @@ import { actionsOf, systemErrors } from './messages-v1.ts';
 import { keepRollouts, type KeptPrompt } from './rare-success.ts';
 import type { Traces } from './read-traces.ts';
 import type { StageResult } from './stage.ts';
-import { assertJudged, type TracedRollout, turnsOf } from './traced-rollouts.ts';
+import { assertJudged, ndcgOf, type TracedRollout, turnsOf } from './traced-rollouts.ts';
 
 export interface ExtractOptions {
   /** What a success is measured by. @default 'judge' */
@@ -35,6 +35,7 @@ function withDefaults({ success = 'judge', threshold = 1, maxRate = 0.5, success
 export function rareSuccesses(rollouts: readonly TracedRollout[], options: ExtractOptions): KeptPrompt[] {
   const { success, threshold, maxRate, successOnly, top } = withDefaults(options);
   if (success === 'judge') assertJudged(rollouts, '--success reward');
+  if (successOnly) for (const rollout of rollouts) ndcgOf(rollout, 'leave out --success-only');
   const kept = keepRollouts(rollouts, {
     ...(success === 'judge' ? { minJudge: threshold } : { minScore: threshold }),
     successMetric: success === 'judge' ? 'judge' : 'score',

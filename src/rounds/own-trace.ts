@@ -22,6 +22,8 @@ export interface TraceCounts {
   evaluations: number;
   /** Last lines that a killed process left unfinished. */
   torn: number;
+  /** Events of DDAI's log that do not say which rollout they belong to. @default none */
+  unplaced?: number;
 }
 
 interface Play {
@@ -137,7 +139,7 @@ function tracedRollout({ prompt, run, id, play }: Place, reward: OwnLine, index:
     judge: typeof metrics['judge'] === 'number' ? metrics['judge'] : null,
     // The environment has this metric wherever it has a judge.
     asksJudge: 'judge' in metrics || 'judge_failed' in metrics,
-    ndcg: numberOf(metrics['ndcg']),
+    ndcg: typeof metrics['ndcg'] === 'number' ? metrics['ndcg'] : null,
     format: typeof metrics['format_pass'] === 'number' ? metrics['format_pass'] > 0 : null,
     answer: typeof answer === 'string' ? answer : null,
     pages: [...new Set(lines.flatMap((line) => (line.event === 'search.response' && typeof line['page'] === 'string' ? [line['page']] : [])))],

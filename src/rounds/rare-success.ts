@@ -48,11 +48,11 @@ export function keepRollouts(rollouts: readonly TracedRollout[], filter: Rollout
       (rollout) =>
         rollout.reward >= minScore &&
         (minJudge === undefined || (isJudged(rollout) && rollout.judge >= minJudge)) &&
-        rollout.ndcg >= minNdcg &&
+        (rollout.ndcg ?? 0) >= minNdcg &&
         (maxTurns === undefined || turnsOf(rollout) <= maxTurns),
     );
     if (good.length === 0) continue;
-    const best = top === undefined ? good : good.toSorted((a, b) => b.reward - a.reward || b.ndcg - a.ndcg).slice(0, top);
+    const best = top === undefined ? good : good.toSorted((a, b) => b.reward - a.reward || (b.ndcg ?? 0) - (a.ndcg ?? 0)).slice(0, top);
     kept.push({ prompt, kept: best, successes, successRate });
   }
   return kept;

@@ -9,6 +9,7 @@ import { TraceLineSchema } from '../schemas/trace-line.ts';
 import { compareTexts } from './compare-texts.ts';
 import { type OwnLine, OwnTrace, type TraceCounts } from './own-trace.ts';
 import type { TracedRollout } from './traced-rollouts.ts';
+import { eventTime, rewardProblem, scoreProblem } from './trace-values.ts';
 import { upstreamRollouts } from './upstream-trace.ts';
 
 export interface Traces {
@@ -44,11 +45,23 @@ export async function readTraces(paths: readonly string[], { withTexts = true }:
         counts.torn += 1;
       } else if ('event_type' in line) {
         if (!UPSTREAM_EVENTS.has(line['event_type'] as string)) continue;
+        if (!isPlaced(line)) {
+          counts.unplaced = (counts.unplaced ?? 0) + 1;
+          continue;
+        }
+        const seconds = eventTime(line);
+        const problem = typeof seconds === 'number' ? upstreamProblem(line) : seconds.problem;
+        if (problem !== null) throw wrongValue(path, number, problem);
         // A log that was copied into another one, or is given twice, has the same lines again; its events have times, so those of another play differ.
         const digest = createHash('sha256').update(text).digest('base64');
-        if (!seen.has(digest)) upstream.push(slimmed(line, typeof withTexts === 'function' ? withTexts(String(line['uid'])) : withTexts));
+        const keepsTexts = typeof withTexts === 'function' ? withTexts(line['uid'] as string) : withTexts;
+        if (!seen.has(digest)) upstream.push({ ...slimmed(line, keepsTexts), ts: seconds });
         seen.add(digest);
-      } else own.add(line as OwnLine);
+      } else {
+        const problem = line['event'] === 'reward' ? rewardProblem(line) : null;
+        if (problem !== null) throw wrongValue(path, number, problem);
+        own.add(line as OwnLine);
+      }
     }
     if (lines === 0) throw new ConfigError(`The trace ${path} is empty; give the trace.jsonl of a run that has played rollouts`);
   }
@@ -62,6 +75,19 @@ export async function readTraces(paths: readonly string[], { withTexts = true }:
     );
   }
   return { rollouts, counts };
+}
+
+function wrongValue(path: string, number: number, problem: string): ConfigError {
+  return new ConfigError(`Line ${number} of the trace ${path}: ${problem}; correct the value, or give the trace as the run wrote it`);
+}
+
+/** Whether an event of DDAI's log says which rollout it belongs to. */
+function isPlaced({ uid, sample_idx: index }: Readonly<Record<string, unknown>>): boolean {
+  return typeof uid === 'string' && uid !== '' && Number.isInteger(index);
+}
+
+function upstreamProblem(event: Readonly<Record<string, unknown>>): string | null {
+  return String(event['event_type']).startsWith('rm.') ? scoreProblem(event) : null;
 }
 
 /** The line, or what it is instead. */

@@ -40,7 +40,8 @@ export interface TracedRollout {
   readonly judge: number | null;
   /** Whether its run asks a judge about a rollout that has a valid format and an answer. */
   readonly asksJudge: boolean;
-  readonly ndcg: number;
+  /** Null if it was not measured. */
+  readonly ndcg: number | null;
   /** Whether the format gate passed; null where the trace does not say. */
   readonly format: boolean | null;
   /** The generator's answer; null if it was not asked. */
@@ -82,6 +83,12 @@ export function scoredRollouts(rollouts: readonly TracedRollout[], measure: 'jud
   if (measure === 'reward') return rollouts.map((rollout) => ({ rollout, score: rollout.reward }));
   const runs = new Set(rollouts.filter(({ asksJudge }) => asksJudge).map(({ run }) => run));
   return rollouts.filter(({ run }) => runs.has(run)).map((rollout) => ({ rollout, score: rollout.judge ?? 0 }));
+}
+
+/** The NDCG of a rollout. Throws ConfigError if it was not measured. @param instead what to do without it */
+export function ndcgOf({ ndcg, prompt, index }: TracedRollout, instead: string): number {
+  if (ndcg !== null) return ndcg;
+  throw new ConfigError(`Rollout ${index} of the prompt ${JSON.stringify(prompt)} in this trace has no metric "ndcg"; ${instead}`);
 }
 
 /** Throws ConfigError if no run asked a judge. @param instead the option that takes another score */

@@ -51,7 +51,7 @@ function tracedRollout(prompt: string, index: number, events: readonly Event[]):
     reward: number('final_score'),
     judge: typeof scored['judge_score'] === 'number' ? scored['judge_score'] : null,
     asksJudge: typeof scored['judge_score'] === 'number',
-    ndcg: number('ndcg'),
+    ndcg: typeof scored['ndcg'] === 'number' ? scored['ndcg'] : null,
     format: typeof scored['format_score'] === 'number' ? scored['format_score'] > 0 : null,
     answer: typeof scored['generated_answer'] === 'string' ? scored['generated_answer'] : null,
     pages: texts(scored['retrieved_basenames']),

@@ -6,7 +6,7 @@ import { type Measure, traceCounts } from './curate-stages.ts';
 import type { Traces } from './read-traces.ts';
 import type { RoundRow } from './row-files.ts';
 import type { StageResult } from './stage.ts';
-import { assertJudged, scoredRollouts, type TracedRollout } from './traced-rollouts.ts';
+import { assertJudged, ndcgOf, scoredRollouts, type TracedRollout } from './traced-rollouts.ts';
 
 /** In the order in which they are looked at. */
 const SUSPICIONS = ['right_pages_zero_score', 'right_pages_low_score', 'wrong_pages'] as const;
@@ -61,7 +61,7 @@ export function lowPrompts(
     const score = meanOf(scored.map((each) => each.score));
     const own = scored.map(({ rollout }) => rollout);
     if (!known.has(id) || score > low) return [];
-    const ndcg = meanOf(own.map((rollout) => rollout.ndcg));
+    const ndcg = meanOf(own.map((rollout) => ndcgOf(rollout, 'verify needs one of an environment that measures it, such as visual-rag')));
     const suspicion: Suspicion = ndcg < found ? 'wrong_pages' : score === 0 ? 'right_pages_zero_score' : 'right_pages_low_score';
     const { question, reference, golden } = own[0]!;
     return [{ id, suspicion, score, ndcg, question, reference, golden, answers: answersOf(own), pages: pagesOf(own), evidence: evidenceOf(own) }];

@@ -3,8 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ConfigError } from '../../src/core/errors.ts';
+import { analyse } from '../../src/rounds/analyses.ts';
+import { bucketStage, traceCounts } from '../../src/rounds/curate-stages.ts';
 import { demonstration } from '../../src/rounds/demonstration.ts';
 import { readTraces } from '../../src/rounds/read-traces.ts';
+import { rareSuccesses } from '../../src/rounds/extract-stage.ts';
+import { lowPrompts } from '../../src/rounds/verify-stage.ts';
 import { readRows } from '../../src/rounds/row-files.ts';
 import { rolloutLines, traceText } from './trace-lines.ts';
 
@@ -224,6 +229,108 @@ describe('readTraces', () => {
     const { rollouts } = await readTraces([path]);
     expect(rollouts).toMatchObject([{ prompt: 'p', ndcg: 0.63, reward: 0.667, format: true, pages: ['p_1'], golden: ['p_1'], opening: null }]);
     expect(rollouts[0]!.events.map(({ kind }) => kind)).toEqual(['turn', 'pages']);
+  });
+});
+
+describe('the values of a trace', () => {
+  const changed = (change: (line: Record<string, unknown>) => Record<string, unknown>) => {
+    const lines = rolloutLines({ prompt: 'a', index: 0 });
+    const reward = JSON.parse(lines.at(-1)!) as Record<string, unknown>;
+    return [...lines.slice(0, -1), JSON.stringify(change(reward))];
+  };
+  const withMetric = (name: string, value: unknown) =>
+    changed((reward) => ({ ...reward, metrics: { ...(reward['metrics'] as object), [name]: value } }));
+
+  it.each([
+    ['a metric that is text', withMetric('ndcg', '0.5'), '"metrics.ndcg" must be a finite number of at least 0, got "0.5"'],
+    ['a metric below 0', withMetric('ndcg', -5), '"metrics.ndcg" must be a finite number of at least 0, got -5'],
+    [
+      'a metric that is larger than a number can be',
+      withMetric('ndcg', 'BIG').map((line) => line.replace('"BIG"', '1e400')),
+      '"metrics.ndcg" must be a finite number of at least 0, got Infinity',
+    ],
+    ['a judge that is true', withMetric('judge', true), '"metrics.judge" must be a finite number of at least 0, got true'],
+    ['metrics that are a list', changed((reward) => ({ ...reward, metrics: [1] })), '"metrics" must be an object of numbers, got [1]'],
+    ['a reward that is text', changed((reward) => ({ ...reward, reward: '1' })), '"reward" must be a finite number, or null, got "1"'],
+    ['an index that is text', changed((reward) => ({ ...reward, rollout_index: '0' })), '"rollout_index" must be an integer of at least 0, got "0"'],
+  ])('are refused in one line with %s', async (_, lines, problem) => {
+    await writeFile(path, `${lines.join('\n')}\n`);
+    await expect(readTraces([path])).rejects.toThrow(ConfigError);
+    await expect(readTraces([path])).rejects.toThrow(`Line ${lines.length} of the trace ${path}: ${problem};`);
+  });
+
+  it('may lack metrics: those that a stage needs are missed by that stage', async () => {
+    await writeFile(path, `${changed((reward) => ({ ...reward, metrics: undefined })).join('\n')}\n`);
+    const traces = await readTraces([path]);
+    const { rollouts } = traces;
+    expect(rollouts).toMatchObject([{ judge: null, ndcg: null, format: null, reward: 1 }]);
+    const rows = [{ id: 'a', fields: { id: 'a' }, place: 'rows.jsonl:1' }];
+    const missed = 'Rollout 0 of the prompt "a" in this trace has no metric "ndcg"; ';
+    expect(() => bucketStage(traces, rows)).toThrow(`${missed}use --measure reward`);
+    expect(() => rareSuccesses(rollouts, { success: 'reward', successOnly: true, output: 'x' })).toThrow(`${missed}leave out --success-only`);
+    expect(() => lowPrompts(traces, rows, { measure: 'reward', low: 1 })).toThrow(`${missed}verify needs one`);
+    expect(bucketStage(traces, rows, { measure: 'reward' }).outputs[1]!.lines).toHaveLength(1);
+    expect(rareSuccesses(rollouts, { success: 'reward', maxRate: 1, output: 'x' })).toHaveLength(1);
+    expect(analyse(rollouts).ndcgMean).toBeNull();
+  });
+});
+
+describe("DDAI's log", () => {
+  const turns: readonly Readonly<Record<string, unknown>>[] = [
+    { event_type: 'model.plan', turn_idx: 0, text: '<think>t</think><search>q</search>' },
+    { event_type: 'tool.search.response', results: [{ image_file: 'p_1.jpg' }] },
+    { event_type: 'model.plan', turn_idx: 1, text: '<think>t</think><bbox>[1, 2, 3, 4]</bbox>' },
+    { event_type: 'tool.bbox.result', crop_path: 'c.jpg' },
+    { event_type: 'rm.flash.detail', query: 'Q?', judge_score: 1, final_score: 1, ndcg: 0.5 },
+  ];
+  const logged = (times: readonly unknown[]) => turns.map((event, i) => ({ uid: 'p', sample_idx: 0, ...event, ts: times[i] }));
+  const text = (events: readonly object[]) => events.map((event) => `${JSON.stringify(event)}\n`).join('');
+
+  it.each([
+    ['ISO times', (i: number) => `2026-01-01T00:00:0${i}.000Z`],
+    ['ISO times of microseconds', (i: number) => `2026-01-01T00:00:00.00000${i}+00:00`],
+    ["times as Python's datetime writes them", (i: number) => `2026-01-01 00:00:0${i}`],
+    ['times of several zones', (i: number) => `2026-01-01T0${i}:00:0${i}+0${i}00`],
+    ['seconds', (i: number) => 1_767_225_600 + i / 1e6],
+  ])('with %s is read the same in any order of lines {shuffles}', async (_, time) => {
+    const events = logged(turns.map((__, i) => time(i)));
+    await fc.assert(
+      fc.asyncProperty(fc.shuffledSubarray(events, { minLength: events.length }), async (shuffled) => {
+        await writeFile(path, text(shuffled));
+        const { rollouts } = await readTraces([path]);
+        expect(rollouts[0]!.events.map(({ kind }) => kind)).toEqual(['turn', 'pages', 'turn', 'crop']);
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  it.each([
+    ['a time that is none', { ts: 'yesterday' }, '"ts" must be a time, seconds or ISO 8601 such as 2026-01-31T12:00:00Z, got "yesterday"'],
+    [
+      'a month that is none',
+      { ts: '2026-13-01T00:00:00Z' },
+      '"ts" must be a time, seconds or ISO 8601 such as 2026-01-31T12:00:00Z, got "2026-13-01',
+    ],
+    ['a timestamp that is a list', { ts: undefined, timestamp: [1] }, '"timestamp" must be a time'],
+    ['no time', { ts: undefined }, '"ts" must be a time, seconds or ISO 8601 such as 2026-01-31T12:00:00Z, got nothing'],
+    ['an NDCG that is text', { ndcg: '0.63' }, '"ndcg" must be a finite number of at least 0, got "0.63"'],
+    ['a judge that is text', { judge_score: '1' }, '"judge_score" must be a finite number of at least 0, got "1"'],
+    ['no score', { final_score: undefined }, '"final_score" must be a finite number, got nothing'],
+  ])('is refused in one line with %s', async (_, change, problem) => {
+    const events = logged([1, 2, 3, 4, 5]);
+    await writeFile(path, text([...events.slice(0, -1), { ...events.at(-1), ...change }]));
+    await expect(readTraces([path])).rejects.toThrow(ConfigError);
+    await expect(readTraces([path])).rejects.toThrow(`Line 5 of the trace ${path}: ${problem}`);
+  });
+
+  it('counts events that do not say which rollout they belong to', async () => {
+    const events = logged([1, 2, 3, 4, 5]);
+    await writeFile(path, text([...events, { ...turns[0], ts: 6, sample_idx: 0 }, { ...turns[0], ts: 7, uid: 'p' }]));
+    const { counts } = await readTraces([path]);
+    expect(counts).toMatchObject({ rollouts: 1, unplaced: 2 });
+    expect(traceCounts(counts)).toMatchObject({ rollouts: 1, events_unplaced: 2 });
+    await writeFile(path, text(events));
+    expect(traceCounts((await readTraces([path])).counts)).not.toHaveProperty('events_unplaced');
   });
 });
 

@@ -71,17 +71,18 @@ function analysisTables(analysis: TraceAnalysis): Table[] {
   const { latencies, successRates, counts } = analysis;
   const unjudged = analysis.judged === 0 ? 0 : analysis.rollouts - analysis.judged;
   const number = (value: number) => String(Math.round(value * 1000) / 1000);
+  const mean = (value: number | null, none: string) => (value === null ? none : number(value));
   const share = (value: number | null, all = analysis.judged) =>
     value === null ? NOT_JUDGED : `${value} (${all === 0 ? 0 : Math.round((1000 * value) / all) / 10} %)`;
   const facts: [string, string][] = [
     ['prompts', String(analysis.prompts)],
     [
       'rollouts',
-      `${analysis.rollouts}${counts.failed === 0 ? '' : `, ${counts.failed} failed`}${counts.incomplete === 0 ? '' : `, ${counts.incomplete} incomplete`}${unjudged === 0 ? '' : `, ${unjudged} not judged`}`,
+      `${analysis.rollouts}${counts.failed === 0 ? '' : `, ${counts.failed} failed`}${counts.incomplete === 0 ? '' : `, ${counts.incomplete} incomplete`}${unjudged === 0 ? '' : `, ${unjudged} not judged`}${counts.unplaced === undefined ? '' : `; ${counts.unplaced} events without uid or sample_idx`}`,
     ],
     [
       'mean reward, judge, NDCG',
-      [analysis.rewardMean, analysis.judgeMean, analysis.ndcgMean].map((mean) => (mean === null ? NOT_JUDGED : number(mean))).join(', '),
+      [number(analysis.rewardMean), mean(analysis.judgeMean, NOT_JUDGED), mean(analysis.ndcgMean, 'not measured')].join(', '),
     ],
     [
       'prompts by share of successes',
