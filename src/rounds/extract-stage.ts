@@ -15,6 +15,10 @@ export interface ExtractOptions {
   readonly threshold?: number;
   /** Highest share of successes of a prompt whose rollouts are taken. @default 0.5 (DDAI) */
   readonly maxRate?: number;
+  /** Lowest share of successes of a prompt whose rollouts are taken; always more than 0. @default 0 */
+  readonly minRate?: number;
+  /** Most turns of the policy in a rollout. @default no bound */
+  readonly maxTurns?: number;
   /** Most rollouts of a prompt, by reward, then by NDCG; all with `successOnly`, which leaves the choice to `finalize`. @default 4 (DDAI) */
   readonly top?: number;
   /** Only successes with an NDCG above 0 whose tools all answered. @default false */
@@ -41,6 +45,8 @@ export function rareSuccesses(rollouts: readonly TracedRollout[], options: Extra
     successMetric: success === 'judge' ? 'judge' : 'score',
     successThreshold: threshold,
     maxSuccessRate: maxRate,
+    ...(options.minRate === undefined ? {} : { minSuccessRate: options.minRate }),
+    ...(options.maxTurns === undefined ? {} : { maxTurns: options.maxTurns }),
     ...(successOnly ? { minNdcg: ABOVE_ZERO } : {}),
     ...(top === null ? {} : { top }),
   });
@@ -49,7 +55,7 @@ export function rareSuccesses(rollouts: readonly TracedRollout[], options: Extra
 
 export function extractStage({ rollouts, counts }: Traces, kept: readonly KeptPrompt[], options: ExtractOptions): StageResult {
   const { success, threshold, maxRate, successOnly, top } = withDefaults(options);
-  const { systemPrompt, output } = options;
+  const { systemPrompt, output, minRate, maxTurns } = options;
   const taken = kept.flatMap((prompt) => prompt.kept.map((rollout) => ({ prompt, rollout })));
   const bare = taken.find(({ rollout }) => rollout.opening === null);
   if (bare !== undefined && systemPrompt === undefined)
@@ -87,7 +93,16 @@ export function extractStage({ rollouts, counts }: Traces, kept: readonly KeptPr
     });
   });
   return {
-    rule: { success, threshold, max_rate: maxRate, top, success_only: successOnly, system_prompt: systemPrompt === undefined ? 'trace' : 'given' },
+    rule: {
+      success,
+      threshold,
+      ...(minRate === undefined ? {} : { min_rate: minRate }),
+      max_rate: maxRate,
+      ...(maxTurns === undefined ? {} : { max_turns: maxTurns }),
+      top,
+      success_only: successOnly,
+      system_prompt: systemPrompt === undefined ? 'trace' : 'given',
+    },
     counts: {
       prompts: new Set(rollouts.map(({ prompt }) => prompt)).size,
       prompts_kept: kept.length,
@@ -98,7 +113,7 @@ export function extractStage({ rollouts, counts }: Traces, kept: readonly KeptPr
       ...traceCounts(counts),
     },
     outputs: [{ name: output, lines }],
-    ...(kept.length === 0 ? whyNoneKept(rollouts, { success, threshold, maxRate }) : {}),
+    ...(kept.length === 0 && minRate === undefined && maxTurns === undefined ? whyNoneKept(rollouts, { success, threshold, maxRate }) : {}),
   };
 }
 

@@ -66,7 +66,9 @@ interface ExtractFlags {
   readonly output: string;
   readonly success: 'judge' | 'reward';
   readonly threshold: number;
+  readonly minRate?: number;
   readonly maxRate: number;
+  readonly maxTurns?: number;
   readonly top?: number;
   readonly successOnly?: true;
   readonly system?: string;
@@ -80,7 +82,9 @@ function addExtract(program: Command, act: (action: RoundAction) => void): void 
     .requiredOption('-o, --output <file>', 'file for the rows', named)
     .addOption(new Option('--success <name>', 'what a success is measured by').choices(['judge', 'reward']).default('judge'))
     .option('--threshold <x>', 'from which value on it is one', numberFrom(-1e9, 1e9), 1)
+    .option('--min-rate <x>', 'lowest share of successes of a prompt (default: above 0)', numberFrom(0, 1))
     .option('--max-rate <x>', 'highest share of successes of a prompt', numberFrom(0, 1), 0.5)
+    .option('--max-turns <n>', 'most turns of the policy in a rollout', wholeNumber(1, 1_000_000))
     .option('--top <n>', 'most rollouts of a prompt (default: 4; all with --success-only)', wholeNumber(1, 1_000_000))
     .option('--success-only', 'only successes with an NDCG above 0 and without failed tools')
     .option('--system <file>', "a system prompt, for DDAI's traces, which have none", named)

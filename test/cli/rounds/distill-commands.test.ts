@@ -40,6 +40,17 @@ describe('vf-rounds extract to finalize', () => {
     });
   });
 
+  it('takes prompts from a lowest share of successes on, and rollouts of at most so many turns', async () => {
+    file('trace.jsonl', traceText(RARE));
+    await done('extract', '--trace', 'trace.jsonl', '-o', 'often.jsonl', '--min-rate', '0.6', '--max-rate', '1');
+    expect(idsOf('often.jsonl')).toEqual(['usual__s0__run-1', 'usual__s1__run-1']);
+    expect(manifest('often').rule).toMatchObject({ min_rate: 0.6, max_rate: 1 });
+    await done('extract', '--trace', 'trace.jsonl', '-o', 'short.jsonl', '--max-turns', '2');
+    expect(manifest('short').counts).toMatchObject({ prompts_kept: 0, rows: 0 });
+    await done('extract', '--trace', 'trace.jsonl', '-o', 'long.jsonl', '--max-turns', '3');
+    expect(idsOf('long.jsonl')).toEqual(['rare__s0__run-1', 'rare__s1__run-1', 'rare__s2__run-1']);
+  });
+
   it('takes successes of prompts that seldom succeed, as rows whose messages a policy is trained on', async () => {
     file('trace.jsonl', traceText(RARE));
     await done('extract', '--trace', 'trace.jsonl', '-o', 'candidates.jsonl');

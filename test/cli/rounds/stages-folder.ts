@@ -30,7 +30,11 @@ export function stagesFolder() {
       .map((line) => JSON.parse(line) as Record<string, unknown>);
   const idsOf = (name: string) => rowsOf(name).map(({ id, uid }) => id ?? uid);
   const manifest = (name: string) =>
-    JSON.parse(readFileSync(at(`${name}.manifest.json`), 'utf8')) as { counts: Record<string, number>; complete: boolean };
+    JSON.parse(readFileSync(at(`${name}.manifest.json`), 'utf8')) as {
+      counts: Record<string, number>;
+      complete: boolean;
+      rule: Record<string, unknown>;
+    };
 
   const rounds = async (...args: string[]) => {
     const env = { PATH: process.env['PATH'], HOME: folder };

@@ -48,7 +48,7 @@ const TOP = ['output', 'environment', 'rows', 'rows_argument', 'rounds', 'adapte
 const STAGE_KEYS = {
   bucket: ['low', 'high', 'measure', 'leave_out_unknown'],
   focus: ['threshold', 'measure'],
-  extract: ['success', 'threshold', 'max_rate', 'top', 'success_only'],
+  extract: ['success', 'threshold', 'min_rate', 'max_rate', 'max_turns', 'top', 'success_only'],
   vet: ['role', 'config'],
   rewrite: ['role', 'config'],
   finalize: ['most', 'system_errors'],
