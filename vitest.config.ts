@@ -1,4 +1,5 @@
-import { availableParallelism } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { NODE_FLAGS } from './test/node-flags.ts';
 
@@ -15,6 +16,8 @@ export default defineConfig({
     // A dependency of the MCP SDK has a condition "source" of its own, which leads to TypeScript that Node does not read under node_modules.
     server: { deps: { external: [/\/environment\.mjs$/], inline: [/sdk\/dist\/esm\/client\/streamableHttp/, /eventsource-parser/] } },
     execArgv: NODE_FLAGS,
+    // Tests start hundreds of commands from their TypeScript.
+    env: { NODE_COMPILE_CACHE: join(tmpdir(), 'vf-search-compile-cache') },
     testTimeout: 30_000,
     reporters: ['default', './test/count-reporter.ts'],
   },

@@ -1,3 +1,5 @@
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { NODE_FLAGS } from './test/node-flags.ts';
 
@@ -11,6 +13,7 @@ export default defineConfig({
     // One server, one core: files run one after the other.
     fileParallelism: false,
     execArgv: NODE_FLAGS,
+    env: { NODE_COMPILE_CACHE: join(tmpdir(), 'vf-search-compile-cache') },
     testTimeout: 300_000,
     hookTimeout: 300_000,
     reporters: ['default', './test/count-reporter.ts'],

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { addressNotice } from '../../src/cli/address-notice.ts';
 import { TemporaryFolder } from './eval/temporary-folder.ts';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
@@ -27,7 +28,7 @@ describe('addressNotice', () => {
     ] as const) {
       const line = 'ulimit -v 5000000; exec "$@"';
       const command = ['-c', line, 'sh', process.execPath, '--conditions=source', join(ROOT, `src/cli/${name}.ts`), ...args];
-      const { stderr } = spawnSync('/bin/sh', command, { encoding: 'utf8', cwd: folder.path, env: { PATH: process.env['PATH'] } });
+      const { stderr } = spawnSync('/bin/sh', command, { encoding: 'utf8', cwd: folder.path, env: BARE_ENVIRONMENT });
       expect(stderr.split('\n')[0]).toMatch(new RegExp(`^${name}: the address space is limited to 5000000 KiB .*raise the limit`));
     }
   });

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 const root = join(import.meta.dirname, '../..');
 const { bin } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { bin: Record<string, string> };
@@ -10,7 +11,7 @@ const { bin } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as 
 function help(words: readonly string[]): string {
   const [name, ...rest] = words;
   const args = ['--conditions=source', join(root, `src/cli/${name}.ts`), ...rest, '--help'];
-  const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', env: { PATH: process.env['PATH'] } });
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', env: BARE_ENVIRONMENT });
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   return stdout;
 }

@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { TemporaryFolder } from './eval/temporary-folder.ts';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
@@ -18,7 +19,7 @@ function misuse(name: string, args: readonly string[]) {
   const names = () => readdirSync(folder.path, { recursive: true, encoding: 'utf8' }).toSorted();
   const before = names();
   const command = ['--conditions=source', join(ROOT, 'src/cli', `${name}.ts`), ...args];
-  const { status, stdout, stderr } = spawnSync(process.execPath, command, { cwd: folder.path, encoding: 'utf8', env: { PATH: process.env['PATH'] } });
+  const { status, stdout, stderr } = spawnSync(process.execPath, command, { cwd: folder.path, encoding: 'utf8', env: BARE_ENVIRONMENT });
   expect(names()).toEqual(before);
   return { status, stdout, stderr };
 }

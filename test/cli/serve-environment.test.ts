@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { until } from '../transport/loopback.ts';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 // Below the package, so that it finds vf-search.
@@ -76,7 +77,7 @@ describe('vf-serve environment', () => {
   it.each(['environment', 'verifiers'])('refuses an environment that shows images, in one line, for vf-serve %s (2)', async (command) => {
     const gallery = join(ROOT, 'test/images/gallery.ts');
     const words = ['--conditions=source', join(ROOT, 'src/cli/vf-serve.ts'), command, gallery];
-    const child = spawn(process.execPath, words, { cwd: ROOT, env: { PATH: process.env['PATH'] ?? '' } });
+    const child = spawn(process.execPath, words, { cwd: ROOT, env: BARE_ENVIRONMENT });
     started.add(child);
     let said = '';
     child.stderr.on('data', (chunk) => (said += String(chunk)));

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { fakeNvidiaSmi } from './train/fake-nvidia-smi.ts';
 import { type Loopback, loopback, readText, refusingUrl, sendJson } from '../transport/loopback.ts';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 const root = join(import.meta.dirname, '../..');
 const model = join(root, 'test/models/nano-base');
@@ -22,7 +23,7 @@ class Folder {
   readonly path = mkdtempSync(join(tmpdir(), 'vf-doctor-'));
 
   async run(args: readonly string[], variables: Readonly<Record<string, string>> = {}) {
-    const env = { PATH: process.env['PATH']!, HOME: this.path, NO_COLOR: '1', ...variables };
+    const env = { ...BARE_ENVIRONMENT, HOME: this.path, NO_COLOR: '1', ...variables };
     const child = spawn(process.execPath, [join(root, 'src/cli/vf-doctor.ts'), ...args], { cwd: this.path, env });
     const said = { stdout: '', stderr: '' };
     for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (chunk: string) => (said[name] += chunk));
@@ -343,7 +344,7 @@ describe('vf-doctor', () => {
     );
     const tiny = await folder.run([config, '--memory', '--gpus', '8']);
     expect(tiny).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(/^vf-doctor: Qwen2\.5-3B does not fit.*\n$/) as string });
-    const unknown = await folder.run([config, '--memory'], { PATH: process.env['PATH']! });
+    const unknown = await folder.run([config, '--memory'], BARE_ENVIRONMENT);
     expect(unknown.stderr).toContain('--gpus 80,80');
     expect((await folder.run([config, '--gpus', '80'])).stderr).toContain('belong to --memory');
     expect((await folder.run([config, '--memory', '--json'])).stderr).toContain('--memory prints a table and has no --json');

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { TemporaryFolder } from './eval/temporary-folder.ts';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 const LAUNCHER = join(import.meta.dirname, '../../bin/vf-eval.js');
 
@@ -35,7 +36,7 @@ export class EvalFolder extends TemporaryFolder {
   }
 
   start(args: readonly string[], variables: Readonly<Record<string, string>> = {}): Running {
-    const env = { PATH: process.env['PATH']!, HOME: this.path, TMPDIR: process.env['TMPDIR'] ?? '/tmp', ...variables };
+    const env = { ...BARE_ENVIRONMENT, HOME: this.path, TMPDIR: process.env['TMPDIR'] ?? '/tmp', ...variables };
     const child = spawn(process.execPath, [LAUNCHER, ...args], { cwd: this.path, env, stdio: ['ignore', 'pipe', 'pipe'] });
     const text = { stdout: '', stderr: '' };
     for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (chunk: string) => (text[name] += chunk));

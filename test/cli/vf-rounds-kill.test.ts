@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { chatServer } from '../models/chat-server.ts';
 import { PASS } from '../rounds/vet-reply.ts';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const SCRIPT = join(ROOT, 'src/cli/vf-rounds.ts');
@@ -70,7 +71,7 @@ describe('vf-rounds run', () => {
 
     /** Runs until `isDue` says that now is the time for a kill, of the whole group. */
     const run = async (isDue: (stderr: string, role: string | null) => boolean) => {
-      const env = { PATH: process.env['PATH'], HOME: folder };
+      const env = { ...BARE_ENVIRONMENT, HOME: folder };
       const args = ['--conditions=source', '--no-warnings', SCRIPT, 'run', 'rounds.toml'];
       const child = spawn(process.execPath, args, { cwd: folder, env, detached: true });
       let [stderr, isKilled] = ['', false];

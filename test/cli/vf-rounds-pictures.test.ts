@@ -10,6 +10,7 @@ import { demonstrationPictures } from '../../src/cli/train/demonstration-picture
 import { RunImages } from '../../src/files/run-images.ts';
 import { readDemonstrations } from '../../src/trainer/sources/read-demonstrations.ts';
 import { chatServer } from '../models/chat-server.ts';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const ROWS = join(ROOT, 'datasets/deck-mini/test.jsonl');
@@ -21,7 +22,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 async function run(command: string, ...args: readonly string[]): Promise<void> {
-  const env = { PATH: process.env['PATH'], HOME: folder, VF_API_KEY: 'none' };
+  const env = { ...BARE_ENVIRONMENT, HOME: folder, VF_API_KEY: 'none' };
   const child = spawn(process.execPath, ['--conditions=source', '--no-warnings', join(ROOT, `src/cli/${command}.ts`), ...args], { cwd: folder, env });
   const [stderr] = await Promise.all([text(child.stderr), text(child.stdout), once(child, 'close')]);
   expect({ status: child.exitCode, stderr }).toEqual({ status: 0, stderr: expect.any(String) as string });

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 const SCRIPT = join(import.meta.dirname, '../../src/cli/vf-rounds.ts');
 
@@ -53,7 +54,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 function start(...flags: readonly string[]) {
-  const env = { PATH: process.env['PATH'], HOME: folder };
+  const env = { ...BARE_ENVIRONMENT, HOME: folder };
   // A group of its own, so that the command under way can be killed with it.
   return spawn(process.execPath, ['--conditions=source', '--no-warnings', SCRIPT, 'run', 'rounds.toml', ...flags], {
     cwd: folder,

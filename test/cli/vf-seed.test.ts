@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { PromptRow } from '../../src/schemas/demonstration-row.ts';
 import { startLoopbackHub } from '../data/loopback-hub.ts';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
@@ -20,7 +21,7 @@ const linesOf = (path: string) => readFileSync(path, 'utf8').trimEnd().split('\n
 const rowsOf = (path: string) => linesOf(path).map((line) => JSON.parse(line) as PromptRow);
 
 function run(name: string, args: readonly string[], variables: Readonly<Record<string, string>> = {}) {
-  const env = { PATH: process.env['PATH'], HOME: folder, ...variables };
+  const env = { ...BARE_ENVIRONMENT, HOME: folder, ...variables };
   const command = ['--conditions=source', '--no-warnings', join(ROOT, 'src/cli', `${name}.ts`), ...args];
   return new Promise<{ status: number; stdout: string; stderr: string }>((resolve) => {
     execFile(process.execPath, command, { cwd: folder, env }, (error, stdout, stderr) => {

@@ -3,6 +3,7 @@ import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:chil
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { until } from '../../transport/loopback.ts';
+import { BARE_ENVIRONMENT } from '../../bare-environment.ts';
 
 export const ROOT = join(import.meta.dirname, '../../..');
 
@@ -19,7 +20,7 @@ export function pipeline(args: readonly string[], cwd: string, env: Readonly<Rec
   const { status, stdout, stderr } = spawnSync(process.execPath, command('vf-pipeline', args), {
     cwd,
     encoding: 'utf8',
-    env: { PATH: process.env['PATH'], ...env },
+    env: { ...BARE_ENVIRONMENT, ...env },
   });
   return { status, stdout, stderr };
 }
@@ -32,7 +33,7 @@ export interface Started {
 }
 
 export function start(name: string, args: readonly string[], cwd: string): Started {
-  const child = spawn(process.execPath, command(name, args), { cwd, env: { PATH: process.env['PATH'] } });
+  const child = spawn(process.execPath, command(name, args), { cwd, env: BARE_ENVIRONMENT });
   const started: Started = { child, stdout: '', stderr: '', ended: once(child, 'close') };
   child.stdout.on('data', (chunk) => (started.stdout += String(chunk)));
   child.stderr.on('data', (chunk) => (started.stderr += String(chunk)));

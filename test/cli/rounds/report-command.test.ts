@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { traceText } from '../../rounds/trace-lines.ts';
+import { BARE_ENVIRONMENT } from '../../bare-environment.ts';
 
 const SCRIPT = join(import.meta.dirname, '../../../src/cli/vf-rounds.ts');
 
@@ -16,7 +17,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 
 async function report(...args: string[]): Promise<string> {
   const words = ['--conditions=source', '--no-warnings', SCRIPT, 'report', ...args];
-  return (await promisify(execFile)(process.execPath, words, { cwd: folder, env: { PATH: process.env['PATH'], HOME: folder } })).stdout;
+  return (await promisify(execFile)(process.execPath, words, { cwd: folder, env: { ...BARE_ENVIRONMENT, HOME: folder } })).stdout;
 }
 
 describe('vf-rounds report', () => {

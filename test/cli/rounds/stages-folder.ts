@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, expect } from 'vitest';
 import { rowsText, type SomeRollout, traceText } from '../../rounds/trace-lines.ts';
+import { BARE_ENVIRONMENT } from '../../bare-environment.ts';
 
 const SCRIPT = join(import.meta.dirname, '../../../src/cli/vf-rounds.ts');
 
@@ -37,7 +38,7 @@ export function stagesFolder() {
     };
 
   const rounds = async (...args: string[]) => {
-    const env = { PATH: process.env['PATH'], HOME: folder };
+    const env = { ...BARE_ENVIRONMENT, HOME: folder };
     const words = ['--conditions=source', '--no-warnings', SCRIPT, ...args];
     const child = spawn(process.execPath, words, { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
     const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);

@@ -10,6 +10,7 @@ import sharp from 'sharp';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { chatServer } from '../../models/chat-server.ts';
 import { rolloutLines, rowsText } from '../../rounds/trace-lines.ts';
+import { BARE_ENVIRONMENT } from '../../bare-environment.ts';
 
 const SCRIPT = join(import.meta.dirname, '../../../src/cli/vf-rounds.ts');
 
@@ -23,7 +24,7 @@ async function verify(...args: string[]) {
   const words = ['--conditions=source', '--no-warnings', SCRIPT, 'verify', '--rows', 'rows.jsonl', '-o', 'list.jsonl', ...args];
   const child = spawn(process.execPath, words, {
     cwd: folder,
-    env: { PATH: process.env['PATH'], HOME: folder },
+    env: { ...BARE_ENVIRONMENT, HOME: folder },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   const [stderr] = await Promise.all([text(child.stderr), once(child, 'close')]);
