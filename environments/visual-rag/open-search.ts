@@ -14,7 +14,7 @@ import { pageName } from './pages.ts';
 import { PictureFiles } from './picture-files.ts';
 import { picturesFolder } from './pictures-folder.ts';
 
-/** As vf-index, where stderr is no terminal. */
+/** Milliseconds between two progress lines; the same as vf-index has when stderr is a file. */
 const NOTE_EVERY_MS = 5000;
 
 type VectorProgress = Parameters<NonNullable<OpenPageRetrieverOptions['onProgress']>>[0];

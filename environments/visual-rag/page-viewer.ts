@@ -81,7 +81,7 @@ function aligned({ width, height }: Size, unit: number): Size {
   return { width: side(width), height: side(height) };
 }
 
-/** What the server makes of a picture whose sides it takes, with sides that it takes again. */
+/** The size at which the server shows a picture. The server leaves a picture of that size as it is. */
 function resized(size: Size, sizes: ImageSizes): Size {
   return shortened(smartResize(size, sizes)!);
 }

@@ -9,7 +9,7 @@ import { ConfigError, EnvironmentError, isInside, MAX_IMAGE_BYTES, thrownText } 
 
 /** Ends of file names, in any case, in the order in which they are looked for. */
 const EXTENSIONS = ['png', 'jpg', 'jpeg', 'webp'];
-/** Names the size of nearly every picture; only WebP may have what turns it at its end. */
+/** The header with the size lies in these bytes for nearly every picture. A large WebP may have its orientation at the end. */
 const HEAD_BYTES = 256 * 2 ** 10;
 /** A pipe does not block. Windows lacks the flag. */
 const FLAGS = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);

@@ -11,7 +11,7 @@ import { SharedWork } from './shared-work.ts';
 /** References to pictures that were made already; a group of rollouts shows the same pages. */
 const CACHED = 4096;
 /** Sizes of pages: a few bytes each. */
-const CACHED_SIZES = 2 ** 20;
+const CACHED_SIZES = 2 ** 16;
 /** Pictures that are read and decoded at once, for all episodes: each takes the bytes of its file and four a pixel. */
 const AT_ONCE = 8;
 

@@ -1,14 +1,14 @@
-/** Work by a key. Callers that ask for one key at the same time share the work; the newest results are kept. */
+/** Work by a key. Callers that ask for one key at the same time share the work; the results used last are kept. */
+import { LRUCache } from 'lru-cache';
 import { SharedFlight } from 'vf-search';
 
-export class SharedWork<T> {
-  readonly #most: number;
-  readonly #kept = new Map<string, T>();
+export class SharedWork<T extends object> {
+  readonly #kept: LRUCache<string, T>;
   readonly #flights = new Map<string, SharedFlight<T>>();
 
   /** @param most results that are kept */
   constructor(most: number) {
-    this.#most = most;
+    this.#kept = new LRUCache({ max: most });
   }
 
   /** Does the work unless its result is kept. A caller whose signal aborts leaves; the work stops when the last one has left. A failure is not kept. */
@@ -25,7 +25,6 @@ export class SharedWork<T> {
       try {
         const made = await work(signal);
         this.#kept.set(key, made);
-        if (this.#kept.size > this.#most) this.#kept.delete(this.#kept.keys().next().value!);
         return made;
       } finally {
         if (this.#flights.get(key) === flight) this.#flights.delete(key);

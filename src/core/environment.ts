@@ -212,7 +212,7 @@ export interface Environment<R extends Row = Row> extends EpisodeConventions {
   readonly turnFormats?: readonly TurnFormat[];
   /** What the policy must support. @default nothing */
   readonly needs?: readonly PolicyNeed[];
-  /** How to have it show text in place of images, after "or", such as `set observations to "ocr"`. @default it cannot */
+  /** How to make it show text instead of images, worded to follow "or": `set observations to "ocr"`. @default it cannot */
   readonly withoutImages?: string;
   /** Provides the bytes of the images that its messages show. @default none */
   readonly images?: ImageStore;

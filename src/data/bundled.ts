@@ -54,7 +54,7 @@ export function questionSets({ datasets }: BundledManifest): string[] {
   return Object.entries(datasets).flatMap(([name, { corpus }]) => (corpus === null ? [] : [name]));
 }
 
-/** Names of the sets of questions about pages, which they bring. */
+/** Names of the data sets with questions about pages; their pages are a split. */
 export function pageSets({ datasets }: BundledManifest): string[] {
   return Object.entries(datasets).flatMap(([name, { splits }]) => ('pages' in splits ? [name] : []));
 }

@@ -1,6 +1,6 @@
 import { isAbsolute, relative, sep } from 'node:path';
 
-/** Whether a path is the folder or lies below it. Links count as they are spelled, so that both must be real paths where somebody else writes there. */
+/** Whether a path is the folder or lies below it. Compares the paths as they are spelled: pass real paths where a link may lead elsewhere. */
 export function isInside(folder: string, path: string): boolean {
   const way = relative(folder, path);
   return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way);

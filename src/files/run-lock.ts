@@ -25,7 +25,7 @@ interface Holder {
 }
 
 /**
- * Locks the directory until disposed, or what has the name in it. Throws ConfigError if a living process holds it, or one on another machine, which may be
+ * Locks the directory until disposed, or with `name` only that output in it. Throws ConfigError if a living process holds it, or one on another machine, which may be
  * alive.
  */
 export async function lockRun(directory: string, name: string | null = null): Promise<AsyncDisposable> {

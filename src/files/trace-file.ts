@@ -61,7 +61,7 @@ export class TraceFile {
     return trace;
   }
 
-  /** Rollouts whose lines are not there. */
+  /** How many rollouts the trace lacks. */
   get lost(): number {
     return this.#lost;
   }

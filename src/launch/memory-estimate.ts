@@ -50,7 +50,7 @@ const GATHERED_LAYERS = 2;
 
 /** A picture in the worker's tower, which takes one at a time: twice what visual-rag shows. */
 const PICTURE_TOKENS = 1024;
-/** vLLM tries the largest picture of the model at its start and keeps its output: what Qwen's image processors take unless they are told less. */
+/** At its start vLLM encodes the largest picture that the model takes, and keeps the output. This is the default limit of Qwen's image processors. */
 const LARGEST_PICTURE_TOKENS = 16_384;
 
 /**
@@ -118,8 +118,8 @@ export function cacheBytesPerToken(shape: ModelShape): number {
 }
 
 /**
- * vLLM's memory on each of its cards without its cache: its part of the weights, plus 3 GiB for a prefill's activations, CUDA graphs, adapters and context; where
- * it sees, also the tower's work on the largest picture and what is kept of it.
+ * vLLM's memory on each of its cards without its cache: its part of the weights, plus 3 GiB for a prefill's activations, CUDA graphs, adapters and context; for a
+ * vision model also the tower's work on the largest picture and what is kept of it.
  * vLLM logs the real figure at its start.
  */
 export function serverFixedBytes(shape: ModelShape, cards = 1): number {

@@ -1,4 +1,4 @@
-/** The shape of a decoder like Qwen2 and Qwen3, also of one that sees, read from its config.json, and its number of parameters. */
+/** The shape of a decoder like Qwen2 and Qwen3, also in a vision-language model, read from its config.json, and its number of parameters. */
 import { basename, join } from 'node:path';
 import { readRegularFileSync } from '../files/regular-file.ts';
 import { isObject } from '../schemas/is-object.ts';
@@ -27,7 +27,7 @@ export interface ModelShape {
 /** Reads the config.json of Qwen2, Qwen3 or a decoder of the same architecture. Throws if a size is missing. */
 export function modelShape(name: string, config: Readonly<Record<string, unknown>>): ModelShape {
   const { model_type: model, vision_config: vision, text_config: nested } = config;
-  // A model that sees describes its decoder in a table of its own; older files of Qwen2.5-VL do not.
+  // A vision-language model describes its decoder in a table of its own; older files of Qwen2.5-VL do not.
   const text = isObject(nested) ? nested : config;
   const size = sizesOf(name, text);
   const type = String(text['model_type'] ?? model).replace(/_text$/, '');

@@ -36,7 +36,7 @@ export async function readObjects(path: string): Promise<PlacedFields[]> {
   return rows;
 }
 
-/** Rows of a file, JSONL or Parquet. Blank lines are none, and a missing file has none. */
+/** The number of rows in a JSONL or Parquet file. Blank lines do not count; a missing file counts as 0. */
 export async function countRows(path: string): Promise<number> {
   if (!existsSync(path)) return 0;
   if (isParquet(path)) return (await readParquet(path)).length;

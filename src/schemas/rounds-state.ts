@@ -18,9 +18,9 @@ const doneStep = object({
 const runningSince = object({
   /** When the first process of this step started. */
   started_at: text,
-  /** When the one with `pid` did. */
+  /** When the process with `pid` started. */
   process_started_at: text,
-  /** That the processes before it took. */
+  /** How long the processes before it worked on the step. */
   seconds: number,
 });
 

@@ -2,7 +2,7 @@
 
 // Error messages may quote untrusted text. Both patterns take linear time, because they start at a character that their repeated part cannot match.
 const USER_INFO = /(?<=[a-z0-9+.-]:\/\/)[^\s/?#]*@/gi;
-/** A value that is hidden already stays: a quote of a shell or of JSON may follow it. */
+/** Leaves a value that is already hidden, so that a quote behind it, of a shell or of JSON, stays. */
 const PARAMETER = /([?&;#])([\w.-]+)=(?!\*\*\*(?:["'&;#\s]|$))[^&;#\s]*/g;
 /** The last word of a secret's name, joined to the words before it or not: `apiKey`, `API-KEYS`, `apikey`. */
 const SECRET_WORD =

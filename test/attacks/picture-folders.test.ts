@@ -1,4 +1,4 @@
-/** Folders of pictures, of pages (`images` of visual-rag) and of supervised rows (`sft.images`): names that climb, links, pipes, and what is no picture. */
+/** Attacks on picture folders, those of pages (`images` of visual-rag) and of supervised rows (`sft.images`): names that climb out, links, pipes, files that are not pictures. */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';

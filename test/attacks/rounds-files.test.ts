@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runRounds } from '../../src/cli/rounds/run/run-rounds.ts';
 import { ConfigError } from '../../src/core/errors.ts';
 import { startCommand } from './attacked-process.ts';
+import { quietContext } from '../cli/rounds/quiet-context.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'vf-attacked-rounds-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -14,15 +15,7 @@ const at = (name: string) => join(folder, name);
 const rows = `rows = "${at('rows.jsonl')}"\n`;
 const output = `output = "${at('out')}"\n`;
 const GOOD = rows + output;
-const context = {
-  signal: new AbortController().signal,
-  secrets: new Set<string>(),
-  verbose: false,
-  report: () => {},
-  redact: (text: string) => text,
-  note: () => {},
-  onInterrupt: null,
-};
+const context = quietContext();
 
 beforeAll(() => {
   writeFileSync(at('rows.jsonl'), '{"id": "p0"}\n');
@@ -59,9 +52,9 @@ describe('vf-rounds run', () => {
     ['a list of exclusions that is a pipe', `${GOOD}[review]\nexclude = ["${at('pipe.jsonl')}"]`, /exclude in \[review\] of .* is a pipe/],
     ['an adapter that is a pipe', `${GOOD}adapter = "${at('adapter')}"`, /adapter in .* cannot be read: .* is a pipe/],
     ['an adapter that is nowhere', `${GOOD}adapter = "nowhere"`, /adapter in .* cannot be read: nowhere.* does not exist/],
-    ['a bound that is no number', `${GOOD}[bucket]\nlow = nan`, /\[bucket\] of .*low.* a number from 0 to 1/],
+    ['NaN as a bound', `${GOOD}[bucket]\nlow = nan`, /\[bucket\] of .*low.* a number from 0 to 1/],
     ['a threshold beyond all bounds', `${GOOD}[focus]\nthreshold = 1e300`, /\[focus\] of .*threshold/],
-    ['a text that is a further flag', `${GOOD}[extract]\ntop = "--output"`, /\[extract\] of /],
+    ['a value that would be another flag', `${GOOD}[extract]\ntop = "--output"`, /\[extract\] of /],
   ])('refuses %s in one line and makes nothing', async (_, text, message) => {
     writeFileSync(at('rounds.toml'), text);
     const error = await runRounds(at('rounds.toml'), { allowChanges: false }, context).catch((thrown: unknown) => thrown);

@@ -176,7 +176,7 @@ describe('a server of vectors', () => {
 });
 
 describe('SEARCH_API_KEY', () => {
-  it('that is no key is refused without its value', async () => {
+  it('is refused, and its value not shown, if it cannot be sent in a header', async () => {
     for (const key of ['two words here', 'line\nbreak-here', 'kéy-secret']) {
       const error = await opening('post', () => {}, { SEARCH_API_KEY: key });
       expect(error).toBeInstanceOf(ConfigError);

@@ -54,7 +54,7 @@ async function readPicture(root: string, name: string, { store, sizes, sha256 }:
   if (!isInside(root, path) || !isInside(root, real)) throw refused(`leads out of the folder of pictures ${root}`);
   await using file = await openRegularFile(join(root, relative(root, real)));
   const about = await file.stat();
-  if (!about.isFile()) throw refused('is no file, but a folder');
+  if (!about.isFile()) throw refused('is a folder, not a file');
   if (about.size > MAX_IMAGE_BYTES) throw refused(`has ${about.size} bytes, more than a picture of at most ${MAX_IMAGE_BYTES}`);
   const bytes = await file.readFile();
   const header = imageHeader(bytes);

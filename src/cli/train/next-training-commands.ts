@@ -79,7 +79,7 @@ function afterEmbedded(
   return bundledName(baseModel) === null ? commands : [...commands, ...withRealModel(id)];
 }
 
-/** Names the environment's own preset for a model that the package does not ship, one for a single GPU (`-mini`) if it can; nothing if it has none. */
+/** Names the environment's own preset for a model that the package does not ship, preferably one for a single GPU (`-mini`); nothing if it has none. */
 function withRealModel(id: string): NextCommand[] {
   if (id === 'search-r1') return [{ why: 'train a real model on real questions there', command: ownCommand('vf-train', REAL_QUESTIONS) }];
   const presets = bundledPresets().filter(({ environment, table }) => environment === id && isDownloaded(fieldsOf(table['model'])['path']));

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fileTarget, runStage } from '../../../src/cli/rounds/stage-command.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
+import { quietContext } from './quiet-context.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -11,15 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-const context = {
-  signal: new AbortController().signal,
-  secrets: new Set<string>(),
-  verbose: false,
-  report: () => {},
-  redact: (text: string) => text,
-  note: () => {},
-  onInterrupt: null,
-};
+const context = quietContext();
 
 describe('runStage', () => {
   it('writes nothing if an input, such as the trace of a run that goes on, changed while the stage read it', async () => {

@@ -3,16 +3,9 @@ import { Command } from 'commander';
 import { addCurateCommands } from '../../../src/cli/rounds/curate-commands.ts';
 import { addDistillCommands } from '../../../src/cli/rounds/distill-commands.ts';
 import type { RoundAction } from '../../../src/cli/rounds/stage-command.ts';
+import { quietContext } from './quiet-context.ts';
 
-const context = {
-  signal: new AbortController().signal,
-  secrets: new Set<string>(),
-  verbose: false,
-  report: () => {},
-  redact: (text: string) => text,
-  note: () => {},
-  onInterrupt: null,
-};
+const context = quietContext();
 for (const words of JSON.parse(process.argv[2]!) as string[][]) {
   const actions: RoundAction[] = [];
   const program = new Command();

@@ -5,7 +5,7 @@ import { processStart } from '../../../files/process-start.ts';
 
 export interface LeftCommand {
   readonly pid: number;
-  /** Of `processStart`, so that a later process with the same id is none of ours. */
+  /** From `processStart`: a later process with the same id has another one. */
   readonly start: string;
 }
 

@@ -67,9 +67,13 @@ export class RoundSteps {
     return trained;
   }
 
+  isDone(key: string): boolean {
+    return this.#state.find(key) !== null;
+  }
+
   /** Runs a stage of vf-rounds, which replaces what it wrote before. */
   async stage(key: string, title: string, words: readonly string[]): Promise<void> {
-    if (this.#state.find(key) !== null) return this.#known({ key, title }, undefined);
+    if (this.isDone(key)) return this.#known({ key, title }, undefined);
     await this.#untilFree(key);
     const { stdout: _, ...done } = await this.#run({ key, title }, 'vf-rounds', words, null);
     await this.#state.finish({ ...done, run: null, adapter: null, reward: {} });

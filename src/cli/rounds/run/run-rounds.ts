@@ -109,8 +109,10 @@ class Rounds {
 
   async #round(round: number, start: RoundStart): Promise<RoundStart | null> {
     const { focused, focus } = this.#config;
-    const table = { ...focused, flags: [...focused.flags, ...(await this.#lowered(`focused round ${round}`, start.rows))] };
-    const trained = await this.#train(`${round}/focused`, `focused round ${round}`, table, { ...start, file: start.rows });
+    const [key, title] = [`${round}/focused`, `focused round ${round}`];
+    const lowered = this.#steps.isDone(key) ? [] : await this.#lowered(title, start.rows);
+    const table = { ...focused, flags: [...focused.flags, ...lowered] };
+    const trained = await this.#train(key, title, table, { ...start, file: start.rows });
     const adapter = await this.#distilled(round, start, trained);
     const rows = join(this.#folder(round + 1, 'data'), `round-${round + 1}.jsonl`);
     if (round === this.#config.rounds) return { rows, adapter };

@@ -202,7 +202,7 @@ class Model:
 
     def _hidden(self, batch: Batch, seen: list[Seen]) -> torch.Tensor:
         """[N, D]"""
-        # With the embedding, whose failure would also leave other ranks waiting in the first layer.
+        # The embedding runs inside the guard: if it failed outside, the other ranks would wait in the first layer.
         call = partial(self._decode, batch, seen)
         out = self.base.guard.run(call, "forward") if self.base.guard else call()
         if self.limit:
