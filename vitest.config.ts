@@ -19,6 +19,7 @@ export default defineConfig({
     // Tests start hundreds of commands from their TypeScript.
     env: { NODE_COMPILE_CACHE: join(tmpdir(), 'vf-search-compile-cache') },
     testTimeout: 30_000,
+    hookTimeout: 30_000,
     reporters: ['default', './test/count-reporter.ts'],
   },
 });
