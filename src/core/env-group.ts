@@ -44,6 +44,8 @@ export class EnvGroup implements Environment {
   readonly turnFormat: TurnFormat;
   readonly turnFormats: readonly TurnFormat[];
   readonly needs: readonly PolicyNeed[];
+  /** Set if every environment that shows images can do without them. */
+  readonly withoutImages?: string;
   readonly images?: ImageStore;
   readonly roles: RoleDeclarations;
   readonly traces: boolean;
@@ -85,6 +87,8 @@ export class EnvGroup implements Environment {
     // By token ids, a policy that supports conversations also supports continuation.
     this.turnFormat = this.turnFormats.includes('chat') ? 'chat' : 'continuation';
     this.needs = [...new Set(all.flatMap(({ needs = [] }) => needs))];
+    const withoutImages = mergedWithoutImages(entries);
+    if (withoutImages !== null) this.withoutImages = withoutImages;
     const images = mergedImages(all);
     if (images !== null) this.images = images;
     this.roles = mergedRoles(entries);
@@ -148,6 +152,12 @@ function conventionsOf({ limits, turnFormat, overlong, tokens }: Environment) {
 }
 
 /** Images of all stores: the same digest is the same image in each. Null if no environment has a store. */
+function mergedWithoutImages(entries: readonly [string, Environment][]): string | null {
+  const shown = entries.filter(([, { needs }]) => needs?.includes('images'));
+  if (shown.length === 0 || shown.some(([, { withoutImages }]) => withoutImages === undefined)) return null;
+  return shown.map(([task, { withoutImages }]) => `for ${task} ${withoutImages!}`).join(', and ');
+}
+
 function mergedImages(environments: readonly Environment[]): ImageStore | null {
   const stores = [...new Set(environments.flatMap(({ images }) => images ?? []))];
   const [first, ...others] = stores;

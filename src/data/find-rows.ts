@@ -35,6 +35,8 @@ export interface FindRowsOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** On the hub, a file with the name of the data set is its training split, if there is no other: `limo.jsonl` of `GAIR/LIMO`. @default false */
   readonly takesOwnName?: boolean;
+  /** Whether the caller also reads Parquet files, for the message about an unknown name. @default false */
+  readonly takesParquet?: boolean;
   /** The names that an unknown one is compared with in the message. @default sets of questions */
   readonly offers?: string;
   /** Splits of bundled sets that hold something else: they are neither offered nor found. @default none */
@@ -58,7 +60,7 @@ export async function findRows(name: string, split: string, options: FindRowsOpt
   if (hub === null) {
     const { offers = `${questionSets(manifest).join(', ')} (bundled), ${FLASHRAG_SOURCES.join(', ')} (from the hub)` } = options;
     throw new ConfigError(
-      `The data set ${JSON.stringify(name)} does not exist. Choose ${offers}, org/name[/config] (any other on the hub) or the path of a .jsonl file.`,
+      `The data set ${JSON.stringify(name)} does not exist. Choose ${offers}, org/name[/config] (any other on the hub) or the path of a ${options.takesParquet === true ? '.jsonl or .parquet' : '.jsonl'} file.`,
     );
   }
   const { env = {}, ...rest } = options;

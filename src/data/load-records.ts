@@ -38,7 +38,7 @@ export interface DataRecord {
 export async function loadRecords(options: LoadRecordsOptions): Promise<{ records: readonly DataRecord[]; source: RowsSource }> {
   const { dataset, split = 'test', limit = Infinity, offers = ['mini-python'], signal } = options;
   if (limit !== Infinity && (!Number.isInteger(limit) || limit < 1)) throw new ConfigError(`limit must be an integer of at least 1, got ${limit}.`);
-  const found = await findRows(dataset, split, { ...options, offers: `${offers.join(', ')} (bundled)` });
+  const found = await findRows(dataset, split, { ...options, takesParquet: true, offers: `${offers.join(', ')} (bundled)` });
   const records = await (found.path.endsWith('.parquet') ? parquetRecords(found.path, limit) : jsonlRecords(found.path, limit, signal));
   if (records.length === 0)
     throw new ConfigError(

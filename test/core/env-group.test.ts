@@ -56,6 +56,22 @@ async function play(environment: Environment, independentScoring = false, more: 
 }
 
 describe('EnvGroup', () => {
+  it('says how each of its environments does without images, if all of them can', () => {
+    class Seeing extends EchoEnv {
+      override get needs() {
+        return ['images'] as const;
+      }
+    }
+    const seeing = (withoutImages?: string) => {
+      const environment = new Seeing('seeing', { tokens: 2, turnFormat: 'chat', rubric: new Rubric({ funcs: [] }) });
+      return Object.assign(environment, withoutImages !== undefined && { withoutImages });
+    };
+    const group = (environments: Record<string, Environment>) => new EnvGroup({ id: 'mixed', environments: { words: long(), ...environments } });
+    expect(group({ pages: seeing('set observations to "ocr"') }).withoutImages).toBe('for pages set observations to "ocr"');
+    expect(group({ pages: seeing('set observations to "ocr"'), photos: seeing() }).withoutImages).toBeUndefined();
+    expect(group({}).withoutImages).toBeUndefined();
+  });
+
   it('routes rows to their environments, each with its own limits, format and rubric', async () => {
     const group = new EnvGroup({ id: 'mixed', environments: { short: short(), long: long() } });
     expect([...group.eval].map(({ exampleId, task }) => [exampleId, task])).toEqual([

@@ -27,6 +27,7 @@ export async function runRounds(path: string, { allowChanges }: { readonly allow
   const { path: rows } = await findRows(config.rows, 'train', {
     env: process.env,
     signal: context.signal,
+    takesParquet: true,
     offers: await offeredRows(config.environment),
   });
   await checkRounds(config, rows);
