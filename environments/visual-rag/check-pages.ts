@@ -2,10 +2,14 @@
  * Compares rows, word sidecar and picture folder before a run: what fits nowhere is refused, what fits in part is a notice, because upstream's data has such
  * rows too. Where a search server alone knows the pages, nothing can be said about golden ones.
  */
-import { ConfigError } from 'vf-search';
+import { ConfigError, thrownText } from 'vf-search';
 import { documentOf } from 'vf-search/metrics/document-of';
+import type { PageSource } from './page-source.ts';
 import type { PictureFiles } from './picture-files.ts';
 import type { VisualRow } from './rows.ts';
+
+/** Golden pages whose pictures are opened before a run, at most: what a whole folder has wrong shows there. */
+const OPENED = 16;
 
 /** All pages that a search can find. */
 export interface KnownPages {
@@ -88,6 +92,29 @@ export async function pictureNotices(files: PictureFiles, sidecar: KnownPages | 
       `Pages with several pictures in ${files.folder}: ${doubled.length}. Of the first, ${several[0]} is shown, not ${several.slice(1).join(' or ')}. Keep one picture of each page.`,
     );
   return notices;
+}
+
+/**
+ * A notice about golden pages whose picture cannot be shown, by the first of them that have one.
+ * @throws ConfigError if none of these can be shown
+ */
+export async function unshownNotices(
+  rows: readonly VisualRow[],
+  { pages, files, known }: { readonly pages: PageSource; readonly files: PictureFiles; readonly known: KnownPages | null },
+): Promise<string[]> {
+  const golden = [...new Set(rows.flatMap(({ info }) => info.golden_pages))].filter((page) => known === null || known.pages.has(page));
+  const first = golden.slice(0, OPENED);
+  const lacking = new Set(await files.without(first));
+  const { signal } = new AbortController();
+  const opened = await Promise.allSettled(first.filter((page) => !lacking.has(page)).map((page) => pages.page(page, signal)));
+  const failed = opened.filter((one) => one.status === 'rejected');
+  if (failed.length === 0) return [];
+  const why = thrownText(failed[0]!.reason);
+  if (failed.length === opened.length)
+    throw new ConfigError(failed.length === 1 ? why : `None of the first ${opened.length} golden pages can be shown. ${why}`, {
+      cause: failed[0]!.reason,
+    });
+  return [`Golden pages that cannot be shown: ${failed.length} of the first ${opened.length}. ${why} A rollout that finds one fails.`];
 }
 
 function share(some: readonly unknown[], all: readonly unknown[]): string {

@@ -2,7 +2,7 @@
 import { bundledFolder, ConfigError, type ImageStore, type LoadContext, loadRecords, type RowsSource } from 'vf-search';
 import { parseArguments, type VisualArguments } from './arguments.ts';
 import { type DocumentPage, documentPages } from './documents.ts';
-import { goldenPageNotices, pictureNotices } from './check-pages.ts';
+import { goldenPageNotices, pictureNotices, unshownNotices } from './check-pages.ts';
 import { PageSource } from './page-source.ts';
 import { PictureFiles } from './picture-files.ts';
 import { picturesFolder } from './pictures-folder.ts';
@@ -36,8 +36,8 @@ export async function loadEnvironment(
   const train = purpose === 'training' ? await loadSplit(parsed, 'train', common) : null;
   const sidecar = await loadSidecar(parsed, common);
   const folder = parsed.observations === 'ocr' ? null : await picturesFolder(parsed);
-  const notices = await pageNotices(parsed, { splits: train === null ? [test] : [test, train], sidecar, folder });
   const pages = new PageSource({ sidecar: sidecar?.pages ?? null, pictures: folder === null ? null : await openPictures(folder, images) });
+  const notices = await pageNotices(parsed, { splits: train === null ? [test] : [test, train], sidecar, folder, pages });
   const retriever = await openSearch(parsed, sidecar?.pages ?? null, { ...common, ...(note && { note }) });
   try {
     return new VisualRagEnv({
@@ -92,12 +92,13 @@ interface Loaded {
   readonly sidecar: Sidecar | null;
   /** Of the pictures; null where none are shown. */
   readonly folder: string | null;
+  readonly pages: PageSource;
 }
 
 /** What does not fit in rows, sidecar and pictures. Throws ConfigError where nothing fits. */
 async function pageNotices(
   { dataset, pages, phase, coefficients, ndcgLevel: level }: VisualArguments,
-  { splits, sidecar, folder }: Loaded,
+  { splits, sidecar, folder, pages: source }: Loaded,
 ): Promise<string[]> {
   const words = sidecar === null ? null : { pages: new Set(sidecar.pages.keys()), name: pages ?? dataset };
   const files = folder === null ? null : await PictureFiles.open(folder);
@@ -105,8 +106,9 @@ async function pageNotices(
   const known = words ?? (files === null ? null : { pages: new Set(files.pages), name: files.folder });
   const counts = phase === 1 || coefficients.ndcg > 0;
   const golden = splits.flatMap(({ rows }) => goldenPageNotices(rows, known, { dataset, level, counts }));
+  const unshown = files === null ? [] : await unshownNotices(splits[0]!.rows, { pages: source, files, known: words });
   // One file is both splits.
-  return [...new Set([...golden, ...pictures])];
+  return [...new Set([...golden, ...pictures, ...unshown])];
 }
 
 /** The pictures of the pages, which the policy sees. */

@@ -35,11 +35,9 @@ export class PictureFiles {
       const real = await realpath(folder);
       return new PictureFiles(real, byPage(await readdir(real)));
     } catch (cause) {
-      const isMissing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
-      throw new ConfigError(
-        `The folder of page pictures ${JSON.stringify(folder).slice(1, -1)} ${isMissing ? 'does not exist' : `cannot be opened: ${thrownText(cause)}`}. Correct "images".`,
-        { cause },
-      );
+      const { code = '' } = cause as NodeJS.ErrnoException;
+      const why = { ENOENT: 'does not exist', ENOTDIR: 'is a file' }[code] ?? `cannot be opened: ${thrownText(cause)}`;
+      throw new ConfigError(`The folder of page pictures ${JSON.stringify(folder).slice(1, -1)} ${why}. Correct "images".`, { cause });
     }
   }
 

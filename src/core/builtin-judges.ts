@@ -21,7 +21,10 @@ export function scriptedModel({ replies, name = 'scripted' }: ScriptedModelOptio
     name,
     async generate(messages, request) {
       const text = typeof replies === 'function' ? await replies(messages, request) : replies[given++];
-      if (text === undefined) throw new RangeError(`The script of ${name} has only ${replies.length} replies, but another was requested.`);
+      if (text === undefined)
+        throw new RangeError(
+          `The script of ${name} has no reply left, but another was requested. Give it more replies, or a function that writes them.`,
+        );
       const promptTokens = messages.reduce((sum, { content }) => sum + words(typeof content === 'string' ? content : ''), 0);
       return { text, usage: { promptTokens, completionTokens: words(text), cachedTokens: null }, finish: 'stop', version: null };
     },

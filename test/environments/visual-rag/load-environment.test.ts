@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parquetWriteBuffer } from 'hyparquet-writer';
+import sharp from 'sharp';
 import { ConfigError, scriptedModel } from 'vf-search';
 import { loadEnvironment } from 'vf-search/environments/visual-rag';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -31,10 +32,22 @@ const SIDECAR = {
   ],
 };
 
-/** A new folder with empty files. */
+/** A picture of the sidecar's size. */
+const PICTURE = await sharp({ create: { width: 1024, height: 768, channels: 3, background: '#ffffff' } })
+  .png()
+  .toBuffer();
+
+/** A new folder with files of one picture. */
 function pictures(...names: readonly string[]): string {
   const path = mkdtempSync(join(folder, 'pictures-'));
-  for (const name of names) writeFileSync(join(path, name), '');
+  for (const name of names) writeFileSync(join(path, name), PICTURE);
+  return path;
+}
+
+/** A new folder with one broken picture. */
+function withTorn(name: string, ...whole: readonly string[]): string {
+  const path = pictures(...whole);
+  writeFileSync(join(path, name), PICTURE.subarray(0, 20));
   return path;
 }
 
@@ -157,6 +170,21 @@ describe('loadEnvironment', () => {
       /^The folder of page pictures \/nowhere\/pages does not exist\. Correct "images"\.$/,
     ],
     [
+      'a file in place of the folder',
+      { images: join(pictures('a.png'), 'a.png') },
+      /^The folder of page pictures .+a\.png is a file\. Correct "images"\.$/,
+    ],
+    [
+      'pictures of another size than the words are placed on',
+      { dataset: 'ROWS', pages: 'SMALL', images: pictures('report_1.png'), observations: 'image' },
+      /^The picture of page "report_1" has 1024 × 768 pixels, but its words are placed on 100 × 80\. Give words and pictures of one size\.$/,
+    ],
+    [
+      'pictures that are all torn',
+      { dataset: 'ROWS', pages: 'SIDECAR', images: withTorn('report_1.png'), observations: 'image' },
+      /^The picture of page "report_1" in .+ cannot be used: /,
+    ],
+    [
       'a folder without pictures',
       { images: pictures('a.pdf') },
       /^No page of deck-mini, such as "deck_1_1", has a picture in .+\. Name each picture PAGE\.png/,
@@ -204,6 +232,7 @@ describe('loadEnvironment', () => {
     const files: Record<string, string> = {
       ROWS: written('rows.jsonl', [ROW]),
       SIDECAR: written('sidecar.jsonl', [SIDECAR]),
+      SMALL: written('small.jsonl', [{ ...SIDECAR, width: 100, height: 80, words: [] }]),
       BAD: written('bad.jsonl', [{ ...ROW, extra_info: { ...ROW.extra_info, question: undefined } }]),
       BARE: written('bare.jsonl', [goldenRow('q1', [])]),
       TWICE: written('twice.jsonl', [ROW, ROW]),
@@ -263,12 +292,24 @@ describe('loadEnvironment', () => {
     const pages = written('three.jsonl', [SIDECAR, { ...SIDECAR, id: 'report_2' }, { ...SIDECAR, id: 'deep/report_3' }]);
     const images = pictures('report_1.webp', 'report_1.PNG', 'report_1.jpg');
     mkdirSync(join(images, 'deep'));
-    writeFileSync(join(images, 'deep', 'report_3.png'), '');
+    writeFileSync(join(images, 'deep', 'report_3.png'), PICTURE);
     expect(await noticesOf({ dataset, pages, images })).toEqual([
       `Pages of ${pages} without a picture in ${images}: 1 of 3, the first is "report_2". A rollout whose search finds one fails. Add the pictures.`,
       `Pages with several pictures in ${images}: 1. Of the first, report_1.PNG is shown, not report_1.jpg or report_1.webp. Keep one picture of each page.`,
     ]);
     expect(await noticesOf({ dataset, pages, images, observations: 'ocr' })).toEqual([]);
+  });
+
+  it('notes golden pages that cannot be shown', async () => {
+    const dataset = written('golden.jsonl', [goldenRow('q1', [1]), goldenRow('q2', [1, 2])]);
+    const sidecar = written('sidecar.jsonl', [SIDECAR, { ...SIDECAR, id: 'report_2' }]);
+    const images = withTorn('report_2.png', 'report_1.png');
+    const notices = await noticesOf({ dataset, pages: sidecar, images, observations: 'image' });
+    expect(notices).toEqual([
+      expect.stringMatching(
+        /^Golden pages that cannot be shown: 1 of the first 2\. The picture of page "report_2" in .+ cannot be used: .+\. A rollout that finds one fails\.$/,
+      ),
+    ]);
   });
 
   it('refuses to train on pictures of sizes that a server resizes', async () => {
