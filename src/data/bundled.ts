@@ -54,6 +54,11 @@ export function questionSets({ datasets }: BundledManifest): string[] {
   return Object.entries(datasets).flatMap(([name, { corpus }]) => (corpus === null ? [] : [name]));
 }
 
+/** Names of the data sets with rows to train on. */
+export function trainingSets({ datasets }: BundledManifest): string[] {
+  return Object.entries(datasets).flatMap(([name, { splits }]) => ('train' in splits ? [name] : []));
+}
+
 /** Names of the data sets with questions about pages; their pages are a split. */
 export function pageSets({ datasets }: BundledManifest): string[] {
   return Object.entries(datasets).flatMap(([name, { splits }]) => ('pages' in splits ? [name] : []));

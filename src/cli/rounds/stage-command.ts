@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
-import { readBundledManifest } from '../../data/bundled.ts';
+import { readBundledManifest, trainingSets } from '../../data/bundled.ts';
 import { findRows } from '../../data/find-rows.ts';
 import { type HashedInput, assertWritable, hashInputs, sha256Of, type StageInput, type StageTarget, writeStage } from '../../rounds/stage-files.ts';
 import type { StageName, StageResult } from '../../rounds/stage.ts';
@@ -57,11 +57,18 @@ export function fileTarget(
   return { stage, folder: dirname(output), name, file, others, outputs: [file, ...others] };
 }
 
-/** The file of rows: as it is named, or the training rows of a data set that comes with the package, which `vf-rounds run` takes, too. */
+/**
+ * The file of rows: as it is named, or the training rows of a data set that comes with the package, which `vf-rounds run` takes, too. Rejects with ConfigError for
+ * a name that is neither; a missing path is found out when it is read.
+ */
 export async function rowsFile(named: string): Promise<string> {
   if (existsSync(named)) return named;
-  const { datasets } = await readBundledManifest();
-  return Object.hasOwn(datasets, named) ? (await findRows(named, 'train', {})).path : named;
+  const manifest = await readBundledManifest();
+  if (Object.hasOwn(manifest.datasets, named)) return (await findRows(named, 'train', {})).path;
+  if (/[./\\]/.test(named)) return named;
+  throw new ConfigError(
+    `The file ${named} does not exist, and no data set of the package has this name. Choose ${trainingSets(manifest).join(', ')} (bundled) or the path of a .jsonl or .parquet file`,
+  );
 }
 
 export function inputsOf(role: string, paths: readonly string[] | undefined): StageInput[] {

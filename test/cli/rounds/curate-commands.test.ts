@@ -37,7 +37,24 @@ describe('vf-rounds bucket', () => {
     await done('bucket', '--trace', 'trace.jsonl', '--rows', 'page-world', '-o', 'r1');
     expect(idsOf('r1/bucket-a.jsonl')).toEqual([id]);
     const { status, stderr } = await rounds('bucket', '--trace', 'trace.jsonl', '--rows', 'page-worlds', '-o', 'r2');
-    expect({ status, stderr }).toEqual({ status: 2, stderr: 'vf-rounds: The file page-worlds does not exist\n' });
+    expect({ status, stderr }).toEqual({
+      status: 2,
+      stderr: expect.stringMatching(
+        /^vf-rounds: The file page-worlds does not exist, and no data set of the package has this name\. Choose .*\bpage-world\b.* \(bundled\) or the path of a \.jsonl or \.parquet file\n$/,
+      ) as string,
+    });
+    const missing = await rounds('bucket', '--trace', 'trace.jsonl', '--rows', 'page-worlds.jsonl', '-o', 'r2');
+    expect(missing).toMatchObject({ status: 2, stderr: 'vf-rounds: The file page-worlds.jsonl does not exist\n' });
+  });
+
+  it('names only data sets of the package that it takes', async () => {
+    const { trace } = world();
+    const { stderr } = await rounds('bucket', '--trace', trace, '--rows', 'nope', '-o', 'r1');
+    const named = /Choose (.*) \(bundled\)/.exec(stderr)?.[1]?.split(', ') ?? [];
+    const { datasets } = JSON.parse(readFileSync(join(PAGE_ROWS, '../../MANIFEST.json'), 'utf8')) as {
+      datasets: Record<string, { splits: Record<string, string> }>;
+    };
+    expect(named).toEqual(Object.keys(datasets).filter((name) => datasets[name]!.splits['train'] !== undefined));
   });
 
   it('names prompts that the rows do not have, or counts them', async () => {

@@ -1,4 +1,4 @@
-import { pageSets, readBundledManifest } from '../../../data/bundled.ts';
+import { pageSets, readBundledManifest, trainingSets } from '../../../data/bundled.ts';
 import { environmentIfFound } from '../../../registry/find-environment.ts';
 
 /** The data sets of the package that the environment can train on, for a message. */
@@ -6,6 +6,5 @@ export async function offeredRows(environment: string): Promise<string> {
   const manifest = await readBundledManifest();
   const found = environmentIfFound(environment);
   const isOfPages = found?.isBundled === true && found.id.replaceAll('_', '-') === 'visual-rag';
-  const names = isOfPages ? pageSets(manifest) : Object.entries(manifest.datasets).flatMap(([name, { splits }]) => ('train' in splits ? [name] : []));
-  return `${names.join(', ')} (bundled)`;
+  return `${(isOfPages ? pageSets : trainingSets)(manifest).join(', ')} (bundled)`;
 }
