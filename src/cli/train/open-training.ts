@@ -123,7 +123,7 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
       return session;
     }),
   };
-  return openedTraining({ run, roles, label, notices: [...noticesFor(environment, label), ...roles.notices, ...recalled] }, opened);
+  return openedTraining({ run, roles, label, notices: [...noticesFor(environment, label, config), ...roles.notices, ...recalled] }, opened);
 }
 
 async function openJoints(
@@ -288,9 +288,9 @@ async function openSession(
   return server.turns === null ? session : takeTurns(session, server.turns, signal);
 }
 
-function noticesFor(environment: Environment, label: EvaluationLabel): string[] {
+function noticesFor(environment: Environment, label: EvaluationLabel, { evaluation }: TrainingConfig): string[] {
   const notices = [...(environment.notices ?? [])];
-  if (label === 'evaluation')
+  if (label === 'evaluation' && evaluation.every > 0)
     notices.push('The evaluation rows are the training rows; set environment.eval_args so that evaluations measure generalisation.');
   return notices;
 }
