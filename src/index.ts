@@ -139,4 +139,5 @@ export {
   type LoadEnvironmentOptions,
 } from './registry/load-environment.ts';
 export type { EnvironmentDefaults } from './schemas/environment-description.ts';
+export type { ArgumentsCheck, ArgumentsContext } from './registry/check-arguments.ts';
 export type { TrainingSetting, TrainingSettings, TrainingSettingsContext } from './registry/training-settings.ts';

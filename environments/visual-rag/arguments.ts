@@ -1,10 +1,12 @@
 /** The arguments of `loadEnvironment`, in snake_case or camelCase, with their defaults. Unknown or unusable ones are a ConfigError. */
 import {
   type ArgumentKind,
+  type ArgumentsCheck,
   type ArgumentValues,
   choiceArgument,
   ConfigError,
   integerArgument,
+  type LoadContext,
   type PixelRange,
   readArguments,
   SEARCH_FORMS,
@@ -119,7 +121,7 @@ const DEFAULTS = {
 type Given = ArgumentValues<typeof KINDS>;
 
 /** @param env for upstream's RM_JUDGE_COEF, RM_NDCG_COEF and RM_FORMAT_COEF, which an argument overrides */
-export function parseArguments(args: Readonly<Record<string, unknown>>, env: Readonly<Record<string, string | undefined>>): VisualArguments {
+function parseArguments(args: Readonly<Record<string, unknown>>, env: Readonly<Record<string, string | undefined>>): VisualArguments {
   const given: Given = readArguments('visual-rag', KINDS, args);
   // Whoever names pictures wants them to be seen.
   const values = { ...DEFAULTS, observations: given.images === undefined ? ('ocr' as const) : ('image' as const), ...given };
@@ -158,6 +160,25 @@ export function parseArguments(args: Readonly<Record<string, unknown>>, env: Rea
     dataLimit: values.data_limit ?? null,
   };
 }
+
+/** Throws ConfigError for arguments that `purpose` excludes, too. */
+export function argumentsFor(
+  purpose: LoadContext['purpose'],
+  args: Readonly<Record<string, unknown>>,
+  env: Readonly<Record<string, string | undefined>>,
+): VisualArguments {
+  const parsed = parseArguments(args, env);
+  if (purpose === 'training' && parsed.observations === 'image' && parsed.align === 0)
+    throw new ConfigError('align 0 shows sizes that the policy server resizes, so that its pictures cannot be trained on. Leave align out to train.');
+  if (purpose === 'training' && parsed.onJudgeFailure === 'zero')
+    throw new ConfigError(
+      'on_judge_failure "zero" gives episodes 0 where the judge failed, which a policy would learn from. Use it in evaluations only, and "drop" to train.',
+    );
+  return parsed;
+}
+
+/** For commands that play the environment only later. */
+export const checkArguments: ArgumentsCheck = (args, { env, purpose }) => void argumentsFor(purpose, args, env);
 
 /** The least picture has one unit on each side. */
 function assertShowable([, most]: readonly [number, number], align: number | null): void {

@@ -1,5 +1,6 @@
 /** The entry module of `vf-search/environments/visual-rag`: upstream's functions by name, the environment class, and `loadEnvironment`. */
 export { type Action, type ActionName, ACTIONS, isComplete, parseAction } from './actions.ts';
+export { checkArguments } from './arguments.ts';
 export { type Area, type Box, cropArea, padded, parseBox, type Size } from './boxes.ts';
 export { type EvidenceOptions, generatorImages } from './evidence.ts';
 export { assistantTurns, checkFormat, type FormatVerdict } from './format.ts';

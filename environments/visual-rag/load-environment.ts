@@ -1,6 +1,6 @@
 /** Builds the environment from its arguments. Rows are loaded only here. */
 import { bundledFolder, ConfigError, type ImageStore, type LoadContext, loadRecords, type RowsSource } from 'vf-search';
-import { parseArguments, type VisualArguments } from './arguments.ts';
+import { argumentsFor, type VisualArguments } from './arguments.ts';
 import { type DocumentPage, documentPages } from './documents.ts';
 import { goldenPageNotices, pictureNotices, unshownNotices } from './check-pages.ts';
 import { PageSource } from './page-source.ts';
@@ -23,14 +23,8 @@ export async function loadEnvironment(
   args: Readonly<Record<string, unknown>> = {},
   { env = process.env, purpose = 'evaluation', signal, images, note }: Partial<LoadContext> = {},
 ): Promise<VisualRagEnv> {
-  const parsed = parseArguments(args, env);
+  const parsed = argumentsFor(purpose, args, env);
   const { dataset, maxResponseLength, named } = parsed;
-  if (purpose === 'training' && parsed.observations === 'image' && parsed.align === 0)
-    throw new ConfigError('align 0 shows sizes that the policy server resizes, so that its pictures cannot be trained on. Leave align out to train.');
-  if (purpose === 'training' && parsed.onJudgeFailure === 'zero')
-    throw new ConfigError(
-      'on_judge_failure "zero" gives episodes 0 where the judge failed, which a policy would learn from. Use it in evaluations only, and "drop" to train.',
-    );
   const common = { env, ...(signal && { signal }) };
   const test = await loadSplit(parsed, parsed.dataSplit ?? 'test', common);
   const train = purpose === 'training' ? await loadSplit(parsed, 'train', common) : null;

@@ -22,7 +22,8 @@ class Tiny extends MultiTurnEnv {
     return { done: true };
   }
 }
-export async function loadEnvironment({ dataset }) {
+export async function loadEnvironment({ dataset, refuses = false }) {
+  if (refuses) throw new Error('refuses is set');
   const rows = readFileSync(dataset, 'utf8').trimEnd().split('\\n').map((line) => JSON.parse(line));
   const row = ({ id }) => ({ exampleId: id, prompt: [{ role: 'user', content: 'Question: who is ' + id + '?' }], answer: id, info: { golden_pages: ['a_1'] } });
   return new Tiny({
@@ -280,6 +281,26 @@ describe('vf-rounds run', () => {
       /The training \[focused\] of rounds\.toml: its flags have one with which vf-train starts no training, such as -R, --dry-run or --help/,
     ],
     [
+      'a setting of the supervised steps that does not exist',
+      `${CONFIG}[sft]\nflags = ["--set", "sft.epochz=2"]`,
+      /The training \[sft\] of rounds\.toml: Unknown key sft\.epochz \(--set\)/,
+    ],
+    [
+      'an argument of the focused training that the environment does not have',
+      'rows = "page-world"\nflags = ["--preset", "laptop"]\n[focused]\narguments = { max_turnz = 3 }',
+      /The arguments of the training \[focused\] of rounds\.toml: visual-rag has no argument "max_turnz"/,
+    ],
+    [
+      'a vetter without a model',
+      `${CONFIG}[vet]`,
+      /\[vet\] of rounds\.toml names no model; set role = "vetter=MODEL@URL", or set config to a TOML file with a table \[roles\.vetter\]/,
+    ],
+    [
+      'a review without lists',
+      `${CONFIG}[review]`,
+      /\[review\] of rounds\.toml has no exclude; name at least one list, such as out\/round-1\/data\/review\.jsonl, which the buckets will make/,
+    ],
+    [
       'rows that do not exist, with those of the environment',
       'rows = "nope"\nenvironment = "visual-rag"',
       /The data set "nope" does not exist\. Choose deck-mini, page-world \(bundled\), org\/name/,
@@ -309,6 +330,18 @@ describe('vf-rounds run', () => {
         .command.slice(0, -2)
         .join(' '),
     ).toContain(`-n ${rows}`);
+  });
+
+  it('names --allow-changes at a step that fails after finished ones, and goes on with it', { timeout: 120_000 }, async () => {
+    writeFileSync(join(folder, 'rounds.toml'), `${CONFIG}[focused]\narguments = { refuses = true }\n`);
+    const failed = await rounds();
+    expect(failed.status).toBe(2);
+    expect(failed.stderr).toMatch(
+      /\nvf-rounds: Round step 1\/focused \(focused round 1\) failed with exit code 2; its own line is above\. Fix this, then run the same command again, with --allow-changes if you change rounds\.toml\. The step was: /,
+    );
+    writeFileSync(join(folder, 'rounds.toml'), CONFIG);
+    const { status, stderr } = await rounds('--allow-changes');
+    expect({ status, stderr }).toMatchObject({ status: 0 });
   });
 
   it('follows a changed configuration with --allow-changes, and does no finished step again', { timeout: 120_000 }, async () => {

@@ -42,13 +42,46 @@ const NO_ONE = {
   name: NO_POLICY.name,
   client: () => NO_POLICY,
   capabilities: NO_POLICY.capabilities,
-  refusal: (role) => `A stage of a round has no policy, so role ${role} cannot be bound to it. Name a server: --role ${role}=MODEL@URL.`,
 } as const satisfies RolePolicy;
 
 /** Whether the user named a model for the role. */
 export async function isBound(role: StageRole, options: RoleOptions): Promise<boolean> {
-  const table = await tableOf(role, options);
+  const table = await tableOf(role, options, FLAG);
   return table.use !== undefined || table.base_url !== undefined;
+}
+
+/**
+ * Rejects with ConfigError, in the words of a table, where the table of a stage names no model that could be asked. Makes no connection and writes nothing.
+ * @param table the options of the stage, from the file that has them
+ */
+export async function checkStageModel(role: StageRole, table: Pick<RoleOptions, 'role' | 'config'>): Promise<void> {
+  await resolvedModel(role, { ...table, output: 'rows.jsonl' }, KEY);
+}
+
+/** How a user binds a role: on the command line, or by a key of a table. */
+interface Binding {
+  readonly name: string;
+  readonly example: (role: StageRole, model: string) => string;
+}
+const FLAG: Binding = { name: '--role', example: (role, model) => `--role ${role}=${model}` };
+const KEY: Binding = { name: 'role', example: (role, model) => `role = "${role}=${model}"` };
+
+/** The model of a stage, and where its replies are kept. */
+async function resolvedModel(role: StageRole, options: RoleOptions, binding: Binding) {
+  loadEnvironmentFile('.env', process.env);
+  const table = await tableOf(role, options, binding);
+  const declarations: RoleDeclarations = { [role]: { about: ABOUT[role], default: null } };
+  const example = binding.example(role, 'MODEL@URL');
+  if (table.use === 'policy')
+    throw new ConfigError(`A stage of a round has no policy, so role ${role} cannot be bound to it. Name a server: ${example}.`);
+  if (table.use === 'builtin') throw new ConfigError(`No model of the package plays the role ${role}. Name a server: ${example}.`);
+  if (table.use === undefined && table.base_url === undefined)
+    throw new ConfigError(
+      `This stage asks a model, and none is named. Name one, for example with ${binding.example(role, 'gpt-5-mini@https://api.openai.com/v1')}.`,
+    );
+  const cache = table.cache ?? options.output.replace(/\.jsonl$/, '.replies.jsonl');
+  const resolved = await resolveRoles(declarations, { [role]: { ...table, cache } }, { variables: process.env });
+  return { cache, resolved };
 }
 
 /** `images`: those in the questions. Replies are kept in `<output>.replies.jsonl` unless the table names another cache. Rejects with ConfigError if no model is bound. */
@@ -59,21 +92,12 @@ export async function openStageModel(
   images?: ImageStore,
 ): Promise<Pick<AskOptions, 'role' | 'model' | 'redact' | 'keptIn' | 'signal'> & AsyncDisposable> {
   await using opened = new Disposers();
-  loadEnvironmentFile('.env', process.env);
-  const table = await tableOf(role, options);
-  const declarations: RoleDeclarations = { [role]: { about: ABOUT[role], default: null } };
-  if (table.use === 'policy') throw new ConfigError(NO_ONE.refusal(role));
-  if (table.use === undefined && table.base_url === undefined)
-    throw new ConfigError(
-      `This stage asks a model, and none is named. Name one, for example with --role ${role}=gpt-5-mini@https://api.openai.com/v1.`,
-    );
+  const { cache, resolved } = await resolvedModel(role, options, FLAG);
+  for (const secret of secretsOfRoles(resolved)) secrets.add(secret);
   const folder = dirname(options.output);
   makeFolder(folder);
   // Before the replies are read: a second process would pay for all of them, too.
   opened.use(await lockRun(folder, basename(options.output)));
-  const cache = table.cache ?? options.output.replace(/\.jsonl$/, '.replies.jsonl');
-  const resolved = await resolveRoles(declarations, { [role]: { ...table, cache } }, { variables: process.env });
-  for (const secret of secretsOfRoles(resolved)) secrets.add(secret);
   const roles = opened.use(await openRoles(resolved, { policy: NO_ONE, images, onNotice: note, secrets, signal }));
   const parts = opened.move();
   const asked = roles.models.models[role]!;
@@ -87,12 +111,12 @@ export async function openStageModel(
   };
 }
 
-async function tableOf(role: StageRole, { role: flag, config }: RoleOptions): Promise<RoleTable> {
+async function tableOf(role: StageRole, { role: flag, config }: RoleOptions, { name, example }: Binding): Promise<RoleTable> {
   const fromFile = config === undefined ? {} : await tablesIn(config, role);
-  const fromFlag = flag === undefined ? {} : parseRoleFlag(flag, '--role');
-  const other = Object.keys(fromFlag).find((name) => name !== role);
+  const fromFlag = flag === undefined ? {} : parseRoleFlag(flag, name);
+  const other = Object.keys(fromFlag).find((each) => each !== role);
   if (other !== undefined)
-    throw new ConfigError(`--role names the role ${other}, but this stage asks the role ${role}; give --role ${role}=MODEL@URL`);
+    throw new ConfigError(`${name} names the role ${other}, but this stage asks the role ${role}; give ${example(role, 'MODEL@URL')}`);
   if (fromFlag[role] === undefined) return fromFile;
   // The keys that choose the model belong together.
   const { use: _, base_url: __, model: ___, api_key_var: ____, ...limits } = fromFile;

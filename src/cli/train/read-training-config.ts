@@ -11,7 +11,6 @@ import { presetLayer } from '../../trainer/config/preset.ts';
 import { type ConfigLayer, PRESET_SOURCE, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
 import { assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/config/resume-config.ts';
 import { isLossModule } from '../../trainer/losses/loss-terms.ts';
-import { readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
 import { newestTrainingRun, readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
 import { modelPath } from '../../data/bundled-models.ts';
 import { modelWorld } from '../model-world.ts';
@@ -23,6 +22,7 @@ import type { TrainArguments } from './arguments.ts';
 import { withArgumentSettings } from './argument-settings.ts';
 import { presetNamed } from '../presets.ts';
 import { stepsOfRollouts } from './steps-of-rollouts.ts';
+import { withSupervisedSteps } from './supervised-steps.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
 export interface TrainingSetup extends ResolvedConfig {
@@ -45,6 +45,8 @@ export interface ReadTrainingConfigOptions {
   readonly variables?: NodeJS.ProcessEnv;
   /** @default ./.env */
   readonly environmentFile?: string;
+  /** Absolute path of supervised rows that do not exist yet: then `sft.steps` stays open, unless it is set. @default none */
+  readonly laterRows?: string;
 }
 
 /** Parent of the run folders under an output_dir. */
@@ -55,13 +57,13 @@ export function trainingRunsFolder(outputDir: string): string {
 /** Throws a one-line ConfigError if a file cannot be read, a key is missing, or a resumed run would change a fixed setting. */
 export async function readTrainingConfig(
   { layers, ...rest }: TrainArguments,
-  { variables = process.env, environmentFile = '.env' }: ReadTrainingConfigOptions = {},
+  { variables = process.env, environmentFile = '.env', laterRows }: ReadTrainingConfigOptions = {},
 ): Promise<TrainingSetup> {
   loadEnvironmentFile(environmentFile, variables);
   const given = { ...rest, layers: layers.map(withPaths) };
   const asked = (await askedLayers(given)).map(withPaths);
   const preset = presetOf(asked);
-  if (given.resume === null) return setup(await resolveFresh(await freshLayers(asked, given, variables)), { variables, preset });
+  if (given.resume === null) return setup(await resolveFresh(await freshLayers(asked, given, variables), laterRows), { variables, preset });
   const { directory, other } = given.resume.directory === null ? await newestMatch(asked, given, variables) : givenRun(given.resume.directory);
   if (directory === null) {
     const fresh = await resolveFresh(await freshLayers(asked, given, variables));
@@ -104,25 +106,16 @@ function presetOf(asked: readonly ConfigLayer[]): string | null {
 }
 
 /** Resolves a new run. Without --steps, one on rollouts of a file takes every full step that the file holds. */
-async function resolveFresh(layers: readonly ConfigLayer[]): Promise<ResolvedConfig> {
+async function resolveFresh(layers: readonly ConfigLayer[], laterRows?: string): Promise<ResolvedConfig> {
   const path = layers.map(({ table }) => table['rollouts_file']).findLast((value) => value !== undefined);
   const isCounted = typeof path === 'string' && path !== '-' && layers.every(({ table }) => table['steps'] === undefined);
-  if (!isCounted) return withSupervisedSteps(resolveTrainingConfig(layers));
+  if (!isCounted) return withSupervisedSteps(resolveTrainingConfig(layers), laterRows);
   // First with more steps than any file holds, so that no rule refuses what the real number allows.
   const { config } = resolveTrainingConfig([...layers, { source: path, table: { steps: MOST_STEPS } }]);
   return withSupervisedSteps(resolveTrainingConfig([...layers, { source: path, table: { steps: await stepsOfRollouts(path, config.rollouts) } }]));
 }
 
 const MOST_STEPS = 1_000_000;
-
-/** Fills in the number of supervised steps: passes over the rows that are not held out. Throws ConfigError for a row that cannot be read. */
-async function withSupervisedSteps(resolved: ResolvedConfig): Promise<ResolvedConfig> {
-  const { config, wire } = resolved;
-  if (config.sft.data === null || config.sft.steps !== null) return resolved;
-  const { training } = await readDemonstrations(config);
-  const steps = Math.ceil((config.sft.epochs * training.length) / config.sft.batchSize);
-  return { ...resolved, config: { ...config, sft: { ...config.sft, steps } }, wire: { ...wire, sft: { ...wire.sft, steps } } };
-}
 
 /** Paths of data and modules are recorded as absolute ones, so that a run can be continued from another folder. */
 function withPaths(layer: ConfigLayer): ConfigLayer {

@@ -98,6 +98,11 @@ export const ALGORITHM_RULES: readonly ConfigRule[] = [
   },
   {
     key: 'sft.held_out',
+    wrong: ({ sft }) => sft.held_out >= 1 && !Number.isInteger(sft.held_out),
+    expected: ({ sft }) => `sft.held_out to be a share below 1 or a whole number of rows, got ${sft.held_out}`,
+  },
+  {
+    key: 'sft.held_out',
     wrong: ({ sft }) => sft.held_out > 0 && sft.validation !== null,
     expected: () => 'only one of sft.held_out and sft.validation, got both; keep one',
   },

@@ -29,7 +29,6 @@ export async function readDemonstrations({ sft, seed }: Pick<TrainingConfig, 'sf
   const rows = (await Promise.all(paths.map(readRows))).flat();
   const validation = sft.validation === null ? [] : await readRows(sft.validation);
   const count = sft.heldOut < 1 ? Math.round(sft.heldOut * rows.length) : sft.heldOut;
-  if (!Number.isInteger(count)) throw new ConfigError(`sft.held_out must be a share below 1 or a whole number of rows, got ${sft.heldOut}`);
   if (count >= rows.length)
     throw new ConfigError(
       `${paths.join(', ')} ${paths.length === 1 ? 'has' : 'have'} ${rows.length} rows, and sft.held_out = ${sft.heldOut} leaves none to train on`,

@@ -282,6 +282,7 @@ describe('resolveTrainingConfig', () => {
       { policy: { base_url: null, launch: { sleep: true } }, rollouts: { max_staleness: 3 } },
       /max_staleness = 0 with policy.launch.sleep = true.*got 3/,
     ],
+    [{ sft: { data: 'rows.jsonl', held_out: 1.5 } }, /sft\.held_out to be a share below 1 or a whole number of rows, got 1\.5/],
     [{ sft: { data: 'rows.jsonl', held_out: 2, validation: 'v.jsonl' } }, /only one of sft\.held_out and sft\.validation/],
     [{ source: './mine.ts', rollouts_file: 'r.jsonl' }, /only one of source and rollouts_file/],
     [{ rollouts_file: 'r.jsonl', rollouts: { max_refills: 1 } }, /rollouts\.max_refills = 0 and rollouts\.max_staleness = 0 with rollouts_file/],

@@ -1,21 +1,37 @@
-/** Finds flags and settings that would stop a training of the rounds, before the first one. Loads no environment. */
+/** Finds flags, settings and arguments that would stop a training of the rounds, before the first one. Loads no environment. */
+import { dirname, resolve } from 'node:path';
 import { ConfigError } from '../../../core/errors.ts';
 import { packageVersion } from '../../../data/package-root.ts';
-import { findEnvironment } from '../../../registry/find-environment.ts';
+import { checkEnvironmentArguments } from '../../../registry/check-arguments.ts';
+import { environmentIfFound, findEnvironment } from '../../../registry/find-environment.ts';
+import type { TrainingConfig } from '../../../schemas/training-config.ts';
 import { parseTrainArguments, type TrainArguments } from '../../train/arguments.ts';
 import { readTrainingConfig } from '../../train/read-training-config.ts';
+import { inPlace } from './in-place.ts';
 import type { RoundsConfig, TrainingTable } from './rounds-config.ts';
+import { supervisedWords } from './supervised-words.ts';
 
 /** Adds secrets of the settings to `secrets`. Rejects with ConfigError. */
 export async function checkTrainings(config: RoundsConfig, secrets: Set<string>): Promise<void> {
-  const { path, environment, phase1, focused, sft } = config;
-  if (!environment.endsWith('.toml')) await inPlace(`environment in ${path}`, async () => void findEnvironment(environment));
-  for (const [name, table] of Object.entries({ phase1, focused }))
-    await inPlace(`The training [${name}] of ${path}`, async () => {
-      for (const secret of (await readTrainingConfig(trainingOf(config, table))).secrets) secrets.add(secret);
-    });
-  // Its rows do not exist yet, so its settings cannot be resolved.
-  await inPlace(`The training [sft] of ${path}`, async () => void trainingOf(config, sft));
+  const { path, environment, phase1, focused, sft, output } = config;
+  if (!environment.endsWith('.toml')) await inPlace(`environment in ${path}`, () => void findEnvironment(environment));
+  // A file that does not exist yet.
+  const data = resolve(output, 'round-1', 'sft-data', 'sft.jsonl');
+  const supervised = { ...sft, flags: [...supervisedWords({ path: data, count: 1, run: dirname(data) }), ...sft.flags] };
+  for (const [name, table] of Object.entries({ phase1, focused, sft: supervised })) {
+    const place = `training [${name}] of ${path}`;
+    const setup = await inPlace(`The ${place}`, async () => readTrainingConfig(trainingOf(config, table), { laterRows: data }));
+    for (const secret of setup.secrets) secrets.add(secret);
+    await inPlace(`The arguments of the ${place}`, () => checkArguments(setup.config));
+  }
+}
+
+async function checkArguments({ environment: { id, args, evalArgs } }: Pick<TrainingConfig, 'environment'>): Promise<void> {
+  const env = process.env;
+  // Whoever starts the training says that it is not here.
+  if (environmentIfFound(id) === null) return;
+  await checkEnvironmentArguments(id, args, { env, purpose: 'training' });
+  if (Object.keys(evalArgs).length > 0) await checkEnvironmentArguments(id, { ...args, ...evalArgs }, { env, purpose: 'evaluation' });
 }
 
 /** Rows of a step, as the table, its preset or the default has them. */
@@ -29,13 +45,4 @@ function trainingOf({ environment, rows, rowsArgument }: RoundsConfig, { flags, 
   if (parsed.kind !== 'train' || parsed.action !== 'train' || parsed.resume !== null)
     throw new ConfigError('its flags have one with which vf-train starts no training, such as -R, --dry-run or --help; leave it out');
   return parsed;
-}
-
-async function inPlace(place: string, check: () => Promise<void>): Promise<void> {
-  try {
-    await check();
-  } catch (cause) {
-    if (!(cause instanceof ConfigError)) throw cause;
-    throw new ConfigError(`${place}: ${cause.message}`, { cause });
-  }
 }

@@ -39,10 +39,13 @@ export const WEIGHTS = 'adapter_model.safetensors';
 
 export class RoundSteps {
   readonly #state: RoundsState;
+  /** The file that says what the rounds are made of. */
+  readonly #path: string;
   readonly #context: CommandContext;
 
-  constructor(state: RoundsState, context: CommandContext) {
+  constructor(state: RoundsState, path: string, context: CommandContext) {
     this.#state = state;
+    this.#path = path;
     this.#context = context;
   }
 
@@ -104,7 +107,9 @@ export class RoundSteps {
     await saved;
     if (status !== 0) {
       const shown = ownCommand(name, shownWords(words));
-      const text = `Round step ${key} (${title}) ${endText(status)}, then run the same command again. The step was: ${shown}`;
+      // A finished step holds the rounds to the file as it is, unless this flag is given.
+      const flag = this.#state.steps.length === 0 ? '' : `, with --allow-changes if you change ${this.#path}`;
+      const text = `Round step ${key} (${title}) ${endText(status)}, then run the same command again${flag}. The step was: ${shown}`;
       throw status === 2 ? new ConfigError(text) : new ResultsError(text);
     }
     const seconds = since.seconds + (Date.now() - startedAt.getTime()) / 1000;

@@ -35,7 +35,7 @@ export async function runRounds(path: string, { allowChanges }: { readonly allow
   makeFolder(config.output);
   await using _ = await lockRun(config.output);
   const state = await RoundsState.open(config, { firstRun: await runIn(join(config.output, 'round-1', 'phase1')), allowChanges });
-  const rounds = new Rounds(config, rows, new RoundSteps(state, context), context);
+  const rounds = new Rounds(config, rows, new RoundSteps(state, path, context), context);
   context.onInterrupt = () => context.note('vf-rounds run: stopping; finished steps are kept. Press Ctrl-C again to stop at once');
   try {
     await rounds.play();

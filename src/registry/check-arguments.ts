@@ -1,0 +1,26 @@
+/**
+ * Asks an environment whether it takes these arguments, before its rows are loaded: the optional export `checkArguments` beside `loadEnvironment`. A command that
+ * plays the environment only hours later needs this; any other loads the environment.
+ */
+import { ConfigError, thrownText, VfError } from '../core/errors.ts';
+import { environmentFunction } from './load-export.ts';
+import type { LoadContext } from './load-environment.ts';
+
+/**
+ * What an environment may export as `checkArguments`. It gets the arguments as they were given, reads no rows, and throws what `loadEnvironment` would throw.
+ * @example export const checkArguments: ArgumentsCheck = (args) => void readArguments('my-env', ARGUMENTS, args);
+ */
+export type ArgumentsCheck = (args: Readonly<Record<string, unknown>>, context: ArgumentsContext) => void | Promise<void>;
+
+export type ArgumentsContext = Pick<LoadContext, 'env' | 'purpose'>;
+
+/** Rejects with ConfigError for arguments that the environment refuses. One without the export refuses none here. */
+export async function checkEnvironmentArguments(id: string, args: Readonly<Record<string, unknown>>, context: ArgumentsContext): Promise<void> {
+  const exported = (await environmentFunction(id, 'checkArguments')) as ArgumentsCheck | null;
+  try {
+    await exported?.(args, context);
+  } catch (cause) {
+    if (cause instanceof VfError) throw cause;
+    throw new ConfigError(`checkArguments of the environment ${id} failed: ${thrownText(cause)}`, { cause });
+  }
+}
