@@ -4,7 +4,7 @@ import { type BucketBounds, bucketPrompts, hardPrompts, promptMeans, type Scored
 import { compareTexts } from './compare-texts.ts';
 import type { Exclusions } from './exclusions.ts';
 import { reviewReasons } from './review-reasons.ts';
-import { rowLine, type RoundRow, withExtra } from './row-files.ts';
+import { lineWithExtra, type RoundRow } from './row-files.ts';
 import type { StageResult } from './stage.ts';
 import { assertJudged, ndcgOf, scoredRollouts, type TracedRollout } from './traced-rollouts.ts';
 import type { Traces } from './read-traces.ts';
@@ -27,8 +27,7 @@ export function bucketStage({ rollouts, counts }: Traces, rows: readonly RoundRo
   const scored = means(rollouts, measure);
   const { known, unknown } = knownPrompts(scored, byId, leavesOutUnknown);
   const buckets = bucketPrompts(known, { low, high });
-  const lines = (prompts: readonly ScoredPrompt[]) =>
-    prompts.map(({ id, mean }) => rowLine(withExtra(byId.get(id)!, { [`phase1_${measure}`]: mean })));
+  const lines = (prompts: readonly ScoredPrompt[]) => prompts.map(({ id, mean }) => lineWithExtra(byId.get(id)!, { [`phase1_${measure}`]: mean }));
   const byPrompt = Map.groupBy(rollouts, ({ prompt }) => prompt);
   return {
     rule: { measure, low, high, unknown_prompts: leavesOutUnknown ? 'counted' : 'refused' },
@@ -81,8 +80,8 @@ export function reviewStage(
       ),
     },
     outputs: [
-      { name: outputs.kept, lines: rows.filter(({ id }) => !reasons.has(id)).map(({ fields }) => rowLine(fields)) },
-      { name: outputs.excluded, lines: excluded.map((row) => rowLine(withExtra(row, { excluded: reasons.get(row.id)! }))) },
+      { name: outputs.kept, lines: rows.filter(({ id }) => !reasons.has(id)).map(({ line }) => line) },
+      { name: outputs.excluded, lines: excluded.map((row) => lineWithExtra(row, { excluded: reasons.get(row.id)! })) },
     ],
   };
 }
@@ -140,7 +139,7 @@ export function focusStage({ rollouts, counts }: Traces, rows: readonly RoundRow
       unknown_listed: unlisted.length,
       ...traceCounts(counts),
     },
-    outputs: [{ name: output, lines: kept.map(({ fields }) => rowLine(fields)) }],
+    outputs: [{ name: output, lines: kept.map(({ line }) => line) }],
   };
 }
 

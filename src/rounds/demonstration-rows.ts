@@ -2,12 +2,10 @@
 import { ConfigError } from '../core/errors.ts';
 import { parseRowV1, type RowV1 } from '../schemas/messages-v1.ts';
 import { promptOf } from './messages-v1.ts';
-import { type Fields, readObjects } from './row-files.ts';
+import { changedLine, type PlacedFields, readObjects } from './row-files.ts';
 
-export interface DemonstrationRow extends RowV1 {
-  /** All columns. */
-  readonly fields: Fields;
-  readonly place: string;
+/** `fields` has all columns. */
+export interface DemonstrationRow extends RowV1, PlacedFields {
   /** Id of the prompt: `prompt_uid`, which `extract` writes, or the beginning of the uid. */
   readonly prompt: string;
   /** Null where the row does not say it. */
@@ -19,7 +17,7 @@ export async function readDemonstrationRows(paths: readonly string[]): Promise<D
   const rows: DemonstrationRow[] = [];
   const first = new Map<string, string>();
   for (const path of paths) {
-    for (const { fields, place } of await readObjects(path)) {
+    for (const { fields, line, place } of await readObjects(path)) {
       const row = parseRowV1(fields);
       if (typeof row === 'string') throw new ConfigError(`${place}: ${row}`);
       const known = first.get(row.uid);
@@ -27,13 +25,14 @@ export async function readDemonstrationRows(paths: readonly string[]): Promise<D
       first.set(row.uid, place);
       const { prompt_uid: named } = fields;
       const prompt = typeof named === 'string' && named !== '' ? named : promptOf(row.uid);
-      rows.push({ ...row, fields, place, prompt, ndcg: typeof fields['ndcg'] === 'number' ? fields['ndcg'] : null });
+      rows.push({ ...row, fields, line, place, prompt, ndcg: typeof fields['ndcg'] === 'number' ? fields['ndcg'] : null });
     }
   }
   return rows;
 }
 
-/** The line of a row with these messages, as text in the form of DDAI's files. */
-export function demonstrationLine({ fields }: Pick<DemonstrationRow, 'fields'>, messages: RowV1['messages']): string {
-  return JSON.stringify({ ...fields, messages: JSON.stringify(messages) });
+/** The line of a row with these messages, as text in the form of DDAI's files; the row's own line if they are its own. */
+export function demonstrationLine(row: DemonstrationRow, messages: RowV1['messages']): string {
+  if (messages.every(({ content }, i) => content === row.messages[i]!.content)) return row.line;
+  return changedLine(row, (fields) => ({ ...fields, messages: JSON.stringify(messages) }));
 }

@@ -2,6 +2,7 @@
 import { compareTexts } from './compare-texts.ts';
 import type { DemonstrationRow } from './demonstration-rows.ts';
 import { actionsOf, bestRows, systemErrors } from './messages-v1.ts';
+import { exactFields } from './row-files.ts';
 import type { StageResult } from './stage.ts';
 
 export interface FinalizeOptions {
@@ -37,12 +38,13 @@ export function finalizeStage(rows: readonly DemonstrationRow[], options: Finali
 }
 
 /** What was asked, seen and cut out, when it stopped, and what came of it. */
-function goldenTrajectory(prompt: string, { uid, messages, fields }: DemonstrationRow) {
+function goldenTrajectory(prompt: string, { uid, messages, line }: DemonstrationRow) {
   const { queries, boxes } = actionsOf(messages);
   const images = messages.flatMap(({ content }) =>
     typeof content === 'string' ? [] : content.flatMap((part) => ('image' in part ? [part.image] : [])),
   );
   const turns = messages.filter(({ role }) => role === 'assistant').length;
+  const fields = exactFields(line);
   const known = (key: string) => fields[key] ?? null;
   return {
     prompt_uid: prompt,

@@ -1,8 +1,13 @@
-/** Files of rows, JSONL or Parquet, as the stages of a round read and write them. Columns that a stage does not know are kept. */
+/**
+ * Files of rows, JSONL or Parquet, as the stages of a round read and write them. Columns that a stage does not know are kept: the line of a row that is passed on stays
+ * as it is, and where a column changes, the numbers of the others keep their digits.
+ */
 import { existsSync } from 'node:fs';
 import { ConfigError } from '../core/errors.ts';
+import { readJson } from '../core/read-json.ts';
 import { readLines } from '../files/json-lines.ts';
 import { readParquet } from '../files/parquet.ts';
+import { rawJSON } from '../schemas/float-json.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { isDeeperThan, MOST_LEVELS, nestingProblem } from '../schemas/nesting.ts';
 
@@ -10,6 +15,8 @@ export type Fields = Readonly<Record<string, unknown>>;
 
 export interface PlacedFields {
   readonly fields: Fields;
+  /** The row as it stands in its file; of a Parquet file, its JSON. */
+  readonly line: string;
   /** `rows.jsonl:12`, for messages. */
   readonly place: string;
 }
@@ -24,14 +31,14 @@ export async function readObjects(path: string): Promise<PlacedFields[]> {
   if (isParquet(path)) {
     for (const [i, row] of (await readParquet(path)).entries()) {
       const place = `${path}, row ${i + 1}`;
-      rows.push({ fields: flatFields(row, place), place });
+      rows.push({ fields: flatFields(row, place), line: JSON.stringify(row), place });
     }
     return rows;
   }
   for await (const { text, number } of readLines(path, { mustExist: true })) {
     if (text.trim() === '') continue;
     const place = `${path}:${number}`;
-    rows.push({ fields: parsedObject(text, place), place });
+    rows.push({ fields: parsedObject(text, place), line: text, place });
   }
   return rows;
 }
@@ -47,7 +54,7 @@ export async function countRows(path: string): Promise<number> {
 
 /** Rows with an `id`, or DDAI's `uid`, each id once. Throws ConfigError that names row and key. */
 export async function readRows(path: string): Promise<RoundRow[]> {
-  const rows = (await readObjects(path)).map(({ fields, place }) => ({ fields, place, id: idOf(fields, place) }));
+  const rows = (await readObjects(path)).map((row) => ({ ...row, id: idOf(row) }));
   const first = new Map<string, string>();
   for (const { id, place } of rows) {
     const known = first.get(id);
@@ -57,14 +64,34 @@ export async function readRows(path: string): Promise<RoundRow[]> {
   return rows;
 }
 
-/** The row with another value in its `extra_info`, which holds what is known about it. */
-export function withExtra({ fields }: RoundRow, extra: Fields): Fields {
-  const known = fields['extra_info'];
-  return { ...fields, extra_info: { ...(isObject(known) ? known : {}), ...extra } };
+/** The rows whose ids a trace names. Throws ConfigError as `readRows` does, and for an id that the run cannot have kept. */
+export async function readPlayedRows(path: string): Promise<RoundRow[]> {
+  const rows = await readRows(path);
+  const rounded = rows.find(({ fields }) => losesDigits(fields[idKey(fields)]));
+  if (rounded === undefined) return rows;
+  const { place, fields, id } = rounded;
+  throw new ConfigError(`${place}: "${idKey(fields)}" is the integer ${id}, which is beyond 2^53, so a run rounds it; store it as text`);
 }
 
-export function rowLine(fields: Fields): string {
-  return JSON.stringify(fields);
+/** The line of a row whose `extra_info`, which holds what is known about the row, has further values. */
+export function lineWithExtra(row: RoundRow, extra: Fields): string {
+  const hasExtra = isObject(row.fields['extra_info']);
+  return changedLine(row, (fields) => {
+    const known = hasExtra ? (fields['extra_info'] as Fields) : {};
+    return { ...fields, extra_info: { ...known, ...extra } };
+  });
+}
+
+/** The line of a row with other columns. Numbers that `change` leaves alone keep their digits. */
+export function changedLine({ line }: Pick<PlacedFields, 'line'>, change: (fields: Fields) => Fields): string {
+  return JSON.stringify(change(exactFields(line)));
+}
+
+/** The columns, to be written again: a number that JavaScript would write in another way, such as 1.0 or 12345678901234567890, is raw JSON. */
+export function exactFields(line: string): Fields {
+  const asWritten = (_key: string, value: unknown, { source }: { readonly source?: string }): unknown =>
+    typeof value === 'number' && source !== undefined && source !== String(value) ? rawJSON(source) : value;
+  return readJson(line, asWritten) as Fields;
 }
 
 function isParquet(path: string): boolean {
@@ -88,10 +115,21 @@ function flatFields(fields: Fields, place: string): Fields {
   return fields;
 }
 
-function idOf(fields: Fields, place: string): string {
-  const id = fields['id'] ?? fields['uid'];
+function idKey(fields: Fields): 'id' | 'uid' {
+  return (fields['id'] ?? null) === null ? 'uid' : 'id';
+}
+
+function idOf({ fields, line, place }: PlacedFields): string {
+  const key = idKey(fields);
+  const id = fields[key];
+  if (losesDigits(id)) return JSON.stringify(exactFields(line)[key]);
   if ((typeof id === 'string' && id !== '') || typeof id === 'number') return String(id);
   throw new ConfigError(`${place}: "id" must be the id of the row, text or a number, got ${shown(id)}`);
+}
+
+/** Whether two such integers of a file can be the same number here. */
+function losesDigits(value: unknown): boolean {
+  return Number.isInteger(value) && !Number.isSafeInteger(value);
 }
 
 /** A value of a file, for a message. */

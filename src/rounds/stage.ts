@@ -16,12 +16,12 @@ export interface StageResult {
   readonly counts: Readonly<Record<string, number>>;
   /** The first one is what the next stage reads. */
   readonly outputs: readonly StageOutput[];
-  /** For the user, where the stage wrote no row: what decided that, and what would change it. @default the counts */
+  /** A sentence for the user, where the stage wrote no row: what decided that, and what would change it. @default the counts */
   readonly whyEmpty?: string;
 }
 
 /** Versions of the stages: a change of what a stage gives for the same inputs raises its number. */
-export const STAGE_VERSIONS = { bucket: 2, review: 1, focus: 2, verify: 3, extract: 2, vet: 2, rewrite: 2, finalize: 2, train: 1, sft: 1 } as const;
+export const STAGE_VERSIONS = { bucket: 3, review: 2, focus: 3, verify: 3, extract: 3, vet: 3, rewrite: 3, finalize: 3, train: 1, sft: 1 } as const;
 export type StageName = keyof typeof STAGE_VERSIONS;
 
 /** Whether a person fills in this output: a list of rows, each with a decision. It may differ from what the stage wrote. */

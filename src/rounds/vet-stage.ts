@@ -4,7 +4,6 @@ import type { MessageV1 } from '../schemas/messages-v1.ts';
 import type { Question } from './ask-rows.ts';
 import type { DemonstrationRow } from './demonstration-rows.ts';
 import { actionsOf, assistantTexts, completesSearch, questionOf, systemErrors } from './messages-v1.ts';
-import { rowLine } from './row-files.ts';
 import type { StageResult } from './stage.ts';
 import { thinksOf } from './think-blocks.ts';
 
@@ -76,7 +75,7 @@ export function vetStage(
       ...Object.fromEntries(FLAGS.map((flag) => [`failed: ${flag}`, failed.filter(({ flags }) => flags[flag]).length])),
     },
     outputs: [
-      { name: options.output, lines: passed.map(({ fields }) => rowLine(fields)) },
+      { name: options.output, lines: passed.map(({ line }) => line) },
       { name: options.report, lines: rows.map(({ uid }, i) => JSON.stringify({ uid, ...vettings[i]! })) },
     ],
   };

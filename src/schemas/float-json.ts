@@ -6,8 +6,8 @@
 import type { XStatic } from 'typebox/schema';
 import { isObject } from './is-object.ts';
 
-// TypeScript does not declare it yet.
-const { rawJSON } = JSON as unknown as { readonly rawJSON: (text: string) => object };
+/** A value that JSON.stringify writes as this text. TypeScript does not declare it yet. */
+export const { rawJSON } = JSON as unknown as { readonly rawJSON: (text: string) => object };
 
 /** The value with its whole numbers in float columns replaced by raw JSON; the same value where there are none. */
 type Marker = (value: unknown) => unknown;

@@ -14,6 +14,7 @@ const ROW = {
   ndcg: 1,
   place: 'rows.jsonl:1',
   fields: {},
+  line: '{}',
   messages: [
     { role: 'user', content: 'What is it?' },
     { role: 'assistant', content: '<think>one</think><search>it</search>' },

@@ -12,7 +12,8 @@ function tracesOf(prompts: readonly string[]) {
   return { rollouts: trace.rollouts(), counts };
 }
 
-const rowsOf = (ids: readonly string[]): RoundRow[] => ids.map((id) => ({ id, fields: { id }, place: `rows.jsonl:${id}` }));
+const rowsOf = (ids: readonly string[]): RoundRow[] =>
+  ids.map((id) => ({ id, fields: { id }, line: JSON.stringify({ id }), place: `rows.jsonl:${id}` }));
 const list = (ids: readonly string[], kept = 0) => ({ reasons: new Map(ids.map((id) => [id, 'wrong'])), listed: ids.length + kept });
 
 describe('focusStage', () => {

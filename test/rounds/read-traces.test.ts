@@ -264,7 +264,7 @@ describe('the values of a trace', () => {
     const traces = await readTraces([path]);
     const { rollouts } = traces;
     expect(rollouts).toMatchObject([{ judge: null, ndcg: null, format: null, reward: 1 }]);
-    const rows = [{ id: 'a', fields: { id: 'a' }, place: 'rows.jsonl:1' }];
+    const rows = [{ id: 'a', fields: { id: 'a' }, line: '{"id":"a"}', place: 'rows.jsonl:1' }];
     const missed = 'Rollout 0 of the prompt "a" in this trace has no metric "ndcg"; ';
     expect(() => bucketStage(traces, rows)).toThrow(`${missed}use --measure reward`);
     expect(() => rareSuccesses(rollouts, { success: 'reward', successOnly: true, output: 'x' })).toThrow(`${missed}leave out --success-only`);

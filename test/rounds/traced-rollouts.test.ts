@@ -70,7 +70,7 @@ describe('assertJudged', () => {
   it('makes every stage that a judge decides refuse a trace without its scores, and name the option for the reward', async () => {
     const rollouts = await rolloutsOf([{ prompt: 'a', index: 0, judge: null, reward: 0 }]);
     const traces = { rollouts } as Traces;
-    const rows = [{ id: 'a', fields: { id: 'a' }, place: 'rows.jsonl:1' }];
+    const rows = [{ id: 'a', fields: { id: 'a' }, line: '{"id":"a"}', place: 'rows.jsonl:1' }];
     const refusal = (option: string) => `No rollout of this trace has a judge score; use ${option}`;
     expect(() => rareSuccesses(rollouts, { output: 'x.jsonl' })).toThrow(refusal('--success reward'));
     expect(() => bucketStage(traces, rows, { measure: 'judge' })).toThrow(refusal('--measure reward'));

@@ -5,7 +5,7 @@ import { askRows, type Question } from '../../rounds/ask-rows.ts';
 import { bucketStage, focusStage, reviewStage, type Measure } from '../../rounds/curate-stages.ts';
 import { readExclusions } from '../../rounds/exclusions.ts';
 import { readTraces } from '../../rounds/read-traces.ts';
-import { readRows, type RoundRow } from '../../rounds/row-files.ts';
+import { readPlayedRows, readRows, type RoundRow } from '../../rounds/row-files.ts';
 import { type LowPrompt, lowPrompts, type Verified, verifyQuestion, verifyStage } from '../../rounds/verify-stage.ts';
 import { TracedImages } from './traced-images.ts';
 import { collected, named } from '../serve/option-values.ts';
@@ -83,7 +83,7 @@ function addBucket(program: Command, act: (action: RoundAction) => void): void {
       } as const;
       const { low, high, measure: by, leaveOutUnknown: leavesOutUnknown = false } = options;
       const work = async (inputs: Inputs) =>
-        bucketStage(await readTraces(pathsOf(inputs, 'trace'), { withTexts: false }), await readRows(rowsOf(inputs)), {
+        bucketStage(await readTraces(pathsOf(inputs, 'trace'), { withTexts: false }), await readPlayedRows(rowsOf(inputs)), {
           low,
           high,
           measure: by,
@@ -139,11 +139,11 @@ function addFocus(program: Command, act: (action: RoundAction) => void): void {
       const { threshold, measure: by, leaveOutUnknown: leavesOutUnknown = false } = options;
       const work = async (inputs: Inputs) => {
         const added: RoundRow[] = [];
-        for (const path of options.add ?? []) added.push(...(await readRows(path)));
+        for (const path of options.add ?? []) added.push(...(await readPlayedRows(path)));
         const exclusions = await readExclusions(pathsOf(inputs, 'exclusions'));
         const traces = await readTraces(pathsOf(inputs, 'trace'), { withTexts: false });
         const chosen = { threshold, measure: by, added, exclusions, leavesOutUnknown, output: target.file };
-        return focusStage(traces, await readRows(rowsOf(inputs)), chosen);
+        return focusStage(traces, await readPlayedRows(rowsOf(inputs)), chosen);
       };
       const further = [...inputsOf('added', options.add), ...inputsOf('exclusions', options.exclude)];
       act(async (context) => runStage({ target, inputs: [...(await tracedInputs(options)), ...further], work }, context));
@@ -177,7 +177,7 @@ function addVerify(program: Command, act: (action: RoundAction) => void): void {
             inputs: await tracedInputs(options),
             work: async (inputs) => {
               const paths = pathsOf(inputs, 'trace');
-              const rows = await readRows(rowsOf(inputs));
+              const rows = await readPlayedRows(rowsOf(inputs));
               const bounds = { low, found, measure: by };
               const slim = await readTraces(paths, { withTexts: false });
               const prompts = lowPrompts(slim, rows, bounds);

@@ -111,6 +111,47 @@ describe('vf-rounds review and focus', () => {
   });
 });
 
+describe('the rows that a stage passes on', () => {
+  const PLAYED = '{ "id": "near",\t"score": 1.0, "seed": 12345678901234567890, "word": "\\u00e9", "extra_info": {"weight": 2.50} }';
+  const TAKEN = '{"id":"far","score":1e3,"extra_info":null} \r';
+
+  it('keep their lines byte for byte; in a row that gets a column, numbers keep their digits', async () => {
+    const { trace } = world();
+    file('rows.jsonl', `${TAKEN}\n\n${PLAYED}`);
+    file('list.jsonl', `${JSON.stringify({ id: 'near', reason: 'x' })}\n`);
+    file('nobody.jsonl', `${JSON.stringify({ id: 'near', exclude: false })}\n`);
+    const text = (name: string) => readFileSync(at(name), 'utf8');
+    await done('review', '--rows', 'rows.jsonl', '--exclude', 'nobody.jsonl', '-o', 'all.jsonl');
+    expect(text('all.jsonl')).toBe(`${TAKEN}\n${PLAYED}\n`);
+    await done('focus', '--trace', trace, '--rows', 'rows.jsonl', '--threshold', '1', '-o', 'focused.jsonl');
+    expect(text('focused.jsonl')).toBe(`${TAKEN}\n${PLAYED}\n`);
+    await done('review', '--rows', 'rows.jsonl', '--exclude', 'list.jsonl', '-o', 'kept.jsonl');
+    expect(text('kept.jsonl')).toBe(`${TAKEN}\n`);
+    const grown = (more: string) => `{"id":"near","score":1.0,"seed":12345678901234567890,"word":"é","extra_info":{"weight":2.50,${more}}}\n`;
+    expect(text('kept.excluded.jsonl')).toBe(grown('"excluded":"x"'));
+    await done('bucket', '--trace', trace, '--rows', 'rows.jsonl', '--leave-out-unknown', '-o', 'r1');
+    expect(text('r1/bucket-a.jsonl')).toBe(`${grown('"phase1_ndcg":0.7')}{"id":"far","score":1e3,"extra_info":{"phase1_ndcg":0.1}}\n`);
+  });
+
+  it('may have ids beyond 2^53, which a review tells apart, and which a stage that reads a trace refuses in one line', async () => {
+    const { trace } = world();
+    const [first, second] = ['{"id": 12345678901234567890}', '{"id": 12345678901234567891}'];
+    file('rows.jsonl', `${first}\n${second}\n`);
+    file('list.jsonl', '{"id": 12345678901234567891, "reason": "x"}\n');
+    await done('review', '--rows', 'rows.jsonl', '--exclude', 'list.jsonl', '-o', 'kept.jsonl');
+    expect(readFileSync(at('kept.jsonl'), 'utf8')).toBe(`${first}\n`);
+    for (const words of [
+      ['bucket', '-o', 'r1'],
+      ['focus', '-o', 'focused.jsonl'],
+      ['verify', '-o', 'verified.jsonl'],
+    ])
+      expect(await rounds(...words, '--trace', trace, '--rows', 'rows.jsonl')).toMatchObject({
+        status: 2,
+        stderr: 'vf-rounds: rows.jsonl:1: "id" is the integer 12345678901234567890, which is beyond 2^53, so a run rounds it; store it as text\n',
+      });
+  });
+});
+
 describe('vf-rounds verify', () => {
   it('lists low scores with right pages first; a vetter decides, is asked once, and its list leaves rows out', async () => {
     const low = [...group('wrong', [1, 1], [0, 0], { answer: '42' }), ...group('weak', [0.6, 0.6], [0.2, 0.2]), ...group('blind', [0, 0.4], [0, 0])];

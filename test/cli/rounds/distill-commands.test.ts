@@ -1,11 +1,12 @@
 /** What `vf-rounds extract`, `vet`, `rewrite` and `finalize` make of a trace, and what they refuse. */
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { chatServer } from '../../models/chat-server.ts';
 import { traceText } from '../../rounds/trace-lines.ts';
 import { PASS } from '../../rounds/vet-reply.ts';
 import { group, stagesFolder } from './stages-folder.ts';
 
-const { file, rowsOf, idsOf, manifest, rounds, done } = stagesFolder();
+const { at, file, rowsOf, idsOf, manifest, rounds, done } = stagesFolder();
 
 describe('vf-rounds extract to finalize', () => {
   const RARE = [
@@ -166,6 +167,28 @@ describe('vf-rounds extract to finalize', () => {
       '<think>plain</think>\n<search_complete>true</search_complete>',
     ]);
     expect(written('rewritten.jsonl', 1)[1]).toBe('<think>the image shows it</think>\n<bbox>[1, 2, 30, 40]</bbox>');
+  });
+
+  it('passes rows on byte for byte, and keeps the digits of their other columns where a think changes', async () => {
+    const messages = [
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: '<think>one</think><search_complete>true</search_complete>' },
+    ];
+    const [same, other] = ['same', 'other'].map(
+      (uid) =>
+        `{ "uid": "${uid}", "format_version": "v1", "judge": 1.0, "reference": 12345678901234567890, "messages": ${JSON.stringify(messages)} }`,
+    ) as [string, string];
+    file('rows.jsonl', `${same}\n${other}\n`);
+    const better = JSON.stringify(messages).replace('one', 'two');
+    file('better.jsonl', `{"uid": "other", "format_version": "v1", "messages": ${better}}\n`);
+    await done('rewrite', 'rows.jsonl', '--rewritten', 'better.jsonl', '-o', 'rewritten.jsonl');
+    const reworded = `{"uid":"other","format_version":"v1","judge":1.0,"reference":12345678901234567890,"messages":${JSON.stringify(better)}}`;
+    expect(readFileSync(at('rewritten.jsonl'), 'utf8')).toBe(`${same}\n${reworded}\n`);
+    await using server = await chatServer(() => JSON.stringify(PASS));
+    await done('vet', 'rewritten.jsonl', '-o', 'passed.jsonl', '--role', `vetter=m@${server.url}/v1`);
+    expect(readFileSync(at('passed.jsonl'), 'utf8')).toBe(`${same}\n${reworded}\n`);
+    await done('finalize', 'passed.jsonl', '-o', 'sft.jsonl');
+    expect(readFileSync(at('sft.golden.jsonl'), 'utf8').match(/"reference":12345678901234567890,"judge":1\.0,/g)).toHaveLength(2);
   });
 
   it('takes no rewrite that changes the case of a tag, and keeps the tags of the original', async () => {
