@@ -60,7 +60,7 @@ export function analyse(rollouts: readonly TracedRollout[]): Analysis {
     rightFromSameDocument: ofJudged(() => right.filter(sharesDocument).length),
     rightUnsupported: ofJudged(() => right.filter((rollout) => !sharesDocument(rollout)).length),
     wrongWithGoldenPages: ofJudged(() => judged.filter(({ judge, ndcg }) => judge === 0 && ndcg !== null && ndcg >= 1).length),
-    zeroSearch: rollouts.filter(({ pages, events }) => pages.length === 0 && !events.some(({ kind }) => kind === 'pages')).length,
+    zeroSearch: rollouts.filter(({ hasSearched }) => !hasSearched).length,
     latencies: latenciesOf(rollouts),
   };
 }

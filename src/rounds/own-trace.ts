@@ -142,6 +142,7 @@ function tracedRollout({ prompt, run, id, play }: Place, reward: OwnLine, index:
     ndcg: typeof metrics['ndcg'] === 'number' ? metrics['ndcg'] : null,
     format: typeof metrics['format_pass'] === 'number' ? metrics['format_pass'] > 0 : null,
     answer: typeof answer === 'string' ? answer : null,
+    hasSearched: lines.some(({ event }) => event === 'search.request' || event === 'search.response'),
     pages: [...new Set(lines.flatMap((line) => (line.event === 'search.response' && typeof line['page'] === 'string' ? [line['page']] : [])))],
     golden: Array.isArray(info['golden_pages']) ? info['golden_pages'].filter((page) => typeof page === 'string') : [],
     opening: openingOf(reward['prompt']),

@@ -46,6 +46,8 @@ export interface TracedRollout {
   readonly format: boolean | null;
   /** The generator's answer; null if it was not asked. */
   readonly answer: string | null;
+  /** Whether it asked for a search, or was answered one. */
+  readonly hasSearched: boolean;
   /** Names of the pages that it saw, in order. */
   readonly pages: readonly string[];
   /** Names of the golden pages. */

@@ -54,6 +54,7 @@ function tracedRollout(prompt: string, index: number, events: readonly Event[]):
     ndcg: typeof scored['ndcg'] === 'number' ? scored['ndcg'] : null,
     format: typeof scored['format_score'] === 'number' ? scored['format_score'] > 0 : null,
     answer: typeof scored['generated_answer'] === 'string' ? scored['generated_answer'] : null,
+    hasSearched: of('tool.search.response') !== undefined || texts(scored['retrieved_basenames']).length > 0,
     pages: texts(scored['retrieved_basenames']),
     golden: texts(scored['reference_basenames']),
     opening: null,

@@ -8,7 +8,7 @@ import { rareSuccesses } from '../../src/rounds/extract-stage.ts';
 import { readTraces, type Traces } from '../../src/rounds/read-traces.ts';
 import { scoredRollouts } from '../../src/rounds/traced-rollouts.ts';
 import { lowPrompts } from '../../src/rounds/verify-stage.ts';
-import { traceText } from './trace-lines.ts';
+import { rolloutLines, traceText } from './trace-lines.ts';
 
 let folder: string;
 beforeEach(async () => {
@@ -63,6 +63,19 @@ describe('analyse', () => {
     const analysis = analyse(await rolloutsOf(MIXED));
     expect(analysis).toMatchObject({ rollouts: 4, judged: 1, judgeMean: 1, wrongWithGoldenPages: 0 });
     expect(analysis.successRates).toMatchObject({ 'to 0.5': 1, '1': 0 });
+  });
+
+  it.each([
+    ['neither requests nor answers', 'without', ['search.request', 'search.response']],
+    ['requests alone, as an environment may report them,', 'with', ['search.response']],
+    ['answers alone', 'with', ['search.request']],
+  ])('takes a rollout that has %s for one %s a search', async (_, side, lost) => {
+    const path = join(folder, 'trace.jsonl');
+    const lines = rolloutLines({ prompt: 'a', index: 0 }).map((line) => JSON.parse(line) as { event: string });
+    const left = lines.map((line) => (lost.includes(line.event) ? { ...line, event: 'other' } : line));
+    await writeFile(path, left.map((line) => `${JSON.stringify(line)}\n`).join(''));
+    const { rollouts } = await readTraces([path], { withTexts: false });
+    expect(analyse(rollouts)).toMatchObject({ rollouts: 1, zeroSearch: side === 'without' ? 1 : 0 });
   });
 });
 
