@@ -3,7 +3,7 @@ import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
 import type { WireRoundManifest } from '../schemas/round-manifest.ts';
-import { manifestOf, readManifest, readOwnManifest, sha256Of } from './stage-files.ts';
+import { manifestOf, nearPath, readManifest, readOwnManifest, sha256Of } from './stage-files.ts';
 import { isFilledIn } from './stage.ts';
 
 export interface FunnelStage {
@@ -35,14 +35,14 @@ class Chain {
     const { stage, complete, rule, counts, inputs, outputs } = manifest;
     if (!complete) throw new ConfigError(`The chain is broken: ${path} is the manifest of an interrupted ${stage}; run ${stage} again`);
     for (const { role, path: input, sha256 } of inputs) {
-      const file = join(dirname(path), input);
+      const file = nearPath(join(dirname(path), input));
       await this.#check(file, sha256, `${stage} read it as ${role}`, `run ${stage} again`);
       const parent = await manifestOf(file);
       if (parent !== null) await this.follow(parent.path);
     }
     for (const { path: output, sha256 } of outputs) {
       if (isFilledIn(stage, output)) continue;
-      await this.#check(join(dirname(path), output), sha256, `${stage} wrote it`, `run ${stage} again, or restore the file`);
+      await this.#check(nearPath(join(dirname(path), output)), sha256, `${stage} wrote it`, `run ${stage} again, or restore the file`);
     }
     this.stages.push({ path, stage, rule, counts, outputs: outputs.map(({ path: file, rows }) => ({ path: join(dirname(path), file), rows })) });
   }

@@ -204,17 +204,24 @@ function isOfStage(text: string): boolean {
 const MOST_FOLDERS = 4;
 
 /** The manifest that names the file among its outputs, in its folder or one above; null if none does. */
-export async function manifestOf(path: string): Promise<{ readonly path: string; readonly manifest: WireRoundManifest } | null> {
-  const file = resolve(path);
+export async function manifestOf(output: string): Promise<{ readonly path: string; readonly manifest: WireRoundManifest } | null> {
+  const file = resolve(output);
   let folder = dirname(file);
   for (let up = 0; up < MOST_FOLDERS; up++, folder = dirname(folder)) {
     const names = (await readdir(folder).catch(() => [])).filter((name) => name.endsWith(SUFFIX)).toSorted();
     for (const name of names) {
-      const manifest = await readOwnManifest(join(folder, name));
-      if (manifest?.outputs.some((output) => join(folder, output.path) === file)) return { path: join(folder, name), manifest };
+      const path = nearPath(join(folder, name));
+      const manifest = await readOwnManifest(path);
+      if (manifest?.outputs.some(({ path: own }) => join(folder, own) === file)) return { path, manifest };
     }
   }
   return null;
+}
+
+/** The path from the working folder, if it is in there; else as it is. */
+export function nearPath(path: string): string {
+  const near = relative('', path);
+  return near === '' || near.startsWith('..') ? path : near;
 }
 
 function writeManifest(path: string, manifest: WireRoundManifest): Promise<void> {

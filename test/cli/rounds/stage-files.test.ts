@@ -101,6 +101,23 @@ describe('the files of a stage', () => {
     );
   });
 
+  it('are named from the working folder wherever the chain breaks', async () => {
+    const { trace, rows } = world();
+    mkdirSync(at('deep'));
+    await done('bucket', '--trace', trace, '--rows', rows, '-o', 'deep/r1');
+    await done('focus', '--trace', trace, '--rows', 'deep/r1/bucket-a.jsonl', '-o', 'round.jsonl');
+    const brokenBy = async (name: string) => {
+      const whole = readFileSync(at(name), 'utf8');
+      file(name, `${whole}\n`);
+      const { stderr } = await rounds('report', 'round.jsonl');
+      file(name, whole);
+      return /^vf-rounds: The chain is broken: (.*) has changed since/.exec(stderr)?.[1];
+    };
+    for (const name of ['rows.jsonl', 'round.jsonl', 'deep/r1/bucket-a.jsonl', 'deep/r1/bucket-b.jsonl']) expect(await brokenBy(name)).toBe(name);
+    rmSync(at('deep/r1/bucket-b.jsonl'));
+    expect((await rounds('report', 'round.jsonl')).stderr).toMatch(/^vf-rounds: The file deep\/r1\/bucket-b\.jsonl does not exist/);
+  });
+
   it('report past the manifests of other programs, and name a torn one of a stage in one line', async () => {
     const { trace, rows } = world();
     await done('bucket', '--trace', trace, '--rows', rows, '-o', 'deep/r1');
