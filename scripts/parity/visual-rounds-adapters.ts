@@ -74,7 +74,7 @@ const sftRows: Adapter = {
       rollouts.flatMap((rollout) => {
         const { strict_action_tag: strictActions = true, synthesize_missing_tool_outputs: missingResults = true } = options;
         const messages = demonstration(rollout, { systemPrompt: 'SYSTEM', strictActions, missingResults });
-        if (messages === null || (options.drop_system_errors === true && systemErrors(messages) > 0)) return [];
+        if (typeof messages === 'string' || (options.drop_system_errors === true && systemErrors(messages) > 0)) return [];
         return [{ uid: demonstrationId(rollout), format_version: 'v1', messages }];
       }),
     );

@@ -19,15 +19,27 @@ const CLOSE_THINK = '</think>';
 const END_TURN = '<|im_end|>';
 const OPENINGS = ['<search>', '<bbox>', '<search_complete>'] as const;
 
-/** The messages of the rollout; null if it is dropped: it has no question, misses a result, or never completes the search. */
-export function demonstration(rollout: TracedRollout, options: DemonstrationOptions): MessageV1[] | null {
+/** Why a rollout is no demonstration, with what is true of it: the first that stands in its way. */
+export const OBSTACLES = {
+  question: 'the trace has no question',
+  turn: 'a turn does not think and then act (<search>, <bbox> or <search_complete>)',
+  result: 'a search or a box showed nothing',
+  end: 'the policy does not complete the search',
+} as const;
+type Obstacle = keyof typeof OBSTACLES;
+
+/** The messages of the rollout, or why it is dropped. */
+export function demonstration(rollout: TracedRollout, options: DemonstrationOptions): MessageV1[] | Obstacle {
   const question = questionOf(rollout.question);
-  if (question === '') return null;
+  if (question === '') return 'question';
   const { systemPrompt: system } = options;
   const opening: readonly MessageV1[] | null = system === undefined ? rollout.opening : [message('system', system), message('user', question)];
   if (opening === null) throw new ConfigError('The trace has no prompts; give the system prompt');
   const writer = new DemonstrationWriter(opening, options);
-  for (const event of rollout.events) if (!writer.add(event)) return null;
+  for (const event of rollout.events) {
+    const obstacle = writer.add(event);
+    if (obstacle !== null) return obstacle;
+  }
   return writer.finish();
 }
 
@@ -66,16 +78,20 @@ class DemonstrationWriter {
     this.#fillsGaps = missingResults;
   }
 
-  /** False if the rollout cannot be a demonstration. */
-  add(event: TracedEvent): boolean {
-    if (event.kind === 'turn') return this.#turn(event.text);
-    if (event.kind === 'pages') return this.#searches === 0 || this.#page(event.pictures, event.words);
-    return this.#boxes === 0 || this.#crop(event.picture, event.words);
+  /** Null if the rollout can still be a demonstration. */
+  add(event: TracedEvent): Obstacle | null {
+    if (event.kind === 'turn') return this.#turn(event.text) ? null : 'turn';
+    const isShown =
+      event.kind === 'pages'
+        ? this.#searches === 0 || this.#page(event.pictures, event.words)
+        : this.#boxes === 0 || this.#crop(event.picture, event.words);
+    return isShown ? null : 'result';
   }
 
-  finish(): MessageV1[] | null {
+  finish(): MessageV1[] | Obstacle {
     if (this.#fillsGaps) this.#reportMissing();
-    return this.#searches > 0 || this.#boxes > 0 || !this.#isComplete ? null : this.#messages;
+    if (this.#searches > 0 || this.#boxes > 0) return 'result';
+    return this.#isComplete ? this.#messages : 'end';
   }
 
   #turn(raw: string): boolean {

@@ -1,10 +1,11 @@
 /** Which rollouts become demonstrations: those that succeed where success is rare (DDAI, extract_trajectories). Pure. */
 import { ConfigError } from '../core/errors.ts';
 import { traceCounts } from './curate-stages.ts';
-import { demonstration, demonstrationId } from './demonstration.ts';
+import { demonstration, demonstrationId, OBSTACLES } from './demonstration.ts';
 import { actionsOf, systemErrors } from './messages-v1.ts';
 import { keepRollouts, type KeptPrompt } from './rare-success.ts';
 import type { Traces } from './read-traces.ts';
+import type { MessageV1 } from '../schemas/messages-v1.ts';
 import type { StageResult } from './stage.ts';
 import { assertJudged, ndcgOf, type TracedRollout, turnsOf } from './traced-rollouts.ts';
 
@@ -30,6 +31,9 @@ export interface ExtractOptions {
 
 /** DDAI's, so that an NDCG of 0 is left out. */
 const ABOVE_ZERO = 1e-9;
+
+/** The count of successes that cannot become demonstrations; `WITHOUT: obstacle` counts those with this obstacle. */
+const WITHOUT = 'without_demonstration';
 
 function withDefaults({ success = 'judge', threshold = 1, maxRate = 0.5, successOnly = false, top }: ExtractOptions) {
   return { success, threshold, maxRate, successOnly, top: top ?? (successOnly ? null : 4) } as const;
@@ -67,31 +71,22 @@ export function extractStage({ rollouts, counts }: Traces, kept: readonly KeptPr
     rollout,
     messages: demonstration(rollout, systemPrompt === undefined ? {} : { systemPrompt }),
   }));
-  const written = rows.flatMap(({ messages, ...row }) => (messages === null ? [] : [{ ...row, messages }]));
+  const written = rows.flatMap(({ messages, ...row }) => (typeof messages === 'string' ? [] : [{ ...row, messages }]));
+  const obstacles = Object.keys(OBSTACLES).map((name) => [`${WITHOUT}: ${name}`, rows.filter(({ messages }) => messages === name).length] as const);
   const clean = successOnly ? written.filter(({ messages }) => systemErrors(messages) === 0) : written;
-  const lines = clean.map(({ prompt, rollout, messages }) => {
-    const { queries, boxes } = actionsOf(messages);
-    return JSON.stringify({
-      uid: demonstrationId(rollout),
-      format_version: 'v1',
-      messages: JSON.stringify(messages),
-      prompt_uid: rollout.prompt,
-      sample_idx: rollout.index,
-      run_id: rollout.run,
-      question: rollout.question,
-      reference: rollout.reference,
-      answer: rollout.answer,
-      reward: rollout.reward,
-      judge: rollout.judge,
-      ndcg: rollout.ndcg,
-      success_rate: prompt.successRate,
-      successes: prompt.successes,
-      turns: turnsOf(rollout),
-      queries,
-      boxes,
-      pages: rollout.pages,
-    });
-  });
+  const lines = clean.map(candidateLine);
+  const counted = {
+    prompts: new Set(rollouts.map(({ prompt }) => prompt)).size,
+    prompts_kept: kept.length,
+    candidates: taken.length,
+    [WITHOUT]: rows.length - written.length,
+    ...Object.fromEntries(obstacles.filter(([, count]) => count > 0)),
+    with_system_errors: written.length - clean.length,
+    rows: lines.length,
+    ...traceCounts(counts),
+  };
+  const isBounded = minRate !== undefined || maxTurns !== undefined;
+  const whyEmpty = taken.length > 0 ? lossText(counted) : isBounded ? null : whyNoneKept(rollouts, { success, threshold, maxRate });
   return {
     rule: {
       success,
@@ -103,36 +98,73 @@ export function extractStage({ rollouts, counts }: Traces, kept: readonly KeptPr
       success_only: successOnly,
       system_prompt: systemPrompt === undefined ? 'trace' : 'given',
     },
-    counts: {
-      prompts: new Set(rollouts.map(({ prompt }) => prompt)).size,
-      prompts_kept: kept.length,
-      candidates: taken.length,
-      without_demonstration: rows.length - written.length,
-      with_system_errors: written.length - clean.length,
-      rows: lines.length,
-      ...traceCounts(counts),
-    },
+    counts: counted,
     outputs: [{ name: output, lines }],
-    ...(kept.length === 0 && minRate === undefined && maxTurns === undefined ? whyNoneKept(rollouts, { success, threshold, maxRate }) : {}),
+    ...(whyEmpty === null ? {} : { whyEmpty }),
   };
+}
+
+/** The row of a demonstration, with what later stages need beside its messages. */
+function candidateLine({
+  prompt,
+  rollout,
+  messages,
+}: {
+  readonly prompt: KeptPrompt;
+  readonly rollout: TracedRollout;
+  readonly messages: readonly MessageV1[];
+}): string {
+  const { queries, boxes } = actionsOf(messages);
+  return JSON.stringify({
+    uid: demonstrationId(rollout),
+    format_version: 'v1',
+    messages: JSON.stringify(messages),
+    prompt_uid: rollout.prompt,
+    sample_idx: rollout.index,
+    run_id: rollout.run,
+    question: rollout.question,
+    reference: rollout.reference,
+    answer: rollout.answer,
+    reward: rollout.reward,
+    judge: rollout.judge,
+    ndcg: rollout.ndcg,
+    success_rate: prompt.successRate,
+    successes: prompt.successes,
+    turns: turnsOf(rollout),
+    queries,
+    boxes,
+    pages: rollout.pages,
+  });
+}
+
+/** What became of successes that gave no row, by the counts of `extract`: sentences for the user; null if all gave one. */
+export function lossText(counts: Readonly<Record<string, number>>): string | null {
+  const { [WITHOUT]: without = 0, with_system_errors: failed = 0 } = counts;
+  const reasons = Object.entries(OBSTACLES).flatMap(([name, text]) => {
+    const count = counts[`${WITHOUT}: ${name}`] ?? 0;
+    return count === 0 ? [] : [`in ${count === without ? (count === 1 ? 'it' : 'each') : count}, ${text}`];
+  });
+  const what = without === 1 ? '1 success cannot become a demonstration' : `${without} successes cannot become demonstrations`;
+  const sentences = [
+    ...(without === 0 ? [] : [[what, ...(reasons.length === 0 ? [] : [reasons.join('; ')])].join(': ')]),
+    ...(failed === 0 ? [] : [`--success-only leaves out ${failed}, because a tool failed`]),
+  ];
+  return sentences.length === 0 ? null : sentences.join('. ');
 }
 
 function whyNoneKept(
   rollouts: readonly TracedRollout[],
   { success, threshold, maxRate }: Required<Pick<ExtractOptions, 'success' | 'threshold' | 'maxRate'>>,
-): { readonly whyEmpty?: string } {
+): string | null {
   const succeeding = keepRollouts(rollouts, {
     minScore: -Infinity,
     successMetric: success === 'judge' ? 'judge' : 'score',
     successThreshold: threshold,
   }).filter(({ successes }) => successes > 0);
-  if (succeeding.length === 0)
-    return { whyEmpty: `no rollout has a ${success === 'judge' ? 'judge score' : 'reward'} of at least ${threshold} (--threshold)` };
-  if (succeeding.some(({ successRate }) => successRate <= maxRate)) return {};
+  if (succeeding.length === 0) return `No rollout has a ${success === 'judge' ? 'judge score' : 'reward'} of at least ${threshold} (--threshold)`;
+  if (succeeding.some(({ successRate }) => successRate <= maxRate)) return null;
   const lowest = Math.min(...succeeding.map(({ successRate }) => successRate));
-  return {
-    whyEmpty: `every prompt with a success (${succeeding.length}) succeeds in more than ${maxRate} of its rollouts, the least in ${shortNumber(lowest)}; a higher --max-rate takes them`,
-  };
+  return `Every prompt with a success (${succeeding.length}) succeeds in more than ${maxRate} of its rollouts, the least in ${shortNumber(lowest)}; a higher --max-rate takes them`;
 }
 
 function shortNumber(value: number): string {

@@ -344,6 +344,20 @@ describe('vf-rounds run', () => {
     expect({ status, stderr }).toMatchObject({ status: 0 });
   });
 
+  it('says that successes have another form than a demonstration, not that they are missing', { timeout: 120_000 }, async () => {
+    writeFileSync(join(folder, 'rounds.toml'), `rounds = 1\n${CONFIG}[extract]\nsuccess = "reward"\nthreshold = 0\nmax_rate = 1\n`);
+    const { status, stderr } = await rounds();
+    expect({ status, stderr }).toMatchObject({ status: 0 });
+    const said = (command: string) =>
+      new RegExp(`^vf-rounds ${command} (.*)\\. (\\d+) successes cannot become demonstrations: (.*)$`, 'm').exec(stderr)?.slice(1);
+    const [extracted, count, form] = said('extract:')!;
+    expect(extracted).toBe('0 to candidates.jsonl in out/round-1/sft-data');
+    expect(count).toMatch(/^[1-9]/);
+    expect(form).toMatch(/^in (each|\d+), a turn does not think and then act \(<search>, <bbox> or <search_complete>\)/);
+    expect(said('run:')).toEqual(['round 1 has no demonstrations; the next one goes on from its focused training', count, form]);
+    expect(stderr).not.toContain('no rare successes');
+  });
+
   it('follows a changed configuration with --allow-changes, and does no finished step again', { timeout: 120_000 }, async () => {
     await rounds();
     const before = state().steps;

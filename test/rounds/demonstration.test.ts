@@ -15,18 +15,15 @@ afterEach(() => rmSync(folder, { recursive: true }));
 
 type Line = Readonly<Record<string, unknown>>;
 
-/** Contents of the messages after the opening, of a rollout that searches twice, cuts out and completes, with changes in its trace; null if it is dropped. */
+/** Contents of the messages after the opening, of a rollout that searches twice, cuts out and completes, with changes in its trace; why, if it is dropped. */
 async function contents(change: (line: Line) => Line, options: DemonstrationOptions = {}) {
   const path = join(folder, 'trace.jsonl');
   const lines = rolloutLines({ prompt: 'a', index: 0, pages: ['a_1', 'a_2'] }).map((line) => change(JSON.parse(line) as Line));
   writeFileSync(path, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
   const { rollouts } = await readTraces([path]);
   expect(rollouts).toHaveLength(1);
-  return (
-    demonstration(rollouts[0]!, options)
-      ?.map(({ content }) => content)
-      .slice(2) ?? null
-  );
+  const made = demonstration(rollouts[0]!, options);
+  return typeof made === 'string' ? made : made.map(({ content }) => content).slice(2);
 }
 
 const isFirst = ({ event, turn }: Line, name: string) => event === name && turn === 0;
@@ -60,13 +57,23 @@ describe('demonstration', () => {
   it('drops a rollout with an action that does not follow its think, unless actions need not be strict', async () => {
     const text = '<search>find a_1</search>\n<think>I look.</think>';
     const change = (line: Line) => (isFirst(line, 'model.turn') ? { ...line, text } : line);
-    expect(await contents(change)).toBeNull();
-    expect((await contents(change, { strictActions: false }))![0]).toBe(text);
+    expect(await contents(change)).toBe('turn');
+    expect((await contents(change, { strictActions: false }))[0]).toBe(text);
+  });
+
+  it('drops a rollout whose search the policy did not complete, as where the environment ends it after the last turn', async () => {
+    const change = (line: Line) => (line['text'] === COMPLETE ? { ...line, event: 'other' } : line);
+    expect(await contents(change)).toBe('end');
+  });
+
+  it('drops a rollout whose box was refused, and one without a question', async () => {
+    expect(await contents((line) => (line['event'] === 'crop' ? { ...line, page: undefined, problem: 'no area' } : line))).toBe('result');
+    expect(await contents((line) => (line['event'] === 'reward' ? { ...line, question: ' ' } : line))).toBe('question');
   });
 
   it('reports a result that did not arrive, or drops its rollout', async () => {
     const change = (line: Line) => (isFirst(line, 'search.response') ? { ...line, event: 'search.request' } : line);
     expect(await contents(change)).toEqual([SEARCH_1, NO_SEARCH_RESULT, SEARCH_2, 'Page a_2', BOX, 'Crop', COMPLETE]);
-    expect(await contents(change, { missingResults: false })).toBeNull();
+    expect(await contents(change, { missingResults: false })).toBe('result');
   });
 });

@@ -18,7 +18,9 @@ const EXTRACT_HELP = `
 Takes prompts where some rollouts succeed, but at most half: what these did is
 worth repeating, and the policy does not do it reliably yet. A success has a
 judge score of 1; at most the 4 best of a prompt are taken. A rollout becomes a
-demonstration if every turn thinks and then acts, and the last one completes.
+demonstration if every turn thinks and then acts with a tag of visual-rag
+(<search>, <bbox>, <search_complete>), and the last one completes. What an
+environment of your own must write for this: docs/rounds.md.
 
 --success-only is DDAI's stricter variant: only successes with an NDCG above 0
 whose tools all answered; "finalize" then takes the best 4.

@@ -30,10 +30,11 @@ export async function runStage({ target, inputs, work }: StageCommand, { note }:
     ['rollouts_incomplete', 'incomplete rollout'],
     ['torn_lines', 'incomplete line'],
   ].flatMap(([key, what]) => ((counts[key!] ?? 0) > 0 ? [`${plural(counts[key!]!, what!)} left out`] : []));
+  const place = target.folder === '.' ? '' : ` in ${target.folder}`;
   // An empty file needs a reason.
   const counted = Object.entries(counts).map(([name, count]) => `${name} ${count}`);
-  const why = outputs.every(({ rows }) => rows === 0) ? [result.whyEmpty ?? counted.join(', ')] : [];
-  note(`vf-rounds ${target.stage}: ${[written, ...lost, ...why].join('; ')}${target.folder === '.' ? '' : ` in ${target.folder}`}`);
+  const why = outputs.some(({ rows }) => rows > 0) ? '' : result.whyEmpty === undefined ? `; ${counted.join(', ')}` : `. ${result.whyEmpty}`;
+  note(`vf-rounds ${target.stage}: ${[`${written}${place}`, ...lost].join('; ')}${why}`);
   return EXIT.done;
 }
 

@@ -18,11 +18,11 @@ describe('vf-rounds extract to finalize', () => {
   ];
 
   it.each([
-    ['no', [0, 0], 'no rollout has a judge score of at least 1 (--threshold)'],
+    ['no', [0, 0], 'No rollout has a judge score of at least 1 (--threshold)'],
     [
       'most',
       [1, 1, 1, 0],
-      'every prompt with a success (1) succeeds in more than 0.5 of its rollouts, the least in 0.75; a higher --max-rate takes them',
+      'Every prompt with a success (1) succeeds in more than 0.5 of its rollouts, the least in 0.75; a higher --max-rate takes them',
     ],
   ])('says why nothing came out of a prompt that succeeds in %s cases', async (prompt, judges, why) => {
     file(
@@ -35,10 +35,35 @@ describe('vf-rounds extract to finalize', () => {
         ),
       ),
     );
+    expect(await rounds('extract', '--trace', 'trace.jsonl', '-o', 'a4/none.jsonl')).toMatchObject({
+      status: 0,
+      stderr: `vf-rounds extract: 0 to none.jsonl in a4. ${why}\n`,
+    });
+  });
+
+  it.each<readonly [string, (text: string) => string, string]>([
+    [
+      'have another form',
+      (text) => text.replaceAll('search>', 'ask>'),
+      '2 successes cannot become demonstrations: in each, a turn does not think and then act (<search>, <bbox> or <search_complete>)',
+    ],
+    [
+      'the environment ended',
+      (text) => text.replaceAll(/"model\.turn"(?=[^\n]*search_complete)/g, '"other"'),
+      '2 successes cannot become demonstrations: in each, the policy does not complete the search',
+    ],
+    [
+      'lack one or the other',
+      (text) => text.replace('<search>find', 'find').replaceAll(/"model\.turn"(?=[^\n]*search_complete)/g, '"other"'),
+      '2 successes cannot become demonstrations: in 1, a turn does not think and then act (<search>, <bbox> or <search_complete>); in 1, the policy does not complete the search',
+    ],
+  ])('says in one line that successes that %s become no demonstrations', async (_, change, why) => {
+    file('trace.jsonl', change(traceText(group('own', [1, 1, 1, 1], [1, 1, 0, 0]))));
     expect(await rounds('extract', '--trace', 'trace.jsonl', '-o', 'none.jsonl')).toMatchObject({
       status: 0,
-      stderr: `vf-rounds extract: 0 to none.jsonl; ${why}\n`,
+      stderr: `vf-rounds extract: 0 to none.jsonl. ${why}\n`,
     });
+    expect(manifest('none').counts).toMatchObject({ candidates: 2, without_demonstration: 2, rows: 0 });
   });
 
   it('takes prompts from a lowest share of successes on, and rollouts of at most so many turns', async () => {

@@ -3,7 +3,9 @@ import { join } from 'node:path';
 import { findRows } from '../../../data/find-rows.ts';
 import { makeFolder } from '../../../files/make-folder.ts';
 import { lockRun } from '../../../files/run-lock.ts';
+import { lossText } from '../../../rounds/extract-stage.ts';
 import { countRows } from '../../../rounds/row-files.ts';
+import { readManifest } from '../../../rounds/stage-files.ts';
 import { type CommandContext, EXIT } from '../../command-line.ts';
 import { plural } from '../../number-text.ts';
 import { ownCommand } from '../../own-command.ts';
@@ -141,7 +143,13 @@ class Rounds {
     await this.#steps.stage(`${round}/finalize`, 'demonstrations', ['finalize', rows, '-o', at('sft.jsonl'), ...finalize]);
     const count = await countRows(at('sft.jsonl'));
     if (count === 0) {
-      this.#context.note(`vf-rounds run: round ${round} has no rare successes; the next one goes on from its focused training`);
+      const { counts } = (await readManifest(at('candidates.manifest.json'))) ?? { counts: {} };
+      const { candidates = 0, rows: extracted = 0 } = counts as Record<string, number>;
+      const why = extracted > 0 ? `The stages after extract left out all of its ${plural(extracted, 'row')}` : lossText(counts);
+      const what = candidates === 0 ? 'rare successes' : 'demonstrations';
+      this.#context.note(
+        `vf-rounds run: round ${round} has no ${what}; the next one goes on from its focused training${why === null ? '' : `. ${why}`}`,
+      );
       return trained.adapter;
     }
     const adapter = sft.from === 'start' ? start.adapter : trained.adapter;
