@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { BARE_ENVIRONMENT } from '../bare-environment.ts';
@@ -230,19 +230,21 @@ describe('vf-rounds run', () => {
   });
 
   it('stops at a step that fails, with the exit code of the cause, and goes on from there', { timeout: 120_000 }, async () => {
-    const rows = readFileSync(join(folder, 'rows.jsonl'));
-    writeFileSync(join(folder, 'rows.jsonl'), '{"id": "p0"}\n{"id": "p0"}\n');
+    const foreign = join(folder, 'out/round-1/data/bucket-a.jsonl');
+    mkdirSync(dirname(foreign), { recursive: true });
+    writeFileSync(foreign, 'precious\n');
     const failed = await rounds();
-    expect(failed.status).not.toBe(0);
+    expect(failed.status).toBe(2);
     expect(failed.stderr).toMatch(
-      /vf-rounds: Round step 1\/\w+ \(.*\) failed with exit code \d; its own line is above\. Fix this, then run the same command again\./,
+      /\nvf-rounds: Round step 1\/bucket \(buckets\) failed with exit code 2; its own line is above\. Fix this, then run the same command again, /,
     );
     const done = state().steps.map(({ key }) => key);
-    writeFileSync(join(folder, 'rows.jsonl'), rows);
+    expect(done).toEqual(['1/phase1']);
+    rmSync(foreign);
     const { status, stdout, stderr } = await rounds();
     expect({ status, stderr }).toMatchObject({ status: 0 });
-    expect(state().steps.map(({ key }) => key)).toEqual(expect.arrayContaining([...done, '1/phase1', '1/bucket']));
-    expect(stderr.match(/was done before/g) ?? []).toHaveLength(done.length);
+    expect(state().steps.map(({ key }) => key)).toEqual(expect.arrayContaining(['1/phase1', '1/bucket']));
+    expect(stderr.match(/was done before/g)).toHaveLength(1);
     expect(stdout).toMatch(/^bucket +6 /m);
   });
 
@@ -301,6 +303,16 @@ describe('vf-rounds run', () => {
       /\[review\] of rounds\.toml has no exclude; name at least one list, such as out\/round-1\/data\/review\.jsonl, which the buckets will make/,
     ],
     [
+      'rows of which two have one id',
+      'rows = "twice.jsonl"\nenvironment = "tiny"',
+      /rows in rounds\.toml: twice\.jsonl:2 has the id "p0", as twice\.jsonl:1 has/,
+    ],
+    [
+      'rows with an id that a run rounds',
+      'rows = "large.jsonl"\nenvironment = "tiny"',
+      /rows in rounds\.toml: large\.jsonl:1: "id" is the integer 12345678901234567890, which is beyond 2\^53, so a run rounds it; store it as text/,
+    ],
+    [
       'rows that do not exist, with those of the environment',
       'rows = "nope"\nenvironment = "visual-rag"',
       /The data set "nope" does not exist\. Choose deck-mini, page-world \(bundled\), org\/name/,
@@ -312,6 +324,8 @@ describe('vf-rounds run', () => {
     ],
   ])('refuses %s in one line', async (_, config, message) => {
     writeFileSync(join(folder, 'rounds.toml'), config);
+    writeFileSync(join(folder, 'twice.jsonl'), '{"id": "p0"}\n{"id": "p0"}\n');
+    writeFileSync(join(folder, 'large.jsonl'), '{"id": 12345678901234567890}\n');
     const { status, stderr } = await rounds();
     expect(status).toBe(2);
     expect(stderr).toMatch(message);

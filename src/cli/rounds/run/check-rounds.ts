@@ -7,6 +7,7 @@ import { ConfigError, thrownText } from '../../../core/errors.ts';
 import { folderProblem } from '../../../files/make-folder.ts';
 import { openRegularFile } from '../../../files/regular-file.ts';
 import { readExclusions } from '../../../rounds/exclusions.ts';
+import { readPlayedRows } from '../../../rounds/row-files.ts';
 import { parseProgram } from '../../parse-program.ts';
 import { addCurateCommands } from '../curate-commands.ts';
 import { addDistillCommands } from '../distill-commands.ts';
@@ -37,6 +38,7 @@ export async function checkRounds(config: RoundsConfig, rows: string): Promise<v
   if (problem !== null) throw new ConfigError(`output in ${path} cannot be used: ${problem}. Name a folder that can be written.`);
   for (const stage of Object.keys(OWN_WORDS) as Stage[]) await checkStage(stage, config);
   await checkFile(rows, `rows in ${path}`);
+  await inPlace(`rows in ${path}`, () => readPlayedRows(rows));
   await checkReview(config);
   if (adapter !== null) await checkFile(join(adapter, WEIGHTS), `adapter in ${path}`);
 }
