@@ -86,7 +86,7 @@ export function extractStage({ rollouts, counts }: Traces, kept: readonly KeptPr
     ...traceCounts(counts),
   };
   const isBounded = minRate !== undefined || maxTurns !== undefined;
-  const whyEmpty = taken.length > 0 ? lossText(counted) : isBounded ? null : whyNoneKept(rollouts, { success, threshold, maxRate });
+  const why = taken.length > 0 ? lossText(counted) : isBounded ? null : whyNoneKept(rollouts, { success, threshold, maxRate });
   return {
     rule: {
       success,
@@ -100,7 +100,7 @@ export function extractStage({ rollouts, counts }: Traces, kept: readonly KeptPr
     },
     counts: counted,
     outputs: [{ name: output, lines }],
-    ...(whyEmpty === null ? {} : { whyEmpty }),
+    ...(why === null ? {} : { why }),
   };
 }
 

@@ -16,8 +16,8 @@ export interface StageResult {
   readonly counts: Readonly<Record<string, number>>;
   /** The first one is what the next stage reads. */
   readonly outputs: readonly StageOutput[];
-  /** A sentence for the user, where the stage wrote no row: what decided that, and what would change it. @default the counts */
-  readonly whyEmpty?: string;
+  /** A sentence for the user: what left rows out, and what would change that. @default the counts, where the stage wrote no row */
+  readonly why?: string;
 }
 
 /** Versions of the stages: a change of what a stage gives for the same inputs raises its number. */

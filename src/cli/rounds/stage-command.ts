@@ -33,7 +33,8 @@ export async function runStage({ target, inputs, work }: StageCommand, { note }:
   const place = target.folder === '.' ? '' : ` in ${target.folder}`;
   // An empty file needs a reason.
   const counted = Object.entries(counts).map(([name, count]) => `${name} ${count}`);
-  const why = outputs.some(({ rows }) => rows > 0) ? '' : result.whyEmpty === undefined ? `; ${counted.join(', ')}` : `. ${result.whyEmpty}`;
+  const isEmpty = outputs.every(({ rows }) => rows === 0);
+  const why = result.why !== undefined ? `. ${result.why}` : isEmpty ? `; ${counted.join(', ')}` : '';
   note(`vf-rounds ${target.stage}: ${[`${written}${place}`, ...lost].join('; ')}${why}`);
   return EXIT.done;
 }

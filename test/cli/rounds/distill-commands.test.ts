@@ -79,7 +79,9 @@ describe('vf-rounds extract to finalize', () => {
 
   it('takes successes of prompts that seldom succeed, as rows whose messages a policy is trained on', async () => {
     file('trace.jsonl', traceText(RARE));
-    await done('extract', '--trace', 'trace.jsonl', '-o', 'candidates.jsonl');
+    expect((await rounds('extract', '--trace', 'trace.jsonl', '-o', 'candidates.jsonl')).stderr).toBe(
+      'vf-rounds extract: 3 to candidates.jsonl. 1 success cannot become a demonstration: in it, a search or a box showed nothing\n',
+    );
     expect(idsOf('candidates.jsonl')).toEqual(['rare__s0__run-1', 'rare__s1__run-1', 'rare__s2__run-1']);
     expect(manifest('candidates').counts).toMatchObject({ prompts: 4, prompts_kept: 2, candidates: 4, without_demonstration: 1, rows: 3 });
     await done('extract', '--trace', 'trace.jsonl', '-o', 'strict.jsonl', '--success-only');
