@@ -161,7 +161,7 @@ function parseArguments(args: Readonly<Record<string, unknown>>, env: Readonly<R
   };
 }
 
-/** Throws ConfigError for arguments that `purpose` excludes, too. */
+/** The checked arguments. Throws ConfigError also for those that a training cannot use. */
 export function argumentsFor(
   purpose: LoadContext['purpose'],
   args: Readonly<Record<string, unknown>>,
@@ -177,7 +177,7 @@ export function argumentsFor(
   return parsed;
 }
 
-/** For commands that play the environment only later. */
+/** Checks arguments without loading rows, for commands that play the environment later. */
 export const checkArguments: ArgumentsCheck = (args, { env, purpose }) => void argumentsFor(purpose, args, env);
 
 /** The least picture has one unit on each side. */

@@ -8,7 +8,7 @@ import type { PageSource } from './page-source.ts';
 import type { PictureFiles } from './picture-files.ts';
 import type { VisualRow } from './rows.ts';
 
-/** Golden pages whose pictures are opened before a run, at most: what a whole folder has wrong shows there. */
+/** How many golden pages are opened before a run. A fault of the whole folder shows on these. */
 const OPENED = 16;
 
 /** All pages that a search can find. */
@@ -95,8 +95,8 @@ export async function pictureNotices(files: PictureFiles, sidecar: KnownPages | 
 }
 
 /**
- * A notice about golden pages whose picture cannot be shown, by the first of them that have one.
- * @throws ConfigError if none of these can be shown
+ * A notice if pictures of golden pages cannot be shown. Opens only the first pages that have a picture.
+ * @throws ConfigError if none of them can be shown
  */
 export async function unshownNotices(
   rows: readonly VisualRow[],

@@ -4,7 +4,7 @@ import { strip } from 'vf-search/metrics/python-text';
 /** What Python's json module takes beyond JSON. */
 const CONSTANTS = /-?Infinity|NaN/g;
 
-/** More digits of an integer than these are an error to Python. */
+/** Python refuses an integer with more digits. */
 const LONGEST_INTEGER = 4300;
 
 /** `float(text)`: digits of any script, with single underscores between them, or a name of infinity or NaN. */
@@ -55,7 +55,7 @@ function digitOf(digit: string): string {
   return String((code - zero) % 10);
 }
 
-/** The text with a number for every constant outside strings, one that the text does not spell. Adds those numbers to `constants`. */
+/** Replaces every constant outside strings with a number that does not occur in the text, and adds these numbers to `constants`. */
 function withoutConstants(text: string, constants: Map<string, number>): string {
   let tag = 0;
   while (text.includes(`0e${tag}7`)) tag += 1;

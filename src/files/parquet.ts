@@ -16,7 +16,7 @@ export async function readParquet(path: string, { limit = Infinity }: ReadParque
   // Refuses what is no regular file, which would never end.
   await (await openRegularFile(path)).close();
   const [{ parquetReadObjects }, { compressors }, bytes] = await Promise.all([import('hyparquet'), import('hyparquet-compressors'), readFile(path)]);
-  if (bytes.length === 0) throw new ConfigError(`${path} is empty, so it is no Parquet file. Write or download it again.`);
+  if (bytes.length === 0) throw new ConfigError(`${path} is empty and not a Parquet file. Write or download it again.`);
   const file = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
   try {
     const rows = await parquetReadObjects({ file, compressors, ...(Number.isFinite(limit) && { rowEnd: limit }) });

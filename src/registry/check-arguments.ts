@@ -14,7 +14,7 @@ export type ArgumentsCheck = (args: Readonly<Record<string, unknown>>, context: 
 
 export type ArgumentsContext = Pick<LoadContext, 'env' | 'purpose'>;
 
-/** Rejects with ConfigError for arguments that the environment refuses. One without the export refuses none here. */
+/** Rejects with ConfigError for arguments that the environment refuses. An environment without the export accepts all here. */
 export async function checkEnvironmentArguments(id: string, args: Readonly<Record<string, unknown>>, context: ArgumentsContext): Promise<void> {
   const exported = (await environmentFunction(id, 'checkArguments')) as ArgumentsCheck | null;
   try {

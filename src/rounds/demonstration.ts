@@ -19,7 +19,7 @@ const CLOSE_THINK = '</think>';
 const END_TURN = '<|im_end|>';
 const OPENINGS = ['<search>', '<bbox>', '<search_complete>'] as const;
 
-/** Why a rollout is no demonstration, with what is true of it: the first that stands in its way. */
+/** Why a rollout cannot become a demonstration, in words for the user. Of several reasons the first counts. */
 export const OBSTACLES = {
   question: 'the trace has no question',
   turn: 'a turn does not think and then act (<search>, <bbox> or <search_complete>)',

@@ -83,7 +83,7 @@ describe('vf-rounds, for an environment of one’s own', () => {
     expect((await run('vf-rounds', 'report', '--trace', trace)).stdout).toMatch(/^without a search +0 \(0 %\)$/m);
   });
 
-  it('says of a success that ends in another way why it is no demonstration', { timeout: 60_000 }, async () => {
+  it('says why a success that ends in another way cannot become a demonstration', { timeout: 60_000 }, async () => {
     const trace = await played('<answer>bees</answer> <search_complete>true</search_complete>');
     const { stderr } = await run('vf-rounds', 'extract', '--trace', trace, '--success', 'reward', '-o', 'candidates.jsonl');
     expect(stderr).toBe(

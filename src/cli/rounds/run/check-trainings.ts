@@ -28,7 +28,7 @@ export async function checkTrainings(config: RoundsConfig, secrets: Set<string>)
 
 async function checkArguments({ environment: { id, args, evalArgs } }: Pick<TrainingConfig, 'environment'>): Promise<void> {
   const env = process.env;
-  // Whoever starts the training says that it is not here.
+  // The training itself reports an environment that is not installed.
   if (environmentIfFound(id) === null) return;
   await checkEnvironmentArguments(id, args, { env, purpose: 'training' });
   if (Object.keys(evalArgs).length > 0) await checkEnvironmentArguments(id, { ...args, ...evalArgs }, { env, purpose: 'evaluation' });

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { checkRounds } from '../../../../src/cli/rounds/run/check-rounds.ts';
 import { readRoundsConfig } from '../../../../src/cli/rounds/run/rounds-config.ts';
+import { problemLine } from './problem-line.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -20,21 +21,13 @@ function file(name: string, text: string): string {
   return path;
 }
 
-/** The only line of what is wrong, with the folder as FOLDER; null for nothing. */
 async function problemOf(tables: string): Promise<string | null> {
   const rows = join(folder, 'rows.jsonl');
   const path = file(
     'rounds.toml',
     `rows = ${JSON.stringify(rows)}\noutput = ${JSON.stringify(join(folder, 'out'))}\n${tables.replaceAll('FOLDER', folder)}`,
   );
-  const error = await checkRounds(await readRoundsConfig(path), rows).then(
-    () => null,
-    (thrown: unknown) => thrown as Error,
-  );
-  const isOneLine = error?.name === 'ConfigError' && !error.message.includes('\n');
-  return error === null
-    ? null
-    : (isOneLine ? error.message : `No line of an error in the configuration: ${error.stack}`).replaceAll(folder, 'FOLDER');
+  return problemLine(checkRounds(await readRoundsConfig(path), rows), folder);
 }
 
 describe('checkRounds', () => {

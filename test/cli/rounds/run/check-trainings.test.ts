@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { checkTrainings } from '../../../../src/cli/rounds/run/check-trainings.ts';
 import { readRoundsConfig } from '../../../../src/cli/rounds/run/rounds-config.ts';
+import { problemLine } from './problem-line.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -18,18 +19,10 @@ function file(name: string, text: string): string {
   return path;
 }
 
-/** The only line of what is wrong, with the folder as FOLDER; null for nothing. */
 async function problemOf(tables: string): Promise<string | null> {
   const top = `rows = "page-world"\noutput = ${JSON.stringify(join(folder, 'out'))}\nflags = ["--preset", "laptop", "--steps", "6"]\n`;
   const path = file('rounds.toml', top + tables.replaceAll('FOLDER', folder));
-  const error = await checkTrainings(await readRoundsConfig(path), new Set()).then(
-    () => null,
-    (thrown: unknown) => thrown as Error,
-  );
-  const isOneLine = error?.name === 'ConfigError' && !error.message.includes('\n');
-  return error === null
-    ? null
-    : (isOneLine ? error.message : `No line of an error in the configuration: ${error.stack}`).replaceAll(folder, 'FOLDER');
+  return problemLine(checkTrainings(await readRoundsConfig(path), new Set()), folder);
 }
 
 describe('checkTrainings', () => {
