@@ -2,14 +2,14 @@
  * Runs a command's main function. Errors become one line on stderr and an exit code; Ctrl-C asks the command to stop, a second Ctrl-C ends it; a
  * closed pipe is not an error.
  *
- * Exit codes: 0 done, 1 failed while running, 2 cannot run as asked (flag, argument, file, configuration), 130 interrupted, 143 terminated.
+ * Exit codes: 0 done, 1 failed while running, 2 cannot run as asked (flag, argument, file, configuration), 3 stopped at the ceiling of its cost, 130 interrupted, 143 terminated.
  */
 import { getSystemErrorMessage } from 'node:util';
 import { CancelledError, ConfigError, errorMessage, firstError, stackTrace, VfError } from '../core/errors.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { escapeControls } from './terminal-text.ts';
 
-export const EXIT = { done: 0, failed: 1, usage: 2, interrupted: 130, terminated: 143 } as const;
+export const EXIT = { done: 0, failed: 1, usage: 2, costReached: 3, interrupted: 130, terminated: 143 } as const;
 
 /** What a command that runs another one sends over IPC, to pass a stop on. A signal would look like a second Ctrl-C, because a terminal sends the first to both. */
 export const STOP_MESSAGE = 'stop';

@@ -17,6 +17,13 @@ export function valueText(value: number): string {
   return String(Number(value.toPrecision(6)));
 }
 
+/** US dollars: `$12.34`, `$0.0521`, `$0.0000012`; `an unknown cost` for null. */
+export function usdText(usd: number | null): string {
+  if (usd === null) return 'an unknown cost';
+  if (usd === 0) return '$0';
+  return usd >= 1 ? `$${usd.toFixed(2)}` : usd >= 0.001 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(Math.min(12, 1 - Math.floor(Math.log10(usd))))}`;
+}
+
 /** `0.4 s`, `12 s`, `3 min 05 s`, `2 h 07 min`. */
 export function durationText(seconds: number): string {
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;

@@ -14,6 +14,7 @@ import { findAsked, findResult } from './run-files.ts';
 import type { EvaluationEvent, EvaluationOptions, EvaluationProgress, EvaluationResult } from './evaluation-options.ts';
 import { assertRun, resumedPlan } from './resume-run.ts';
 import { policyKind } from './policy-kind.ts';
+import { CostCeiling } from './run-cost.ts';
 import { runNotices } from './run-notices.ts';
 import { lockRun } from '../files/run-lock.ts';
 import { wallSeconds } from './run-metadata.ts';
@@ -50,8 +51,10 @@ export async function evaluate<R extends Row>(options: EvaluationOptions<R>): Pr
 
 /** Plays the rollouts that are not on disk yet. Cancellation by the caller ends it early and is not an error. */
 async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: RunPlan<R>, writer: RunWriter<R>): Promise<void> {
-  const groups = missingGroups(plan, options.rolloutsPerExample);
-  const rollouts = groups.reduce((sum, { indices }) => sum + indices.length, 0);
+  const missing = missingGroups(plan, options.rolloutsPerExample);
+  const ceiling = costCeiling(options, writer);
+  const groups = ceiling?.within(missing) ?? missing;
+  const rollouts = missing.reduce((sum, { indices }) => sum + indices.length, 0);
   const stop = new AbortController();
   const signal = AbortSignal.any([options.signal, stop.signal]);
   const columns = new StateColumnCheck(options);
@@ -77,6 +80,7 @@ async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: R
   } catch (error) {
     if (!(error instanceof CancelledError) || !signal.aborted) throw error;
   }
+  writer.limitReached = ceiling?.isReached ?? false;
   // Set by a callback, which the compiler does not see.
   const ended = end as RolloutError | null;
   if (ended === null || options.signal.aborted) return;
@@ -84,6 +88,12 @@ async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: R
   const Failure = ended.source === 'policy' ? PolicyError : EnvironmentError;
   const cause = ended.message.replace(/\.$/, '');
   throw new Failure(`${cause}. The run stopped after ${done} of ${total} rollouts. Fix this, then continue the run: -R ${options.outputDir}`);
+}
+
+function costCeiling<R extends Row>({ cost }: EvaluationOptions<R>, writer: RunWriter<R>): CostCeiling | null {
+  const limit = cost?.limit ?? null;
+  if (limit === null) return null;
+  return new CostCeiling({ limit, soFar: () => ({ usd: writer.cost?.usd ?? Infinity, rollouts: writer.progress.done }) });
 }
 
 /** State columns are checked once the first episode shows the keys of its state. */
@@ -130,6 +140,7 @@ async function result<R extends Row>(options: EvaluationOptions<R>, writer: RunW
     directory: outputDir,
     ...figures(rollouts, { planned, rolloutsPerExample, displays: environment.rubric.displays }),
     ...(Object.keys(roles).length === 0 ? {} : { roles }),
+    ...(writer.cost === null ? {} : { cost: writer.cost }),
     wallSeconds: seconds,
     rolloutsPerSecond: rollouts.length === 0 || seconds === 0 ? null : rollouts.length / seconds,
     sample:

@@ -7,6 +7,7 @@ import type { TimeoutNames } from '../rollouts/deadline.ts';
 import type { RoleStats } from '../schemas/role-stats.ts';
 import type { Summary } from '../schemas/summary.ts';
 import type { PolicyKind } from './policy-kind.ts';
+import type { CostOptions } from './run-cost.ts';
 
 /** The identity of a run, recorded in `metadata.json`. A resume requires all fields up to `policyKind` to be equal, except the base URL. */
 export interface RunIdentity {
@@ -56,6 +57,8 @@ export interface EvaluationOptions<R extends Row = Row> {
   readonly timeoutNames?: TimeoutNames;
   /** The models of the environment's roles. @default none */
   readonly models?: RoleModels & { readonly stats?: ReadonlyMap<string, Pick<RoleStats, 'failures'>> };
+  /** Prices of the models and the ceiling of the run. @default no figures and no ceiling */
+  readonly cost?: CostOptions;
   /** Further attempts at a rollout that failed retryably. */
   readonly maxRetries: number;
   /** Scores every rollout alone: group rewards see groups of one. */
@@ -110,6 +113,6 @@ export type EvaluationEvent =
 export interface EvaluationResult {
   readonly summary: Summary;
   readonly directory: string;
-  /** True if the signal stopped the run before every rollout was recorded. */
+  /** True if the signal or the ceiling of its cost stopped the run before every rollout was recorded. */
   readonly interrupted: boolean;
 }

@@ -1,5 +1,5 @@
-import { factsOf, reasonOf } from '../rollouts/rollout-columns.ts';
-import type { RolloutFacts } from '../rollouts/rollout.ts';
+import { factsOf, reasonOf, usageOf } from '../rollouts/rollout-columns.ts';
+import type { RolloutFacts, RolloutUsage } from '../rollouts/rollout.ts';
 import type { WireResult } from '../schemas/results.ts';
 
 /** A rollout of `results.jsonl` as the summary reads it; texts stay on disk. */
@@ -10,6 +10,8 @@ export interface RecordedRollout extends RolloutFacts {
   readonly cleanUpError?: string;
   /** Observations that were cut: only their head was kept. */
   readonly cutObservations: number;
+  /** Tokens of the attempts before the last; absent where there are none. */
+  readonly repeatedUsage?: RolloutUsage;
   /** When it was scored, in milliseconds since the epoch. */
   readonly endedAtMs: number;
 }
@@ -23,6 +25,7 @@ export function recordedRollout(result: WireResult): RecordedRollout {
     ...(metricErrors === undefined ? {} : { metricErrors }),
     ...(cleanUpError === undefined ? {} : { cleanUpError }),
     cutObservations: result.cut_observations,
+    ...(result.repeated_usage === undefined ? {} : { repeatedUsage: usageOf(result.repeated_usage) }),
     endedAtMs: (timing.start_time + timing.total) * 1000,
   };
 }

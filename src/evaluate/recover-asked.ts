@@ -4,13 +4,25 @@ import { askedFromLine, AskedTally } from '../models/asked-records.ts';
 import { AskedLineSchema } from '../schemas/asked-line.ts';
 import { runFiles } from './run-files.ts';
 import { readRecords } from './run-records.ts';
+import { Spending } from './spending.ts';
+
+export interface RecoveredAsked {
+  readonly tally: AskedTally;
+  /** The calls of the kept rollouts, and those of the dropped ones. */
+  readonly kept: Spending;
+  readonly dropped: Spending;
+}
 
 /** Drops the lines of rollouts that a resume plays again, and torn lines of a process that died. The last line of each rollout counts. */
-export async function recoverAsked(directory: string, keptIds: ReadonlySet<string>): Promise<AskedTally> {
+export async function recoverAsked(directory: string, keptIds: ReadonlySet<string>): Promise<RecoveredAsked> {
   const path = runFiles(directory).asked;
+  const dropped = new Spending();
   const found = new Map<string, { readonly line: Line; readonly asked: readonly AskedRecord[] }>();
   const { records, endsWhole } = await readRecords(path, AskedLineSchema, (record, line) => {
-    if (keptIds.has(record.rollout_id)) found.set(record.rollout_id, { line: { ...line, text: '' }, asked: askedFromLine(record) });
+    const asked = askedFromLine(record);
+    const isKept = keptIds.has(record.rollout_id);
+    dropped.addAsked(isKept ? (found.get(record.rollout_id)?.asked ?? []) : asked);
+    if (isKept) found.set(record.rollout_id, { line: { ...line, text: '' }, asked });
   });
   const kept = [...found.values()];
   if (!endsWhole || kept.length < records)
@@ -19,6 +31,10 @@ export async function recoverAsked(directory: string, keptIds: ReadonlySet<strin
       kept.map(({ line }) => line),
     );
   const tally = new AskedTally();
-  for (const { asked } of kept) tally.add(asked);
-  return tally;
+  const spent = new Spending();
+  for (const { asked } of kept) {
+    tally.add(asked);
+    spent.addAsked(asked);
+  }
+  return { tally, kept: spent, dropped };
 }

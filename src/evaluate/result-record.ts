@@ -51,6 +51,7 @@ function ownColumns<R extends Row>(rollout: Rollout<R>, { seed, redaction }: Rec
   return {
     ...factColumns(rollout),
     attempts: rollout.attempts,
+    ...(rollout.repeatedUsage === undefined ? {} : { repeated_usage: usageColumns(rollout.repeatedUsage) }),
     seed,
     cut_observations: rollout.cutObservations,
     turn_format: rollout.turnFormat,

@@ -15,6 +15,7 @@ import type { RunState } from './run-metadata.ts';
 import { groupSize, type OpenPlan } from './run-plan.ts';
 import { readMetadata, readRecords } from './run-records.ts';
 import { SharedTools } from './shared-tools.ts';
+import { RunSpending, Spending, usagesOf } from './spending.ts';
 
 /** Throws ConfigError if the directory holds no run. */
 export async function assertRun(directory: string): Promise<void> {
@@ -30,7 +31,7 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
     throw new ConfigError(`${outputDir} cannot be resumed: num_examples was ${metadata.num_examples} and is ${rows.length} now; it may only grow`);
   }
   const needsTokens = options.client.capabilities.kind === 'tokens';
-  const { kept, dropped, tools } = await recoverRun(outputDir, { needsTokens, membersPerGroup: groupSize(options) });
+  const { kept, dropped, tools, droppedTokens } = await recoverRun(outputDir, { needsTokens, membersPerGroup: groupSize(options) });
   const ids = new Set(rows.map((row) => String(row.exampleId)));
   const stranger = kept.find((rollout) => !ids.has(rollout.groupId));
   if (stranger) {
@@ -48,7 +49,10 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
   }
   const sessions = settled(metadata.sessions, kept, dropped);
   const asked = await recoverAsked(outputDir, new Set(kept.map(({ rolloutId }) => rolloutId)));
-  return { rows, kept, redone: dropped, sessions, startedAt: metadata.started_at, asked, tools };
+  const earlier = metadata.dropped === undefined ? new Spending() : Spending.of(metadata.dropped);
+  const spending = new RunSpending({ kept: asked.kept, dropped: earlier.plus(droppedTokens).plus(asked.dropped) });
+  for (const rollout of kept) spending.addUsage(rollout);
+  return { rows, kept, redone: dropped, sessions, startedAt: metadata.started_at, asked: asked.tally, tools, spending };
 }
 
 /** The sessions, with the last one corrected from the results: a killed process could not record how far it came. */
@@ -74,6 +78,8 @@ interface Recovered {
   readonly dropped: number;
   /** The native tools of the finished rollouts. */
   readonly tools: SharedTools;
+  /** What the policy read and wrote in the dropped ones. */
+  readonly droppedTokens: Spending;
 }
 
 /** Drops the lines of rollouts that a resume plays again, and torn lines of a process that died. Needs the lock. */
@@ -85,15 +91,20 @@ async function recoverRun(directory: string, { needsTokens, membersPerGroup }: R
   const tokenFile = await readRecords(files.tokens, TokensSchema, (record, line) => tokens.set(record.rollout_id, withoutText(line)));
   const tools = new SharedTools();
   const found = new Map<string, { rollout: RecordedRollout; line: Line }>();
+  const droppedTokens = new Spending();
   const resultFile = await readRecords(files.results, ResultSchema, (record, line) => {
     tools.add(record);
     const rollout = recordedRollout(record);
     const isFinished = rollout.error === null && (!needsTokens || tokens.has(rollout.rolloutId));
     if (isFinished && !found.has(rollout.rolloutId)) found.set(rollout.rolloutId, { rollout, line: withoutText(line) });
+    else for (const usage of usagesOf(rollout)) droppedTokens.addUsage(usage);
   });
   const sizes = new Map<string, number>();
   for (const { rollout } of found.values()) sizes.set(rollout.groupId, (sizes.get(rollout.groupId) ?? 0) + 1);
   const kept = [...found.values()].filter(({ rollout }) => sizes.get(rollout.groupId)! >= membersPerGroup);
+
+  const incomplete = [...found.values()].filter(({ rollout }) => sizes.get(rollout.groupId)! < membersPerGroup);
+  for (const usage of incomplete.flatMap(({ rollout }) => usagesOf(rollout))) droppedTokens.addUsage(usage);
 
   const keptIds = new Set(kept.map(({ rollout }) => rollout.rolloutId));
   const keptTokens = [...tokens].filter(([id]) => keptIds.has(id)).map(([, line]) => line);
@@ -104,7 +115,7 @@ async function recoverRun(directory: string, { needsTokens, membersPerGroup }: R
       kept.map(({ line }) => line),
     );
   if (!tokenFile.endsWhole || keptTokens.length < tokenFile.records) await keepLines(files.tokens, keptTokens);
-  return { kept: kept.map(({ rollout }) => rollout), dropped: resultFile.records - kept.length, tools };
+  return { kept: kept.map(({ rollout }) => rollout), dropped: resultFile.records - kept.length, tools, droppedTokens };
 }
 
 /** The place of a line without its text. */

@@ -1,6 +1,8 @@
 import type { Row } from '../core/dataset.ts';
 import { roleStatsToWire } from '../models/asked-records.ts';
+import { snakeKeys } from '../schemas/key-case.ts';
 import type { RoleStats } from '../schemas/role-stats.ts';
+import type { RunCost } from '../schemas/run-cost.ts';
 import type { Summary } from '../schemas/summary.ts';
 import type { WireMetadata } from '../schemas/results.ts';
 import { samplingColumns } from '../schemas/sampling-columns.ts';
@@ -9,6 +11,8 @@ import type { RecordedRollout } from './recorded-rollout.ts';
 import type { Redaction } from './redaction.ts';
 import { policyKind } from './policy-kind.ts';
 import { configDigest, runConfig } from './run-config.ts';
+import { type CostOptions, runCost } from './run-cost.ts';
+import type { RunSpending } from './spending.ts';
 import { figures } from './summary.ts';
 
 type Session = WireMetadata['sessions'][number];
@@ -23,6 +27,9 @@ export interface RunState {
   readonly sessions: readonly Session[];
   /** What models by role were asked; empty where no role is played. */
   readonly roles: Readonly<Record<string, RoleStats>>;
+  readonly spending: RunSpending;
+  /** The ceiling of the cost ended the run. */
+  readonly limitReached: boolean;
   /** The native tools of all finished rollouts, as on their lines; null where they have none or not the same. */
   readonly tools: WireMetadata['tools'];
 }
@@ -80,9 +87,16 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
     updated_at: new Date().toISOString(),
     sessions: [...state.sessions],
     ...(Object.keys(state.roles).length === 0 ? {} : { roles: roleStatsToWire(state.roles) }),
+    ...(options.cost === undefined ? {} : { cost: costToWire(runCost(state.spending, options.cost, state.limitReached), options.cost) }),
+    ...(state.spending.dropped.isNothing ? {} : { dropped: state.spending.dropped.toWire() }),
   } satisfies WireMetadata);
   // Redacted above, and with the lines; a parameter called "token" is no setting that hides a secret.
   return { ...metadata, sampling_args: samplingArgs, tools: state.tools };
+}
+
+function costToWire(cost: RunCost, { policy, roles }: CostOptions): NonNullable<WireMetadata['cost']> {
+  const prices = { policy: policy.price, roles: Object.fromEntries(Object.entries(roles).map(([role, { price }]) => [role, price])) };
+  return { ...(snakeKeys(cost) as Omit<NonNullable<WireMetadata['cost']>, 'prices'>), prices };
 }
 
 export function wallSeconds(sessions: readonly Session[]): number {

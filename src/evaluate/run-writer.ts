@@ -9,12 +9,15 @@ import type { EvaluationOptions, EvaluationProgress } from './evaluation-options
 import { LineAppender } from '../files/json-lines.ts';
 import { TraceFile } from '../files/trace-file.ts';
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
+import type { RunCost } from '../schemas/run-cost.ts';
+import { runCost } from './run-cost.ts';
 import { resultEncoder, tokensLine, type WireResult } from '../schemas/results.ts';
 import type { Redaction } from './redaction.ts';
 import { resultRecord, tokensRecord } from './result-record.ts';
 import { runFiles, writeMetadata } from './run-files.ts';
 import { type RunState, runMetadata } from './run-metadata.ts';
 import { SharedTools } from './shared-tools.ts';
+import { RunSpending } from './spending.ts';
 
 /** Age of the figures that readers of a running run see; a killed run loses about this much of its wall clock. */
 const METADATA_EVERY_MS = 2000;
@@ -30,6 +33,8 @@ export interface RunPlan<R extends Row> {
   readonly startedAt: string;
   /** Calls of models by role in the kept rollouts. @default none */
   readonly asked?: AskedTally;
+  /** What the run has spent so far; this session adds its own. @default nothing */
+  readonly spending?: RunSpending;
   /** The tools of the kept rollouts; this run adds its own. @default none */
   readonly tools?: SharedTools;
 }
@@ -52,6 +57,7 @@ export class RunWriter<R extends Row> {
   readonly #places: ReadonlyMap<string, number>;
   readonly #rollouts: RecordedRollout[];
   readonly #tools: SharedTools;
+  readonly #spending: RunSpending;
   readonly #resultLine: (result: WireResult) => string;
   readonly #sessionStart = { date: new Date().toISOString(), ms: performance.now() };
   #endMs: number | null = null;
@@ -63,6 +69,8 @@ export class RunWriter<R extends Row> {
   #rewardSum = 0;
   /** Rollouts in flight, for `progress`. */
   active = 0;
+  /** The ceiling of the cost ended the run. */
+  limitReached = false;
 
   private constructor(options: EvaluationOptions<R>, plan: RunPlan<R>, redaction: Redaction, files: Files) {
     this.#options = options;
@@ -75,6 +83,7 @@ export class RunWriter<R extends Row> {
     this.#headlines = new Map(headlines.map(([name]) => [name, { sum: 0, count: 0 }]));
     this.#rollouts = [...plan.kept];
     this.#tools = plan.tools ?? new SharedTools();
+    this.#spending = plan.spending ?? new RunSpending();
     for (const rollout of plan.kept) this.#addFinished(rollout);
   }
 
@@ -127,8 +136,16 @@ export class RunWriter<R extends Row> {
       startedAt: this.#plan.startedAt,
       sessions: [...this.#plan.sessions, session],
       tools: this.#tools.value,
+      spending: this.#spending,
+      limitReached: this.limitReached,
       roles: this.#files.asked?.tally.stats(this.#options.models?.stats) ?? {},
     };
+  }
+
+  /** What the run has cost so far; null if the caller names no prices. */
+  get cost(): RunCost | null {
+    const { cost } = this.#options;
+    return cost === undefined ? null : runCost(this.#spending, cost, this.limitReached);
   }
 
   /** The rollout is on file when this returns. Throws ResultsError when a file cannot be written. */
@@ -140,11 +157,13 @@ export class RunWriter<R extends Row> {
     const tokens = tokensRecord(rollout);
     if (this.#files.tokens && tokens !== null) this.#files.tokens.append([tokensLine(tokens)]);
     this.#files.asked?.record([rollout]);
+    this.#spending.all.addAsked(rollout.asked);
     this.#files.trace?.add({ step: null }, traceRecords(rollout));
     this.#files.results.append([this.#resultLine(result)]);
     this.#tools.add(result);
     const recorded = recordedRollout(result);
     this.#rollouts.push(recorded);
+    this.#spending.addUsage(recorded);
     this.#recorded += 1;
     if (recorded.error !== null) this.#errored += 1;
     else this.#addFinished(recorded);

@@ -6,7 +6,8 @@ import { CancelledError, PromptTooLongError } from '../core/errors.ts';
 import type { AskedRecord } from '../core/model.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import type { EpisodeEvent } from './episode-event.ts';
-import { type Generation, type Played, type RolloutPhase, rolloutError, type RolloutUsage } from './rollout.ts';
+import { type Generation, type Played, type RolloutPhase, rolloutError } from './rollout.ts';
+import { callUsage, sumUsage } from './sum-usage.ts';
 import type { Transcript } from './transcript.ts';
 
 /** Keeps what happened and how long each phase took. */
@@ -98,7 +99,7 @@ export class Recorder {
       ...(this.events === null ? {} : { events: [...this.events] }),
       isTruncated: stop === 'prompt_too_long' || stop === 'max_total_completion_tokens_reached' || generations.some((g) => g.finish === 'length'),
       turns: this.programTurns ?? generations.length,
-      usage: sumUsage(generations),
+      usage: sumUsage(generations.map(callUsage)),
       timing: {
         startedAtMs: this.#startedAtMs,
         setupMs: spent['setup'] ?? 0,
@@ -108,16 +109,4 @@ export class Recorder {
       },
     };
   }
-}
-
-function sumUsage(generations: readonly Generation[]): RolloutUsage {
-  let inputTokens = 0;
-  let outputTokens = 0;
-  let cachedTokens: number | null = 0;
-  for (const { usage } of generations) {
-    inputTokens += usage.promptTokens;
-    outputTokens += usage.completionTokens;
-    cachedTokens = cachedTokens === null || usage.cachedTokens === null ? null : cachedTokens + usage.cachedTokens;
-  }
-  return { inputTokens, outputTokens, cachedTokens };
 }

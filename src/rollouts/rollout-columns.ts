@@ -26,6 +26,14 @@ export function usageColumns({ inputTokens, outputTokens, cachedTokens }: Rollou
   return { input_tokens: inputTokens, output_tokens: outputTokens, cached_tokens: cachedTokens };
 }
 
+export function usageOf({
+  input_tokens: inputTokens,
+  output_tokens: outputTokens,
+  cached_tokens: cachedTokens,
+}: ReturnType<typeof usageColumns>): RolloutUsage {
+  return { inputTokens, outputTokens, cachedTokens };
+}
+
 /** How a model beside the policy failed, from a file that may be of another version. */
 export function reasonOf({ reason }: { readonly reason?: string }): Pick<RolloutError, 'reason'> {
   return reason === undefined ? {} : { reason: reason as ModelFailure };
@@ -38,7 +46,6 @@ interface FactColumns extends Omit<ReturnType<typeof factColumns>, 'task'> {
 
 /** Metrics and errors have a form of their own in each file. */
 export function factsOf(columns: FactColumns): Omit<RolloutFacts, 'metrics' | 'error'> {
-  const { token_usage: usage } = columns;
   return {
     rolloutId: columns.rollout_id,
     groupId: columns.group_id,
@@ -50,7 +57,7 @@ export function factsOf(columns: FactColumns): Omit<RolloutFacts, 'metrics' | 'e
     isCut: columns.is_cut,
     turns: columns.num_turns,
     policy: { model: columns.model, version: columns.policy_version },
-    usage: { inputTokens: usage.input_tokens, outputTokens: usage.output_tokens, cachedTokens: usage.cached_tokens },
+    usage: usageOf(columns.token_usage),
   };
 }
 

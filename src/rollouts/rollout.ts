@@ -136,11 +136,16 @@ export interface Rollout<R extends Row = Row> extends RolloutFacts {
   readonly scoredWith: number;
   /** How often the episode was begun, from 1 up. */
   readonly attempts: number;
+  /** Tokens of the attempts before the last, which `usage` leaves out; absent where there are none. */
+  readonly repeatedUsage?: RolloutUsage;
   readonly timing: RolloutTiming;
 }
 
 /** What playing gives: the record without its place in the run and without its score. */
-export type Played = Omit<Rollout, 'rolloutId' | 'groupId' | 'index' | 'task' | 'row' | 'reward' | 'metrics' | 'scoredWith' | 'attempts'>;
+export type Played = Omit<
+  Rollout,
+  'rolloutId' | 'groupId' | 'index' | 'task' | 'row' | 'reward' | 'metrics' | 'scoredWith' | 'attempts' | 'repeatedUsage'
+>;
 
 /** The rollouts of one row, played and scored. */
 export interface ScoredGroup<R extends Row = Row> {

@@ -18,8 +18,9 @@ import { Inbox } from './inbox.ts';
 import { playProgram } from './play-program.ts';
 import { playEpisode } from './play.ts';
 import { Recorder } from './recorder.ts';
-import { type Played, type Rollout, type RolloutPhase, rolloutError, type ScoredGroup } from './rollout.ts';
+import { type Played, type Rollout, type RolloutPhase, rolloutError, type RolloutUsage, type ScoredGroup } from './rollout.ts';
 import { Scoring } from './scoring.ts';
+import { sumUsage } from './sum-usage.ts';
 import type { Overlong } from './transcript.ts';
 
 /** The rollouts of one row to play. */
@@ -189,9 +190,13 @@ interface Member<R extends Row> {
 async function playRollout<R extends Row>(member: Member<R>, options: RunOptions<R>, signal: AbortSignal): Promise<Rollout<R>> {
   const { row, index, rolloutId } = member;
   const maxReplays = options.maxReplays ?? 1;
+  const repeated: RolloutUsage[] = [];
   for (let attempts = 1; ; attempts++) {
     const played = await attempt(member, options, signal);
-    if (played.error?.retryable === true && played.error.isRetriedOut !== true && attempts <= maxReplays) continue;
+    if (played.error?.retryable === true && played.error.isRetriedOut !== true && attempts <= maxReplays) {
+      repeated.push(played.usage);
+      continue;
+    }
     return {
       ...played,
       rolloutId,
@@ -203,6 +208,7 @@ async function playRollout<R extends Row>(member: Member<R>, options: RunOptions
       metrics: {},
       scoredWith: 0,
       attempts,
+      ...(repeated.length === 0 ? {} : { repeatedUsage: sumUsage(repeated) }),
     };
   }
 }

@@ -37,6 +37,7 @@ import {
   tokenColumns,
   usage,
 } from './rollout-columns.ts';
+import { RunCostSchema, SpendingSchema } from './run-cost.ts';
 import { recordedSampling } from './sampling-columns.ts';
 import { schemaCheck, schemaProblem } from './schema-check.ts';
 
@@ -103,6 +104,8 @@ export const ResultSchema = object(
     turn_format: choice('continuation', 'chat'),
     /** How many rollouts of the group were scored together with this one; 0 where it was not scored. */
     scored_with: count,
+    /** Tokens of the attempts before the last, which `token_usage` leaves out; absent where there are none. */
+    repeated_usage: object(usage),
     /** Tools that it was offered natively. */
     tools,
     /** Why metrics are null, by name; the rollout counts all the same. */
@@ -200,6 +203,10 @@ export const MetadataSchema = object(
   {
     /** What models beside the policy cost and how long they took, by role; absent where none was asked. */
     roles: byName(RoleStatsSchema),
+    /** What its models have cost; absent where they run in this process. */
+    cost: RunCostSchema,
+    /** Tokens of failed rollouts that resumes dropped to play them again; absent without any. */
+    dropped: SpendingSchema,
   },
 );
 export type WireMetadata = XStatic<typeof MetadataSchema>;

@@ -1,6 +1,7 @@
 /** Summary of an evaluation: the figures that `vf-eval` prints, and the JSON object of `--json`. */
 import { snakeKeys } from './key-case.ts';
 import type { RoleStats } from './role-stats.ts';
+import type { RunCost } from './run-cost.ts';
 
 /** A mean with its 95 % confidence interval. */
 export interface Estimate {
@@ -72,6 +73,8 @@ export interface Summary {
   readonly prefixBreaks: number;
   /** What models beside the policy cost and how long they took, by role; absent where none was asked. */
   readonly roles?: Readonly<Record<string, RoleStats>>;
+  /** In US dollars; absent where every model runs in this process. */
+  readonly cost?: RunCost;
   /** Wall-clock seconds over all sessions of the run, and rollouts recorded per second. */
   readonly wallSeconds: number;
   readonly rolloutsPerSecond: number | null;

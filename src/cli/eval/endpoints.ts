@@ -5,10 +5,11 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
+import type { Price } from '../../core/price.ts';
 import { packageRoot } from '../../data/package-root.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { checkSetting } from './settings.ts';
-import { assertKnownKeys, readToml, tablesOf } from './toml-file.ts';
+import { assertKnownKeys, readToml, tablesOf, typeOf } from './toml-file.ts';
 
 export type ClientType = 'auto' | 'tokens' | 'chat';
 
@@ -20,6 +21,8 @@ export interface Endpoint {
   readonly keyVariable: string | null;
   readonly clientType: ClientType;
   readonly headers: Readonly<Record<string, string>>;
+  /** Null if the table has none. */
+  readonly price: Price | null;
 }
 
 const SPELLINGS = {
@@ -28,7 +31,7 @@ const SPELLINGS = {
   type: ['type', 'api_client_type', 'client_type'],
   headers: ['headers', 'extra_headers'],
 } as const;
-const KNOWN_KEYS = ['endpoint_id', 'model', ...Object.values(SPELLINGS).flat()];
+const KNOWN_KEYS = ['endpoint_id', 'model', 'price', ...Object.values(SPELLINGS).flat()];
 const DEFAULT_PATH = 'configs/endpoints.toml';
 
 /** Our client types and those of v0 that correspond to them; v0's others use APIs that this package does not support. */
@@ -85,7 +88,21 @@ function endpointOf(table: Readonly<Record<string, unknown>>, where: string): En
     keyVariable: key === undefined || key === 'EMPTY' ? null : variableName(text('key', key), `key in ${where}`),
     clientType: type === undefined ? 'auto' : parseClientType(text('type', type), `type in ${where}`),
     headers: checkSetting({ name: 'headers', kind: 'headers', group: 'Policy', help: '' }, headers, `headers in ${where}`) as Endpoint['headers'],
+    price: table['price'] === undefined ? null : priceOf(table['price'], `price in ${where}`),
   };
+}
+
+/** Without `cached`, tokens from the server's cache cost as much as others. */
+function priceOf(table: unknown, where: string): Price {
+  if (!isObject(table)) throw new ConfigError(`${where} must be a table such as { input = 0.5, cached = 0.1, output = 1.5 }, got ${typeOf(table)}`);
+  assertKnownKeys(table, ['input', 'cached', 'output'], where);
+  const dollars = (name: string): number => {
+    const value = table[name];
+    if (typeof value === 'number' && Number.isFinite(value) && value >= 0) return value;
+    const got = typeof value === 'number' ? String(value) : value === undefined ? 'nothing' : typeOf(value);
+    throw new ConfigError(`${name} in the ${where} must be US dollars per million tokens, at least 0, got ${got}`);
+  };
+  return { input: dollars('input'), cached: dollars(table['cached'] === undefined ? 'input' : 'cached'), output: dollars('output') };
 }
 
 /** Returns the text if it is a valid variable name. The error does not show it, because it may be the key itself. */

@@ -155,6 +155,14 @@ export const FLAGS = [
     minimum: 0,
     help: 'retries after a transient failure (default 3)',
   },
+  {
+    name: 'max-cost',
+    kind: 'number',
+    value: 'USD',
+    group: 'Rollouts',
+    minimum: 0.000001,
+    help: 'begin no further rollouts once the run has cost this many US dollars; needs prices in endpoints.toml (default no limit)',
+  },
   { name: 'independent-scoring', letter: 'i', kind: 'switch', group: 'Rollouts', help: 'score each rollout alone, without group rewards' },
 
   { name: 'output-dir', letter: 'o', kind: 'text', value: 'DIR', group: 'Results', help: 'where runs are saved (default ./outputs)' },

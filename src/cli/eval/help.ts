@@ -44,6 +44,7 @@ export function renderHelp(style: (text: string) => string = (text) => text): st
     '  0  every rollout was recorded (failed ones included, unless all failed)',
     '  1  the run could not continue, or every rollout failed',
     '  2  a flag, an argument, a file or the configuration is wrong',
+    '  3  stopped at --max-cost; finished rollouts are saved, -R continues',
     '  130  stopped by Ctrl-C; finished rollouts are saved, -R continues',
     '',
   ].join('\n');

@@ -10,6 +10,14 @@ export function resumeCommand(words: readonly string[], directory: string): stri
   return ownCommand('vf-eval', [...words, '-R', ...(isFileOfRuns(words) ? [] : [displayPath(directory)])]);
 }
 
+/** Continues a run that ended early; one that reached its ceiling, with twice as much. */
+export function continueCommand({ cost, directory }: Pick<Summary, 'cost' | 'directory'>, words: readonly string[]): string {
+  const limit = cost?.limitReached === true && !isFileOfRuns(words) ? cost.limit : null;
+  if (limit === null) return resumeCommand(words, directory);
+  const others = words.filter((word, i) => !/^--max-cost(=|$)/.test(word) && words[i - 1] !== '--max-cost');
+  return resumeCommand([...others, '--max-cost', String(2 * limit)], directory);
+}
+
 export interface NextOptions {
   readonly envId: string;
   /** The arguments of the command, without -R. */
@@ -25,7 +33,7 @@ export function nextCommands(
   summary: Summary,
   { envId, words, policy, laptopModel, showsImages = false }: NextOptions,
 ): { why: string; command: string }[] {
-  if (!summary.complete) return [{ why: 'continue this run', command: resumeCommand(words, summary.directory) }];
+  if (!summary.complete) return [{ why: 'continue this run', command: continueCommand(summary, words) }];
   const { finished, errored } = summary.rollouts;
   if (errored > 0) return [{ why: 'retry the failed rollouts', command: resumeCommand(words, summary.directory) }];
   if (finished === 0) return [];

@@ -94,7 +94,7 @@ async function aliasTarget(model: string, settings: Settings, variables: Variabl
   const rows = endpoints.filter((e) => e.id === model);
   const [first] = rows;
   if (first === undefined) return null;
-  for (const key of ['model', 'clientType', 'keyVariable', 'headers'] as const) {
+  for (const key of ['model', 'clientType', 'keyVariable', 'headers', 'price'] as const) {
     if (rows.some((row) => JSON.stringify(row[key]) !== JSON.stringify(first[key]))) {
       throw new ConfigError(`Every "${model}" in ${path} must have the same ${key}, because they are replicas of one model`);
     }

@@ -7,6 +7,7 @@ import { countText, durationText, meanText, plural } from '../number-text.ts';
 import type { Paint } from '../paint.ts';
 import { roleStatsText } from '../roles/role-stats-text.ts';
 import { clip, escapeControls } from '../terminal-text.ts';
+import { costText } from './cost-text.ts';
 import { renderTranscript } from './render-transcript.ts';
 
 export interface SummaryView {
@@ -135,6 +136,7 @@ function rollouts(summary: Summary, { columns, paint }: SummaryView): string[] {
     ...Object.entries(summary.roles ?? {}).flatMap(([role, stats]) =>
       labelledLines('asked', escapeControls(roleStatsText(role, stats)), columns, paint),
     ),
+    ...(summary.cost === undefined ? [] : labelledLines('cost', escapeControls(costText(summary.cost)), columns, paint)),
     ...labelledLines('time', `${durationText(summary.wallSeconds)}${rate}`, columns, paint),
   ];
   for (const [name, count] of Object.entries(summary.errors)) {

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { evaluate } from '../../evaluate/evaluate.ts';
 import type { RunIdentity } from '../../evaluate/evaluation-options.ts';
+import type { CostOptions } from '../../evaluate/run-cost.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { Summary } from '../../schemas/summary.ts';
 import { addressNotice } from '../address-notice.ts';
@@ -15,7 +16,7 @@ import { describeRun, type RunFacts, summaryText } from './describe-run.ts';
 import { dryRunText } from './dry-run.ts';
 import { laptopModelOf, searchedIn, worldOf } from './laptop-model.ts';
 import { leftOutTasks } from './left-out-tasks.ts';
-import { resumeCommand } from './next-commands.ts';
+import { noteEnding } from './note-ending.ts';
 import { type OpenedEnvironment, openEnvironment } from './open-environment.ts';
 import { type OpenedRoles, openRoles, rolePolicyOf } from '../roles/open-roles.ts';
 import { resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
@@ -27,6 +28,7 @@ import { embeddedModel } from './embedded-model.ts';
 import { displayPath } from './render-summary.ts';
 import { recordedRun } from './recorded-run.ts';
 import { runDirectory } from './run-directory.ts';
+import { runPrices } from './run-prices.ts';
 import { type ReadSampling, readSampling, tokenSampling } from './sampling.ts';
 import { secretsOf } from './secrets.ts';
 import type { Settings } from './settings.ts';
@@ -58,6 +60,8 @@ export interface PreparedRun {
   readonly opened: OpenedEnvironment;
   readonly policy: OpenedPolicy;
   readonly roles: OpenedRoles;
+  /** Null where no model costs anything. */
+  readonly cost: CostOptions | null;
   readonly sampling: ReadSampling;
   readonly counts: Counts;
   readonly secrets: readonly string[];
@@ -134,6 +138,7 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
     signal: context.signal,
   });
   opened.bindModels(roles.models.models);
+  const cost = await runPrices({ settings, target, policy, environment: opened.environment, roles: declared, players: roles.players });
   const prepared: PreparedRun = {
     planned,
     notices: [...(world === null ? [] : [world.notice]), ...policy.notices, ...roles.notices],
@@ -141,6 +146,7 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
     opened,
     policy,
     roles,
+    cost,
     sampling: policy.client.capabilities.kind === 'tokens' ? tokenSampling(sampling) : sampling,
     counts,
     secrets: [...secrets],
@@ -186,7 +192,7 @@ async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunS
       },
     });
     progress.close();
-    noteEnding(summary, surroundings);
+    noteEnding(summary, context, surroundings.words);
     return { summary, text: context.redact(summaryText(summary, prepared, surroundings.words)), facts: describeRun(prepared) };
   } finally {
     progress.close();
@@ -195,12 +201,13 @@ async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunS
 }
 
 function evaluationOptions(prepared: PreparedRun, target: PolicyTarget, { context, packageVersion }: RunSurroundings) {
-  const { planned, opened, policy, roles, sampling, counts, secrets } = prepared;
+  const { planned, opened, policy, roles, cost, sampling, counts, secrets } = prepared;
   const { settings } = planned;
   return {
     environment: opened.environment,
     client: policy.client,
     ...(roles.models.stats.size === 0 ? {} : { models: roles.models }),
+    ...(cost === null ? {} : { cost }),
     run: identityOf(prepared, target, packageVersion),
     sampling: sampling.sampling,
     maxTokens: sampling.maxTokens,
@@ -260,19 +267,6 @@ function openProgress({ planned, policy }: PreparedRun, context: CommandContext)
     verbose: Boolean(planned.settings.verbose),
     redact: context.redact,
   });
-}
-
-/** Reports on stderr that a run was stopped or that every rollout failed. */
-function noteEnding({ complete, rollouts, directory, errorExamples }: Summary, { context, words }: RunSurroundings): void {
-  if (!complete) {
-    context.note(
-      `stopped: ${countText(rollouts.recorded)} of ${plural(rollouts.planned, 'rollout')} saved in ${displayPath(directory)}; to continue:`,
-    );
-    context.note(`  ${resumeCommand(words, directory)}`);
-  } else if (rollouts.finished === 0) {
-    const [name, example] = Object.entries(errorExamples)[0] ?? ['error', 'unknown'];
-    context.note(`vf-eval: every rollout failed: ${escapeControls(`${name}: ${example}`)}`);
-  }
 }
 
 /** -n and -r from the command line, else from the environment's package.json, else our defaults. */

@@ -45,7 +45,8 @@ export async function runEvaluations({ arguments: given, context, packageVersion
 }
 
 /** Failed rollouts are data, but a run with only failed rollouts has failed. */
-function exitCode({ rollouts }: Summary): number {
+function exitCode({ rollouts, cost }: Summary): number {
+  if (cost?.limitReached === true) return EXIT.costReached;
   return rollouts.recorded > 0 && rollouts.finished === 0 ? EXIT.failed : EXIT.done;
 }
 

@@ -120,7 +120,7 @@ async function aliased(
   const rows = endpoints.filter(({ id }) => id === alias);
   const [first] = rows;
   if (first === undefined) throw unknownAlias(role, alias, registry);
-  for (const key of ['model', 'keyVariable', 'headers'] as const) {
+  for (const key of ['model', 'keyVariable', 'headers', 'price'] as const) {
     if (rows.some((row) => JSON.stringify(row[key]) !== JSON.stringify(first[key])))
       throw new ConfigError(
         `The [[endpoint]] tables of alias ${alias} in ${path} differ in ${key}. They are replicas of one model, so they must agree in it.`,

@@ -1,0 +1,14 @@
+import type { RunCost } from '../../schemas/run-cost.ts';
+import { usdText } from '../number-text.ts';
+
+/** `$0.0143: policy $0.0120, judge $0.0023`. The caller must escape the text. */
+export function costText({ usd, policy, roles, repeated, unpriced, limit }: RunCost): string {
+  const asked = Object.entries(roles).filter(([, part]) => part !== 0);
+  const parts =
+    asked.length === 0 ? [] : [['policy', policy] as const, ...asked].map(([who, part]) => `${who} ${part === null ? 'unknown' : usdText(part)}`);
+  const again = repeated === null || repeated === 0 ? '' : `; ${usdText(repeated)} of it for attempts that failed and were played again`;
+  const ceiling = limit === null ? '' : `; the limit is ${usdText(limit)}`;
+  const missing =
+    unpriced.length === 0 ? '' : `; ${unpriced.join(', ')} ${unpriced.length === 1 ? 'has' : 'have'} no price in configs/endpoints.toml`;
+  return `${usd === null ? 'unknown' : usdText(usd)}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}${again}${ceiling}${missing}`;
+}

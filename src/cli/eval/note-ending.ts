@@ -1,0 +1,24 @@
+/** Reports on stderr why a run ended before its last rollout, or that every rollout failed. */
+import type { RunCost } from '../../schemas/run-cost.ts';
+import type { Summary } from '../../schemas/summary.ts';
+import type { CommandContext } from '../command-line.ts';
+import { countText, plural, usdText } from '../number-text.ts';
+import { escapeControls } from '../terminal-text.ts';
+import { continueCommand } from './next-commands.ts';
+import { displayPath } from './render-summary.ts';
+
+export function noteEnding(summary: Summary, context: Pick<CommandContext, 'note'>, words: readonly string[]): void {
+  const { complete, rollouts, directory, errorExamples, cost } = summary;
+  if (!complete) {
+    const saved = `${countText(rollouts.recorded)} of ${plural(rollouts.planned, 'rollout')} saved in ${displayPath(directory)}`;
+    context.note(cost?.limitReached === true ? `${costText(cost)}: ${saved}; to continue with more:` : `stopped: ${saved}; to continue:`);
+    context.note(`  ${continueCommand(summary, words)}`);
+  } else if (rollouts.finished === 0) {
+    const [name, example] = Object.entries(errorExamples)[0] ?? ['error', 'unknown'];
+    context.note(`vf-eval: every rollout failed: ${escapeControls(`${name}: ${example}`)}`);
+  }
+}
+
+function costText({ usd, limit }: RunCost): string {
+  return `stopped at --max-cost ${limit}, after ${usdText(usd)}`;
+}

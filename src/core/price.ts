@@ -1,0 +1,35 @@
+/** What tokens of a model cost. Pure; who knows the price of a model is not decided here. */
+
+/** US dollars per million tokens. */
+export interface Price {
+  readonly input: number;
+  /** Of input tokens that the server had in its prefix cache. */
+  readonly cached: number;
+  readonly output: number;
+}
+
+/** Of a model in this process. */
+export const FREE: Price = { input: 0, cached: 0, output: 0 };
+
+/** Tokens to pay for. `cached` is the part of `input` that the server reported as cached. */
+export interface BilledTokens {
+  readonly input: number;
+  readonly cached: number;
+  readonly output: number;
+}
+
+export const NO_TOKENS: BilledTokens = { input: 0, cached: 0, output: 0 };
+
+/** `cached` is null if the server does not report it: then all of the input has the full price. */
+export function billed(input: number, output: number, cached: number | null): BilledTokens {
+  return { input, cached: Math.min(input, cached ?? 0), output };
+}
+
+export function plusTokens(a: BilledTokens, b: BilledTokens): BilledTokens {
+  return { input: a.input + b.input, cached: a.cached + b.cached, output: a.output + b.output };
+}
+
+/** In US dollars. */
+export function costOf({ input, cached, output }: BilledTokens, price: Price): number {
+  return ((input - cached) * price.input + cached * price.cached + output * price.output) / 1e6;
+}

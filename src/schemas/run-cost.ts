@@ -1,0 +1,39 @@
+/** What a run has cost, as its summary and its metadata have it. */
+import type { XStatic } from 'typebox/schema';
+import { byName, count, listOf, nullable, number, numberOrNull, object, text } from './json-schema.ts';
+
+/** In US dollars; null where a model has no known price. */
+export interface RunCost {
+  readonly usd: number | null;
+  readonly policy: number | null;
+  /** By role. */
+  readonly roles: Readonly<Record<string, number | null>>;
+  /** The part of `usd` for attempts and rollouts that failed and were played again; they are in no other figure of the summary. */
+  readonly repeated: number | null;
+  /** Models without a known price that were asked. */
+  readonly unpriced: readonly string[];
+  /** The ceiling that was set; null for none. */
+  readonly limit: number | null;
+  /** The run stopped there before its last rollout. */
+  readonly limitReached: boolean;
+}
+
+const price = nullable(object({ input: number, cached: number, output: number }));
+
+export const RunCostSchema = object({
+  usd: numberOrNull,
+  policy: numberOrNull,
+  roles: byName(numberOrNull),
+  repeated: numberOrNull,
+  unpriced: listOf(text),
+  limit: numberOrNull,
+  limit_reached: { type: 'boolean' },
+  /** US dollars per million tokens, as the last session had them. */
+  prices: object({ policy: price, roles: byName(price) }),
+});
+
+const tokens = object({ input: count, cached: count, output: count });
+
+/** Tokens by payer; `cached` is the part of `input` that the server reported as cached. */
+export const SpendingSchema = object({ policy: tokens, roles: byName(tokens) });
+export type WireSpending = XStatic<typeof SpendingSchema>;
