@@ -19,12 +19,12 @@ import { TrainerPass } from '../../src/engine/compute/trainer-pass.ts';
 import { trainingBytes } from '../../src/engine/compute/training-layout.ts';
 import type { SequenceBatch } from '../../src/engine/compute/training-types.ts';
 import { forwardBytes, TransformerPass } from '../../src/engine/compute/transformer-pass.ts';
-import type { KernelsBuild } from '../../src/engine/kernels/load-kernels.ts';
-import { loadModel } from '../../src/engine/model/load-model.ts';
+import type { KernelsBuild } from '../../src/engine/kernels/compile-kernels.ts';
 import { ADAPTED, type AdapterWeights } from '../../src/engine/model/model-types.ts';
 import { moduleSize, Workbench } from '../../test/engine/compute/any-model.ts';
 import { hashNumbers } from '../../test/engine/compute/hash-numbers.ts';
 import { type Measurement, measurement, report } from './measurement.ts';
+import { loadModel } from '../../test/engine/from-directory.ts';
 
 const MODEL = join(import.meta.dirname, '../../models/nano-base');
 const PEER = join(import.meta.dirname, 'peers/engine-compute/torch_step.py');

@@ -7,7 +7,8 @@
 import { parseArgs } from 'node:util';
 import { Random } from '../../src/core/random.ts';
 import { BLOCK_TOKENS, type Kernels } from '../../src/engine/kernels/kernels.ts';
-import { instantiateKernels, type KernelsBuild, loadKernelsModule } from '../../src/engine/kernels/load-kernels.ts';
+import { instantiateKernels, type KernelsBuild } from '../../src/engine/kernels/compile-kernels.ts';
+import { loadKernelsModule } from '../../src/engine/kernels/load-kernels.ts';
 
 const { values } = parseArgs({ options: { seconds: { type: 'string', default: '0.2' } } });
 const SECONDS = Number(values.seconds);

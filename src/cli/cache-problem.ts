@@ -8,6 +8,7 @@ import { defaultMaxModelLen, planThreadMemory } from '../engine/memory-plan.ts';
 import { readWeightTypes } from '../engine/model/model-files.ts';
 import { modelBytes } from '../engine/model/model-layout.ts';
 import { readModelConfig } from '../engine/model/read-model-config.ts';
+import { Folder } from '../files/folder.ts';
 import { engineThreads } from './engine-threads.ts';
 
 /** Share of the memory beside the model that stays free for adapters and training, so that a recommended value does not fail there. */
@@ -18,8 +19,8 @@ export async function cacheProblem(cause: unknown, options: EngineOptions, setti
   const { cacheTokens, modelPath } = options;
   const threads = engineThreads(options);
   if (cacheTokens === undefined || cacheTokens === 0) return null;
-  const own = await readModelConfig(modelPath).catch(() => null);
-  const types = await readWeightTypes(modelPath).catch(() => null);
+  const own = await readModelConfig(new Folder(modelPath)).catch(() => null);
+  const types = await readWeightTypes(new Folder(modelPath)).catch(() => null);
   if (own === null || types === null) return null;
   const least = options.maxModelLen ?? defaultMaxModelLen(own, { modelBytes: modelBytes(own, types), threads });
   if (cacheTokens < least) return `${setting} must be at least ${least}, the length of the longest sequence, got ${cacheTokens}`;

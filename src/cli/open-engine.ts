@@ -4,6 +4,7 @@ import { ConfigError } from '../core/errors.ts';
 import { EngineInputError, MemoryLimitError } from '../engine/engine-errors.ts';
 import type { EngineOptions, TokenEngine } from '../engine/engine-types.ts';
 import { readModelConfig } from '../engine/model/read-model-config.ts';
+import { Folder } from '../files/folder.ts';
 import { bundledModels } from '../data/bundled-models.ts';
 import { cacheProblem } from './cache-problem.ts';
 
@@ -30,7 +31,7 @@ export async function checkModel(modelPath: string): Promise<void> {
     );
   }
   try {
-    await readModelConfig(modelPath);
+    await readModelConfig(new Folder(modelPath));
   } catch (cause) {
     if (!(cause instanceof EngineInputError)) throw cause;
     throw new ConfigError(cause.message, { cause });

@@ -1,45 +1,10 @@
-/**
- * The embedded engine: one model in one shared memory, and threads that sample and train it. This file only passes each call to the part that handles it;
- * `open-parts.ts` creates the parts.
- */
-import { CancelledError } from '../core/errors.ts';
-import { Random } from '../core/random.ts';
-import { checkRequest } from './check-request.ts';
-import { EngineBusyError, EngineInputError } from './engine-errors.ts';
-import type { EngineOptions, EngineStats, GenerateRequest, Generation, LoadedAdapter, TokenEngine } from './engine-types.ts';
-import type { ModelConfig } from './model/model-types.ts';
-import { ALL_FLOAT32, layOutModel } from './model/model-layout.ts';
-import { type EngineParts, openParts } from './open-parts.ts';
-import { AllowedTokens } from './sampler/allowed-tokens.ts';
-import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
-import { ShardedTrainer } from './training/sharded-trainer.ts';
-import type { EngineTrainer, TrainerOptions } from './training/trainer-types.ts';
+/** The embedded engine in Node. */
+import type { EngineOptions } from './engine-types.ts';
+import { HostedEngine } from './hosted-engine.ts';
+import { nodeHost } from './node-host.ts';
+import { openParts } from './open-parts.ts';
 
-export class EmbeddedEngine implements TokenEngine {
-  readonly config: ModelConfig;
-  readonly tokenizer: ModelTokenizer;
-  readonly maxModelLen: number;
-  readonly description: string;
-  readonly lost: Promise<Error>;
-  readonly #parts: EngineParts;
-  /** Seeds for requests without one, drawn in the order of arrival, whichever thread a request goes to. */
-  readonly #seeds: Random;
-  readonly #allowed = new AllowedTokens();
-  readonly #finished = { stop: 0, length: 0, abort: 0, error: 0 };
-  #hasTrainer = false;
-
-  private constructor(parts: EngineParts) {
-    const { model, tokenizer, pool, build } = parts;
-    this.#parts = parts;
-    this.config = model.config;
-    this.tokenizer = tokenizer;
-    this.maxModelLen = model.config.maxPositions;
-    const threads = pool.size === 1 ? '1 thread' : `${pool.size} threads`;
-    this.description = `embedded engine, ${build} SIMD, ${threads}, ${parametersOf(model.config).toLocaleString('en-US')} parameters`;
-    this.lost = pool.lost;
-    this.#seeds = Random.fromSeed(parts.seed);
-  }
-
+export class EmbeddedEngine extends HostedEngine {
   /**
    * Rejects with EngineInputError, MemoryLimitError, EngineLostError or CancelledError; then no thread is left running.
    *
@@ -47,94 +12,6 @@ export class EmbeddedEngine implements TokenEngine {
    * const engine = await EmbeddedEngine.open({ modelPath: 'models/nano-base', threads: 2, signal });
    */
   static async open(options: EngineOptions): Promise<EmbeddedEngine> {
-    return new EmbeddedEngine(await openParts(options));
+    return new EmbeddedEngine(await openParts(nodeHost, options));
   }
-
-  async generate(request: GenerateRequest): Promise<Generation> {
-    const { pool, adapters, maxPending, canSample } = this.#parts;
-    pool.refuseIfEnded();
-    if (!canSample) {
-      throw new EngineInputError('This engine was opened for training only. To sample, open it with cacheTokens above 0.', {
-        code: 'unsupported',
-      });
-    }
-    // A list that has passed is not looked through again for each choice.
-    const asked = this.#allowed.has(request.allowedTokenIds) ? { ...request, allowedTokenIds: null } : request;
-    checkRequest(asked, { vocabularySize: this.config.vocabularySize, maxModelLen: this.maxModelLen });
-    if (pool.pending >= maxPending) {
-      throw new EngineBusyError(`The engine already has ${maxPending} requests, its limit (maxPending). Try again later.`, { retryable: true });
-    }
-    using adapter = adapters.use(request.adapter);
-    const { signal, onProgress = null, sampling, ...rest } = request;
-    const allowedTokenIds = this.#allowed.of(request.allowedTokenIds);
-    // A copy, because posting a view to a thread would copy its whole buffer.
-    const prompt = request.prompt.slice();
-    const seed = sampling.seed ?? this.#seeds.uint32();
-    try {
-      const generation = await pool.generate({
-        request: { ...rest, prompt, sampling: { ...sampling, seed }, allowedTokenIds, adapter: adapter.weights },
-        signal,
-        onProgress,
-      });
-      this.#finished[generation.finish]++;
-      return generation;
-    } catch (error) {
-      this.#finished[error instanceof CancelledError ? 'abort' : 'error']++;
-      throw error;
-    }
-  }
-
-  async loadAdapter(adapter: { readonly name: string; readonly directory: string; readonly signal: AbortSignal }): Promise<LoadedAdapter> {
-    this.#parts.pool.refuseIfEnded();
-    return this.#parts.adapters.load(adapter);
-  }
-
-  unloadAdapter(name: string): boolean {
-    return this.#parts.adapters.unload(name);
-  }
-
-  get adapters(): readonly LoadedAdapter[] {
-    return this.#parts.adapters.list;
-  }
-
-  async createTrainer(options: TrainerOptions): Promise<EngineTrainer> {
-    this.#parts.pool.refuseIfEnded();
-    if (this.#hasTrainer) throw new EngineInputError('This engine already has a trainer, and takes only one trainer at a time. Close it first.');
-    this.#hasTrainer = true;
-    const onClosed = () => {
-      this.#hasTrainer = false;
-    };
-    try {
-      const { pool: threads, memory, kernels, model, adapters } = this.#parts;
-      return await ShardedTrainer.create({ threads, memory, kernels, model, adapters, onClosed }, options);
-    } catch (error) {
-      onClosed();
-      throw error;
-    }
-  }
-
-  stats(): EngineStats {
-    const { pool, memory } = this.#parts;
-    const { running, blocksUsed, blocks, promptTokens, cachedTokens, generatedTokens, preemptions } = pool.stats;
-    return {
-      threads: pool.size,
-      requestsRunning: Math.min(running, pool.pending),
-      requestsWaiting: Math.max(0, pool.pending - running),
-      cacheUse: blocks === 0 ? 0 : blocksUsed / blocks,
-      promptTokens,
-      cachedTokens,
-      generatedTokens,
-      finished: { ...this.#finished },
-      preemptions,
-      memoryBytes: memory.used,
-    };
-  }
-
-  close(): Promise<void> {
-    return this.#parts.pool.close();
-  }
-}
-
-function parametersOf(config: ModelConfig): number {
-  return layOutModel(config, ALL_FLOAT32, () => 0).tensors.reduce((sum, { shape }) => sum + shape.reduce((product, size) => product * size, 1), 0);
 }

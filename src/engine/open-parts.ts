@@ -1,12 +1,12 @@
 /** Creates the parts of the embedded engine. The threads are started first, so that they come up while the model is read. */
-import { availableParallelism } from 'node:os';
 import { onAbort, throwIfAborted } from '../core/abort.ts';
 import { placeAdapter } from './adapters/place-adapter.ts';
 import { readAdapter } from './adapters/read-adapter.ts';
 import { SharedMemory } from './compute/memory.ts';
 import { EngineInputError } from './engine-errors.ts';
+import type { EngineHost } from './engine-host.ts';
 import type { EngineOptions } from './engine-types.ts';
-import { instantiateKernels, type KernelsBuild, loadKernelsModule } from './kernels/load-kernels.ts';
+import { instantiateKernels, type KernelsBuild } from './kernels/compile-kernels.ts';
 import type { Kernels } from './kernels/kernels.ts';
 import type { KernelsModule } from './kernels/web-assembly.ts';
 import { defaultMaxModelLen, planThreadMemory, type ThreadMemory } from './memory-plan.ts';
@@ -17,7 +17,8 @@ import { ServedAdapters } from './served-adapters.ts';
 import { GAUGES, type ThreadSetup } from './threads/messages.ts';
 import { ThreadPool } from './threads/thread-pool.ts';
 import { TokenizerError } from '../tokenizer/tokenizer-error.ts';
-import { openTokenizer } from '../tokenizer/open-tokenizer.ts';
+import type { ByteSource } from '../files/byte-source.ts';
+import { readTokenizer } from '../tokenizer/read-tokenizer.ts';
 import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
 
 const MAX_DEFAULT_THREADS = 8;
@@ -27,6 +28,7 @@ const STOPPED_OPENING = 'Stopped while the embedded engine was opened';
 const STOPPED_LOADING = 'Stopped while an adapter was loaded';
 
 export interface EngineParts {
+  readonly host: EngineHost;
   readonly pool: ThreadPool;
   readonly memory: SharedMemory;
   readonly kernels: Kernels;
@@ -41,17 +43,17 @@ export interface EngineParts {
 }
 
 /** Rejects with EngineInputError, MemoryLimitError, EngineLostError or CancelledError; then no thread is left running. */
-export async function openParts(options: EngineOptions): Promise<EngineParts> {
+export async function openParts(host: EngineHost, options: EngineOptions): Promise<EngineParts> {
   const { signal, maxPending = DEFAULT_MAX_PENDING, seed = 0 } = options;
-  const threads = options.threads ?? Math.min(availableParallelism(), MAX_DEFAULT_THREADS);
+  const threads = options.threads ?? Math.min(host.cores, MAX_DEFAULT_THREADS);
   checkRange('threads', threads, MAX_THREADS);
   checkRange('maxPending', maxPending, Number.MAX_SAFE_INTEGER);
   if (!Number.isSafeInteger(seed)) throw new EngineInputError(`The engine's seed must be an integer, got ${seed}.`);
   throwIfAborted(signal, STOPPED_OPENING);
-  const pool = new ThreadPool(threads);
+  const pool = new ThreadPool(threads, host.startThread);
   using _ = onAbort(signal, () => void pool.close());
   try {
-    return { ...(await openOver(pool, options)), maxPending, seed };
+    return { ...(await openOver(host, pool, options)), maxPending, seed };
   } catch (error) {
     await pool.close();
     throwIfAborted(signal, STOPPED_OPENING);
@@ -59,35 +61,36 @@ export async function openParts(options: EngineOptions): Promise<EngineParts> {
   }
 }
 
-async function openOver(pool: ThreadPool, options: EngineOptions): Promise<Omit<EngineParts, 'maxPending' | 'seed'>> {
+async function openOver(host: EngineHost, pool: ThreadPool, options: EngineOptions): Promise<Omit<EngineParts, 'maxPending' | 'seed'>> {
   const { modelPath, cacheTokens, signal } = options;
   const memory = new SharedMemory();
-  const { module, build } = loadKernelsModule();
+  const { module, build } = await host.loadKernels();
   const kernels = instantiateKernels(module, memory.memory);
-  const ownConfig = await readModelConfig(modelPath);
+  const source = host.folder(modelPath);
+  const ownConfig = await readModelConfig(source);
   // A fault in the tokenizer is reported before a large model is read.
-  const tokenizer = await openModelTokenizer(modelPath, ownConfig, options.chatTemplate);
+  const tokenizer = await openModelTokenizer(source, ownConfig, options.chatTemplate);
   const chooseLength = (own: ModelConfig, modelBytes: number) => defaultMaxModelLen(own, { modelBytes, threads: pool.size });
-  const model = await loadModel(modelPath, { memory, kernels, maxModelLen: options.maxModelLen ?? chooseLength, signal });
+  const model = await loadModel(source, { memory, kernels, maxModelLen: options.maxModelLen ?? chooseLength, signal });
   const plan = planThreadMemory(model.config, { threads: pool.size, cacheTokens });
   await pool.open(Array.from({ length: pool.size }, () => threadSetup({ module, memory, model, tokenizer, plan })));
   const adapters = new ServedAdapters({
     memory,
     place: async ({ name, directory, signal: loading }, id) => {
       throwIfAborted(loading, STOPPED_LOADING);
-      const read = await readAdapter(directory, model.config);
+      const read = await readAdapter(host.folder(directory), model.config);
       throwIfAborted(loading, STOPPED_LOADING);
       const placed = placeAdapter(read, { memory, kernels, id, config: model.config });
       return { ...placed, about: { name, directory, rank: read.rank, alpha: read.alpha } };
     },
     forget: (id) => pool.forgetAdapter(id),
   });
-  return { pool, memory, kernels, model, tokenizer, build, canSample: plan !== null, adapters };
+  return { host, pool, memory, kernels, model, tokenizer, build, canSample: plan !== null, adapters };
 }
 
-async function openModelTokenizer(path: string, { vocabularySize }: ModelConfig, chatTemplate: string | undefined): Promise<ModelTokenizer> {
+async function openModelTokenizer(source: ByteSource, { vocabularySize }: ModelConfig, chatTemplate: string | undefined): Promise<ModelTokenizer> {
   try {
-    return await openTokenizer(path, { vocabularySize, ...(chatTemplate === undefined ? {} : { chatTemplate }) });
+    return await readTokenizer(source, { vocabularySize, ...(chatTemplate === undefined ? {} : { chatTemplate }) });
   } catch (error) {
     throw error instanceof TokenizerError ? new EngineInputError(error.message, { code: error.code, cause: error }) : error;
   }
@@ -108,8 +111,13 @@ function threadSetup({ module, memory, model, tokenizer, plan }: SetupParts): Th
     cache: { pointer: memory.allocate(plan.cacheBytes).pointer, blocks: plan.cacheBlocks },
     scratch: memory.allocate(plan.scratchBytes),
   };
-  const gauges = new Float64Array(new SharedArrayBuffer(GAUGES.length * 8));
+  const gauges = new Float64Array(sharedBuffer(GAUGES.length * 8));
   return { module, memory: memory.memory, weights: model, tokenBytes: tokenizer.bytes, sampling, gauges };
+}
+
+/** A page that is not isolated has no SharedArrayBuffer; it computes on the thread that reads the gauges. */
+function sharedBuffer(bytes: number): ArrayBuffer | SharedArrayBuffer {
+  return typeof SharedArrayBuffer === 'undefined' ? new ArrayBuffer(bytes) : new SharedArrayBuffer(bytes);
 }
 
 function checkRange(name: string, value: number, most: number): void {

@@ -3,9 +3,8 @@
  * every range is checked against the file's size, so that a truncated or hostile file gives a one-line error.
  * Format: https://github.com/huggingface/safetensors (8 bytes of header length, a JSON header, the tensors' bytes).
  */
-import type { FileHandle } from 'node:fs/promises';
 import { readJson } from '../core/read-json.ts';
-import { openRegularFile } from './regular-file.ts';
+import type { ByteFile } from './byte-source.ts';
 import { isObject } from '../schemas/is-object.ts';
 
 /** Bytes per element of the supported types. */
@@ -41,28 +40,16 @@ export interface SafetensorsOptions {
 }
 
 const MAX_HEADER_BYTES = 8 * 2 ** 20;
+/** Keeps a byte order mark, which is then no JSON. */
+const UTF8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** The fault of a file, as a clause for a sentence that names the file. */
 export class SafetensorsError extends Error {
   override readonly name = 'SafetensorsError';
 }
 
-/** Opens a file and reads its header. The caller closes the handle. Throws SafetensorsError, ConfigError for a pipe or a device, or the system's error. */
-export async function openSafetensors(
-  path: string,
-  options: SafetensorsOptions = {},
-): Promise<{ readonly file: FileHandle; readonly header: SafetensorsHeader }> {
-  const file = await openRegularFile(path);
-  try {
-    return { file, header: await readHeader(file, options) };
-  } catch (error) {
-    await file.close();
-    throw error;
-  }
-}
-
 /** Fills `bytes` from the file, beginning at `start`. Throws SafetensorsError if the file is shorter than its header says, or the system's error. */
-export async function readTensorBytes(file: FileHandle, bytes: Uint8Array, start: number): Promise<void> {
+export async function readTensorBytes(file: ByteFile, bytes: Uint8Array, start: number): Promise<void> {
   for (let at = 0; at < bytes.length;) {
     const { bytesRead } = await file.read(bytes, at, bytes.length - at, start + at);
     if (bytesRead === 0)
@@ -71,20 +58,24 @@ export async function readTensorBytes(file: FileHandle, bytes: Uint8Array, start
   }
 }
 
-async function readHeader(file: FileHandle, { maxHeaderBytes = MAX_HEADER_BYTES, otherTypes }: SafetensorsOptions): Promise<SafetensorsHeader> {
+/** Throws SafetensorsError, or the system's error. */
+export async function readSafetensorsHeader(
+  file: ByteFile,
+  { maxHeaderBytes = MAX_HEADER_BYTES, otherTypes }: SafetensorsOptions = {},
+): Promise<SafetensorsHeader> {
   const { size: fileBytes } = await file.stat();
-  const prefix = Buffer.alloc(8);
+  const prefix = new Uint8Array(8);
   if (fileBytes < prefix.length || (await file.read(prefix, 0, 8, 0)).bytesRead < 8) {
     throw new SafetensorsError(`it has only ${fileBytes} bytes`);
   }
-  const headerBytes = Number(prefix.readBigUInt64LE());
+  const headerBytes = Number(new DataView(prefix.buffer).getBigUint64(0, true));
   const dataStart = 8 + headerBytes;
   if (headerBytes > maxHeaderBytes) throw new SafetensorsError(`its header has ${headerBytes} bytes, the limit is ${maxHeaderBytes}`);
   if (dataStart > fileBytes) throw new SafetensorsError(`its header should have ${headerBytes} bytes, but the whole file has only ${fileBytes}`);
-  const bytes = Buffer.alloc(headerBytes);
+  const bytes = new Uint8Array(headerBytes);
   const { bytesRead } = await file.read(bytes, 0, headerBytes, 8);
   if (bytesRead < headerBytes) throw new SafetensorsError(`only ${bytesRead} of ${headerBytes} bytes of its header could be read`);
-  const entries = parseEntries(bytes.toString('utf8'));
+  const entries = parseEntries(UTF8.decode(bytes));
   const others = otherTypes === 'list' ? typesOfOthers(entries) : new Map<string, string>();
   const wanted = entries.filter(([name]) => !others.has(name));
   return { tensors: tensorEntries(wanted, dataStart, fileBytes), others, dataStart, fileBytes };
@@ -136,7 +127,7 @@ function isSizes(value: unknown): value is number[] {
 }
 
 /** Length and header for float32 tensors whose bytes follow in this order, padded with spaces to a multiple of 8 as the format's own writer does. */
-export function safetensorsHeader(tensors: readonly { readonly name: string; readonly shape: readonly number[] }[]): Buffer {
+export function safetensorsHeader(tensors: readonly { readonly name: string; readonly shape: readonly number[] }[]): Uint8Array {
   const header: Record<string, unknown> = { __metadata__: { format: 'pt' } };
   let end = 0;
   for (const { name, shape } of tensors) {
@@ -144,9 +135,9 @@ export function safetensorsHeader(tensors: readonly { readonly name: string; rea
     end += shape.reduce((product, size) => product * size, DTYPE_BYTES.F32);
     header[name] = { dtype: 'F32', shape, data_offsets: [start, end] };
   }
-  const json = Buffer.from(JSON.stringify(header), 'utf8');
-  const bytes = Buffer.alloc(8 + Math.ceil(json.length / 8) * 8, ' ');
-  bytes.writeBigUInt64LE(BigInt(bytes.length - 8));
-  json.copy(bytes, 8);
+  const json = new TextEncoder().encode(JSON.stringify(header));
+  const bytes = new Uint8Array(8 + Math.ceil(json.length / 8) * 8).fill(0x20);
+  new DataView(bytes.buffer).setBigUint64(0, BigInt(bytes.length - 8), true);
+  bytes.set(json, 8);
   return bytes;
 }

@@ -1,7 +1,7 @@
 /** Renders messages to the text of a prompt with the model's own Jinja template; the same text as transformers, to the character. */
-import { join } from 'node:path';
 import { thrownText } from '../core/errors.ts';
-import { type JsonObject, readTextIfPresent } from '../files/json-object.ts';
+import type { ByteSource } from '../files/byte-source.ts';
+import { type JsonObject, readSourceTextIfPresent } from '../files/source-text.ts';
 import { PythonTemplate } from './python-template.ts';
 import { TokenizerError } from './tokenizer-error.ts';
 import { namedTokens } from './tokenizer-files.ts';
@@ -33,14 +33,14 @@ export class ChatTemplate {
   }
 
   /** Reads chat_template.jinja and additional_chat_templates/tool_use.jinja, else tokenizer_config.json (`settings`); null if none has a template. */
-  static async read(directory: string, settings: JsonObject): Promise<ChatTemplate | null> {
+  static async read(source: ByteSource, settings: JsonObject): Promise<ChatTemplate | null> {
     const files = new Map<string, string>();
-    for (const [name, path] of [
+    for (const [name, file] of [
       ['default', 'chat_template.jinja'],
       ['tool_use', 'additional_chat_templates/tool_use.jinja'],
     ] as const) {
-      const source = await readTextIfPresent(join(directory, path), { maxBytes: MAX_BYTES, remedy: 'it may be left out', makeError });
-      if (source !== null) files.set(name, source);
+      const text = await readSourceTextIfPresent(source, file, { maxBytes: MAX_BYTES, remedy: 'it may be left out', makeError });
+      if (text !== null) files.set(name, text);
     }
     const sources = files.size === 0 ? sourcesOf(settings['chat_template']) : files;
     return sources.size === 0 ? null : new ChatTemplate(sources, settings);

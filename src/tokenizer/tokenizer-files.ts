@@ -2,8 +2,8 @@
  * Reads and checks tokenizer.json and tokenizer_config.json. Rejects, by name, what the tokenizer library would encode differently from transformers, and
  * everything but the two kinds of BPE whose tokens have known bytes, because sampled tokens are decoded by their bytes.
  */
-import { join } from 'node:path';
-import { type JsonObject, readJsonObject, readJsonObjectIfPresent, shownJson as shown } from '../files/json-object.ts';
+import type { ByteSource } from '../files/byte-source.ts';
+import { type JsonObject, readSourceJson, readSourceJsonIfPresent, shownJson as shown } from '../files/source-text.ts';
 import { TokenizerError } from './tokenizer-error.ts';
 import { isObject } from '../schemas/is-object.ts';
 
@@ -41,11 +41,11 @@ export interface TokenizerFiles {
 }
 
 /** Rejects with TokenizerError: `not_found`, `unsupported`, or `invalid` for a broken file. */
-export async function readTokenizerFiles(directory: string): Promise<TokenizerFiles> {
-  const path = join(directory, 'tokenizer.json');
+export async function readTokenizerFiles(source: ByteSource): Promise<TokenizerFiles> {
+  const path = source.pathOf('tokenizer.json');
   const remedy = 'a model directory holds tokenizer.json; save the tokenizer with save_pretrained';
-  const json = await readJsonObject(path, { maxBytes: MAX_BYTES, remedy, makeError });
-  const settings = (await readJsonObjectIfPresent(join(directory, 'tokenizer_config.json'), { maxBytes: MAX_BYTES, remedy, makeError })) ?? {};
+  const json = await readSourceJson(source, 'tokenizer.json', { maxBytes: MAX_BYTES, remedy, makeError });
+  const settings = (await readSourceJsonIfPresent(source, 'tokenizer_config.json', { maxBytes: MAX_BYTES, remedy, makeError })) ?? {};
   const { vocabulary, spelling } = checkModel(path, json['model']);
   if (spelling === 'byte-level') checkByteLevel(path, json);
   else checkByteFallback(path, json, vocabulary);

@@ -3,7 +3,7 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { EmbeddedEngine } from '../../src/engine/embedded-engine.ts';
-import { openSafetensors } from '../../src/files/safetensors.ts';
+import { openSafetensors } from '../../src/files/open-safetensors.ts';
 import { safetensorsFile, temporaryFolder, tensor, type WrittenTensor } from '../trainer/publisher/adapter-files.ts';
 import { mixedRequests, NANO, openNano, result, trainerOptions } from './nano-requests.ts';
 

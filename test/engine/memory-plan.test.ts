@@ -5,8 +5,8 @@ import { EngineInputError } from '../../src/engine/engine-errors.ts';
 import { defaultMaxModelLen, planThreadMemory } from '../../src/engine/memory-plan.ts';
 import { ALL_BFLOAT16, ALL_FLOAT32, modelBytes, type WeightTypes } from '../../src/engine/model/model-layout.ts';
 import type { ModelConfig } from '../../src/engine/model/model-types.ts';
-import { readModelConfig } from '../../src/engine/model/read-model-config.ts';
 import { NANO } from './nano-requests.ts';
+import { readModelConfig } from './from-directory.ts';
 
 const nano = await readModelConfig(NANO);
 const model = fc.record({

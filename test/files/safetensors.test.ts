@@ -1,7 +1,8 @@
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { openSafetensors, readTensorBytes, SafetensorsError } from '../../src/files/safetensors.ts';
+import { openSafetensors } from '../../src/files/open-safetensors.ts';
+import { readTensorBytes, SafetensorsError } from '../../src/files/safetensors.ts';
 import { headerBytes, temporaryFolder } from '../trainer/publisher/adapter-files.ts';
 
 const folder = temporaryFolder();

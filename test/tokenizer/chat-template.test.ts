@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { TokenizerError } from '../../src/tokenizer/tokenizer-error.ts';
 import { ChatTemplate } from '../../src/tokenizer/chat-template.ts';
+import { Folder } from '../../src/files/folder.ts';
 import { temporaryFolder } from '../trainer/publisher/adapter-files.ts';
 
 interface Golden {
@@ -24,7 +25,7 @@ async function templateOf(settings: Readonly<Record<string, unknown>>, file?: st
   const directory = join(folder.path, `c${count++}`);
   mkdirSync(directory);
   if (file !== undefined) writeFileSync(join(directory, 'chat_template.jinja'), file);
-  return (await ChatTemplate.read(directory, settings))!;
+  return (await ChatTemplate.read(new Folder(directory), settings))!;
 }
 
 const chatml = readFileSync(join(import.meta.dirname, 'chatml.jinja'), 'utf8');
@@ -57,7 +58,7 @@ describe('ChatTemplate', () => {
     mkdirSync(join(directory, 'additional_chat_templates'), { recursive: true });
     writeFileSync(join(directory, 'chat_template.jinja'), 'file');
     writeFileSync(join(directory, 'additional_chat_templates/tool_use.jinja'), 'tools');
-    const template = (await ChatTemplate.read(directory, { chat_template: 'settings' }))!;
+    const template = (await ChatTemplate.read(new Folder(directory), { chat_template: 'settings' }))!;
     const tools = [[], [{ name: 'x' }]].map((list) => template.render([user('')], { ...plain, variables: { tools: list } }));
     expect([template.render([user('')], plain), ...tools]).toEqual(['file', 'tools', 'tools']);
   });
@@ -122,7 +123,7 @@ describe('ChatTemplate', () => {
     const directory = join(folder.path, 'real');
     mkdirSync(directory);
     copyFileSync(join(import.meta.dirname, 'chatml.jinja'), join(directory, 'chat_template.jinja'));
-    const template = (await ChatTemplate.read(directory, {}))!;
+    const template = (await ChatTemplate.read(new Folder(directory), {}))!;
     expect(template.render([user('hi')], plain)).toBe('<|im_start|>user\nhi<|im_end|>\n');
     expect(() => template.render([{ role: 'pirate', content: 'x' }], plain)).toThrow(/Unknown role pirate/);
   });

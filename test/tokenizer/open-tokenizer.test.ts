@@ -4,10 +4,10 @@ import { Tokenizer } from '@huggingface/tokenizers';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { TokenizerError } from '../../src/tokenizer/tokenizer-error.ts';
-import { readModelConfig } from '../../src/engine/model/read-model-config.ts';
 import { IncrementalText } from '../../src/tokenizer/incremental-text.ts';
 import { openTokenizer } from '../../src/tokenizer/open-tokenizer.ts';
 import { temporaryFolder } from '../trainer/publisher/adapter-files.ts';
+import { readModelConfig } from '../engine/from-directory.ts';
 
 interface Golden {
   readonly texts: readonly string[];

@@ -1,5 +1,6 @@
 /** Reads and checks adapter_config.json of a PEFT LoRA. Every field that changes what the adapter computes is either honoured or refused. */
 import { EngineInputError } from '../engine-errors.ts';
+import type { ByteSource } from '../../files/byte-source.ts';
 import { type JsonObject, readJsonObject, shown } from '../model/json-file.ts';
 
 export interface AdapterSettings {
@@ -34,8 +35,11 @@ const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = {
 };
 
 /** Rejects with EngineInputError: `not_found`, `unsupported` for a feature that this engine lacks, `invalid` for a broken file. */
-export async function readAdapterSettings(path: string, { maxRank }: { readonly maxRank: number }): Promise<AdapterSettings> {
-  const config = await readJsonObject(path, { remedy: 'an adapter is a PEFT directory with adapter_config.json and adapter_model.safetensors' });
+export async function readAdapterSettings(source: ByteSource, name: string, { maxRank }: { readonly maxRank: number }): Promise<AdapterSettings> {
+  const path = source.pathOf(name);
+  const config = await readJsonObject(source, name, {
+    remedy: 'an adapter is a PEFT directory with adapter_config.json and adapter_model.safetensors',
+  });
   const refuse = (key: string, expected: string, code: 'unsupported' | 'invalid' = 'unsupported'): never => {
     throw new EngineInputError(`${key} in ${path} must be ${expected}, got ${shown(config[key])}`, { code });
   };

@@ -2,10 +2,8 @@
  * Reads a LoRA adapter from a PEFT directory and checks it against the model: whatever a permissive server would serve wrongly gives a one-line error. Does not touch
  * the engine's memory.
  */
-import { stat } from 'node:fs/promises';
-import type { FileHandle } from 'node:fs/promises';
-import { join } from 'node:path';
-import { DTYPE_BYTES, openSafetensors, readTensorBytes, SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
+import type { ByteFile, ByteSource } from '../../files/byte-source.ts';
+import { DTYPE_BYTES, readSafetensorsHeader, readTensorBytes, SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
 import { EngineInputError } from '../engine-errors.ts';
 import { fileError } from '../model/json-file.ts';
 import { MAX_ADAPTER_RANK, type ModelConfig } from '../model/model-types.ts';
@@ -42,34 +40,40 @@ export function adapterTensorName(path: string, side: 'A' | 'B'): string {
  * @param maxRank default: 512
  */
 export async function readAdapter(
-  directory: string,
+  source: ByteSource,
   config: ModelConfig,
   { maxRank = MAX_ADAPTER_RANK }: { readonly maxRank?: number } = {},
 ): Promise<ReadAdapter> {
-  await checkDirectory(directory);
-  const settings = await readAdapterSettings(join(directory, ADAPTER_CONFIG), { maxRank });
-  const path = join(directory, ADAPTER_WEIGHTS);
-  const { file, header } = await openSafetensors(path).catch((cause: unknown) => {
+  await checkFolder(source);
+  const settings = await readAdapterSettings(source, ADAPTER_CONFIG, { maxRank });
+  const path = source.pathOf(ADAPTER_WEIGHTS);
+  const asInput = (cause: unknown) => {
     throw unreadable(path, cause);
-  });
-  await using _ = file;
-  const pairs = pairsOf(path, header.tensors, { config, settings });
-  const tensors: AdapterTensors[] = [];
-  for (const { module, a, b } of pairs) {
-    const { path: modulePath, inputs, outputs } = module;
-    tensors.push({ path: modulePath, inputs, outputs, a: await read(path, file, a, 1), b: await read(path, file, b, settings.scale) });
+  };
+  const file = await source.open(ADAPTER_WEIGHTS).catch(asInput);
+  try {
+    const header = await readSafetensorsHeader(file).catch(asInput);
+    const pairs = pairsOf(path, header.tensors, { config, settings });
+    const tensors: AdapterTensors[] = [];
+    for (const { module, a, b } of pairs) {
+      const { path: modulePath, inputs, outputs } = module;
+      tensors.push({ path: modulePath, inputs, outputs, a: await read(path, file, a, 1), b: await read(path, file, b, settings.scale) });
+    }
+    return { directory: source.path, rank: settings.rank, alpha: settings.alpha, scale: settings.scale, tensors };
+  } finally {
+    await file.close();
   }
-  return { directory, rank: settings.rank, alpha: settings.alpha, scale: settings.scale, tensors };
 }
 
-async function checkDirectory(directory: string): Promise<void> {
+async function checkFolder(source: ByteSource): Promise<void> {
+  const { path } = source;
   const remedy = 'pass the path of a PEFT directory';
-  const about = await stat(directory).catch((cause: unknown) => {
+  const isFolder = await source.isFolder().catch((cause: unknown) => {
     const { code } = cause as NodeJS.ErrnoException;
-    if (code !== 'ENOENT' && code !== 'ENOTDIR') throw fileError(directory, cause, remedy);
-    throw new EngineInputError(`There is no adapter directory ${directory}; ${remedy}`, { code: 'not_found', cause });
+    if (code !== 'ENOENT' && code !== 'ENOTDIR') throw fileError(path, cause, remedy);
+    throw new EngineInputError(`There is no adapter directory ${path}; ${remedy}`, { code: 'not_found', cause });
   });
-  if (!about.isDirectory()) throw new EngineInputError(`${directory} is a file, not an adapter directory; ${remedy}`);
+  if (!isFolder) throw new EngineInputError(`${path} is a file, not an adapter directory; ${remedy}`);
 }
 
 function unreadable(path: string, cause: unknown): EngineInputError {
@@ -147,8 +151,8 @@ function checkShape(path: string, { name, shape }: TensorEntry, expected: readon
 }
 
 /** Reads a tensor's numbers, which must be finite, also after multiplication by `scale`. */
-async function read(path: string, file: FileHandle, { name, dtype, shape, start, end }: TensorEntry, scale: number): Promise<Float32Array> {
-  const bytes = Buffer.alloc(end - start);
+async function read(path: string, file: ByteFile, { name, dtype, shape, start, end }: TensorEntry, scale: number): Promise<Float32Array> {
+  const bytes = new Uint8Array(end - start);
   await readTensorBytes(file, bytes, start).catch((cause: unknown) => {
     throw unreadable(path, cause);
   });

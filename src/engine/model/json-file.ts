@@ -1,27 +1,23 @@
 /** Reads the small JSON files of a model or an adapter; what is wrong with one is an EngineInputError. */
-import * as files from '../../files/json-object.ts';
+import type { ByteSource } from '../../files/byte-source.ts';
+import * as files from '../../files/source-text.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { EngineInputError } from '../engine-errors.ts';
 
-export { type JsonObject, shownJson as shown } from '../../files/json-object.ts';
+export { type JsonObject, shownJson as shown } from '../../files/source-text.ts';
 
 type Options = Omit<files.ReadFileOptions, 'makeError'>;
 
 const makeError: files.ReadFileOptions['makeError'] = (message, options) => new EngineInputError(message, options);
 
 /** Throws EngineInputError: `not_found` if the file is missing, `invalid` if it is too long, unreadable or not a JSON object. The message ends with `remedy`. */
-export function readJsonObject(path: string, options: Options): Promise<files.JsonObject> {
-  return files.readJsonObject(path, { ...options, makeError });
+export function readJsonObject(source: ByteSource, name: string, options: Options): Promise<files.JsonObject> {
+  return files.readSourceJson(source, name, { ...options, makeError });
 }
 
 /** Like readJsonObject, but returns null for a missing file. */
-export function readJsonObjectIfPresent(path: string, options: Options): Promise<files.JsonObject | null> {
-  return files.readJsonObjectIfPresent(path, { ...options, makeError });
-}
-
-/** Throws like readJsonObject. */
-export function readText(path: string, options: Options): Promise<string> {
-  return files.readText(path, { ...options, makeError });
+export function readJsonObjectIfPresent(source: ByteSource, name: string, options: Options): Promise<files.JsonObject | null> {
+  return files.readSourceJsonIfPresent(source, name, { ...options, makeError });
 }
 
 /** The file system's error in one line. A path through a file counts as missing. */

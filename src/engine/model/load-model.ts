@@ -3,6 +3,7 @@ import { Arena, MAX_MEMORY_BYTES, type SharedMemory } from '../compute/memory.ts
 import { EngineInputError, MemoryLimitError } from '../engine-errors.ts';
 import type { Kernels } from '../kernels/kernels.ts';
 import { throwIfAborted } from '../../core/abort.ts';
+import type { ByteSource } from '../../files/byte-source.ts';
 import { DTYPE_BYTES } from '../../files/safetensors.ts';
 import { fileError } from './json-file.ts';
 import { ModelFiles, type StoredTensor } from './model-files.ts';
@@ -30,12 +31,12 @@ const STOPPED = 'Stopped while a model was loaded';
  * `weights.config.maxPositions` is `maxModelLen`. Rejects with EngineInputError for an unsuitable directory, MemoryLimitError, before reading weights, for a model that
  * is too large, or CancelledError; then nothing stays allocated.
  */
-export async function loadModel(directory: string, { memory, kernels, maxModelLen, signal, onProgress }: LoadModelOptions): Promise<ModelWeights> {
+export async function loadModel(source: ByteSource, { memory, kernels, maxModelLen, signal, onProgress }: LoadModelOptions): Promise<ModelWeights> {
   throwIfAborted(signal, STOPPED);
   const choosesLength = typeof maxModelLen === 'function';
-  const own = await readModelConfig(directory, { maxModelLen: choosesLength ? undefined : maxModelLen });
+  const own = await readModelConfig(source, { maxModelLen: choosesLength ? undefined : maxModelLen });
   checkLeastSize(own, memory);
-  await using files = await ModelFiles.open(directory);
+  await using files = await ModelFiles.open(source);
   const types = (tensor: string) => files.weightType(tensor);
   const config = choosesLength ? { ...own, maxPositions: maxModelLen(own, modelBytes(own, types)) } : own;
   // Checks every name and shape before reading any numbers.
@@ -87,7 +88,7 @@ class TensorReader implements Disposable {
   readonly #signal: AbortSignal;
   readonly #staging: { readonly pointer: number; readonly bytes: number };
   readonly #numbers: Float32Array;
-  readonly #bytes: Buffer;
+  readonly #bytes: Uint8Array;
 
   constructor(memory: SharedMemory, kernels: Kernels, tensors: readonly TensorPlace[], signal: AbortSignal) {
     this.#memory = memory;
@@ -96,7 +97,7 @@ class TensorReader implements Disposable {
     const count = Math.max(STAGED_NUMBERS, ...tensors.map(({ shape }) => 8 * shape.at(-1)!));
     this.#staging = memory.allocate(4 * count);
     this.#numbers = new Float32Array(memory.memory.buffer, this.#staging.pointer, count);
-    this.#bytes = Buffer.alloc(4 * count);
+    this.#bytes = new Uint8Array(4 * count);
   }
 
   async read(stored: StoredTensor, { shape, pointer, type }: TensorPlace): Promise<void> {

@@ -1,7 +1,6 @@
 /** The weight files of a Hugging Face directory: one model.safetensors, or shards listed by an index. Opening reads only the headers. */
-import type { FileHandle } from 'node:fs/promises';
-import { basename, join } from 'node:path';
-import { openSafetensors, type SafetensorsHeader, SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
+import type { ByteFile, ByteSource } from '../../files/byte-source.ts';
+import { readSafetensorsHeader, type SafetensorsHeader, SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
 import { EngineInputError } from '../engine-errors.ts';
 import { fileError, readJsonObject } from './json-file.ts';
 import type { WeightTypes } from './model-layout.ts';
@@ -18,25 +17,25 @@ const REMEDY = 'download the model again';
 
 export interface StoredTensor {
   readonly path: string;
-  readonly file: FileHandle;
+  readonly file: ByteFile;
   readonly entry: TensorEntry;
 }
 
 export class ModelFiles implements AsyncDisposable {
-  readonly #directory: string;
-  readonly #files: { readonly path: string; readonly file: FileHandle; readonly header: SafetensorsHeader }[] = [];
+  readonly #source: ByteSource;
+  readonly #files: { readonly path: string; readonly file: ByteFile; readonly header: SafetensorsHeader }[] = [];
   readonly #tensors = new Map<string, StoredTensor>();
 
-  private constructor(directory: string) {
-    this.#directory = directory;
+  private constructor(source: ByteSource) {
+    this.#source = source;
   }
 
   /** Opens every file and reads its header. Rejects with EngineInputError. */
-  static async open(directory: string): Promise<ModelFiles> {
-    const files = new ModelFiles(directory);
+  static async open(source: ByteSource): Promise<ModelFiles> {
+    const files = new ModelFiles(source);
     try {
       if (!(await files.#add(SINGLE, { isOptional: true }))) {
-        for (const name of await shardNames(directory)) await files.#add(name, { isOptional: false });
+        for (const name of await shardNames(source)) await files.#add(name, { isOptional: false });
       }
       return files;
     } catch (error) {
@@ -68,11 +67,11 @@ export class ModelFiles implements AsyncDisposable {
   }
 
   async #add(name: string, { isOptional }: { readonly isOptional: boolean }): Promise<boolean> {
-    const path = join(this.#directory, name);
+    const path = this.#source.pathOf(name);
     try {
-      const opened = { path, ...(await openSafetensors(path, { maxHeaderBytes: MAX_HEADER_BYTES, otherTypes: 'list' })) };
-      this.#files.push(opened);
-      for (const entry of opened.header.tensors) this.#tensors.set(entry.name, { path, file: opened.file, entry });
+      const { file, header } = await openTensors(this.#source, name);
+      this.#files.push({ path, file, header });
+      for (const entry of header.tensors) this.#tensors.set(entry.name, { path, file, entry });
       return true;
     } catch (cause) {
       if (isOptional && (cause as NodeJS.ErrnoException).code === 'ENOENT') return false;
@@ -87,22 +86,32 @@ export class ModelFiles implements AsyncDisposable {
     if (other !== undefined) {
       return `${name} must be F32, F16 or BF16, got ${other.header.others.get(name)} in ${other.path}; save the model in one of these types`;
     }
-    return `The tensor ${name} is missing from the ${this.#tensors.size} tensors of ${this.#directory}; ${REMEDY}`;
+    return `The tensor ${name} is missing from the ${this.#tensors.size} tensors of ${this.#source.path}; ${REMEDY}`;
   }
 }
 
 /** The types in which the engine stores a directory's tensors. Rejects with EngineInputError. */
-export async function readWeightTypes(directory: string): Promise<WeightTypes> {
-  await using files = await ModelFiles.open(directory);
+export async function readWeightTypes(source: ByteSource): Promise<WeightTypes> {
+  await using files = await ModelFiles.open(source);
   return (tensor) => files.weightType(tensor);
 }
 
-async function shardNames(directory: string): Promise<readonly string[]> {
-  const path = join(directory, INDEX);
+async function openTensors(source: ByteSource, name: string): Promise<{ readonly file: ByteFile; readonly header: SafetensorsHeader }> {
+  const file = await source.open(name);
+  try {
+    return { file, header: await readSafetensorsHeader(file, { maxHeaderBytes: MAX_HEADER_BYTES, otherTypes: 'list' }) };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+async function shardNames(source: ByteSource): Promise<readonly string[]> {
+  const path = source.pathOf(INDEX);
   const remedy = `a model has ${SINGLE} or shards with ${INDEX}; save it again with save_pretrained`;
-  const { weight_map: map } = await readJsonObject(path, { maxBytes: MAX_INDEX_BYTES, remedy });
+  const { weight_map: map } = await readJsonObject(source, INDEX, { maxBytes: MAX_INDEX_BYTES, remedy });
   const names = isObject(map) ? [...new Set(Object.values(map))] : [];
-  const isFileName = (name: unknown): name is string => typeof name === 'string' && basename(name) === name && name.endsWith('.safetensors');
+  const isFileName = (name: unknown): name is string => typeof name === 'string' && !/[/\\]/.test(name) && name.endsWith('.safetensors');
   if (names.length === 0 || names.length > MAX_SHARDS || !names.every(isFileName)) {
     throw new EngineInputError(`weight_map in ${path} must name 1 to ${MAX_SHARDS} safetensors files in its directory; ${REMEDY}`);
   }

@@ -2,8 +2,7 @@
  * Reads and checks config.json and generation_config.json of a dense Qwen3 model. Any setting for which this engine would compute something else than transformers is
  * refused by name. Fields without effect here (dropout, dtype, initializer) are ignored.
  */
-import { stat } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import type { ByteSource } from '../../files/byte-source.ts';
 import { EngineInputError } from '../engine-errors.ts';
 import { fileError, type JsonObject, readJsonObject, readJsonObjectIfPresent, shown } from './json-file.ts';
 import type { ModelConfig } from './model-types.ts';
@@ -18,16 +17,16 @@ const MAX_SIZE = 2 ** 24;
  * `maxModelLen` replaces `maxPositions` and must not be longer. Rejects with EngineInputError: `not_found`, `unsupported` for another kind of model, `invalid` for a
  * broken file.
  */
-export async function readModelConfig(directory: string, { maxModelLen }: { readonly maxModelLen?: number | undefined } = {}): Promise<ModelConfig> {
-  await checkDirectory(directory);
-  const path = join(directory, 'config.json');
+export async function readModelConfig(source: ByteSource, { maxModelLen }: { readonly maxModelLen?: number | undefined } = {}): Promise<ModelConfig> {
+  await checkFolder(source);
+  const path = source.pathOf('config.json');
   const remedy = 'a model is a Hugging Face directory with config.json, model.safetensors and tokenizer.json';
-  const fields = new Fields(path, await readJsonObject(path, { remedy }));
+  const fields = new Fields(path, await readJsonObject(source, 'config.json', { remedy }));
   checkKind(fields);
-  const generationPath = join(directory, 'generation_config.json');
-  const generation = await readJsonObjectIfPresent(generationPath, { remedy: 'it may be left out' });
-  const config = sizesOf(fields, directory);
-  const endTokenIds = generation === null ? null : new Fields(generationPath, generation).idsOrNull('eos_token_id', config.vocabularySize);
+  const generation = await readJsonObjectIfPresent(source, 'generation_config.json', { remedy: 'it may be left out' });
+  const config = sizesOf(fields, source.path);
+  const endTokenIds =
+    generation === null ? null : new Fields(source.pathOf('generation_config.json'), generation).idsOrNull('eos_token_id', config.vocabularySize);
   const maxPositions = maxModelLen ?? config.maxPositions;
   if (!Number.isSafeInteger(maxPositions) || maxPositions < 1 || maxPositions > config.maxPositions) {
     throw new EngineInputError(
@@ -37,14 +36,15 @@ export async function readModelConfig(directory: string, { maxModelLen }: { read
   return { ...config, maxPositions, endTokenIds: endTokenIds ?? config.endTokenIds };
 }
 
-async function checkDirectory(directory: string): Promise<void> {
+async function checkFolder(source: ByteSource): Promise<void> {
+  const { path } = source;
   const remedy = 'pass the path of a Hugging Face directory with a dense Qwen3 model';
-  const about = await stat(directory).catch((cause: unknown) => {
+  const isFolder = await source.isFolder().catch((cause: unknown) => {
     const { code } = cause as NodeJS.ErrnoException;
-    if (code !== 'ENOENT' && code !== 'ENOTDIR') throw fileError(directory, cause, remedy);
-    throw new EngineInputError(`There is no model directory ${directory}; ${remedy}`, { code: 'not_found', cause });
+    if (code !== 'ENOENT' && code !== 'ENOTDIR') throw fileError(path, cause, remedy);
+    throw new EngineInputError(`There is no model directory ${path}; ${remedy}`, { code: 'not_found', cause });
   });
-  if (!about.isDirectory()) throw new EngineInputError(`${basename(directory)} at ${directory} is a file, not a model directory; ${remedy}`);
+  if (!isFolder) throw new EngineInputError(`${path.replace(/^.*[/\\]/, '')} at ${path} is a file, not a model directory; ${remedy}`);
 }
 
 /** Refuses models that this engine would compute differently. */

@@ -1,6 +1,6 @@
 /** Handles a compute thread's messages: requests go to its sampler, training commands to its trainer, and the two take turns. */
 import { TransformerPass } from '../compute/transformer-pass.ts';
-import { instantiateKernels } from '../kernels/load-kernels.ts';
+import { instantiateKernels } from '../kernels/compile-kernels.ts';
 import type { Kernels } from '../kernels/kernels.ts';
 import { MAX_ADAPTER_RANK } from '../model/model-types.ts';
 import { BatchSampler } from '../sampler/batch-sampler.ts';

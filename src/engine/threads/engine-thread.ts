@@ -1,24 +1,17 @@
-/** The main thread's side of one compute thread: messages to it and from it, and its end. `worker.ts` does the computing. */
+/** A compute thread of Node; `worker.ts` does the computing. */
 import { Worker } from 'node:worker_threads';
 import { EngineLostError } from '../engine-errors.ts';
 import type { FromThread, ToThread } from './messages.ts';
+import type { Thread, ThreadEvents } from './thread.ts';
 
 /** Limits of a thread's own JavaScript heap, in MB; the model and the cache lie outside it. */
 const HEAP_LIMITS = { maxYoungGenerationSizeMb: 3, maxOldGenerationSizeMb: 512 };
 
-export interface ThreadEvents {
-  message(message: FromThread): void;
-  /** Called at most once, and never after `terminate`. */
-  lost(reason: EngineLostError): void;
-}
-
-export class EngineThread {
-  readonly index: number;
+export class EngineThread implements Thread {
   readonly #worker: Worker;
   #ended = false;
 
   constructor(index: number, events: ThreadEvents) {
-    this.index = index;
     this.#worker = startWorker(index);
     const die = (what: string, cause?: unknown) => {
       if (this.#ended) return;
@@ -38,7 +31,6 @@ export class EngineThread {
     if (!this.#ended) this.#worker.postMessage(message);
   }
 
-  /** Ends the thread at once, even in the middle of a step. */
   async terminate(): Promise<void> {
     this.#ended = true;
     await this.#worker.terminate();

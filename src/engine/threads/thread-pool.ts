@@ -9,9 +9,9 @@ import type { Generation, GenerationDelta } from '../engine-types.ts';
 import { BLOCK_TOKENS } from '../kernels/kernels.ts';
 import type { SamplerRequest, SamplerStats } from '../sampler/sampler-types.ts';
 import type { TrainingAnswer, TrainingCommand } from '../training/training-commands.ts';
-import { EngineThread } from './engine-thread.ts';
 import { type FromThread, GAUGES, type StepEvents, type ThreadSetup } from './messages.ts';
 import { PrefixMemory, prefixChain } from './prefix-memory.ts';
+import type { StartThread, Thread } from './thread.ts';
 
 const STOPPED = 'The generation was cancelled';
 
@@ -36,7 +36,7 @@ interface PendingRequest extends Waiting<Generation> {
 
 /** A thread and its pending work. */
 interface Lane {
-  readonly thread: EngineThread;
+  readonly thread: Thread;
   readonly opened: PromiseWithResolvers<void>;
   readonly training: Map<number, Waiting<TrainingAnswer>>;
   readonly forgetting: Map<number, Waiting<void>>;
@@ -63,14 +63,14 @@ export class ThreadPool {
   #expectedTokens = FIRST_GUESS_TOKENS;
 
   /** Starts the threads; they can be used once `open` has resolved. */
-  constructor(threads: number) {
+  constructor(threads: number, start: StartThread) {
     this.lost = this.#lost.promise;
-    this.#lanes = Array.from({ length: threads }, (_, i) => this.#startLane(i));
+    this.#lanes = Array.from({ length: threads }, (_, i) => this.#startLane(i, start));
   }
 
-  #startLane(index: number): Lane {
+  #startLane(index: number, start: StartThread): Lane {
     const lane: Lane = {
-      thread: new EngineThread(index, {
+      thread: start(index, {
         message: (message) => this.#receive(lane, message),
         lost: (reason) => this.#lose(reason),
       }),

@@ -4,9 +4,11 @@ import { adaptedModules } from '../adapters/adapted-modules.ts';
 import { allocateAdapter, packAdapter, placeAdapter, type PlacedAdapter } from '../adapters/place-adapter.ts';
 import { type ReadAdapter, readAdapter } from '../adapters/read-adapter.ts';
 import { EngineInputError, MemoryLimitError } from '../engine-errors.ts';
+import type { EngineHost } from '../engine-host.ts';
 import { MAX_MEMORY_BYTES, type SharedMemory } from '../compute/memory.ts';
 import { trainingBytes } from '../compute/training-layout.ts';
 import type { Kernels } from '../kernels/kernels.ts';
+import type { ByteSource } from '../../files/byte-source.ts';
 import { ADAPTED, type AdapterWeights, MAX_ADAPTER_RANK, type ModelConfig, type ModelWeights } from '../model/model-types.ts';
 import type { ServedAdapters } from '../served-adapters.ts';
 import { AdapterNumbers } from './adapter-numbers.ts';
@@ -23,6 +25,8 @@ interface TrainingThreads {
 }
 
 export interface TrainerParts {
+  /** Opens the directory of an adapter to start from. */
+  readonly host: Pick<EngineHost, 'folder'>;
   readonly threads: TrainingThreads;
   readonly memory: SharedMemory;
   /** The main thread's kernels. */
@@ -60,7 +64,7 @@ const INITIAL_ID = -2;
 /** Rejects with EngineInputError, MemoryLimitError or CancelledError. */
 export async function openTrainer(parts: TrainerParts, options: TrainerOptions): Promise<TrainerState> {
   checkOptions(options);
-  const start = options.initial === null ? null : await readStart(options.initial, parts.model.config, options);
+  const start = options.initial === null ? null : await readStart(parts.host.folder(options.initial), parts.model.config, options);
   if (options.signal.aborted) throw new CancelledError('Stopped while a trainer was created', { cause: options.signal.reason });
   const frees: (() => void)[] = [];
   const free = () => frees.toReversed().forEach((freeOne) => freeOne());
@@ -104,8 +108,9 @@ function setUp(
 }
 
 /** The adapter to start from. Rejects with EngineInputError if its rank, alpha or targets differ. */
-async function readStart(directory: string, config: ModelConfig, { rank, alpha, targets }: TrainerOptions): Promise<ReadAdapter> {
-  const found = await readAdapter(directory, config);
+async function readStart(source: ByteSource, config: ModelConfig, { rank, alpha, targets }: TrainerOptions): Promise<ReadAdapter> {
+  const directory = source.path;
+  const found = await readAdapter(source, config);
   const refuse = (key: string, wanted: number | string, its: number | string): never => {
     throw new EngineInputError(
       `The adapter in ${directory} has ${key} ${its}, but this trainer has ${wanted}. Set lora.${key} to ${its}, or give another adapter.`,

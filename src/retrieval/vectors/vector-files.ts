@@ -6,7 +6,8 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { replaceFile } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
-import { openSafetensors, readTensorBytes } from '../../files/safetensors.ts';
+import { openSafetensors } from '../../files/open-safetensors.ts';
+import { readTensorBytes } from '../../files/safetensors.ts';
 import { type TokenVectors, VECTOR_BYTES, vectorsFrom, type VectorType } from './token-vectors.ts';
 
 const DTYPES = { float16: 'F16', float32: 'F32' } as const;

@@ -7,7 +7,7 @@ import type { Context } from 'hono';
 import { ADAPTER_CONFIG, ADAPTER_WEIGHTS } from '../../engine/adapters/read-adapter.ts';
 import { EngineInputError } from '../../engine/engine-errors.ts';
 import type { LoadedAdapter } from '../../engine/engine-types.ts';
-import { readText } from '../../engine/model/json-file.ts';
+import { readText } from '../../engine/model/text-file.ts';
 import type { LoadAdapterRequest } from '../../schemas/policy-server/adapter-request.ts';
 import { adapterDirectory, type AdapterPlaces } from './adapter-directory.ts';
 import { PolicyRefusal } from './policy-refusal.ts';

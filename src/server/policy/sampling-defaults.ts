@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { XStatic } from 'typebox/schema';
 import { ConfigError } from '../../core/errors.ts';
 import { EngineInputError } from '../../engine/engine-errors.ts';
-import { readText } from '../../engine/model/json-file.ts';
+import { readText } from '../../engine/model/text-file.ts';
 import { numberOrNull, object } from '../../schemas/json-schema.ts';
 import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
 

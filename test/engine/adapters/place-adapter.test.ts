@@ -6,10 +6,11 @@ import { allocateAdapter, packAdapter, placeAdapter } from '../../../src/engine/
 import type { ReadAdapter } from '../../../src/engine/adapters/read-adapter.ts';
 import { SharedMemory } from '../../../src/engine/compute/memory.ts';
 import { MemoryLimitError } from '../../../src/engine/engine-errors.ts';
-import { instantiateKernels, loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
+import { instantiateKernels } from '../../../src/engine/kernels/compile-kernels.ts';
+import { loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
 import { ADAPTED, type AdaptedName, type LoraPair, type PackedMatrix } from '../../../src/engine/model/model-types.ts';
-import { readModelConfig } from '../../../src/engine/model/read-model-config.ts';
 import { Random } from '../../../src/core/random.ts';
+import { readModelConfig } from '../from-directory.ts';
 
 const config = await readModelConfig(join(import.meta.dirname, '../../models/nano-base'));
 const { module } = loadKernelsModule();

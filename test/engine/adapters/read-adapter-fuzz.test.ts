@@ -2,10 +2,9 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
-import { readAdapter } from '../../../src/engine/adapters/read-adapter.ts';
-import { readModelConfig } from '../../../src/engine/model/read-model-config.ts';
 import { NANO_ADAPTER, temporaryFolder, writeAdapter } from '../../trainer/publisher/adapter-files.ts';
 import { damage, damaged, nullIfRefused } from '../model/damaged-file.ts';
+import { readAdapter, readModelConfig } from '../from-directory.ts';
 
 const folder = temporaryFolder();
 afterAll(() => folder.remove());

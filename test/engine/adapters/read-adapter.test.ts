@@ -1,10 +1,9 @@
 import { mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { readAdapter } from '../../../src/engine/adapters/read-adapter.ts';
 import { EngineInputError } from '../../../src/engine/engine-errors.ts';
-import { readModelConfig } from '../../../src/engine/model/read-model-config.ts';
 import { type AdapterWish, NANO_ADAPTER, temporaryFolder, tensor, writeAdapter, type WrittenTensor } from '../../trainer/publisher/adapter-files.ts';
+import { readAdapter, readModelConfig } from '../from-directory.ts';
 
 const folder = temporaryFolder();
 afterAll(() => folder.remove());

@@ -4,12 +4,11 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { VfError } from '../../../src/core/errors.ts';
 import { adaptedModules } from '../../../src/engine/adapters/adapted-modules.ts';
-import { readAdapter } from '../../../src/engine/adapters/read-adapter.ts';
 import { writeAdapter } from '../../../src/engine/adapters/write-adapter.ts';
 import type { AdaptedName } from '../../../src/engine/model/model-types.ts';
-import { readModelConfig } from '../../../src/engine/model/read-model-config.ts';
 import { checkAdapter } from '../../../src/trainer/publisher/check-adapter.ts';
 import { temporaryFolder } from '../../trainer/publisher/adapter-files.ts';
+import { readAdapter, readModelConfig } from '../from-directory.ts';
 
 const folder = temporaryFolder();
 afterAll(() => folder.remove());

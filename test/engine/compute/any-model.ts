@@ -2,7 +2,8 @@
 import { SharedMemory } from '../../../src/engine/compute/memory.ts';
 import type { AdapterGradient } from '../../../src/engine/compute/training-types.ts';
 import type { Kernels } from '../../../src/engine/kernels/kernels.ts';
-import { instantiateKernels, type KernelsBuild, loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
+import { instantiateKernels, type KernelsBuild } from '../../../src/engine/kernels/compile-kernels.ts';
+import { loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
 import { ALL_FLOAT32, layOutModel } from '../../../src/engine/model/model-layout.ts';
 import {
   ADAPTED,

@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AdapterGradient } from '../../../src/engine/compute/training-types.ts';
-import { loadModel } from '../../../src/engine/model/load-model.ts';
 import { ADAPTED, type ModelConfig, type ModelWeights } from '../../../src/engine/model/model-types.ts';
 import { moduleSize, tensorName, type Workbench } from './any-model.ts';
 import { hashNumbers } from './hash-numbers.ts';
+import { loadModel } from '../from-directory.ts';
 
 interface GradientFigures {
   readonly gradients: Readonly<Record<string, { readonly norm: number; readonly projections: readonly number[] }>>;

@@ -6,7 +6,8 @@ import fc from 'fast-check';
 import { Random } from '../../../src/core/random.ts';
 import type { Kernels } from '../../../src/engine/kernels/kernels.ts';
 import type { EngineMemory } from '../../../src/engine/kernels/web-assembly.ts';
-import { instantiateKernels, type KernelsBuild, loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
+import { instantiateKernels, type KernelsBuild } from '../../../src/engine/kernels/compile-kernels.ts';
+import { loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
 
 export const BUILDS = ['relaxed', 'plain'] as const satisfies readonly KernelsBuild[];
 

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { instantiateKernels, loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
+import { instantiateKernels } from '../../../src/engine/kernels/compile-kernels.ts';
+import { loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
 import { AttentionCase } from './attention-case.ts';
 import { bitsOf, BUILDS, distance, KernelBench, someFloats } from './kernel-bench.ts';
 

@@ -1,16 +1,15 @@
 /** Twins: a model of random numbers whose files hold some tensors as bfloat16, and one whose files hold the same numbers as float32. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { KernelsBuild } from '../../../src/engine/kernels/load-kernels.ts';
-import { loadModel } from '../../../src/engine/model/load-model.ts';
+import type { KernelsBuild } from '../../../src/engine/kernels/compile-kernels.ts';
 import { ALL_FLOAT32, layOutModel } from '../../../src/engine/model/model-layout.ts';
 import type { ModelWeights } from '../../../src/engine/model/model-types.ts';
-import { readModelConfig } from '../../../src/engine/model/read-model-config.ts';
 import type { TensorDtype } from '../../../src/files/safetensors.ts';
 import { tensor, type WrittenTensor } from '../../trainer/publisher/adapter-files.ts';
 import { Workbench } from '../compute/any-model.ts';
 import { hashNumbers } from '../compute/hash-numbers.ts';
 import { TINY_CONFIG, writeWeights } from './tiny-model.ts';
+import { loadModel, readModelConfig } from '../from-directory.ts';
 
 export interface TwinWish {
   /** Set over TINY_CONFIG. */

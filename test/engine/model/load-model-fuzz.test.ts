@@ -3,12 +3,13 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { SharedMemory } from '../../../src/engine/compute/memory.ts';
-import { instantiateKernels, loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
-import { loadModel } from '../../../src/engine/model/load-model.ts';
+import { instantiateKernels } from '../../../src/engine/kernels/compile-kernels.ts';
+import { loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
 import { ALL_FLOAT32, modelBytes } from '../../../src/engine/model/model-layout.ts';
 import { temporaryFolder } from '../../trainer/publisher/adapter-files.ts';
 import { damage, damaged, nullIfRefused } from './damaged-file.ts';
 import { writeTinyModel } from './tiny-model.ts';
+import { loadModel } from '../from-directory.ts';
 
 const folder = temporaryFolder();
 afterAll(() => folder.remove());

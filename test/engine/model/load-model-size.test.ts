@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { SharedMemory } from '../../../src/engine/compute/memory.ts';
 import { MemoryLimitError } from '../../../src/engine/engine-errors.ts';
-import { instantiateKernels, loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
-import { loadModel } from '../../../src/engine/model/load-model.ts';
+import { instantiateKernels } from '../../../src/engine/kernels/compile-kernels.ts';
+import { loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
 import { ALL_FLOAT32, layOutModel } from '../../../src/engine/model/model-layout.ts';
-import { readModelConfig } from '../../../src/engine/model/read-model-config.ts';
 import { DTYPE_BYTES, type TensorDtype } from '../../../src/files/safetensors.ts';
 import { headerBytes, temporaryFolder } from '../../trainer/publisher/adapter-files.ts';
 import { TINY_CONFIG } from './tiny-model.ts';
+import { loadModel, readModelConfig } from '../from-directory.ts';
 
 const folder = temporaryFolder();
 afterAll(() => folder.remove());

@@ -2,9 +2,9 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { EngineInputError } from '../../../src/engine/engine-errors.ts';
-import { readModelConfig } from '../../../src/engine/model/read-model-config.ts';
 import { temporaryFolder } from '../../trainer/publisher/adapter-files.ts';
 import { TINY_CONFIG } from './tiny-model.ts';
+import { readModelConfig } from '../from-directory.ts';
 
 const folder = temporaryFolder();
 afterAll(() => folder.remove());

@@ -2,7 +2,8 @@
 import { SharedMemory } from '../../../src/engine/compute/memory.ts';
 import type { ForwardLimits } from '../../../src/engine/compute/forward-types.ts';
 import type { Generation, GenerationDelta } from '../../../src/engine/engine-types.ts';
-import { instantiateKernels, loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
+import { instantiateKernels } from '../../../src/engine/kernels/compile-kernels.ts';
+import { loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
 import { BatchSampler, type BatchSamplerOptions } from '../../../src/engine/sampler/batch-sampler.ts';
 import type { SamplerRequest } from '../../../src/engine/sampler/sampler-types.ts';
 import type { TokenBytes } from '../../../src/tokenizer/tokenizer-types.ts';

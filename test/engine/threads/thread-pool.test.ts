@@ -4,6 +4,7 @@ import type { SharedMemory } from '../../../src/engine/compute/memory.ts';
 import { EngineLostError } from '../../../src/engine/engine-errors.ts';
 import type { Generation } from '../../../src/engine/engine-types.ts';
 import type { AdapterWeights } from '../../../src/engine/model/model-types.ts';
+import { nodeHost } from '../../../src/engine/node-host.ts';
 import { type EngineParts, openParts } from '../../../src/engine/open-parts.ts';
 import type { PoolRequest, ThreadPool } from '../../../src/engine/threads/thread-pool.ts';
 import { NANO, nanoRequest } from '../nano-requests.ts';
@@ -21,7 +22,7 @@ describe('ThreadPool', () => {
   let memory: SharedMemory;
 
   beforeEach(async () => {
-    parts = await openParts({ modelPath: NANO, threads: 2, signal: new AbortController().signal });
+    parts = await openParts(nodeHost, { modelPath: NANO, threads: 2, signal: new AbortController().signal });
     ({ pool, memory } = parts);
   });
   afterEach(() => pool.close());

@@ -1,8 +1,9 @@
 /** Trainers over the nano model, their threads all in this one: what is computed is the same. */
-import { loadKernelsModule, instantiateKernels } from '../../../src/engine/kernels/load-kernels.ts';
+import { instantiateKernels } from '../../../src/engine/kernels/compile-kernels.ts';
+import { loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
 import { SharedMemory } from '../../../src/engine/compute/memory.ts';
-import { loadModel } from '../../../src/engine/model/load-model.ts';
 import { ADAPTED } from '../../../src/engine/model/model-types.ts';
+import { nodeHost } from '../../../src/engine/node-host.ts';
 import { ServedAdapters } from '../../../src/engine/served-adapters.ts';
 import type { TrainerParts } from '../../../src/engine/training/open-trainer.ts';
 import { ShardedTrainer } from '../../../src/engine/training/sharded-trainer.ts';
@@ -10,6 +11,7 @@ import { ThreadTrainer } from '../../../src/engine/training/thread-trainer.ts';
 import type { TrainerOptions } from '../../../src/engine/training/trainer-types.ts';
 import type { TrainingAnswer, TrainingCommand } from '../../../src/engine/training/training-commands.ts';
 import { NANO_BASE } from '../../trainer/gradients/embedded/nano-adapter.ts';
+import { loadModel } from '../from-directory.ts';
 
 export interface NanoTrainer extends AsyncDisposable {
   readonly trainer: ShardedTrainer;
@@ -49,7 +51,7 @@ export async function openNanoTrainer({ threads = 2, memory = new SharedMemory()
   };
   const nano: Pick<NanoTrainer, 'fail'> = { fail: () => null };
   const adapters = new ServedAdapters({ memory, place: () => Promise.reject(new Error('no directory is read here')), forget: async () => {} });
-  const parts: TrainerParts = { threads: { size: threads, callTraining }, memory, kernels, model, adapters };
+  const parts: TrainerParts = { host: nodeHost, threads: { size: threads, callTraining }, memory, kernels, model, adapters };
   const trainer = await ShardedTrainer.create(parts, {
     rank: 3,
     alpha: 12,

@@ -1,11 +1,12 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { SharedMemory } from '../../../src/engine/compute/memory.ts';
-import { instantiateKernels, loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
-import { loadModel } from '../../../src/engine/model/load-model.ts';
+import { instantiateKernels } from '../../../src/engine/kernels/compile-kernels.ts';
+import { loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
 import { ThreadTrainer } from '../../../src/engine/training/thread-trainer.ts';
 import type { ForwardCommand } from '../../../src/engine/training/training-commands.ts';
 import { smallBatch } from '../../contracts/gradient-cases.ts';
 import { NANO_BASE } from '../../trainer/gradients/embedded/nano-adapter.ts';
+import { loadModel } from '../from-directory.ts';
 
 const memory = new SharedMemory();
 const { module } = loadKernelsModule();

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
-import { openSafetensors } from '../../../src/files/safetensors.ts';
+import { openSafetensors } from '../../../src/files/open-safetensors.ts';
 import { scanTensors } from '../../../src/trainer/publisher/tensor-scan.ts';
 import { safetensorsFile, tensor, temporaryFolder } from './adapter-files.ts';
 

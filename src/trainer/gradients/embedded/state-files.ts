@@ -8,7 +8,8 @@ import { readJson } from '../../../core/read-json.ts';
 import { writeDirectory } from '../../../engine/adapters/write-directory.ts';
 import type { AdapterTensors, EngineAdapterState } from '../../../engine/training/trainer-types.ts';
 import { readRegularFile } from '../../../files/regular-file.ts';
-import { openSafetensors, readTensorBytes, SafetensorsError, safetensorsHeader, type TensorEntry } from '../../../files/safetensors.ts';
+import { openSafetensors } from '../../../files/open-safetensors.ts';
+import { readTensorBytes, SafetensorsError, safetensorsHeader, type TensorEntry } from '../../../files/safetensors.ts';
 import { schemaCheck, schemaProblem } from '../../../schemas/schema-check.ts';
 
 const FORMAT = 'vf-search embedded state 1';

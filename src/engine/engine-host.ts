@@ -1,0 +1,16 @@
+/**
+ * What the engine needs of the place where it runs: files, kernels and threads. `node-host.ts` is Node; a page brings its own. Everything else in the engine imports
+ * nothing of Node, which the build of the page proves.
+ */
+import type { ByteSource } from '../files/byte-source.ts';
+import type { LoadedKernels } from './kernels/compile-kernels.ts';
+import type { StartThread } from './threads/thread.ts';
+
+export interface EngineHost {
+  /** A model's or an adapter's directory by its path. */
+  folder(path: string): ByteSource;
+  loadKernels(): LoadedKernels | Promise<LoadedKernels>;
+  readonly startThread: StartThread;
+  /** Threads that compute at the same time. */
+  readonly cores: number;
+}

@@ -1,0 +1,17 @@
+/** Compiles the kernels, and instantiates them in a thread. Where their bytes come from is not its business. */
+import type { Kernels } from './kernels.ts';
+import type { EngineMemory, KernelsModule } from './web-assembly.ts';
+
+/** `relaxed` uses the fused multiply-add and is about twice as fast; `plain` runs wherever SIMD does. Their results differ in the last bits. */
+export type KernelsBuild = 'relaxed' | 'plain';
+
+export interface LoadedKernels {
+  readonly module: KernelsModule;
+  readonly build: KernelsBuild;
+}
+
+/** The kernels over `memory`, for the calling thread. Many threads may instantiate a module over one memory, because it keeps no state there. */
+export function instantiateKernels(module: KernelsModule, memory: EngineMemory): Kernels {
+  const { exports } = new WebAssembly.Instance(module, { env: { memory } });
+  return exports as unknown as Kernels;
+}
