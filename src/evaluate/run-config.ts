@@ -65,6 +65,11 @@ export function configDifference(before: RunConfig, now: RunConfig): string | nu
   return `${shown.join(', ')}${differences.length > 3 ? ` (and ${differences.length - 3} more)` : ''}`;
 }
 
+/** Every setting that differs, such as `seed: 0 → 1`. */
+export function settingChanges(before: RunConfig, now: RunConfig): string[] {
+  return [...differingKeys(before, now, '')].map(([key, was, is]) => `${key}: ${show(was)} → ${show(is)}`);
+}
+
 function* differingKeys(before: unknown, now: unknown, path: string): Generator<[key: string, was: unknown, is: unknown]> {
   if (isObject(before) && isObject(now)) {
     for (const key of new Set([...Object.keys(before), ...Object.keys(now)])) {

@@ -8,7 +8,7 @@ import type { RecordedRollout } from './recorded-rollout.ts';
 import { estimateChance, type ByExample, estimate, estimateMean, estimateShare, passAllK, passAtK, powersOfTwo } from '../core/statistics.ts';
 
 /** Rewards from here up are passes. (verifiers v0: `pass_threshold`) */
-const PASS_THRESHOLD = 0.5;
+export const PASS_THRESHOLD = 0.5;
 
 export type Figures = Omit<Summary, 'envId' | 'model' | 'policyKind' | 'directory' | 'wallSeconds' | 'rolloutsPerSecond' | 'sample' | 'notices'>;
 
@@ -99,10 +99,10 @@ function metricEstimates(
   return Object.fromEntries(estimates) as Record<string, Estimate>;
 }
 
-/** For each k, over the examples with at least k finished rollouts. */
-function passEstimates(
+/** For each k, over the examples with at least k finished rollouts. `groups` has the finished ones of each example. */
+export function passEstimates(
   groups: readonly (readonly RecordedRollout[])[],
-  { rolloutsPerExample }: FiguresOptions,
+  { rolloutsPerExample }: Pick<FiguresOptions, 'rolloutsPerExample'>,
 ): Record<'atK' | 'allK', Record<string, Estimate>> {
   const atK: Record<string, Estimate> = {};
   const allK: Record<string, Estimate> = {};

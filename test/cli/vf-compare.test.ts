@@ -1,0 +1,234 @@
+import { execFile } from 'node:child_process';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { evaluate } from '../../src/evaluate/evaluate.ts';
+import type { EvaluationOptions } from '../../src/evaluate/evaluation-options.ts';
+import { sumsClient, sumsEnvironment, sumsOptions } from '../evaluate/sums-world.ts';
+
+const COMMAND = ['--conditions=source', '--no-warnings', join(import.meta.dirname, '../../src/cli/vf-compare.ts')];
+
+let directory: string;
+const at = (name: string) => join(directory, name);
+
+/** Right in rollout 0 of even rows and in rollout 1 of odd ones. */
+const half = () => sumsClient();
+const allRight = () => sumsClient({ turns: ({ index, key }) => (index === 0 ? 'hm, ' : `=${2 * Number(key!.split('/')[0])}`) });
+
+async function play(name: string, changes: Partial<EvaluationOptions> = {}): Promise<void> {
+  await evaluate(sumsOptions(at(name), { environment: sumsEnvironment({ rows: 10 }), rolloutsPerExample: 2, ...changes }));
+}
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'vf-compare-'));
+  await play('half', { client: half() });
+  await play('right', { client: allRight(), seed: 8 });
+  await play('few', { client: allRight(), numExamples: 3, rolloutsPerExample: 1 });
+});
+afterAll(() => rm(directory, { recursive: true }));
+
+interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function vfCompare(...args: string[]): Promise<Ended> {
+  return new Promise((resolve) => {
+    execFile(
+      process.execPath,
+      [...COMMAND, ...args],
+      { cwd: directory, maxBuffer: 1 << 26, env: { ...process.env, NO_COLOR: '1' } },
+      (error, stdout, stderr) => resolve({ code: error === null ? 0 : (error.code as number), stdout, stderr }),
+    );
+  });
+}
+
+/** A copy of a run with every line of its results changed. */
+async function changed(
+  name: string,
+  from: string,
+  change: (line: Record<string, unknown>, i: number) => Record<string, unknown> | string | null,
+): Promise<string> {
+  await cp(at(from), at(name), { recursive: true });
+  const lines = (await readFile(at(`${name}/results.jsonl`), 'utf8')).trimEnd().split('\n');
+  const texts = lines.map((line, i) => change(JSON.parse(line) as Record<string, unknown>, i)).filter((line) => line !== null);
+  await writeFile(at(`${name}/results.jsonl`), texts.map((line) => `${typeof line === 'string' ? line : JSON.stringify(line)}\n`).join(''));
+  return name;
+}
+
+interface Figures {
+  readonly rows: number;
+  readonly sides: readonly {
+    readonly finished: number;
+    readonly failed: number;
+    readonly other_rows: number;
+    readonly mean: unknown;
+    readonly pass_at_k: object;
+    readonly changes: readonly string[];
+  }[];
+  readonly pairs: readonly {
+    readonly pairs: number;
+    readonly rows: number;
+    readonly unpaired: number;
+    readonly difference: { readonly value: number; readonly low: number | null; readonly high: number | null } | null;
+    readonly mcnemar: { readonly p: number; readonly p_adjusted: number; readonly gained: number; readonly lost: number } | null;
+    readonly wins: number;
+    readonly losses: number;
+    readonly ties: number;
+    readonly metrics: Record<string, { readonly value: number }>;
+    readonly row_differences: readonly { readonly example_id: number; readonly first: number; readonly second: number }[];
+  }[];
+}
+
+async function figures(...args: string[]): Promise<Figures> {
+  const { code, stdout, stderr } = await vfCompare(...args, '--json');
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  // No figure may be missing: JSON writes NaN as null.
+  expect(stdout).not.toMatch(/NaN|Infinity/);
+  return JSON.parse(stdout) as Figures;
+}
+
+describe('vf-compare', () => {
+  it('prints means, the paired difference, the test and who wins where', async () => {
+    const { code, stdout, stderr } = await vfCompare('half', 'right', '--rows', '2');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toContain('sums  10 rows in common');
+    expect(stdout).toContain('seed: 7 → 8');
+    expect(stdout).toMatch(/^A +20 +0 +0\.500 .* 0\.500 +1\.000$/m);
+    expect(stdout).toMatch(/^difference \+0\.500 \(\+0\.500 to \+0\.500\) {2}\(bootstrap over 10 rows, 10,000 draws, seed 0\)$/m);
+    expect(stdout).toMatch(/^McNemar +p = 0\.0020; only B has 1 in 10, only A in 0$/m);
+    expect(stdout).toMatch(/^rows +B better in 10, A better in 0, as good in 0$/m);
+    expect(stdout).toContain('no change  pieces');
+    expect(stdout).toMatch(/^0 +0\.500 +1\.000 {2}What is 0 \+ 0\?$/m);
+    expect(stdout).toContain('and 8 rows more that differ: --rows 10, or --json');
+  });
+
+  it('gives the same figures as JSON and as a table of Markdown', async () => {
+    const { pairs, sides } = await figures('half', 'right');
+    expect(pairs[0]).toMatchObject({
+      pairs: 20,
+      rows: 10,
+      unpaired: 0,
+      difference: { value: 0.5, low: 0.5, high: 0.5 },
+      wins: 10,
+      losses: 0,
+      ties: 0,
+    });
+    expect(pairs[0]!.mcnemar).toEqual({ gained: 10, lost: 0, p: 2 / 2 ** 10, p_adjusted: 2 / 2 ** 10, is_exact: true });
+    expect(sides.map(({ pass_at_k: passes }) => passes)).toMatchObject([
+      { 1: { value: 0.5 }, 2: { value: 1 } },
+      { 1: { value: 1 }, 2: { value: 1 } },
+    ]);
+    const { stdout } = await vfCompare('half', 'right', '--markdown');
+    expect(stdout).toContain('| B − A | 20 | +0.500 | 0.500 to 0.500 | 0.0020 | 10 | 0 | 0 |');
+    for (const line of stdout.split('\n').filter((text) => text.startsWith('| '))) expect(line.endsWith(' |')).toBe(true);
+  });
+
+  it('compares a run with itself: no difference, nothing not a number', async () => {
+    const { pairs } = await figures('half', 'half');
+    expect(pairs[0]).toMatchObject({
+      difference: { value: 0, low: 0, high: 0 },
+      mcnemar: { p: 1 },
+      wins: 0,
+      losses: 0,
+      ties: 10,
+      row_differences: [],
+    });
+  });
+
+  it('compares three runs with the first or all with each other, and corrects p for their number', async () => {
+    const first = await figures('half', 'right', 'half');
+    expect(first.pairs.map((pair) => [pair.mcnemar!.p, pair.mcnemar!.p_adjusted])).toEqual([
+      [2 / 2 ** 10, 4 / 2 ** 10],
+      [1, 1],
+    ]);
+    expect((await figures('half', 'right', 'half', '--all-pairs')).pairs.map(({ difference }) => difference!.value)).toEqual([0.5, 0, -0.5]);
+  });
+
+  it('leaves out failed and missing rollouts with their partners, rows of one run alone, and says how many', async () => {
+    const failed = { error: 'RewardError', message: 'no', error_chain_repr: '', error_chain_str: '', phase: 'scoring', retryable: true };
+    await changed('failed', 'right', (line) => (line['rollout_id'] === '4/1' ? { ...line, reward: null, error: failed } : line));
+    const { sides, pairs } = await figures('half', 'failed');
+    expect(sides[1]).toMatchObject({ finished: 19, failed: 1 });
+    expect(pairs[0]).toMatchObject({ pairs: 19, rows: 10, unpaired: 1 });
+    const few = await figures('half', 'few');
+    expect(few.rows).toBe(3);
+    expect(few.sides.map(({ other_rows: rows }) => rows)).toEqual([7, 0]);
+    expect(few.pairs[0]).toMatchObject({ pairs: 3, rows: 3, unpaired: 3 });
+    expect((await vfCompare('half', 'few')).stdout).toContain('7 rows left out: another run lacks them');
+  });
+
+  it('has no interval for one row, and no difference where nothing has a partner', async () => {
+    const one = (row: number) => changed(`row-${row}`, 'half', (line) => (line['example_id'] === row ? line : null));
+    const { pairs } = await figures(await one(2), 'right');
+    expect(pairs[0]).toMatchObject({ pairs: 2, rows: 1, difference: { value: 0.5, low: null, high: null } });
+    const apart = await changed('index-0', 'half', (line) => (line['rollout_index'] === 0 ? line : null));
+    const other = await changed('index-1', 'half', (line) => (line['rollout_index'] === 1 ? line : null));
+    expect((await figures(apart, other)).pairs[0]).toMatchObject({ pairs: 0, difference: null, mcnemar: null, wins: 0, ties: 0 });
+    expect((await vfCompare(apart, other)).stdout).toContain('nothing can be compared');
+  });
+
+  it("compares a metric, without McNemar's test where values are not 0 or 1", async () => {
+    await changed('longer', 'half', (line, i) => ({ ...line, metrics: { ...(line['metrics'] as object), pieces: i } }));
+    const { pairs } = await figures('half', 'longer', '--metric', 'pieces');
+    expect(pairs[0]!.mcnemar).toBeNull();
+    expect(pairs[0]!.difference!.low!).toBeLessThan(pairs[0]!.difference!.value);
+    expect(Object.keys(pairs[0]!.metrics)).toEqual(['right', 'em']);
+  });
+
+  it('counts the later line of a rollout that is on file twice, and ignores a torn last line', async () => {
+    await changed('twice', 'half', (line) => line);
+    const text = await readFile(at('right/results.jsonl'), 'utf8');
+    const extra = text.split('\n').find((line) => line.includes('"rollout_id":"3/0"'))!;
+    await writeFile(at('twice/results.jsonl'), `${await readFile(at('twice/results.jsonl'), 'utf8')}${extra}\n{"example_id":`);
+    expect((await figures('half', 'twice')).pairs[0]!.row_differences).toMatchObject([{ example_id: 3, first: 0.5, second: 1 }]);
+  });
+
+  it('shows hostile text as text, in the terminal and in Markdown', async () => {
+    const hostile = '\u001b[31m<img src=x onerror=alert(1)> | [x](https://example.org) `a` @team';
+    await changed('hostile', 'half', (line) => ({ ...line, prompt: [{ role: 'user', content: hostile }], answer: 'same' }));
+    await changed('hostile-right', 'right', (line) => ({ ...line, prompt: [{ role: 'user', content: hostile }], answer: 'same' }));
+    const [text, markdown] = await Promise.all([vfCompare('hostile', 'hostile-right'), vfCompare('hostile', 'hostile-right', '--markdown')]);
+    expect(text.stdout).toContain('\\x1b[31m<img');
+    const cell = markdown.stdout.split('\n').find((line) => line.includes('onerror'))!;
+    expect(cell).not.toMatch(/<|https:|@|[^\\]\[|[^\\]`/);
+    expect(cell.match(/(?<!\\)\|/g)).toHaveLength(5);
+  });
+
+  it.concurrent.each<[string, string[], RegExp]>([
+    ['one run', ['half'], /needs at least two runs/],
+    ['no directory', ['half', 'none'], /There is no directory none/],
+    [
+      'an unknown metric',
+      ['half', 'right', '--metric', 'pices'],
+      /half has no metric "pices" \(did you mean pieces\?\)\. It has em, pieces, reward, right\./,
+    ],
+    ['two forms', ['half', 'right', '--json', '--markdown'], /exclude each other/],
+    ['a seed that is no number', ['half', 'right', '--seed', 'x'], /must be a whole number/],
+  ])('answers %s with one line and exit code 2', async (_, args, message) => {
+    const { code, stdout, stderr } = await vfCompare(...args);
+    expect({ code, stdout, lines: stderr.split('\n').length }).toEqual({ code: 2, stdout: '', lines: 2 });
+    expect(stderr).toMatch(message);
+  });
+
+  it('refuses runs of other rows in one line, unless ids alone are to pair them', async () => {
+    await changed('other', 'right', (line) => ({ ...line, answer: 'something else' }));
+    await changed('strange', 'right', (line) => ({
+      ...line,
+      example_id: `s${String(line['example_id'])}`,
+      group_id: `s${String(line['group_id'])}`,
+    }));
+    await changed('empty', 'right', () => null);
+    const refusals = await Promise.all(['other', 'strange', 'empty'].map((name) => vfCompare('half', name)));
+    for (const { code, stdout, stderr } of refusals)
+      expect({ code, stdout, lines: stderr.split('\n').length }).toEqual({ code: 2, stdout: '', lines: 2 });
+    expect(refusals[0]!.stderr).toMatch(
+      /other has other rows than half: 10 of 10 ids stand for different rows, such as "\d" with "\d+" and "something else"/,
+    );
+    expect(refusals[1]!.stderr).toContain('no id is in both');
+    expect(refusals[2]!.stderr).toContain('empty has no recorded rollout yet');
+    expect((await figures('half', 'other', '--by-id')).pairs[0]!.pairs).toBe(20);
+  });
+});
