@@ -1,0 +1,148 @@
+"""Pre-trains the nano model that copies: drills of copying and looking up, then good episodes, then episodes with bad habits.
+
+    python scripts/nano-copy/copy_tokenizer.py --out DIR && python scripts/nano-copy/pretrain.py --out DIR [--steps N] [--threads 1]
+
+Deterministic for a seed and a number of threads. Every word is drawn at random, and none is a word of an evaluation (words.py). With --start it goes on from
+other weights, with --from-share at a later part of the phases.
+"""
+
+import random
+
+import nano_scripts
+import torch
+import torch.nn.functional as F
+from byte_pairs import load_tokenizer
+from copy_tokenizer import CONTEXT as CONTEXT_TOKENS
+from copy_tokenizer import END
+from episodes import CONTEXT, ENVIRONMENT, MODEL, TURN, draw_episode, look_up, repetition
+from model import NanoConfig, forward, init_weights, save_model
+from training import first_weights, muon_and_adam, pad, parse_training, run_steps, training_parser
+
+nano_scripts.add("nano-pages")
+from laid_induction import lay_induction  # noqa: E402
+
+FINAL_LR_SHARE = 0.03
+TOKENS_AT_ONCE = 4096
+WEIGHTS = {CONTEXT: 0.0, ENVIRONMENT: 0.03, MODEL: 1.0, TURN: 1.0}
+# What is drawn until this share of the run.
+PHASES = [
+    (0.06, {"repetition": 0.4, "look_up": 0.6}),
+    (0.35, {"repetition": 0.05, "look_up": 0.4, "good": 0.55}),
+    (0.78, {"look_up": 0.15, "good": 0.85}),
+    (1.00, {"look_up": 0.15, "habits": 0.85}),
+]
+
+
+class Rows:
+    """Rows of (ids, labels, weights, the stretch of learned tokens that each belongs to): label t follows token t."""
+
+    def __init__(self, tokenizer, seed):
+        self.tokenizer = tokenizer
+        self.end = tokenizer.token_to_id(END)
+        self.rng = random.Random(seed)
+
+    def draw(self, phase):
+        kind = self.rng.choices(list(phase), list(phase.values()))[0]
+        if kind == "repetition":
+            return self.row(repetition(self.rng))
+        if kind == "look_up":
+            return self.row(look_up(self.rng))
+        return self.row(draw_episode(self.rng, only_good=kind == "good"))
+
+    def row(self, pieces):
+        ids, labels, weights = [], [], []
+        for text, author in pieces:
+            piece = self.tokenizer.encode(text, add_special_tokens=False).ids
+            # The label before the piece is the piece's first token, unless a turn has ended there.
+            if ids and labels[-1] is None:
+                labels[-1], weights[-1] = piece[0], WEIGHTS[author]
+            ids += piece
+            labels += [*piece[1:], None]
+            weights += [WEIGHTS[author]] * (len(piece) - 1) + [0.0]
+            if author == TURN and piece[-1] != self.end:
+                labels[-1], weights[-1] = self.end, 1.0
+        labels[-1] = self.end if labels[-1] is None else labels[-1]
+        return ids, labels, weights
+
+
+def losses_of(config, weights, part):
+    """(loss, weight, whether it is the likeliest) of every token that counts, row by row, and the mask [B, T]."""
+    ids, labels = pad([row[0] for row in part]), pad([row[1] for row in part])
+    counts = pad([row[2] for row in part], torch.float32)
+    where = counts > 0
+    logits = forward(config, weights, ids, (), where)
+    targets = labels[where]
+    return F.cross_entropy(logits, targets, reduction="none"), counts[where], logits.argmax(-1) == targets, where
+
+
+def parts_of(rows):
+    """Rows of similar length together, at most TOKENS_AT_ONCE."""
+    part = []
+    for row in sorted(rows, key=lambda row: len(row[0])):
+        if part and len(row[0]) * (len(part) + 1) > TOKENS_AT_ONCE:
+            yield part
+            part = []
+        part.append(row)
+    yield part
+
+
+def train_step(config, weights, rows):
+    """Accumulates the gradient of one step; returns the mean loss over the model's own tokens."""
+    total = sum(sum(row[2]) for row in rows)
+    loss_sum = count = 0.0
+    for part in parts_of(rows):
+        losses, counts, _, _ = losses_of(config, weights, part)
+        ((losses * counts).sum() / total).backward()
+        own = counts == 1
+        loss_sum += losses.detach()[own].sum().item()
+        count += own.sum().item()
+    return loss_sum / count
+
+
+@torch.no_grad()
+def whole_share(config, weights, rows):
+    """Share of rows whose own tokens are all the likeliest."""
+    right = 0
+    for part in parts_of(rows):
+        _, counts, hits, where = losses_of(config, weights, part)
+        wrong = torch.zeros(where.shape, dtype=torch.bool)
+        wrong[where] = ~hits & (counts == 1)
+        right += (~wrong.any(1)).sum().item()
+    return right / len(rows)
+
+
+def train(arguments):
+    tokenizer = load_tokenizer(arguments.out)
+    start = NanoConfig(vocabulary=tokenizer.get_vocab_size(), layers=arguments.layers, context=CONTEXT_TOKENS, rope_theta=1e6)
+    config, weights = first_weights(arguments, start, lambda config, seed: lay_induction(config, init_weights(config, seed), seed))
+    rows, probe = Rows(tokenizer, arguments.seed), Rows(tokenizer, 99)
+    drills = {kind: [probe.draw({kind: 1.0}) for _ in range(24)] for kind in ("repetition", "look_up", "good")}
+
+    def backward(step):
+        progress = arguments.from_share + (1 - arguments.from_share) * (step + 1) / arguments.steps
+        phase = next(shares for end, shares in PHASES if progress <= end + 1e-9)
+        return train_step(config, weights, [rows.draw(phase) for _ in range(arguments.batch)])
+
+    run_steps(
+        arguments,
+        weights,
+        muon_and_adam(weights, arguments.lr, arguments.other_lr),
+        backward,
+        lambda _: save_model(config, weights, tokenizer, arguments.out),
+        final_share=FINAL_LR_SHARE,
+        log_every=25,
+        smoothing=0.95,
+        note=lambda: "".join(f" {kind} {whole_share(config, weights, drill):.3f}" for kind, drill in drills.items()),
+    )
+
+
+def main():
+    parser = training_parser(__doc__, steps=1800, batch=16, lr=4e-3, warmup=50, seed=5, save_every=100, threads=1)
+    parser.add_argument("--layers", type=int, default=4, help="(default: %(default)s)")
+    parser.add_argument("--from-share", type=float, default=0.0, help="share of the phases that went before (default: %(default)s)")
+    parser.add_argument("--other-lr", type=float, default=3e-3, help="learning rate of embeddings and norms (default: %(default)s)")
+    train(parse_training(parser))
+
+
+if __name__ == "__main__":
+    main()
