@@ -29,6 +29,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/evaluate': ['src/rollouts', 'src/models', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
   'src/pipelines': ['src/metrics', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
   'src/rounds': ['src/core', 'src/schemas', 'src/transport', 'src/files', 'src/metrics'],
+  'src/viewing': [],
   'src/registry': [
     'src/pipelines',
     'src/core',

@@ -1,0 +1,301 @@
+/**
+ * What the page of `vf-view` reads, over HTTP or out of a file that `--export` wrote. Types alone, so that the page and the server share them. Keys are in snake_case, as
+ * in the files; lines of results and their parts keep the names that docs/results.md and docs/training-run.md give them. Numbers that are unknown are null.
+ */
+
+export type RunKind = 'evaluation' | 'training';
+
+export interface Estimate {
+  readonly value: number;
+  readonly low: number | null;
+  readonly high: number | null;
+  readonly n: number;
+}
+
+/** `GET api/runs`. */
+export interface RunList {
+  /** The folder that was searched, as the command names it. */
+  readonly root: string;
+  readonly runs: readonly RunLine[];
+}
+
+export interface RunLine {
+  /** Its folder relative to the root, with `/`; `.` for the root itself. */
+  readonly id: string;
+  readonly kind: RunKind;
+  readonly environment: string;
+  readonly model: string;
+  readonly started_at: string | null;
+  readonly updated_at: string | null;
+  /** `running`: not complete, and a living process holds the folder. */
+  readonly state: 'complete' | 'running' | 'stopped';
+  /** Rollouts of an evaluation, steps of a training run: done, and planned. */
+  readonly done: number;
+  readonly planned: number | null;
+  /** Mean reward of an evaluation; the last held-out mean of a training run. */
+  readonly reward: Estimate | null;
+  /** Held-out means of a training run by step, for a sparkline; empty for an evaluation. */
+  readonly curve: readonly { readonly step: number; readonly value: number }[];
+  /** Why the run cannot be read, in one line. */
+  readonly problem: string | null;
+}
+
+/** `GET api/run?run=ID`. */
+export type RunDetail = EvaluationDetail | TrainingDetail;
+
+interface RunFacts {
+  readonly run: RunLine;
+  /** Settings to show, in order: name and value. */
+  readonly facts: readonly { readonly name: string; readonly value: string }[];
+  /** Files with rollouts. An evaluation has `results`; a training run `evaluation/10`, `step/12`, `step/12/propose` and so on. */
+  readonly sets: readonly RolloutSet[];
+}
+
+export interface RolloutSet {
+  readonly id: string;
+  readonly title: string;
+  readonly kind: 'results' | 'evaluation' | 'step';
+  readonly step: number | null;
+}
+
+export interface EvaluationDetail extends RunFacts {
+  readonly kind: 'evaluation';
+  /** The object of `vf-eval --json` without its sample; null where nothing is recorded. docs/results.md, "The summary". */
+  readonly summary: Readonly<Record<string, unknown>> | null;
+}
+
+export interface TrainingDetail extends RunFacts {
+  readonly kind: 'training';
+  /** The rows of an evaluation that can be followed over time, first the ones whose reward changed most. At most 500. */
+  readonly held_out: readonly HeldOutLine[];
+  readonly events: readonly { readonly kind: string; readonly step: number; readonly time: string; readonly message: string }[];
+}
+
+export interface HeldOutLine {
+  readonly group: string;
+  /** The question, shortened to 200 characters. */
+  readonly question: string;
+  /** Mean reward by evaluation; null where all of its rollouts failed. */
+  readonly rewards: readonly { readonly step: number; readonly reward: number | null }[];
+}
+
+/** `GET api/rollouts?run=ID&set=SET&...`: a window of the table. */
+export interface RolloutQuery {
+  readonly run: string;
+  readonly set: string;
+  /** `order` (of the file), `reward`, `turns`, `tokens`, `id`, or `metric:NAME`. @default 'order' */
+  readonly sort?: string;
+  /** @default false */
+  readonly descending?: boolean;
+  readonly stop?: string;
+  readonly task?: string;
+  readonly group?: string;
+  readonly min_reward?: number;
+  readonly max_reward?: number;
+  /** Only failed rollouts, or only finished ones. */
+  readonly failed?: boolean;
+  /** Only rollouts whose prompt, response or answer holds this text; case counts for nothing. */
+  readonly text?: string;
+  /** @default 0 */
+  readonly from?: number;
+  /** At most 500. @default 100 */
+  readonly count?: number;
+}
+
+export interface RolloutPage {
+  /** Rollouts of the set, and those that the query finds. */
+  readonly total: number;
+  readonly matched: number;
+  readonly rows: readonly RolloutLine[];
+  /** What the columns and filters can be; `searches` is among the metrics where the environment counts them. */
+  readonly metrics: readonly string[];
+  readonly stops: readonly string[];
+  readonly tasks: readonly string[];
+  /** Rollouts by reward, in 20 equal bins between `low` and `high`, of what the query finds; null if none has a reward. */
+  readonly histogram: { readonly low: number; readonly high: number; readonly counts: readonly number[] } | null;
+}
+
+export interface RolloutLine {
+  readonly rollout_id: string;
+  readonly group: string;
+  readonly index: number;
+  /** Null for a rollout that failed. */
+  readonly reward: number | null;
+  readonly stop: string;
+  readonly turns: number;
+  /** Tokens that the policy wrote. */
+  readonly tokens: number | null;
+  /** Class of the error. */
+  readonly error: string | null;
+  readonly task: string | null;
+  readonly metrics: Readonly<Record<string, number>>;
+  /** The question, shortened to 200 characters. */
+  readonly question: string;
+}
+
+/** `GET api/rollout?run=ID&set=SET&group=G&index=I`. */
+export interface RolloutDetail {
+  readonly line: RolloutLine;
+  readonly prompt: readonly Message[];
+  /** What came after the prompt, in order, with its writer: `model`, `observation`, `corrective`, `prefill` or, of a chat, the role. */
+  readonly parts: readonly Part[];
+  /** The row's reference, as the file has it; absent columns are null. */
+  readonly answer: unknown;
+  readonly info: unknown;
+  readonly error: { readonly name: string; readonly message: string; readonly phase: string | null } | null;
+  /** Why metrics are null. */
+  readonly metric_errors: Readonly<Record<string, string>>;
+  /** What it asked models beside the policy. */
+  readonly asked: readonly Asked[];
+  /** Further figures to show: name and value (seconds, attempts, policy version, weights and so on). */
+  readonly facts: readonly { readonly name: string; readonly value: string }[];
+  /** Rollouts of the same row, this one among them. */
+  readonly siblings: readonly RolloutLine[];
+  /** Whether `api/tokens` has its tokens. */
+  readonly has_tokens: boolean;
+  /** Its advantage in training; null where the credit is not recomputed, and of evaluations. */
+  readonly advantage: number | null;
+}
+
+export interface Message {
+  readonly role: string;
+  readonly content: readonly Content[];
+  readonly tool_calls: readonly { readonly id: string; readonly name: string; readonly arguments: string }[];
+}
+
+export type Content =
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'image'; readonly sha256: string; readonly width: number; readonly height: number };
+
+export interface Part {
+  readonly kind: string;
+  readonly content: readonly Content[];
+  readonly tool_calls: readonly { readonly id: string; readonly name: string; readonly arguments: string }[];
+}
+
+export interface Asked {
+  readonly role: string;
+  readonly model: string;
+  readonly messages: readonly Message[];
+  readonly text: string;
+  readonly ms: number;
+  /** 0: answered from the cache. */
+  readonly attempts: number;
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+}
+
+/** `GET api/tokens?run=ID&set=SET&group=G&index=I`. The arrays are parallel. [T] */
+export interface RolloutTokens {
+  readonly ids: readonly number[];
+  /** What each token adds to the text; null where the model's tokenizer is not at hand. */
+  readonly texts: readonly string[] | null;
+  /** Why there are no texts, and what to do; null where there are. */
+  readonly problem: string | null;
+  /** 1 on the tokens that the policy sampled. */
+  readonly mask: readonly (0 | 1)[];
+  /** Natural logarithms; null where the mask is 0 or the sampler gave none. */
+  readonly log_probs: readonly (number | null)[];
+  readonly prompt_length: number;
+}
+
+/** `GET api/metrics?run=ID&after=N`: what `metrics.jsonl` has after its first N lines. */
+export interface MetricLines {
+  readonly lines: readonly {
+    readonly kind: 'step' | 'evaluation' | 'validation';
+    readonly step: number;
+    readonly time: string;
+    readonly values: Readonly<Record<string, number | null>>;
+  }[];
+  /** The `after` of the next request. Smaller than the one asked with where the file was begun again; the page then starts from nothing. */
+  readonly next: number;
+  readonly state: RunLine['state'];
+  /** What each name means, in one sentence; names without one are left out. Only with `after=0`. */
+  readonly meanings: Readonly<Record<string, string>> | null;
+}
+
+/** `GET api/step?run=ID&step=N`: the groups of a training step, of all of its phases. */
+export interface StepDetail {
+  readonly step: number;
+  /** Steps with rollouts on file, ascending. */
+  readonly steps: readonly number[];
+  readonly groups: readonly StepGroup[];
+  /** Whether the step's rollouts are complete. */
+  readonly complete: boolean;
+  /** Why advantages are null; null where they are given. */
+  readonly advantages_problem: string | null;
+}
+
+export interface StepGroup {
+  readonly set: string;
+  readonly group: string;
+  readonly question: string;
+  readonly rollouts: readonly (RolloutLine & { readonly advantage: number | null })[];
+}
+
+/** `GET api/held-out?run=ID&group=G`: one held-out row in every evaluation. */
+export interface HeldOutDetail {
+  readonly group: string;
+  readonly question: string;
+  readonly answer: unknown;
+  readonly evaluations: readonly {
+    readonly step: number;
+    readonly set: string;
+    readonly rollouts: readonly (RolloutLine & { readonly parts: readonly Part[] })[];
+  }[];
+}
+
+/** `GET api/compare?set=RUN:SET&set=RUN:SET&...`: two to eight sets on the same rows. */
+export interface ComparisonQuery {
+  readonly sets: readonly { readonly run: string; readonly set: string }[];
+  /** `difference` (largest spread first) or `order`. @default 'difference' */
+  readonly sort?: 'difference' | 'order';
+  readonly from?: number;
+  readonly count?: number;
+}
+
+export interface Comparison {
+  readonly sets: readonly { readonly run: string; readonly set: string; readonly title: string; readonly reward: Estimate | null }[];
+  /** Rows that all sets have, and rows that only some have. */
+  readonly shared: number;
+  readonly partial: number;
+  /** Against the first set, on shared rows: mean difference with its interval, and rows won, tied and lost. One per further set. */
+  readonly differences: readonly { readonly mean: Estimate | null; readonly won: number; readonly tied: number; readonly lost: number }[];
+  readonly rows: readonly {
+    readonly group: string;
+    readonly question: string;
+    /** Mean reward by set; null where it has no finished rollout of the row. */
+    readonly rewards: readonly (number | null)[];
+    readonly rollouts: readonly (readonly RolloutLine[])[];
+  }[];
+}
+
+/** Answer to a request that could not be served, with status 400, 401, 403, 404 or 500. */
+export interface ViewProblem {
+  /** What happened, then what to do, in one line. */
+  readonly problem: string;
+}
+
+/** What the page asks, whatever answers: a server, or the file that it stands in. A refusal is thrown as an Error whose message is the problem. */
+export interface ViewSource {
+  /** Whether new results can come: an exported file is fixed. */
+  readonly live: boolean;
+  runs(): Promise<RunList>;
+  run(run: string): Promise<RunDetail>;
+  rollouts(query: RolloutQuery): Promise<RolloutPage>;
+  rollout(place: RolloutPlace): Promise<RolloutDetail>;
+  tokens(place: RolloutPlace): Promise<RolloutTokens>;
+  metrics(run: string, after: number): Promise<MetricLines>;
+  step(run: string, step: number): Promise<StepDetail>;
+  heldOut(run: string, group: string): Promise<HeldOutDetail>;
+  compare(query: ComparisonQuery): Promise<Comparison>;
+  /** A URL that an `img` element can show: of this origin, or a data URL. */
+  image(run: string, sha256: string): string;
+}
+
+export interface RolloutPlace {
+  readonly run: string;
+  readonly set: string;
+  readonly group: string;
+  readonly index: number;
+}

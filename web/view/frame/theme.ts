@@ -1,0 +1,31 @@
+/** Light or dark: the system's choice until somebody makes one, which stays for the next visit. */
+import { useEffect, useState } from 'preact/hooks';
+
+export type Theme = 'system' | 'light' | 'dark';
+
+const KEY = 'vf-view-theme';
+const THEMES: readonly Theme[] = ['system', 'light', 'dark'];
+
+export function useTheme(): readonly [Theme, () => void] {
+  const [theme, setTheme] = useState(kept);
+  useEffect(() => {
+    if (theme === 'system') delete document.documentElement.dataset['theme'];
+    else document.documentElement.dataset['theme'] = theme;
+    try {
+      localStorage.setItem(KEY, theme);
+    } catch {
+      // A browser that keeps nothing follows the system next time.
+    }
+    dispatchEvent(new Event('themechange'));
+  }, [theme]);
+  return [theme, () => setTheme((now) => THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]!)];
+}
+
+function kept(): Theme {
+  try {
+    const value = localStorage.getItem(KEY);
+    return THEMES.find((theme) => theme === value) ?? 'system';
+  } catch {
+    return 'system';
+  }
+}

@@ -1,0 +1,165 @@
+/** The figures of an evaluation, with their intervals. */
+import type { VNode } from 'preact';
+import type { Estimate, EvaluationDetail } from '../../../src/viewing/view-wire.ts';
+import { EmptyState } from '../frame/states.tsx';
+import { boundsText, Interval, intervalText, scaleOf } from '../figures/interval.tsx';
+import { formatCount, formatReward, formatSeconds } from '../figures/numbers.ts';
+import { formatRoute } from '../route/route.ts';
+import { Text } from '../text/text.tsx';
+import { Facts } from './facts.tsx';
+import { PassTable, RolesTable } from './summary-tables.tsx';
+import { readSummary, type Summary } from './summary.ts';
+
+export function SummaryTab({ detail }: { readonly detail: EvaluationDetail }): VNode {
+  const summary = readSummary(detail);
+  if (summary === null)
+    return (
+      <EmptyState title="Nothing recorded yet">
+        <p>The first rollout that ends brings the figures.</p>
+      </EmptyState>
+    );
+  return (
+    <div class="summary">
+      <section class="summary-main">
+        <Headline summary={summary} />
+        <Estimates summary={summary} />
+        {summary.notices.map((notice, i) => (
+          <p class="notice" key={i}>
+            <Text text={notice} />
+          </p>
+        ))}
+      </section>
+      <div class="summary-side">
+        <Stops summary={summary} run={detail.run.id} />
+        <Errors summary={summary} run={detail.run.id} />
+        <PassTable summary={summary} />
+        <RolesTable roles={summary.roles} />
+        <section>
+          <h2>Settings</h2>
+          <Facts facts={detail.facts} />
+        </section>
+      </div>
+    </div>
+  );
+}
+
+function Headline({ summary }: { readonly summary: Summary }): VNode {
+  const { reward, rollouts, examples, rolloutsPerExample, tokens, seconds } = summary;
+  return (
+    <div class="headline">
+      <div class="headline-reward" title={intervalText(reward)}>
+        <span class="headline-name">Mean reward</span>
+        <span class="headline-value">{formatReward(reward?.value)}</span>
+        <span class="headline-range">{boundsText(reward, ' to ') ?? 'no interval'}</span>
+        <Interval estimate={reward} scale={scaleOf([reward])} />
+      </div>
+      <dl class="headline-facts">
+        <Figure name="finished" value={formatCount(rollouts.finished)} />
+        <Figure name="failed" value={formatCount(rollouts.errored)} isLoud={rollouts.errored > 0} />
+        {examples !== null && (
+          <Figure name="rows" value={`${formatCount(examples)}${rolloutsPerExample === null ? '' : ` × ${rolloutsPerExample}`}`} />
+        )}
+        {tokens.map(({ name, value }) => (
+          <Figure key={name} name={name} value={formatCount(value)} />
+        ))}
+        {seconds !== null && <Figure name="time" value={formatSeconds(seconds)} />}
+      </dl>
+    </div>
+  );
+}
+
+function Figure({ name, value, isLoud = false }: { readonly name: string; readonly value: string; readonly isLoud?: boolean }): VNode {
+  return (
+    <div class={isLoud ? 'loud' : ''}>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+    </div>
+  );
+}
+
+function Estimates({ summary }: { readonly summary: Summary }): VNode {
+  return (
+    <table class="estimates">
+      <thead>
+        <tr>
+          <th scope="col">Figure</th>
+          <th scope="col" class="number">
+            Mean
+          </th>
+          <th scope="col">95 % interval</th>
+          <th scope="col" class="number">
+            <span class="hidden">Bounds</span>
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {summary.estimates.map(({ name, estimate }) => (
+          <EstimateRow key={name} name={name} estimate={estimate} />
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function EstimateRow({ name, estimate }: { readonly name: string; readonly estimate: Estimate | null }): VNode {
+  const scale = scaleOf([estimate]);
+  return (
+    <tr title={intervalText(estimate)}>
+      <th scope="row">
+        <Text text={name} />
+      </th>
+      <td class="number">{formatReward(estimate?.value)}</td>
+      <td class="estimates-bar">
+        <Interval estimate={estimate} scale={scale} />
+        {Math.abs(scale.high - 1) > 0.0005 && <span class="estimates-scale">to {formatReward(scale.high)}</span>}
+      </td>
+      <td class="number quiet-text">{boundsText(estimate, ' \u2013 ') ?? '\u2013'}</td>
+    </tr>
+  );
+}
+
+function Stops({ summary, run }: { readonly summary: Summary; readonly run: string }): VNode {
+  const most = Math.max(1, ...summary.stops.map(([, count]) => count));
+  return (
+    <section>
+      <h2>Ended by</h2>
+      <ul class="counts">
+        {summary.stops.map(([stop, count]) => (
+          <li key={stop}>
+            <a href={formatRoute('rollouts', { run, set: 'results', stop })}>
+              <Text text={stop} />
+            </a>
+            <span class="count-bar">
+              <span style={{ width: `${(count / most) * 100}%` }} />
+            </span>
+            <span class="number">{formatCount(count)}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Errors({ summary, run }: { readonly summary: Summary; readonly run: string }): VNode | null {
+  if (summary.errors.length === 0) return null;
+  return (
+    <section>
+      <h2>Failed with</h2>
+      <ul class="errors">
+        {summary.errors.map(({ name, count, example }) => (
+          <li key={name}>
+            <a href={formatRoute('rollouts', { run, set: 'results', failed: 'true' })}>
+              <Text text={name} />
+            </a>{' '}
+            <span class="number">{formatCount(count)}</span>
+            {example !== null && (
+              <p>
+                <Text text={example.slice(0, 400)} />
+              </p>
+            )}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

@@ -1,0 +1,23 @@
+/** Whether a run has ended, and how far it got. */
+import type { VNode } from 'preact';
+import type { RunLine } from '../../../src/viewing/view-wire.ts';
+import { formatCount } from '../figures/numbers.ts';
+
+const NAMES: Readonly<Record<RunLine['state'], string>> = { complete: 'complete', running: 'running', stopped: 'stopped' };
+
+export function RunState({ run }: { readonly run: RunLine }): VNode {
+  const unit = run.kind === 'training' ? 'steps' : 'rollouts';
+  const planned = run.planned === null || run.planned === run.done ? '' : ` of ${formatCount(run.planned)}`;
+  return (
+    <span class={`run-state ${run.state}`}>
+      <span class="run-state-name">{NAMES[run.state]}</span>
+      <span class="run-state-done">
+        {formatCount(run.done)}
+        {planned} {unit}
+      </span>
+      {run.state !== 'complete' && run.planned !== null && run.planned > 0 && (
+        <progress max={run.planned} value={run.done} aria-label={`${run.done} of ${run.planned} ${unit}`} />
+      )}
+    </span>
+  );
+}

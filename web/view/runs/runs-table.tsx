@@ -1,0 +1,108 @@
+/** Runs as rows of a table; on a narrow screen each is a card. */
+import type { VNode } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import type { RunLine } from '../../../src/viewing/view-wire.ts';
+import { Interval, intervalText } from '../figures/interval.tsx';
+import { formatAgo, formatReward, formatTime } from '../figures/numbers.ts';
+import { Sparkline } from '../figures/sparkline.tsx';
+import { plainText } from '../text/marked-text.ts';
+import { Text } from '../text/text.tsx';
+import { hrefOfRun } from './run-href.ts';
+import { RunState } from './run-state.tsx';
+
+export interface RunsTableProps {
+  readonly runs: readonly RunLine[];
+  readonly cursor: number;
+  readonly picked: readonly string[];
+  readonly pick: (id: string) => void;
+}
+
+export function RunsTable({ runs, cursor, picked, pick }: RunsTableProps): VNode {
+  const now = Date.now();
+  return (
+    <table class="runs">
+      <thead>
+        <tr>
+          <th scope="col">
+            <span class="hidden">Select</span>
+          </th>
+          <th scope="col">Run</th>
+          <th scope="col">State</th>
+          <th scope="col" class="number">
+            Reward
+          </th>
+          <th scope="col">Over training</th>
+          <th scope="col" class="number">
+            Updated
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {runs.map((run, i) => (
+          <RunRow key={run.id} run={run} now={now} isAt={i === cursor} isPicked={picked.includes(run.id)} pick={pick} />
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+interface RunRowProps {
+  readonly run: RunLine;
+  readonly now: number;
+  readonly isAt: boolean;
+  readonly isPicked: boolean;
+  readonly pick: (id: string) => void;
+}
+
+function RunRow({ run, now, isAt, isPicked, pick }: RunRowProps): VNode {
+  const row = useRef<HTMLTableRowElement>(null);
+  useEffect(() => {
+    if (isAt) row.current?.scrollIntoView({ block: 'nearest' });
+  }, [isAt]);
+  const name = plainText(`${run.environment}, ${run.model}`);
+  return (
+    <tr ref={row} class={isAt ? 'at' : ''} aria-current={isAt ? 'true' : undefined}>
+      <td class="runs-pick">
+        <input type="checkbox" checked={isPicked} onChange={() => pick(run.id)} aria-label={`Select ${name} for a comparison`} />
+      </td>
+      <td class="runs-name">
+        <a href={hrefOfRun(run)}>
+          <strong>
+            <Text text={run.environment} />
+          </strong>
+          <span class="runs-model">
+            <Text text={run.model} />
+          </span>
+        </a>
+        <small>
+          {run.kind} <Text text={run.id} />
+        </small>
+        {run.problem !== null && (
+          <small class="problem">
+            <Text text={run.problem} />
+          </small>
+        )}
+      </td>
+      <td class="runs-state">
+        <RunState run={run} />
+      </td>
+      <td class="runs-reward number" title={intervalText(run.reward)}>
+        {run.reward !== null && (
+          <>
+            <Interval estimate={run.reward} />
+            <span>{formatReward(run.reward.value)}</span>
+          </>
+        )}
+      </td>
+      <td class="runs-curve">
+        <Sparkline
+          curve={run.curve}
+          label={`Held-out reward from ${formatReward(run.curve[0]?.value)} to ${formatReward(run.curve.at(-1)?.value)}`}
+        />
+      </td>
+      <td class="runs-time number" title={formatTime(run.updated_at)}>
+        {formatAgo(run.updated_at, now)}
+      </td>
+    </tr>
+  );
+}

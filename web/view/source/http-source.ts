@@ -1,0 +1,95 @@
+/** Reads from the server that the page came from. Behind another address than loopback it asks for a token, which stands in the fragment of the URL. */
+import type {
+  Comparison,
+  ComparisonQuery,
+  HeldOutDetail,
+  MetricLines,
+  RolloutDetail,
+  RolloutPage,
+  RolloutPlace,
+  RolloutQuery,
+  RolloutTokens,
+  RunDetail,
+  RunList,
+  StepDetail,
+  ViewSource,
+} from '../../../src/viewing/view-wire.ts';
+
+type Value = string | number | boolean | undefined;
+
+export class HttpSource implements ViewSource {
+  readonly live = true;
+  readonly #token: string | null;
+
+  /** @param token Null where the server asks for none. */
+  constructor(token: string | null) {
+    this.#token = token;
+  }
+
+  runs(): Promise<RunList> {
+    return this.#get('runs', {});
+  }
+
+  run(run: string): Promise<RunDetail> {
+    return this.#get('run', { run });
+  }
+
+  rollouts(query: RolloutQuery): Promise<RolloutPage> {
+    return this.#get('rollouts', { ...query });
+  }
+
+  rollout(place: RolloutPlace): Promise<RolloutDetail> {
+    return this.#get('rollout', { ...place });
+  }
+
+  tokens(place: RolloutPlace): Promise<RolloutTokens> {
+    return this.#get('tokens', { ...place });
+  }
+
+  metrics(run: string, after: number): Promise<MetricLines> {
+    return this.#get('metrics', { run, after });
+  }
+
+  step(run: string, step: number): Promise<StepDetail> {
+    return this.#get('step', { run, step });
+  }
+
+  heldOut(run: string, group: string): Promise<HeldOutDetail> {
+    return this.#get('held-out', { run, group });
+  }
+
+  compare({ sets, ...rest }: ComparisonQuery): Promise<Comparison> {
+    return this.#get(
+      'compare',
+      rest,
+      sets.map(({ run, set }) => `${run}:${set}`),
+    );
+  }
+
+  /** An img sends no header, so that its address has the token. */
+  image(run: string, sha256: string): string {
+    const token = this.#token === null ? '' : `&token=${encodeURIComponent(this.#token)}`;
+    return `api/image?run=${encodeURIComponent(run)}&sha256=${encodeURIComponent(sha256)}${token}`;
+  }
+
+  async #get<T>(route: string, values: Readonly<Record<string, Value>>, sets: readonly string[] = []): Promise<T> {
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries(values)) if (value !== undefined) query.set(name, String(value));
+    for (const set of sets) query.append('set', set);
+    const headers = this.#token === null ? {} : { authorization: `Bearer ${this.#token}` };
+    let response: Response;
+    try {
+      response = await fetch(`api/${route}?${query}`, { headers, cache: 'no-store', signal: AbortSignal.timeout(60_000) });
+    } catch (cause) {
+      throw new Error('vf-view does not answer. See whether it still runs in its terminal, then try again.', { cause });
+    }
+    const body: unknown = await response.json().catch(() => null);
+    if (response.ok && body !== null) return body as T;
+    throw new Error(problemOf(body) ?? `The server answered with status ${response.status}. See its terminal for the cause.`);
+  }
+}
+
+function problemOf(body: unknown): string | null {
+  if (typeof body !== 'object' || body === null || !('problem' in body)) return null;
+  return typeof body.problem === 'string' ? body.problem : null;
+}

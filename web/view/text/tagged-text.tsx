@@ -1,0 +1,32 @@
+/** Text of a model with its tags quiet, its thoughts quieter than the rest, and what it searched for and answered set off. */
+import type { VNode } from 'preact';
+import { spansOf } from './tagged-spans.ts';
+import { Text } from './text.tsx';
+
+const CLASSES: Readonly<Record<string, string>> = {
+  think: 'said-thought',
+  thinking: 'said-thought',
+  reasoning: 'said-thought',
+  search: 'said-query',
+  query: 'said-query',
+  tool_call: 'said-query',
+  bbox: 'said-query',
+  answer: 'said-answer',
+};
+
+export function TaggedText({ text }: { readonly text: string }): VNode {
+  return (
+    <>
+      {spansOf(text).map(({ text: part, within, isTag }) => {
+        const name = isTag ? 'said-tag' : CLASSES[within];
+        return name === undefined ? (
+          <Text text={part} />
+        ) : (
+          <span class={name}>
+            <Text text={part} />
+          </span>
+        );
+      })}
+    </>
+  );
+}

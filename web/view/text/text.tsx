@@ -1,0 +1,19 @@
+/** Text of models, passages, files and names: text nodes alone, with marks for what would stay unseen. */
+import type { VNode } from 'preact';
+import { piecesOf } from './marked-text.ts';
+
+export function Text({ text }: { readonly text: string }): VNode {
+  return (
+    <>
+      {piecesOf(text).map((piece) =>
+        typeof piece === 'string' ? (
+          piece
+        ) : (
+          <span class="mark" title={piece.name}>
+            {piece.symbol}
+          </span>
+        ),
+      )}
+    </>
+  );
+}
