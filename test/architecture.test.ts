@@ -87,7 +87,7 @@ interface Source {
 function sources(directory: string): Source[] {
   const paths = readdirSync(join(root, directory), { recursive: true, encoding: 'utf8' });
   // The kernels are AssemblyScript: another language in files of the same name.
-  const typescript = paths.filter((path) => path.endsWith('.ts') && !path.startsWith('engine/kernels/assembly/'));
+  const typescript = paths.filter((path) => /\.tsx?$/.test(path) && !path.startsWith('engine/kernels/assembly/'));
   return typescript.map((name) => {
     const path = join(directory, name);
     const text = readFileSync(join(root, path), 'utf8');
@@ -103,6 +103,7 @@ function sources(directory: string): Source[] {
 
 const layerOf = (path: string) => path.split('/').slice(0, 2).join('/');
 const src = sources('src');
+const pages = sources('web');
 const environments = sources('environments');
 
 describe('architecture', () => {
@@ -127,6 +128,18 @@ describe('architecture', () => {
     const home = path.split('/').slice(0, 2).join('/');
     const escaping = source.imports.filter((i) => i.startsWith('.') && !join(dirname(path), i).startsWith(`${home}/`));
     expect(escaping).toEqual([]);
+  });
+
+  it('gives pages the types of the wire and nothing else of the package, and lets no text become markup', () => {
+    expect(pages.length).toBeGreaterThan(30);
+    for (const { path, text, imports } of pages) {
+      const outside = imports.filter((i) => i.startsWith('.')).map((i) => join(dirname(path), i));
+      expect({ path, outside: outside.filter((i) => !i.startsWith('web/') && i !== 'src/viewing/view-wire.ts') }).toEqual({ path, outside: [] });
+      expect({ path, markup: /innerHTML|outerHTML|insertAdjacentHTML|srcdoc|document\.write|\beval\(|new Function/i.test(text) }).toEqual({
+        path,
+        markup: false,
+      });
+    }
   });
 
   it.each(src.map((s) => [s.path, s] as const))('%s touches stdout and process.env only where allowed', (path, source) => {
@@ -177,7 +190,9 @@ describe('architecture', () => {
   });
 
   it('keeps files within 300 lines', () => {
-    const long = [...src, ...environments].map(({ path, text }) => [path, text.split('\n').length - 1] as const).filter(([, lines]) => lines > 300);
+    const long = [...src, ...environments, ...pages]
+      .map(({ path, text }) => [path, text.split('\n').length - 1] as const)
+      .filter(([, lines]) => lines > 300);
     expect(long).toEqual([]);
   });
 });

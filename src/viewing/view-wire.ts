@@ -133,6 +133,8 @@ export interface RolloutLine {
   readonly question: string;
 }
 
+export type TranscriptLine = RolloutLine & { readonly parts: readonly Part[] };
+
 /** `GET api/rollout?run=ID&set=SET&group=G&index=I`. */
 export interface RolloutDetail {
   readonly line: RolloutLine;
@@ -238,11 +240,7 @@ export interface HeldOutDetail {
   readonly group: string;
   readonly question: string;
   readonly answer: unknown;
-  readonly evaluations: readonly {
-    readonly step: number;
-    readonly set: string;
-    readonly rollouts: readonly (RolloutLine & { readonly parts: readonly Part[] })[];
-  }[];
+  readonly evaluations: readonly { readonly step: number; readonly set: string; readonly rollouts: readonly TranscriptLine[] }[];
 }
 
 /** `GET api/compare?set=RUN:SET&set=RUN:SET&...`: two to eight sets on the same rows. */
