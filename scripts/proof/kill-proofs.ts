@@ -1,7 +1,6 @@
 /** Self-play that is killed: at which moments, which process, and what must hold of the run when it is over. */
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { finished, type RunFolder, type TrainFolder, type TrainProcess } from '../../test/vllm/train-process.ts';
+import { rolloutNames, rolloutText } from '../../test/trainer/kept-rollouts.ts';
 
 /** What a step does, in order. `update` is forward, backward and the optimiser's steps. */
 export const PHASES = ['propose', 'solve', 'critic', 'update', 'publish', 'checkpoint'] as const;
@@ -150,11 +149,10 @@ async function reached(trainer: TrainProcess, claim: () => boolean): Promise<voi
 
 /** Every whole line of recorded rollouts, each after the name of its file. */
 function linesOf(run: RunFolder): string[] {
-  return run
-    .names('rollouts')
+  return rolloutNames(run.path)
     .filter((name) => name.endsWith('.jsonl'))
     .flatMap((name) =>
-      readFileSync(join(run.path, 'rollouts', name), 'utf8')
+      rolloutText(run.path, name)
         .split('\n')
         .slice(0, -1)
         .map((line) => `${name} ${line}`),
@@ -166,7 +164,7 @@ function fileOf(line: string): string {
 }
 
 function finishedRollouts(run: RunFolder, step: number): number {
-  return readdirSync(join(run.path, 'rollouts'))
+  return rolloutNames(run.path)
     .filter(isOf(step))
     .flatMap((name) => run.rollouts(step, name.split('.').at(-2)))
     .filter(({ complete, error }) => complete !== true && error === null).length;

@@ -5,6 +5,8 @@
 import { fstatSync, ftruncateSync, readSync, writeSync } from 'node:fs';
 import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { pipeline, type Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
 import { ConfigError, ResultsError, VfError } from '../core/errors.ts';
 import { streamRegularFile } from './regular-file.ts';
 
@@ -19,14 +21,15 @@ export interface Line {
   readonly isWhole: boolean;
 }
 
-/** The lines of a file, one at a time. Splits only at line feeds, because JSON may contain other line separators. A missing file has no lines, unless `mustExist`. */
-export async function* readLines(path: string, { mustExist = false } = {}): AsyncGenerator<Line, void> {
+/** The lines of a file, one at a time. Splits only at line feeds, because JSON may contain other line separators. A missing file has no lines, unless `mustExist`. With `isPacked`, those of a gzip file. */
+export async function* readLines(path: string, { mustExist = false, isPacked = false } = {}): AsyncGenerator<Line, void> {
   let held: Buffer[] = [];
   let start = 0;
   let position = 0;
   let number = 1;
   try {
-    for await (const chunk of (await streamRegularFile(path, { pieceBytes: 1 << 18 })) as AsyncIterable<Buffer>) {
+    const bytes = await streamRegularFile(path, { pieceBytes: 1 << 18 });
+    for await (const chunk of (isPacked ? unpacked(bytes) : bytes) as AsyncIterable<Buffer>) {
       let from = 0;
       for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, from)) {
         const text = Buffer.concat([...held, chunk.subarray(from, at)]).toString('utf8');
@@ -47,6 +50,11 @@ export async function* readLines(path: string, { mustExist = false } = {}): Asyn
     return;
   }
   if (position > start) yield { text: Buffer.concat(held).toString('utf8'), number, start, end: position, isWhole: false };
+}
+
+/** Errors of the source and of a damaged file end the result. */
+function unpacked(source: Readable): Readable {
+  return pipeline(source, createGunzip(), () => {});
 }
 
 /** Keeps only the given lines of a file, in order and each with a line feed. A crash leaves the old file or the new one. */

@@ -180,7 +180,14 @@ const evaluation = table('Evaluation on held-out rows, sampled as in training.',
 const checkpoint = table('Checkpoints.', {
   every: count('Steps between checkpoints. A resume repeats the steps since the last one from the recorded rollouts, to the same weights.', 10),
   keep: count('Number of newest checkpoints to keep. 0: all.', 2, 0),
-  keep_rollouts: flag('Keep the rollouts of every step, not only those since the oldest kept checkpoint.', false),
+  keep_rollouts: flag(
+    'Keep the rollouts of every step to read, those before the oldest kept checkpoint compressed. False: only those since then, which a resume may need.',
+    true,
+  ),
+  max_rollouts_gb: positive(
+    'Bound of the kept rollouts in GB (10⁹ bytes). Beyond it, the oldest are thinned: first they lose token ids and log-probs, then steps are left out. What a resume may need always stays.',
+    4,
+  ),
 });
 
 const guards = table('Conditions under which a run stops or warns by itself.', {

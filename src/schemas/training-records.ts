@@ -24,6 +24,8 @@ export const TrajectorySchema = object(
     /** Absent if the sampler's log-probs are unknown. */
     log_probs: text,
     versions: text,
+    /** Its tokens were left out to save space: `ids` and `targets` are empty. */
+    thinned: only(true),
     ...optionalTokenColumns,
   },
 );

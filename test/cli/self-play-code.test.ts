@@ -5,6 +5,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { whyMissing } from '../execution/missing-executor.ts';
 import { finished, type RunFolder, TrainFolder, type TrainProcess } from '../vllm/train-process.ts';
 import { EvalFolder } from './vf-eval-process.ts';
+import { rolloutText } from '../trainer/kept-rollouts.ts';
 
 /** No program but Node can be called. */
 const ALONE = { PATH: '/nonexistent' };
@@ -158,7 +159,7 @@ describe('vf-train self-play-code --preset laptop', { timeout: TIMEOUT_MS }, () 
 /** Whole lines of a phase's rollouts; none while there is no file. */
 function linesOf({ path }: RunFolder, step: number, phase: string): string[] {
   try {
-    return readFileSync(join(path, `rollouts/step-${String(step).padStart(6, '0')}.${phase}.jsonl`), 'utf8')
+    return rolloutText(path, `step-${String(step).padStart(6, '0')}.${phase}.jsonl`)
       .split('\n')
       .slice(0, -1);
   } catch {

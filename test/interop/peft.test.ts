@@ -1,10 +1,11 @@
 /** peft and transformers compute, with the adapters of a training run, the log-probs that the run recorded while it sampled. */
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, expect, it } from 'vitest';
+import { rolloutText } from '../trainer/kept-rollouts.ts';
 import { describePeer, resultLine, runPeer } from './peer.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -41,6 +42,8 @@ describePeer('peft', { quick: false }, () => {
   it('agrees with the recorded log-probs of the base and of every version, merged or not', async () => {
     const { directory, version } = await train();
     expect(version).toBe(STEPS);
+    for (const step of [1, 2, 3].map((number) => `step-00000${number}.jsonl`))
+      writeFileSync(join(directory, 'rollouts', step), rolloutText(directory, step));
     const steps = [0, 1, 2].flatMap((sampler) => [String(sampler), `rollouts/step-00000${sampler + 1}.jsonl`]);
     const args = [directory, NANO, ...steps, String(STEPS), `evaluations/step-00000${STEPS}.jsonl`];
     const run = await runPeer<Compared>('peft', 'recorded_rollouts', args, { timeoutMs: 240_000 });

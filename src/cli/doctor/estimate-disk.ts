@@ -18,6 +18,8 @@ export interface DiskEstimate {
 const FLOAT32_BYTES = 4;
 /** Size of a recorded token in JSON: id, log-prob and text. */
 const BYTES_PER_TOKEN = 40;
+/** The same compressed. */
+const PACKED_BYTES_PER_TOKEN = 10;
 
 /** Reads a Llama-like `config.json`; null if it lacks the necessary numbers. */
 export function baseShape(config: Readonly<Record<string, unknown>>): BaseShape | null {
@@ -59,7 +61,10 @@ export function estimateDisk(config: TrainingConfig, shape: BaseShape, contextTo
   // A checkpoint exists beside the one that it replaces while it is written.
   const checkpointBytes = (checkpoints + 1) * 3 * oneAdapter;
   const adapterBytes = (rollouts.maxStaleness + 2) * oneAdapter;
-  const keptSteps = checkpoint.keepRollouts || checkpoint.keep === 0 ? rolloutSteps : Math.min(rolloutSteps, (checkpoint.keep + 1) * every);
-  const rolloutBytes = keptSteps * rollouts.examplesPerStep * rollouts.rolloutsPerExample * contextTokens * BYTES_PER_TOKEN;
+  const neededSteps = checkpoint.keep === 0 ? rolloutSteps : Math.min(rolloutSteps, (checkpoint.keep + 1) * every);
+  const stepTokens = rollouts.examplesPerStep * rollouts.rolloutsPerExample * contextTokens;
+  const neededBytes = neededSteps * stepTokens * BYTES_PER_TOKEN;
+  const archived = checkpoint.keepRollouts ? (rolloutSteps - neededSteps) * stepTokens * PACKED_BYTES_PER_TOKEN : 0;
+  const rolloutBytes = Math.max(neededBytes, Math.min(neededBytes + archived, checkpoint.maxRolloutsGb * 1e9));
   return { adapterBytes, checkpointBytes, rolloutBytes, totalBytes: adapterBytes + checkpointBytes + rolloutBytes };
 }

@@ -15,7 +15,6 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
 import { PROBE_FORMAT } from '../../trainer/publisher/served-policy.ts';
-import { readAsked } from '../../trainer/records/step-asked.ts';
 import type { TrainingDirectory } from '../../trainer/records/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/loop/training-observer.ts';
 import type { TrainingRun, TrainingSession } from '../../trainer/loop/training-session.ts';
@@ -33,6 +32,7 @@ import { openLosses, openSource } from './open-joints.ts';
 import { longestRollout, openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
 import { isUnserved, openUnservedSession, UNSERVED_POLICY, unservedServers } from './open-supervised-training.ts';
 import { planGpus } from './plan-gpus.ts';
+import { recallAsked } from './recall-asked.ts';
 import { takeTurns } from './take-turns.ts';
 
 export interface OpenTrainingOptions {
@@ -111,7 +111,7 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
     }),
   );
   for (const models of lazy) models.bind(roles.models.models);
-  const recalled = declared.length === 0 ? [] : await recallAsked(directory, roles);
+  const recalled = declared.length === 0 ? [] : await recallAsked(directory, { roles, config });
   const run: TrainingRun = {
     ...common,
     servers: server.servers,
@@ -170,16 +170,6 @@ function openedTraining({ run, roles, label, notices }: Made, opened: Disposers)
 }
 
 const NO_EVALUATION = 'Nothing is evaluated, because this run has no policy server; add --embedded, --launch or -b URL to play the environment.';
-
-/** Counts the role calls of the run's earlier processes. Returns a notice if some of their records were deleted. */
-async function recallAsked({ paths }: TrainingDirectory, { models }: OpenedRoles): Promise<string[]> {
-  const first = await readAsked(paths.rollouts, (asked) => models.recall(asked));
-  await readAsked(paths.evaluations, (asked) => models.recall(asked));
-  if (first === null || first <= 1) return [];
-  return [
-    `The statistics of roles do not include steps before ${first}, whose rollouts were deleted; set checkpoint.keep_rollouts = true to keep them.`,
-  ];
-}
 
 /** Resolves the roles of both environments, because each may declare roles that the other lacks. */
 async function resolveTrainingRoles(

@@ -21,6 +21,8 @@ export class CheckpointWriter {
   /** Step of the newest checkpoint that was written or tried. */
   #saved: number;
   #seconds = 0;
+  /** How much of the thinning was reported. */
+  #saidThin = 0;
 
   constructor(parts: CheckpointParts, saved: number) {
     this.#parts = parts;
@@ -50,7 +52,7 @@ export class CheckpointWriter {
   async save(): Promise<void> {
     const { run, records, session, progress } = this.#parts;
     const { config, observer } = run;
-    const { checkpoints, rollouts } = records;
+    const { checkpoints } = records;
     const { step, version, counters } = progress.boundary ?? { step: progress.step, version: progress.version, counters: this.counters };
     observer.onPhase?.('checkpoint', step);
     const startedAtMs = performance.now();
@@ -62,13 +64,26 @@ export class CheckpointWriter {
       );
       isWritten = true;
       const oldest = await checkpoints.prune(config.checkpoint.keep);
-      if (oldest !== null && !config.checkpoint.keepRollouts) await rollouts.discardBefore(oldest + 1);
+      if (oldest !== null) await this.#retireRollouts(oldest + 1);
     } catch (error) {
       if (!(error instanceof ResultsError)) throw error;
       if (!isWritten && step === totalSteps(config)) throw unfinished(error);
       records.report({ kind: 'alarm', message: error.message });
     }
     this.#seconds += (performance.now() - startedAtMs) / 1000;
+  }
+
+  /** Of steps that no kept checkpoint needs. */
+  async #retireRollouts(before: number): Promise<void> {
+    const { run, records } = this.#parts;
+    const { keepRollouts, maxRolloutsGb } = run.config.checkpoint;
+    if (!keepRollouts) return records.rollouts.discardBefore(before);
+    const { thinned, removed } = await records.rollouts.archiveBefore(before, maxRolloutsGb * 1e9);
+    const what = [...(thinned > 0 ? ['lost their token ids and log-probs'] : []), ...(removed > 0 ? ['were left out'] : [])];
+    if (what.length === 0 || this.#saidThin >= what.length) return;
+    this.#saidThin = what.length;
+    const message = `The kept rollouts reached ${maxRolloutsGb} GB (checkpoint.max_rollouts_gb): those of old steps ${what.join(' or ')}`;
+    records.report({ kind: 'note', message });
   }
 
   /** Seconds spent since the last call. */

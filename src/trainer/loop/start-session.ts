@@ -58,6 +58,7 @@ export async function startSession(
   const stop = new AbortController();
   const inner = AbortSignal.any([signal, stop.signal]);
   const isAgain = await directory.holdsWork();
+  await records.rollouts.restoreFrom(start.step + 1);
   const policy = servedPolicy(run, records, session, inner);
   // The servers are watched from here on, and the watch reports events: it must end before the records close.
   await using opened = new Disposers();

@@ -13,6 +13,7 @@ import type { TraceRecord } from '../../rollouts/trace-records.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { ClosingSchema, RestartSchema, type WireClosing, type WireRestart } from '../../schemas/training-records.ts';
 import { recoverLines } from './recover-lines.ts';
+import { archiveRollouts, discardArchived, restoreRollouts, type Thinning } from './rollout-archive.ts';
 import { askedPath, StepAsked } from './step-asked.ts';
 import { isCompleteFile, readIds } from './step-file.ts';
 import { parseTrajectory, trajectoryRecord } from './trajectory-record.ts';
@@ -120,9 +121,20 @@ export class RolloutStore {
     }
   }
 
-  /** Deletes the rollouts of earlier steps. Throws as `discard` does. */
+  /** Keeps the rollouts of earlier steps in little space, see rollout-archive.ts. Throws ResultsError if it cannot. Needs the run's lock. */
+  archiveBefore(step: number, maxBytes: number): Promise<Thinning> {
+    return archiveRollouts(this.#directory, { before: step, maxBytes });
+  }
+
+  /** Makes archived rollouts of steps from `step` on usable again. Needs the run's lock. */
+  restoreFrom(step: number): Promise<void> {
+    return restoreRollouts(this.#directory, step);
+  }
+
+  /** Deletes the rollouts of earlier steps, the archived ones included. Throws as `discard` does. */
   async discardBefore(step: number): Promise<void> {
     for (const each of await this.phases()) if (each.step < step) await this.discard(each.step, each.phase);
+    await discardArchived(this.#directory, step);
   }
 
   /** Steps and phases that have a file, complete or not, ascending by step. */

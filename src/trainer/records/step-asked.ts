@@ -2,33 +2,44 @@
  * What the rollouts of a step asked of models by role: `step-000012.asked.jsonl` beside `step-000012.jsonl`. A line is written before its rollout's,
  * so that a rollout on file is never without it; where a rollout was played again, its last line counts. Nothing is trained from this file.
  */
-import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { AskedRecord } from '../../core/model.ts';
-import { LineAppender } from '../../files/json-lines.ts';
+import { ResultsError } from '../../core/errors.ts';
+import { LineAppender, readLines } from '../../files/json-lines.ts';
 import { askedFromLine, askedLine } from '../../models/asked-records.ts';
 import { AskedLineSchema, type WireAskedLine } from '../../schemas/asked-line.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { mapStrings } from '../../transport/redact.ts';
 import { recoverLines } from './recover-lines.ts';
+import { rolloutFiles } from './rollout-archive.ts';
 
 export function askedPath(stepPath: string): string {
   return stepPath.replace(/\.jsonl$/, '.asked.jsonl');
 }
 
-const STEP_FILE = /^step-\d+(\.[A-Za-z0-9-]+)*\.jsonl$/;
-
 /**
- * Passes every call that is on file in a folder of steps to `visit`, those of rollouts that were played again included. Resolves with the first step that
- * the folder has; null for none. Throws ResultsError for an invalid line. Needs the run's lock.
+ * Passes every call that is on file in a folder of steps to `visit`, those of rollouts that were played again included. Resolves with the steps
+ * that have a file. Throws ResultsError for an invalid line. Needs the run's lock.
  */
-export async function readAsked(directory: string, visit: (asked: readonly AskedRecord[]) => void): Promise<number | null> {
-  const names = (await readdir(directory).catch(() => [])).filter((name) => STEP_FILE.test(name));
-  for (const name of names.filter((each) => each.endsWith('.asked.jsonl'))) {
-    await recoverAsked(join(directory, name), (line) => visit(askedFromLine(line)));
+export async function readAsked(directory: string, visit: (asked: readonly AskedRecord[]) => void): Promise<readonly number[]> {
+  const files = await rolloutFiles(directory);
+  const live = new Set(files.filter(({ kept }) => kept === 'live').map(({ written }) => written));
+  for (const { name, written, kept } of files.filter((file) => file.written.endsWith('.asked.jsonl'))) {
+    const path = join(directory, name);
+    if (kept === 'live') await recoverAsked(path, (line) => visit(askedFromLine(line)));
+    // A killed process may have left both.
+    else if (!live.has(written)) await readArchived(path, (line) => visit(askedFromLine(line)));
   }
-  const steps = names.map((name) => Number.parseInt(name.slice('step-'.length), 10));
-  return steps.length === 0 ? null : Math.min(...steps);
+  return [...new Set(files.map(({ step }) => step))];
+}
+
+async function readArchived(path: string, visit: (line: WireAskedLine) => void): Promise<void> {
+  for await (const { text, number } of readLines(path, { isPacked: true })) {
+    const parsed = parseWire(AskedLineSchema, text);
+    if ('problem' in parsed)
+      throw new ResultsError(`Line ${number} of ${path} is not what a rollout asked of models by role (${parsed.problem}); delete the file`);
+    visit(parsed.value);
+  }
 }
 
 function recoverAsked(path: string, visit: (line: WireAskedLine) => void): Promise<void> {

@@ -34,6 +34,15 @@ export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) 
   };
 }
 
+/** A line of a file of rollouts without its tokens: only texts, rewards and counts stay. Lines of other kinds stay as they are. */
+export function thinLine(text: string): string {
+  const parsed = parseWire(TrajectorySchema, text);
+  if ('problem' in parsed) return text;
+  const { log_probs: _, versions: __, images: ___, ...rest } = parsed.value;
+  const thin: WireTrajectory = { ...rest, prompt_length: 0, ids: '', targets: '', thinned: true };
+  return JSON.stringify(thin);
+}
+
 /** Parses a line of a file as a trajectory, or returns what is wrong with it. */
 export function parseTrajectory(text: string): { readonly value: Trajectory } | { readonly problem: string } {
   const parsed = parseWire(TrajectorySchema, text);

@@ -52,6 +52,14 @@ describe('estimateDisk', () => {
   it('grows with everything that is kept', () => {
     const of = (checkpoint: object) => estimateDisk(config({ steps: 100, checkpoint: { every: 10, ...checkpoint } }), nano, 1000);
     expect(of({ keep: 0 }).checkpointBytes).toBe(11 * 3 * adapter(16));
-    expect(of({ keep: 2, keep_rollouts: true }).rolloutBytes / of({ keep: 2 }).rolloutBytes).toBeCloseTo(100 / 30);
+  });
+
+  it('counts kept rollouts of old steps compressed and within their bound, and what a resume may need above it', () => {
+    const of = (checkpoint: object) =>
+      estimateDisk(config({ steps: 100, checkpoint: { every: 10, keep: 2, ...checkpoint } }), nano, 1000).rolloutBytes;
+    const needed = of({ keep_rollouts: false });
+    expect(of({}) / needed).toBeCloseTo((30 + 70 * 0.25) / 30);
+    expect(of({ max_rollouts_gb: 1e-9 })).toBe(needed);
+    expect(of({ max_rollouts_gb: (1.5 * needed) / 1e9 })).toBeCloseTo(1.5 * needed);
   });
 });

@@ -1,8 +1,9 @@
 /** The modules of docs/training-joints.md, brought to `vf-train` as its user brings them. */
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { finished, TrainFolder, type TrainProcess } from '../../vllm/train-process.ts';
+import { rolloutNames, rolloutText } from '../../trainer/kept-rollouts.ts';
 
 const PAGE = readFileSync(join(import.meta.dirname, '../../../docs/training-joints.md'), 'utf8');
 const ALONE = { PATH: '/nonexistent', VF_BASE_URL: '' };
@@ -23,8 +24,10 @@ const SMALL = [
   '.',
 ];
 
-const linesOf = (path: string) =>
-  readFileSync(path, 'utf8')
+const linesOf = (path: string) => recordsOf(readFileSync(path, 'utf8'));
+
+const recordsOf = (text: string) =>
+  text
     .trimEnd()
     .split('\n')
     .map((line) => JSON.parse(line) as Record<string, unknown>);
@@ -66,7 +69,7 @@ describe('modules of docs/training-joints.md', { timeout: 120_000 }, () => {
     await running.kill();
     const run = folder.run()!;
     expect(await finished(start('-R', run.path))).toMatchObject({ reason: 'finished', step: 2 });
-    expect(readdirSync(join(run.path, 'rollouts')).filter((name) => !name.includes('asked'))).toEqual([
+    expect(rolloutNames(run.path).filter((name) => !name.includes('asked'))).toEqual([
       'step-000001.look.jsonl',
       'step-000001.play.jsonl',
       'step-000002.look.jsonl',
@@ -98,7 +101,7 @@ describe('modules of docs/training-joints.md', { timeout: 120_000 }, () => {
     expect(tasks.map(({ step }) => step)).toEqual([1, 1, 1, 1, 2, 2, 2, 2]);
     for (const { solved, reward } of tasks) expect(reward).toBe(solved === 0 || solved === 1 ? 0 : 1 - Number(solved));
     for (const row of run.rows('step')) expect(row).toMatchObject({ rollouts: 20, rollouts_failed: 0, 'source/paid': 4 });
-    const proposals = linesOf(join(run.path, 'rollouts', 'step-000001.propose.jsonl'));
+    const proposals = recordsOf(rolloutText(run.path, 'step-000001.propose.jsonl'));
     expect(proposals[0]).toMatchObject({ role: 'propose', reward: null, error: null, unpaid: true });
     const notes = linesOf(join(run.path, 'events.jsonl')).filter(({ kind }) => kind === 'note');
     expect(notes.at(-1)).toMatchObject({ step: 2, message: `proposed ${String(tasks[4]!['task'])}` });

@@ -1,9 +1,10 @@
 /** vf-train with a judge besides the policy, in this process alone: what is recorded, what a resume asks, and who may not judge. */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { WireAskedLine } from '../../../src/schemas/asked-line.ts';
 import { chatServer } from '../../models/chat-server.ts';
+import { rolloutText } from '../../trainer/kept-rollouts.ts';
 import { TrainFolder } from '../../vllm/train-process.ts';
 
 const ENVIRONMENT = `
@@ -30,8 +31,7 @@ afterEach(() => folder[Symbol.dispose]());
 
 function askedLines(): WireAskedLine[] {
   const runs = join(folder.path, 'train');
-  const path = join(runs, readdirSync(runs)[0]!, 'rollouts/step-000001.asked.jsonl');
-  return readFileSync(path, 'utf8')
+  return rolloutText(join(runs, readdirSync(runs)[0]!), 'step-000001.asked.jsonl')
     .split('\n')
     .slice(0, -1)
     .map((line) => JSON.parse(line) as WireAskedLine);
@@ -74,7 +74,7 @@ describe('vf-train and models by role', { timeout: 120_000 }, () => {
     // Two calls for each rollout that failed, by leases of their own: the version is recorded.
     const calls = askedLines().flatMap(({ asked }) => asked);
     expect(calls.every(({ model, version }) => model === 'nano-base' && version === 0)).toBe(true);
-    const rollouts = readFileSync(join(folder.run()!.path, 'rollouts/step-000001.jsonl'), 'utf8').trim().split('\n');
+    const rollouts = rolloutText(folder.run()!.path, 'step-000001.jsonl').trim().split('\n');
     expect(rollouts.length).toBeGreaterThan(3);
     // The whole step was sampled again.
     const played = rollouts.filter((line) => !line.startsWith('{"restarted"'));

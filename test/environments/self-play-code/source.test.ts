@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DEFAULT_LIMITS, openExecutor } from 'vf-search/execution';
@@ -14,6 +14,7 @@ import { checkedSource } from '../../../src/trainer/sources/checked-source.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, trainSmall, type SmallRunOptions } from '../../trainer/small-run.ts';
 import { UnigramBackend } from '../../trainer/unigram-backend.ts';
 import { type PlayerOptions, scriptedPlayer } from './scripted-player.ts';
+import { rolloutNames, rolloutText } from '../../trainer/kept-rollouts.ts';
 
 let executor: CodeExecutor;
 let parent: string;
@@ -81,7 +82,8 @@ function play({ settings = {}, player, heldOut = HELD_OUT, given, run = {}, conf
 }
 
 async function linesOf(file: string): Promise<Record<string, unknown>[]> {
-  const text = await readFile(join(path, file), 'utf8');
+  const [folder, name] = file.split('/');
+  const text = folder === 'rollouts' ? rolloutText(path, name!) : await readFile(join(path, file), 'utf8');
   return text
     .trimEnd()
     .split('\n')
@@ -92,9 +94,7 @@ describe('createSource of self-play-code', () => {
   it('plays proposals, then their solutions, and pays both by Absolute Zero', async () => {
     const outcome = await play();
     expect(outcome.reason).toBe('finished');
-    expect(await readdir(join(path, 'rollouts'))).toEqual(
-      [1, 2, 3].flatMap((step) => [`step-00000${step}.propose.jsonl`, `step-00000${step}.solve.jsonl`]),
-    );
+    expect(rolloutNames(path)).toEqual([1, 2, 3].flatMap((step) => [`step-00000${step}.propose.jsonl`, `step-00000${step}.solve.jsonl`]));
     const rows = await rowsOf(path);
     for (const row of rows) {
       expect(row).toMatchObject({ 'source/proposals': 12, 'source/held_out': 0, 'source/unprobed': 0 });

@@ -13,6 +13,7 @@ import { withReward } from '../../../src/trainer/sources/trajectory.ts';
 import type { CreateSource } from '../../../src/trainer/sources/trajectory-source.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
 import { trajectory } from '../some-trajectories.ts';
+import { rolloutNames, rolloutText } from '../kept-rollouts.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
 import { UnigramBackend } from '../unigram-backend.ts';
 
@@ -75,9 +76,7 @@ describe('a source of several phases', () => {
   it('has each phase on file by itself, roles in its trajectories, and metrics of its own', async () => {
     const byRole = { advantage: { scope: 'role_task' } };
     await run({ createSource, config: { algorithm: { old_log_probs: 'sampler', correction: { level: 'none' }, ...byRole } } });
-    expect(await readdir(join(path, 'rollouts'))).toEqual(
-      [1, 2, 3, 4].flatMap((step) => [`step-00000${step}.propose.jsonl`, `step-00000${step}.solve.jsonl`]),
-    );
+    expect(rolloutNames(path)).toEqual([1, 2, 3, 4].flatMap((step) => [`step-00000${step}.propose.jsonl`, `step-00000${step}.solve.jsonl`]));
     const rows = await rowsOf(path);
     expect(rows.map((each) => [each['rollouts'], each['groups'], each['source/taken'], each['source/asked']])).toEqual([
       [14, 2, 1, 4],
@@ -128,8 +127,8 @@ describe('a source that pays its proposals afterwards', () => {
 
   it('trains on the rewards that it gives, records none for a proposal, and counts what it leaves out', async () => {
     await run({ createSource: checkedSource(createSource, 'mine'), config: { algorithm: { advantage: { scope: 'role_task' } } } });
-    const line = (await readFile(join(path, 'rollouts', 'step-000001.propose.jsonl'), 'utf8')).split('\n')[0]!;
-    const [probe] = linesOf(await readFile(join(path, 'rollouts', 'step-000001.solve.jsonl'), 'utf8'));
+    const line = rolloutText(path, 'step-000001.propose.jsonl').split('\n')[0]!;
+    const [probe] = linesOf(rolloutText(path, 'step-000001.solve.jsonl'));
     expect(probe).toMatchObject({ role: 'solve', task: 'answer', reward: expect.any(Number) as number });
     expect(JSON.parse(line)).toMatchObject({ reward: null, error: null, unpaid: true, role: 'propose' });
     for (const row of await rowsOf(path)) {
@@ -149,7 +148,7 @@ describe('a source that pays its proposals afterwards', () => {
     });
     const rows = linesOf(await readFile(join(path, 'source', 'proposals.jsonl'), 'utf8'));
     expect(rows.map(({ step }) => step)).toEqual([1, 2, 3, 4].flatMap((step) => [step, step, step, step]));
-    const [proposal, ...others] = linesOf(await readFile(join(path, 'rollouts', 'step-000002.propose.jsonl'), 'utf8'));
+    const [proposal, ...others] = linesOf(rolloutText(path, 'step-000002.propose.jsonl'));
     expect(rows[4]!['proposal']).toBe(proposal!['rollout_id']);
     expect(others.length).toBeGreaterThan(4);
     expect(linesOf(await readFile(join(path, 'source', 'left.jsonl'), 'utf8'))).toHaveLength(8);

@@ -46,6 +46,7 @@ async function expectRepeatable(outcome: Awaited<ReturnType<typeof run>>, config
 /** Ids of the groups that each step has on file. */
 async function groupsOnFile(steps: number): Promise<string[][]> {
   const store = new RolloutStore(join(path, 'rollouts'));
+  await store.restoreFrom(1);
   const groups: string[][] = [];
   for (let step = 1; step <= steps; step++) {
     await using record = await store.open(step);

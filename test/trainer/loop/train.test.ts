@@ -1,5 +1,5 @@
 /** How runs end: at the last step, at a guard, at a fault that nothing can fix. What a resume makes of them is in train-resume.test.ts. */
-import { mkdirSync, rmdirSync, rmSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,6 +9,7 @@ import { EnvGroup } from '../../../src/core/env-group.ts';
 import { reward, Rubric } from '../../../src/core/rubric.ts';
 import type { TrainingObserver } from '../../../src/trainer/loop/training-observer.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
+import { rolloutText } from '../kept-rollouts.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
 import { UnigramBackend } from '../unigram-backend.ts';
 
@@ -70,13 +71,15 @@ describe('a run that nothing disturbs', () => {
     expect(rows.flatMap((row) => row['sampled_version'] ?? [])).toEqual([0, 1, 2, 3, 4, 5]);
     expect(await kinds()).toEqual(['started', 'finished']);
     expect((await readdir(join(path, 'checkpoints'))).toSorted()).toEqual(['step-000004', 'step-000006']);
-    // Those before the oldest checkpoint that is kept are no longer needed.
-    expect(await readdir(join(path, 'rollouts'))).toEqual(['step-000005.jsonl', 'step-000006.jsonl']);
+    // Those before the oldest checkpoint that is kept are only for people to read.
+    const packed = [1, 2, 3, 4].map((step) => `step-00000${step}.jsonl.gz`);
+    expect(await readdir(join(path, 'rollouts'))).toEqual([...packed, 'step-000005.jsonl', 'step-000006.jsonl']);
   });
 
   it('samples from the adapter that it starts from, at the first step and in the evaluation before it', async () => {
     const names = async (folder: string, step: number) => {
-      const text = await readFile(join(path, folder, `step-00000${step}.jsonl`), 'utf8');
+      const name = `step-00000${step}.jsonl`;
+      const text = folder === 'rollouts' ? rolloutText(path, name) : await readFile(join(path, folder, name), 'utf8');
       return new Set(text.match(/v\d{6}\b|"base"/g));
     };
     const config = { model: { initial_adapter: 'elsewhere' }, checkpoint: { every: 2, keep_rollouts: true } };
@@ -366,7 +369,7 @@ describe('the last checkpoint', () => {
 
 describe('a file that is no longer needed and cannot be deleted', () => {
   it('is reported, and the run continues', async () => {
-    const config = { evaluation: { every: 0 }, checkpoint: { every: 1, keep: 1 } };
+    const config = { evaluation: { every: 0 }, checkpoint: { every: 1, keep: 1, keep_rollouts: false } };
     const onPhase: TrainingObserver['onPhase'] = (phase, step) => {
       if (phase !== 'checkpoint') return;
       const inTheWay = [join(path, `checkpoints/step-000001.${process.pid}.tmp`), join(path, 'rollouts/step-000000.jsonl')] as const;
@@ -382,6 +385,35 @@ describe('a file that is no longer needed and cannot be deleted', () => {
       [4, expect.stringMatching(/Cannot delete .*rollouts.step-000000\.jsonl/)],
     ]);
     expect([await readdir(join(path, 'checkpoints')), await readdir(join(path, 'rollouts'))]).toEqual([['step-000006'], []]);
+  });
+});
+
+describe('old rollouts that cannot be compressed', () => {
+  it('stay as they were, are reported, and are compressed at the next checkpoint', async () => {
+    const config = { evaluation: { every: 0 }, checkpoint: { every: 2, keep: 1 } };
+    const inTheWay = join(path, 'rollouts/step-000001.jsonl.gz');
+    const lasting: string[][] = [];
+    const onPhase: TrainingObserver['onPhase'] = (phase, step) => {
+      if (phase !== 'checkpoint') return;
+      lasting.push(readdirSync(join(path, 'rollouts')));
+      if (step === 2) mkdirSync(inTheWay);
+      if (step === 4) rmdirSync(inTheWay);
+    };
+    expect(await run({ config, observer: { onPhase } })).toMatchObject({ reason: 'finished', step: 6 });
+    const alarms = (await eventsOf(path)).filter(({ kind }) => kind === 'alarm');
+    expect(alarms.map(({ step, message }) => [step, message])).toEqual([[2, expect.stringMatching(/Could not write .*step-000001\.jsonl\.gz/)]]);
+    expect(lasting[1]).toEqual(['step-000001.jsonl', 'step-000001.jsonl.gz', ...[2, 3, 4].map((step) => `step-00000${step}.jsonl`)]);
+    expect(await readdir(join(path, 'rollouts'))).toEqual([1, 2, 3, 4, 5, 6].map((step) => `step-00000${step}.jsonl.gz`));
+  });
+
+  it('keep the run within its bound, which it says once', async () => {
+    const config = { evaluation: { every: 0 }, checkpoint: { every: 1, keep: 1, max_rollouts_gb: 1e-9 } };
+    expect(await run({ config })).toMatchObject({ reason: 'finished', step: 6 });
+    expect(await readdir(join(path, 'rollouts'))).toEqual([]);
+    const notes = (await eventsOf(path)).filter(({ kind }) => kind === 'note').map(({ message }) => message);
+    expect(notes).toEqual([
+      expect.stringContaining('The kept rollouts reached 1e-9 GB (checkpoint.max_rollouts_gb): those of old steps lost their token ids'),
+    ]);
   });
 });
 

@@ -1,0 +1,47 @@
+/** Reads the rollouts that a run has kept, for people: those of recent steps, compressed ones and thinned ones. Changes nothing and needs no lock. */
+import { join } from 'node:path';
+import { ResultsError } from '../../core/errors.ts';
+import { readLines } from '../../files/json-lines.ts';
+import type { Trajectory } from '../sources/trajectory.ts';
+import { type Kept, rolloutFiles } from './rollout-archive.ts';
+import { parseTrajectory } from './trajectory-record.ts';
+
+export interface KeptStep {
+  readonly step: number;
+  /** Null for a step with one phase. */
+  readonly phase: string | null;
+  readonly path: string;
+  /** `thin`: without tokens. */
+  readonly kept: Kept;
+}
+
+const ORDER: readonly Kept[] = ['live', 'whole', 'thin'];
+const PHASE = /^step-\d+(?:\.([A-Za-z0-9-]+))?\.jsonl$/;
+
+/** Steps and phases in their order. */
+export async function keptSteps(directory: string): Promise<readonly KeptStep[]> {
+  const byName = new Map<string, KeptStep>();
+  for (const { name, written, step, kept } of await rolloutFiles(directory)) {
+    const [, phase] = PHASE.exec(written) ?? [];
+    if (phase === 'asked' || !PHASE.test(written)) continue;
+    const before = byName.get(written);
+    // A killed process may have left two of one file.
+    if (before !== undefined && ORDER.indexOf(before.kept) < ORDER.indexOf(kept)) continue;
+    byName.set(written, { step, phase: phase ?? null, path: join(directory, name), kept });
+  }
+  return [...byName.values()];
+}
+
+/** The rollouts of a step: since its last restart, the last line of each. Those of a running step grow. Throws ResultsError for a damaged file. */
+export async function readKeptStep({ path, kept }: Pick<KeptStep, 'path' | 'kept'>): Promise<readonly Trajectory[]> {
+  const byId = new Map<string, Trajectory>();
+  for await (const { text, number, isWhole } of readLines(path, { isPacked: kept !== 'live' })) {
+    if (text.startsWith('{"restarted"')) byId.clear();
+    if (text.startsWith('{"restarted"') || text.startsWith('{"complete"')) continue;
+    const parsed = parseTrajectory(text);
+    if ('value' in parsed) byId.set(parsed.value.rolloutId, parsed.value);
+    else if (isWhole)
+      throw new ResultsError(`Line ${number} of ${path} is not a rollout of a training step (${parsed.problem}); delete the line or the file`);
+  }
+  return [...byId.values()];
+}
