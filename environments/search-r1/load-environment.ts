@@ -2,7 +2,7 @@
 import { type LoadContext, loadQuestions, openSource, type QuestionRow, sourceNotices } from 'vf-search';
 import { parseArguments, type SearchR1Arguments } from './arguments.ts';
 import { makePrefix } from './prompt.ts';
-import { SearchR1Env } from './search-r1-env.ts';
+import { SearchR1Env, type SearchR1Options } from './search-r1-env.ts';
 
 /** The commit of PeterGriffinJin/Search-R1 that this environment reproduces. */
 const UPSTREAM_COMMIT = 'a14dc3a4ffc6fe88c1e95038d9738e21ba3f7a06';
@@ -16,22 +16,10 @@ export async function loadEnvironment(
   const parsed = parseArguments(args);
   const { rows, trainRows, split, provenance } = await loadQuestions(parsed, context);
   const retriever = await openSource(parsed, context);
-  const { topk, maxTurns, limits, weights, scorer, metrics, overlong, stopAtAnswer, tokens } = parsed;
   try {
     return new SearchR1Env({
-      rows,
-      ...(trainRows === undefined ? {} : { trainRows }),
+      ...environmentOptions(parsed, { rows, ...(trainRows === undefined ? {} : { trainRows }) }),
       retriever,
-      topk,
-      maxTurns,
-      limits,
-      weights,
-      scorer,
-      metrics,
-      overlong,
-      stopAtAnswer,
-      tokens,
-      name: parsed.dataset,
       notices: noticesFor(parsed, rows),
       provenance: {
         upstream: `PeterGriffinJin/Search-R1@${UPSTREAM_COMMIT}`,
@@ -44,6 +32,12 @@ export async function loadEnvironment(
     await retriever.close();
     throw error;
   }
+}
+
+/** What arguments and rows make of the environment: plain data, without the retriever. */
+export function environmentOptions(parsed: SearchR1Arguments, rows: Pick<SearchR1Options, 'rows' | 'trainRows'>): Omit<SearchR1Options, 'retriever'> {
+  const { topk, maxTurns, limits, weights, scorer, metrics, overlong, stopAtAnswer, tokens, dataset: name } = parsed;
+  return { ...rows, topk, maxTurns, limits, weights, scorer, metrics, overlong, stopAtAnswer, tokens, name };
 }
 
 function noticesFor(parsed: SearchR1Arguments, rows: readonly QuestionRow[]): string[] {

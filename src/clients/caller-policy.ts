@@ -6,7 +6,8 @@ import { cancelled, eitherSignal, throwIfAborted, untilAborted } from '../core/a
 import { ConfigError, PolicyError, PromptTooLongError } from '../core/errors.ts';
 import type { Message, RenderedTokens } from '../core/message.ts';
 import type { EncodedText } from '../tokenizer/policy-tokenizer.ts';
-import type { LocalTokenizer } from '../tokenizer/local-tokenizer.ts';
+import type { Random } from '../core/random.ts';
+import type { LocalTokenizer } from '../tokenizer/known-tokenizer.ts';
 import {
   assertLogProbs,
   assertTokens,
@@ -39,6 +40,12 @@ import { firstStop } from './written-sample.ts';
 
 /** Which rollout asks. */
 export interface CallerContext {
+  /** The version of the policy that the rollout leased. */
+  readonly policy: PolicyRef;
+  /** The rollout's own generator, for a caller that samples here and must sample the same again; null outside a run. */
+  readonly random: Random | null;
+  /** What is asked for by token ids; null in a chat. */
+  readonly request: Pick<GenerateRequest<Int32Array>, 'prompt' | 'sampling'> | null;
   /** The rollout's name, `<example id>/<index>`; null outside a run. */
   readonly key: string | null;
   /** Aborts when the rollout ends without an answer. */
@@ -100,11 +107,11 @@ export class CallerPolicy implements PolicyClient {
         : { kind: 'tokens', maxModelLen, tokenizerHash: null, logProbsMode: 'unknown', ...options.traits };
   }
 
-  async lease(signal: AbortSignal, { key = null }: { readonly key?: string | null } = {}): Promise<PolicyLease> {
+  async lease(signal: AbortSignal, { key = null, random = null }: Partial<Pick<CallerContext, 'key' | 'random'>> = {}): Promise<PolicyLease> {
     throwIfAborted(signal, STOPPED);
     if (this.#closed.signal.aborted) throw new PolicyError('The client is closed');
     const held = this.#versions.acquire();
-    const caller = new Caller(this.#options, { key, held, maxModelLen: this.capabilities.maxModelLen, closed: this.#closed.signal });
+    const caller = new Caller(this.#options, { key, random, held, maxModelLen: this.capabilities.maxModelLen, closed: this.#closed.signal });
     return this.#options.kind === 'chat' ? new CallerChatLease(caller) : new CallerTokenLease(caller, this.#options.tokenizer);
   }
 
@@ -115,6 +122,7 @@ export class CallerPolicy implements PolicyClient {
 
 interface CallerParts {
   readonly key: string | null;
+  readonly random: Random | null;
   readonly held: { readonly ref: PolicyRef; release(): void };
   readonly maxModelLen: number | null;
   readonly closed: AbortSignal;
@@ -148,9 +156,9 @@ class Caller {
     return this.#policy;
   }
 
-  async ask(question: TokenQuestion, signal: AbortSignal): Promise<TokenAnswer>;
+  async ask(question: TokenQuestion, signal: AbortSignal, request: NonNullable<CallerContext['request']>): Promise<TokenAnswer>;
   async ask(question: ChatQuestion, signal: AbortSignal): Promise<ChatAnswer>;
-  async ask(question: CallerQuestion, signal: AbortSignal): Promise<CallerAnswer> {
+  async ask(question: CallerQuestion, signal: AbortSignal, request: CallerContext['request'] = null): Promise<CallerAnswer> {
     throwIfAborted(signal, STOPPED);
     if (this.#state !== 'idle') {
       throw new PolicyError(
@@ -159,11 +167,11 @@ class Caller {
           : 'The lease was disposed, so it cannot generate. Take a new lease.',
       );
     }
-    const { key, closed } = this.#parts;
+    const { key, random, held, closed } = this.#parts;
     using either = eitherSignal(signal, closed);
     this.#state = 'asking';
     try {
-      const answer = await untilAborted(this.#ask(question, { key, signal: either.signal }), either.signal, () =>
+      const answer = await untilAborted(this.#ask(question, { key, policy: held.ref, random, request, signal: either.signal }), either.signal, () =>
         signal.aborted ? cancelled(signal, STOPPED) : closed.reason,
       );
       if (answer.kind !== question.kind) {
@@ -225,7 +233,7 @@ class CallerTokenLease implements TokenLease {
     return this.#tokenizer.decode(ids);
   }
 
-  async generate({ prompt, stop, maxNewTokens, cut = false, signal }: GenerateRequest<Int32Array>): Promise<TokenSample> {
+  async generate({ prompt, stop, maxNewTokens, sampling, cut = false, signal }: GenerateRequest<Int32Array>): Promise<TokenSample> {
     throwIfAborted(signal, STOPPED);
     this.#growth.extendTo(prompt, cut);
     const { maxModelLen } = this.#caller;
@@ -236,7 +244,7 @@ class CallerTokenLease implements TokenLease {
     const { vocabularySize, bytes } = this.#tokenizer;
     const { turn } = this.#caller;
     const question: TokenQuestion = { kind: 'tokens', turn, stop, maxNewTokens, appendIds, contextLength: prompt.length };
-    const answer = await this.#caller.ask(question, signal);
+    const answer = await this.#caller.ask(question, signal, { prompt, sampling });
     this.#length = prompt.length;
     assertTokens(question, answer, vocabularySize);
     assertLogProbs(answer.logProbs);

@@ -1,6 +1,6 @@
 import { PrefixBreakError } from '../core/errors.ts';
 
-/** Checks that every prompt of a lease extends the previous one token by token. Compares memory and copies only the new tokens. */
+/** Checks that every prompt of a lease extends the previous one token by token. Copies only the new tokens. */
 export class PromptGrowth {
   #ids = new Int32Array(0);
   #length = 0;
@@ -9,9 +9,9 @@ export class PromptGrowth {
   extendTo(prompt: Int32Array, cut = false): void {
     if (cut) this.#length = 0;
     const common = Math.min(this.#length, prompt.length);
-    if (prompt.length < this.#length || Buffer.compare(bytesOf(this.#ids, common), bytesOf(prompt, common)) !== 0) {
-      let at = 0;
-      while (at < common && this.#ids[at] === prompt[at]) at++;
+    let at = 0;
+    while (at < common && this.#ids[at] === prompt[at]) at++;
+    if (at < this.#length) {
       throw new PrefixBreakError(
         `The prompt does not extend the previous one token by token: token ${at} was ${this.#ids[at]} and is now ${prompt[at] ?? 'missing'}`,
       );
@@ -24,8 +24,4 @@ export class PromptGrowth {
     this.#ids.set(prompt.subarray(this.#length), this.#length);
     this.#length = prompt.length;
   }
-}
-
-function bytesOf(ids: Int32Array, length: number): Buffer {
-  return Buffer.from(ids.buffer, ids.byteOffset, length * Int32Array.BYTES_PER_ELEMENT);
 }

@@ -1,5 +1,6 @@
 /** Creates the parts of the embedded engine. The threads are started first, so that they come up while the model is read. */
 import { onAbort, throwIfAborted } from '../core/abort.ts';
+import { sharedBuffer } from '../core/shared-buffer.ts';
 import { placeAdapter } from './adapters/place-adapter.ts';
 import { readAdapter } from './adapters/read-adapter.ts';
 import { SharedMemory } from './compute/memory.ts';
@@ -113,11 +114,6 @@ function threadSetup({ module, memory, model, tokenizer, plan }: SetupParts): Th
   };
   const gauges = new Float64Array(sharedBuffer(GAUGES.length * 8));
   return { module, memory: memory.memory, weights: model, tokenBytes: tokenizer.bytes, sampling, gauges };
-}
-
-/** A page that is not isolated has no SharedArrayBuffer; it computes on the thread that reads the gauges. */
-function sharedBuffer(bytes: number): ArrayBuffer | SharedArrayBuffer {
-  return typeof SharedArrayBuffer === 'undefined' ? new ArrayBuffer(bytes) : new SharedArrayBuffer(bytes);
 }
 
 function checkRange(name: string, value: number, most: number): void {

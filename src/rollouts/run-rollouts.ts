@@ -2,7 +2,6 @@
  * Plays and scores many rollouts at once and yields each group as soon as it is scored. An episode holds its slot while it is played; scoring has
  * slots of its own, so a slow judge delays no episode.
  */
-import { setImmediate as nextEventLoopTurn } from 'node:timers/promises';
 import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
 import { eitherSignal, openUntilAborted } from '../core/abort.ts';
 import type { Row } from '../core/dataset.ts';
@@ -109,7 +108,7 @@ export async function* runRollouts<R extends Row>(groups: Iterable<RolloutGroup<
     try {
       for (const task of tasks) {
         // A policy that computes in this process would otherwise keep Ctrl-C, deadlines and the reader waiting until the run is over.
-        await nextEventLoopTurn();
+        await new Promise((done) => setImmediate(done));
         await scoring.room(signal);
         const play = () => {
           options.onActive?.(++active);

@@ -63,7 +63,8 @@ export class IncrementalText {
 
   #bytesOf(id: number): Uint8Array {
     const { bytes, starts, special } = this.#bytes;
-    return this.#skipSpecialTokens && special[id] === 1 ? NO_BYTES : bytes.subarray(starts[id] ?? 0, starts[id + 1] ?? 0);
+    // A copy, because browsers decode no shared memory.
+    return this.#skipSpecialTokens && special[id] === 1 ? NO_BYTES : bytes.slice(starts[id] ?? 0, starts[id + 1] ?? 0);
   }
 
   /** The last bytes of `ids`, as many as an incomplete character may have. */

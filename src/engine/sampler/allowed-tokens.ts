@@ -2,6 +2,8 @@
  * The tokens that requests allow, as the threads read them. Requests that bring the same list share one copy of it in shared memory: with a large vocabulary and many
  * choices, a copy for each would take gigabytes.
  */
+import { sharedBuffer } from '../../core/shared-buffer.ts';
+
 export class AllowedTokens {
   /** By the list itself, which the choices of one request have in common. */
   readonly #shared = new WeakMap<readonly number[], Int32Array>();
@@ -17,7 +19,7 @@ export class AllowedTokens {
     let shared = this.#shared.get(ids);
     if (shared === undefined) {
       const distinct = Int32Array.from(new Set(ids)).toSorted();
-      shared = new Int32Array(new SharedArrayBuffer(distinct.byteLength));
+      shared = new Int32Array(sharedBuffer(distinct.byteLength));
       shared.set(distinct);
       this.#shared.set(ids, shared);
     }

@@ -26,7 +26,8 @@ import { Bm25Index, type Bm25Parameters } from './bm25-index.ts';
 import type { CorpusFacts } from './corpus-stream.ts';
 import { ANALYZER } from './english-analyzer.ts';
 import { INDEX_FORMAT, INDEX_VERSION, type IndexManifest, parseManifest, sealManifest } from './index-manifest.ts';
-import { PassageFile, type PassageStore } from './passage-store.ts';
+import type { PassageStore } from './passage-list.ts';
+import { PassageFile } from './passage-store.ts';
 import { Shard, type ShardArrays } from './shard.ts';
 import { Vocabulary } from './vocabulary.ts';
 

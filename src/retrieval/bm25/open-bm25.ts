@@ -1,16 +1,18 @@
 /** Opens passages, a corpus file or an index folder as a BM25 Retriever. Searches run on the calling thread. */
 import { statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
-import { CancelledError, ConfigError, RetrievalError } from '../../core/errors.ts';
+import { CancelledError, ConfigError } from '../../core/errors.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import type { Passage, Retriever } from '../retriever.ts';
 import { Bm25Index, type Bm25Parameters, checkParameters, defaultParameters } from './bm25-index.ts';
+import { Bm25Retriever, openPassages, parametersOf } from './bm25-retriever.ts';
 import { buildIndexFolder } from './build-index-folder.ts';
 import { corpusChecksum, type CorpusProgress, openCorpus, readCorpus } from './corpus-stream.ts';
 import { ANALYZER } from './english-analyzer.ts';
 import { IndexBuilder } from './index-builder.ts';
 import { isIndexFolder, readIndexFolder } from './index-folder.ts';
-import { PassageFile, PassageList, type PassageStore } from './passage-store.ts';
+import type { PassageStore } from './passage-list.ts';
+import { PassageFile } from './passage-store.ts';
 
 export interface OpenBm25Options extends Partial<Bm25Parameters> {
   /** Folder that caches the index of a corpus file by the corpus's checksum. @default none: the index is built in memory each time */
@@ -23,9 +25,6 @@ export interface OpenBm25Options extends Partial<Bm25Parameters> {
 }
 
 const knownOptions = new Set(['k1', 'b', 'cacheDir', 'name', 'signal', 'onProgress']);
-/** How often a batch of queries yields to other work. */
-const YIELD_AFTER_MS = 10;
-
 /**
  * Opens a folder made by vf-index, a corpus (one `{"id", "contents"}` or `{"id", "title", "text"}` per line), or passages. k1 and b default to
  * those of the index folder, else to 0.9 and 0.4. Throws ConfigError if the source cannot be used.
@@ -48,49 +47,6 @@ interface Opened {
   readonly index: Bm25Index;
   readonly passages: PassageStore;
   readonly parameters: Bm25Parameters;
-}
-
-class Bm25Retriever implements Retriever {
-  readonly name: string;
-  readonly #index: Bm25Index;
-  readonly #passages: PassageStore;
-  readonly #parameters: Bm25Parameters;
-  #isClosed = false;
-
-  constructor(name: string, index: Bm25Index, passages: PassageStore, parameters: Bm25Parameters) {
-    this.name = name;
-    this.#index = index;
-    this.#passages = passages;
-    this.#parameters = parameters;
-  }
-
-  async search(queries: readonly string[], { topk, signal }: { readonly topk: number; readonly signal: AbortSignal }): Promise<Passage[][]> {
-    const results: Passage[][] = [];
-    let yieldedAt = performance.now();
-    for (const query of queries) {
-      if (performance.now() - yieldedAt > YIELD_AFTER_MS) {
-        await new Promise((done) => setImmediate(done));
-        yieldedAt = performance.now();
-      }
-      if (signal.aborted) throw new CancelledError(`Search of ${this.name} was stopped`, { cause: signal.reason });
-      if (this.#isClosed) throw new RetrievalError(`The retriever ${this.name} was closed.`);
-      const hits = this.#index.search(query, topk, this.#parameters);
-      results.push(hits.map(({ row, score }) => ({ ...this.#passages.read(row), score })));
-    }
-    return results;
-  }
-
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    this.#passages.close();
-  }
-}
-
-function openPassages(source: Iterable<Passage>, options: OpenBm25Options): Retriever {
-  const passages = Array.from(source, ({ id, contents }, row) => ({ id: id ?? String(row), contents }));
-  const index = Bm25Index.build(passages.map(({ contents }) => contents));
-  const name = options.name ?? `bm25 ${passages.length} passages`;
-  return new Bm25Retriever(name, index, new PassageList(passages), parametersOf(options, defaultParameters));
 }
 
 function openFolder(path: string): Opened {
@@ -136,10 +92,6 @@ function openWhole(path: string): Opened | null {
     if (error instanceof ConfigError) return null;
     throw error;
   }
-}
-
-function parametersOf({ k1, b }: Partial<Bm25Parameters>, defaults: Bm25Parameters): Bm25Parameters {
-  return { k1: k1 ?? defaults.k1, b: b ?? defaults.b };
 }
 
 /** Throws ConfigError if the path is missing or unreadable. */

@@ -1,20 +1,10 @@
-/** Stores the text of passages: in memory, or in a file that is read at each hit. */
+/** Passages in a file that is read at each hit. */
 import { closeSync, fstatSync, readSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
 import { ConfigError, RetrievalError } from '../../core/errors.ts';
 import { openRegularFileSync } from '../../files/regular-file.ts';
 import { parseCorpusLine } from './corpus-line.ts';
-
-export interface StoredPassage {
-  readonly id: string;
-  readonly contents: string;
-}
-
-export interface PassageStore {
-  /** Throws RetrievalError if the passage cannot be read. */
-  read(row: number): StoredPassage;
-  close(): void;
-}
+import type { PassageStore, StoredPassage } from './passage-list.ts';
 
 /** Where each row's line lies, and the checksum of its bytes. */
 interface PassageLines {
@@ -76,18 +66,4 @@ export class PassageFile implements PassageStore {
     if (!this.#isClosed) closeSync(this.#file);
     this.#isClosed = true;
   }
-}
-
-export class PassageList implements PassageStore {
-  readonly #passages: readonly StoredPassage[];
-
-  constructor(passages: readonly StoredPassage[]) {
-    this.#passages = passages;
-  }
-
-  read(row: number): StoredPassage {
-    return this.#passages[row]!;
-  }
-
-  close(): void {}
 }

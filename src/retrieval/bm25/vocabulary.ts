@@ -30,7 +30,7 @@ export class Vocabulary {
     const known = this.#memo.get(word);
     if (known !== undefined) return known;
     // Copied, because a stored slice would keep the whole passage in memory.
-    const copy = Buffer.from(word, 'utf16le').toString('utf16le');
+    const copy = JSON.parse(JSON.stringify(word)) as string;
     const term = termOf(copy);
     const id = term === null ? NO_TERM : (this.#ids.get(term) ?? (this.#isFrozen ? NO_TERM : this.#append(term)));
     if (this.#memo.size < MEMO_WORDS && copy.length <= MEMO_UNITS) this.#memo.set(copy, id);

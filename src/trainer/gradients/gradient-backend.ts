@@ -115,10 +115,10 @@ export interface AdapterManifest {
 }
 
 /**
- * Every method rejects with GradientError, or with CancelledError when its signal aborts. After `lost` the backend is unusable. After any other code it remains usable: adapter, Adam state
- * and accumulated gradient are as they were before the call.
+ * What a step needs of a backend: everything but files. Every method rejects with GradientError, or with CancelledError when its signal aborts. After `lost` the
+ * backend is unusable. After any other code it remains usable: adapter, Adam state and accumulated gradient are as they were before the call.
  */
-export interface GradientBackend {
+export interface GradientComputation {
   readonly capabilities: BackendCapabilities;
   readonly adapter: AdapterDescription;
   forward(batch: PackedBatch, options: ForwardOptions): Promise<ForwardResult>;
@@ -130,6 +130,11 @@ export interface GradientBackend {
   zeroGrad(): Promise<void>;
   /** Takes one Adam step on the accumulated gradient, then clears it and all retained batches. Without a gradient it fails with `bad_input`. */
   optimStep(options: AdamOptions): Promise<OptimStepResult>;
+  close(): Promise<void>;
+}
+
+/** A backend that also keeps its adapter and state in files. */
+export interface GradientBackend extends GradientComputation {
   /** Writes a PEFT directory: complete and durable once resolved, absent if rejected. `directory` must not exist. */
   saveAdapter(directory: string): Promise<AdapterManifest>;
   /** Saves adapter, Adam moments, step count and random state, so that training after `loadState` is bit-identical. `directory` must not exist. */
@@ -138,5 +143,4 @@ export interface GradientBackend {
   loadState(directory: string): Promise<void>;
   /** Gives memory that no tensor uses back to the device, for another program. @default the backend keeps none */
   releaseMemory?(): Promise<void>;
-  close(): Promise<void>;
 }

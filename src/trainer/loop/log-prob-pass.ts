@@ -1,11 +1,11 @@
 /** Log-probs without a gradient, under the policy before an update or the policy at the start of the run. */
 import { GradientError } from '../../core/errors.ts';
-import type { ForwardOptions, GradientBackend } from '../gradients/gradient-backend.ts';
+import type { ForwardOptions, GradientComputation } from '../gradients/gradient-backend.ts';
 import { type MicroBatch, microBatchOf, type PackableSequence, packBatches } from './pack-batches.ts';
 import type { TokenBudget } from './token-budget.ts';
 
 export interface PassOptions {
-  readonly backend: GradientBackend;
+  readonly backend: GradientComputation;
   readonly budget: TokenBudget;
   /** Sampling temperature. */
   readonly temperature: number;

@@ -10,14 +10,14 @@ import type { LossTerm } from '../losses/loss-terms.ts';
 import { type Evaluated, evaluateTerms, type LossSequence, takes, type TermCounts, termCounts, type TermValues } from './evaluate-terms.ts';
 import { halves, type PassOptions } from './log-prob-pass.ts';
 import { type MicroBatch, microBatchOf, packableOf, packBatches } from './pack-batches.ts';
-import type { PhaseTimer } from './phase-timer.ts';
+import type { PhaseClock } from './phase-clock.ts';
 
 export interface OptimizerStepOptions extends PassOptions {
   readonly terms: readonly LossTerm[];
   readonly adam: AdamOptions;
   /** Version being trained; sequences sampled by it show how much server and trainer differ. Null once the weights were updated. */
   readonly version: number | null;
-  readonly timer: PhaseTimer;
+  readonly timer: PhaseClock;
   /** The weights do not change where a loss measures a larger KL(π_old || π), its metric `approx_kl`, in nats per token. @default null: any */
   readonly skipKl?: number | null;
   /** Called before the weights change. @default ignored */

@@ -9,9 +9,9 @@ import { PhaseTimer } from './phase-timer.ts';
 import { servePolicy } from './serve-policy.ts';
 import { type SessionStart, startSession } from './start-session.ts';
 import type { TrainingOutcome } from './training-outcome.ts';
-import { adamOptions, lossesOfStep, splitOfStep, temperatureOfStep, totalSteps } from './training-schedule.ts';
+import { trainStep } from './train-step.ts';
+import { totalSteps } from './training-schedule.ts';
 import type { TrainingRun, TrainingSession } from './training-session.ts';
-import { updatePolicy } from './update-policy.ts';
 
 /** Runs until the last step, a stop by a guard, or an interruption. Throws errors that end the run; it can be resumed even then. */
 export async function train(run: TrainingRun, signal: AbortSignal): Promise<TrainingOutcome> {
@@ -76,17 +76,15 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
     const step = progress.step + 1;
     const timer = new PhaseTimer(step, observer);
     const { version } = progress;
-    const pass = { backend: session.backend, budget, temperature: temperatureOfStep(config, step), signal: parts.signal };
-
-    const batch = await timer.measure('rollouts', () => source.take(step, parts.signal));
-    const work = await timer.measure('forward', () => credit.assign(batch.trajectories, pass));
-    const update = await updatePolicy(work, lossesOfStep(losses, config, step), {
-      ...pass,
-      algorithm: splitOfStep(config, step),
-      adam: adamOptions(config, step),
-      version,
+    const { batch, work, update } = await trainStep(step, version, {
+      config,
+      losses,
+      source,
+      credit,
+      budget,
       timer,
-      skipKl: config.guards.skipKl,
+      backend: session.backend,
+      signal: parts.signal,
       onUpdate: () => progress.leave(),
     });
     progress.advance(step, update.applied > 0 ? step : version);

@@ -10,14 +10,14 @@ import { logProbPass, type PassOptions } from './log-prob-pass.ts';
 import { packableOf } from './pack-batches.ts';
 import { intoMinibatches } from './minibatches.ts';
 import { type OptimizerStep, optimizerStep } from './optimizer-step.ts';
-import type { PhaseTimer } from './phase-timer.ts';
+import type { PhaseClock } from './phase-clock.ts';
 
 export interface UpdateOptions extends PassOptions {
   readonly algorithm: Pick<TrainingConfig['algorithm'], 'oldLogProbs' | 'minibatches' | 'epochs'>;
   readonly adam: AdamOptions;
   /** Version of the backend's weights. */
   readonly version: number;
-  readonly timer: PhaseTimer;
+  readonly timer: PhaseClock;
   /** Optimiser steps whose KL is above this are skipped, in nats per token. @default null: none */
   readonly skipKl?: number | null;
   /** Called before each change of the weights. @default ignored */

@@ -3,8 +3,8 @@
  * again. If too many fail because of the servers, this waits for the servers; if because of the environment, it samples the whole batch again; if because
  * a reward threw, the run stops. The trainer never gets a batch with too many failures.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { PolicyClient } from '../../clients/policy-client.ts';
+import { cancelled, untilAborted } from '../../core/abort.ts';
 import type { Row } from '../../core/dataset.ts';
 import type { Limiter } from '../../core/limiter.ts';
 import type { Environment } from '../../core/environment.ts';
@@ -186,9 +186,9 @@ async function repeat({ plan, text, failures, allowed, latest, record }: Attempt
 
 /** Waits, because a retriever or a server may be restarting. */
 async function pause(seconds: number, signal: AbortSignal): Promise<void> {
-  await sleep(seconds * 1000, undefined, { signal }).catch((cause: unknown) => {
-    throw new CancelledError('Stopped before sampling failed rollouts again', { cause });
-  });
+  let timer: NodeJS.Timeout | undefined;
+  const waited = new Promise<void>((done) => (timer = setTimeout(done, seconds * 1000)));
+  await untilAborted(waited, signal, () => cancelled(signal, 'Stopped before sampling failed rollouts again')).finally(() => clearTimeout(timer));
 }
 
 /** Whether the plan's step is complete and has all of its rollouts. Creates an empty file if the step has none. */

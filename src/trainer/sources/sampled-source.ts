@@ -6,10 +6,10 @@ import type { Trajectory } from './trajectory.ts';
 import type { SourceContext, TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
 
 export class SampledSource implements TrajectorySource {
-  readonly #context: SourceContext;
+  readonly #context: Omit<SourceContext, 'store'>;
 
   /** Throws ConfigError if the environment has fewer training rows than a step needs. */
-  constructor(context: SourceContext) {
+  constructor(context: Omit<SourceContext, 'store'>) {
     this.#context = context;
     stepsPerPass(context.environment.train, context.config.rollouts.examplesPerStep);
   }

@@ -1,0 +1,43 @@
+/** One step of training, without its surroundings: takes trajectories from a source, credits their tokens, updates the adapter by the losses. Knows no files and no servers. */
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import type { Credit, CreditedBatch } from '../credit/credit.ts';
+import type { LossTerm } from '../losses/loss-terms.ts';
+import type { TrajectoryBatch, TrajectorySource } from '../sources/trajectory-source.ts';
+import type { PassOptions } from './log-prob-pass.ts';
+import type { PhaseClock } from './phase-clock.ts';
+import { adamOptions, lossesOfStep, splitOfStep, temperatureOfStep } from './training-schedule.ts';
+import { type PolicyUpdate, updatePolicy } from './update-policy.ts';
+
+export interface StepParts extends Omit<PassOptions, 'temperature'> {
+  readonly config: TrainingConfig;
+  readonly losses: readonly LossTerm[];
+  readonly source: Pick<TrajectorySource, 'take'>;
+  readonly credit: Pick<Credit, 'assign'>;
+  readonly timer: PhaseClock;
+  /** Called before each change of the weights. @default ignored */
+  readonly onUpdate?: () => void;
+}
+
+export interface TrainedStep {
+  readonly batch: TrajectoryBatch;
+  readonly work: CreditedBatch;
+  readonly update: PolicyUpdate;
+}
+
+/** @param version of the backend's weights */
+export async function trainStep(step: number, version: number, parts: StepParts): Promise<TrainedStep> {
+  const { config, losses, source, credit, backend, budget, timer, signal, onUpdate } = parts;
+  const pass = { backend, budget, temperature: temperatureOfStep(config, step), signal };
+  const batch = await timer.measure('rollouts', () => source.take(step, signal));
+  const work = await timer.measure('forward', () => credit.assign(batch.trajectories, pass));
+  const update = await updatePolicy(work, lossesOfStep(losses, config, step), {
+    ...pass,
+    algorithm: splitOfStep(config, step),
+    adam: adamOptions(config, step),
+    version,
+    timer,
+    skipKl: config.guards.skipKl,
+    ...(onUpdate === undefined ? {} : { onUpdate }),
+  });
+  return { batch, work, update };
+}
