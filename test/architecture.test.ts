@@ -29,7 +29,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/evaluate': ['src/rollouts', 'src/models', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
   'src/pipelines': ['src/metrics', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
   'src/rounds': ['src/core', 'src/schemas', 'src/transport', 'src/files', 'src/metrics'],
-  'src/viewing': [],
+  'src/viewing': ['src/trainer', 'src/evaluate', 'src/tokenizer', 'src/core', 'src/schemas', 'src/files', 'src/data/bundled-models.ts'],
   'src/registry': [
     'src/pipelines',
     'src/core',
@@ -43,6 +43,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   ],
   'src/lab': ['src/trainer', 'src/engine', 'src/tokenizer', 'src/rollouts', 'src/clients', 'src/retrieval', 'src/core', 'src/schemas'],
   'src/server': [
+    'src/viewing',
+    'src/files',
     'src/engine',
     'src/execution',
     'src/tokenizer',
@@ -59,6 +61,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     'src/evaluate',
     'src/pipelines',
     'src/rounds',
+    'src/viewing',
     'src/trainer',
     'src/launch',
     'src/engine',

@@ -1,6 +1,7 @@
 /** A run as `vf-compare` reads it: values by row and rollout, and what tells its rows from those of other data. */
 import { createHash } from 'node:crypto';
 import { ConfigError } from '../core/errors.ts';
+import { instructionLength } from '../core/instruction-length.ts';
 import { ResultSchema, type WireMetadata, type WireResult } from '../schemas/results.ts';
 import { canonical } from './run-config.ts';
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
@@ -42,18 +43,6 @@ export async function readComparedRun(directory: string): Promise<ComparedRun> {
   const start = instructionLength([...rows.values()].map(({ question }) => question));
   const short = ({ question }: ComparedRow) => question.slice(start).trim().slice(0, QUESTION_CHARACTERS);
   return { directory, metadata, rows: new Map([...rows].map(([id, row]) => [id, { ...row, question: short(row) }])) };
-}
-
-/** Length of what all texts have before their own part: whole sentences or lines. 0 if a text has no own part. */
-function instructionLength([first = '', ...others]: readonly string[]): number {
-  let shared = others.length === 0 ? 0 : first.length;
-  for (const other of others) {
-    let same = 0;
-    while (same < shared && other[same] === first[same]) same += 1;
-    shared = same === other.length ? 0 : same;
-  }
-  if (shared === first.length) return 0;
-  return /^[^]*[.:!?>\n]\s*/.exec(first.slice(0, shared))?.[0].length ?? 0;
 }
 
 function comparedRow({ example_id: exampleId, prompt, answer, info }: WireResult): ComparedRow {

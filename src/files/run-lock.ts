@@ -47,6 +47,17 @@ export async function lockRun(directory: string, name: string | null = null): Pr
   }
 }
 
+/** Whether a living process of this machine, or one of another machine, writes to the directory. Changes nothing. */
+export async function hasLivingWriter(directory: string): Promise<boolean> {
+  const host = hostname().replace(/[^\w.-]/g, '_');
+  for (const file of await readdir(directory).catch(() => [])) {
+    const [start, otherHost, pid, started, ...rest] = file.split('~');
+    if (start !== PREFIX || otherHost === undefined || started === undefined || rest.length > 0) continue;
+    if (otherHost !== host || (await isAlive({ file, host: otherHost, pid: Number(pid), started }))) return true;
+  }
+  return false;
+}
+
 async function claim(path: string, place: string): Promise<void> {
   try {
     await writeFile(path, '', { flag: 'wx' });

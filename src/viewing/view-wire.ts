@@ -268,9 +268,8 @@ export interface Comparison {
   }[];
 }
 
-/** Answer to a request that could not be served, with status 400, 401, 403, 404 or 500. */
+/** A request that could not be served, with status 400 to 500: what happened, then what to do, in one line. */
 export interface ViewProblem {
-  /** What happened, then what to do, in one line. */
   readonly problem: string;
 }
 

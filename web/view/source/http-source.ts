@@ -1,4 +1,5 @@
 /** Reads from the server that the page came from. Behind another address than loopback it asks for a token, which stands in the fragment of the URL. */
+import { VIEW_REQUESTS } from '../../../src/viewing/request-key.ts';
 import type {
   Comparison,
   ComparisonQuery,
@@ -15,8 +16,6 @@ import type {
   ViewSource,
 } from '../../../src/viewing/view-wire.ts';
 
-type Value = string | number | boolean | undefined;
-
 export class HttpSource implements ViewSource {
   readonly live = true;
   readonly #token: string | null;
@@ -27,59 +26,52 @@ export class HttpSource implements ViewSource {
   }
 
   runs(): Promise<RunList> {
-    return this.#get('runs', {});
+    return this.#get(VIEW_REQUESTS.runs());
   }
 
   run(run: string): Promise<RunDetail> {
-    return this.#get('run', { run });
+    return this.#get(VIEW_REQUESTS.run(run));
   }
 
   rollouts(query: RolloutQuery): Promise<RolloutPage> {
-    return this.#get('rollouts', { ...query });
+    return this.#get(VIEW_REQUESTS.rollouts(query));
   }
 
   rollout(place: RolloutPlace): Promise<RolloutDetail> {
-    return this.#get('rollout', { ...place });
+    return this.#get(VIEW_REQUESTS.rollout(place));
   }
 
   tokens(place: RolloutPlace): Promise<RolloutTokens> {
-    return this.#get('tokens', { ...place });
+    return this.#get(VIEW_REQUESTS.tokens(place));
   }
 
   metrics(run: string, after: number): Promise<MetricLines> {
-    return this.#get('metrics', { run, after });
+    return this.#get(VIEW_REQUESTS.metrics(run, after));
   }
 
   step(run: string, step: number): Promise<StepDetail> {
-    return this.#get('step', { run, step });
+    return this.#get(VIEW_REQUESTS.step(run, step));
   }
 
   heldOut(run: string, group: string): Promise<HeldOutDetail> {
-    return this.#get('held-out', { run, group });
+    return this.#get(VIEW_REQUESTS.heldOut(run, group));
   }
 
-  compare({ sets, ...rest }: ComparisonQuery): Promise<Comparison> {
-    return this.#get(
-      'compare',
-      rest,
-      sets.map(({ run, set }) => `${run}:${set}`),
-    );
+  compare(query: ComparisonQuery): Promise<Comparison> {
+    return this.#get(VIEW_REQUESTS.compare(query));
   }
 
   /** An img sends no header, so that its address has the token. */
   image(run: string, sha256: string): string {
     const token = this.#token === null ? '' : `&token=${encodeURIComponent(this.#token)}`;
-    return `api/image?run=${encodeURIComponent(run)}&sha256=${encodeURIComponent(sha256)}${token}`;
+    return `${VIEW_REQUESTS.image(run, sha256)}${token}`;
   }
 
-  async #get<T>(route: string, values: Readonly<Record<string, Value>>, sets: readonly string[] = []): Promise<T> {
-    const query = new URLSearchParams();
-    for (const [name, value] of Object.entries(values)) if (value !== undefined) query.set(name, String(value));
-    for (const set of sets) query.append('set', set);
+  async #get<T>(path: string): Promise<T> {
     const headers = this.#token === null ? {} : { authorization: `Bearer ${this.#token}` };
     let response: Response;
     try {
-      response = await fetch(`api/${route}?${query}`, { headers, cache: 'no-store', signal: AbortSignal.timeout(60_000) });
+      response = await fetch(path, { headers, cache: 'no-store', signal: AbortSignal.timeout(60_000) });
     } catch (cause) {
       throw new Error('vf-view does not answer. See whether it still runs in its terminal, then try again.', { cause });
     }
