@@ -44,6 +44,7 @@ npx --no-install vf-init hello-world
 npx --no-install vf-eval hello-world -n 3 --plain -A
 npx --no-install vf-export "$(ls -d outputs/evals/search-r1--*/* | head -n 1)" -o rollouts.jsonl
 test "$(wc -l <rollouts.jsonl)" -eq 5
+npx --no-install vf-score "$(ls -d outputs/evals/search-r1--*/* | head -n 1)" --weight em=2 -o rescored | grep -q '^scored     5 rollouts'
 npx --no-install vf-compare outputs/evals/grpo-000--*/* | grep -q 'as good in'
 npx --no-install vf-seed worked-problems -o seed.jsonl -m nano-base 2>/dev/null | grep -q 'initial_adapter=ADAPTER'
 npx --no-install vf-train --list-presets >/dev/null

@@ -32,7 +32,7 @@ export interface CommandContext {
 }
 
 /** The commands that take `-v`. */
-const WITH_VERBOSE = new Set(['vf-eval', 'vf-pipeline', 'vf-serve', 'vf-train', 'vf-view']);
+const WITH_VERBOSE = new Set(['vf-eval', 'vf-pipeline', 'vf-score', 'vf-serve', 'vf-train', 'vf-view']);
 
 /** Runs `main` with the process's arguments and exits with the code that it returns. */
 export async function runCommand(name: string, main: (argv: readonly string[], context: CommandContext) => Promise<number>): Promise<never> {

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { ConfigError } from '../core/errors.ts';
 import { instructionLength } from '../core/instruction-length.ts';
 import { ResultSchema, type WireMetadata, type WireResult } from '../schemas/results.ts';
-import { canonical } from './run-config.ts';
+import { canonicalJson } from '../core/canonical-json.ts';
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
 import { runFiles } from './run-files.ts';
 import { readMetadata, readRecords } from './run-records.ts';
@@ -50,7 +50,7 @@ function comparedRow({ example_id: exampleId, prompt, answer, info }: WireResult
   const told = answer === undefined && info === undefined ? { asked } : { answer, info };
   return {
     exampleId,
-    content: createHash('sha256').update(canonical(told)).digest('base64'),
+    content: createHash('sha256').update(canonicalJson(told)).digest('base64'),
     question: asked.slice(0, HELD_CHARACTERS),
     answer: answer ?? null,
     rollouts: new Map(),

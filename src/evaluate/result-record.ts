@@ -73,12 +73,12 @@ function ownColumns<R extends Row>(rollout: Rollout<R>, { seed, redaction }: Rec
   };
 }
 
-/** The line of `tokens.jsonl`; null for a chat policy and for a rollout that failed. */
+/** The line of `tokens.jsonl`; null for a chat policy and for a rollout that failed before its rewards, which cannot be scored later. */
 export function tokensRecord<R extends Row>({ rolloutId, tokens, error }: Rollout<R>): WireTokens | null {
-  return tokens === null || error !== null ? null : { rollout_id: rolloutId, ...bufferColumns(tokens) };
+  return tokens === null || (error !== null && error.phase !== 'scoring') ? null : { rollout_id: rolloutId, ...bufferColumns(tokens) };
 }
 
-function wireError<R extends Row>({ error }: Rollout<R>, redaction: Redaction): WireResult['error'] {
+export function wireError({ error }: Pick<Rollout, 'error'>, redaction: Redaction): WireResult['error'] {
   if (error === null) return null;
   return {
     error: error.type,
@@ -129,7 +129,7 @@ function tokenUsage<R extends Row>({ usage, tokens, generations }: Rollout<R>): 
 }
 
 /** The part of a state value that JSON can hold. */
-function plainData(value: unknown): unknown {
+export function plainData(value: unknown): unknown {
   try {
     return JSON.parse(JSON.stringify(value) ?? 'null');
   } catch {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Row } from '../core/dataset.ts';
 import { ConfigError } from '../core/errors.ts';
 import { ResultSchema, TokensSchema } from '../schemas/results.ts';
+import { recoverPlayed } from './played-file.ts';
 import { recoverAsked } from './recover-asked.ts';
 import type { EvaluationOptions } from './evaluation-options.ts';
 import { keepLines, type Line } from '../files/json-lines.ts';
@@ -48,7 +49,9 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
     );
   }
   const sessions = settled(metadata.sessions, kept, dropped);
-  const asked = await recoverAsked(outputDir, new Set(kept.map(({ rolloutId }) => rolloutId)));
+  const keptIds = new Set(kept.map(({ rolloutId }) => rolloutId));
+  await recoverPlayed(outputDir, keptIds);
+  const asked = await recoverAsked(outputDir, keptIds);
   const earlier = metadata.dropped === undefined ? new Spending() : Spending.of(metadata.dropped);
   const spending = new RunSpending({ kept: asked.kept, dropped: earlier.plus(droppedTokens).plus(asked.dropped) });
   for (const rollout of kept) spending.addUsage(rollout);

@@ -5,6 +5,7 @@ import { ConfigError } from '../core/errors.ts';
 import type { EvaluationOptions } from './evaluation-options.ts';
 import { policyKind } from './policy-kind.ts';
 import type { Redaction } from './redaction.ts';
+import { canonicalJson } from '../core/canonical-json.ts';
 import { isObject } from '../schemas/is-object.ts';
 
 export type RunConfig = Readonly<Record<string, unknown>>;
@@ -45,7 +46,7 @@ function samplingArgs<R extends Row>({ sampling, maxTokens }: Pick<EvaluationOpt
 
 /** SHA-256 of the configuration with its keys in order. */
 export function configDigest(config: RunConfig): string {
-  return createHash('sha256').update(canonical(config)).digest('hex');
+  return createHash('sha256').update(canonicalJson(config)).digest('hex');
 }
 
 /** Throws ConfigError with the settings that differ and both of their values. */
@@ -75,21 +76,11 @@ function* differingKeys(before: unknown, now: unknown, path: string): Generator<
     for (const key of new Set([...Object.keys(before), ...Object.keys(now)])) {
       yield* differingKeys(before[key], now[key], path === '' ? key : `${path}.${key}`);
     }
-  } else if (canonical(before) !== canonical(now)) yield [path, before, now];
-}
-
-/** JSON text with its keys in order. */
-export function canonical(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
-  if (!isObject(value)) return JSON.stringify(value) ?? 'null';
-  const entries = Object.keys(value)
-    .toSorted()
-    .filter((key) => value[key] !== undefined);
-  return `{${entries.map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`).join(',')}}`;
+  } else if (canonicalJson(before) !== canonicalJson(now)) yield [path, before, now];
 }
 
 function show(value: unknown): string {
   if (value === undefined) return 'absent';
-  const text = canonical(value);
+  const text = canonicalJson(value);
   return text.length > 80 ? `${text.slice(0, 80)}…` : text;
 }

@@ -10,6 +10,8 @@ export interface RunFiles {
   readonly results: string;
   /** Only for token policies. */
   readonly tokens: string;
+  /** What rewards read of an episode besides its result. */
+  readonly played: string;
   /** Only for environments with models by role. */
   readonly asked: string;
   /** Only for environments that trace. */
@@ -22,6 +24,7 @@ export function runFiles(directory: string): RunFiles {
     metadata: file('metadata.json'),
     results: file('results.jsonl'),
     tokens: file('tokens.jsonl'),
+    played: file('played.jsonl'),
     asked: file('asked.jsonl'),
     trace: file('trace.jsonl'),
   };

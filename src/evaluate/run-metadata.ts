@@ -103,7 +103,7 @@ export function wallSeconds(sessions: readonly Session[]): number {
   return sessions.reduce((sum, session) => sum + session.seconds, 0);
 }
 
-function averages(now: Pick<Summary, 'reward' | 'metrics' | 'rollouts' | 'passAtK' | 'passAllK' | 'passThreshold'>) {
+export function averages(now: Pick<Summary, 'reward' | 'metrics' | 'rollouts' | 'passAtK' | 'passAllK' | 'passThreshold'>) {
   const values = (estimates: Summary['metrics']) => Object.fromEntries(Object.entries(estimates).map(([name, { value }]) => [name, value]));
   return {
     avg_reward: now.reward?.value ?? null,

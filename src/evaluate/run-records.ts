@@ -4,12 +4,13 @@ import { join } from 'node:path';
 import type { XStatic } from 'typebox/schema';
 import { ConfigError } from '../core/errors.ts';
 import type { AskedLineSchema } from '../schemas/asked-line.ts';
+import type { PlayedLineSchema } from '../schemas/played-line.ts';
 import { MetadataSchema, parseWire, type ResultSchema, type TokensSchema, type WireMetadata } from '../schemas/results.ts';
 import { type Line, readLines } from '../files/json-lines.ts';
 import { readRegularFile } from '../files/regular-file.ts';
 import { runFiles } from './run-files.ts';
 
-type RecordSchema = typeof ResultSchema | typeof TokensSchema | typeof AskedLineSchema;
+type RecordSchema = typeof ResultSchema | typeof TokensSchema | typeof AskedLineSchema | typeof PlayedLineSchema;
 
 /** Throws ConfigError when the directory holds no run, or one that this version cannot read. */
 export async function readMetadata(directory: string): Promise<WireMetadata> {

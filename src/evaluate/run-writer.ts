@@ -8,6 +8,7 @@ import { AskedFile } from './asked-file.ts';
 import type { EvaluationOptions, EvaluationProgress } from './evaluation-options.ts';
 import { LineAppender } from '../files/json-lines.ts';
 import { TraceFile } from '../files/trace-file.ts';
+import { playedLine } from './played-file.ts';
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
 import type { RunCost } from '../schemas/run-cost.ts';
 import { runCost } from './run-cost.ts';
@@ -42,6 +43,7 @@ export interface RunPlan<R extends Row> {
 interface Files {
   readonly results: LineAppender;
   readonly tokens: LineAppender | null;
+  readonly played: LineAppender;
   /** Null if no models are asked by role. */
   readonly asked: AskedFile | null;
   /** Null unless the environment traces. */
@@ -92,10 +94,11 @@ export class RunWriter<R extends Row> {
     const files = runFiles(options.outputDir);
     const results = await LineAppender.open(files.results);
     const tokens = options.client.capabilities.kind === 'tokens' ? await LineAppender.open(files.tokens) : null;
+    const played = await LineAppender.open(files.played);
     const asked =
       options.models === undefined ? null : await AskedFile.open(options.outputDir, { redaction, ...(plan.asked && { tally: plan.asked }) });
     const trace = options.environment.traces === true ? await openTrace(options, plan, redaction) : null;
-    return new RunWriter(options, plan, redaction, { results, tokens, asked, trace });
+    return new RunWriter(options, plan, redaction, { results, tokens, played, asked, trace });
   }
 
   /** What the trace lacks; null if it is whole. */
@@ -156,6 +159,8 @@ export class RunWriter<R extends Row> {
     // The result last: a recorded result then always has its tokens, calls and trace, and those without a result are ignored.
     const tokens = tokensRecord(rollout);
     if (this.#files.tokens && tokens !== null) this.#files.tokens.append([tokensLine(tokens)]);
+    const played = playedLine(rollout, this.#redaction);
+    if (played !== null) this.#files.played.append([JSON.stringify(played)]);
     this.#files.asked?.record([rollout]);
     this.#spending.all.addAsked(rollout.asked);
     this.#files.trace?.add({ step: null }, traceRecords(rollout));
@@ -208,8 +213,8 @@ export class RunWriter<R extends Row> {
   async close(): Promise<void> {
     this.#endMs ??= performance.now();
     // A file is closed even if another cannot be.
-    const { results, tokens, asked, trace } = this.#files;
-    const closed = await Promise.allSettled([tokens?.close(), asked?.close(), trace?.close(), results.close()]);
+    const { results, tokens, played, asked, trace } = this.#files;
+    const closed = await Promise.allSettled([tokens?.close(), played.close(), asked?.close(), trace?.close(), results.close()]);
     for (const file of closed) if (file.status === 'rejected') throw file.reason;
   }
 }

@@ -1,5 +1,5 @@
 import type { WireMetadata, WireResult } from '../schemas/results.ts';
-import { canonical } from './run-config.ts';
+import { canonicalJson } from '../core/canonical-json.ts';
 
 /** The native tools of a run, if every finished rollout was offered the same ones. Keeps one copy for all rollouts. */
 export class SharedTools {
@@ -10,7 +10,7 @@ export class SharedTools {
   add({ error, tools = [] }: Pick<WireResult, 'error' | 'tools'>): void {
     // A failed rollout may have ended before its tools were known.
     if (error !== null || this.#differ) return;
-    const text = canonical(tools);
+    const text = canonicalJson(tools);
     if (this.#first === null) {
       this.#first = tools;
       this.#text = text;

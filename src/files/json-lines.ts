@@ -57,12 +57,20 @@ function unpacked(source: Readable): Readable {
   return pipeline(source, createGunzip(), () => {});
 }
 
-/** Keeps only the given lines of a file, in order and each with a line feed. A crash leaves the old file or the new one. */
-export async function keepLines(path: string, lines: readonly Pick<Line, 'start' | 'end' | 'isWhole'>[]): Promise<void> {
+/** A line of a file by its place, or a new one by its text. */
+export type KeptLine = Pick<Line, 'start' | 'end' | 'isWhole'> | { readonly newText: string };
+
+/** Writes the file anew with the given lines, in order and each with a line feed; those of the old file keep their bytes. A crash leaves the old file or the new one. */
+export async function keepLines(path: string, lines: readonly KeptLine[]): Promise<void> {
   await replaceFile(path, async (write) => {
     const source = await open(path, 'r');
     try {
-      for (const { start, end, isWhole } of lines) {
+      for (const line of lines) {
+        if ('newText' in line) {
+          await write(Buffer.from(`${line.newText}\n`, 'utf8'));
+          continue;
+        }
+        const { start, end, isWhole } = line;
         const bytes = Buffer.alloc(end - start + (isWhole ? 0 : 1), '\n');
         await source.read(bytes, 0, end - start, start);
         await write(bytes);

@@ -32,6 +32,22 @@ export function wireMessage({ role, content, toolCalls, toolCallId }: Message): 
   };
 }
 
+/** The message of a recorded one. */
+export function messageOf({ role, content, parts, tool_calls: toolCalls, tool_call_id: toolCallId }: WireMessage): Message {
+  return {
+    role: role as Message['role'],
+    content: parts === undefined ? content : parts.map(partOf),
+    ...(toolCalls === undefined ? {} : { toolCalls }),
+    ...(toolCallId === undefined ? {} : { toolCallId }),
+  };
+}
+
+function partOf(part: NonNullable<WireMessage['parts']>[number]): ContentPart {
+  if (part.type === 'text') return part;
+  const { type, media_type: mediaType, ...image } = part;
+  return { type, image: { ...image, mediaType } };
+}
+
 /** An image by its digest: its bytes are not in the results. */
 function wirePart(part: ContentPart): NonNullable<WireMessage['parts']>[number] {
   if (part.type === 'text') return part;

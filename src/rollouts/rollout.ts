@@ -132,6 +132,8 @@ export interface Rollout<R extends Row = Row> extends RolloutFacts {
   readonly state: Readonly<Record<string, unknown>>;
   /** Observations that were cut: only their head was kept. */
   readonly cutObservations: number;
+  /** How it stood when its episode had ended, which a failure of its rewards hides; absent if it was not to be scored. */
+  readonly beforeScoring?: BeforeScoring;
   /** How many rollouts of its group were scored together with it, itself included; 0 where it was not scored. */
   readonly scoredWith: number;
   /** How often the episode was begun, from 1 up. */
@@ -141,10 +143,18 @@ export interface Rollout<R extends Row = Row> extends RolloutFacts {
   readonly timing: RolloutTiming;
 }
 
+interface BeforeScoring {
+  readonly stop: StopCondition;
+  /** Calls in `asked` when the episode had ended. */
+  readonly asked: number;
+  /** Calls in `asked` when the environment's `finish` hook had run, whose fields the state then holds; null if it failed. */
+  readonly askedFinished: number | null;
+}
+
 /** What playing gives: the record without its place in the run and without its score. */
 export type Played = Omit<
   Rollout,
-  'rolloutId' | 'groupId' | 'index' | 'task' | 'row' | 'reward' | 'metrics' | 'scoredWith' | 'attempts' | 'repeatedUsage'
+  'rolloutId' | 'groupId' | 'index' | 'task' | 'row' | 'reward' | 'metrics' | 'scoredWith' | 'beforeScoring' | 'attempts' | 'repeatedUsage'
 >;
 
 /** The rollouts of one row, played and scored. */

@@ -22,6 +22,9 @@ export interface PlayedMember<R extends Row> {
 /** A member whose `finish` hook has run. */
 export interface FinishedMember<R extends Row> extends PlayedMember<R> {
   readonly clock: ScoringClock;
+  /** Calls of models by role before the hook, and after it unless it failed. */
+  readonly askedBefore: number;
+  readonly askedFinished: number | null;
   /** Why the hook failed; null if it did not. */
   readonly failure: Error | null;
 }
@@ -76,7 +79,8 @@ export class Scoring<R extends Row> implements AsyncDisposable {
     this.#unscored += 1;
     const { rubric } = this.#environment;
     const clock = new ScoringClock(this.#end.signal, this.#deadline);
-    const member = { rollout, models, clock, failure: null };
+    const askedBefore = (models?.asked ?? rollout.asked).length;
+    const member = { rollout, models, clock, askedBefore, askedFinished: askedBefore, failure: null };
     if (rollout.error !== null || this.#environment.finish === undefined) return member;
     const context = rewardContext(rubric, member, clock.signal);
     const hook = async () => {
@@ -86,11 +90,11 @@ export class Scoring<R extends Row> implements AsyncDisposable {
     };
     try {
       const added = await this.#runner([clock])(hook, [0], () => 'the finish hook of the environment was at work');
-      return { ...member, rollout: { ...rollout, state: { ...rollout.state, ...added } } };
+      return { ...member, rollout: { ...rollout, state: { ...rollout.state, ...added } }, askedFinished: (models?.asked ?? rollout.asked).length };
     } catch (error) {
       const failure =
         error instanceof VfError ? error : new RewardError(`The finish hook of the environment failed: ${causeText(error)}`, { cause: error });
-      return { ...member, failure };
+      return { ...member, askedFinished: null, failure };
     }
   }
 
@@ -124,7 +128,8 @@ export class Scoring<R extends Row> implements AsyncDisposable {
         const isFailed = outcome instanceof Error;
         const score = isFailed ? rolloutError(outcome, 'scoring') : outcome;
         const asked = models === null ? rollout.asked : [...models.asked];
-        scored.push({ ...withScore(rollout, score, clock.elapsedMs), asked, scoredWith: isFailed ? 0 : together });
+        const beforeScoring = { stop: rollout.stop, asked: member.askedBefore, askedFinished: member.askedFinished };
+        scored.push({ ...withScore(rollout, score, clock.elapsedMs), asked, beforeScoring, scoredWith: isFailed ? 0 : together });
       } else this.#dropped += 1;
     }
     return scored;

@@ -203,6 +203,18 @@ export const MetadataSchema = object(
   {
     /** What models beside the policy cost and how long they took, by role; absent where none was asked. */
     roles: byName(RoleStatsSchema),
+    /** When vf-score gave rollouts other scores, oldest first; absent if it did not. */
+    scorings: listOf(
+      object({
+        at: text,
+        package_version: text,
+        /** Rollouts that were scored again, and those whose score or error changed. */
+        scored: count,
+        changed: count,
+        /** How the rewards differ from the environment's own; empty if they do not. */
+        settings: json,
+      }),
+    ),
     /** What its models have cost; absent where they run in this process. */
     cost: RunCostSchema,
     /** Tokens of failed rollouts that resumes dropped to play them again; absent without any. */

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { TemporaryFolder } from './eval/temporary-folder.ts';
 import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
-const LAUNCHER = join(import.meta.dirname, '../../bin/vf-eval.js');
+const BIN = join(import.meta.dirname, '../../bin');
 
 export interface Ended {
   readonly code: number | null;
@@ -35,17 +35,17 @@ export class EvalFolder extends TemporaryFolder {
     return this.write(name, text);
   }
 
-  start(args: readonly string[], variables: Readonly<Record<string, string>> = {}): Running {
+  start(args: readonly string[], variables: Readonly<Record<string, string>> = {}, command = 'vf-eval'): Running {
     const env = { ...BARE_ENVIRONMENT, HOME: this.path, TMPDIR: process.env['TMPDIR'] ?? '/tmp', ...variables };
-    const child = spawn(process.execPath, [LAUNCHER, ...args], { cwd: this.path, env, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, [join(BIN, `${command}.js`), ...args], { cwd: this.path, env, stdio: ['ignore', 'pipe', 'pipe'] });
     const text = { stdout: '', stderr: '' };
     for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (chunk: string) => (text[name] += chunk));
     const ended = once(child, 'close').then(([code, signal]) => ({ code: code as number | null, signal: signal as NodeJS.Signals | null, ...text }));
     return { child, ended };
   }
 
-  run(args: readonly string[], variables: Readonly<Record<string, string>> = {}): Promise<Ended> {
-    return this.start(args, variables).ended;
+  run(args: readonly string[], variables: Readonly<Record<string, string>> = {}, command = 'vf-eval'): Promise<Ended> {
+    return this.start(args, variables, command).ended;
   }
 
   /** Every file under the folder but the environments, with its text. */

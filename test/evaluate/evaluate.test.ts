@@ -231,7 +231,7 @@ describe('evaluate', () => {
       }),
     );
     const files = await Promise.all((await readdir(directory)).map((name) => readFile(join(directory, name), 'utf8')));
-    expect(files).toHaveLength(3);
+    expect(files).toHaveLength(4);
     for (const leak of [secret, JSON.stringify(secret).slice(1, -1), 'plainly-here', 'hunter2', 'pa55', 'abc']) {
       expect(files.filter((text) => text.includes(leak))).toEqual([]);
     }

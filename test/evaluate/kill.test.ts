@@ -66,7 +66,7 @@ describe('a run killed at random moments', () => {
     expect(tokens).toHaveLength(120);
     expect(Object.keys(before).length).toBeGreaterThan(4);
     expect(startTimes(results)).toEqual({ ...startTimes(results), ...before });
-    expect((await readdir(run)).toSorted()).toEqual(['metadata.json', 'results.jsonl', 'tokens.jsonl']);
+    expect((await readdir(run)).toSorted()).toEqual(['metadata.json', 'played.jsonl', 'results.jsonl', 'tokens.jsonl']);
   });
 
   it('keeps what precedes a torn line and drops tokens without a result', async () => {

@@ -83,7 +83,8 @@ function checkNumber(flag: Flag, value: unknown, spelling: string): number {
   throw new ConfigError(`${spelling} must be ${what}${range}, got ${typeof value === 'number' ? value : JSON.stringify(value)}`);
 }
 
-function parseObject(text: string, spelling: string): Readonly<Record<string, unknown>> {
+/** A JSON object from the command line. Throws ConfigError, which shows no secret. */
+export function parseObject(text: string, spelling: string): Readonly<Record<string, unknown>> {
   const mayHoldSecret = (text.match(/[\w-]+/g) ?? []).some(isSecretName);
   const shown = mayHoldSecret ? 'a value that is not shown because it may hold a secret' : shorten(text);
   const wrong = (where: string, cause?: unknown) =>

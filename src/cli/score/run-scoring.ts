@@ -1,0 +1,135 @@
+/** Scores a run from the flags of vf-score: opens the environment, its rubric and the models of its roles, scores, and says what changed. */
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { NO_POLICY } from '../../clients/no-policy.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { WeightedRubric, type Weights } from '../../core/weighted-rubric.ts';
+import { packageVersion } from '../../data/package-root.ts';
+import { copyRun } from '../../evaluate/copy-run.ts';
+import { readMetadata } from '../../evaluate/run-records.ts';
+import { journalPath } from '../../evaluate/score-journal.ts';
+import type { ScoreOptions, ScoreResult } from '../../evaluate/score-options.ts';
+import { scoreRun } from '../../evaluate/score-run.ts';
+import { loadRubric } from '../../registry/load-rubric.ts';
+import type { RoleTables } from '../../schemas/roles-config.ts';
+import type { WireMetadata } from '../../schemas/results.ts';
+import { rename } from 'node:fs/promises';
+import { type CommandContext } from '../command-line.ts';
+import { openEnvironment } from '../eval/open-environment.ts';
+import { secretsOf } from '../eval/secrets.ts';
+import { openRoles } from '../roles/open-roles.ts';
+import { resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
+import { scoreRoles } from './score-roles.ts';
+import { assertSameScores, recordedSettings, scoreArguments } from './score-settings.ts';
+
+export interface ScoringFlags {
+  /** Folder of the new run; null scores in place. */
+  readonly output: string | null;
+  readonly failed: boolean;
+  readonly rubric: string | null;
+  readonly weights: Weights;
+  readonly args: Readonly<Record<string, unknown>>;
+  readonly roles: RoleTables;
+  readonly askAgain: boolean;
+  readonly environmentsDir: string;
+  readonly endpointsPath: string | null;
+  readonly maxScoring: number;
+  /** Seconds; 0 sets no deadline. */
+  readonly scoringTimeout: number;
+}
+
+export interface ScoredRun {
+  readonly directory: string;
+  readonly result: ScoreResult;
+  readonly before: WireMetadata;
+  readonly after: WireMetadata;
+}
+
+export async function runScoring(run: string, flags: ScoringFlags, context: CommandContext): Promise<ScoredRun> {
+  const before = await readMetadata(run);
+  const args = scoreArguments(run, before, flags.args);
+  const secrets = new Set(secretsOf({ kind: 'program' }, args, {}));
+  for (const secret of secrets) context.secrets.add(secret);
+  const { environmentsDir, endpointsPath } = flags;
+  await using opened = await openEnvironment(before.env_id, args, {
+    environmentsDir,
+    variables: process.env,
+    signal: context.signal,
+    note: (line) => context.note(`vf-score: ${line}`),
+  });
+  const { environment } = opened;
+  const own = flags.rubric === null ? null : await loadRubric(flags.rubric, environment);
+  const rubric = own?.rubric ?? environment.rubric;
+  const weighted = Object.keys(flags.weights).length === 0 ? null : new WeightedRubric(rubric, flags.weights);
+  const recorded = (before.config['roles'] ?? {}) as Readonly<Record<string, string>>;
+  const declared = { ...environment.roles, ...own?.roles };
+  const { declarations, recordedOnly } = scoreRoles(declared, flags.roles, recorded);
+  const resolved = await resolveRoles(declarations, flags.roles, { endpointsPath, variables: process.env });
+  for (const secret of secretsOfRoles(resolved)) {
+    secrets.add(secret);
+    context.secrets.add(secret);
+  }
+  await using roles = await openRoles(resolved, {
+    policy: { name: NO_POLICY.name, client: () => NO_POLICY, capabilities: NO_POLICY.capabilities },
+    images: opened.images,
+    onNotice: (line) => context.note(`vf-score: ${line}`),
+    secrets,
+    signal: context.signal,
+  });
+  opened.bindModels(roles.models.models);
+  const settings = recordedSettings(flags);
+  if (flags.failed) assertSameScores(before, settings, { directory: run, players: roles.players });
+  for (const notice of roles.notices) context.note(notice);
+  // Weights alone need neither the rubric's functions nor the episode's state.
+  const isSum = weighted !== null && flags.rubric === null && Object.keys(flags.args).length === 0 && Object.keys(flags.roles).length === 0;
+  const fromScore = isSum && !flags.failed && !flags.askAgain && before.config['scoring'] === undefined ? weighted : null;
+  const options: Omit<ScoreOptions, 'directory' | 'recordsFailures'> = {
+    environment: { eval: environment.eval, rubric: weighted ?? rubric, ...finishOf(environment) },
+    ...(roles.models.stats.size === 0 ? {} : { models: roles.models }),
+    asksAgain: (role) => !recordedOnly.has(role) && (flags.askAgain || (recorded[role] !== undefined && recorded[role] !== roles.players[role])),
+    failedOnly: flags.failed,
+    ...(fromScore === null ? {} : { fromScore: (score) => fromScore.reweighed(score) }),
+    settings,
+    players: roles.players,
+    maxScoring: flags.maxScoring,
+    scoringTimeoutMs: flags.scoringTimeout === 0 ? null : flags.scoringTimeout * 1000,
+    timeoutNames: { rollout: '--scoring-timeout', scoring: '--scoring-timeout' },
+    packageVersion: packageVersion(),
+    secrets: [...secrets],
+    signal: context.signal,
+    onProgress: progressLines(context),
+  };
+  const place = await openPlace(run, flags.output);
+  // Pictures that a judge is shown.
+  await opened.images.keepIn(join(place.working, 'images'));
+  const result = await scoreRun({ ...options, directory: place.working, recordsFailures: flags.output !== null });
+  if (place.working !== place.directory) await rename(place.working, place.directory);
+  return { directory: place.directory, result, before, after: await readMetadata(place.directory) };
+}
+
+function finishOf(environment: Awaited<ReturnType<typeof openEnvironment>>['environment']): Pick<ScoreOptions['environment'], 'finish'> {
+  return environment.finish === undefined ? {} : { finish: (context) => environment.finish!(context) };
+}
+
+/** Where a run is scored, and the name that it has then. A new run has its name once it is scored. */
+async function openPlace(run: string, output: string | null): Promise<{ readonly working: string; readonly directory: string }> {
+  if (output === null) return { working: run, directory: run };
+  if (existsSync(output)) throw new ConfigError(`${output} already exists. Name another folder with -o, or score it in place.`);
+  const working = `${resolve(output)}.unfinished`;
+  // What an earlier process began goes on.
+  if (!existsSync(working)) await copyRun(run, working);
+  else if (!existsSync(journalPath(working)) && !existsSync(join(working, 'metadata.json')))
+    throw new ConfigError(`${working} is not an unfinished scoring. Remove it, or name another folder with -o.`);
+  return { working, directory: output };
+}
+
+const PROGRESS_MS = 5000;
+
+function progressLines(context: CommandContext): NonNullable<ScoreOptions['onProgress']> {
+  let shownMs = performance.now();
+  return ({ done, total, failed }) => {
+    if (performance.now() - shownMs < PROGRESS_MS) return;
+    shownMs = performance.now();
+    context.note(`${done}/${total} rollouts scored${failed === 0 ? '' : `, ${failed} could not be`}`);
+  };
+}

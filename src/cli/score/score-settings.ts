@@ -1,0 +1,69 @@
+/** How a scoring differs from the environment's own, as the run's configuration records it, and what that allows. */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import { ConfigError } from '../../core/errors.ts';
+import { canonicalJson } from '../../core/canonical-json.ts';
+import type { Weights } from '../../core/weighted-rubric.ts';
+import { isObject } from '../../schemas/is-object.ts';
+import type { WireMetadata } from '../../schemas/results.ts';
+import { hideSecrets } from '../../transport/redact.ts';
+
+export interface ScoreSettings {
+  /** A module with another rubric; null for the environment's own. */
+  readonly rubric: string | null;
+  readonly weights: Weights;
+  /** Arguments of the environment that differ from the run's. */
+  readonly args: Readonly<Record<string, unknown>>;
+}
+
+/** Empty for the environment's own rewards. */
+export function recordedSettings({ rubric, weights, args }: ScoreSettings): Record<string, unknown> {
+  return {
+    ...(rubric === null ? {} : { rubric: basename(rubric), rubric_sha256: createHash('sha256').update(readFileSync(rubric)).digest('hex') }),
+    ...(Object.keys(weights).length === 0 ? {} : { weights }),
+    ...(Object.keys(args).length === 0 ? {} : { args: hideSecrets(args) }),
+  };
+}
+
+/** Throws ConfigError if the failed rollouts would get another kind of score than the others have. */
+export function assertSameScores(
+  { config }: WireMetadata,
+  settings: Readonly<Record<string, unknown>>,
+  { directory, players }: { readonly directory: string; readonly players: Readonly<Record<string, string>> },
+): void {
+  const before = (config['scoring'] ?? {}) as Record<string, unknown>;
+  const mixed = 'would mix two kinds of scores in one run. Leave --failed out to score every rollout';
+  if (canonicalJson(before) !== canonicalJson(settings)) {
+    const text = (scoring: object) => (Object.keys(scoring).length === 0 ? "the environment's own rewards" : canonicalJson(scoring));
+    throw new ConfigError(
+      `${directory} was scored with ${text(before)}, so scoring only failed rollouts with ${text(settings)} ${mixed}, or give the same options.`,
+    );
+  }
+  const roles = isObject(config['roles']) ? (config['roles'] as Record<string, string>) : {};
+  const other = Object.entries(players).find(([role, name]) => roles[role] !== undefined && roles[role] !== name);
+  if (other === undefined) return;
+  const [role, name] = other;
+  throw new ConfigError(`Role ${role} was played by ${roles[role]} in ${directory}, so asking ${name} for only the failed rollouts ${mixed}.`);
+}
+
+/** The run's arguments with the given ones over them. Throws ConfigError if one was a secret, which the run does not hold. */
+export function scoreArguments(
+  directory: string,
+  { env_args: recorded }: WireMetadata,
+  given: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const merged = { ...recorded, ...given } as Record<string, unknown>;
+  const hidden = Object.keys(merged).find((name) => JSON.stringify(merged[name]).includes('***'));
+  if (hidden === undefined) return merged;
+  throw new ConfigError(`The argument ${hidden} of ${directory} was a secret, which is not on file. Give it again: -a '{"${hidden}": ...}'.`);
+}
+
+/** `judge=0.5`, added to earlier ones. Throws ConfigError. */
+export function parseWeight(text: string, before: Weights): Weights {
+  const split = text.lastIndexOf('=');
+  const [name, value] = [text.slice(0, Math.max(0, split)).trim(), text.slice(split + 1).trim()];
+  const weight = value === '' ? NaN : Number(value);
+  if (name !== '' && Number.isFinite(weight)) return { ...before, [name]: weight };
+  throw new ConfigError(`--weight needs the name of a reward and a number, such as --weight format=0.2, got ${JSON.stringify(text)}.`);
+}

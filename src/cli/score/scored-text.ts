@@ -1,0 +1,55 @@
+/** Says what a scoring changed. */
+import type { WireMetadata } from '../../schemas/results.ts';
+import { displayPath } from '../eval/render-summary.ts';
+import { countText, meanText, plural } from '../number-text.ts';
+import { escapeControls } from '../terminal-text.ts';
+import type { ScoredRun } from './run-scoring.ts';
+
+export function scoredText({ directory, result, before, after }: ScoredRun): string {
+  const { scored, changed, failures, unplayed, unsaved, left, isReplaced } = result;
+  const reward = `${meanText(before.avg_reward)}${before.avg_reward === after.avg_reward ? '' : ` → ${meanText(after.avg_reward)}`}`;
+  const lines: [label: string, text: string][] = [
+    ['scored', `${plural(scored, 'rollout')}, ${countText(changed)} with another score`],
+    ...leftOut('left', left, 'not asked for'),
+    ...leftOut('left', unplayed, 'failed before their rewards: vf-eval -R plays them again'),
+    ...leftOut('left', unsaved, 'recorded by an earlier version, which did not save how they ended'),
+    ...[...Map.groupBy(failures, ({ type, message }) => `${type}: ${message}`)]
+      .slice(0, 5)
+      .map(([text, all]): [string, string] => ['failed', `${countText(all.length)} × ${text}`]),
+    ['reward', `${reward} over ${plural(after.num_finished, 'finished rollout')}`],
+    ...changedMetrics(before, after),
+    ['results', displayPath(directory)],
+  ];
+  const notDone = isReplaced
+    ? ''
+    : `Nothing was changed: ${countText(failures.filter(({ hadScore }) => hadScore).length)} of the rollouts that have a score could not be scored. Run the same command again: it scores only those.\n`;
+  return `${lines.map(([label, text]) => `${label.padEnd(11)}${escapeControls(text)}\n`).join('')}${notDone}`;
+}
+
+function leftOut(label: string, n: number, why: string): [string, string][] {
+  return n === 0 ? [] : [[label, `${countText(n)} ${why}`]];
+}
+
+function changedMetrics(before: WireMetadata, after: WireMetadata): [string, string][] {
+  const names = [...new Set([...Object.keys(before.avg_metrics), ...Object.keys(after.avg_metrics)])];
+  const value = (of: WireMetadata, name: string) => of.avg_metrics[name] ?? null;
+  return names
+    .filter((name) => value(before, name) !== value(after, name))
+    .map((name): [string, string] => ['metric', `${name} ${meanText(value(before, name))} → ${meanText(value(after, name))}`]);
+}
+
+export function scoredJson({ directory, result, before, after }: ScoredRun): object {
+  const { scored, changed, failures, unplayed, unsaved, left, isReplaced } = result;
+  return {
+    directory,
+    replaced: isReplaced,
+    scored,
+    changed,
+    failed: failures.map(({ rolloutId, type, message, hadScore }) => ({ rollout_id: rolloutId, error: type, message, had_score: hadScore })),
+    failed_before_rewards: unplayed,
+    not_saved: unsaved,
+    not_asked_for: left,
+    reward: { before: before.avg_reward, after: after.avg_reward },
+    metrics: { before: before.avg_metrics, after: after.avg_metrics },
+  };
+}

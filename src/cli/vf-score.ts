@@ -1,0 +1,116 @@
+/** The `vf-score` command: scores the rollouts of a run again, without playing any. */
+import { existsSync } from 'node:fs';
+import { Command } from 'commander';
+import { ConfigError } from '../core/errors.ts';
+import type { Weights } from '../core/weighted-rubric.ts';
+import { packageVersion } from '../data/package-root.ts';
+import { mergeRoleTables, type RoleTables } from '../schemas/roles-config.ts';
+import { asksForStacks, type CommandContext, EXIT, runCommand } from './command-line.ts';
+import { loadEnvironmentFile } from './environment-file.ts';
+import { parseObject } from './eval/settings.ts';
+import { parseProgram } from './parse-program.ts';
+import { parseRoleFlag } from './roles/role-flag.ts';
+import { parseWeight } from './score/score-settings.ts';
+import { wholeNumber } from './serve/option-values.ts';
+
+const HELP = `
+Nothing is played: texts, final states and the replies of judges are on file. A
+role is asked only where the record has no reply, or if --role names another
+model than the run had. So after an outage of a judge, this asks it about the
+rollouts that it missed, and leaves every other line of the run as it is:
+
+  vf-score RUN --failed --in-place --role judge=NAME@https://host/v1
+
+Another judge, other weights, another rubric, each as a new run beside the old:
+
+  vf-score RUN --role judge=OTHER@https://host/v1
+  vf-score RUN --weight format=0.2 --weight search_r1=1
+  vf-score RUN --rubric my-rubric.ts -o RUN-strict
+  vf-compare RUN RUN-strict
+
+A rubric is a module with export const rubric = new Rubric({ funcs: [...] }).
+A killed vf-score goes on where it stopped, with the same command. The files of
+the run change only at the end, each by a rename. docs/score.md says more.`;
+
+interface Flags {
+  readonly output?: string;
+  readonly inPlace?: boolean;
+  readonly failed?: boolean;
+  readonly rubric?: string;
+  readonly weight?: Weights;
+  readonly envArgs?: Readonly<Record<string, unknown>>;
+  readonly role?: RoleTables;
+  readonly askAgain?: boolean;
+  readonly envDirPath: string;
+  readonly endpointsPath?: string;
+  readonly maxScoring: number;
+  readonly scoringTimeout: number;
+  readonly json?: boolean;
+}
+
+async function main(argv: readonly string[], context: CommandContext): Promise<number> {
+  context.verbose = asksForStacks(argv);
+  const program = new Command('vf-score')
+    .description('Scores the rollouts of an evaluation again, without playing any.')
+    .argument('<run directory>', 'the results folder that vf-eval printed: it holds metadata.json')
+    .option('-o, --output <folder>', 'folder of the new run (RUN-scored)')
+    .option('--in-place', 'change the run itself')
+    .option('--failed', 'score only the rollouts whose rewards failed')
+    .option('--rubric <file>', 'a module that exports another rubric')
+    .option('--weight <name=number>', 'another weight of a reward or metric; may be repeated', parseWeight, {})
+    .option('-a, --env-args <json>', "arguments of the environment over the run's own", (text: string) => parseObject(text, '-a'))
+    .option(
+      '--role <role=model>',
+      'the model of a role, as in vf-eval; may be repeated',
+      (text: string, before: RoleTables) => mergeRoleTables(before, parseRoleFlag(text, '--role')),
+      {},
+    )
+    .option('--ask-again', 'ask models by role even where the record has their reply')
+    .option('-e, --env-dir-path <folder>', 'folder of environments', 'environments')
+    .option('--endpoints-path <file>', 'registry of aliases for --role')
+    .option('--max-scoring <n>', 'rollouts scored at once', wholeNumber(1, 100_000), 32)
+    .option('--scoring-timeout <s>', 'seconds for the rewards of a rollout; 0: no limit', wholeNumber(0, 1e7), 0)
+    .option('--json', 'print one JSON object')
+    .option('-v, --verbose', 'show where an error was thrown')
+    .version(packageVersion(), '-V, --version')
+    .addHelpText('after', HELP);
+  const code = parseProgram(program, argv);
+  if (code !== null) return code;
+  const run = program.args[0]!.replace(/(?<=.)\/+$/, '');
+  const flags = program.opts<Flags>();
+  if (flags.inPlace === true && flags.output !== undefined) throw new ConfigError('--in-place and -o exclude each other. Leave one out.');
+  loadEnvironmentFile('.env', process.env);
+  const [{ runScoring }, { scoredText, scoredJson }] = await Promise.all([import('./score/run-scoring.ts'), import('./score/scored-text.ts')]);
+  const output = flags.inPlace === true ? null : (flags.output ?? freeName(`${run}-scored`));
+  context.onInterrupt = () => context.note('stopping; the same command goes on from here');
+  const scored = await runScoring(
+    run,
+    {
+      output,
+      failed: flags.failed ?? false,
+      rubric: flags.rubric ?? null,
+      weights: flags.weight ?? {},
+      args: flags.envArgs ?? {},
+      roles: flags.role ?? {},
+      askAgain: flags.askAgain ?? false,
+      environmentsDir: flags.envDirPath,
+      endpointsPath: flags.endpointsPath ?? null,
+      maxScoring: flags.maxScoring,
+      scoringTimeout: flags.scoringTimeout,
+    },
+    context,
+  );
+  process.stdout.write(context.redact(flags.json === true ? `${JSON.stringify(scoredJson(scored))}\n` : scoredText(scored)));
+  const { isReplaced, failures, scored: count } = scored.result;
+  return !isReplaced || (count === 0 && failures.length > 0) ? EXIT.failed : EXIT.done;
+}
+
+/** The first name of `base`, `base-2`, ... that is free, so that an unfinished one goes on. */
+function freeName(base: string): string {
+  for (let i = 1; ; i++) {
+    const name = i === 1 ? base : `${base}-${i}`;
+    if (!existsSync(name)) return name;
+  }
+}
+
+await runCommand('vf-score', main);

@@ -1,0 +1,56 @@
+/** What scoring a run again needs, and what it gives. */
+import type { Row } from '../core/dataset.ts';
+import type { Environment } from '../core/environment.ts';
+import type { RewardError } from '../core/errors.ts';
+import type { RoleModels } from '../core/model.ts';
+import type { Rubric, Score } from '../core/rubric.ts';
+import type { TimeoutNames } from '../rollouts/deadline.ts';
+import type { RoleStats } from '../schemas/role-stats.ts';
+
+export interface ScoreOptions<R extends Row = Row> {
+  /** The run, whose files are replaced. */
+  readonly directory: string;
+  readonly environment: Pick<Environment<R>, 'eval' | 'finish'> & { readonly rubric: Rubric<R> };
+  readonly models?: RoleModels & { readonly stats?: ReadonlyMap<string, Pick<RoleStats, 'failures'>> };
+  /** Whether a role is asked where the record has its reply. @default never */
+  readonly asksAgain?: (role: string) => boolean;
+  /** Scores only the rollouts whose rewards failed, and with group rewards their groups. @default false */
+  readonly failedOnly?: boolean;
+  /** Writes the errors of rollouts that could not be scored. @default the records of those rollouts stay, and if one had a score, all of the run stays */
+  readonly recordsFailures?: boolean;
+  /** Computes a score from the recorded one, without the rubric. @default the rubric scores */
+  readonly fromScore?: (score: Score) => Score | RewardError;
+  /** How the rewards differ from those of the environment; part of the run's configuration from now on. */
+  readonly settings: Readonly<Record<string, unknown>>;
+  /** By role, the name of its model; part of the configuration too. */
+  readonly players: Readonly<Record<string, string>>;
+  readonly maxScoring: number;
+  readonly scoringTimeoutMs: number | null;
+  readonly timeoutNames?: TimeoutNames;
+  readonly packageVersion: string;
+  readonly secrets: readonly string[];
+  readonly signal: AbortSignal;
+  readonly onProgress?: (progress: ScoreProgress) => void;
+}
+
+interface ScoreProgress {
+  readonly done: number;
+  readonly total: number;
+  readonly failed: number;
+}
+
+export interface ScoreResult {
+  /** Rollouts that have a new score, or the same one again. */
+  readonly scored: number;
+  /** Of them, those whose line changed. */
+  readonly changed: number;
+  /** Rollouts that could not be scored, by error. */
+  readonly failures: readonly { readonly rolloutId: string; readonly type: string; readonly message: string; readonly hadScore: boolean }[];
+  /** Rollouts that failed before their rewards, and those that an earlier version recorded without how they ended. */
+  readonly unplayed: number;
+  readonly unsaved: number;
+  /** Rollouts that were not asked for: `failedOnly`. */
+  readonly left: number;
+  /** False if a rollout that had a score could not be scored: the run is as before, and the same call goes on. */
+  readonly isReplaced: boolean;
+}

@@ -1,0 +1,488 @@
+/** vf-score: other scores for rollouts on file, without playing any. Real commands in child processes, a policy and judges on loopback servers. */
+import { cpSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { WireAskedLine } from '../../src/schemas/asked-line.ts';
+import type { WireMetadata, WireResult } from '../../src/schemas/results.ts';
+import { chatServer, type ChatServer } from '../models/chat-server.ts';
+import { until } from '../transport/loopback.ts';
+import { EvalFolder, type Ended } from './vf-eval-process.ts';
+
+/** Rows that a judge scores, and a group reward. Arguments: `rows`, `group`: a reward that sees the whole group, `answer`: the reference, `hook`: finish asks a model. */
+const ENVIRONMENT = `
+import { Dataset, exactMatchJudge, groupReward, JudgeRubric, metric, reward, SingleTurnEnv } from 'vf-search';
+const about = 'scores how well an answer agrees with the reference answer';
+const builtin = exactMatchJudge({ match: 'contains' });
+class Judged extends SingleTurnEnv {
+  constructor(options, hook) {
+    super(options);
+    if (hook) this.finish = async ({ row, models, signal }) => {
+      const { text } = await models.generator.generate([{ role: 'user', content: 'Answer ' + row.exampleId }], { maxTokens: 4, signal });
+      return { generated: text };
+    };
+  }
+}
+export function loadEnvironment({ rows = 4, group = false, answer = 'Paris', hook = false, service_token }) {
+  const row = (i) => ({ exampleId: 'r' + i, prompt: [{ role: 'user', content: 'Capital of France, ' + i + '?' }], answer });
+  const funcs = [
+    reward(({ stop }) => Number(stop === 'completed' || stop === 'max_turns_reached'), { name: 'ended', weight: 0.5 }),
+    metric(({ state }) => Number(state.turns), { name: 'turns' }),
+    metric(({ state }) => String(state.generated ?? '').length, { name: 'generated' }),
+    ...(group ? [groupReward((all) => all.map(() => all.length), { name: 'members', weight: 0.1 })] : []),
+  ];
+  const roles = { judge: { about, default: 'builtin', builtin }, ...(hook ? { generator: { about: 'answers', default: null } } : {}) };
+  const data = new Dataset('rows', Array.from({ length: rows }, (_, i) => row(i)));
+  return new Judged({ id: 'judged', eval: data, rubric: new JudgeRubric({ funcs }), roles }, hook);
+}
+`;
+
+class ScoreFolder extends EvalFolder {
+  constructor() {
+    super();
+    this.file('environments/judged/environment.mjs', ENVIRONMENT);
+  }
+
+  /** Plays the environment and returns the folder of the run, by its name `run`. */
+  async play(policy: ChatServer, words: readonly string[] = [], variables: Readonly<Record<string, string>> = {}): Promise<Ended> {
+    const ended = await this.run(
+      ['judged', '-o', 'out', '-b', `${policy.url}/v1`, '-m', 'm', '-t', '8', '--api-client-type', 'chat', ...words],
+      variables,
+    );
+    const [base] = readdirSync(join(this.path, 'out/evals'));
+    renameSync(join(this.path, 'out/evals', base!, readdirSync(join(this.path, 'out/evals', base!))[0]!), join(this.path, 'run'));
+    rmSync(join(this.path, 'out'), { recursive: true });
+    return ended;
+  }
+
+  score(...words: readonly string[]): Promise<Ended> {
+    return this.run(words, {}, 'vf-score');
+  }
+
+  text(run: string, name: string): string {
+    return readFileSync(join(this.path, run, name), 'utf8');
+  }
+
+  lines(run: string, name: string): string[] {
+    return this.text(run, name).split('\n').slice(0, -1);
+  }
+
+  rollouts(run = 'run'): Map<string, WireResult> {
+    return new Map(this.lines(run, 'results.jsonl').map((line) => [(JSON.parse(line) as WireResult).rollout_id, JSON.parse(line) as WireResult]));
+  }
+
+  metadata(run = 'run'): WireMetadata {
+    return JSON.parse(this.text(run, 'metadata.json')) as WireMetadata;
+  }
+
+  asked(run = 'run'): Map<string, WireAskedLine['asked']> {
+    return new Map(
+      this.lines(run, 'asked.jsonl').map((line) => [(JSON.parse(line) as WireAskedLine).rollout_id, (JSON.parse(line) as WireAskedLine).asked]),
+    );
+  }
+
+  /** Every file of the run with its text. */
+  run_files(run = 'run'): Record<string, string> {
+    return Object.fromEntries(readdirSync(join(this.path, run)).map((name) => [name, this.text(run, name)]));
+  }
+
+  /** Changes every line of the results of a copy of the run. */
+  changed(name: string, change: (line: WireResult) => object): string {
+    cpSync(join(this.path, 'run'), join(this.path, name), { recursive: true });
+    const lines = this.lines('run', 'results.jsonl').map((line) => `${JSON.stringify(change(JSON.parse(line) as WireResult))}\n`);
+    writeFileSync(join(this.path, name, 'results.jsonl'), lines.join(''));
+    return name;
+  }
+}
+
+const policyServer = (): Promise<ChatServer> => chatServer(() => 'Paris, I think.');
+const said = (score: number) => JSON.stringify({ reason: 'so', score });
+const refused = { status: 400, body: { error: { message: 'down' } } };
+/** Which row a judge is asked about. */
+const rowIn = (messages: readonly { readonly content: string }[]) => /France, (\d+)\?/.exec(messages.at(-1)!.content)![1]!;
+const oneLine = ({ code, stdout, stderr }: Ended) => ({ code, stdout, lines: stderr.trimEnd().split('\n').length });
+
+describe.concurrent('vf-score', () => {
+  it('asks a judge that was down about the rollouts that it missed, and leaves every other line byte for byte', async () => {
+    const down = new Set(['1', '3']);
+    await using policy = await policyServer();
+    await using judge = await chatServer(({ messages }) => (down.has(rowIn(messages)) ? refused : said(0.5)));
+    using folder = new ScoreFolder();
+    const role = ['--role', `judge=g@${judge.url}/v1`];
+    await folder.play(policy, ['-n', '4', ...role]);
+    expect(folder.metadata()).toMatchObject({ num_finished: 2, num_errored: 2, avg_reward: 1 });
+    const before = { results: folder.lines('run', 'results.jsonl'), asked: folder.lines('run', 'asked.jsonl'), calls: judge.bodies.length };
+    down.clear();
+    const { code, stdout } = await folder.score('run', '--failed', '--in-place', ...role);
+    expect({ code, stdout }).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^scored +2 rollouts, 2 with another score\nleft +2 not asked for\n/) as string,
+    });
+    expect(
+      judge.bodies
+        .slice(before.calls)
+        .map(({ messages }) => rowIn(messages))
+        .toSorted(),
+    ).toEqual(['1', '3']);
+    expect(policy.bodies).toHaveLength(4);
+    const after = folder.lines('run', 'results.jsonl');
+    expect(after.map((line, i) => line === before.results[i])).toEqual(before.results.map((line) => !line.includes('"error":{')));
+    expect(
+      [...folder.rollouts().values()].map(({ reward, error, stop_condition: stop, metrics }) => ({ reward, error, stop, turns: metrics['turns'] })),
+    ).toEqual(Array.from({ length: 4 }, () => ({ reward: 1, error: null, stop: folder.rollouts().get('r0/0')!.stop_condition, turns: 1 })));
+    expect(folder.lines('run', 'asked.jsonl').slice(0, 2)).toEqual(before.asked);
+    expect([...folder.asked().keys()].toSorted()).toEqual(['r0/0', 'r1/0', 'r2/0', 'r3/0']);
+    expect(folder.metadata()).toMatchObject({
+      num_finished: 4,
+      num_errored: 0,
+      avg_reward: 1,
+      roles: { judge: { calls: 4 } },
+      scorings: [{ scored: 2, changed: 2, settings: {} }],
+    });
+    // The run is the one that it would have been: it can go on.
+    const resumed = await folder.run([
+      'judged',
+      '-n',
+      '5',
+      '-a',
+      '{"rows": 5}',
+      '-b',
+      `${policy.url}/v1`,
+      '-m',
+      'm',
+      '-t',
+      '8',
+      '--api-client-type',
+      'chat',
+      ...role,
+      '-R',
+      'run',
+    ]);
+    expect(resumed.stderr).toContain('env_args.rows was absent and is 5 now');
+    const same = await folder.run([
+      'judged',
+      '-n',
+      '4',
+      '-b',
+      `${policy.url}/v1`,
+      '-m',
+      'm',
+      '-t',
+      '8',
+      '--api-client-type',
+      'chat',
+      ...role,
+      '-R',
+      'run',
+    ]);
+    expect(same).toMatchObject({ code: 0, stdout: expect.stringMatching(/^rollouts +4 finished, 0 failed/m) as string });
+    expect(policy.bodies).toHaveLength(4);
+  });
+
+  it('changes no byte of any file where nothing changes, and asks nobody', async () => {
+    await using policy = await policyServer();
+    await using judge = await chatServer(() => said(0.25));
+    using folder = new ScoreFolder();
+    const role = ['--role', `judge=g@${judge.url}/v1`];
+    await folder.play(policy, ['-n', '3', '-r', '2', '-a', '{"group": true}', ...role]);
+    const [before, calls] = [folder.run_files(), judge.bodies.length];
+    for (const words of [
+      ['run', '--in-place'],
+      ['run', '--in-place', ...role],
+      ['run', '--in-place', '--failed', ...role],
+    ]) {
+      expect(await folder.score(...words)).toMatchObject({ code: 0, stdout: expect.stringContaining(' 0 with another score') as string });
+      expect(folder.run_files()).toEqual(before);
+    }
+    expect(judge.bodies).toHaveLength(calls);
+    expect(await folder.score('run')).toMatchObject({ code: 0 });
+    expect(folder.run_files('run-scored')).toEqual(before);
+  });
+
+  it('gives a run with another judge beside the old one, which stays as it is', async () => {
+    await using policy = await policyServer();
+    await using judge = await chatServer(() => said(1));
+    using folder = new ScoreFolder();
+    await folder.play(policy, ['-n', '3']);
+    const before = folder.run_files();
+    const { code, stdout } = await folder.score('run', '--role', `judge=other@${judge.url}/v1`, '-o', 'new', '--json');
+    expect({ code, ...(JSON.parse(stdout) as object) }).toMatchObject({
+      code: 0,
+      directory: 'new',
+      replaced: true,
+      scored: 3,
+      changed: 0,
+      failed: [],
+    });
+    expect(folder.run_files()).toEqual(before);
+    expect(folder.metadata('new').config['roles']).toEqual({ judge: 'other' });
+    expect([...folder.asked('new').values()].map((calls) => calls.map(({ model }) => model))).toEqual([['other'], ['other'], ['other']]);
+    const mixed = await folder.score('run', '--failed', '--in-place', '--role', `judge=other@${judge.url}/v1`);
+    expect(oneLine(mixed)).toEqual({ code: 2, stdout: '', lines: 1 });
+    expect(mixed.stderr).toContain(
+      'Role judge was played by contains-match in run, so asking other for only the failed rollouts would mix two kinds of scores',
+    );
+  });
+
+  it('never takes the verdict of a model that nobody named for that of the run', async () => {
+    await using policy = await policyServer();
+    await using judge = await chatServer(({ messages }) => (rowIn(messages) === '0' ? refused : said(0.25)));
+    using folder = new ScoreFolder();
+    await folder.play(policy, ['-n', '2', '--role', `judge=g@${judge.url}/v1`]);
+    const before = folder.run_files();
+    const { code, stdout } = await folder.score('run', '--failed', '--in-place');
+    expect({ code, stdout: stdout.replace(/\s+/g, ' ') }).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining(
+        'Role judge has no recorded reply to this request. g played it in the run; bind it to ask it: --role judge=g@URL',
+      ) as string,
+    });
+    expect(folder.run_files()).toEqual(before);
+  });
+
+  it('keeps the whole run where a rollout that has a score cannot be scored, and goes on from there', async () => {
+    let isDown = true;
+    await using policy = await policyServer();
+    await using judge = await chatServer(({ messages }) => (isDown && rowIn(messages) === '2' ? refused : said(0)));
+    using folder = new ScoreFolder();
+    await folder.play(policy, ['-n', '4']);
+    const before = folder.run_files();
+    const words = ['run', '--in-place', '--role', `judge=g@${judge.url}/v1`];
+    const first = await folder.score(...words);
+    expect(first).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('Nothing was changed: 1 of the rollouts that have a score could not be scored') as string,
+    });
+    expect({ ...folder.run_files(), 'scoring.jsonl.partial': undefined }).toEqual({ ...before, 'scoring.jsonl.partial': undefined });
+    const other = await folder.score('run', '--in-place', '--weight', 'judge=2');
+    expect([oneLine(other), other.stderr]).toEqual([
+      { code: 2, stdout: '', lines: 1 },
+      expect.stringContaining('unfinished scoring with other options') as string,
+    ]);
+    isDown = false;
+    const calls = judge.bodies.length;
+    expect(await folder.score(...words)).toMatchObject({ code: 0 });
+    expect(judge.bodies.length - calls).toBe(1);
+    expect([...folder.rollouts().values()].map(({ reward }) => reward)).toEqual([0.5, 0.5, 0.5, 0.5]);
+    expect(Object.keys(folder.run_files()).toSorted()).toEqual(Object.keys(before).toSorted());
+  });
+
+  it('goes on after kill -9: the run is the old one until all is scored, and nothing is asked twice', async () => {
+    await using policy = await policyServer();
+    await using judge = await chatServer(async (_, index) => {
+      if (index > 20) await new Promise((resolve) => setTimeout(resolve, 20));
+      return said(0);
+    });
+    using folder = new ScoreFolder();
+    await folder.play(policy, ['-n', '40', '-a', '{"rows": 40}']);
+    const before = folder.run_files();
+    const words = ['run', '--in-place', '--max-scoring', '2', '--role', `judge=g@${judge.url}/v1`];
+    const journal = join(folder.path, 'run/scoring.jsonl.partial');
+    const journaled = () => (existsSync(journal) ? readFileSync(journal, 'utf8').split('\n').slice(1, -1) : []);
+    const running = folder.start(words, {}, 'vf-score');
+    await until(() => journaled().length >= 22);
+    running.child.kill('SIGKILL');
+    await running.ended;
+    const kept = new Set(journaled().map((line) => (JSON.parse(line) as { rollout_id: string }).rollout_id));
+    for (const name of Object.keys(before)) expect(folder.text('run', name)).toBe(before[name]);
+    // A line that the kill tore.
+    writeFileSync(journal, '{"rollout_id":"r3', { flag: 'a' });
+    const calls = judge.bodies.length;
+    expect(await folder.score(...words)).toMatchObject({ code: 0, stdout: expect.stringContaining('40 rollouts') as string });
+    const again = judge.bodies.slice(calls).map(({ messages }) => `r${rowIn(messages)}/0`);
+    expect(again.filter((id) => kept.has(id))).toEqual([]);
+    expect(again).toHaveLength(40 - kept.size);
+    expect([...folder.rollouts().values()].every(({ reward }) => reward === 0.5)).toBe(true);
+    expect([...folder.rollouts().keys()]).toEqual(
+      before['results.jsonl']!.split('\n')
+        .slice(0, -1)
+        .map((line) => (JSON.parse(line) as WireResult).rollout_id),
+    );
+    expect(folder.asked().size).toBe(40);
+  });
+
+  it('finishes a replacement that a kill interrupted between two files, without asking anybody', async () => {
+    await using policy = await policyServer();
+    await using judge = await chatServer(({ messages }) => (rowIn(messages) === '2' ? refused : said(0)));
+    using folder = new ScoreFolder();
+    await folder.play(policy, ['-n', '4']);
+    const words = ['--in-place', '--role', `judge=g@${judge.url}/v1`];
+    const metadata = folder.text('run', 'metadata.json');
+    await folder.score('run', ...words);
+    // As a kill leaves it once all is found: first before the results are replaced, then after, but before the metadata is.
+    const closed = `${folder.text('run', 'scoring.jsonl.partial')}{"closed":true}\n`;
+    const finished = async (name: string, results: string) => {
+      cpSync(join(folder.path, 'run'), join(folder.path, name), { recursive: true });
+      for (const [file, text] of Object.entries({ 'scoring.jsonl.partial': closed, 'results.jsonl': results, 'metadata.json': metadata }))
+        folder.file(`${name}/${file}`, text);
+      const calls = judge.bodies.length;
+      expect(await folder.score(name, ...words)).toMatchObject({ code: 0 });
+      expect(judge.bodies).toHaveLength(calls);
+      expect(Object.keys(folder.run_files(name))).not.toContain('scoring.jsonl.partial');
+      return { results: folder.text(name, 'results.jsonl'), asked: folder.text(name, 'asked.jsonl'), reward: folder.metadata(name).avg_reward };
+    };
+    const early = await finished('early', folder.text('run', 'results.jsonl'));
+    const rewards = Object.fromEntries([...folder.rollouts('early')].map(([id, { reward }]) => [id, reward]));
+    expect(rewards).toEqual({ 'r0/0': 0.5, 'r1/0': 0.5, 'r2/0': 1.5, 'r3/0': 0.5 });
+    expect(await finished('late', early.results)).toEqual(early);
+    expect(early.reward).toBe(0.75);
+  });
+
+  it('adds up with other weights without the rubric, the state or a judge', async () => {
+    await using policy = await policyServer();
+    using folder = new ScoreFolder();
+    await folder.play(policy, ['-n', '2', '-a', '{"group": true}', '-r', '2']);
+    rmSync(join(folder.path, 'run/played.jsonl'));
+    const { code } = await folder.score('run', '--weight', 'judge=0.25', '--weight', 'turns=1', '-o', 'new');
+    expect(code).toBe(0);
+    const rewards = [...folder.rollouts('new').values()].map(({ reward }) => reward);
+    for (const reward of rewards) expect(reward).toBeCloseTo(0.25 + 0.5 + 1 + 0.1 * 2, 12);
+    expect(folder.metadata('new').config['scoring']).toEqual({ weights: { judge: 0.25, turns: 1 } });
+    const resumed = await folder.run([
+      'judged',
+      '-n',
+      '2',
+      '-r',
+      '2',
+      '-a',
+      '{"group": true}',
+      '-b',
+      `${policy.url}/v1`,
+      '-m',
+      'm',
+      '-t',
+      '8',
+      '--api-client-type',
+      'chat',
+      '-R',
+      'new',
+    ]);
+    expect([resumed.code, resumed.stderr]).toEqual([2, expect.stringContaining('scoring was') as string]);
+  });
+
+  it('scores with a rubric of the user, whose failures and values that are not numbers are never a 0', async () => {
+    await using policy = await policyServer();
+    using folder = new ScoreFolder();
+    await folder.play(policy, ['-n', '3']);
+    folder.file(
+      'strict.ts',
+      "import { metric, reward, Rubric } from 'vf-search';\nexport const rubric = new Rubric({ funcs: [reward(({ row, modelText }) => row.exampleId === 'r1' ? NaN : modelText.length, { name: 'length' }), metric(({ state }) => Number(state.turns), { name: 'turns' })] });\n",
+    );
+    const { code, stdout } = await folder.score('run', '--rubric', 'strict.ts', '-o', 'strict');
+    expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.stringContaining('gave NaN, which is not a finite number') as string });
+    const found = folder.rollouts('strict');
+    expect([...found.values()].map(({ reward, error }) => [reward, error?.phase ?? null])).toEqual([
+      [15, null],
+      [null, 'scoring'],
+      [15, null],
+    ]);
+    expect(found.get('r0/0')).toMatchObject({ metrics: { length: 15, turns: 1 }, length: 15 });
+    expect(Object.keys(found.get('r0/0')!)).not.toContain('judge');
+    expect(folder.metadata('strict')).toMatchObject({
+      num_finished: 2,
+      num_errored: 1,
+      avg_reward: 15,
+      config: { scoring: { rubric: 'strict.ts' } },
+    });
+    const inPlace = await folder.score('run', '--rubric', 'strict.ts', '--in-place');
+    expect(inPlace).toMatchObject({ code: 1, stdout: expect.stringContaining('Nothing was changed') as string });
+  });
+
+  it('scores a group together: where one member was not judged, all of its group are scored again', async () => {
+    const down = new Set(['1']);
+    await using policy = await chatServer((_, index) => `Paris ${index}`);
+    await using judge = await chatServer(({ messages }, index) => (down.has(rowIn(messages)) && index % 2 === 0 ? refused : said(1)));
+    using folder = new ScoreFolder();
+    const role = ['--role', `judge=g@${judge.url}/v1`];
+    await folder.play(policy, ['-n', '2', '-r', '4', '-c', '1', '-a', '{"group": true}', ...role]);
+    const before = folder.rollouts();
+    const missed = [...before.values()].filter(({ error }) => error !== null);
+    expect(missed.length).toBeGreaterThan(0);
+    expect(before.get('r0/0')!.metrics['members']).toBe(4);
+    down.clear();
+    const calls = judge.bodies.length;
+    expect(await folder.score('run', '--failed', '--in-place', ...role)).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^scored +4 rollouts/) as string,
+    });
+    const after = folder.rollouts();
+    expect([...after.values()].map(({ metrics, scored_with: together }) => [metrics['members'], together])).toEqual(
+      Array.from({ length: 8 }, () => [4, 4]),
+    );
+    expect(after.get('r0/0')).toEqual(before.get('r0/0'));
+    // The verdicts on file are used again.
+    expect(judge.bodies.length - calls).toBe(missed.length);
+  });
+
+  it('runs the hook of the environment again for rollouts that it failed, with the replies on file for the rest', async () => {
+    let isDown = true;
+    await using policy = await policyServer();
+    await using generator = await chatServer((_, index) => (isDown && index === 1 ? refused : 'abc'));
+    using folder = new ScoreFolder();
+    const role = ['--role', `generator=gen@${generator.url}/v1`];
+    await folder.play(policy, ['-n', '3', '-c', '1', '-a', '{"hook": true}', '--max-scoring', '1', ...role]);
+    const failed = [...folder.rollouts().values()].filter(({ error }) => error !== null).map(({ rollout_id: id }) => id);
+    expect(failed.length).toBeGreaterThan(0);
+    isDown = false;
+    expect(await folder.score('run', '--failed', '--in-place', ...role)).toMatchObject({ code: 0 });
+    expect([...folder.rollouts().values()].map(({ metrics }) => metrics['generated'])).toEqual([3, 3, 3]);
+    const states = folder.lines('run', 'played.jsonl').map((line) => (JSON.parse(line) as { state: { generated?: string } }).state.generated);
+    expect(states).toEqual(['abc', 'abc', 'abc']);
+    const calls = generator.bodies.length;
+    const before = folder.run_files();
+    expect(await folder.score('run', '--in-place')).toMatchObject({ code: 0 });
+    expect([generator.bodies.length, folder.run_files()]).toEqual([calls, before]);
+  });
+
+  it('scores texts of a run that saved no state, but no reward that would read it', async () => {
+    await using policy = await policyServer();
+    using folder = new ScoreFolder();
+    await folder.play(policy, ['-n', '2']);
+    rmSync(join(folder.path, 'run/played.jsonl'));
+    folder.file(
+      'state.ts',
+      "import { reward, Rubric } from 'vf-search';\nexport const rubric = new Rubric({ funcs: [reward(({ state }) => Number(state.turns ?? 0), { name: 'turns' })] });\n",
+    );
+    expect(await folder.score('run', '--rubric', 'state.ts', '--in-place')).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining(`reads "turns" of the episode's state, which the run did not save`) as string,
+    });
+    rmSync(join(folder.path, 'run/scoring.jsonl.partial'));
+    const before = folder.run_files();
+    expect(await folder.score('run', '--in-place')).toMatchObject({ code: 0 });
+    expect(folder.run_files()).toEqual(before);
+  });
+
+  it('answers a mistake with one line and exit code 2, and changes nothing', async () => {
+    await using policy = await policyServer();
+    using folder = new ScoreFolder();
+    await folder.play(policy, ['-n', '2', '-a', '{"service_token": "secret-token-1"}']);
+    folder.changed('other', (line) => ({ ...line, answer: 'Rome' }));
+    folder.changed('strange', (line) => ({ ...line, group_id: 'x', example_id: 'x' }));
+    folder.file('empty.ts', 'export const other = 1;\n');
+    folder.file('broken.ts', "throw new Error('no');\n");
+    const token = ['-a', '{"service_token": "secret-token-1"}'];
+    const before = folder.files();
+    const cases: [string[], RegExp][] = [
+      [['none'], /There is no directory none/],
+      [['run'], /The argument service_token of run was a secret, which is not on file/],
+      [['run', ...token, '--in-place', '-o', 'x'], /exclude each other/],
+      [['run', ...token, '-o', 'other'], /other already exists/],
+      [['run', ...token, '--weight', 'judg=1'], /The rubric has no reward "judg" \(did you mean judge\?\)/],
+      [['run', ...token, '--weight', 'judge'], /--weight needs the name of a reward and a number/],
+      [['run', ...token, '--role', 'judge=policy'], /vf-score plays no policy/],
+      [['run', ...token, '--role', 'jduge=builtin'], /no role jduge/i],
+      [['run', ...token, '--rubric', 'none.ts'], /There is no file none\.ts/],
+      [['run', ...token, '--rubric', 'empty.ts'], /empty\.ts exports no rubric/],
+      [['run', ...token, '--rubric', 'broken.ts'], /The rubric broken\.ts did not load: no/],
+      [['run', ...token, '--failed', '--in-place', '--weight', 'judge=2'], /would mix two kinds of scores/],
+      [['other', ...token, '--in-place'], /Row "r\d" of the environment has another answer or info than in other/],
+      [['strange', ...token, '--in-place'], /strange has a row "x" that the environment does not have now/],
+    ];
+    for (const [words, message] of cases) {
+      const ended = await folder.score(...words);
+      expect({ words, ...oneLine(ended) }).toEqual({ words, code: 2, stdout: '', lines: 1 });
+      expect(ended.stderr).toMatch(message);
+    }
+    expect(folder.files()).toEqual(before);
+  });
+});
