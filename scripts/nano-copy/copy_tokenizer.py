@@ -8,12 +8,11 @@ in JSON. So a name is the same few tokens everywhere, but for the first. Another
 
 import argparse
 import pathlib
-import random
 
 import nano_scripts  # noqa: F401
 from byte_pairs import check_lossless, save_tokenizer, train_byte_pairs
 from texts import CHAT_TEMPLATE, COMMON_WORDS, FIXED_TEXTS, TAGS
-from words import invent_name, invent_number, invent_word
+from words import invent_name, invent_number, invent_word, WordRandom
 
 END, PAD, START = "<|im_end|>", "<|endoftext|>", "<|im_start|>"
 CONTEXT = 2048
@@ -26,7 +25,7 @@ def pattern():
 
 
 def corpus(count=30_000):
-    rng = random.Random(1)
+    rng = WordRandom(1)
     texts = [f" {draw(rng)}" for _ in range(count) for draw in (invent_word, invent_name, invent_number)]
     texts += [text for word in COMMON_WORDS for text in (f" {word}", word)] * 400
     return texts

@@ -97,7 +97,34 @@ def look_up(rng):
         facts += [*scene.facts, *scene.others[0]]
     rng.shuffle(facts)
     pieces = [("\n".join(f"{fact.title}) {fact.text}" for fact in facts) + "\n", ENVIRONMENT)]
-    for fact in rng.sample(facts, min(len(facts), 4)):
+    for fact in rng.sample(facts, min(len(facts), 6)):
         pieces += [(f"{fact.key}", CONTEXT), (f" {fact.verb} {fact.answer}\n", MODEL)]
     return pieces
 
+
+
+def ask(rng):
+    """Questions, each with the search for it in one form. The first search only shows the form."""
+    protocol, pieces = draw_protocol(rng), []
+    for at in range(4):
+        scene = draw_scene(rng)
+        pieces += [(f"{scene.question}\n", CONTEXT), (f"{protocol.search(scene.facts[0].key)}\n", MODEL if at else CONTEXT)]
+    return pieces
+
+
+def reply(rng):
+    """One or two restated passages, or their ends, with the answer in one form or with the next search: short, so that a head soon finds what is asked for."""
+    protocol, pieces = draw_protocol(rng), []
+    for _ in range(rng.choice((1, 1, 2))):
+        scene = draw_scene(rng)
+        fact = scene.facts[0]
+        restated = f"{fact.verb} {fact.answer}" if rng.random() < 0.4 else f"{fact.key} {fact.verb} {fact.answer}"
+        if scene.relation is None or rng.random() < 0.5:
+            text, wanted = protocol.answer(restated, fact.answer), fact.answer
+        else:
+            text, wanted = protocol.again(restated, scene.facts[1].key), scene.facts[1].key
+            pieces.append((f"{scene.question}\n", CONTEXT))
+        at = text.rindex(wanted)
+        at -= text[at - 1] == " "
+        pieces += [(text[:at], CONTEXT), (f"{text[at:]}\n", MODEL)]
+    return pieces

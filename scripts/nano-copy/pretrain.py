@@ -3,20 +3,24 @@
     python scripts/nano-copy/copy_tokenizer.py --out DIR && python scripts/nano-copy/pretrain.py --out DIR [--steps N] [--threads 1]
 
 Deterministic for a seed and a number of threads. Every word is drawn at random, and none is a word of an evaluation (words.py). With --start it goes on from
-other weights, with --from-share at a later part of the phases.
+other weights, with --from-share at a later part of the phases. With several workers (python -m torch.distributed.run --nproc-per-node 2 scripts/nano-copy/pretrain.py ...)
+each draws its own rows, `--batch` of them, and all take the same steps.
 """
 
-import random
+import os
+import sys
 
 import nano_scripts
 import torch
+import torch.distributed as workers
 import torch.nn.functional as F
 from byte_pairs import load_tokenizer
 from copy_tokenizer import CONTEXT as CONTEXT_TOKENS
 from copy_tokenizer import END
-from episodes import CONTEXT, ENVIRONMENT, MODEL, TURN, draw_episode, look_up, repetition
+from episodes import CONTEXT, ENVIRONMENT, MODEL, TURN, ask, draw_episode, look_up, repetition, reply
 from model import NanoConfig, forward, init_weights, save_model
 from training import first_weights, muon_and_adam, pad, parse_training, run_steps, training_parser
+from words import WordRandom
 
 nano_scripts.add("nano-pages")
 from laid_induction import lay_induction  # noqa: E402
@@ -27,26 +31,28 @@ WEIGHTS = {CONTEXT: 0.0, ENVIRONMENT: 0.03, MODEL: 1.0, TURN: 1.0}
 # What is drawn until this share of the run.
 PHASES = [
     (0.06, {"repetition": 0.4, "look_up": 0.6}),
-    (0.35, {"repetition": 0.05, "look_up": 0.4, "good": 0.55}),
-    (0.78, {"look_up": 0.15, "good": 0.85}),
+    (0.40, {"repetition": 0.04, "look_up": 0.25, "ask": 0.11, "reply": 0.35, "good": 0.25}),
+    (0.75, {"look_up": 0.15, "ask": 0.05, "reply": 0.15, "good": 0.65}),
     (1.00, {"look_up": 0.15, "habits": 0.85}),
 ]
+
+DRILLS = {"repetition": repetition, "look_up": look_up, "ask": ask, "reply": reply}
 
 
 class Rows:
     """Rows of (ids, labels, weights, the stretch of learned tokens that each belongs to): label t follows token t."""
 
-    def __init__(self, tokenizer, seed):
+    def __init__(self, tokenizer, seed, shared=0.0):
         self.tokenizer = tokenizer
         self.end = tokenizer.token_to_id(END)
-        self.rng = random.Random(seed)
+        self.rng = WordRandom(seed)
+        self.shared = shared
 
     def draw(self, phase):
+        self.rng.choose_syllables(self.shared)
         kind = self.rng.choices(list(phase), list(phase.values()))[0]
-        if kind == "repetition":
-            return self.row(repetition(self.rng))
-        if kind == "look_up":
-            return self.row(look_up(self.rng))
+        if kind in DRILLS:
+            return self.row(DRILLS[kind](self.rng))
         return self.row(draw_episode(self.rng, only_good=kind == "good"))
 
     def row(self, pieces):
@@ -111,28 +117,57 @@ def whole_share(config, weights, rows):
     return right / len(rows)
 
 
+def average_gradients(weights):
+    """Of all workers."""
+    if workers.is_initialized():
+        flat = torch.cat([tensor.grad.flatten() for tensor in weights.values()])
+        workers.all_reduce(flat)
+        for tensor, part in zip(weights.values(), flat.split([tensor.numel() for tensor in weights.values()]), strict=True):
+            tensor.grad.copy_(part.view_as(tensor) / workers.get_world_size())
+
+
+def join_workers():
+    """The number of this worker; only the first one writes. 0 without others."""
+    if "WORLD_SIZE" not in os.environ:
+        return 0
+    workers.init_process_group("gloo")
+    if workers.get_rank() > 0:
+        sys.stdout = open(os.devnull, "w")
+    return workers.get_rank()
+
+
 def train(arguments):
+    rank = join_workers()
     tokenizer = load_tokenizer(arguments.out)
     start = NanoConfig(vocabulary=tokenizer.get_vocab_size(), layers=arguments.layers, context=CONTEXT_TOKENS, rope_theta=1e6)
     config, weights = first_weights(arguments, start, lambda config, seed: lay_induction(config, init_weights(config, seed), seed))
-    rows, probe = Rows(tokenizer, arguments.seed), Rows(tokenizer, 99)
-    drills = {kind: [probe.draw({kind: 1.0}) for _ in range(24)] for kind in ("repetition", "look_up", "good")}
+    rows, probe = Rows(tokenizer, arguments.seed + 1000 * rank, arguments.shared), Rows(tokenizer, 99)
+    drills = {kind: [probe.draw({kind: 1.0}) for _ in range(16)] for kind in (*DRILLS, "good")}
 
     def backward(step):
         progress = arguments.from_share + (1 - arguments.from_share) * (step + 1) / arguments.steps
         phase = next(shares for end, shares in PHASES if progress <= end + 1e-9)
-        return train_step(config, weights, [rows.draw(phase) for _ in range(arguments.batch)])
+        loss = train_step(config, weights, [rows.draw(phase) for _ in range(arguments.batch)])
+        average_gradients(weights)
+        return loss
+
+    def save(_):
+        if rank == 0:
+            save_model(config, weights, tokenizer, arguments.out)
+
+    def note():
+        return "".join(f" {kind} {whole_share(config, weights, drill):.3f}" for kind, drill in drills.items()) if rank == 0 else ""
 
     run_steps(
         arguments,
         weights,
         muon_and_adam(weights, arguments.lr, arguments.other_lr),
         backward,
-        lambda _: save_model(config, weights, tokenizer, arguments.out),
+        save,
         final_share=FINAL_LR_SHARE,
         log_every=25,
         smoothing=0.95,
-        note=lambda: "".join(f" {kind} {whole_share(config, weights, drill):.3f}" for kind, drill in drills.items()),
+        note=note,
     )
 
 
@@ -140,6 +175,7 @@ def main():
     parser = training_parser(__doc__, steps=1800, batch=16, lr=4e-3, warmup=50, seed=5, save_every=100, threads=1)
     parser.add_argument("--layers", type=int, default=4, help="(default: %(default)s)")
     parser.add_argument("--from-share", type=float, default=0.0, help="share of the phases that went before (default: %(default)s)")
+    parser.add_argument("--shared", type=float, default=0.4, help="share of rows whose words share syllables (default: %(default)s)")
     parser.add_argument("--other-lr", type=float, default=3e-3, help="learning rate of embeddings and norms (default: %(default)s)")
     train(parse_training(parser))
 

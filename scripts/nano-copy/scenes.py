@@ -147,19 +147,19 @@ def chain_scene(rng, hops):
 
 
 def free_scene(rng):
-    """Any words: the question's last three or more stand in the passage, before the answer."""
+    """Any words: the question's last three stand in the passage, before the answer."""
     phrasing = Phrasing(rng)
 
     def any_word():
         share = rng.random()
-        return invent_word(rng) if share < 0.5 else invent_name(rng) if share < 0.75 else rng.choice(("the", "of the", "of", "in", "on", "to the", "at", "and"))
+        return invent_word(rng) if share < 0.5 else invent_name(rng) if share < 0.75 else rng.choice(("the", "of", "in", "on", "to", "at", "and"))
 
     def phrase(count):
         parts = [any_word() for _ in range(count)]
         parts[-1] = invent_name(rng) if rng.random() < 0.7 else invent_word(rng)
         return " ".join(parts)
 
-    key = phrase(rng.randint(3, 4))
+    key = phrase(3)
     # What stands before: as in the question, changed a little, or something else.
     before = words(rng, 1, 3)
     changed = rng.choice((before, before, inflected(before), words(rng, 1, 3), "", f"{before} that is"))
@@ -174,7 +174,7 @@ def free_scene(rng):
         return fact(phrase(3), words(rng, 1, 2))
 
     others = [near() for _ in range(rng.choice((0, 1, 1, 1, 2)))]
-    return Scene(ask(rng, f"{rng.choice(('the ', '', ''))}{before} {key}"), [fact(key, changed)], [others])
+    return Scene(ask(rng, f"{before} {key}"), [fact(key, changed)], [others])
 
 
 def draw_scene(rng, two_hops=0.35, free=0.25):

@@ -5,6 +5,7 @@ one of them, nor a word of the rows that `vf-init` writes. scripts/proof/strange
 a relation or a passage of such a world. test/scripts/nano-copy checks both sides.
 """
 
+import random
 import zlib
 
 VOWELS = "a e i o u ai or el ar in y oa ee ui".split()
@@ -20,6 +21,16 @@ TEMPLATE_WORDS = frozenset(
 )
 
 
+class WordRandom(random.Random):
+    """A generator that may hold a few `syllables`, of which it then makes most words: they share pieces, so that copying needs more than the piece before."""
+
+    syllables = ()
+
+    def choose_syllables(self, share):
+        """For the next episode: a few syllables in this share of cases, else none."""
+        self.syllables = tuple(self.choice(CONSONANTS) + self.choice(VOWELS) for _ in range(self.randint(4, 8))) if self.random() < share else ()
+
+
 def is_reserved(word):
     """True for words that pre-training must not contain."""
     return zlib.crc32(word.lower().encode()) % RESERVED_SHARE == 0
@@ -27,6 +38,10 @@ def is_reserved(word):
 
 def is_allowed(word):
     return not is_reserved(word) and word.lower() not in TEMPLATE_WORDS
+
+
+def of_syllables(rng):
+    return "".join(rng.choice(rng.syllables) for _ in range(rng.randint(2, 4))) + (rng.choice(CONSONANTS) if rng.random() < 0.3 else "")
 
 
 def syllables(rng):
@@ -47,7 +62,8 @@ def invent_word(rng):
     """A word in lower case, of syllables, of random letters or, rarely, with letters beyond ASCII."""
     while True:
         share = rng.random()
-        word = syllables(rng) if share < 0.7 else letters(rng) if share < 0.96 else foreign(rng)
+        known = of_syllables if rng.syllables else syllables
+        word = known(rng) if share < 0.7 else letters(rng) if share < 0.96 else foreign(rng)
         if is_allowed(word):
             return word
 

@@ -85,8 +85,8 @@ export function writeStrangeWorld(folder: string, options: StrangeOptions): void
 }
 
 const BEGINNINGS = 'Qu Zw Fj Vl Kw Wh Yr Hy Ob Uv Ek Ig Cz Pf Dv'.split(' ');
-const MIDDLES = 'ova exu ilme undo arqui ebbo ywa omfi usca etho aggi olvu'.split(' ');
-const ENDINGS = 'x ck dor wen fy zzo mur beth vix sko'.split(' ');
+const MIDDLES = 'ova exu ilme undo arqui ebbo ywa omfi usca etho aggi olvu ipto erda awli umno ofri yska ajo izbe urpa elgo anke odvi'.split(' ');
+const ENDINGS = 'x ck dor wen fy zzo mur beth vix sko lg pny rost jad quil ham nt bli'.split(' ');
 
 /** Gives a reserved name that it has not given before. */
 function nameSource(random: Random): () => string {

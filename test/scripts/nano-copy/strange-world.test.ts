@@ -53,16 +53,17 @@ describe('strangeWorld', () => {
 describe('scripts/nano-copy/episodes.py', () => {
   it('writes no reserved word and no word of the rows of vf-init, but for common words and fixed sentences', () => {
     const foreign = python(`
-import random, re
+import re
 from episodes import draw_episode, look_up, repetition
 from protocols_of_tags import NOTES_TEXT, NOTHING_TEXT
 from search_r1 import SearchR1
 from texts import COMMON_WORDS, FIXED_TEXTS, TAGS
-from words import TEMPLATE_WORDS, is_reserved
+from words import TEMPLATE_WORDS, WordRandom, is_reserved
 fixed = " ".join([*COMMON_WORDS, *FIXED_TEXTS, *TAGS, *SearchR1.fixed_texts, NOTES_TEXT, NOTHING_TEXT, "find note im start end to as ed arguments"])
 known = {word.lower() for word in re.findall(r"[^\\W\\d_]+", fixed)}
-rng = random.Random(11)
-pieces = [piece for _ in range(1500) for draw in (lambda: draw_episode(rng, only_good=rng.random() < 0.5), lambda: look_up(rng), lambda: repetition(rng)) for piece in draw()]
+rng = WordRandom(11)
+draws = (lambda: draw_episode(rng, only_good=rng.random() < 0.5), lambda: look_up(rng), lambda: repetition(rng))
+pieces = [piece for _ in range(1500) for draw in draws for piece in (rng.choose_syllables(0.5), draw())[1]]
 words = {word.lower() for text, _ in pieces for word in re.findall(r"[^\\W\\d_]+", text)} - known
 print(json.dumps(sorted(word for word in words if is_reserved(word) or word in TEMPLATE_WORDS)))`);
     expect(foreign).toEqual([]);

@@ -34,10 +34,10 @@ const QUESTION = 'What is the zorb of Kelm?';
 
 const taught = python(
   `
-import random
 import protocols_of_tags as protocols, texts
 from scenes import Fact
-rng = random.Random(3)
+from words import WordRandom
+rng = WordRandom(3)
 fact = Fact("zorb of Kelm", "is", "Ulm", "Kelm", "The zorb of Kelm is Ulm.")
 def chat(tools):
     shown = protocols.listed(rng, [fact], tools.numbered)
