@@ -104,7 +104,7 @@ export { type RolloutGroup, runRollouts, type RunOptions } from './rollouts/run-
 export type { PagePictures } from './retrieval/vectors/vector-retriever.ts';
 export type { Picture } from './retrieval/vectors/vector-encoder.ts';
 export { openPageRetriever, type OpenPageRetrieverOptions, SEARCH_FORMS, type SearchForm } from './registry/open-page-retriever.ts';
-export { openRetriever, type OpenRetrieverOptions } from './registry/open-retriever.ts';
+export { openRetriever, RETRIEVAL_ENGINES, type OpenRetrieverOptions } from './registry/open-retriever.ts';
 export { openWebSearch, WEB_PROVIDERS, type WebProvider, type WebSearchOptions } from './registry/open-web-search.ts';
 export {
   type GivenSearchArguments,

@@ -7,12 +7,12 @@ import {
   integerArgument,
   readArguments,
   readDocument,
+  RETRIEVAL_ENGINES,
   SEARCH_ALIASES,
   SEARCH_ARGUMENTS,
   type SearchSource,
   searchSource,
   textArgument,
-  WEB_PROVIDERS,
 } from 'vf-search';
 import { CONFIG_KEYS, type ConfigKey, type ConfigWarning, parseConfig, type SearchR1Config } from './config.ts';
 import type { PromptStyle } from './prompt.ts';
@@ -42,7 +42,7 @@ const ANY: ArgumentKind<unknown> = { expected: 'a value', accepts: (v): v is unk
 
 const OWN = {
   ...SEARCH_ARGUMENTS,
-  engine: choiceArgument('bm25', 'http', 'mock', ...WEB_PROVIDERS),
+  engine: choiceArgument('mock', ...RETRIEVAL_ENGINES),
   keywords: textArgument,
   max_obs_length: integerArgument(1),
   on_failure: choiceArgument('throw', 'empty'),

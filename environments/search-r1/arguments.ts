@@ -98,7 +98,7 @@ export function parseArguments(args: Readonly<Values>): SearchR1Arguments {
   const get = <N extends Name>(name: N) => values[name] as ArgumentValue<N>;
   const source = searchSource(given, { dataset: get('dataset'), topk: get('topk') });
   const resolved: Values = { ...values, corpus: source.corpus };
-  const { retriever_url: _url, ...named } = resolved;
+  const { retriever_url: _url, embeddings_url: _embeddings, ...named } = resolved;
   return {
     ...source,
     named,

@@ -1,15 +1,17 @@
-/** The `vf-index` command: builds a BM25 index from a JSON Lines corpus; every command opens it by its folder. */
+/** The `vf-index` command: builds an index from a JSON Lines corpus, of words (BM25) or of vectors; every command opens it by its folder. */
 import { type Stats, statSync } from 'node:fs';
 import { Command, InvalidArgumentError } from 'commander';
 import { ConfigError } from '../core/errors.ts';
 import { buildIndexFolder } from '../retrieval/bm25/build-index-folder.ts';
-import type { CorpusProgress } from '../retrieval/bm25/corpus-stream.ts';
 import type { IndexManifest } from '../retrieval/bm25/index-manifest.ts';
 import { packageVersion } from '../data/package-root.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';
+import type { DenseFlags } from './index/index-dense.ts';
+import { ProgressLine } from './index/progress-line.ts';
 import { countText, durationText, plural } from './number-text.ts';
 import { placeError, readingError } from './place-error.ts';
+import { wholeNumber } from './serve/option-values.ts';
 
 const HELP = `
 A corpus has one passage per line:
@@ -25,9 +27,23 @@ takes almost no time to open:
   vf-serve retrieve --corpus wiki-18.index
 
 Building needs about 0.7 GB of memory per million passages of 100 words, and 1.5
-times the corpus in disk space.`;
+times the corpus in disk space.
 
-interface Flags {
+With --dense every passage becomes a vector, made by a model behind any
+/v1/embeddings. Stopped or killed, the same command goes on where it stopped:
+
+  vllm serve intfloat/e5-base-v2 --runner pooling --port 8001
+  vf-index wiki-18.jsonl -o wiki-18.dense -m intfloat/e5-base-v2 \\
+      --dense http://127.0.0.1:8001
+  vf-eval search-r1 -n 50 -a '{"engine": "dense", "corpus": "wiki-18.dense"}'
+  vf-eval search-r1 -n 50 -a '{"engine": "hybrid", "corpus": "wiki-18.dense"}'
+
+It needs LanceDB: npm install @lancedb/lancedb@0.39.0. The prefixes of E5, BGE,
+Qwen3-Embedding and others are known; --query-prefix and --passage-prefix change
+them. A key is read from EMBEDDINGS_API_KEY. docs/dense-retrieval.md says more.`;
+
+interface Flags extends Omit<DenseFlags, 'dense'> {
+  readonly dense?: string;
   readonly output: string;
   readonly k1?: number;
   readonly b?: number;
@@ -37,11 +53,21 @@ interface Flags {
 
 async function main(argv: readonly string[], context: CommandContext): Promise<number> {
   const program = new Command('vf-index')
-    .description('Builds a BM25 index of a corpus, for searches without a server.')
+    .description('Builds an index of a corpus, for searches without a server: BM25, or vectors too.')
     .argument('<corpus>', 'JSON Lines, one passage per line; - is stdin')
     .requiredOption('-o, --output <folder>', 'folder to create')
     .option('--k1 <number>', 'term-frequency saturation, at least 0 (default: 0.9, as in pyserini)', number)
     .option('--b <number>', 'length normalisation, 0 to 1 (default: 0.4, as in pyserini)', number)
+    .option('--dense <url>', 'embed the passages with the model of this server')
+    .option('-m, --model <name>', 'the model that embeds, as the server names it')
+    .option('--query-prefix <text>', "text before every query (default: the model's own)")
+    .option('--passage-prefix <text>', "text before every passage (default: the model's own)")
+    .option('--no-bm25', 'vectors alone: no BM25 index beside them, so no engine "hybrid"')
+    .option('--exact', 'compare every vector (default: up to 65,536 passages)')
+    .option('--ivf-pq', 'compare a part of the vectors, by IVF-PQ (default: above that)')
+    .option('--batch-size <n>', 'texts in one request (default: 64)', wholeNumber(1, 4096))
+    .option('--concurrency <n>', 'requests at a time (default: 4)', wholeNumber(1, 1024))
+    .option('--write-every <n>', 'passages in memory before they are written (default: 16,384)', wholeNumber(1, 1_000_000))
     .option('--force', 'replace an existing index')
     .option('--json', 'one JSON object about the index on stdout')
     .version(packageVersion(), '-V, --version')
@@ -57,10 +83,21 @@ function number(text: string): number {
   return value;
 }
 
-async function index(corpus: string, { output, k1, b, force, json }: Flags, context: CommandContext): Promise<number> {
+async function index(corpus: string, flags: Flags, context: CommandContext): Promise<number> {
+  const { output, k1, b, force, json, dense } = flags;
   if (output === '') throw new ConfigError('-o is empty; name a folder');
+  assertOneKind(flags);
   const isPiped = corpus === '-';
   const progress = new ProgressLine(isPiped ? null : corpusBytes(corpus), (text) => process.stderr.write(text));
+  if (dense !== undefined) {
+    const { indexDense } = await import('./index/index-dense.ts');
+    const job = { corpus, isPiped, output, force: force === true, json: json === true, flags: { ...flags, dense }, progress };
+    return indexDense(job, context)
+      .catch((error: unknown) => {
+        throw readingError(placeError(error, { flag: '-o', path: output }), { what: 'the corpus', path: corpus });
+      })
+      .finally(() => progress.end());
+  }
   const startedAt = performance.now();
   let manifest: IndexManifest;
   try {
@@ -86,6 +123,23 @@ async function index(corpus: string, { output, k1, b, force, json }: Flags, cont
   return EXIT.done;
 }
 
+/** Throws ConfigError for a flag of the other kind of index. */
+function assertOneKind({ dense, model, queryPrefix, passagePrefix, bm25, exact, ivfPq, batchSize, concurrency, writeEvery, k1, b }: Flags): void {
+  const vectors = { '-m': model, '--query-prefix': queryPrefix, '--passage-prefix': passagePrefix, '--exact': exact, '--ivf-pq': ivfPq };
+  const all = {
+    ...vectors,
+    '--batch-size': batchSize,
+    '--concurrency': concurrency,
+    '--write-every': writeEvery,
+    '--no-bm25': bm25 ? undefined : true,
+  };
+  const given = Object.entries(dense === undefined ? all : { '--k1': k1, '--b': b }).find(([, value]) => value !== undefined);
+  if (given === undefined) return;
+  throw new ConfigError(
+    dense === undefined ? `${given[0]} is for an index of vectors; add --dense <url>` : `${given[0]} is for BM25 alone; leave it or --dense out`,
+  );
+}
+
 function summary({ corpus, rows, terms, tokens, k1, b, shards }: IndexManifest, output: string, seconds: number): Record<string, unknown> {
   return { index: output, corpus: corpus.name, sha256: corpus.sha256, rows, terms, tokens, shards: shards.length, k1, b, seconds };
 }
@@ -103,40 +157,6 @@ function statOf(path: string): Stats | undefined {
     return statSync(path, { throwIfNoEntry: false });
   } catch (error) {
     throw readingError(error, { what: 'the corpus', path });
-  }
-}
-
-/** Shows how much of the corpus is read: one line rewritten in place on a terminal, occasional lines elsewhere. */
-class ProgressLine {
-  readonly #totalBytes: number | null;
-  readonly #write: (text: string) => void;
-  readonly #isTerminal = process.stderr.isTTY;
-  readonly #startedAt = performance.now();
-  #shownAt = performance.now();
-  #isShown = false;
-
-  /** `totalBytes`: null if unknown. */
-  constructor(totalBytes: number | null, write: (text: string) => void) {
-    this.#totalBytes = totalBytes;
-    this.#write = write;
-  }
-
-  show({ rows, bytes }: CorpusProgress): void {
-    const now = performance.now();
-    if (now - this.#shownAt < (this.#isTerminal ? 100 : 5000)) return;
-    this.#shownAt = now;
-    const seconds = (now - this.#startedAt) / 1000;
-    const total = this.#totalBytes;
-    const left =
-      total === null || total <= 0 ? '' : `, ${Math.floor((100 * bytes) / total)} %, ${durationText((seconds * (total - bytes)) / bytes)} left`;
-    const text = `vf-index: ${countText(rows)} passages, ${countText(rows / seconds)} a second${left}`;
-    this.#write(this.#isTerminal ? `\r\x1b[2K${text}` : `${text}\n`);
-    this.#isShown = true;
-  }
-
-  /** Clears the terminal's line. */
-  end(): void {
-    if (this.#isShown && this.#isTerminal) this.#write('\r\x1b[2K');
   }
 }
 

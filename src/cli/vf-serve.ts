@@ -1,7 +1,7 @@
 /** The `vf-serve` command: serves parts of the package over HTTP, and environments over the wire of verifiers too. */
 import { Command, Option } from 'commander';
 import { packageVersion } from '../data/package-root.ts';
-import { WEB_PROVIDERS } from '../registry/open-web-search.ts';
+import { RETRIEVAL_ENGINES } from '../registry/open-retriever.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';
 import { addEnvironmentCommand } from './serve/environment-command.ts';
@@ -17,6 +17,9 @@ Sources of passages (one of them):
   --corpus passages.jsonl     your own, indexed in memory; one passage per line:
                               {"id": "...", "contents": "title\\ntext"}
   --corpus my-index/          an index built by vf-index
+  --dense --corpus my-index/  its vectors, if it was built with --dense
+  --engine hybrid --corpus my-index/
+                              its vectors and BM25, fused by their ranks
   --engine serper             Google through serper.dev; needs SERPER_API_KEY
   --engine google             Google's Custom Search API; needs GOOGLE_API_KEY
                               and GOOGLE_CSE_ID
@@ -79,9 +82,11 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .addHelpText('after', '\nvf-serve <command> --help shows the options of a command, with examples.');
   program
     .command('retrieve')
-    .description('Answers POST /retrieve and /search: BM25 over a corpus, a web engine, or another server')
+    .description('Answers POST /retrieve and /search: BM25 or vectors over a corpus, a web engine, or another server')
     .option('--corpus <name or path>', 'passages to search (default: "nq-mini")', named)
-    .addOption(new Option('--engine <name>', 'search engine; by default it follows from the source').choices(['bm25', 'http', ...WEB_PROVIDERS]))
+    .addOption(new Option('--engine <name>', 'search engine; by default it follows from the source').choices(RETRIEVAL_ENGINES))
+    .option('--dense', 'the same as --engine dense: search the vectors of an index made by vf-index --dense')
+    .option('--embeddings-url <url>', 'server that embeds the queries (default: EMBEDDINGS_URL, else the one of the index)', named)
     .option('--url <url>', 'a retrieval server to forward requests to', named)
     .option('--topk <n>', 'passages per query if a request does not say', wholeNumber(1, 1000), 3)
     .option('--host <address>', 'address to listen on; anything but loopback is open to the network', named, '127.0.0.1')

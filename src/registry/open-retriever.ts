@@ -5,7 +5,10 @@ import { bundledPath, questionSets, readBundledManifest } from '../data/bundled.
 import type { Passage, Retriever } from '../retrieval/retriever.ts';
 import { openWebSearch, WEB_PROVIDERS } from './open-web-search.ts';
 
-const RETRIEVAL_ENGINES = ['bm25', 'http', ...WEB_PROVIDERS] as const;
+/** Those that search an index with vectors, made by `vf-index --dense`. */
+const DENSE_ENGINES = ['dense', 'hybrid'] as const;
+
+export const RETRIEVAL_ENGINES = ['bm25', ...DENSE_ENGINES, 'http', ...WEB_PROVIDERS] as const;
 
 export type RetrievalEngine = (typeof RETRIEVAL_ENGINES)[number];
 
@@ -20,8 +23,12 @@ export interface OpenRetrieverOptions {
   readonly retrieverUrl?: string;
   /** Sent to the server at `retrieverUrl` with every request; never logged. @default none */
   readonly headers?: Readonly<Record<string, string>>;
-  /** @default 'http' with a URL, else 'bm25' */
+  /** `dense` searches an index of `vf-index --dense`, `hybrid` its vectors and BM25. @default 'http' with a URL, else 'bm25' */
   readonly engine?: RetrievalEngine;
+  /** The server that embeds the queries of `dense` and `hybrid`. @default EMBEDDINGS_URL, else the server that embedded the passages */
+  readonly embeddingsUrl?: string;
+  /** The model of an index, where it must be this one. @default the index's */
+  readonly embeddingsModel?: string;
   /** Environment variables with the keys and addresses of web engines, as in `WebSearchOptions`. @default those of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
@@ -46,7 +53,8 @@ export async function openRetriever(options: OpenRetrieverOptions = {}): Promise
   const engine = options.engine ?? (retrieverUrl === undefined ? 'bm25' : 'http');
   if (!RETRIEVAL_ENGINES.includes(engine))
     throw new ConfigError(`The engine must be one of ${RETRIEVAL_ENGINES.join(', ')}, got ${JSON.stringify(engine)}`);
-  if (engine !== 'bm25' && corpus !== undefined)
+  const isDense = (DENSE_ENGINES as readonly string[]).includes(engine);
+  if (engine !== 'bm25' && !isDense && corpus !== undefined)
     throw new ConfigError(`There are two sources of passages, the corpus ${corpus} and ${engine}. Leave one out.`);
   if (engine !== 'http' && retrieverUrl !== undefined)
     throw new ConfigError(`There are two sources of passages, a retriever URL and ${engine}. Leave one out.`);
@@ -54,6 +62,11 @@ export async function openRetriever(options: OpenRetrieverOptions = {}): Promise
     throw new ConfigError(
       `There are two sources of passages, those in memory and ${corpus === undefined ? engine : `the corpus ${corpus}`}. Leave one out.`,
     );
+  if (!isDense && (options.embeddingsUrl ?? options.embeddingsModel) !== undefined)
+    throw new ConfigError(
+      `An embeddings URL or model needs the engine ${DENSE_ENGINES.join(' or ')}, and the engine is ${engine}. Leave it out, or name one.`,
+    );
+  if (engine === 'dense' || engine === 'hybrid') return openVectors(engine, options);
   if (engine === 'http') return openUrl(retrieverUrl, options);
   if (engine !== 'bm25') return openWebSearch({ provider: engine, env });
   const { openBm25 } = await import('../retrieval/bm25/open-bm25.ts');
@@ -61,6 +74,15 @@ export async function openRetriever(options: OpenRetrieverOptions = {}): Promise
   if (options.passages !== undefined) return openBm25(options.passages, { ...common, name: options.name ?? 'bm25 passages' });
   const name = corpus ?? DEFAULT_CORPUS;
   return openBm25(await corpusPath(name), { ...common, name: `bm25 ${name}` });
+}
+
+async function openVectors(engine: 'dense' | 'hybrid', { corpus, env = process.env, ...options }: OpenRetrieverOptions): Promise<Retriever> {
+  if (corpus === undefined || !existsSync(corpus)) {
+    const what = corpus === undefined ? 'needs an index with vectors as its corpus' : `has no index ${JSON.stringify(corpus)}`;
+    throw new ConfigError(`The engine ${engine} ${what}. Make one: vf-index corpus.jsonl -o corpus.dense --dense <url> -m <model>`);
+  }
+  const { openDense } = await import('./open-dense.ts');
+  return openDense({ ...options, engine, folder: corpus, env });
 }
 
 /** The file or folder with the passages. A bundled name takes precedence over a file of the same name; `./name` means the file. */

@@ -4,15 +4,16 @@ import { ConfigError } from '../core/errors.ts';
 import { loadRows, type RowsProvenance } from '../data/load-rows.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
 import type { QuestionRow } from '../schemas/question-row.ts';
-import { openRetriever, type RetrievalEngine } from './open-retriever.ts';
-import { WEB_PROVIDERS } from './open-web-search.ts';
+import { openRetriever, RETRIEVAL_ENGINES, type RetrievalEngine } from './open-retriever.ts';
 
 /** The arguments by their names on the command line, for `readArguments`. */
 export const SEARCH_ARGUMENTS = {
   dataset: textArgument,
   corpus: textArgument,
   retriever_url: textArgument,
-  engine: choiceArgument('bm25', 'http', ...WEB_PROVIDERS),
+  engine: choiceArgument(...RETRIEVAL_ENGINES),
+  embeddings_url: textArgument,
+  embeddings_model: textArgument,
   topk: integerArgument(1),
   data_split: textArgument,
   data_limit: integerArgument(1),
@@ -29,6 +30,10 @@ export interface SearchSource {
   readonly retrieverUrl: string | null;
   /** Null derives it from the other two. */
   readonly engine: RetrievalEngine | null;
+  /** The server that embeds queries. @default EMBEDDINGS_URL, or the one that embedded the passages */
+  readonly embeddingsUrl?: string;
+  /** @default the index's model, whatever it is */
+  readonly embeddingsModel?: string;
   readonly topk: number;
   /** Null: `test` for evaluation, `train` for training. */
   readonly dataSplit: string | null;
@@ -42,6 +47,8 @@ export interface GivenSearchArguments {
   readonly corpus?: string;
   readonly retriever_url?: string;
   readonly engine?: RetrievalEngine;
+  readonly embeddings_url?: string;
+  readonly embeddings_model?: string;
   readonly topk?: number;
   readonly data_split?: string;
   readonly data_limit?: number;
@@ -64,6 +71,8 @@ export function searchSource(given: GivenSearchArguments, defaults: { readonly d
     corpus: corpus ?? (searchesCorpus ? (OWN_CORPORA.includes(dataset) ? dataset : 'nq-mini') : null),
     retrieverUrl,
     engine,
+    ...(given.embeddings_url === undefined ? {} : { embeddingsUrl: given.embeddings_url }),
+    ...(given.embeddings_model === undefined ? {} : { embeddingsModel: given.embeddings_model }),
     topk,
     dataSplit: given.data_split ?? null,
     dataLimit: given.data_limit ?? null,
@@ -77,9 +86,11 @@ export interface SearchContext {
   readonly purpose: 'evaluation' | 'training';
 }
 
+type PassageSource = Pick<SearchSource, 'corpus' | 'retrieverUrl' | 'engine' | 'embeddingsUrl' | 'embeddingsModel'>;
+
 /** Opens the retriever of a source and makes sure that it answers. */
 export function openSource(
-  { corpus, retrieverUrl, engine }: Pick<SearchSource, 'corpus' | 'retrieverUrl' | 'engine'>,
+  { corpus, retrieverUrl, engine, embeddingsUrl, embeddingsModel }: PassageSource,
   { env, signal }: SearchContext,
 ): Promise<Retriever> {
   return openRetriever({
@@ -89,6 +100,8 @@ export function openSource(
     ...(corpus === null ? {} : { corpus }),
     ...(retrieverUrl === null ? {} : { retrieverUrl }),
     ...(engine === null ? {} : { engine }),
+    ...(embeddingsUrl === undefined ? {} : { embeddingsUrl }),
+    ...(embeddingsModel === undefined ? {} : { embeddingsModel }),
   });
 }
 

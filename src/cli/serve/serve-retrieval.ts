@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { ConfigError } from '../../core/errors.ts';
 import { openRetriever, type OpenRetrieverOptions, type RetrievalEngine } from '../../registry/open-retriever.ts';
 import { isLoopback, listen } from '../../server/listen.ts';
 import { retrievalApp } from '../../server/retrieval-app.ts';
@@ -12,6 +13,9 @@ import { failureNotes } from './failure-notes.ts';
 export interface ServeRetrievalOptions {
   readonly corpus?: string;
   readonly engine?: RetrievalEngine;
+  /** Short for the engine `dense`. */
+  readonly dense?: true;
+  readonly embeddingsUrl?: string;
   readonly url?: string;
   readonly topk: number;
   readonly host: string;
@@ -55,15 +59,20 @@ function progressNotes(context: CommandContext): (progress: { readonly rows: num
   };
 }
 
-function source({ corpus, engine, url }: ServeRetrievalOptions, context: CommandContext): OpenRetrieverOptions {
+function source({ corpus, engine: named, dense, embeddingsUrl, url }: ServeRetrievalOptions, context: CommandContext): OpenRetrieverOptions {
+  if (dense && named !== undefined && named !== 'dense') throw new ConfigError(`--dense and --engine ${named} exclude each other. Leave one out.`);
+  const engine = dense ? 'dense' : named;
   loadEnvironmentFile('.env', process.env);
-  for (const key of [process.env['SERPER_API_KEY'], process.env['GOOGLE_API_KEY']]) if (key) context.secrets.add(key);
-  for (const address of [url, process.env['SEARXNG_URL']]) if (address && redactUrl(address) !== address) context.secrets.add(address);
+  for (const key of [process.env['SERPER_API_KEY'], process.env['GOOGLE_API_KEY'], process.env['EMBEDDINGS_API_KEY']])
+    if (key) context.secrets.add(key);
+  for (const address of [url, embeddingsUrl, process.env['SEARXNG_URL'], process.env['EMBEDDINGS_URL']])
+    if (address && redactUrl(address) !== address) context.secrets.add(address);
   return {
     env: process.env,
     signal: context.signal,
     ...(corpus === undefined ? {} : { corpus }),
     ...(engine === undefined ? {} : { engine }),
+    ...(embeddingsUrl === undefined ? {} : { embeddingsUrl }),
     ...(url === undefined ? {} : { retrieverUrl: url }),
   };
 }

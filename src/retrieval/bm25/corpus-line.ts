@@ -3,7 +3,7 @@ import { readJson } from '../../core/read-json.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { kindOf } from '../../schemas/kind-of.ts';
 
-interface CorpusRow {
+export interface CorpusRow {
   /** Null if the line has none; then the row number serves as id, as in upstream's servers. */
   readonly id: string | null;
   readonly contents: string;

@@ -8,6 +8,7 @@ import { fieldsOf, isObject } from '../../schemas/is-object.ts';
 import type { HttpResponse } from '../../transport/http-endpoint.ts';
 import { parseAnswer, type ParsedAnswer } from '../parsed-answer.ts';
 import { SearchEndpoint, type SearchEndpointOptions } from '../search-endpoint.ts';
+import { serverRoute } from '../server-route.ts';
 import { type TokenVectors, VECTOR_BYTES, vectorsFrom, type VectorType } from './token-vectors.ts';
 import type { Picture, VectorEncoder } from './vector-encoder.ts';
 
@@ -46,12 +47,12 @@ export class PoolingEncoder implements VectorEncoder {
    * answer or does not serve the model.
    */
   static async open({ model = null, type = 'float16', signal, ...options }: PoolingEncoderOptions): Promise<PoolingEncoder> {
-    const models = new SearchEndpoint({ ...options, url: routeOf(options.url, 'v1/models'), maxRetries: 0 }, { path: '/models' });
+    const models = new SearchEndpoint({ ...options, url: serverRoute(options.url, 'v1/models'), maxRetries: 0 }, { path: '/models' });
     try {
       const served = await models.ask({ query: '' }, ({ body }) => parseAnswer(body, servedModels), signal);
       const found = model === null ? served.length === 1 && served[0]! : served.find(({ id }) => id === model);
       if (found)
-        return new PoolingEncoder(new SearchEndpoint({ ...options, url: routeOf(options.url, 'pooling') }, { path: '/pooling' }), found, type);
+        return new PoolingEncoder(new SearchEndpoint({ ...options, url: serverRoute(options.url, 'pooling') }, { path: '/pooling' }), found, type);
       const names = served.length > MOST_NAMED ? `${namesOf(served.slice(0, MOST_NAMED))}, ...` : namesOf(served);
       throw new RetrievalError(
         model === null
@@ -141,15 +142,6 @@ function servedModels(json: unknown): ServedModel[] | string {
 
 function namesOf(models: readonly ServedModel[]): string {
   return models.map(({ id }) => id).join(', ');
-}
-
-/** The URL of another route of the server whose URL, or whose `/pooling` or `/v1`, is given. */
-function routeOf(text: string, route: string): string {
-  const url = URL.parse(text);
-  // The endpoint reports an invalid URL.
-  if (url === null) return text;
-  url.pathname = `${url.pathname.replace(/\/+$/, '').replace(/\/(?:pooling|v1)$/, '')}/${route}`;
-  return url.href;
 }
 
 function isCount(value: unknown): value is number {

@@ -1,0 +1,122 @@
+/** `vf-index --dense`: embeds a corpus into an index of vectors. */
+import { ConfigError } from '../../core/errors.ts';
+import { openEmbedder } from '../../registry/open-embedder.ts';
+import { buildDenseIndex, type DenseProgress } from '../../retrieval/dense/build-dense-index.ts';
+import type { DenseManifest } from '../../retrieval/dense/dense-manifest.ts';
+import type { Prefixes } from '../../retrieval/dense/embedder.ts';
+import { knownPrefixes } from '../../retrieval/dense/embedding-prefixes.ts';
+import { loadLanceLibrary } from '../../retrieval/dense/lance-library.ts';
+import { redactUrl } from '../../transport/redact.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
+import { loadEnvironmentFile } from '../environment-file.ts';
+import { countText, durationText, plural } from '../number-text.ts';
+import type { ProgressLine } from './progress-line.ts';
+
+export interface DenseFlags {
+  /** URL of the server that embeds. */
+  readonly dense: string;
+  readonly model?: string;
+  readonly queryPrefix?: string;
+  readonly passagePrefix?: string;
+  /** False with `--no-bm25`. */
+  readonly bm25: boolean;
+  readonly exact?: true;
+  readonly ivfPq?: true;
+  readonly batchSize?: number;
+  readonly concurrency?: number;
+  readonly writeEvery?: number;
+}
+
+export interface DenseJob {
+  readonly corpus: string;
+  /** Whether the corpus comes from stdin. */
+  readonly isPiped: boolean;
+  readonly output: string;
+  readonly force: boolean;
+  readonly json: boolean;
+  readonly flags: DenseFlags;
+  readonly progress: ProgressLine;
+}
+
+export async function indexDense({ corpus, isPiped, output, force, json, flags, progress }: DenseJob, context: CommandContext): Promise<number> {
+  const { dense: url, model, batchSize, concurrency } = flags;
+  if (model === undefined) throw new ConfigError('--dense needs the name of the model that the server serves, for example -m intfloat/e5-base-v2');
+  if (flags.exact && flags.ivfPq) throw new ConfigError('--exact and --ivf-pq exclude each other. Leave one out.');
+  await loadLanceLibrary();
+  const prefixes = prefixesOf(model, flags, context);
+  loadEnvironmentFile('.env', process.env);
+  const key = process.env['EMBEDDINGS_API_KEY'];
+  if (key) context.secrets.add(key);
+  const embedder = await openEmbedder({
+    url,
+    model,
+    sendsKey: true,
+    env: process.env,
+    signal: context.signal,
+    ...(batchSize !== undefined && { batchSize }),
+    ...(concurrency !== undefined && { concurrency }),
+  });
+  const startedAt = performance.now();
+  context.onInterrupt = () => context.note('vf-index: stopping; the same command goes on from here');
+  try {
+    const manifest = await buildDenseIndex({
+      corpus: isPiped ? 'stdin' : corpus,
+      ...(isPiped && { stream: process.stdin }),
+      target: output,
+      embedder,
+      prefixes,
+      embeddingsUrl: redactUrl(url),
+      bm25: flags.bm25,
+      overwrite: force,
+      ...((flags.exact || flags.ivfPq) && { search: flags.exact ? 'exact' : 'ivf_pq' }),
+      ...(flags.writeEvery !== undefined && { commitRows: flags.writeEvery }),
+      signal: context.signal,
+      onProgress: progressOf(progress, context),
+    });
+    progress.end();
+    const seconds = (performance.now() - startedAt) / 1000;
+    if (json) process.stdout.write(`${JSON.stringify(summary(manifest, output, seconds))}\n`);
+    else context.note(`vf-index: ${readyText(manifest, output, seconds)}`);
+    return EXIT.done;
+  } finally {
+    await embedder.close();
+  }
+}
+
+/** The model's own, where it is known, else those of the flags or none. */
+function prefixesOf(model: string, { queryPrefix, passagePrefix }: DenseFlags, context: CommandContext): Prefixes {
+  const known = knownPrefixes(model);
+  if (known === null && (queryPrefix ?? passagePrefix) === undefined)
+    context.note(
+      `vf-index: the prefixes of ${model} are not known here, so none are added; if its card names some, pass --query-prefix and --passage-prefix`,
+    );
+  return { query: queryPrefix ?? known?.query ?? '', passage: passagePrefix ?? known?.passage ?? '' };
+}
+
+function progressOf(progress: ProgressLine, context: CommandContext): (at: DenseProgress) => void {
+  let isResumed = false;
+  let isIndexing = false;
+  return (at) => {
+    if (at.phase === 'embedding' && at.resumedRows > 0 && !isResumed) {
+      isResumed = true;
+      progress.end();
+      context.note(`vf-index: going on after ${plural(at.resumedRows, 'passage')}`);
+    }
+    if (at.phase === 'indexing' && !isIndexing) {
+      isIndexing = true;
+      progress.end();
+      if (at.rows > 1_000_000) context.note(`vf-index: indexing ${countText(at.rows)} vectors`);
+    }
+    if (at.phase !== 'indexing') progress.show(at, at.resumedRows);
+  };
+}
+
+function readyText({ rows, dim, model, search, bm25 }: DenseManifest, output: string, seconds: number): string {
+  const how = search.kind === 'exact' ? 'searched exactly' : `IVF-PQ with ${countText(search.partitions)} partitions`;
+  return `${plural(rows, 'passage')}, vectors of ${dim} numbers by ${model}, ${how}${bm25 ? ', with BM25' : ''}, in ${durationText(seconds)}; ${output} is ready`;
+}
+
+function summary(manifest: DenseManifest, output: string, seconds: number): Record<string, unknown> {
+  const { model, dim, metric, query_prefix, passage_prefix, corpus, rows, search, bm25 } = manifest;
+  return { index: output, corpus: corpus.name, sha256: corpus.sha256, rows, model, dim, metric, query_prefix, passage_prefix, search, bm25, seconds };
+}

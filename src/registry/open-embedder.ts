@@ -1,0 +1,29 @@
+/** Opens the model that embeds texts: behind the URL of a server. Clients are imported only when chosen. */
+import { ConfigError } from '../core/errors.ts';
+import type { Embedder } from '../retrieval/dense/embedder.ts';
+import { isUsableKey } from '../retrieval/web-retriever.ts';
+
+export interface OpenEmbedderOptions {
+  /** Of the server, its `/v1` or its `/v1/embeddings`. */
+  readonly url: string;
+  /** The name under which the server serves the model. */
+  readonly model: string;
+  /** Whether the key in EMBEDDINGS_API_KEY may be sent there: true only for a URL that the user named. */
+  readonly sendsKey: boolean;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Texts in one request. @default 64 */
+  readonly batchSize?: number;
+  /** Requests at a time. @default 4 */
+  readonly concurrency?: number;
+  readonly signal: AbortSignal;
+}
+
+/** Throws ConfigError for an unusable URL or key, RetrievalError if the server does not answer or does not serve the model. */
+export async function openEmbedder({ url, sendsKey, env, ...options }: OpenEmbedderOptions): Promise<Embedder> {
+  const key = env['EMBEDDINGS_API_KEY'] ?? '';
+  if (key !== '' && !isUsableKey(key))
+    throw new ConfigError('EMBEDDINGS_API_KEY must be one word of ASCII characters. Look for a stray space or line break.');
+  const headers = sendsKey && key !== '' && !URL.parse(url)?.username ? { authorization: `Bearer ${key}` } : {};
+  const { EmbeddingsClient } = await import('../retrieval/dense/embeddings-client.ts');
+  return EmbeddingsClient.open({ ...options, url, headers });
+}

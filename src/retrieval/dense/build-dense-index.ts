@@ -1,0 +1,171 @@
+/**
+ * Embeds a corpus into the folder of a dense index. Passages stream through: memory holds a batch of them, whatever the size of the corpus. Every batch that was
+ * written stays, so that a build that was killed goes on where it stopped.
+ */
+import { join, resolve } from 'node:path';
+import type { Readable } from 'node:stream';
+import { ConfigError } from '../../core/errors.ts';
+import { makeFolder } from '../../files/make-folder.ts';
+import { lockRun } from '../../files/run-lock.ts';
+import { buildIndexFolder } from '../bm25/build-index-folder.ts';
+import { type CorpusProgress, openCorpus, streamCorpus } from '../bm25/corpus-stream.ts';
+import { readIndexFolder } from '../bm25/index-folder.ts';
+import { CommitWriter } from './commit-writer.ts';
+import { type BuildState, DenseFolder } from './dense-folder.ts';
+import { DENSE_FORMAT, DENSE_VERSION, type DenseManifest } from './dense-manifest.ts';
+import { DenseTable } from './dense-table.ts';
+import type { Embedder, Prefixes } from './embedder.ts';
+import { embeddedInOrder } from './embedded-in-order.ts';
+import { loadLanceLibrary } from './lance-library.ts';
+import { type CorpusFacts, PassageReader } from './passage-reader.ts';
+import { assertSameModel } from './same-model.ts';
+import { searchOf, type SearchKind } from './search-settings.ts';
+
+export interface BuildDenseOptions {
+  /** Path of the corpus, JSON Lines; with `stream` only its name. */
+  readonly corpus: string;
+  /** The bytes of the corpus. @default the file `corpus` */
+  readonly stream?: Readable;
+  /** The folder to create, or to go on with. */
+  readonly target: string;
+  readonly embedder: Embedder;
+  readonly prefixes: Prefixes;
+  /** Of the server, without credentials; null for the embedded engine. */
+  readonly embeddingsUrl: string | null;
+  /** Also a BM25 index, for hybrid retrieval. @default true */
+  readonly bm25?: boolean;
+  /** Replaces an existing index, also an unfinished one. @default false */
+  readonly overwrite?: boolean;
+  /** @default by the number of passages */
+  readonly search?: SearchKind;
+  /** Passages that are written at a time; more seldom than every 30 seconds they are not. @default 16384, 64 MB of vectors of 1,024 numbers */
+  readonly commitRows?: number;
+  readonly signal: AbortSignal;
+  readonly onProgress?: (progress: DenseProgress) => void;
+}
+
+export interface DenseProgress extends CorpusProgress {
+  readonly phase: 'bm25' | 'embedding' | 'indexing';
+  /** Passages that an earlier build embedded. */
+  readonly resumedRows: number;
+}
+
+/** Throws ConfigError, RetrievalError or CancelledError; what was written stays, and the same call goes on with it. */
+export async function buildDenseIndex(options: BuildDenseOptions): Promise<DenseManifest> {
+  await loadLanceLibrary();
+  const folder = new DenseFolder(resolve(options.target));
+  makeFolder(folder.path);
+  await using _ = await lockRun(folder.path);
+  const state = openState(folder, options);
+  await folder.keepState(state);
+  const source = await corpusSource(folder, options);
+  const table = await DenseTable.open(folder.vectors);
+  try {
+    const facts = await embedCorpus({ folder, table, state, source, options });
+    const search = searchOf(facts.rows, facts.dim, options.search);
+    options.onProgress?.({ phase: 'indexing', rows: facts.rows, bytes: facts.bytes, resumedRows: facts.resumedRows });
+    await table.finish(search);
+    const { model, query_prefix, passage_prefix, embeddings_url, bm25 } = state;
+    const manifest: DenseManifest = {
+      format: DENSE_FORMAT,
+      version: DENSE_VERSION,
+      model,
+      dim: facts.dim,
+      metric: 'cosine',
+      query_prefix,
+      passage_prefix,
+      embeddings_url,
+      corpus: { name: options.corpus, sha256: facts.sha256, bytes: facts.bytes },
+      rows: facts.rows,
+      search,
+      bm25,
+    };
+    folder.seal(manifest);
+    return manifest;
+  } finally {
+    table.close();
+  }
+}
+
+/** The state of the build that goes on, or of a new one. */
+function openState(
+  folder: DenseFolder,
+  { corpus, embedder, prefixes, embeddingsUrl, bm25 = true, overwrite = false }: BuildDenseOptions,
+): BuildState {
+  const asked = { model: embedder.model, query_prefix: prefixes.query, passage_prefix: prefixes.passage, corpus, bm25 };
+  const found = overwrite || folder.isComplete ? null : folder.state();
+  if (found === null) {
+    folder.clear({ overwrite });
+    return { format: DENSE_FORMAT, version: DENSE_VERSION, ...asked, embeddings_url: embeddingsUrl, dim: null, commits: [] };
+  }
+  folder.sweep();
+  for (const [name, value] of Object.entries(asked) as [keyof typeof asked, unknown][]) {
+    if (found[name] === value) continue;
+    const was = JSON.stringify(found[name]);
+    throw new ConfigError(
+      `${folder.path} holds an unfinished index with ${name} ${was}, not ${JSON.stringify(value)}. Go on with that, or start over with --force.`,
+    );
+  }
+  return { ...found, embeddings_url: embeddingsUrl };
+}
+
+interface CorpusSource {
+  readonly name: string;
+  readonly open: () => Promise<Readable>;
+}
+
+/** Builds the BM25 index first, which keeps the corpus: it is then read from there, so that a piped corpus can be read twice. */
+async function corpusSource(folder: DenseFolder, { corpus, stream, bm25 = true, signal, onProgress }: BuildDenseOptions): Promise<CorpusSource> {
+  const given = async () => stream ?? (await openCorpus(corpus));
+  if (!bm25) return { name: corpus, open: given };
+  if (!folder.hasBm25) {
+    await buildIndexFolder({
+      corpus,
+      stream: await given(),
+      target: folder.bm25,
+      signal,
+      onProgress: (at) => onProgress?.({ ...at, phase: 'bm25', resumedRows: 0 }),
+    });
+  } else {
+    const { manifest, passages } = readIndexFolder(folder.bm25);
+    passages.close();
+    if ((await checksum(await given(), corpus, signal)) !== manifest.corpus.sha256)
+      throw new ConfigError(`${corpus} is not the corpus that ${folder.path} was begun with. Restore it, or start over with --force.`);
+  }
+  return { name: corpus, open: () => openCorpus(join(folder.bm25, 'passages.jsonl')) };
+}
+
+async function checksum(stream: Readable, name: string, signal: AbortSignal): Promise<string> {
+  let sha256: string | null = null;
+  for await (const piece of streamCorpus(stream, { name, signal })) sha256 = piece.sha256;
+  return sha256!;
+}
+
+interface EmbeddingJob {
+  readonly folder: DenseFolder;
+  readonly table: DenseTable;
+  readonly state: BuildState;
+  readonly source: CorpusSource;
+  readonly options: BuildDenseOptions;
+}
+
+interface EmbeddedFacts extends CorpusFacts {
+  readonly dim: number;
+  readonly resumedRows: number;
+}
+
+async function embedCorpus({ folder, table, state, source, options }: EmbeddingJob): Promise<EmbeddedFacts> {
+  const { embedder, prefixes, signal, onProgress } = options;
+  const resumedRows = await table.rows();
+  if (resumedRows > 0) await assertSameModel({ table, embedder, prefix: prefixes.passage, index: folder.path, signal });
+  const writer = new CommitWriter({ folder, table, state, rows: resumedRows, commitRows: options.commitRows ?? 16_384 });
+  const reader = new PassageReader({ ...source, skipped: resumedRows, commits: state.commits });
+  const batches = reader.batches(await source.open(), embedder.batchSize, signal);
+  for await (const batch of embeddedInOrder(batches, { embedder, prefix: prefixes.passage, signal })) {
+    await writer.add(batch);
+    onProgress?.({ phase: 'embedding', rows: writer.rows, bytes: batch.bytes, resumedRows });
+  }
+  await writer.commit();
+  const dim = writer.dim ?? (await table.passage(0))!.vector.length;
+  return { ...reader.facts(), dim, resumedRows };
+}

@@ -1,0 +1,113 @@
+/**
+ * The folder of a dense index: `vectors` (LanceDB), `bm25` (a BM25 index of the same corpus, optional), and `manifest.json`, which is written last. Until then
+ * `building.json` holds what an interrupted build needs to go on.
+ */
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { XStatic } from 'typebox/schema';
+import { ConfigError } from '../../core/errors.ts';
+import { replaceFile } from '../../files/json-lines.ts';
+import { readRegularFileSync } from '../../files/regular-file.ts';
+import { count, countOrNull, flag, listOf, object, only, text, textOrNull } from '../../schemas/json-schema.ts';
+import { schemaCheck } from '../../schemas/schema-check.ts';
+import { isIndexFolder } from '../bm25/index-folder.ts';
+import { DENSE_FORMAT, DENSE_VERSION, type DenseManifest, parseDenseManifest } from './dense-manifest.ts';
+
+const MANIFEST = 'manifest.json';
+const BUILDING = 'building.json';
+
+const stateSchema = object({
+  format: only(DENSE_FORMAT),
+  version: only(DENSE_VERSION),
+  model: text,
+  dim: countOrNull,
+  query_prefix: text,
+  passage_prefix: text,
+  embeddings_url: textOrNull,
+  /** Path of the corpus. */
+  corpus: text,
+  bm25: flag,
+  /** Before and after the last batch that was written: which of them the table holds, its number of rows says. `sha256`: of all passages so far. */
+  commits: listOf(object({ rows: count, sha256: text })),
+});
+export type BuildState = XStatic<typeof stateSchema>;
+
+export class DenseFolder {
+  readonly path: string;
+
+  /** `path`: absolute. */
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  get vectors(): string {
+    return join(this.path, 'vectors');
+  }
+
+  get bm25(): string {
+    return join(this.path, 'bm25');
+  }
+
+  get hasBm25(): boolean {
+    return isIndexFolder(this.bm25);
+  }
+
+  get isComplete(): boolean {
+    return existsSync(join(this.path, MANIFEST));
+  }
+
+  /** Throws ConfigError if the folder is no dense index, or is damaged. */
+  manifest(): DenseManifest {
+    const again = `Build it again: vf-index <corpus.jsonl> -o ${this.path} --dense <url> -m <model> --force`;
+    let json: string;
+    try {
+      json = readRegularFileSync(join(this.path, MANIFEST));
+    } catch (cause) {
+      const unfinished = existsSync(join(this.path, BUILDING));
+      const why = unfinished ? 'it is unfinished. Run the command that builds it again: it goes on' : `it lacks ${MANIFEST}. ${again}`;
+      throw new ConfigError(`${this.path} is not a usable dense index: ${why}.`, { cause });
+    }
+    const manifest = parseDenseManifest(json);
+    if (typeof manifest === 'string') throw new ConfigError(`${this.path} is not a usable dense index: ${manifest}. ${again}.`);
+    return manifest;
+  }
+
+  /** What an interrupted build left; null if there is none. Throws ConfigError if it cannot be read. */
+  state(): BuildState | null {
+    if (!existsSync(join(this.path, BUILDING))) return null;
+    let value: unknown;
+    try {
+      value = JSON.parse(readRegularFileSync(join(this.path, BUILDING)));
+    } catch (cause) {
+      throw new ConfigError(`The unfinished index ${this.path} cannot be continued: its ${BUILDING} is damaged. Start over with --force.`, { cause });
+    }
+    if (!schemaCheck(stateSchema)(value))
+      throw new ConfigError(`The unfinished index ${this.path} was begun by another version. Start over with --force.`);
+    return value;
+  }
+
+  async keepState(state: BuildState): Promise<void> {
+    await replaceFile(join(this.path, BUILDING), (write) => write(Buffer.from(`${JSON.stringify(state, null, 2)}\n`)));
+  }
+
+  /** Completes the index. */
+  seal(manifest: DenseManifest): void {
+    writeFileSync(join(this.path, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`, { flag: 'wx', flush: true });
+    rmSync(join(this.path, BUILDING), { force: true });
+  }
+
+  /** Makes way for a new index. Throws ConfigError if the folder holds anything else than an index, or one without `overwrite`. */
+  clear({ overwrite }: { readonly overwrite: boolean }): void {
+    const entries = readdirSync(this.path).filter((name) => !name.startsWith('.lock'));
+    if (entries.length === 0) return;
+    if (![MANIFEST, BUILDING].some((name) => entries.includes(name)))
+      throw new ConfigError(`${this.path} is not an index of vf-index, so it is not replaced. Remove it, or choose another folder.`);
+    if (!overwrite) throw new ConfigError(`${this.path} already exists. Choose another folder, or replace it with --force.`);
+    for (const name of entries) rmSync(join(this.path, name), { recursive: true, force: true });
+  }
+
+  /** Removes what a killed build of the BM25 index left. */
+  sweep(): void {
+    for (const name of readdirSync(this.path)) if (name.startsWith('.bm25.tmp-')) rmSync(join(this.path, name), { recursive: true, force: true });
+  }
+}

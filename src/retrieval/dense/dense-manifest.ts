@@ -1,0 +1,49 @@
+/** `manifest.json` of a dense index: the model and how its vectors were made, the corpus, and how the vectors are searched. */
+import type { XStatic } from 'typebox/schema';
+import { fieldsOf } from '../../schemas/is-object.ts';
+import { anyOf, atLeastOne, count, flag, object, only, text, textOrNull } from '../../schemas/json-schema.ts';
+import { schemaCheck } from '../../schemas/schema-check.ts';
+
+export const DENSE_FORMAT = 'vf-search-dense';
+export const DENSE_VERSION = 1;
+
+/** Every vector is compared, or those of the nearest `nprobes` of `partitions`: by product quantisation, then `refine` times as many as asked by their exact product. */
+const searchSchema = anyOf(
+  object({ kind: only('exact') }),
+  object({ kind: only('ivf_pq'), partitions: atLeastOne, sub_vectors: atLeastOne, nprobes: atLeastOne, refine: atLeastOne }),
+);
+export type DenseSearch = XStatic<typeof searchSchema>;
+
+const manifestSchema = object({
+  format: only(DENSE_FORMAT),
+  version: only(DENSE_VERSION),
+  model: text,
+  dim: atLeastOne,
+  /** Vectors have length 1, so that their inner product is their cosine. */
+  metric: only('cosine'),
+  query_prefix: text,
+  passage_prefix: text,
+  /** The server that made the vectors, without credentials; null for the embedded engine. */
+  embeddings_url: textOrNull,
+  corpus: object({ name: text, sha256: text, bytes: count }),
+  rows: atLeastOne,
+  search: searchSchema,
+  /** Whether the folder `bm25` holds a BM25 index of the same corpus. */
+  bm25: flag,
+});
+export type DenseManifest = XStatic<typeof manifestSchema>;
+
+/** Returns the manifest, or its fault. */
+export function parseDenseManifest(json: string): DenseManifest | string {
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch {
+    return 'its manifest.json is not JSON';
+  }
+  const { format, version } = fieldsOf(value);
+  if (format === 'vf-search-bm25') return 'it is a BM25 index, without vectors';
+  if (format !== DENSE_FORMAT) return 'its manifest.json was not written by vf-index --dense';
+  if (version !== DENSE_VERSION) return `it has format version ${String(version)}, this package reads ${DENSE_VERSION}`;
+  return schemaCheck(manifestSchema)(value) ? value : 'its manifest.json has missing or wrong fields';
+}

@@ -1,0 +1,45 @@
+/**
+ * Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): a passage's score is the sum of 1 / (60 + its rank) over the engines that found it. Scores of
+ * BM25 and of vectors have no common scale, ranks do.
+ */
+import type { Passage, Retriever } from './retriever.ts';
+
+export interface FusionOptions {
+  /** Name in results. */
+  readonly name: string;
+  /** Damps the first ranks. @default 60, as in the paper */
+  readonly k?: number;
+  /** Passages of each engine that take part; at least `topk`. @default 100 */
+  readonly depth?: number;
+}
+
+/** Searches all engines at once. Passages are the same if their ids are; without ids, if their contents are. Closes the engines with it. */
+export function fused(retrievers: readonly Retriever[], { name, k = 60, depth = 100 }: FusionOptions): Retriever {
+  return {
+    name,
+    async search(queries, { topk, signal }) {
+      const found = await Promise.all(retrievers.map((retriever) => retriever.search(queries, { topk: Math.max(topk, depth), signal })));
+      return queries.map((_, q) =>
+        fuseRanks(
+          found.map((lists) => lists[q]!),
+          k,
+        ).slice(0, topk),
+      );
+    },
+    close: async () => void (await Promise.all(retrievers.map((retriever) => retriever.close()))),
+  };
+}
+
+/** Equal scores are in the order in which the passages were first seen, the first engine's first. */
+function fuseRanks(lists: readonly (readonly Passage[])[], k: number): Passage[] {
+  const scores = new Map<string, { readonly passage: Passage; score: number }>();
+  for (const list of lists) {
+    for (const [i, passage] of list.entries()) {
+      const key = passage.id === undefined ? `contents ${passage.contents}` : `id ${passage.id}`;
+      const known = scores.get(key) ?? { passage, score: 0 };
+      known.score += 1 / (k + i + 1);
+      scores.set(key, known);
+    }
+  }
+  return [...scores.values()].toSorted((a, b) => b.score - a.score).map(({ passage, score }) => ({ ...passage, score }));
+}

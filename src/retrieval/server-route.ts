@@ -1,0 +1,9 @@
+/** The URL of another route of the server whose URL is given, with or without `/v1` or one of its routes. */
+export function serverRoute(text: string, route: string): string {
+  const url = URL.parse(text);
+  // The endpoint reports an invalid URL.
+  if (url === null) return text;
+  const base = url.pathname.replace(/\/+$/, '').replace(/\/(?:pooling|v1\/embeddings|v1)$/, '');
+  url.pathname = `${base}/${route}`;
+  return url.href;
+}
