@@ -77,6 +77,12 @@ function assertSameRows(runs: readonly ComparedRun[], byId: boolean): void {
   }
 }
 
+/** Whether the runs share rows, and no id stands for two of them. */
+export function haveSameRows(first: ComparedRun, other: ComparedRun): boolean {
+  const shared = [...first.rows].filter(([id]) => other.rows.has(id));
+  return shared.length > 0 && shared.every(([id, row]) => other.rows.get(id)!.content === row.content);
+}
+
 /** Ids that every run has, in the order of the first. */
 function commonRows(runs: readonly ComparedRun[]): string[] {
   const common = [...runs[0]!.rows.keys()].filter((id) => runs.every(({ rows }) => rows.has(id)));

@@ -2,7 +2,9 @@
 import { type Summary, summaryToWire } from '../../schemas/summary.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { loadEnvironmentFile } from '../environment-file.ts';
+import { paintFor } from '../paint.ts';
 import type { Arguments } from './arguments.ts';
+import { compareSweep, type PlayedRun, type SweepComparison, sweepText, sweepToWire } from './compare-sweep.ts';
 import { planRuns } from './plan-runs.ts';
 import { type EvaluationOutcome, rolesOf, runEvaluation } from './run-evaluation.ts';
 import { SharedRoles, UnknownSharedRoleError } from './shared-roles.ts';
@@ -20,6 +22,7 @@ export async function runEvaluations({ arguments: given, context, packageVersion
   const { runs, file } = await planRuns(given);
   const sharedRoles = new SharedRoles(runs, (run) => rolesOf(run, context.signal));
   const json: object[] = [];
+  const played: PlayedRun[] = [];
   let code: number = EXIT.done;
   for (const [i, run] of runs.entries()) {
     if (context.signal.aborted) break;
@@ -29,6 +32,8 @@ export async function runEvaluations({ arguments: given, context, packageVersion
       const outcome = await runEvaluation(run, { context, packageVersion, sharedRoles, words: given.words });
       if (outcome === null) continue;
       json.push(jsonOf(run, outcome));
+      const { directory, rollouts } = outcome.summary;
+      if (rollouts.recorded > 0) played.push({ name: run.name ?? `run ${i + 1}`, directory });
       code = Math.max(code, exitCode(outcome.summary));
       // On a terminal a blank line separates the summary from the notes above it.
       if (!run.settings.json) process.stdout.write(`${process.stdout.isTTY ? '\n' : ''}${outcome.text}${i < runs.length - 1 ? '\n' : ''}`);
@@ -38,10 +43,26 @@ export async function runEvaluations({ arguments: given, context, packageVersion
       code = Math.max(code, error instanceof Error && error.name === 'ConfigError' ? EXIT.usage : EXIT.failed);
     }
   }
+  const comparisons = await comparisonsOf(played, context);
   if (given.settings.json && !given.settings['dry-run']) {
-    process.stdout.write(`${JSON.stringify(file === null ? json[0] : { runs: json })}\n`);
+    const compared = comparisons.length === 0 ? {} : { comparisons: comparisons.map(sweepToWire) };
+    process.stdout.write(`${JSON.stringify(file === null ? json[0] : { runs: json, ...compared })}\n`);
+  } else {
+    const view = { columns: Math.max(100, process.stdout.columns ?? 0), paint: paintFor(process.stdout, { plain: given.settings.plain === true }) };
+    for (const comparison of comparisons) process.stdout.write(context.redact(`\n${sweepText(comparison, view)}`));
   }
   return code;
+}
+
+/** Runs that cannot be compared are no failure of theirs. */
+async function comparisonsOf(played: readonly PlayedRun[], context: CommandContext): Promise<readonly SweepComparison[]> {
+  if (played.length < 2 || context.signal.aborted) return [];
+  try {
+    return await compareSweep(played);
+  } catch (error) {
+    context.report(error);
+    return [];
+  }
 }
 
 /** Failed rollouts are data, but a run with only failed rollouts has failed. */
