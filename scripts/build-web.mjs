@@ -8,7 +8,7 @@ const root = join(import.meta.dirname, '..');
 
 /** Page → its TypeScript, its style and the packages inside its bundle. */
 const PAGES = {
-  view: { script: 'web/view/view.tsx', style: 'web/view/styles/view.css', packages: ['preact'] },
+  view: { script: 'web/view/view.tsx', style: 'web/view/styles/view.css', packages: ['preact', 'uplot'] },
 };
 
 for (const [name, page] of Object.entries(PAGES)) {

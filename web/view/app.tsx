@@ -1,6 +1,7 @@
 /** The frame around every screen, and which screen the address shows. */
 import type { VNode } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
+import { CompareScreen } from './compare/compare-screen.tsx';
 import { Header } from './frame/header.tsx';
 import { KeyHelp } from './frame/key-help.tsx';
 import { ScreenGuard } from './frame/states.tsx';
@@ -58,6 +59,7 @@ function Frame(): VNode {
 function CurrentScreen({ route }: { readonly route: Route }): VNode {
   if (route.screen === 'runs') return <RunsScreen route={route} />;
   if (route.screen === 'rollout') return <RolloutScreen route={route} />;
+  if (route.screen === 'compare') return <CompareScreen route={route} />;
   return <RunScreen route={route} />;
 }
 

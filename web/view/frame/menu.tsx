@@ -2,7 +2,13 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 
-export function Menu({ title, children }: { readonly title: string; readonly children: ComponentChildren }): VNode {
+export interface MenuProps {
+  readonly title: string;
+  readonly wide?: boolean;
+  readonly children: ComponentChildren;
+}
+
+export function Menu({ title, wide = false, children }: MenuProps): VNode {
   const menu = useRef<HTMLDetailsElement>(null);
   useEffect(() => {
     const close = (event: Event) => {
@@ -21,7 +27,7 @@ export function Menu({ title, children }: { readonly title: string; readonly chi
   return (
     <details ref={menu} class="menu" onKeyDown={escape}>
       <summary class="button">{title}</summary>
-      <div class="menu-panel">{children}</div>
+      <div class={wide ? 'menu-panel wide' : 'menu-panel'}>{children}</div>
     </details>
   );
 }

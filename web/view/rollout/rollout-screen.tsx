@@ -12,7 +12,7 @@ import { Text } from '../text/text.tsx';
 import { Siblings } from './siblings.tsx';
 import { TokensView } from './tokens-view.tsx';
 import { Transcript } from './transcript.tsx';
-import { Verdict } from './verdict.tsx';
+import { Details, Verdict } from './verdict.tsx';
 
 export function RolloutScreen({ route }: { readonly route: Route }): VNode {
   const source = useSource();
@@ -79,6 +79,7 @@ function Rollout({ detail, place, route, isStale }: RolloutProps): VNode {
       </div>
       <aside class="rollout-side" aria-label="What it was worth">
         <Verdict detail={detail} />
+        <Details detail={detail} />
       </aside>
       <section class="rollout-main" aria-label="Transcript">
         {detail.has_tokens && (

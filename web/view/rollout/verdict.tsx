@@ -10,7 +10,7 @@ import { Text } from '../text/text.tsx';
 export function Verdict({ detail }: { readonly detail: RolloutDetail }): VNode {
   const { line, error, advantage } = detail;
   return (
-    <>
+    <div class="verdict">
       <div class="verdict-reward">
         <span class="headline-name">Reward</span>
         <span class="headline-value">{line.reward === null ? 'failed' : formatReward(line.reward)}</span>
@@ -37,6 +37,14 @@ export function Verdict({ detail }: { readonly detail: RolloutDetail }): VNode {
         </div>
       )}
       <Reference name="Reference" value={detail.answer} />
+    </div>
+  );
+}
+
+/** What is read after the transcript, and stands below it on a narrow screen. */
+export function Details({ detail }: { readonly detail: RolloutDetail }): VNode {
+  return (
+    <div class="details">
       <Metrics detail={detail} />
       {detail.facts.length > 0 && (
         <section>
@@ -50,7 +58,7 @@ export function Verdict({ detail }: { readonly detail: RolloutDetail }): VNode {
           <Json value={detail.info} />
         </details>
       )}
-    </>
+    </div>
   );
 }
 

@@ -1,23 +1,14 @@
 /** The table of rollouts: headings that sort, rows of which only those in view exist, a cursor for the keys. */
-import type { ComponentChildren, VNode } from 'preact';
+import type { VNode } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import type { RolloutLine } from '../../../src/viewing/view-wire.ts';
-import { formatCount, formatNumber, formatReward } from '../figures/numbers.ts';
 import { useCursor } from '../keys/use-cursor.ts';
 import { go } from '../route/use-route.ts';
 import { plainText } from '../text/marked-text.ts';
 import { Text } from '../text/text.tsx';
+import { type Column, trackOf } from './columns.tsx';
 import type { RolloutRows } from './use-rollouts.ts';
 import { rowHeightOf, VirtualRows } from './virtual-rows.tsx';
-
-export interface Column {
-  /** What the server sorts by; null where it cannot. */
-  readonly sort: string | null;
-  readonly title: string;
-  readonly width: string;
-  readonly isNumber: boolean;
-  readonly cell: (line: RolloutLine) => ComponentChildren;
-}
 
 export interface RolloutGridProps {
   readonly rows: RolloutRows;
@@ -60,7 +51,7 @@ export function RolloutGrid({ rows, columns, sort, descending, sortHref, href, p
       aria-colcount={columns.length}
       aria-activedescendant={cursor < 0 ? undefined : `row-${cursor}`}
       aria-busy={!rows.isCurrent}
-      style={{ '--columns': columns.map(({ width }) => width).join(' ') }}
+      style={{ '--columns': columns.map(trackOf).join(' '), '--least': `${columns.reduce((sum, { width }) => sum + width, 0)}rem` }}
       onScroll={keep}
     >
       <div role="rowgroup" class="grid-head">
@@ -144,7 +135,7 @@ function Row({ index, line, columns, isAt, href, take, keep }: RowProps): VNode 
         <div role="gridcell" class="cell waiting" aria-colspan={columns.length} />
       ) : (
         columns.map((column, i) => (
-          <div role="gridcell" key={column.title} class={column.isNumber ? 'cell number' : 'cell'}>
+          <div role="gridcell" key={column.title} data-title={plainText(column.title)} class={column.isNumber ? 'cell number' : 'cell'}>
             {i === 0 ? (
               <a href={href(line, index)} tabIndex={-1}>
                 {column.cell(line)}
@@ -166,50 +157,4 @@ function scrollTo(frame: HTMLElement, index: number): void {
   const top = index * height;
   if (top < frame.scrollTop) frame.scrollTop = top;
   else if (top + height > frame.scrollTop + frame.clientHeight - head) frame.scrollTop = top + height - frame.clientHeight + head;
-}
-
-/** Columns that every set has; the metrics follow. */
-export function columnsOf(metrics: readonly string[], hasTasks: boolean): Column[] {
-  const task: Column = {
-    sort: null,
-    title: 'task',
-    width: 'minmax(6rem, 10rem)',
-    isNumber: false,
-    cell: ({ task: name }) => name !== null && <Text text={name} />,
-  };
-  return [
-    {
-      sort: null,
-      title: 'question',
-      width: 'minmax(14rem, 1fr)',
-      isNumber: false,
-      cell: ({ question, group }) => <Text text={question === '' ? group : question} />,
-    },
-    { sort: 'reward', title: 'reward', width: '7.5rem', isNumber: true, cell: (line) => <Reward line={line} /> },
-    { sort: 'turns', title: 'turns', width: '4rem', isNumber: true, cell: ({ turns }) => formatCount(turns) },
-    { sort: 'tokens', title: 'tokens', width: '5rem', isNumber: true, cell: ({ tokens }) => (tokens === null ? '\u2013' : formatCount(tokens)) },
-    ...metrics.map((name): Column => ({
-      sort: `metric:${name}`,
-      title: name,
-      width: 'minmax(5.5rem, auto)',
-      isNumber: true,
-      cell: ({ metrics: all }) => formatNumber(all[name]),
-    })),
-    { sort: null, title: 'ended by', width: 'minmax(7rem, 11rem)', isNumber: false, cell: ({ stop, error }) => <Text text={error ?? stop} /> },
-    ...(hasTasks ? [task] : []),
-    { sort: 'id', title: 'id', width: 'minmax(8rem, 14rem)', isNumber: false, cell: ({ rollout_id: id }) => <Text text={id} /> },
-  ];
-}
-
-function Reward({ line }: { readonly line: RolloutLine }): VNode {
-  if (line.reward === null) return <span class="failed-mark">failed</span>;
-  const share = Math.min(1, Math.max(0, line.reward));
-  return (
-    <>
-      <span class="reward-bar" aria-hidden="true">
-        <span style={{ width: `${share * 100}%` }} />
-      </span>
-      {formatReward(line.reward)}
-    </>
-  );
 }

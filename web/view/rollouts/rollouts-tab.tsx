@@ -6,7 +6,8 @@ import type { Route } from '../route/route.ts';
 import { patched } from '../route/use-route.ts';
 import { useSource } from '../source/source-context.ts';
 import { FilterBar } from './filter-bar.tsx';
-import { columnsOf, RolloutGrid } from './rollout-grid.tsx';
+import { columnsOf } from './columns.tsx';
+import { RolloutGrid } from './rollout-grid.tsx';
 import { readTableQuery, shownMetrics } from './table-query.ts';
 import { useRollouts } from './use-rollouts.ts';
 

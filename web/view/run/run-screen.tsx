@@ -1,11 +1,14 @@
 /** One run: its head, its tabs, and the tab that the address names. */
 import type { VNode } from 'preact';
 import type { RunDetail } from '../../../src/viewing/view-wire.ts';
+import { CurvesTab } from '../curves/curves-tab.tsx';
 import { EmptyState, LoadedView } from '../frame/states.tsx';
+import { HeldOutTab } from '../held-out/held-out-tab.tsx';
 import type { Route, Screen } from '../route/route.ts';
 import { formatRoute } from '../route/route.ts';
 import { RolloutsTab } from '../rollouts/rollouts-tab.tsx';
 import { RunState } from '../runs/run-state.tsx';
+import { StepsTab } from '../steps/steps-tab.tsx';
 import { useSource } from '../source/source-context.ts';
 import { useLoaded } from '../source/use-loaded.ts';
 import { Text } from '../text/text.tsx';
@@ -74,6 +77,9 @@ interface PanelProps {
 function Panel({ screen, detail, route }: PanelProps): VNode {
   if (screen === 'rollouts') return <RolloutsTab detail={detail} route={route} />;
   if (detail.kind === 'evaluation') return <SummaryTab detail={detail} />;
+  if (screen === 'curves') return <CurvesTab detail={detail} route={route} />;
+  if (screen === 'steps') return <StepsTab detail={detail} route={route} />;
+  if (screen === 'held-out') return <HeldOutTab detail={detail} route={route} />;
   if (screen === 'events') return <EventsTab detail={detail} />;
   return <SettingsTab detail={detail} />;
 }
@@ -81,5 +87,12 @@ function Panel({ screen, detail, route }: PanelProps): VNode {
 function tabsOf(detail: RunDetail): Tab[] {
   const rollouts: Tab = { screen: 'rollouts', title: 'Rollouts' };
   if (detail.kind === 'evaluation') return [{ screen: 'run', title: 'Summary' }, rollouts];
-  return [rollouts, { screen: 'events', title: 'Events' }, { screen: 'run', title: 'Settings' }];
+  return [
+    { screen: 'curves', title: 'Curves' },
+    { screen: 'steps', title: 'Steps' },
+    { screen: 'held-out', title: 'Held out' },
+    rollouts,
+    { screen: 'events', title: 'Events' },
+    { screen: 'run', title: 'Settings' },
+  ];
 }

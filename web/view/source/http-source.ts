@@ -16,6 +16,9 @@ import type {
   ViewSource,
 } from '../../../src/viewing/view-wire.ts';
 
+/** A search over a file of a gigabyte takes its time. */
+const DEADLINE_MS = 120_000;
+
 export class HttpSource implements ViewSource {
   readonly live = true;
   readonly #token: string | null;
@@ -63,15 +66,15 @@ export class HttpSource implements ViewSource {
 
   /** An img sends no header, so that its address has the token. */
   image(run: string, sha256: string): string {
-    const token = this.#token === null ? '' : `&token=${encodeURIComponent(this.#token)}`;
-    return `${VIEW_REQUESTS.image(run, sha256)}${token}`;
+    const path = VIEW_REQUESTS.image(run, sha256);
+    return this.#token === null ? path : `${path}&token=${encodeURIComponent(this.#token)}`;
   }
 
   async #get<T>(path: string): Promise<T> {
     const headers = this.#token === null ? {} : { authorization: `Bearer ${this.#token}` };
     let response: Response;
     try {
-      response = await fetch(path, { headers, cache: 'no-store', signal: AbortSignal.timeout(60_000) });
+      response = await fetch(path, { headers, cache: 'no-store', signal: AbortSignal.timeout(DEADLINE_MS) });
     } catch (cause) {
       throw new Error('vf-view does not answer. See whether it still runs in its terminal, then try again.', { cause });
     }

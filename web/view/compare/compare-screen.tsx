@@ -1,0 +1,193 @@
+/** Two to eight sets of rollouts on the same rows, differences first. */
+import type { VNode } from 'preact';
+import { useState } from 'preact/hooks';
+import type { Comparison, RunDetail } from '../../../src/viewing/view-wire.ts';
+import { EmptyState, LoadedView, LoadingState, ProblemState } from '../frame/states.tsx';
+import { formatCount, formatDifference, formatReward } from '../figures/numbers.ts';
+import { formatRoute, type Route } from '../route/route.ts';
+import { go, patched } from '../route/use-route.ts';
+import { SideBySide } from '../side/side-by-side.tsx';
+import { SplitList } from '../side/split-list.tsx';
+import { useSource } from '../source/source-context.ts';
+import { type Loaded, useLoaded } from '../source/use-loaded.ts';
+import { Text } from '../text/text.tsx';
+import { CompareFigures, letterOf } from './compare-figures.tsx';
+
+interface ComparedSet {
+  readonly run: string;
+  readonly set: string;
+}
+
+const FIRST_ROWS = 200;
+const MORE_ROWS = 500;
+
+export function CompareScreen({ route }: { readonly route: Route }): VNode {
+  const { params } = route;
+  const named = params.all('set').flatMap(parseSet);
+  const runs = named.length === 0 ? params.all('run') : [];
+  const found = useSets(runs);
+  if (named.length === 0 && runs.length < 2) return <NothingChosen />;
+  if (named.length > 0) return <Compared sets={named} route={route} />;
+  if (found.error !== null) return <ProblemState problem={found.error.message} retry={found.reload} />;
+  return found.value === null ? <LoadingState what="the runs" /> : <Compared sets={found.value} route={route} />;
+}
+
+function NothingChosen(): VNode {
+  return (
+    <EmptyState title="Nothing to compare">
+      <p>
+        Select two or more runs in <a href={formatRoute('runs')}>the list of runs</a>, then press Compare.
+      </p>
+    </EmptyState>
+  );
+}
+
+/** Of each run what it is judged by: the results of an evaluation, the last evaluation of a training run. */
+function useSets(runs: readonly string[]): Loaded<ComparedSet[]> {
+  const source = useSource();
+  return useLoaded(runs.length === 0 ? null : `sets of ${JSON.stringify(runs)}`, async () => {
+    const details = await Promise.all(runs.map((run) => source.run(run)));
+    return details.map((detail) => ({ run: detail.run.id, set: judgedSet(detail) }));
+  });
+}
+
+function judgedSet({ sets, run }: RunDetail): string {
+  const found = sets.findLast(({ kind }) => kind === 'results') ?? sets.findLast(({ kind }) => kind === 'evaluation') ?? sets.at(-1);
+  if (found === undefined) throw new Error(`${run.id} has no rollouts on file. Compare runs that have some.`);
+  return found.id;
+}
+
+/** Ids of sets hold no colon; names of folders may. */
+function parseSet(text: string): ComparedSet[] {
+  const at = text.lastIndexOf(':');
+  return at <= 0 ? [] : [{ run: text.slice(0, at), set: text.slice(at + 1) }];
+}
+
+function Compared({ sets, route }: { readonly sets: readonly ComparedSet[]; readonly route: Route }): VNode {
+  const source = useSource();
+  const [count, setCount] = useState(FIRST_ROWS);
+  const sort = route.params.text('sort') === 'order' ? 'order' : 'difference';
+  const loaded = useLoaded(`compare ${JSON.stringify(sets)} ${sort} ${count}`, () =>
+    readRows(count, (from, most) => source.compare({ sets, sort, from, count: most })),
+  );
+  return (
+    <div class="screen compare">
+      <h1>Comparison</h1>
+      <LoadedView loaded={loaded} what="the comparison">
+        {(comparison) => <Rows comparison={comparison} route={route} sort={sort} more={() => setCount(count + MORE_ROWS)} />}
+      </LoadedView>
+    </div>
+  );
+}
+
+/** Joins windows of rows into one answer. */
+async function readRows(count: number, read: (from: number, most: number) => Promise<Comparison>): Promise<Comparison> {
+  const first = await read(0, Math.min(count, MORE_ROWS));
+  const rows = [...first.rows];
+  while (rows.length < Math.min(count, first.shared)) {
+    const next = await read(rows.length, MORE_ROWS);
+    if (next.rows.length === 0) break;
+    rows.push(...next.rows);
+  }
+  return { ...first, rows };
+}
+
+interface RowsProps {
+  readonly comparison: Comparison;
+  readonly route: Route;
+  readonly sort: 'difference' | 'order';
+  readonly more: () => void;
+}
+
+function Rows({ comparison, route, sort, more }: RowsProps): VNode {
+  const [text, setText] = useState('');
+  const { sets, rows, shared } = comparison;
+  const found = rows.filter(({ question, group }) => `${question} ${group}`.toLowerCase().includes(text.toLowerCase()));
+  const row = found.find(({ group }) => group === route.params.text('group')) ?? found[0];
+  return (
+    <>
+      <CompareFigures comparison={comparison} route={route} />
+      {shared === 0 ? (
+        <EmptyState title="No row in common">
+          <p>These sets have no row that all of them played. Compare runs of the same data set.</p>
+        </EmptyState>
+      ) : (
+        <SplitList
+          label="Rows"
+          row="row"
+          items={found}
+          keyOf={({ group }) => group}
+          chosen={row?.group}
+          choose={({ group }) => go(patched(route, { group }), true)}
+          head={
+            <>
+              <div class="switch" role="group" aria-label="Order of the rows">
+                <button type="button" aria-pressed={sort === 'difference'} onClick={() => go(patched(route, { sort: undefined }), true)}>
+                  Differences first
+                </button>
+                <button type="button" aria-pressed={sort === 'order'} onClick={() => go(patched(route, { sort: 'order' }), true)}>
+                  As on file
+                </button>
+              </div>
+              <input
+                type="search"
+                class="input"
+                placeholder="Filter"
+                aria-label="Filter the rows"
+                value={text}
+                onInput={(event) => setText(event.currentTarget.value)}
+              />
+            </>
+          }
+          foot={
+            rows.length < shared && (
+              <button type="button" class="fold-button" onClick={more}>
+                {formatCount(rows.length)} of {formatCount(shared)} rows, load more
+              </button>
+            )
+          }
+          draw={({ question, group, rewards }) => (
+            <>
+              <span class="split-title">
+                <Text text={question === '' ? group : question} />
+              </span>
+              <span class="split-figures">
+                {rewards.map((reward, i) => (
+                  <span key={i}>
+                    <small>{letterOf(i)}</small> {formatReward(reward)}
+                  </span>
+                ))}
+                {rewards.length === 2 && <strong>{formatDifference(difference(rewards))}</strong>}
+              </span>
+            </>
+          )}
+        >
+          {row !== undefined && (
+            <>
+              <h2 class="question">
+                <Text text={row.question === '' ? row.group : row.question} />
+              </h2>
+              <SideBySide
+                columns={sets.map((set, i) => ({
+                  key: `${row.group} ${i}`,
+                  title: (
+                    <>
+                      <span class={`letter l${i}`}>{letterOf(i)}</span> <Text text={set.title} />
+                    </>
+                  ),
+                  run: set.run,
+                  set: set.set,
+                  rollouts: row.rollouts[i] ?? [],
+                }))}
+              />
+            </>
+          )}
+        </SplitList>
+      )}
+    </>
+  );
+}
+
+function difference([first = null, second = null]: readonly (number | null)[]): number | null {
+  return first === null || second === null ? null : second - first;
+}
