@@ -38,6 +38,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     'src/retrieval',
     'src/clients',
     'src/models',
+    'src/engine',
     'src/transport',
     'src/files',
   ],

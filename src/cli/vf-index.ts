@@ -38,6 +38,10 @@ With --dense every passage becomes a vector, made by a model behind any
   vf-eval search-r1 -n 50 -a '{"engine": "dense", "corpus": "wiki-18.dense"}'
   vf-eval search-r1 -n 50 -a '{"engine": "hybrid", "corpus": "wiki-18.dense"}'
 
+Without a server, a Qwen3-Embedding runs in this process, on the CPU:
+
+  vf-index passages.jsonl -o my.dense --dense embedded -m Qwen3-Embedding-0.6B/
+
 It needs LanceDB: npm install @lancedb/lancedb@0.39.0. The prefixes of E5, BGE,
 Qwen3-Embedding and others are known; --query-prefix and --passage-prefix change
 them. A key is read from EMBEDDINGS_API_KEY. docs/dense-retrieval.md says more.`;
@@ -58,8 +62,8 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .requiredOption('-o, --output <folder>', 'folder to create')
     .option('--k1 <number>', 'term-frequency saturation, at least 0 (default: 0.9, as in pyserini)', number)
     .option('--b <number>', 'length normalisation, 0 to 1 (default: 0.4, as in pyserini)', number)
-    .option('--dense <url>', 'embed the passages with the model of this server')
-    .option('-m, --model <name>', 'the model that embeds, as the server names it')
+    .option('--dense <url>', 'embed the passages with the model of this server; "embedded": in this process')
+    .option('-m, --model <name>', 'the model that embeds: its name on the server, or the directory of a Qwen3-Embedding')
     .option('--query-prefix <text>', "text before every query (default: the model's own)")
     .option('--passage-prefix <text>', "text before every passage (default: the model's own)")
     .option('--no-bm25', 'vectors alone: no BM25 index beside them, so no engine "hybrid"')

@@ -17,6 +17,8 @@ export interface EngineOptions {
   readonly maxModelLen?: number;
   /** Size of each thread's key-value cache, in tokens; at least `maxModelLen`. 0: the engine only trains. @default its share of 64 MiB, at least maxModelLen */
   readonly cacheTokens?: number;
+  /** Opens the engine for `embed`, in place of `generate`. @default false */
+  readonly embeds?: boolean;
   /** Maximum of waiting and running requests, from 1; beyond it `generate` rejects with EngineBusyError. @default 1024 */
   readonly maxPending?: number;
   /** Any integer. Requests without a seed get theirs from it, in the order of arrival. @default 0, as in vLLM */
@@ -141,6 +143,11 @@ export interface TokenEngine {
   readonly lost: Promise<Error>;
   /** Rejects with EngineInputError (nothing ran), EngineBusyError, CancelledError, NotFiniteError (the model computed a NaN) or EngineLostError. */
   generate(request: GenerateRequest): Promise<Generation>;
+  /**
+   * A vector of each sequence, of length 1: its last token's hidden state after the last norm, as Qwen3-Embedding makes them. [hiddenSize] Only of an engine that was
+   * opened for it. Rejects with EngineInputError (nothing ran), CancelledError, NotFiniteError or EngineLostError.
+   */
+  embed(sequences: readonly Int32Array[], signal: AbortSignal): Promise<readonly Float32Array[]>;
   /**
    * Reads a PEFT directory; requests can use the name once this resolves. Rejects with EngineInputError if the directory is missing, is not a LoRA of this model, has
    * a wrong shape or a number that is not finite, or if the name is taken (see `code`).

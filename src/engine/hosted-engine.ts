@@ -5,7 +5,7 @@
 import { CancelledError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { checkRequest } from './check-request.ts';
-import { EngineBusyError, EngineInputError } from './engine-errors.ts';
+import { EngineBusyError, EngineInputError, NotFiniteError } from './engine-errors.ts';
 import type { EngineStats, GenerateRequest, Generation, LoadedAdapter, TokenEngine } from './engine-types.ts';
 import type { ModelConfig } from './model/model-types.ts';
 import { ALL_FLOAT32, layOutModel } from './model/model-layout.ts';
@@ -45,9 +45,12 @@ export class HostedEngine implements TokenEngine {
     const { pool, adapters, maxPending, canSample } = this.#parts;
     pool.refuseIfEnded();
     if (!canSample) {
-      throw new EngineInputError('This engine was opened for training only. To sample, open it with cacheTokens above 0.', {
-        code: 'unsupported',
-      });
+      throw new EngineInputError(
+        'This engine was opened for training or vectors only. To sample, open it with cacheTokens above 0 and without embeds.',
+        {
+          code: 'unsupported',
+        },
+      );
     }
     // A list that has passed is not looked through again for each choice.
     const asked = this.#allowed.has(request.allowedTokenIds) ? { ...request, allowedTokenIds: null } : request;
@@ -73,6 +76,24 @@ export class HostedEngine implements TokenEngine {
       this.#finished[error instanceof CancelledError ? 'abort' : 'error']++;
       throw error;
     }
+  }
+
+  async embed(sequences: readonly Int32Array[], signal: AbortSignal): Promise<readonly Float32Array[]> {
+    const { pool, embeds } = this.#parts;
+    pool.refuseIfEnded();
+    if (!embeds) throw new EngineInputError('This engine was not opened for vectors. Open it with embeds.', { code: 'unsupported' });
+    for (const { length } of sequences) {
+      if (length >= 1 && length <= this.maxModelLen) continue;
+      throw new EngineInputError(`A sequence must have 1 to ${this.maxModelLen} tokens, got ${length}. Cut it.`);
+    }
+    const stranger = sequences.flatMap((ids) => [...ids]).find((id) => !(id >= 0 && id < this.config.vocabularySize));
+    if (stranger !== undefined) throw new EngineInputError(`Token ids must be below ${this.config.vocabularySize}, got ${stranger}.`);
+    // Copies, because posting a view to a thread would copy its whole buffer.
+    const vectors = await pool.embed(
+      sequences.map((ids) => ids.slice()),
+      signal,
+    );
+    return vectors.map(scaledToOne);
   }
 
   async loadAdapter(adapter: { readonly name: string; readonly directory: string; readonly signal: AbortSignal }): Promise<LoadedAdapter> {
@@ -124,6 +145,12 @@ export class HostedEngine implements TokenEngine {
   close(): Promise<void> {
     return this.#parts.pool.close();
   }
+}
+
+function scaledToOne(vector: Float32Array): Float32Array {
+  const length = Math.sqrt(vector.reduce((sum, value) => sum + value * value, 0));
+  if (!(length > 0 && Number.isFinite(length))) throw new NotFiniteError("A vector is zero or not finite. The model's weights are broken.");
+  return vector.map((value) => value / length);
 }
 
 function parametersOf(config: ModelConfig): number {

@@ -38,8 +38,9 @@ export interface EngineParts {
   readonly adapters: ServedAdapters;
   readonly build: KernelsBuild;
   readonly maxPending: number;
-  /** False if the engine only trains. */
+  /** False if the engine only trains, or embeds. */
   readonly canSample: boolean;
+  readonly embeds: boolean;
   readonly seed: number;
 }
 
@@ -63,7 +64,7 @@ export async function openParts(host: EngineHost, options: EngineOptions): Promi
 }
 
 async function openOver(host: EngineHost, pool: ThreadPool, options: EngineOptions): Promise<Omit<EngineParts, 'maxPending' | 'seed'>> {
-  const { modelPath, cacheTokens, signal } = options;
+  const { modelPath, cacheTokens, embeds = false, signal } = options;
   const memory = new SharedMemory();
   const { module, build } = await host.loadKernels();
   const kernels = instantiateKernels(module, memory.memory);
@@ -74,7 +75,7 @@ async function openOver(host: EngineHost, pool: ThreadPool, options: EngineOptio
   const chooseLength = (own: ModelConfig, modelBytes: number) => defaultMaxModelLen(own, { modelBytes, threads: pool.size });
   const model = await loadModel(source, { memory, kernels, maxModelLen: options.maxModelLen ?? chooseLength, signal });
   const plan = planThreadMemory(model.config, { threads: pool.size, cacheTokens });
-  await pool.open(Array.from({ length: pool.size }, () => threadSetup({ module, memory, model, tokenizer, plan })));
+  await pool.open(Array.from({ length: pool.size }, () => threadSetup({ module, memory, model, tokenizer, plan, embeds })));
   const adapters = new ServedAdapters({
     memory,
     place: async ({ name, directory, signal: loading }, id) => {
@@ -86,7 +87,7 @@ async function openOver(host: EngineHost, pool: ThreadPool, options: EngineOptio
     },
     forget: (id) => pool.forgetAdapter(id),
   });
-  return { host, pool, memory, kernels, model, tokenizer, build, canSample: plan !== null, adapters };
+  return { host, pool, memory, kernels, model, tokenizer, build, canSample: plan !== null && !embeds, embeds: plan !== null && embeds, adapters };
 }
 
 async function openModelTokenizer(source: ByteSource, { vocabularySize }: ModelConfig, chatTemplate: string | undefined): Promise<ModelTokenizer> {
@@ -103,17 +104,18 @@ interface SetupParts {
   readonly model: ModelWeights;
   readonly tokenizer: ModelTokenizer;
   readonly plan: ThreadMemory | null;
+  readonly embeds: boolean;
 }
 
 /** Allocates one thread's memory. */
-function threadSetup({ module, memory, model, tokenizer, plan }: SetupParts): ThreadSetup {
+function threadSetup({ module, memory, model, tokenizer, plan, embeds }: SetupParts): ThreadSetup {
   const sampling = plan && {
     limits: plan.limits,
     cache: { pointer: memory.allocate(plan.cacheBytes).pointer, blocks: plan.cacheBlocks },
     scratch: memory.allocate(plan.scratchBytes),
   };
   const gauges = new Float64Array(sharedBuffer(GAUGES.length * 8));
-  return { module, memory: memory.memory, weights: model, tokenBytes: tokenizer.bytes, sampling, gauges };
+  return { module, memory: memory.memory, weights: model, tokenBytes: tokenizer.bytes, sampling, embeds, gauges };
 }
 
 function checkRange(name: string, value: number, most: number): void {

@@ -33,7 +33,7 @@ export async function openDense({ engine, folder: path, embeddingsUrl, embedding
   if (engine === 'hybrid' && !(manifest.bm25 && folder.hasBm25))
     throw new ConfigError(`${path} has no BM25 index for the engine hybrid. Build it again without --no-bm25, or use the engine dense.`);
   const stop = signal ?? new AbortController().signal;
-  const embedder = await openModel(manifest, { url: embeddingsUrl ?? (env['EMBEDDINGS_URL'] || undefined), env, signal: stop });
+  const embedder = await openModel(manifest, { url: embeddingsUrl ?? namedServer(manifest, env), env, signal: stop });
   let dense: Retriever;
   try {
     dense = await DenseRetriever.open({ folder, manifest, embedder, name: `dense ${basename(folder.path)} (${manifest.model})`, signal: stop });
@@ -50,13 +50,17 @@ export async function openDense({ engine, folder: path, embeddingsUrl, embedding
   return cached(batched(fused([words, dense], { name: `hybrid ${basename(folder.path)} (BM25 and ${manifest.model})` })));
 }
 
+/** An index of the embedded engine needs no server, whatever the variable says for others. */
+function namedServer({ embeddings_url: url }: DenseManifest, env: OpenDenseOptions['env']): string | undefined {
+  return url === null ? undefined : env['EMBEDDINGS_URL'] || undefined;
+}
+
 /** A key goes only to a server that the user named: the URL in a manifest may be anybody's. */
 async function openModel(
   manifest: DenseManifest,
   { url: named, env, signal }: { readonly url: string | undefined; readonly env: OpenDenseOptions['env']; readonly signal: AbortSignal },
 ): Promise<Embedder> {
   const url = named ?? manifest.embeddings_url;
-  if (url === null) throw new ConfigError('The index names no server that embeds queries. Name one with embeddings_url.');
   try {
     return await openEmbedder({ url, model: manifest.model, sendsKey: named !== undefined, env, signal });
   } catch (cause) {

@@ -1,12 +1,12 @@
-/** Opens the model that embeds texts: behind the URL of a server. Clients are imported only when chosen. */
+/** Opens the model that embeds texts: behind the URL of a server, or in this process. Either is imported only when chosen. */
 import { ConfigError } from '../core/errors.ts';
 import type { Embedder } from '../retrieval/dense/embedder.ts';
 import { isUsableKey } from '../retrieval/web-retriever.ts';
 
 export interface OpenEmbedderOptions {
-  /** Of the server, its `/v1` or its `/v1/embeddings`. */
-  readonly url: string;
-  /** The name under which the server serves the model. */
+  /** Of the server, its `/v1` or its `/v1/embeddings`; null for the embedded engine. */
+  readonly url: string | null;
+  /** The name under which the server serves the model; the model's directory for the embedded engine. */
   readonly model: string;
   /** Whether the key in EMBEDDINGS_API_KEY may be sent there: true only for a URL that the user named. */
   readonly sendsKey: boolean;
@@ -20,6 +20,10 @@ export interface OpenEmbedderOptions {
 
 /** Throws ConfigError for an unusable URL or key, RetrievalError if the server does not answer or does not serve the model. */
 export async function openEmbedder({ url, sendsKey, env, ...options }: OpenEmbedderOptions): Promise<Embedder> {
+  if (url === null) {
+    const { EmbeddedEmbedder } = await import('./embedded-embedder.ts');
+    return EmbeddedEmbedder.open({ model: options.model, signal: options.signal });
+  }
   const key = env['EMBEDDINGS_API_KEY'] ?? '';
   if (key !== '' && !isUsableKey(key))
     throw new ConfigError('EMBEDDINGS_API_KEY must be one word of ASCII characters. Look for a stray space or line break.');

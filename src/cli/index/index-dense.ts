@@ -1,4 +1,5 @@
 /** `vf-index --dense`: embeds a corpus into an index of vectors. */
+import { resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { openEmbedder } from '../../registry/open-embedder.ts';
 import { buildDenseIndex, type DenseProgress } from '../../retrieval/dense/build-dense-index.ts';
@@ -13,7 +14,7 @@ import { countText, durationText, plural } from '../number-text.ts';
 import type { ProgressLine } from './progress-line.ts';
 
 export interface DenseFlags {
-  /** URL of the server that embeds. */
+  /** URL of the server that embeds, or `embedded`. */
   readonly dense: string;
   readonly model?: string;
   readonly queryPrefix?: string;
@@ -39,7 +40,12 @@ export interface DenseJob {
 }
 
 export async function indexDense({ corpus, isPiped, output, force, json, flags, progress }: DenseJob, context: CommandContext): Promise<number> {
-  const { dense: url, model, batchSize, concurrency } = flags;
+  const { dense, model: named, batchSize, concurrency } = flags;
+  const url = dense === 'embedded' ? null : dense;
+  // The index opens from other folders, too.
+  const model = named === undefined || url !== null ? named : resolve(named);
+  if (model === undefined && url === null)
+    throw new ConfigError('--dense embedded needs the directory of a Qwen3-Embedding model, for example -m Qwen3-Embedding-0.6B/');
   if (model === undefined) throw new ConfigError('--dense needs the name of the model that the server serves, for example -m intfloat/e5-base-v2');
   if (flags.exact && flags.ivfPq) throw new ConfigError('--exact and --ivf-pq exclude each other. Leave one out.');
   await loadLanceLibrary();
@@ -65,7 +71,7 @@ export async function indexDense({ corpus, isPiped, output, force, json, flags, 
       target: output,
       embedder,
       prefixes,
-      embeddingsUrl: redactUrl(url),
+      embeddingsUrl: url === null ? null : redactUrl(url),
       bm25: flags.bm25,
       overwrite: force,
       ...((flags.exact || flags.ivfPq) && { search: flags.exact ? 'exact' : 'ivf_pq' }),

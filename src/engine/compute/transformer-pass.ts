@@ -108,8 +108,22 @@ export class TransformerPass implements ForwardPass {
 
   /** As in ForwardPass. Segments may also read blocks that earlier or later segments of the same pass write. */
   run(segments: readonly Segment[], consume: (logits: LogitRows) => void): void {
+    const rows = this.#states(segments);
+    if (rows > 0) this.#logits(rows, consume);
+  }
+
+  /** Runs the pass and returns the hidden states after the last norm of the tokens whose logits would be wanted, in a copy. [wanted × hidden] */
+  hiddenStates(segments: readonly Segment[]): Float32Array {
+    const { hidden } = this.#sizes;
+    const rows = this.#states(segments);
+    const at = this.#buffers.feedForward.normed / 4;
+    return this.#views.floats.slice(at, at + rows * hidden);
+  }
+
+  /** Computes the wanted tokens' states after the last norm and returns their number. */
+  #states(segments: readonly Segment[]): number {
     this.#check(segments);
-    if (segments.length === 0) return;
+    if (segments.length === 0) return 0;
     this.#views.refresh();
     const plan = this.#plan(segments);
     const { attention, feedForward, scratch, ids } = this.#buffers;
@@ -122,21 +136,22 @@ export class TransformerPass implements ForwardPass {
       if (!isLast) this.#layers.feedForward(layer, plan.rows, plan.runs, feedForward, scratch);
     }
     const { wanted, wantedRuns } = plan;
-    if (wanted.length === 0) return;
+    if (wanted.length === 0) return 0;
     if (wanted.length < plan.rows) {
       this.#views.gather(attention.x, feedForward.x, hidden, wanted);
       this.#views.gather(attention.attended, feedForward.attended, queryWidth, wanted);
     }
     this.#layers.feedForward(layers - 1, wanted.length, wantedRuns, feedForward, scratch);
-    this.#logits(wanted.length, consume);
+    const { finalNorm, config } = this.#model;
+    this.#kernels.rmsNorm(feedForward.out, hidden, finalNorm, feedForward.normed, hidden, 0, wanted.length, hidden, config.rmsNormEpsilon);
+    return wanted.length;
   }
 
   #logits(rows: number, consume: (logits: LogitRows) => void): void {
     const { feedForward, logits } = this.#buffers;
     const { hidden, vocabularyStride: stride } = this.#sizes;
-    const { head, finalNorm, config } = this.#model;
-    const { out, normed } = feedForward;
-    this.#kernels.rmsNorm(out, hidden, finalNorm, normed, hidden, 0, rows, hidden, config.rmsNormEpsilon);
+    const { head } = this.#model;
+    const { normed } = feedForward;
     for (let first = 0; first < rows; first += this.limits.logitRows) {
       const count = Math.min(this.limits.logitRows, rows - first);
       multiplyWeight(this.#kernels, head, normed + first * hidden * 4, hidden, logits, stride, count);

@@ -46,7 +46,7 @@ export class ModelFiles implements AsyncDisposable {
 
   /** Throws EngineInputError if the tensor is missing or has another type or shape. */
   find(name: string, shape: readonly number[]): StoredTensor {
-    const tensor = this.#tensors.get(name);
+    const tensor = this.#stored(name);
     if (tensor === undefined) throw new EngineInputError(this.#missing(name));
     const got = tensor.entry.shape;
     if (got.length !== shape.length || got.some((size, i) => size !== shape[i])) {
@@ -59,7 +59,12 @@ export class ModelFiles implements AsyncDisposable {
 
   /** The type in which the engine stores a tensor of the files; `float32` if it is missing. */
   weightType(name: string): WeightType {
-    return this.#tensors.get(name)?.entry.dtype === 'BF16' ? 'bfloat16' : 'float32';
+    return this.#stored(name)?.entry.dtype === 'BF16' ? 'bfloat16' : 'float32';
+  }
+
+  /** Qwen3-Embedding was saved without its head, and its names begin inside `model`. */
+  #stored(name: string): StoredTensor | undefined {
+    return this.#tensors.get(name) ?? this.#tensors.get(name.replace(/^model\./, ''));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,4 +1,5 @@
 /** Handles a compute thread's messages: requests go to its sampler, training commands to its trainer, and the two take turns. */
+import { SequenceEmbedder } from '../compute/sequence-embedder.ts';
 import { TransformerPass } from '../compute/transformer-pass.ts';
 import { instantiateKernels } from '../kernels/compile-kernels.ts';
 import type { Kernels } from '../kernels/kernels.ts';
@@ -15,6 +16,7 @@ type Collected = { -readonly [K in 'progress' | 'finished' | 'failed']: StepEven
 interface Opened {
   readonly gauges: Float64Array;
   readonly sampler: Sampler | null;
+  readonly embedder: SequenceEmbedder | null;
   readonly trainer: ThreadTrainer;
 }
 
@@ -43,6 +45,7 @@ export class ComputeLoop {
     if (message.kind === 'open') this.#open(message.setup);
     else if (message.kind === 'generate') this.#sampler.add(message.request);
     else if (message.kind === 'abort') this.#abort(message.id);
+    else if (message.kind === 'embed') this.#embed(message.call, message.sequences);
     else if (message.kind === 'forget') this.#forget(message.adapter);
     else this.#training.push(message);
   }
@@ -72,8 +75,10 @@ export class ComputeLoop {
     const { module, memory, weights: model, gauges } = setup;
     const kernels = instantiateKernels(module, memory);
     const trainer = new ThreadTrainer({ kernels, memory, model });
-    const sampler = setup.sampling && openSampler(setup, kernels, setup.sampling, this.#events);
-    this.#opened = { gauges, sampler, trainer };
+    const { sampling: room, embeds } = setup;
+    const sampler = room === null || embeds ? null : openSampler(setup, kernels, room, this.#events);
+    const embedder = room === null || !embeds ? null : openEmbedder(setup, kernels, room);
+    this.#opened = { gauges, sampler, embedder, trainer };
     this.#post({ kind: 'opened' });
   }
 
@@ -84,6 +89,12 @@ export class ComputeLoop {
     if (progress.length + finished.length + failed.length === 0) return;
     this.#post({ kind: 'stepped', progress, finished, failed });
     this.#collected = nothingCollected();
+  }
+
+  #embed(call: number, sequences: readonly Int32Array[]): void {
+    const { embedder } = this.#parts;
+    if (embedder === null) throw new Error('this thread was not opened for vectors and cannot make any');
+    this.#post({ kind: 'embedded', call, vectors: embedder.embed(sequences) });
   }
 
   #abort(id: number): void {
@@ -103,10 +114,19 @@ export class ComputeLoop {
   }
 }
 
-function openSampler({ memory, weights, tokenBytes }: ThreadSetup, kernels: Kernels, sampling: SamplingRoom, events: SamplerEvents): Sampler {
-  const { limits, cache, scratch: region } = sampling;
+function openPass({ memory, weights: model }: ThreadSetup, kernels: Kernels, { limits, cache, scratch: region }: SamplingRoom): TransformerPass {
+  return new TransformerPass({ kernels, memory, model, cache, region, limits, maxRank: MAX_ADAPTER_RANK });
+}
+
+function openEmbedder(setup: ThreadSetup, kernels: Kernels, room: SamplingRoom): SequenceEmbedder {
+  return new SequenceEmbedder({ pass: openPass(setup, kernels, room), blocks: room.cache.blocks, hidden: setup.weights.config.hiddenSize });
+}
+
+function openSampler(setup: ThreadSetup, kernels: Kernels, room: SamplingRoom, events: SamplerEvents): Sampler {
+  const { memory, weights, tokenBytes } = setup;
+  const { cache } = room;
   const { config } = weights;
-  const pass = new TransformerPass({ kernels, memory, model: weights, cache, region, limits, maxRank: MAX_ADAPTER_RANK });
+  const pass = openPass(setup, kernels, room);
   // Unused: the engine gives every request a seed.
   const seed = 0;
   return new BatchSampler({ pass, blocks: cache.blocks, kernels, memory, model: config, tokenBytes, maxModelLen: config.maxPositions, seed, events });

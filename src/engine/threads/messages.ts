@@ -16,6 +16,8 @@ export interface ThreadSetup {
   readonly tokenBytes: TokenBytes;
   /** Null if this thread only trains. */
   readonly sampling: SamplingRoom | null;
+  /** The room serves for vectors of sequences in place of sampling. */
+  readonly embeds: boolean;
   /** [GAUGES.length], shared: written by the thread after each step, read by the main thread at any time. */
   readonly gauges: Float64Array;
 }
@@ -30,6 +32,8 @@ export type ToThread =
   | { readonly kind: 'open'; readonly setup: ThreadSetup }
   | { readonly kind: 'generate'; readonly request: SamplerRequest }
   | { readonly kind: 'abort'; readonly id: number }
+  /** Answered by `embedded`. */
+  | { readonly kind: 'embed'; readonly call: number; readonly sequences: readonly Int32Array[] }
   /** Answered by `forgotten`, after which the thread no longer reads that adapter. */
   | { readonly kind: 'forget'; readonly adapter: number }
   /** Answered by `trained`, in order of arrival. */
@@ -38,6 +42,7 @@ export type ToThread =
 export type FromThread =
   | { readonly kind: 'opened' }
   | StepEvents
+  | { readonly kind: 'embedded'; readonly call: number; readonly vectors: readonly Float32Array[] }
   | { readonly kind: 'forgotten'; readonly adapter: number }
   | { readonly kind: 'trained'; readonly call: number; readonly answer: TrainingAnswer };
 

@@ -39,6 +39,7 @@ interface Lane {
   readonly thread: Thread;
   readonly opened: PromiseWithResolvers<void>;
   readonly training: Map<number, Waiting<TrainingAnswer>>;
+  readonly embedding: Map<number, Waiting<readonly Float32Array[]>>;
   readonly forgetting: Map<number, Waiting<void>>;
   prefixes: PrefixMemory;
   gauges: Float64Array;
@@ -76,6 +77,7 @@ export class ThreadPool {
       }),
       opened: Promise.withResolvers<void>(),
       training: new Map(),
+      embedding: new Map(),
       forgetting: new Map(),
       prefixes: new PrefixMemory(0),
       gauges: new Float64Array(GAUGES.length),
@@ -120,6 +122,26 @@ export class ThreadPool {
     lane.load += load;
     using _ = onAbort(signal, () => this.#abort(id, cancelled(signal, STOPPED)));
     return await promise;
+  }
+
+  /** The last hidden states of sequences, from the thread with the least work. Rejects with CancelledError or EngineLostError. */
+  async embed(sequences: readonly Int32Array[], signal: AbortSignal): Promise<readonly Float32Array[]> {
+    this.refuseIfEnded();
+    throwIfAborted(signal, STOPPED);
+    const lane = this.#lanes.reduce((best, other) => (other.load < best.load ? other : best));
+    const load = PROMPT_LOAD * sequences.reduce((sum, { length }) => sum + length, 0);
+    const call = this.#nextId++;
+    const { promise, resolve, reject } = Promise.withResolvers<readonly Float32Array[]>();
+    lane.embedding.set(call, { resolve, reject });
+    lane.load += load;
+    lane.thread.post({ kind: 'embed', call, sequences });
+    // The thread goes on with what it began; its answer is dropped.
+    using _ = onAbort(signal, () => reject(cancelled(signal, STOPPED)));
+    try {
+      return await promise;
+    } finally {
+      lane.load -= load;
+    }
   }
 
   /** The thread for a request, and the load that it adds there. */
@@ -199,6 +221,7 @@ export class ThreadPool {
   #receive(lane: Lane, message: FromThread): void {
     if (message.kind === 'stepped') this.#takeStep(message);
     else if (message.kind === 'opened') lane.opened.resolve();
+    else if (message.kind === 'embedded') taken(lane.embedding, message.call)?.resolve(message.vectors);
     else if (message.kind === 'forgotten') taken(lane.forgetting, message.adapter)?.resolve();
     else taken(lane.training, message.call)?.resolve(message.answer);
   }
@@ -237,8 +260,9 @@ export class ThreadPool {
     this.#ended ??= reason;
     for (const lane of this.#lanes) {
       lane.opened.reject(reason);
-      for (const waiting of [...lane.training.values(), ...lane.forgetting.values()]) waiting.reject(reason);
+      for (const waiting of [...lane.training.values(), ...lane.embedding.values(), ...lane.forgetting.values()]) waiting.reject(reason);
       lane.training.clear();
+      lane.embedding.clear();
       lane.forgetting.clear();
     }
     for (const id of this.#requests.keys()) this.#settled(id)?.reject(reason);
