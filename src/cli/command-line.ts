@@ -29,6 +29,8 @@ export interface CommandContext {
   readonly note: (line: string) => void;
   /** Called at the first Ctrl-C, instead of printing the default line. */
   onInterrupt: (() => void) | null;
+  /** Ctrl-C is the ordinary end of the command, which then exits with the code that it returns. @default false */
+  interruptIsEnd?: boolean;
 }
 
 /** The commands that take `-v`. */
@@ -86,7 +88,7 @@ export async function runCommand(name: string, main: (argv: readonly string[], c
   await Promise.all([process.stdout, process.stderr].map((stream) => new Promise((done) => stream.write('', done))));
   // A signal handler sets it, which the compiler does not see.
   const by = stopped as Stop | null;
-  return by === null ? exit(code) : endNow(by);
+  return by === null || (context.interruptIsEnd === true && by.signal === 'SIGINT') ? exit(code) : endNow(by);
 }
 
 /** The signal that asked the command to stop, and the matching exit code. */

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { Command } from 'commander';
 import { packageVersion } from '../data/package-root.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
+import { plural } from './number-text.ts';
 import { parseProgram } from './parse-program.ts';
 import { named, wholeNumber } from './serve/option-values.ts';
 
@@ -12,25 +13,29 @@ const HELP = `
   vf-view runs/ --port 0                  another folder, on any free port
   vf-view --host 0.0.0.0                  for other machines: the address that is
                                           printed holds a token
+  vf-view --open                          also opens the browser
 
 An evaluation: figures with intervals, a table of rollouts to sort and filter, and
 each rollout with who wrote what, rewards, and every token with its log-prob. A
 training run, also while it trains: curves, the groups of each step with rewards
 and advantages, one held-out question over time. Several runs side by side. The
-page reads the files of the runs and changes nothing. Ctrl-C stops the server.
+page reads the files of the runs and changes nothing. Ctrl-C ends it.
 docs/viewing.md shows it.`;
 
 interface Flags {
   readonly host: string;
   readonly port: number;
+  readonly open?: boolean;
   readonly tokenizer?: string;
   readonly verbose?: boolean;
 }
 
+const DEFAULT_FOLDER = './outputs';
+
 async function main(argv: readonly string[], context: CommandContext): Promise<number> {
   const program = new Command('vf-view')
     .description('Shows runs of vf-eval and vf-train in a web page.')
-    .argument('[directory]', 'a folder with runs, or one run', './outputs')
+    .argument('[directory]', 'a folder with runs, or one run', DEFAULT_FOLDER)
     .option(
       '--host <address>',
       'address to listen on; anything but loopback is open to the network and needs the token that is printed',
@@ -38,20 +43,27 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
       '127.0.0.1',
     )
     .option('--port <n>', 'port to listen on; 0 picks any free one', wholeNumber(0, 65_535), 8765)
+    .option('--open', 'open the address in the browser')
     .option('--tokenizer <directory>', "tokenizer to show tokens with (default: the run's own model, if it is on this machine)", named)
     .option('-v, --verbose', 'stack traces of failures')
     .version(packageVersion(), '-V, --version')
     .addHelpText('after', HELP);
-  const code = argv.length === 0 ? null : parseProgram(program, argv);
+  // Without arguments it shows the default folder, not its help.
+  const code = parseProgram(program, argv.length === 0 ? [DEFAULT_FOLDER] : argv);
   if (code !== null) return code;
-  if (argv.length === 0) program.parse([], { from: 'user' });
   const flags = program.opts<Flags>();
   context.verbose = flags.verbose === true;
+  const { host, port, open = false, tokenizer } = flags;
+  const folder = program.args[0] ?? DEFAULT_FOLDER;
+  const { openView } = await import('./view/open-view.ts');
+  const view = await openView({ folder, tokenizer });
   const { serveView } = await import('./view/serve-view.ts');
-  await using server = await serveView({ ...flags, directory: program.args[0] ?? './outputs' }, context);
+  await using server = await serveView({ ...view, host, port }, context);
+  context.interruptIsEnd = true;
   context.onInterrupt = () => {};
   process.stdout.write(`${server.address}\n`);
-  context.note(`vf-view: ${server.runs} run${server.runs === 1 ? '' : 's'} below ${server.label}; Ctrl-C stops`);
+  context.note(`vf-view: ${plural(view.runs.length, 'run')} below ${folder}; Ctrl-C ends`);
+  if (open) (await import('./view/open-browser.ts')).openBrowser(server.address, context);
   if (!context.signal.aborted) await once(context.signal, 'abort');
   return EXIT.done;
 }

@@ -1,18 +1,17 @@
-/** Answers what the page asks from the files below a folder. Changes nothing there and takes no locks, so runs can be written meanwhile. */
-import { resolve } from 'node:path';
-import { LRUCache } from 'lru-cache';
-import { readMetadata } from '../evaluate/run-records.ts';
-import { trainingPaths } from '../trainer/records/training-directory.ts';
-import { compareSets } from './compare-sets.ts';
-import { evaluationFacts, evaluationLine, evaluationSummary } from './evaluation-view.ts';
-import { type FoundRun, findRuns } from './find-runs.ts';
-import { GrowingFile } from './growing-file.ts';
-import { heldOutDetail, heldOutLines } from './held-out.ts';
-import { findSets, type FoundSet } from './rollout-sets.ts';
-import { RunTokenizers } from './run-tokenizer.ts';
-import { SetReader } from './set-reader.ts';
-import { stepDetail } from './step-view.ts';
-import { MEANINGS, modelOf, parseRow, trainingEvents, trainingFacts, trainingLine, trainingTable } from './training-view.ts';
+/** Answers everything that the page asks from the files below a folder. Reads only, takes no locks, and follows runs that are being written. */
+import { STEP_METRICS, EVALUATION_METRICS, VALIDATION_METRICS } from '../trainer/records/metrics.ts';
+import { compareSets } from './comparison.ts';
+import { evaluationDetail } from './evaluation-detail.ts';
+import { findRuns } from './find-runs.ts';
+import { OpenFiles, OpenRun } from './open-run.ts';
+import { readRunImage, type RunImage } from './run-image.ts';
+import { rolloutDetail, rolloutTokens } from './rollout-detail.ts';
+import { rolloutPage } from './rollout-page.ts';
+import { VIEW_REQUESTS } from './request-key.ts';
+import { RunTokenizers, type RunTokenizersOptions } from './run-tokenizers.ts';
+import { TextSearches } from './text-searches.ts';
+import { heldOutDetail, stepDetail, trainingDetail } from './training-detail.ts';
+import { ViewRequestError } from './view-problem.ts';
 import type {
   Comparison,
   ComparisonQuery,
@@ -24,208 +23,127 @@ import type {
   RolloutQuery,
   RolloutTokens,
   RunDetail,
-  RunLine,
   RunList,
   StepDetail,
+  ViewSource,
 } from './view-wire.ts';
-import { ViewRequestError } from './view-problem.ts';
 
 export interface FileSourceOptions {
-  /** The folder with the runs, or one run. */
+  /** The folder to search for runs. */
   readonly root: string;
   /** How the page names it. */
   readonly label: string;
-  /** Directory of a tokenizer for every run. @default the run's own model, where it is on this machine */
-  readonly tokenizer?: string | null;
+  readonly tokenizers: RunTokenizersOptions;
 }
 
-/** An index of 100,000 rollouts takes some 20 MB. */
-const KEPT_SETS = 400;
-const KEPT_ROLLOUTS = 250_000;
+/** How long a list of runs serves requests for single runs. */
+const FRESH_MS = 2000;
+const LINES_AT_ONCE = 8;
 
-export class FileSource {
-  readonly #root: string;
-  readonly #label: string;
-  readonly #tokenizers: RunTokenizers;
-  #runs: ReadonlyMap<string, FoundRun> = new Map();
-  readonly #sets = new LRUCache<string, SetReader>({ max: KEPT_SETS });
-  readonly #metrics = new LRUCache<string, MetricsLog>({ max: KEPT_SETS });
+export class FileSource implements ViewSource {
+  readonly live = true;
+  readonly #options: FileSourceOptions;
+  readonly #parts: { readonly files: OpenFiles; readonly tokenizers: RunTokenizers };
+  readonly #searches = new TextSearches();
+  #runs = new Map<string, OpenRun>();
+  #finding: Promise<void> | null = null;
+  #foundAt = -Infinity;
 
-  constructor({ root, label, tokenizer = null }: FileSourceOptions) {
-    this.#root = resolve(root);
-    this.#label = label;
-    this.#tokenizers = new RunTokenizers(tokenizer);
+  constructor(options: FileSourceOptions) {
+    this.#options = options;
+    this.#parts = { files: new OpenFiles(), tokenizers: new RunTokenizers(options.tokenizers) };
   }
 
   async runs(): Promise<RunList> {
-    const found = await findRuns(this.#root);
-    this.#runs = new Map(found.map((run) => [run.id, run]));
-    const runs: RunLine[] = [];
-    for (const run of found) runs.push(await lineOf(run));
-    return { root: this.#label, runs: runs.toSorted((a, b) => ((a.started_at ?? '') < (b.started_at ?? '') ? 1 : -1)) };
+    await this.#find();
+    const runs = [...this.#runs.values()];
+    const lines: RunList['runs'][number][] = [];
+    for (let i = 0; i < runs.length; i += LINES_AT_ONCE)
+      lines.push(...(await Promise.all(runs.slice(i, i + LINES_AT_ONCE).map((run) => run.line()))));
+    return { root: this.#options.label, runs: lines.toSorted((a, b) => ((a.started_at ?? '') < (b.started_at ?? '') ? 1 : -1)) };
   }
 
   async run(id: string): Promise<RunDetail> {
-    const found = await this.#find(id);
-    const { directory, kind } = found;
-    const [run, sets] = await Promise.all([lineOf(found), findSets(directory, kind)]);
-    if (run.problem !== null) return { kind: 'evaluation', run, facts: [], sets: [], summary: null };
-    const shown = sets.map(({ id: set, title, kind: holds, step }) => ({ id: set, title, kind: holds, step }));
-    if (kind === 'evaluation') {
-      const metadata = await readMetadata(directory);
-      const { index } = await this.#reader(found, sets[0]!);
-      await index.refresh();
-      const summary = evaluationSummary(directory, metadata, index);
-      return {
-        kind,
-        run: { ...run, reward: (summary?.['reward'] ?? run.reward) as RunLine['reward'] },
-        facts: evaluationFacts(metadata),
-        sets: shown,
-        summary,
-      };
-    }
-    const evaluations = await this.#evaluations(found, sets);
-    const [table, events, held_out] = [await trainingTable(directory), await trainingEvents(directory), await heldOutLines(evaluations)];
-    return { kind, run, facts: trainingFacts(table), sets: shown, held_out, events };
+    const run = await this.#open(id);
+    return await (run.found.kind === 'evaluation' ? evaluationDetail(run) : trainingDetail(run));
   }
 
-  async rollouts({ run, set, ...query }: RolloutQuery, signal?: AbortSignal): Promise<RolloutPage> {
-    return (await this.#open(run, set)).page(query, signal);
+  /** @param signal ends a search for text */
+  async rollouts(query: RolloutQuery, signal?: AbortSignal): Promise<RolloutPage> {
+    return await rolloutPage(await this.#open(query.run), query, { searches: this.#searches, signal });
   }
 
-  async rollout({ run, set, group, index }: RolloutPlace): Promise<RolloutDetail> {
-    const reader = await this.#open(run, set);
-    const detail = await reader.rollout(group, index);
-    if (reader.set.kind !== 'step') return { ...detail, advantage: null };
-    const step = await this.step(run, reader.set.step!);
-    const members = step.groups.find((each) => each.set === set && each.group === group)?.rollouts;
-    return { ...detail, advantage: members?.find((each) => each.index === index)?.advantage ?? null };
+  async rollout(place: RolloutPlace): Promise<RolloutDetail> {
+    return await rolloutDetail(await this.#open(place.run), place);
   }
 
-  async tokens({ run, set, group, index }: RolloutPlace): Promise<RolloutTokens> {
-    return (await this.#open(run, set)).tokens(group, index);
+  async tokens(place: RolloutPlace): Promise<RolloutTokens> {
+    return await rolloutTokens(await this.#open(place.run), place);
   }
 
-  async metrics(run: string, after: number): Promise<MetricLines> {
-    const found = await this.#find(run);
-    if (found.kind !== 'training') throw new ViewRequestError(400, 'Only training runs have metrics over steps. Open its rollouts.');
-    let log = this.#metrics.get(found.directory);
-    if (log === undefined) this.#metrics.set(found.directory, (log = new MetricsLog(trainingPaths(found.directory).metrics)));
-    const lines = await log.lines();
-    const from = after > lines.length ? 0 : after;
-    return { lines: lines.slice(from), next: lines.length, state: (await lineOf(found)).state, meanings: from === 0 ? MEANINGS : null };
+  async metrics(id: string, after: number): Promise<MetricLines> {
+    const run = await this.#training(id);
+    const [{ lines, next }, { state }] = await Promise.all([run.metrics.after(after), run.line()]);
+    return { lines, next, state, meanings: after === 0 ? MEANINGS : null };
   }
 
-  async step(run: string, step: number): Promise<StepDetail> {
-    const found = await this.#find(run);
-    const sets = (await findSets(found.directory, found.kind)).filter(({ kind }) => kind === 'step');
-    const readers = [];
-    for (const set of sets.filter((each) => each.step === step)) readers.push(await this.#reader(found, set));
-    if (readers.length === 0) throw new ViewRequestError(404, `The rollouts of step ${step} are not on file. Choose another step.`);
-    return stepDetail(step, { readers, steps: sets.map((set) => set.step!), table: await trainingTable(found.directory) });
+  async step(id: string, step: number): Promise<StepDetail> {
+    return await stepDetail(await this.#training(id), step);
   }
 
-  async heldOut(run: string, group: string): Promise<HeldOutDetail> {
-    const found = await this.#find(run);
-    return heldOutDetail(group, await this.#evaluations(found, await findSets(found.directory, found.kind)));
+  async heldOut(id: string, group: string): Promise<HeldOutDetail> {
+    return await heldOutDetail(await this.#training(id), group);
   }
 
-  async compare({ sets, ...query }: ComparisonQuery): Promise<Comparison> {
-    if (sets.length < 2 || sets.length > 8) throw new ViewRequestError(400, 'A comparison takes two to eight sets of rollouts. Choose others.');
-    const readers = [];
-    for (const { run, set } of sets) readers.push({ run, reader: await this.#open(run, set) });
-    return compareSets(readers, query);
+  async compare(query: ComparisonQuery): Promise<Comparison> {
+    if (query.sets.length < 2 || query.sets.length > 8)
+      throw new ViewRequestError(400, `A comparison needs two to eight sets of rollouts, and the request names ${query.sets.length}. Choose others.`);
+    const sets = [];
+    for (const { run, set } of query.sets) sets.push({ run: await this.#open(run), set });
+    return await compareSets(sets, query);
   }
 
-  /** The folder of a run. */
-  async directory(run: string): Promise<string> {
-    return (await this.#find(run)).directory;
+  image(run: string, sha256: string): string {
+    return VIEW_REQUESTS.image(run, sha256);
   }
 
-  async #find(id: string): Promise<FoundRun> {
-    let run = this.#runs.get(id);
-    if (run === undefined) {
-      this.#runs = new Map((await findRuns(this.#root)).map((each) => [each.id, each]));
-      run = this.#runs.get(id);
-    }
-    if (run === undefined) throw new ViewRequestError(404, `No run ${JSON.stringify(id)} is below ${this.#label}. Go back to the list of runs.`);
+  /** The bytes behind `image`. Throws ViewRequestError for an image that the run does not have. */
+  async imageBytes(run: string, sha256: string): Promise<RunImage> {
+    return await readRunImage((await this.#open(run)).found.directory, sha256);
+  }
+
+  async #training(id: string): Promise<OpenRun> {
+    const run = await this.#open(id);
+    if (run.found.kind === 'training') return run;
+    throw new ViewRequestError(400, `${run.found.id} is an evaluation, which has no steps. Choose a training run.`);
+  }
+
+  /** Runs are only found, never opened by a path of the request. Throws ViewRequestError for one that is not there. */
+  async #open(id: string): Promise<OpenRun> {
+    if (!this.#runs.has(id) && performance.now() - this.#foundAt > FRESH_MS) await this.#find();
+    const run = this.#runs.get(id);
+    if (run === undefined)
+      throw new ViewRequestError(404, `${JSON.stringify(id.slice(0, 200))} is not a run below ${this.#options.label}. Choose one of the list.`);
     return run;
   }
 
-  async #open(run: string, set: string): Promise<SetReader> {
-    const found = await this.#find(run);
-    const wanted = (await findSets(found.directory, found.kind)).find(({ id }) => id === set);
-    if (wanted === undefined) throw new ViewRequestError(404, `${run} has no set ${JSON.stringify(set)}. Go back to the run.`);
-    return this.#reader(found, wanted);
+  #find(): Promise<void> {
+    this.#finding ??= this.#search().finally(() => (this.#finding = null));
+    return this.#finding;
   }
 
-  async #reader({ directory, kind }: FoundRun, set: FoundSet): Promise<SetReader> {
-    let reader = this.#sets.get(set.path);
-    if (reader === undefined) {
-      const model = async () => (kind === 'training' ? modelOf(await trainingTable(directory)) : (await readMetadata(directory)).model);
-      reader = new SetReader(set, async () => this.#tokenizers.open(await model()));
-      this.#sets.set(set.path, reader);
-      this.#forgetLarge(reader);
-    }
-    return reader;
-  }
-
-  /** Keeps the sets that were read last, as long as they are not too large together. */
-  #forgetLarge(kept: SetReader): void {
-    let rollouts = 0;
-    for (const [path, reader] of this.#sets.entries()) {
-      rollouts += reader.index.size;
-      if (rollouts > KEPT_ROLLOUTS && reader !== kept) this.#sets.delete(path);
-    }
-  }
-
-  async #evaluations(found: FoundRun, sets: readonly FoundSet[]): Promise<SetReader[]> {
-    const readers = [];
-    for (const set of sets.filter(({ kind }) => kind === 'evaluation')) {
-      const reader = await this.#reader(found, set);
-      await reader.index.refresh();
-      readers.push(reader);
-    }
-    return readers;
+  async #search(): Promise<void> {
+    const found = await findRuns(this.#options.root);
+    // A run that stays keeps what is known of it.
+    const same = (one: (typeof found)[number]) => {
+      const known = this.#runs.get(one.id);
+      return known?.found.kind === one.kind ? known : new OpenRun(one, this.#parts);
+    };
+    this.#runs = new Map(found.map((one) => [one.id, same(one)]));
+    this.#foundAt = performance.now();
   }
 }
 
-async function lineOf({ id, kind, directory }: FoundRun): Promise<RunLine> {
-  try {
-    return kind === 'evaluation' ? await evaluationLine(id, directory) : await trainingLine(id, directory);
-  } catch (error) {
-    const unknown = {
-      environment: '',
-      model: '',
-      started_at: null,
-      updated_at: null,
-      state: 'stopped',
-      done: 0,
-      planned: null,
-      reward: null,
-      curve: [],
-    } as const;
-    return { id, kind, ...unknown, problem: (error as Error).message };
-  }
-}
-
-/** The rows of metrics.jsonl, which grows. */
-class MetricsLog {
-  readonly #file: GrowingFile;
-  #lines: MetricLines['lines'][number][] = [];
-
-  constructor(path: string) {
-    this.#file = new GrowingFile(path);
-  }
-
-  async lines(): Promise<readonly MetricLines['lines'][number][]> {
-    await this.#file.readOn({
-      reset: () => (this.#lines = []),
-      line: (piece, start, end) => {
-        const row = parseRow(piece.toString('utf8', start, end));
-        if (row !== null) this.#lines.push(row);
-      },
-    });
-    return this.#lines;
-  }
-}
+const MEANINGS: Readonly<Record<string, string>> = Object.fromEntries(
+  [...VALIDATION_METRICS, ...EVALUATION_METRICS, ...STEP_METRICS].map(({ name, definition }) => [name, definition.replaceAll('`', '')]),
+);

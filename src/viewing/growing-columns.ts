@@ -2,7 +2,7 @@
 
 /** A column of numbers; missing values are NaN. */
 export class NumberColumn {
-  #values = new Float64Array(1024).fill(NaN);
+  #values = new Float64Array(64).fill(NaN);
 
   set(row: number, value: number): void {
     if (row >= this.#values.length) {
@@ -35,5 +35,10 @@ export class Names {
 
   find(name: string): number | null {
     return this.#codes.get(name) ?? null;
+  }
+
+  /** Null for NaN, the code of a missing name. */
+  name(code: number): string | null {
+    return this.list[code] ?? null;
   }
 }

@@ -1,39 +1,72 @@
-/** The place of each rollout's line in `tokens.jsonl` or `asked.jsonl`. */
+/** Where the lines of a file are by their `rollout_id`; of two lines of one rollout the later one counts. */
+import { openInside } from './files-inside.ts';
 import { NumberColumn } from './growing-columns.ts';
-import { GrowingFile } from './growing-file.ts';
+import { visitLines } from './line-reader.ts';
+import type { IndexedFile } from './rollout-index.ts';
 import { FieldFinder } from './top-level-fields.ts';
 
 export class LineIndex {
-  readonly #file: GrowingFile;
+  readonly #file: IndexedFile;
   readonly #finder = new FieldFinder(['rollout_id']);
-  readonly #rows = new Map<string, number>();
-  readonly #places = new NumberColumn();
-  readonly #lengths = new NumberColumn();
+  #rows = new Map<string, number>();
+  #starts = new NumberColumn();
+  #lengths = new NumberColumn();
   #count = 0;
+  #readTo = 0;
+  #identity = '';
+  #refreshing: Promise<void> | null = null;
 
-  constructor(path: string) {
-    this.#file = new GrowingFile(path);
+  constructor(file: IndexedFile) {
+    this.#file = file;
   }
 
-  /** The line of the rollout; of several the last one counts. Null if the file has none. */
+  /** The line of a rollout; null if there is none. */
   async line(rolloutId: string): Promise<string | null> {
-    await this.#file.readOn({ reset: () => this.#reset(), line: (...line) => this.#add(...line) });
+    await (this.#refreshing ??= this.#refresh().finally(() => (this.#refreshing = null)));
     const row = this.#rows.get(rolloutId);
-    return row === undefined ? null : this.#file.text(this.#places.at(row), this.#lengths.at(row));
+    const { directory, name, isPacked } = this.#file;
+    await using file = row === undefined ? null : await openInside(directory, name);
+    if (row === undefined || file === null) return null;
+    const start = this.#starts.at(row);
+    if (isPacked) {
+      let found: string | null = null;
+      const line = (bytes: Buffer, from: number, end: number, place: number) => {
+        if (place === start) found = bytes.toString('utf8', from, end);
+      };
+      await visitLines(file, { line }, { isPacked });
+      return found;
+    }
+    const bytes = Buffer.allocUnsafe(this.#lengths.at(row));
+    const { bytesRead } = await file.read(bytes, 0, bytes.length, start);
+    return bytes.toString('utf8', 0, bytesRead);
   }
 
-  #reset(): void {
-    this.#rows.clear();
+  async #refresh(): Promise<void> {
+    const { directory, name, isPacked } = this.#file;
+    await using file = await openInside(directory, name);
+    if (file === null) return;
+    const { size, dev, ino, mtimeMs } = await file.stat();
+    const identity = isPacked ? `${dev}:${ino}:${mtimeMs}` : `${dev}:${ino}`;
+    if (identity !== this.#identity || (!isPacked && size < this.#readTo)) this.#reset(identity);
+    else if (isPacked) return;
+    const line = (bytes: Buffer, start: number, end: number, place: number) => {
+      this.#finder.find(bytes, start, end, { mayStopEarly: true });
+      const id = this.#finder.string(0);
+      if (id === null) return;
+      const row = this.#count++;
+      this.#rows.set(id, row);
+      this.#starts.set(row, place);
+      this.#lengths.set(row, end - start);
+    };
+    this.#readTo = await visitLines(file, { line }, { from: this.#readTo, isPacked });
+  }
+
+  #reset(identity: string): void {
+    this.#identity = identity;
+    this.#rows = new Map();
+    this.#starts = new NumberColumn();
+    this.#lengths = new NumberColumn();
     this.#count = 0;
-  }
-
-  #add(piece: Buffer, start: number, end: number, place: number): void {
-    if (!this.#finder.find(piece, start, end)) return;
-    const id = this.#finder.string(0);
-    if (id === null) return;
-    const row = this.#count++;
-    this.#rows.set(id, row);
-    this.#places.set(row, place);
-    this.#lengths.set(row, end - start);
+    this.#readTo = 0;
   }
 }

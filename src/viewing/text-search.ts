@@ -1,34 +1,89 @@
-/** Rows whose line holds a text. Lines are read in the order of the file, some megabytes at a time; the escapes of JSON are read as what they stand for. */
-import { openRegularFile } from '../files/regular-file.ts';
+/**
+ * Finds the rollouts of a file whose prompt, response or answer holds a text, whatever its case. Reads the bytes of the file once; a line is parsed only where it may
+ * hold the text.
+ */
+import { TimeoutError } from '../core/errors.ts';
+import { type Fields, fieldsOf, listOf, textOf } from './loose-fields.ts';
+import { visitLines } from './line-reader.ts';
 import type { RolloutIndex } from './rollout-index.ts';
+import { parsedRecord } from './rollout-reader.ts';
+import type { RolloutTable } from './rollout-table.ts';
 
-const PIECE_BYTES = 8 * 2 ** 20;
+export interface TextSearch {
+  readonly text: string;
+  /** Rows before it were searched already. @default 0 */
+  readonly fromRow?: number;
+  readonly signal?: AbortSignal | undefined;
+  /** @default 30,000 */
+  readonly deadlineMs?: number;
+}
 
-/** Case counts for nothing. @param text what the page's reader typed, not empty */
-export async function findText(index: RolloutIndex, text: string, signal?: AbortSignal): Promise<ReadonlySet<number>> {
-  const wanted = JSON.stringify(text).slice(1, -1).toLowerCase();
+/** The rows whose texts hold the text. Throws TimeoutError after the deadline. */
+export async function searchText(
+  index: RolloutIndex,
+  table: RolloutTable,
+  { text, fromRow = 0, signal, deadlineMs = 30_000 }: TextSearch,
+): Promise<Set<number>> {
   const found = new Set<number>();
-  const rows = index.query();
-  if (rows.length === 0) return found;
-  await using file = await openRegularFile(index.path);
-  for (let first = 0; first < rows.length;) {
-    signal?.throwIfAborted();
-    const place = index.place(rows[first]!);
-    let last = first;
-    while (last + 1 < rows.length && index.place(rows[last + 1]!).end - place.start <= PIECE_BYTES) last += 1;
-    const bytes = Buffer.allocUnsafe(index.place(rows[last]!).end - place.start);
-    await file.read(bytes, 0, bytes.length, place.start);
-    for (let i = first; i <= last; i++) {
-      const { start, end } = index.place(rows[i]!);
-      if (
-        bytes
-          .toString('utf8', start - place.start, end - place.start)
-          .toLowerCase()
-          .includes(wanted)
-      )
-        found.add(rows[i]!);
-    }
-    first = last + 1;
+  const rows = new Map<number, number>();
+  for (const row of table.rows) if (row >= fromRow) rows.set(table.place(row).start, row);
+  if (rows.size === 0) return found;
+  const needle = folded(text);
+  const probe = plainPart(needle);
+  const limit = AbortSignal.timeout(deadlineMs);
+  const line = (bytes: Buffer, start: number, end: number, place: number) => {
+    const row = rows.get(place);
+    if (row === undefined) return;
+    const raw = bytes.toString('utf8', start, end);
+    if ((probe !== '' && !raw.includes(ESCAPE) && !folded(raw).includes(probe)) || !holds(raw, needle)) return;
+    found.add(row);
+  };
+  await using file = await index.open();
+  const { isPacked } = index.file;
+  const from = isPacked ? 0 : rows.keys().next().value!;
+  try {
+    await visitLines(file, { line }, { from, isPacked, signal: signal === undefined ? limit : AbortSignal.any([signal, limit]) });
+  } catch (cause) {
+    if (!limit.aborted || signal?.aborted === true) throw cause;
+    throw new TimeoutError(`The search took longer than ${deadlineMs / 1000} s. Search for a longer text, or search the file with grep.`, { cause });
   }
   return found;
+}
+
+/** Writers may spell any character as `\u` and its number. */
+const ESCAPE = '\\u';
+
+/** Lower case; the two lower cases of one Greek letter count as one. */
+export function folded(text: string): string {
+  return text.toLowerCase().replaceAll('ς', 'σ');
+}
+
+/** The longest part of a text that JSON writes as it is. */
+function plainPart(text: string): string {
+  return text.split(/["\\/\p{Cc}\p{Cs}\u2028\u2029]/u).reduce((longest, part) => (part.length > longest.length ? part : longest), '');
+}
+
+function holds(line: string, needle: string): boolean {
+  let record: Fields;
+  try {
+    record = parsedRecord(line);
+  } catch {
+    return false;
+  }
+  return searchedTexts(record).some((text) => folded(text).includes(needle));
+}
+
+/** Prompt, response and answer. */
+function searchedTexts(record: Fields): string[] {
+  const messages = (value: unknown) => listOf(value).flatMap((message) => contentTexts(fieldsOf(message)));
+  const segments = listOf(record['segments']).map((segment) => textOf(fieldsOf(segment)['text']) ?? '');
+  const response = segments.length > 0 ? [segments.join(''), ...messages(record['completion'])] : messages(record['completion']);
+  const { answer } = record;
+  const reference = answer === undefined || answer === null ? [] : [typeof answer === 'string' ? answer : JSON.stringify(answer)];
+  return [...(typeof record['prompt'] === 'string' ? [record['prompt']] : messages(record['prompt'])), ...response, ...reference];
+}
+
+function contentTexts({ content, tool_calls: calls }: Fields): string[] {
+  const texts = typeof content === 'string' ? [content] : listOf(content).flatMap((part) => textOf(fieldsOf(part)['text']) ?? []);
+  return [...texts, ...listOf(calls).flatMap((call) => textOf(fieldsOf(call)['arguments']) ?? [])];
 }

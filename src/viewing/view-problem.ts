@@ -2,8 +2,8 @@
 export class ViewRequestError extends Error {
   readonly status: 400 | 404;
 
-  constructor(status: 400 | 404, message: string) {
-    super(message);
+  constructor(status: 400 | 404, message: string, options?: ErrorOptions) {
+    super(message, options);
     this.name = 'ViewRequestError';
     this.status = status;
   }

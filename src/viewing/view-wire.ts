@@ -113,6 +113,8 @@ export interface RolloutPage {
   readonly tasks: readonly string[];
   /** Rollouts by reward, in 20 equal bins between `low` and `high`, of what the query finds; null if none has a reward. */
   readonly histogram: { readonly low: number; readonly high: number; readonly counts: readonly number[] } | null;
+  /** What of the file could not be read, in one line; null where everything could. */
+  readonly problem: string | null;
 }
 
 export interface RolloutLine {
@@ -209,7 +211,7 @@ export interface MetricLines {
     readonly time: string;
     readonly values: Readonly<Record<string, number | null>>;
   }[];
-  /** The `after` of the next request. Smaller than the one asked with where the file was begun again; the page then starts from nothing. */
+  /** The `after` of the next request, which may be any number. Smaller than the one asked with where the file was begun again; the page then starts from nothing. */
   readonly next: number;
   readonly state: RunLine['state'];
   /** What each name means, in one sentence; names without one are left out. Only with `after=0`. */

@@ -1,0 +1,102 @@
+/** Compares sets of rollouts on the same rows, differences first. Rollouts are paired by row and index, as vf-compare does. */
+import { estimateDifferences } from '../core/paired-statistics.ts';
+import { Random } from '../core/random.ts';
+import { estimate } from '../core/statistics.ts';
+import type { OpenRun } from './open-run.ts';
+import { compareIds, windowOf } from './query-rows.ts';
+import type { RolloutReader } from './rollout-reader.ts';
+import type { RolloutTable } from './rollout-table.ts';
+import type { Comparison, ComparisonQuery } from './view-wire.ts';
+
+interface Side {
+  readonly run: string;
+  readonly set: string;
+  readonly title: string;
+  readonly reader: RolloutReader;
+  readonly table: RolloutTable;
+  /** Rows of the table by group, in the order of their indices. */
+  readonly groups: ReadonlyMap<string, readonly number[]>;
+}
+
+/** Rows times draws of the bootstrap: a fraction of a second. */
+const MOST_DRAWS = 2e7;
+const MOST_RESAMPLES = 10_000;
+const LEAST_RESAMPLES = 200;
+
+export async function compareSets(sets: readonly { readonly run: OpenRun; readonly set: string }[], query: ComparisonQuery): Promise<Comparison> {
+  const sides: Side[] = [];
+  for (const { run, set } of sets) sides.push(await sideOf(run, set));
+  const everywhere = new Set(sides.flatMap(({ groups }) => [...groups.keys()]));
+  const shared = [...sides[0]!.groups.keys()].filter((group) => sides.every((side) => side.groups.has(group)));
+  const means = new Map(shared.map((group) => [group, sides.map((side) => meanReward(side, group))]));
+  const order = query.sort === 'order' ? shared : shared.toSorted((a, b) => spread(means.get(b)!) - spread(means.get(a)!) || compareIds(a, b));
+  const shown = windowOf([...order.keys()], query).map((i) => order[i]!);
+  const lines = await Promise.all(sides.map((side) => linesOf(side, shown)));
+  return {
+    sets: sides.map((side) => ({ run: side.run, set: side.set, title: side.title, reward: estimate(valuesOf(side, shared)) })),
+    shared: shared.length,
+    partial: everywhere.size - shared.length,
+    differences: sides.slice(1).map((side) => difference(sides[0]!, side, shared)),
+    rows: shown.map((group) => {
+      const rollouts = lines.map((of) => of.get(group) ?? []);
+      return { group, question: rollouts.flat().find(({ question }) => question !== '')?.question ?? '', rewards: means.get(group)!, rollouts };
+    }),
+  };
+}
+
+async function sideOf(run: OpenRun, id: string): Promise<Side> {
+  const file = await run.set(id);
+  const reader = await run.reader(file);
+  const table = await reader.table();
+  const groups = Map.groupBy(table.rows, table.name('group') as (row: number) => string);
+  for (const rows of groups.values()) rows.sort((a, b) => table.index(a) - table.index(b));
+  return { run: run.found.id, set: id, title: file.set.title, reader, table, groups };
+}
+
+async function linesOf({ reader, table, groups }: Side, shown: readonly string[]) {
+  const lines = await reader.rolloutLines(
+    table,
+    shown.flatMap((group) => groups.get(group)!),
+  );
+  return Map.groupBy(lines, ({ group }) => group);
+}
+
+function rewardsOf({ table, groups }: Side, group: string): number[] {
+  const reward = table.number('reward');
+  return groups
+    .get(group)!
+    .map(reward)
+    .filter((value) => !Number.isNaN(value));
+}
+
+function valuesOf(side: Side, groups: readonly string[]): number[][] {
+  return groups.map((group) => rewardsOf(side, group));
+}
+
+function meanReward(side: Side, group: string): number | null {
+  const rewards = rewardsOf(side, group);
+  return rewards.length === 0 ? null : rewards.reduce((sum, value) => sum + value, 0) / rewards.length;
+}
+
+function spread(means: readonly (number | null)[]): number {
+  const known = means.filter((value) => value !== null);
+  return known.length < 2 ? -1 : Math.max(...known) - Math.min(...known);
+}
+
+/** Of the second minus the first: pairs of finished rollouts with the same row and index. */
+function difference(first: Side, second: Side, shared: readonly string[]): Comparison['differences'][number] {
+  const [a, b] = [first.table.number('reward'), second.table.number('reward')];
+  const values = shared.map((group) => {
+    const partners = new Map(second.groups.get(group)!.map((row) => [second.table.index(row), row]));
+    return first.groups.get(group)!.flatMap((row) => {
+      const partner = partners.get(first.table.index(row));
+      const value = partner === undefined ? NaN : b(partner) - a(row);
+      return Number.isNaN(value) ? [] : [value];
+    });
+  });
+  const resamples = Math.max(LEAST_RESAMPLES, Math.min(MOST_RESAMPLES, Math.floor(MOST_DRAWS / Math.max(1, shared.length))));
+  const [mean = null] = shared.length === 0 ? [] : estimateDifferences([values], { random: Random.fromSeed(0), resamples });
+  const rows = values.filter((row) => row.length > 0).map((row) => row.reduce((sum, value) => sum + value, 0));
+  const [won, lost] = [rows.filter((sum) => sum > 0).length, rows.filter((sum) => sum < 0).length];
+  return { mean, won, tied: rows.length - won - lost, lost };
+}

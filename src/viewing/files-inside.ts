@@ -1,0 +1,34 @@
+/** Opens files of a run, and only those: links that lead out of its folder are refused, and pipes and devices too. */
+import { realpath } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isInside } from '../files/is-inside.ts';
+import { openRegularFile } from '../files/regular-file.ts';
+import { ViewRequestError } from './view-problem.ts';
+
+/** Rejects with ViewRequestError for what lies elsewhere, else as `openRegularFile` does; null for a missing file. */
+export async function openInside(directory: string, name: string): Promise<FileHandle | null> {
+  try {
+    const [home, path] = await Promise.all([realpath(directory), realpath(join(directory, name))]);
+    if (!isInside(home, path))
+      throw new ViewRequestError(404, `${name} is a link that leads out of the run's folder, so that it is not read. Copy the file there.`);
+    const file = await openRegularFile(path);
+    if ((await file.stat()).isFile()) return file;
+    await file.close();
+    throw new ViewRequestError(404, `${name} is a folder. Restore the file of the run.`);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return null;
+    throw error;
+  }
+}
+
+/** The text of a small file; null for a missing one. Throws ViewRequestError for one that is longer. */
+export async function readInside(directory: string, name: string, maxBytes: number): Promise<string | null> {
+  await using file = await openInside(directory, name);
+  if (file === null) return null;
+  const { size } = await file.stat();
+  if (size > maxBytes)
+    throw new ViewRequestError(400, `${name} has ${size} bytes, more than the ${maxBytes} that are read of it. See whether it belongs to the run.`);
+  return await file.readFile('utf8');
+}

@@ -1,0 +1,123 @@
+/**
+ * Reads whole lines out of a file that another process may be writing: a piece at a time, without a lock, and never more memory than the longest line that is read.
+ * Longer lines are passed over.
+ */
+import type { FileHandle } from 'node:fs/promises';
+import { createGunzip } from 'node:zlib';
+import { ConfigError } from '../core/errors.ts';
+
+/** A rollout of a million tokens is shorter. */
+const MOST_LINE_BYTES = 32 * 2 ** 20;
+const PIECE_BYTES = 2 ** 20;
+
+export interface LineVisitor {
+  /** The line is `[start, end)` of the bytes, which are used again afterwards. `place` is where it begins in the file. */
+  readonly line: (bytes: Buffer, start: number, end: number, place: number) => void;
+  /** A line longer than `MOST_LINE_BYTES`. */
+  readonly tooLong?: (place: number) => void;
+}
+
+export interface ReadLinesOptions {
+  /** Where to begin: the start of a line. @default 0 */
+  readonly from?: number;
+  /** A gzip file; places count its unpacked bytes. @default false */
+  readonly isPacked?: boolean;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Passes every line that ends with a line feed, and resolves with where the rest begins. */
+export async function visitLines(file: FileHandle, visitor: LineVisitor, options: ReadLinesOptions = {}): Promise<number> {
+  const { from = 0, isPacked = false, signal } = options;
+  const splitter = new LineSplitter(visitor, isPacked ? 0 : from);
+  if (isPacked) await unpack(file, splitter, signal);
+  else
+    for (let position = from; ;) {
+      signal?.throwIfAborted();
+      const space = splitter.space();
+      const { bytesRead } = await file.read(space, 0, space.length, position);
+      if (bytesRead === 0) break;
+      position += bytesRead;
+      splitter.filled(bytesRead);
+    }
+  return splitter.rest;
+}
+
+async function unpack(file: FileHandle, splitter: LineSplitter, signal: AbortSignal | undefined): Promise<void> {
+  const packed = file.createReadStream({ start: 0, autoClose: false });
+  const unpacked = packed.pipe(createGunzip());
+  packed.on('error', (error) => unpacked.destroy(error));
+  try {
+    for await (const chunk of unpacked as AsyncIterable<Buffer>) {
+      signal?.throwIfAborted();
+      for (let at = 0; at < chunk.length;) {
+        const copied = chunk.copy(splitter.space(), 0, at);
+        splitter.filled(copied);
+        at += copied;
+      }
+    }
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    if (code?.startsWith('Z_') === true) throw new ConfigError('The compressed file is damaged', { cause });
+    throw cause;
+  } finally {
+    packed.destroy();
+  }
+}
+
+class LineSplitter {
+  readonly #visitor: LineVisitor;
+  #bytes = Buffer.allocUnsafeSlow(PIECE_BYTES);
+  #length = 0;
+  /** Where the line begins that is being read. */
+  #start: number;
+  /** Its bytes that were let go; 0 unless it is too long. */
+  #skipped = 0;
+
+  constructor(visitor: LineVisitor, from: number) {
+    this.#visitor = visitor;
+    this.#start = from;
+  }
+
+  /** Where the first line begins that has no line feed yet. */
+  get rest(): number {
+    return this.#start;
+  }
+
+  /** Where the next bytes go. */
+  space(): Buffer {
+    if (this.#length === this.#bytes.length) {
+      const longer = Buffer.allocUnsafeSlow(this.#bytes.length * 2);
+      this.#bytes.copy(longer);
+      this.#bytes = longer;
+    }
+    return this.#bytes.subarray(this.#length);
+  }
+
+  filled(count: number): void {
+    const bytes = this.#bytes;
+    const end = this.#length + count;
+    let from = 0;
+    // What was there before has no line feed.
+    for (let at = indexOfLineFeed(bytes, this.#length, end); at >= 0; at = indexOfLineFeed(bytes, from, end)) {
+      if (this.#skipped > 0) this.#visitor.tooLong?.(this.#start);
+      else this.#visitor.line(bytes, from, at, this.#start);
+      this.#start += this.#skipped + at + 1 - from;
+      this.#skipped = 0;
+      from = at + 1;
+    }
+    this.#length = end - from;
+    if (this.#skipped > 0 || this.#length > MOST_LINE_BYTES) this.#skip();
+    else if (from > 0) bytes.copyWithin(0, from, end);
+  }
+
+  #skip(): void {
+    this.#skipped += this.#length;
+    this.#length = 0;
+    if (this.#bytes.length > PIECE_BYTES) this.#bytes = Buffer.allocUnsafeSlow(PIECE_BYTES);
+  }
+}
+
+function indexOfLineFeed(bytes: Buffer, from: number, end: number): number {
+  const at = bytes.indexOf(10, from);
+  return at < end ? at : -1;
+}

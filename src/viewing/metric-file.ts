@@ -1,0 +1,78 @@
+/** The lines of a run's `metrics.jsonl`, read on as the file grows. A resumed run drops lines: then the file was begun again, and so is the reading. */
+import { openInside } from './files-inside.ts';
+import { visitLines } from './line-reader.ts';
+import { fieldsOf, numberOf, textOf } from './loose-fields.ts';
+import type { MetricLines } from './view-wire.ts';
+
+type MetricLine = MetricLines['lines'][number];
+
+/** Places of a later beginning are smaller than all of an earlier one. */
+const BEGINNING = 2 ** 32;
+const MOST_BEGINNINGS = 2 ** 20;
+
+export class MetricFile {
+  readonly #directory: string;
+  #lines: MetricLine[] = [];
+  #identity = '';
+  #readTo = 0;
+  #beginnings = 0;
+  #refreshing: Promise<readonly MetricLine[]> | null = null;
+
+  /** @param directory the folder of a training run */
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  /** All lines. */
+  lines(): Promise<readonly MetricLine[]> {
+    this.#refreshing ??= this.#refresh().finally(() => (this.#refreshing = null));
+    return this.#refreshing;
+  }
+
+  /** What follows `after`, a `next` of an earlier answer. 0 begins. */
+  async after(after: number): Promise<Pick<MetricLines, 'lines' | 'next'>> {
+    const lines = await this.lines();
+    const base = (MOST_BEGINNINGS - this.#beginnings) * BEGINNING;
+    const from = after >= base && after < base + BEGINNING ? Math.min(after - base, lines.length) : 0;
+    return { lines: lines.slice(from), next: base + lines.length };
+  }
+
+  async #refresh(): Promise<readonly MetricLine[]> {
+    await using file = await openInside(this.#directory, 'metrics.jsonl');
+    if (file === null) return this.#lines;
+    const { size, dev, ino } = await file.stat();
+    const identity = `${dev}:${ino}`;
+    if (identity !== this.#identity || size < this.#readTo) this.#begin(identity);
+    const lines = this.#lines;
+    const line = (bytes: Buffer, start: number, end: number) => {
+      const parsed = metricLine(bytes.toString('utf8', start, end));
+      if (parsed !== null) lines.push(parsed);
+    };
+    this.#readTo = await visitLines(file, { line }, { from: this.#readTo });
+    return lines;
+  }
+
+  #begin(identity: string): void {
+    if (this.#identity !== '') this.#beginnings += 1;
+    this.#identity = identity;
+    this.#readTo = 0;
+    this.#lines = [];
+  }
+}
+
+const KINDS: ReadonlySet<unknown> = new Set(['step', 'evaluation', 'validation']);
+
+/** Null for a line that is none. */
+function metricLine(text: string): MetricLine | null {
+  let record: Readonly<Record<string, unknown>>;
+  try {
+    record = fieldsOf(JSON.parse(text));
+  } catch {
+    return null;
+  }
+  const { kind, step, time, ...rest } = record;
+  if (!KINDS.has(kind) || numberOf(step) === null) return null;
+  const values = Object.create(null) as Record<string, number | null>;
+  for (const [name, value] of Object.entries(rest)) if (value === null || typeof value === 'number') values[name] = numberOf(value);
+  return { kind: kind as MetricLine['kind'], step: step as number, time: textOf(time) ?? '', values };
+}

@@ -1,0 +1,122 @@
+/** One rollout with its texts, references, figures and tokens. */
+import { unpackFloat64, unpackInt32 } from '../schemas/packed-array.ts';
+import { type Fields, factsOf, fieldsOf, listOf, numberOf, textOf } from './loose-fields.ts';
+import type { OpenRun } from './open-run.ts';
+import { askedOf, partsOf, promptOf } from './record-parts.ts';
+import { parsedRecord } from './rollout-reader.ts';
+import { tokenTexts } from './run-tokenizers.ts';
+import { stepAdvantages } from './step-advantages.ts';
+import { ViewRequestError } from './view-problem.ts';
+import type { RolloutDetail, RolloutPlace, RolloutTokens } from './view-wire.ts';
+
+export async function rolloutDetail(run: OpenRun, place: RolloutPlace): Promise<RolloutDetail> {
+  const { set, reader, table, row } = await run.place(place);
+  const record = await reader.record(table, row);
+  const group = table.name('group');
+  const siblings = [...table.rows].filter((other) => group(other) === place.group).toSorted((a, b) => table.index(a) - table.index(b));
+  const lines = await reader.rolloutLines(table, siblings);
+  const line = lines[siblings.indexOf(row)]!;
+  const needsTokenizer = typeof record['ids'] === 'string';
+  const tokenizer = needsTokenizer ? (await run.tokenizer()).tokenizer : null;
+  const asked = await run.askedLines(set).line(line.rollout_id);
+  const { values } = set.set.kind === 'step' ? await stepAdvantages(run, set.set) : { values: () => null };
+  return {
+    line,
+    prompt: promptOf(record, tokenizer),
+    parts: partsOf(record),
+    answer: record['answer'] ?? null,
+    info: record['info'] ?? null,
+    error: errorOf(record),
+    metric_errors: Object.fromEntries(Object.entries(fieldsOf(record['metric_errors'])).map(([name, why]) => [name, String(why)])),
+    asked: asked === null ? [] : askedOf(parsedRecord(asked)),
+    facts: factsOfRollout(record),
+    siblings: lines,
+    has_tokens: await hasTokens(run, record),
+    advantage: values(table, row),
+  };
+}
+
+/** Throws ViewRequestError where no tokens are recorded. */
+export async function rolloutTokens(run: OpenRun, place: RolloutPlace): Promise<RolloutTokens> {
+  const { reader, table, row } = await run.place(place);
+  const tokens = run.found.kind === 'training' ? trainedTokens(await reader.record(table, row)) : await evaluatedTokens(run, place);
+  if (tokens === null)
+    throw new ViewRequestError(
+      404,
+      `No tokens are recorded of ${place.group.slice(0, 100)}/${place.index}. Policies behind a chat API give none, and old steps of training lose theirs.`,
+    );
+  const { tokenizer, problem } = await run.tokenizer();
+  return { ...tokens, texts: tokenizer === null ? null : tokenTexts(tokenizer, tokens.ids), problem };
+}
+
+type Tokens = Pick<RolloutTokens, 'ids' | 'mask' | 'log_probs' | 'prompt_length'>;
+
+async function evaluatedTokens(run: OpenRun, { group, index }: RolloutPlace): Promise<Tokens | null> {
+  const line = await run.tokenLines().line(`${group}/${index}`);
+  if (line === null) return null;
+  const record = parsedRecord(line);
+  const ids = listOf(record['token_ids']).map((id) => numberOf(id) ?? 0);
+  const [mask, logProbs] = [listOf(record['loss_mask']), listOf(record['logprobs'])];
+  return {
+    ids,
+    mask: ids.map((_, i) => (mask[i] === 1 ? 1 : 0)),
+    log_probs: ids.map((_, i) => numberOf(logProbs[i])),
+    prompt_length: numberOf(record['prompt_length']) ?? 0,
+  };
+}
+
+function trainedTokens(record: Fields): Tokens | null {
+  const ids = unpackInt32(textOf(record['ids']) ?? '');
+  const targets = unpackInt32(textOf(record['targets']) ?? '');
+  const known = typeof record['log_probs'] === 'string' ? unpackFloat64(record['log_probs']) : null;
+  if (ids === null || targets === null || ids.length === 0) return null;
+  const mask = Array.from<0 | 1>({ length: ids.length }).fill(0);
+  const logProbs = Array.from<number | null>({ length: ids.length }).fill(null);
+  for (const [i, at] of targets.entries()) {
+    if (at < 0 || at >= ids.length) continue;
+    mask[at] = 1;
+    logProbs[at] = numberOf(known?.[i]);
+  }
+  return { ids: [...ids], mask, log_probs: logProbs, prompt_length: numberOf(record['prompt_length']) ?? 0 };
+}
+
+async function hasTokens(run: OpenRun, record: Fields): Promise<boolean> {
+  if (run.found.kind === 'training') return typeof record['ids'] === 'string' && record['ids'] !== '';
+  return record['error'] === null && fieldsOf((await run.settings())['policy'])['kind'] === 'tokens';
+}
+
+function errorOf(record: Fields): RolloutDetail['error'] {
+  if (record['error'] === null || record['error'] === undefined) return null;
+  const { error, type, message, error_chain_str: chain, phase } = fieldsOf(record['error']);
+  return { name: textOf(error) ?? textOf(type) ?? 'Error', message: textOf(chain) ?? textOf(message) ?? '', phase: textOf(phase) };
+}
+
+function factsOfRollout(record: Fields): RolloutDetail['facts'] {
+  const { input_tokens: input, output_tokens: output, cached_tokens: cached } = fieldsOf(record['token_usage']);
+  const timing = fieldsOf(record['timing']);
+  const seconds = (value: unknown) => numberOf(value)?.toFixed(2);
+  return factsOf({
+    'policy version': record['policy_version'],
+    model: record['model'],
+    role: record['role'],
+    turns: record['num_turns'],
+    'input tokens': input,
+    'output tokens': output,
+    'cached tokens': cached,
+    'length cut': record['is_truncated'] === true ? 'yes' : null,
+    'context cut': record['is_cut'] === true ? 'yes' : null,
+    'reward to come': record['unpaid'] === true ? 'yes' : null,
+    'tokens left out': record['thinned'] === true ? 'yes, of an old step' : null,
+    attempts: record['attempts'],
+    seed: record['seed'],
+    'seconds in all': seconds(timing['total']),
+    'seconds of the model': seconds(fieldsOf(timing['model'])['duration']),
+    'seconds of the environment': seconds(fieldsOf(timing['env'])['duration']),
+    'seconds of scoring': seconds(fieldsOf(timing['scoring'])['duration']),
+    'cut observations': record['cut_observations'] === 0 ? null : record['cut_observations'],
+    'error of the clean-up': record['clean_up_error'],
+    'tools offered': listOf(record['tools'])
+      .map((tool) => textOf(fieldsOf(tool)['name']))
+      .join(', '),
+  });
+}

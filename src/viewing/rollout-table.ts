@@ -1,0 +1,254 @@
+/** The figures of every rollout of a file, with the place of its line; texts stay on disk. Of two lines of one rollout the later one counts. */
+import { NumberColumn, Names } from './growing-columns.ts';
+import type { RowFigures } from './query-rows.ts';
+import { FieldFinder } from './top-level-fields.ts';
+
+const FIELDS = [
+  'rollout_id',
+  'group_id',
+  'rollout_index',
+  'reward',
+  'stop_condition',
+  'num_turns',
+  'token_usage',
+  'metrics',
+  'error',
+  'task',
+  'is_truncated',
+  'restarted',
+  'complete',
+  'rollouts',
+  'unpaid',
+  'role',
+  'answer',
+  'info',
+] as const;
+const FIELD = Object.fromEntries(FIELDS.map((name, i) => [name, i])) as Readonly<Record<(typeof FIELDS)[number], number>>;
+
+const NUMBERS = ['start', 'length', 'reward', 'turns', 'tokens', 'input', 'cached', 'truncated', 'index', 'unpaid', 'content'] as const;
+const CODES = ['stop', 'error', 'reason', 'task', 'group', 'role'] as const;
+type Numbers = Readonly<Record<(typeof NUMBERS)[number], NumberColumn>>;
+type Codes = Readonly<Record<(typeof CODES)[number], { readonly column: NumberColumn; readonly names: Names }>>;
+
+export interface TableFigures {
+  readonly reward: number | null;
+  readonly turns: number;
+  readonly tokens: number | null;
+  readonly input: number | null;
+  readonly cached: number | null;
+  readonly isTruncated: boolean;
+  readonly isUnpaid: boolean;
+}
+
+export class RolloutTable implements RowFigures {
+  readonly #finder = new FieldFinder(FIELDS);
+  readonly #numbers = Object.fromEntries(NUMBERS.map((name) => [name, new NumberColumn()])) as Numbers;
+  readonly #codes = Object.fromEntries(CODES.map((name) => [name, { column: new NumberColumn(), names: new Names() }])) as Codes;
+  readonly #metrics = new Map<string, NumberColumn>();
+  /** The row of each rollout, by the codes of its group and its index in one number. */
+  readonly #rows = new Map<number, number>();
+  /** Rows that a later line has replaced, or that lie before a restart. */
+  readonly #dead = new Set<number>();
+  /** The last message of each class of error. */
+  readonly errorMessages = new Map<string, string>();
+  #count = 0;
+  #closing: number | null = null;
+  /** Lines that are neither rollouts nor marks, and the place of the first. */
+  broken = 0;
+  firstBroken = -1;
+
+  get size(): number {
+    return this.#count - this.#dead.size;
+  }
+
+  /** Rows that were ever added: a larger number means that there is something new. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Whether a closing line says that these are all rollouts of a step. */
+  get isComplete(): boolean {
+    return this.#closing !== null && this.#closing === this.size;
+  }
+
+  get metricNames(): readonly string[] {
+    return [...this.#metrics.keys()];
+  }
+
+  get stops(): readonly string[] {
+    return this.#codes.stop.names.list;
+  }
+
+  get tasks(): readonly string[] {
+    return this.#codes.task.names.list;
+  }
+
+  get rows(): Iterable<number> {
+    return this.#living();
+  }
+
+  *#living(): Generator<number> {
+    for (let row = 0; row < this.#count; row++) if (!this.#dead.has(row)) yield row;
+  }
+
+  number(column: string): (row: number) => number {
+    const found = column.startsWith('metric:') ? this.#metrics.get(column.slice(7)) : this.#numbers[column as 'reward' | 'turns' | 'tokens'];
+    return found === undefined ? () => NaN : (row) => found.at(row);
+  }
+
+  name(column: 'stop' | 'error' | 'reason' | 'task' | 'group' | 'role'): (row: number) => string | null {
+    const { column: codes, names } = this.#codes[column];
+    return (row) => names.name(codes.at(row));
+  }
+
+  index(row: number): number {
+    return this.#numbers.index.at(row);
+  }
+
+  /** Of its reference: equal for equal answers, and almost never for others. NaN without one. */
+  content(row: number): number {
+    return this.#numbers.content.at(row);
+  }
+
+  place(row: number): { readonly start: number; readonly length: number } {
+    return { start: this.#numbers.start.at(row), length: this.#numbers.length.at(row) };
+  }
+
+  /** The row of a rollout; null if the file has none. */
+  find(groupId: string, index: number): number | null {
+    const group = this.#codes.group.names.find(groupId);
+    return group === null ? null : (this.#rows.get(rowKey(group, index)) ?? null);
+  }
+
+  metrics(row: number): Record<string, number> {
+    // Names come from files: __proto__ is one like any other.
+    const metrics = Object.create(null) as Record<string, number>;
+    for (const [name, column] of this.#metrics) {
+      const value = column.at(row);
+      if (!Number.isNaN(value)) metrics[name] = value;
+    }
+    return metrics;
+  }
+
+  figures(row: number): TableFigures {
+    const { reward, turns, tokens, input, cached, truncated, unpaid } = this.#numbers;
+    return {
+      reward: orNull(reward.at(row)),
+      turns: orNull(turns.at(row)) ?? 0,
+      tokens: orNull(tokens.at(row)),
+      input: orNull(input.at(row)),
+      cached: orNull(cached.at(row)),
+      isTruncated: truncated.at(row) === 1,
+      isUnpaid: unpaid.at(row) === 1,
+    };
+  }
+
+  tooLong(place: number): void {
+    if (this.broken++ === 0) this.firstBroken = place;
+  }
+
+  /** Adds the line in `[start, end)` of the bytes, which begins at `place` of the file. */
+  add(bytes: Buffer, start: number, end: number, place: number): void {
+    const finder = this.#finder;
+    if (!finder.find(bytes, start, end)) {
+      this.tooLong(place);
+      return;
+    }
+    if (finder.has(FIELD.restarted)) this.#restart();
+    const group = finder.string(FIELD.group_id);
+    const index = finder.number(FIELD.rollout_index);
+    if (group === null || !(Number.isInteger(index) && index >= 0 && index < MOST_INDEX)) {
+      if (finder.has(FIELD.complete)) this.#closing = finder.number(FIELD.rollouts);
+      else if (!finder.has(FIELD.restarted)) this.tooLong(place);
+      return;
+    }
+    this.#addRollout({ group, index, place, length: end - start });
+  }
+
+  #restart(): void {
+    for (let row = 0; row < this.#count; row++) this.#dead.add(row);
+    this.#rows.clear();
+    this.#closing = null;
+  }
+
+  #addRollout({
+    group,
+    index,
+    place,
+    length,
+  }: {
+    readonly group: string;
+    readonly index: number;
+    readonly place: number;
+    readonly length: number;
+  }): void {
+    const finder = this.#finder;
+    const { names, column } = this.#codes.group;
+    const row = this.#count++;
+    const code = names.codeOf(group);
+    const key = rowKey(code, index);
+    const earlier = this.#rows.get(key);
+    if (earlier !== undefined) this.#dead.add(earlier);
+    this.#rows.set(key, row);
+    column.set(row, code);
+    const { output_tokens: tokens, input_tokens: input, cached_tokens: cached } = finder.object(FIELD.token_usage);
+    const values = {
+      start: place,
+      length,
+      index,
+      reward: finite(finder.number(FIELD.reward)),
+      turns: finder.number(FIELD.num_turns),
+      tokens: numberOf(tokens),
+      input: numberOf(input),
+      cached: numberOf(cached),
+      truncated: Number(finder.text(FIELD.is_truncated) === 'true'),
+      unpaid: Number(finder.has(FIELD.unpaid)),
+      content: finder.digest(FIELD.answer, FIELD.info),
+    };
+    for (const name of NUMBERS) this.#numbers[name].set(row, values[name]);
+    this.#setCode(row, 'stop', finder.string(FIELD.stop_condition) ?? '');
+    this.#setCode(row, 'task', finder.string(FIELD.task));
+    this.#setCode(row, 'role', finder.string(FIELD.role));
+    this.#addError(row);
+    for (const [name, value] of Object.entries(finder.object(FIELD.metrics))) {
+      if (typeof value !== 'number') continue;
+      let metric = this.#metrics.get(name);
+      if (metric === undefined) this.#metrics.set(name, (metric = new NumberColumn()));
+      metric.set(row, value);
+    }
+  }
+
+  #addError(row: number): void {
+    const { error, type, reason, message } = this.#finder.object(FIELD.error);
+    const name = error ?? type;
+    const named = typeof name === 'string' ? name : this.#finder.has(FIELD.error) && this.#finder.text(FIELD.error) !== 'null' ? 'Error' : null;
+    this.#setCode(row, 'error', named);
+    this.#setCode(row, 'reason', typeof reason === 'string' ? reason : null);
+    if (named !== null) this.errorMessages.set(named, typeof message === 'string' ? message.slice(0, 2000) : '');
+  }
+
+  #setCode(row: number, column: (typeof CODES)[number], name: string | null): void {
+    const { names, column: codes } = this.#codes[column];
+    codes.set(row, name === null ? NaN : names.codeOf(name));
+  }
+}
+
+/** Rollouts of a group are far fewer. */
+const MOST_INDEX = 2 ** 20;
+
+function rowKey(group: number, index: number): number {
+  return group * MOST_INDEX + index;
+}
+
+function numberOf(value: unknown): number {
+  return typeof value === 'number' ? value : NaN;
+}
+
+/** Files of others may hold NaN and Infinity. */
+function finite(value: number): number {
+  return Number.isFinite(value) ? value : NaN;
+}
+
+function orNull(value: number): number | null {
+  return Number.isNaN(value) ? null : value;
+}
