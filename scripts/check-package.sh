@@ -42,6 +42,9 @@ test -f examples/search_o1.yaml
 npx --no-install vf-eval pipeline -a '{"file": "examples/search_o1.yaml"}' --dry-run | grep -q 'generation asks openbmb/MiniCPM4-8B at http://localhost:8000/v1'
 npx --no-install vf-init hello-world
 npx --no-install vf-eval hello-world -n 3 --plain -A
+npx --no-install vf-init tool-notes --tools
+npx --no-install vf-eval tool-notes --plain -A | grep -q '^exactMatch *1.000'
+npx --no-install vf-eval price-desk --env-dir-path node_modules/vf-search/examples/tools-project/environments -n 10 --plain -A | grep -q '^isRight *1.000'
 npx --no-install vf-export "$(ls -d outputs/evals/search-r1--*/* | head -n 1)" -o rollouts.jsonl
 test "$(wc -l <rollouts.jsonl)" -eq 5
 npx --no-install vf-score "$(ls -d outputs/evals/search-r1--*/* | head -n 1)" --weight em=2 -o rescored | grep -q '^scored     5 rollouts'

@@ -80,6 +80,7 @@ export { structuredReply, type StructuredRequest } from './core/structured-reply
 export { SingleTurnEnv } from './core/single-turn.ts';
 export { type ParsedToolCall, parseToolCalls, type ToolCallAttempt, type ToolCallFormat, type ToolSpec } from './core/tool-calls.ts';
 export { defineTool, type Tool, ToolEnv, type ToolExecution, type ToolOptions, type ToolState } from './core/tool-use.ts';
+export { type ScriptedCall, toolCallingBaseline, type ToolScript } from './core/tool-calling-baseline.ts';
 export { type SampledTokens, TokenBuffer, type TokenSegment } from './core/token-buffer.ts';
 export { XMLParser, type XMLParserOptions } from './core/xml-parser.ts';
 export type * from './clients/policy-client.ts';

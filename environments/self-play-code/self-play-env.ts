@@ -50,7 +50,7 @@ export class SelfPlayEnv extends SingleTurnEnv<TaskRow> {
   readonly settings: SelfPlaySettings;
   /** What a run begins with. */
   readonly seeds: readonly TaskRecord[];
-  readonly baseline: Baseline;
+  override readonly baseline: Baseline;
   readonly #options: SelfPlayOptions;
   readonly #executor: CodeExecutor;
   #countedCpuSeconds = 0;

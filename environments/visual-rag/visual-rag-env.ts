@@ -64,7 +64,7 @@ export interface VisualRagOptions extends RubricOptions, ViewerOptions {
 }
 
 export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeState> {
-  readonly baseline = BOXING_BASELINE;
+  override readonly baseline = BOXING_BASELINE;
   readonly withoutImages?: string;
   readonly #options: VisualRagOptions;
   readonly #viewer: PageViewer;

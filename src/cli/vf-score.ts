@@ -66,8 +66,8 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
       {},
     )
     .option('--ask-again', 'ask models by role even where the record has their reply')
-    .option('-e, --env-dir-path <folder>', 'folder of environments', 'environments')
-    .option('--endpoints-path <file>', 'registry of aliases for --role')
+    .option('--env-dir-path <folder>', 'folder of environments', 'environments')
+    .option('-e, --endpoints-path <file>', 'registry of aliases for --role')
     .option('--max-scoring <n>', 'rollouts scored at once', wholeNumber(1, 100_000), 32)
     .option('--scoring-timeout <s>', 'seconds for the rewards of a rollout; 0: no limit', wholeNumber(0, 1e7), 0)
     .option('--json', 'print one JSON object')

@@ -5,6 +5,7 @@
 import { untilAborted } from './abort.ts';
 import type { Dataset, Row } from './dataset.ts';
 import type {
+  Baseline,
   Environment,
   EnvironmentLimits,
   Episode,
@@ -57,6 +58,8 @@ export interface MultiTurnOptions<R extends Row> {
   readonly notices?: readonly string[];
   /** Facts for the results file, as JSON. @default none */
   readonly provenance?: Readonly<Record<string, unknown>>;
+  /** What plays without a model, such as `toolCallingBaseline`. @default the extractive baseline, which searches for the question */
+  readonly baseline?: Baseline;
 }
 
 const OPTIONS = [
@@ -76,6 +79,7 @@ const OPTIONS = [
   'traces',
   'notices',
   'provenance',
+  'baseline',
 ] as const satisfies readonly (keyof MultiTurnOptions<Row>)[];
 const LIMITS = ['responseTokens', 'observationTokens', 'contextTokens', 'completionTokens'] as const satisfies readonly (keyof EnvironmentLimits)[];
 
@@ -127,6 +131,7 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
   readonly traces: boolean;
   readonly notices: readonly string[];
   readonly provenance: Readonly<Record<string, unknown>>;
+  readonly baseline?: Baseline;
   readonly #needs: readonly PolicyNeed[];
 
   constructor(options: MultiTurnOptions<R>) {
@@ -146,6 +151,7 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
     this.tokens = options.tokens ?? {};
     this.#needs = options.needs ?? [];
     if (options.images !== undefined) this.images = options.images;
+    if (options.baseline !== undefined) this.baseline = options.baseline;
     this.roles = options.roles ?? {};
     this.traces = options.traces ?? false;
     this.notices = options.notices ?? [];
