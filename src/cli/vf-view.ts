@@ -1,6 +1,7 @@
 /** The `vf-view` command: serves a page that shows runs. */
 import { once } from 'node:events';
 import { Command } from 'commander';
+import { ConfigError } from '../core/errors.ts';
 import { packageVersion } from '../data/package-root.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { plural } from './number-text.ts';
@@ -11,22 +12,25 @@ const HELP = `
   vf-view                                 every run below ./outputs
   vf-view outputs/evals/search-r1--base/1a2b    one run
   vf-view runs/ --port 0                  another folder, on any free port
-  vf-view --host 0.0.0.0                  for other machines: the address that is
-                                          printed holds a token
+  vf-view --host 0.0.0.0                  for other machines; its address
+                                          holds a token
   vf-view --open                          also opens the browser
+  vf-view --lab                           a page that trains a small model in a
+                                          browser tab; no run is needed
 
-An evaluation: figures with intervals, a table of rollouts to sort and filter, and
-each rollout with who wrote what, rewards, and every token with its log-prob. A
-training run, also while it trains: curves, the groups of each step with rewards
-and advantages, one held-out question over time. Several runs side by side. The
-page reads the files of the runs and changes nothing. Ctrl-C ends it.
-docs/viewing.md shows it.`;
+An evaluation: figures with intervals, a table of rollouts to sort and filter,
+and each rollout with who wrote what, rewards, and every token with its
+log-prob. A training run, also while it trains: curves, the groups of each step
+with rewards and advantages, one held-out question over time. Several runs side
+by side. The page reads the files of the runs and changes nothing. Ctrl-C ends
+it. docs/viewing.md shows it.`;
 
 interface Flags {
   readonly host: string;
   readonly port: number;
   readonly open?: boolean;
   readonly tokenizer?: string;
+  readonly lab?: boolean;
   readonly verbose?: boolean;
 }
 
@@ -45,6 +49,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .option('--port <n>', 'port to listen on; 0 picks any free one', wholeNumber(0, 65_535), 8765)
     .option('--open', 'open the address in the browser')
     .option('--tokenizer <directory>', "tokenizer to show tokens with (default: the run's own model, if it is on this machine)", named)
+    .option('--lab', 'serve the lab instead: GRPO in a browser tab, with transcripts before and after (docs/lab.md)')
     .option('-v, --verbose', 'stack traces of failures')
     .version(packageVersion(), '-V, --version')
     .addHelpText('after', HELP);
@@ -53,17 +58,33 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   if (code !== null) return code;
   const flags = program.opts<Flags>();
   context.verbose = flags.verbose === true;
+  if (flags.lab === true) return await lab(flags, program.args[0], context);
   const { host, port, open = false, tokenizer } = flags;
   const folder = program.args[0] ?? DEFAULT_FOLDER;
   const { openView } = await import('./view/open-view.ts');
   const view = await openView({ folder, tokenizer });
   const { serveView } = await import('./view/serve-view.ts');
   await using server = await serveView({ ...view, host, port }, context);
+  return await serveUntilInterrupt(server.address, { open, note: `${plural(view.runs.length, 'run')} below ${folder}` }, context);
+}
+
+async function lab({ host, port, open = false }: Flags, folder: string | undefined, context: CommandContext): Promise<number> {
+  if (folder !== undefined) throw new ConfigError(`--lab shows no runs, so ${folder} has no use; leave it out`);
+  const { serveLab } = await import('./view/serve-lab.ts');
+  await using server = await serveLab({ host, port }, context);
+  return await serveUntilInterrupt(server.address, { open, note: 'the lab trains in your browser' }, context);
+}
+
+async function serveUntilInterrupt(
+  address: string,
+  { open, note }: { readonly open: boolean; readonly note: string },
+  context: CommandContext,
+): Promise<number> {
   context.interruptIsEnd = true;
   context.onInterrupt = () => {};
-  process.stdout.write(`${server.address}\n`);
-  context.note(`vf-view: ${plural(view.runs.length, 'run')} below ${folder}; Ctrl-C ends`);
-  if (open) (await import('./view/open-browser.ts')).openBrowser(server.address, context);
+  process.stdout.write(`${address}\n`);
+  context.note(`vf-view: ${note}; Ctrl-C ends`);
+  if (open) (await import('./view/open-browser.ts')).openBrowser(address, context);
   if (!context.signal.aborted) await once(context.signal, 'abort');
   return EXIT.done;
 }

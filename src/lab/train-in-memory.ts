@@ -59,6 +59,7 @@ export class MemoryRun {
   readonly #play: (plan: Omit<SamplingPlan, 'store'>) => Promise<SampledBatch>;
   #step = 0;
   #version = 0;
+  #isStopping = false;
 
   private constructor(training: MemoryTraining, trainer: EngineTrainer) {
     const { config, engine, observer, signal } = training;
@@ -110,7 +111,7 @@ export class MemoryRun {
       isRecorded: () => false,
     });
     await this.#evaluate();
-    while (this.#step < config.steps) {
+    while (this.#step < config.steps && !this.#isStopping) {
       const step = this.#step + 1;
       const timer = new PhaseClock(step, observer);
       const version = this.#version;
@@ -130,8 +131,18 @@ export class MemoryRun {
       const { trajectories, discarded = [] } = batch;
       const seconds = { step_seconds: timer.totalSeconds, rollouts_seconds: timer.seconds('rollouts') };
       observer.onTrained(step, { ...batchValues(trajectories, work, { version, discarded }), ...update.values, ...seconds });
-      if (step % config.evaluation.every === 0 || step === config.steps) await this.#evaluate();
+      if (step % config.evaluation.every === 0 || step === config.steps || this.#isStopping) await this.#evaluate();
     }
+  }
+
+  /** Steps finished. */
+  get step(): number {
+    return this.#step;
+  }
+
+  /** Ends the run in order: after the step that is running, and an evaluation of it. */
+  stop(): void {
+    this.#isStopping = true;
   }
 
   /** The adapter as it is now. */

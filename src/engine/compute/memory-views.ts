@@ -3,7 +3,7 @@ import type { EngineMemory } from '../kernels/web-assembly.ts';
 
 export class MemoryViews {
   readonly #memory: EngineMemory;
-  #buffer: SharedArrayBuffer;
+  #buffer: EngineMemory['buffer'];
   #floats: Float32Array;
   #ints: Int32Array;
 

@@ -1,0 +1,102 @@
+/** The lab in a real Chromium: presses its buttons, reads its figures, takes its download. */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Browser, chromium, type Page } from 'playwright-core';
+
+const INSTALL = join(import.meta.dirname, '../chromium/install.sh');
+
+/** Headless, with Debian's Chromium. */
+export function openBrowser(): Promise<Browser> {
+  const executablePath = execFileSync(INSTALL, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] }).trim();
+  // Chromium's sandbox needs rights that root in a container lacks; the page is ours.
+  return chromium.launch({ executablePath, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] });
+}
+
+export interface LabFigures {
+  readonly status: string;
+  readonly heldOut: number;
+  /** From the press to the first evaluation at the goal; null if none was. */
+  readonly secondsToGoal: number | null;
+}
+
+export class LabPage {
+  readonly page: Page;
+  /** Addresses beyond the page's own server that the page asked for. */
+  readonly foreign: string[] = [];
+  /** What went wrong in the page. */
+  readonly problems: string[] = [];
+
+  private constructor(page: Page, address: string) {
+    this.page = page;
+    page.on('request', (request) => {
+      const url = request.url();
+      if (!url.startsWith(address) && !/^(blob|data):/.test(url)) this.foreign.push(url);
+    });
+    page.on('pageerror', (error) => this.problems.push(String(error)));
+    page.on('console', (message) => {
+      if (message.type() === 'error') this.problems.push(message.text());
+    });
+  }
+
+  static async open(browser: Browser, address: string, viewport = { width: 1320, height: 960 }): Promise<LabPage> {
+    const page = await browser.newPage({ viewport, acceptDownloads: true });
+    const lab = new LabPage(page, address);
+    await page.goto(address);
+    return lab;
+  }
+
+  isIsolated(): Promise<boolean> {
+    return this.page.evaluate('crossOriginIsolated');
+  }
+
+  async start({ seed, threads }: { readonly seed: number; readonly threads: number }): Promise<void> {
+    await this.page.locator('#seed').fill(String(seed));
+    if (await this.page.locator('#threads').isEnabled()) await this.page.locator('#threads').selectOption(String(threads));
+    await this.page.locator('#start').click();
+  }
+
+  /** Presses Stop once a step of this number runs. */
+  async stopAt(step: number, timeoutMs: number): Promise<void> {
+    await this.page.locator('#status', { hasText: `Step ${step} of` }).waitFor({ timeout: timeoutMs });
+    await this.page.locator('#stop').click();
+  }
+
+  async ended(timeoutMs: number): Promise<LabFigures> {
+    const ends = ['finished', 'stopped', 'failed'].map((status) => `#status[data-status="${status}"]`).join(', ');
+    await this.page.locator(ends).waitFor({ timeout: timeoutMs });
+    const valueOf = async (id: string) => (await this.page.locator(id).getAttribute('data-value')) ?? '';
+    const toGoal = await valueOf('#goal');
+    return {
+      status: await this.page.locator('#status').innerText(),
+      heldOut: Number(await valueOf('#held-out')),
+      secondsToGoal: toGoal === '' ? null : Number(toGoal),
+    };
+  }
+
+  /** The files of the archive that the page gives, by name, and the archive's name. */
+  async download(): Promise<{ readonly name: string; readonly files: ReadonlyMap<string, Buffer> }> {
+    const [download] = await Promise.all([this.page.waitForEvent('download'), this.page.locator('#save').click()]);
+    return { name: download.suggestedFilename(), files: unzipped(readFileSync(await download.path())) };
+  }
+}
+
+const CENTRAL = 0x02014b50;
+const END = 0x06054b50;
+
+/** Files of an archive that stores them as they are. Reads the directory at its end, as every program does. */
+export function unzipped(zip: Buffer): ReadonlyMap<string, Buffer> {
+  const end = zip.lastIndexOf(Buffer.from(Uint32Array.of(END).buffer));
+  const files = new Map<string, Buffer>();
+  let at = zip.readUInt32LE(end + 16);
+  for (let left = zip.readUInt16LE(end + 10); left > 0; left--) {
+    if (zip.readUInt32LE(at) !== CENTRAL) throw new Error(`No entry of the archive is at byte ${at}`);
+    const [bytes, spelled] = [zip.readUInt32LE(at + 20), zip.readUInt16LE(at + 28)];
+    const name = zip.toString('utf8', at + 46, at + 46 + spelled);
+    const local = zip.readUInt32LE(at + 42);
+    const from = local + 30 + zip.readUInt16LE(local + 26) + zip.readUInt16LE(local + 28);
+    files.set(name, zip.subarray(from, from + bytes));
+    at += 46 + spelled;
+  }
+  return files;
+}
