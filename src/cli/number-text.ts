@@ -34,6 +34,13 @@ export function durationText(seconds: number): string {
   return `${Math.floor(whole / 3600)} h ${pad(Math.floor((whole % 3600) / 60))} min`;
 }
 
+/** `512 B`, `1.5 MB`, `12 GB`; a MB is 10⁶ bytes. */
+export function bytesText(bytes: number): string {
+  const power = bytes < 1000 ? 0 : Math.min(4, Math.floor(Math.log10(bytes) / 3));
+  const value = bytes / 1000 ** power;
+  return `${power === 0 || value >= 99.95 ? Math.round(value) : value.toFixed(1)} ${['B', 'kB', 'MB', 'GB', 'TB'][power]}`;
+}
+
 /** `1 row`, `5 rows`. */
 export function plural(n: number, noun: string): string {
   return `${countText(n)} ${noun}${n === 1 ? '' : 's'}`;

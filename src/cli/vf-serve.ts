@@ -138,7 +138,11 @@ function addPolicyCommand(program: Command, action: (options: ServePolicyOptions
   program
     .command('policy')
     .description("Serves vLLM's routes: samples a model on this CPU, with LoRA adapters")
-    .option('--model <directory>', 'the model to serve, or nano-base (default: the bundled nano-base)', named)
+    .option(
+      '--model <name>',
+      'the model to serve: a directory, a model of the Hugging Face hub (owner/name), or nano-base (default: the bundled nano-base)',
+      named,
+    )
     .option('--served-model-name <name>', "the model's name for clients (default: the directory's name)", named)
     .option('--chat-template <file>', "a Jinja chat template in place of the model's own", named)
     .option('--adapter <name=directory>', 'a LoRA adapter to load at the start; may be repeated', collected)

@@ -1,6 +1,6 @@
 /**
  * The cache of Hugging Face's own tools, shared with them so that a file is downloaded once:
- * `datasets--ORG--NAME/{blobs/<etag>, snapshots/<commit>/<file>, refs/<branch>, .no_exist/<commit>/<file>}`. A blob gets its name only when it is
+ * `datasets--ORG--NAME` and `models--ORG--NAME`, each with `{blobs/<etag>, snapshots/<commit>/<file>, refs/<branch>, .no_exist/<commit>/<file>}`. A blob gets its name only when it is
  * complete, and two processes may download the same one at the same time.
  */
 import { createHash } from 'node:crypto';
@@ -15,8 +15,12 @@ import { makeFolder } from '../files/make-folder.ts';
 export function hubCacheFolder(env: Readonly<Record<string, string | undefined>>): string {
   const given = env['HF_HUB_CACHE'] || env['HUGGINGFACE_HUB_CACHE'];
   if (given) return given;
-  const home = env['HF_HOME'] || join(env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'huggingface');
-  return join(home, 'hub');
+  return join(hubHome(env), 'hub');
+}
+
+/** HF_HOME, XDG_CACHE_HOME/huggingface or ~/.cache/huggingface. */
+export function hubHome(env: Readonly<Record<string, string | undefined>>): string {
+  return env['HF_HOME'] || join(env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'huggingface');
 }
 
 /** The hub's description of a file before the download. */
@@ -31,8 +35,8 @@ export interface BlobDescription {
 export class HubCache {
   readonly #folder: string;
 
-  constructor(cacheFolder: string, repository: string) {
-    this.#folder = join(cacheFolder, `datasets--${repository.replaceAll('/', '--')}`);
+  constructor(cacheFolder: string, { type, name }: { readonly type: 'dataset' | 'model'; readonly name: string }) {
+    this.#folder = join(cacheFolder, `${type}s--${name.replaceAll('/', '--')}`);
   }
 
   /** Path of a cached file, or null. */
@@ -68,6 +72,11 @@ export class HubCache {
     makeFolder(dirname(path));
     await link(blobPath, path);
     return path;
+  }
+
+  /** The folder of a commit's files. */
+  snapshotFolder(commit: string): string {
+    return join(this.#folder, 'snapshots', commit);
   }
 
   #snapshot(commit: string, file: string): string {

@@ -68,6 +68,7 @@ async function configTarget(
     preset,
     layers: [{ source: 'flags', table: { policy } }],
     resume: null,
+    push: null,
     display,
   } as const;
   const { config, apiKey, secrets } = await readTrainingConfig(given, { variables });

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { bundledModels, modelPath } from '../../data/bundled-models.ts';
+import { cachedHubId } from '../../engine/adapters/base-name.ts';
 import { shellCommand } from '../shell-text.ts';
 import { adapterBase } from './adapter-base.ts';
 
@@ -19,13 +20,18 @@ export function embeddedModel(asked: string): EmbeddedModel {
   const path = modelPath(asked);
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) {
     throw new ConfigError(
-      `The directory ${path} does not exist. With -p embedded, -m must name a model directory, an adapter directory or a bundled model (${bundledModels().join(', ')}).`,
+      `The directory ${path} does not exist. With -p embedded, -m must name a model directory, an adapter directory, a bundled model (${bundledModels().join(', ')}) or a model of the Hugging Face hub (owner/name).`,
     );
   }
   const directory = newestAdapter(path) ?? path;
-  if (!existsSync(join(directory, 'adapter_config.json'))) return { directory: path, name: basename(resolve(path)), adapter: null };
+  if (!existsSync(join(directory, 'adapter_config.json'))) return { directory: path, name: nameOf(path), adapter: null };
   const base = adapterBase(directory);
-  return { directory: base, name: basename(resolve(base)), adapter: { name: adapterName(resolve(directory)), directory } };
+  return { directory: base, name: nameOf(base), adapter: { name: adapterName(resolve(directory)), directory } };
+}
+
+/** Without its owner, for a folder of the hub's cache, whose own name is a commit. */
+function nameOf(path: string): string {
+  return basename(cachedHubId(resolve(path)) ?? resolve(path));
 }
 
 /** The adapter of the newest checkpoint if the directory is a training run, else null. Throws ConfigError for a run without a checkpoint. */
@@ -44,5 +50,5 @@ function newestAdapter(path: string): string | null {
 function adapterName(directory: string): string {
   const checkpoint = dirname(directory);
   const isOfRun = basename(directory) === 'adapter' && basename(dirname(checkpoint)) === 'checkpoints';
-  return isOfRun ? `${basename(dirname(dirname(checkpoint)))}-${basename(checkpoint)}` : basename(directory);
+  return isOfRun ? `${basename(dirname(dirname(checkpoint)))}-${basename(checkpoint)}` : nameOf(directory);
 }

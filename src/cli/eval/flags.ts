@@ -167,6 +167,13 @@ export const FLAGS = [
 
   { name: 'output-dir', letter: 'o', kind: 'text', value: 'DIR', group: 'Results', help: 'where runs are saved (default ./outputs)' },
   { name: 'save-results', letter: 's', kind: 'switch', group: 'Results', help: 'accepted for compatibility with v0; results are always saved' },
+  {
+    name: 'push',
+    kind: 'text',
+    value: 'OWNER/NAME',
+    group: 'Results',
+    help: 'upload the finished run to this data set of the Hugging Face hub, a private one if it is new; the token is in HF_TOKEN',
+  },
   { name: 'state-columns', letter: 'C', kind: 'names', value: 'A,B', group: 'Results', help: "keys of the episode's state to save as columns" },
   { name: 'resume', letter: 'R', kind: 'resume', value: 'DIR', group: 'Results', help: 'continue a run: the one in DIR, or the newest that matches' },
 
@@ -185,10 +192,10 @@ export type FlagName = (typeof FLAGS)[number]['name'];
 export const LEFT_OUT: Readonly<Record<string, string>> = {
   '-N': 'v0 never used it either',
   '--no-interleave-scoring': 'v0 never used it either',
-  '-H': "upload results.jsonl with the hub's own tools",
-  '--save-to-hf-hub': "upload results.jsonl with the hub's own tools",
-  '-D': "upload results.jsonl with the hub's own tools",
-  '--hf-hub-dataset-name': "upload results.jsonl with the hub's own tools",
+  '-H': 'use --push OWNER/NAME',
+  '--save-to-hf-hub': 'use --push OWNER/NAME',
+  '-D': 'use --push OWNER/NAME',
+  '--hf-hub-dataset-name': 'use --push OWNER/NAME',
   '-f': 'progress is always shown in a few lines',
   '--fullscreen': 'progress is always shown in a few lines',
   '-d': 'use --plain',

@@ -6,6 +6,8 @@ import { paintFor } from '../paint.ts';
 import type { Arguments } from './arguments.ts';
 import { compareSweep, type PlayedRun, type SweepComparison, sweepText, sweepToWire } from './compare-sweep.ts';
 import { planRuns } from './plan-runs.ts';
+import { EMBEDDED } from './providers.ts';
+import { checkPushTargets, openResultsPush, pushResults } from './push-results.ts';
 import { type EvaluationOutcome, rolesOf, runEvaluation } from './run-evaluation.ts';
 import { SharedRoles, UnknownSharedRoleError } from './shared-roles.ts';
 import type { PlannedRun } from './toml-config.ts';
@@ -20,6 +22,7 @@ export interface RunEvaluationsOptions {
 export async function runEvaluations({ arguments: given, context, packageVersion }: RunEvaluationsOptions): Promise<number> {
   loadEnvironmentFile('.env', process.env);
   const { runs, file } = await planRuns(given);
+  checkPushTargets(runs);
   const sharedRoles = new SharedRoles(runs, (run) => rolesOf(run, context.signal));
   const json: object[] = [];
   const played: PlayedRun[] = [];
@@ -29,7 +32,8 @@ export async function runEvaluations({ arguments: given, context, packageVersion
     if (runs.length > 1)
       context.note(`${i === 0 ? '' : '\n'}run ${i + 1} of ${runs.length}: ${run.envId}${run.name === null ? '' : ` (${run.name})`}`);
     try {
-      const outcome = await runEvaluation(run, { context, packageVersion, sharedRoles, words: given.words });
+      const push = await openResultsPush(run, context);
+      const outcome = await runEvaluation(await withLocalModel(run, context), { context, packageVersion, sharedRoles, words: given.words });
       if (outcome === null) continue;
       json.push(jsonOf(run, outcome));
       const { directory, rollouts } = outcome.summary;
@@ -37,6 +41,8 @@ export async function runEvaluations({ arguments: given, context, packageVersion
       code = Math.max(code, exitCode(outcome.summary));
       // On a terminal a blank line separates the summary from the notes above it.
       if (!run.settings.json) process.stdout.write(`${process.stdout.isTTY ? '\n' : ''}${outcome.text}${i < runs.length - 1 ? '\n' : ''}`);
+      const words = given.target === null ? null : given.words;
+      if (push !== null) code = Math.max(code, await pushResults(push, outcome, { context, packageVersion, words }));
     } catch (error) {
       if (runs.length === 1 || context.signal.aborted || error instanceof UnknownSharedRoleError) throw error;
       context.report(error);
@@ -63,6 +69,14 @@ async function comparisonsOf(played: readonly PlayedRun[], context: CommandConte
     context.report(error);
     return [];
   }
+}
+
+/** The run with the folder of a model that -p embedded names by its id on the hub, downloaded if necessary. */
+async function withLocalModel(run: PlannedRun, context: CommandContext): Promise<PlannedRun> {
+  const { provider, model } = run.settings;
+  if (provider !== EMBEDDED || model === undefined) return run;
+  const { localModel } = await import('../local-model.ts');
+  return { ...run, settings: { ...run.settings, model: await localModel(model, 'vf-eval', context) } };
 }
 
 /** Failed rollouts are data, but a run with only failed rollouts has failed. */

@@ -7,6 +7,8 @@ import { EngineInputError, MemoryLimitError } from '../../engine/engine-errors.t
 import { isLoopback } from '../../server/listen.ts';
 import { type PolicyServer, startPolicyServer } from '../../server/policy/start-policy-server.ts';
 import { modelPath as modelPathOf } from '../../data/bundled-models.ts';
+import { cachedHubId } from '../../engine/adapters/base-name.ts';
+import { localModel } from '../local-model.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { addressNotice } from '../address-notice.ts';
 import { cacheProblem } from '../cache-problem.ts';
@@ -73,7 +75,9 @@ function checkPlace(place: string, context: CommandContext): void {
 
 async function start(options: ServePolicyOptions, apiKey: string | null, context: CommandContext): Promise<PolicyServer> {
   const { host, port, threads, maxModelLen, cacheTokens, maxPending, maxLoraRank, servedModelName, generationConfig, logprobsMode } = options;
-  const modelPath = options.model === undefined ? bundledModel() : resolve(modelPathOf(options.model));
+  const modelPath = options.model === undefined ? bundledModel() : resolve(modelPathOf(await localModel(options.model, 'vf-serve', context)));
+  const hubName = cachedHubId(modelPath)?.split('/').at(-1);
+  const servedName = servedModelName ?? hubName;
   const open = {
     modelPath,
     ...(options.chatTemplate === undefined ? {} : { chatTemplate: readChatTemplate(options.chatTemplate) }),
@@ -93,7 +97,7 @@ async function start(options: ServePolicyOptions, apiKey: string | null, context
       generationConfig,
       logProbsMode: logprobsMode === 'raw_logprobs' ? 'raw' : 'processed',
       version: packageVersion(),
-      ...(servedModelName === undefined ? {} : { servedName: servedModelName }),
+      ...(servedName === undefined ? {} : { servedName }),
       ...(options.allowAdaptersUnder === undefined ? {} : { allowAdaptersUnder: options.allowAdaptersUnder.map((path) => resolve(path)) }),
       onFailure: failureNotes(context),
     });

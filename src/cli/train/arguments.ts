@@ -28,6 +28,8 @@ export interface TrainArguments {
   readonly layers: readonly ConfigLayer[];
   /** Null starts a new run; a null directory means the newest matching run. */
   readonly resume: { readonly directory: string | null; readonly allowChanges: boolean } | null;
+  /** Model of the hub to which the adapter is pushed; null for none. */
+  readonly push: string | null;
   readonly display: TrainDisplay;
 }
 
@@ -60,6 +62,7 @@ export function parseTrainArguments(argv: readonly string[], version: string): P
     preset: (options['preset'] as string | undefined) ?? null,
     layers: layersOf(options),
     resume: resume === undefined ? null : { directory: typeof resume === 'string' ? resume : null, allowChanges: options['allowChanges'] === true },
+    push: (options['push'] as string | undefined) ?? null,
     display: { json: options['json'] === true, plain: options['plain'] === true, verbose: options['verbose'] === true },
   };
 }
@@ -87,6 +90,10 @@ export function trainProgram(version: string): Command {
     .optionsGroup('Runs:')
     .option('-R, --resume [dir]', 'continue a run: its folder, or the newest matching run')
     .option('--allow-changes', 'with -R: allow changes to [optimizer] and [algorithm]')
+    .option(
+      '--push <owner/name>',
+      'upload the adapter and its card to this model of the Hugging Face hub, a private one if it is new; the token is in $HF_TOKEN',
+    )
     .option('--dry-run', 'open the environment and print the settings, the size of a step and the first prompt; asks no server (vf-doctor does)')
     .option('--show-config', 'print the resolved configuration as TOML and exit')
     .option('--help-config', 'print every key with default and meaning and exit')

@@ -40,6 +40,8 @@ Examples:
       minimises a loss of your own (docs/training-joints.md)
   vf-train search-r1 -m M --launch --preset tinker --lr 2e-5 --show-config
       prints every setting and its source
+  vf-train search-r1 --preset laptop --push me/searcher
+      uploads the adapter and its model card to the Hugging Face hub
   vf-train -R outputs/train/<run>
       continues from the last checkpoint, to the same weights
 

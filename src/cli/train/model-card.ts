@@ -1,4 +1,5 @@
 /** The README.md of an adapter, in the form of a model card of the Hugging Face Hub. */
+import { codeBlock, escaped, scalar } from '../card-text.ts';
 import { meanText, plural } from '../number-text.ts';
 import type { BaseFacts } from './base-facts.ts';
 
@@ -18,6 +19,8 @@ export interface CardFacts {
   /** Name of the run. */
   readonly name: string;
   readonly base: BaseFacts;
+  /** The environment that the run trains and evaluates on. */
+  readonly environmentId: string;
   /** Further tags beside `lora` and `vf-search`. */
   readonly tags: readonly string[];
   readonly packageVersion: string;
@@ -40,7 +43,6 @@ export function modelCard(facts: CardFacts): string {
   const { name, base, packageVersion, trained, which, command } = facts;
   const own = base.isBundled ? `${base.name}, the model that vf-search brings` : base.name;
   const link = base.hubId === null ? own : `[${base.hubId}](https://huggingface.co/${base.hubId})`;
-  const fence = '`'.repeat(Math.max(3, ...[...command.matchAll(/`+/g)].map(([ticks]) => ticks.length + 1)));
   return [
     ...frontMatter(facts),
     '',
@@ -53,14 +55,16 @@ export function modelCard(facts: CardFacts): string {
     '',
     'It repeats the training. Output folder, Pythons and addresses of policy servers are left out; secrets are `***`.',
     '',
-    `${fence}sh`,
-    command,
-    fence,
+    ...codeBlock('sh', command),
     '',
   ].join('\n');
 }
 
-function frontMatter({ base: { hubId, license, sees = false }, tags }: CardFacts): string[] {
+function frontMatter(facts: CardFacts): string[] {
+  const {
+    base: { hubId, license, sees = false },
+    tags,
+  } = facts;
   return [
     '---',
     ...(hubId === null ? [] : [`base_model: ${scalar(hubId)}`, 'base_model_relation: adapter']),
@@ -71,7 +75,30 @@ function frontMatter({ base: { hubId, license, sees = false }, tags }: CardFacts
     ...(license?.id === 'other' && license.link !== null ? [`license_link: ${scalar(license.link)}`] : []),
     'tags:',
     ...['lora', 'vf-search', ...tags].map((tag) => `  - ${scalar(tag)}`),
+    ...modelIndex(facts),
     '---',
+  ];
+}
+
+/** The last rewards of rows that were not trained on, in the form that the hub shows beside the card. */
+function modelIndex({ name, environmentId, base: { sees = false }, columns }: CardFacts): string[] {
+  const heldOut = columns.filter(({ title, isHeldOut, points }) => isHeldOut && title.endsWith('reward') && points.length > 0);
+  if (heldOut.length === 0) return [];
+  return [
+    'model-index:',
+    `  - name: ${scalar(name)}`,
+    '    results:',
+    '      - task:',
+    `          type: ${sees ? 'image-text-to-text' : 'text-generation'}`,
+    '        dataset:',
+    `          name: ${scalar(environmentId)}`,
+    `          type: ${scalar(environmentId)}`,
+    '        metrics:',
+    ...heldOut.flatMap(({ title, points }) => [
+      '          - type: reward',
+      `            name: ${scalar(title)}`,
+      `            value: ${points.at(-1)!.value}`,
+    ]),
   ];
 }
 
@@ -107,15 +134,4 @@ function stepsOf(columns: readonly CardColumn[]): { readonly shown: readonly num
 function evenly(steps: readonly number[], most: number): readonly number[] {
   if (steps.length <= most) return steps;
   return Array.from({ length: most }, (_, i) => steps[Math.round(((i + Number(most === 1)) * (steps.length - 1)) / Math.max(1, most - 1))]!);
-}
-
-/** Names of files and data sets have characters that Markdown would read. */
-function escaped(text: string): string {
-  return text.replace(/[\\`*_[\]<>|#]/g, '\\$&');
-}
-
-/** Plain where YAML reads it as text. */
-function scalar(text: string): string {
-  const isPlain = /^[A-Za-z][\w./-]*$/.test(text) && !/^(?:y|n|yes|no|on|off|true|false|null)$/i.test(text);
-  return isPlain ? text : JSON.stringify(text);
 }

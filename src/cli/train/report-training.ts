@@ -1,6 +1,4 @@
 /** Writes the plots of a run and the cards of its adapters, and prints its summary, as text or as a JSON object. */
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { describeError } from '../../core/errors.ts';
 import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-config.ts';
 import type { RoleStats } from '../../schemas/role-stats.ts';
@@ -16,6 +14,7 @@ import { plural } from '../number-text.ts';
 import { paintFor } from '../paint.ts';
 import { isUnderRounds } from '../under-rounds.ts';
 import type { TrainDisplay } from './arguments.ts';
+import { bestAdapterOf } from './best-adapter.ts';
 import type { EvaluationLabel } from './evaluation-label.ts';
 import { metricValue } from './metric-value.ts';
 import { nextTrainingCommands, resumeCommand } from './next-training-commands.ts';
@@ -107,11 +106,6 @@ export async function reportFinished({
   const where = adapter === null ? '' : `; its adapter is in ${displayPath(adapter)}`;
   const unused = changes.length === 0 ? '' : `. The change of ${changes.map(({ key }) => key).join(', ')} has no effect and was not saved`;
   note(`vf-train: ${displayPath(directory)} has already finished its ${plural(step, 'step')}${where}; raise --steps to continue${unused}`);
-}
-
-function bestAdapterOf({ best }: TrainingPaths): string | null {
-  const adapter = join(best, 'adapter');
-  return existsSync(adapter) ? adapter : null;
 }
 
 function summaryOf({ config, transcripts, ...record }: Omit<TrainingRecord, 'config'> & { readonly config: TrainingConfig }): TrainingSummary {

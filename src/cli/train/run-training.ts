@@ -21,8 +21,10 @@ import type { TrainArguments } from './arguments.ts';
 import { announcedLines } from './announce-run.ts';
 import type { EvaluationLabel } from './evaluation-label.ts';
 import { finishedRun } from './finished-run.ts';
+import { bestAdapterOf } from './best-adapter.ts';
 import { LiveView, type LiveViewOptions } from './live-view.ts';
 import { resumeCommand } from './next-training-commands.ts';
+import { openAdapterPush, pushAdapter } from './push-adapter.ts';
 import { openCurves } from './open-curves.ts';
 import { readTrainingConfig, trainingRunsFolder, type TrainingSetup } from './read-training-config.ts';
 import { renderConfig } from './render-config.ts';
@@ -44,11 +46,14 @@ export async function runTraining(given: TrainArguments, context: CommandContext
     process.stdout.write(await trainingDryRun(setup, { variables: process.env, note: context.note, signal: context.signal }));
     return EXIT.done;
   }
+  const push = await openAdapterPush(given.push, context);
   const finished = await finishedRun(setup);
   if (finished !== null) {
     const { reportFinished } = await import('./report-training.ts');
     await reportFinished({ ...finished, changes: setup.changes, config: setup.config, display: given.display, note: context.note });
-    return EXIT.done;
+    const { outcome: kept, paths } = finished;
+    const adapter = bestAdapterOf(paths) ?? kept.adapter;
+    return push === null ? EXIT.done : await pushAdapter(push, { config: setup.config, directory: kept.directory, adapter, context });
   }
   await using directory = await openDirectory(setup);
   const { outcome, ...ran } = await runIn(directory, setup, given, context).catch(async (error: unknown) => {
@@ -66,8 +71,13 @@ export async function runTraining(given: TrainArguments, context: CommandContext
   const { config, wire, preset } = setup;
   const { note, redact } = context;
   await reportTraining({ outcome, config, wire, preset, paths: directory.paths, ...ran, display: given.display, note, redact });
-  if (outcome.reason === 'finished') await directory.finish(new Date());
-  return outcome.reason === 'finished' ? EXIT.done : outcome.reason === 'interrupted' ? EXIT.interrupted : EXIT.failed;
+  if (outcome.reason === 'finished') {
+    await directory.finish(new Date());
+    if (push === null) return EXIT.done;
+    return await pushAdapter(push, { config, directory: directory.path, adapter: bestAdapterOf(directory.paths) ?? outcome.adapter, context });
+  }
+  if (push !== null) note('vf-train: the run has not finished, so nothing was pushed; with -R and --push it is pushed at its end');
+  return outcome.reason === 'interrupted' ? EXIT.interrupted : EXIT.failed;
 }
 
 function usesEngine({ policy, backend }: TrainingSetup['config']): boolean {

@@ -62,6 +62,7 @@ function cardFacts({ step, what }: Which, image: string | null, { config, wire, 
   return {
     name: escapeControls(config.name ?? config.environment.id),
     base,
+    environmentId: escapeControls(config.environment.id),
     tags: [...(config.steps > 0 ? ['reinforcement-learning'] : []), ...(config.sft.data === null ? [] : ['sft'])],
     packageVersion: packageVersion(),
     trained: escapeControls(trainedText(config, base.name)),

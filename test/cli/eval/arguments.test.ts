@@ -68,7 +68,7 @@ describe('parseArguments', () => {
     ['search-r1 --num-exmaples 3', /Unknown flag --num-exmaples \(did you mean --num-examples\?\)/],
     ['search-r1 --frobnicate', /^Unknown flag --frobnicate; vf-eval --help/],
     ['search-r1 -z', /Unknown flag -z/],
-    ['search-r1 -H', /vf-eval does not have the flag -H of verifiers v0: upload/],
+    ['search-r1 -H', /vf-eval does not have the flag -H of verifiers v0: use --push OWNER/],
     ['search-r1 -n', /-n needs a value/],
     ['search-r1 -n 0', /^-n must be an integer of at least 1, or -1 for all, got 0$/],
     ['search-r1 -n 2.5', /got 2.5/],

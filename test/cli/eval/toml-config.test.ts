@@ -111,13 +111,14 @@ describe('readTomlConfig', () => {
 
   it('reads the examples of docs/vf-eval.md, where a repeated alias makes replicas', async () => {
     const text = readFileSync(join(import.meta.dirname, '../../../docs/vf-eval.md'), 'utf8');
-    const [registry, config] = [...text.matchAll(/```toml\n(.*?)```/gs)].map((match) => match[1]!);
+    const [registry, priced, config] = [...text.matchAll(/```toml\n(.*?)```/gs)].map((match) => match[1]!);
     using folder = new TemporaryFolder();
     const { endpoints } = await readEndpoints(folder.write('endpoints.toml', registry!));
     expect(endpoints.map((e) => [e.id, e.clientType])).toEqual([
       ['qwen-3b', 'tokens'],
       ['qwen-3b', 'tokens'],
     ]);
+    expect((await readEndpoints(folder.write('priced.toml', priced!))).endpoints[0]!.price).toEqual({ input: 0.4, cached: 0.1, output: 1.6 });
     expect(await readTomlConfig(folder.write('runs.toml', config!))).toHaveLength(1 + 2 * 3);
   });
 });

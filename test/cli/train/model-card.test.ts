@@ -5,6 +5,7 @@ const points = (...values: readonly (readonly [step: number, value: number])[]) 
 
 const FACTS: CardFacts = {
   name: 'search-r1-Qwen2-5-3B',
+  environmentId: 'search-r1',
   base: {
     name: 'Qwen2.5-3B',
     isBundled: false,
@@ -43,6 +44,18 @@ tags:
   - lora
   - vf-search
   - reinforcement-learning
+model-index:
+  - name: search-r1-Qwen2-5-3B
+    results:
+      - task:
+          type: text-generation
+        dataset:
+          name: search-r1
+          type: search-r1
+        metrics:
+          - type: reward
+            name: "held-out reward"
+            value: 0.75
 ---
 
 # search-r1-Qwen2-5-3B
@@ -104,7 +117,7 @@ npx -p vf-search vf-train search-r1 -m Qwen/Qwen2.5-3B --launch
 
   it('quotes what YAML would read otherwise, and fences a command that holds a fence', () => {
     const odd = modelCard({ ...FACTS, tags: ['no', '1e3', 'a: b'], command: 'echo "```"' });
-    expect(odd).toContain('  - "no"\n  - "1e3"\n  - "a: b"\n---');
+    expect(odd).toContain('  - "no"\n  - "1e3"\n  - "a: b"\nmodel-index:');
     expect(odd).toContain('\n````sh\necho "```"\n````\n');
   });
 });

@@ -1,0 +1,94 @@
+/** `--push`: uploads a finished run as a data set with a card. */
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { CancelledError, ConfigError } from '../../core/errors.ts';
+import { type HubPush, parseRepositoryName, type PushedFile } from '../../data/hub-push.ts';
+import { readRegularFile } from '../../files/regular-file.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
+import { openPush, pushedText } from '../open-push.ts';
+import { shellCommand } from '../shell-text.ts';
+import { resumeCommand } from './next-commands.ts';
+import { resultsCard } from './results-card.ts';
+import type { EvaluationOutcome } from './run-evaluation.ts';
+import type { PlannedRun } from './toml-config.ts';
+
+const FILES: Readonly<Record<string, string>> = {
+  'results.jsonl': 'one rollout per line: prompt, completion, answer, reward, metrics, error',
+  'tokens.jsonl': 'token ids, loss mask and log-probs of the rollouts',
+  'asked.jsonl': 'calls of the models beside the policy',
+  'trace.jsonl': 'what happened in the rollouts, in order',
+  'metadata.json': 'settings, versions and averages',
+};
+
+/** Throws ConfigError for a target that is no name, and for two runs with one target, because the second would replace the first. */
+export function checkPushTargets(runs: readonly PlannedRun[]): void {
+  const seen = new Set<string>();
+  for (const { settings } of runs) {
+    const { push } = settings;
+    if (push === undefined) continue;
+    if (parseRepositoryName(push) === null) throw new ConfigError(`--push must be OWNER/NAME, a data set of the hub, got ${JSON.stringify(push)}`);
+    if (seen.has(push))
+      throw new ConfigError(`Two runs push to ${push}, and the second would replace the first. Give each [[eval]] a push of its own.`);
+    seen.add(push);
+  }
+}
+
+/** Asks the hub before the run. Null without --push. */
+export async function openResultsPush({ settings }: PlannedRun, context: CommandContext): Promise<HubPush | null> {
+  return settings.push === undefined || settings['dry-run'] === true ? null : openPush({ type: 'dataset', name: settings.push }, context);
+}
+
+export interface PushResultsOptions {
+  readonly context: CommandContext;
+  readonly packageVersion: string;
+  /** The arguments of the command, without -R; null if they do not name what is played. */
+  readonly words: readonly string[] | null;
+}
+
+/** Returns the exit code. A push that fails is reported and changes nothing of the run. */
+export async function pushResults(push: HubPush, { summary, facts }: EvaluationOutcome, options: PushResultsOptions): Promise<number> {
+  const { context, packageVersion, words } = options;
+  const { directory, complete, envId, model } = summary;
+  if (!complete) {
+    context.note('vf-eval: the run is not complete, so nothing was pushed; with -R and --push it is pushed at its end');
+    return EXIT.done;
+  }
+  const names = Object.keys(FILES).filter((name) => existsSync(join(directory, name)));
+  const command = words === null ? null : context.redact(shellCommand(['npx', 'vf-eval', ...withoutPush(words)]));
+  const files = names.map((name) => ({ name, about: FILES[name]! }));
+  const card = context.redact(resultsCard({ summary, facts, packageVersion, command, files }));
+  const contents: PushedFile[] = [
+    { path: 'README.md', content: { text: card } },
+    ...(await Promise.all(names.map((name) => pushedFile(directory, name)))),
+    ...imagesOf(directory),
+  ];
+  try {
+    const pushed = await push.upload(contents, `Add ${envId} of ${model} (vf-search ${packageVersion})`, context.signal);
+    context.note(`vf-eval: ${pushedText(pushed)}`);
+    return EXIT.done;
+  } catch (error) {
+    if (error instanceof CancelledError) throw error;
+    context.report(error);
+    context.note(`vf-eval: the results are saved; this pushes them again: ${resumeCommand(words ?? ['--push', push.name], directory)}`);
+    return EXIT.failed;
+  }
+}
+
+/** The address of a server says nothing to others, and may be nobody's business. */
+async function pushedFile(directory: string, name: string): Promise<PushedFile> {
+  const file = join(directory, name);
+  if (name !== 'metadata.json') return { path: name, content: { file } };
+  const metadata = JSON.parse(await readRegularFile(file)) as { sessions?: object[] };
+  const sessions = metadata.sessions?.map((session) => ({ ...session, base_url: null }));
+  return { path: name, content: { text: `${JSON.stringify({ ...metadata, base_url: null, sessions }, null, 2)}\n` } };
+}
+
+function imagesOf(directory: string): PushedFile[] {
+  const folder = join(directory, 'images');
+  const names = existsSync(folder) ? readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isFile()) : [];
+  return names.map(({ name }) => ({ path: `images/${name}`, content: { file: join(folder, name) } }));
+}
+
+function withoutPush(words: readonly string[]): string[] {
+  return words.filter((word, i) => !/^--push(=|$)/.test(word) && words[i - 1] !== '--push');
+}

@@ -1,0 +1,53 @@
+/** `--push`: uploads the adapter of a finished run with its model card. */
+import { existsSync, readdirSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { CancelledError, ConfigError } from '../../core/errors.ts';
+import { packageVersion } from '../../data/package-root.ts';
+import { type HubPush, parseRepositoryName } from '../../data/hub-push.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
+import { openPush, pushedText } from '../open-push.ts';
+import { ownCommand } from '../own-command.ts';
+import { displayPath } from '../eval/render-summary.ts';
+import { baseFacts } from './base-facts.ts';
+
+/** Asks the hub before the run. Null without a target. Throws ConfigError. */
+export async function openAdapterPush(target: string | null, context: CommandContext): Promise<HubPush | null> {
+  if (target === null) return null;
+  if (parseRepositoryName(target) === null) throw new ConfigError(`--push must be OWNER/NAME, a model of the hub, got ${JSON.stringify(target)}`);
+  return openPush({ type: 'model', name: target }, context);
+}
+
+export interface PushAdapterOptions {
+  readonly config: TrainingConfig;
+  /** Of the run. */
+  readonly directory: string;
+  /** The one with the lowest validation loss where the run has one, else that of the last checkpoint; null if nothing was trained. */
+  readonly adapter: string | null;
+  readonly context: CommandContext;
+}
+
+/** Returns the exit code. A push that fails is reported and changes nothing of the run. */
+export async function pushAdapter(push: HubPush, { config, directory, adapter, context }: PushAdapterOptions): Promise<number> {
+  if (adapter === null) {
+    context.note('vf-train: the run has no adapter, so nothing was pushed');
+    return EXIT.done;
+  }
+  if (!existsSync(join(adapter, 'README.md'))) context.note('vf-train: the adapter has no README.md, so it is pushed without a card');
+  const names = readdirSync(adapter, { withFileTypes: true }).filter((entry) => entry.isFile() && !entry.name.endsWith('.tmp'));
+  const files = names.map(({ name }) => ({ path: name, content: { file: join(adapter, name) } }));
+  try {
+    const pushed = await push.upload(files, `Add the adapter of ${basename(directory)} (vf-search ${packageVersion()})`, context.signal);
+    context.note(`vf-train: ${pushedText(pushed)}`);
+    const base = baseFacts(config.model.path, process.env);
+    if (base.hubId === null && !base.isBundled)
+      context.note(`vf-train: its card names no base model, because no id of the hub is known for ${base.name}; add base_model to the card`);
+    return EXIT.done;
+  } catch (error) {
+    if (error instanceof CancelledError) throw error;
+    context.report(error);
+    const again = ownCommand('vf-train', ['-R', displayPath(directory), '--push', push.name]);
+    context.note(`vf-train: the run is finished and kept; this pushes it again: ${again}`);
+    return EXIT.failed;
+  }
+}

@@ -1,0 +1,154 @@
+/** Requests to one repository of a Hugging Face hub through `@huggingface/hub`: the token, deadlines, retries, and errors that say what to do. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { CancelledError, ConfigError, describeError } from '../core/errors.ts';
+import { Random } from '../core/random.ts';
+import { redactSecrets, redactUrl } from '../transport/redact.ts';
+import { withRetries } from '../transport/retry.ts';
+import { hubHome } from './hub-cache.ts';
+
+type Variables = Readonly<Record<string, string | undefined>>;
+
+const HUB_URL = 'https://huggingface.co';
+const HEADERS_TIMEOUT_MS = 30_000;
+/** A hub answers an upload only once it has all of it: large files are put, small ones are in a post. */
+const UPLOAD_TIMEOUT_MS: Readonly<Record<string, number>> = { PUT: 3_600_000, POST: 300_000 };
+
+export interface HubRepository {
+  readonly type: 'dataset' | 'model';
+  /** `owner/name`. */
+  readonly name: string;
+}
+
+export interface HubConnectionOptions {
+  readonly env: Variables;
+  readonly signal?: AbortSignal;
+  /** Delay before the first retry. @default 500 */
+  readonly retryDelayMs?: number;
+}
+
+export interface HubParameters {
+  readonly hubUrl: string;
+  readonly fetch: typeof fetch;
+  readonly accessToken?: string;
+}
+
+/** Of HF_TOKEN, else of the file in which `hf auth login` keeps it; empty without any. Throws ConfigError for what cannot be a token. */
+export function hubToken(env: Variables): string {
+  const given = env['HF_TOKEN']?.trim() ?? '';
+  if (given !== '' && !given.startsWith('hf_')) throw new ConfigError('HF_TOKEN is not a Hugging Face token: it does not start with hf_.');
+  if (given !== '') return given;
+  try {
+    const stored = readFileSync(env['HF_TOKEN_PATH'] || join(hubHome(env), 'token'), 'utf8').trim();
+    return stored.startsWith('hf_') ? stored : '';
+  } catch {
+    // Most machines have no token.
+    return '';
+  }
+}
+
+/** Of HF_ENDPOINT, else huggingface.co. */
+function hubUrl(env: Variables): string {
+  const url = (env['HF_ENDPOINT']?.trim() || HUB_URL).replace(/\/+$/, '');
+  if (!/^https?:\/\//.test(url)) throw new ConfigError(`HF_ENDPOINT must be an http(s) URL, got ${redactUrl(url)}.`);
+  return url;
+}
+
+/** Every failure is a ConfigError that says what to do. */
+export class HubConnection {
+  readonly repository: HubRepository;
+  readonly url: string;
+  readonly #token: string;
+  readonly #options: HubConnectionOptions;
+
+  constructor(repository: HubRepository, options: HubConnectionOptions) {
+    this.repository = repository;
+    this.#options = options;
+    this.url = hubUrl(options.env);
+    this.#token = hubToken(options.env);
+  }
+
+  get hasToken(): boolean {
+    return this.#token !== '';
+  }
+
+  /** `what` is fetched, or with `isPush` sent. */
+  call<T>(what: string, request: (parameters: HubParameters) => Promise<T>, { isPush = false } = {}): Promise<T> {
+    const { signal = new AbortController().signal, retryDelayMs } = this.#options;
+    return withRetries(
+      async (attempt) => {
+        try {
+          return await request({ hubUrl: this.url, fetch: boundedFetch(attempt), ...(this.#token !== '' && { accessToken: this.#token }) });
+        } catch (error) {
+          if (signal.aborted) throw new CancelledError(`Stopped ${isPush ? 'pushing' : 'fetching'} ${what}`, { cause: signal.reason });
+          throw isPush ? this.#explainPush(error) : this.#explain(what, error);
+        }
+      },
+      { signal, timeoutMs: Infinity, maxRetries: 3, random: Random.fromSeed(0), ...(retryDelayMs !== undefined && { baseDelayMs: retryDelayMs }) },
+    );
+  }
+
+  #explain(what: string, error: unknown): ConfigError {
+    if (error instanceof ConfigError) return error;
+    const { type, name } = this.repository;
+    const where = `${what} of the ${type === 'dataset' ? 'data set' : 'model'} ${name} from ${redactUrl(this.url)}`;
+    const { statusCode: status, code } = error as { statusCode?: number; code?: string };
+    if (status === 401 || status === 403) {
+      const remedy =
+        this.#token === ''
+          ? 'it does not exist, or is private or gated. Check the name, or set HF_TOKEN to a token with access.'
+          : 'the token in HF_TOKEN is invalid or has no access. Check the name and the token.';
+      return new ConfigError(`Could not fetch ${where} (${status}): ${remedy}`, { cause: error, status });
+    }
+    if (code === 'ENOSPC' || code === 'EACCES' || code === 'EROFS' || code === 'ENOTDIR') {
+      return new ConfigError(`Could not write ${what} to the cache (${code}). Set HF_HOME to a writable folder with free space.`, {
+        cause: error,
+      });
+    }
+    const remedy = 'Check the network and HF_ENDPOINT, or fill the cache once on a machine that can reach the hub.';
+    return new ConfigError(`Could not fetch ${where}: ${this.#textOf(error)}. ${remedy}`, {
+      cause: error,
+      retryable: isTransient(status),
+      ...(status !== undefined && { status }),
+    });
+  }
+
+  #explainPush(error: unknown): ConfigError {
+    if (error instanceof ConfigError) return error;
+    const { statusCode: status } = error as { statusCode?: number };
+    const where = `${this.repository.name} at ${redactUrl(this.url)}`;
+    const owner = this.repository.name.split('/')[0];
+    if (status === 401 || status === 403)
+      return new ConfigError(
+        `Could not push to ${where} (${status}): the token is invalid or may not write to ${owner}. Set HF_TOKEN to a token with write access.`,
+        { cause: error, status },
+      );
+    return new ConfigError(`Could not push to ${where}: ${this.#textOf(error)}. Check the network and HF_ENDPOINT, then push again.`, {
+      cause: error,
+      retryable: isTransient(status),
+      ...(status !== undefined && { status }),
+    });
+  }
+
+  #textOf(error: unknown): string {
+    return redactSecrets(redactUrl(typeof error === 'string' ? error : describeError(error)), [this.#token]).slice(0, 300);
+  }
+}
+
+function isTransient(status: number | undefined): boolean {
+  return status === undefined || status === 429 || status >= 500;
+}
+
+/** Adds a deadline for a hub that accepts a request but never answers; fetch itself ends a stalled body (5 minutes). */
+function boundedFetch(signal: AbortSignal): typeof fetch {
+  return async (input, init) => {
+    const late = new AbortController();
+    const timeoutMs = UPLOAD_TIMEOUT_MS[init?.method ?? 'GET'] ?? HEADERS_TIMEOUT_MS;
+    const timer = setTimeout(() => late.abort(new Error(`no answer within ${timeoutMs / 1000} s`)), timeoutMs);
+    try {
+      return await fetch(input, { ...init, signal: AbortSignal.any([signal, late.signal]) });
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+}
