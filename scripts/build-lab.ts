@@ -5,7 +5,7 @@
  *   npm run build:lab -- DIRECTORY
  *
  * The page may share memory between threads only where the server sends two headers; `_headers` holds them in the form that Netlify and Cloudflare Pages read. Without
- * them it computes in one thread.
+ * them it computes in one thread. The page's own file holds the policy of its content.
  */
 import { copyFileSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';

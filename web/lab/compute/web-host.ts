@@ -2,7 +2,8 @@
 import type { EngineHost } from '../../../src/engine/engine-host.ts';
 import type { KernelsBuild, LoadedKernels } from '../../../src/engine/kernels/compile-kernels.ts';
 import { FetchedFolder } from './fetched-folder.ts';
-import { sameThread, workerThreads } from './web-threads.ts';
+import { sameThread } from './same-thread.ts';
+import { workerThreads } from './web-threads.ts';
 
 /** Memory can be shared only on a page that its server isolates from other sites (COOP and COEP). */
 const canShare = globalThis.crossOriginIsolated && typeof SharedArrayBuffer !== 'undefined';

@@ -1,9 +1,7 @@
-/** The engine's threads in a page: Web Workers over one shared memory, or, where a page may not share memory, the thread that asks. */
-import { thrownText } from '../../../src/core/errors.ts';
-import { EngineLostError } from '../../../src/engine/engine-errors.ts';
+/** The engine's threads in a page that may share memory: Web Workers. */
 import type { FromThread, ToThread } from '../../../src/engine/threads/messages.ts';
 import type { StartThread, Thread, ThreadEvents } from '../../../src/engine/threads/thread.ts';
-import { StepLoop } from './step-loop.ts';
+import { lostThread } from './same-thread.ts';
 
 /** Starts Web Workers from the script of `thread.ts`. */
 export function workerThreads(script: URL): StartThread {
@@ -38,20 +36,4 @@ class WorkerThread implements Thread {
     this.#ended = true;
     this.#worker.terminate();
   }
-}
-
-/** Computes in the calling thread, one step per turn of the event loop. */
-export const sameThread: StartThread = (index, events) => {
-  const loop = new StepLoop(
-    (message) => events.message(message),
-    (cause) => events.lost(lostThread(index, `failed: ${thrownText(cause)}`)),
-  );
-  return {
-    post: (message) => loop.take(message),
-    terminate: async () => loop.end(),
-  };
-};
-
-function lostThread(index: number, what: string): EngineLostError {
-  return new EngineLostError(`Thread ${index} of the embedded engine ${what}; open a new engine`);
 }
