@@ -17,6 +17,7 @@ few dozen rows can show a difference that two separate means would hide.
   vf-compare outputs/evals/search-r1--base/1a2b outputs/evals/search-r1--new/9f
   vf-compare RUN RUN RUN                  each run against the first
   vf-compare RUN RUN --metric searches    another metric than the reward
+  vf-compare T/evaluations/step-0000{00,30}.jsonl   of a training run T
   vf-compare RUN RUN --markdown > comparison.md
   vf-compare RUN RUN --json | jq '.pairs[0].difference'
 

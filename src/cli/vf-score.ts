@@ -52,7 +52,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   context.verbose = asksForStacks(argv);
   const program = new Command('vf-score')
     .description('Scores the rollouts of an evaluation again, without playing any.')
-    .argument('<run directory>', 'the results folder that vf-eval printed: it holds metadata.json')
+    .argument('<run directory>', 'the results folder that vf-eval printed, or T/evaluations/step-000010.jsonl of a training run T')
     .option('-o, --output <folder>', 'folder of the new run (RUN-scored)')
     .option('--in-place', 'change the run itself')
     .option('--failed', 'score only the rollouts whose rewards failed')
@@ -81,7 +81,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   if (flags.inPlace === true && flags.output !== undefined) throw new ConfigError('--in-place and -o exclude each other. Leave one out.');
   loadEnvironmentFile('.env', process.env);
   const [{ runScoring }, { scoredText, scoredJson }] = await Promise.all([import('./score/run-scoring.ts'), import('./score/scored-text.ts')]);
-  const output = flags.inPlace === true ? null : (flags.output ?? freeName(`${run}-scored`));
+  const output = flags.inPlace === true ? null : (flags.output ?? freeName(scoredName(run)));
   context.onInterrupt = () => context.note('stopping; the same command goes on from here');
   const scored = await runScoring(
     run,
@@ -103,6 +103,12 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   process.stdout.write(context.redact(flags.json === true ? `${JSON.stringify(scoredJson(scored))}\n` : scoredText(scored)));
   const { isReplaced, failures, scored: count } = scored.result;
   return !isReplaced || (count === 0 && failures.length > 0) ? EXIT.failed : EXIT.done;
+}
+
+/** Beside the run; that of an evaluation of a training run beside the training run. */
+function scoredName(run: string): string {
+  const [, training, step] = /^(.+)\/evaluations\/(step-\d+)\.jsonl$/.exec(run) ?? [];
+  return training === undefined ? `${run}-scored` : `${training}-${step}-scored`;
 }
 
 /** The first name of `base`, `base-2`, ... that is free, so that an unfinished one goes on. */

@@ -66,7 +66,7 @@ function assertSameRows(runs: readonly ComparedRun[], byId: boolean): void {
     const where = `${other.directory} has other rows than ${first!.directory}`;
     if (shared.length === 0) throw new ConfigError(`${where}: no id is in both. Compare runs of the same data.`);
     if (byId) continue;
-    const differing = shared.filter(([id, row]) => other.rows.get(id)!.content !== row.content);
+    const differing = shared.filter(([id, row]) => !isSameContent(row, other.rows.get(id)!));
     if (differing.length === 0) continue;
     const [[id, row]] = differing as [[string, ComparedRow]];
     const shown = (of: ComparedRow) => JSON.stringify((of.answer ?? of.question).slice(0, 60));
@@ -80,7 +80,12 @@ function assertSameRows(runs: readonly ComparedRun[], byId: boolean): void {
 /** Whether the runs share rows, and no id stands for two of them. */
 export function haveSameRows(first: ComparedRun, other: ComparedRun): boolean {
   const shared = [...first.rows].filter(([id]) => other.rows.has(id));
-  return shared.length > 0 && shared.every(([id, row]) => other.rows.get(id)!.content === row.content);
+  return shared.length > 0 && shared.every(([id, row]) => isSameContent(row, other.rows.get(id)!));
+}
+
+/** Where a run holds no content, the id must do. */
+function isSameContent(first: ComparedRow, second: ComparedRow): boolean {
+  return first.content === null || second.content === null || first.content === second.content;
 }
 
 /** Ids that every run has, in the order of the first. */
@@ -157,7 +162,7 @@ function comparedPair({ first, second, rows, metric, seed, resamples }: PairCont
   const [difference, ...others] = estimateDifferences(quantities, { random: Random.fromSeed(seed), resamples });
   const byName = (keys: readonly string[], from: number) =>
     Object.fromEntries(keys.map((key, i) => [key, others[from + i]!] as const).filter(([, found]) => found !== null)) as Record<string, Estimate>;
-  const rowDifferences = rows.map(([row], i) => rowDifference(row, values[i]!)).filter((row) => row !== null);
+  const rowDifferences = rows.map(([a, b], i) => rowDifference(a.question === '' ? b : a, values[i]!)).filter((row) => row !== null);
   const wins = rowDifferences.filter((row) => row.second > row.first).length;
   const losses = rowDifferences.filter((row) => row.second < row.first).length;
   const pairs = main.reduce((sum, row) => sum + row.length, 0);

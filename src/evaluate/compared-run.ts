@@ -5,13 +5,15 @@ import { instructionLength } from '../core/instruction-length.ts';
 import { ResultSchema, type WireMetadata, type WireResult } from '../schemas/results.ts';
 import { canonicalJson } from '../core/canonical-json.ts';
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
+import { factsOf } from '../rollouts/rollout-columns.ts';
+import { isTrainingEvaluation, readTrainingEvaluation, type TrainingEvaluation } from './training-evaluation.ts';
 import { runFiles } from './run-files.ts';
 import { readMetadata, readRecords } from './run-records.ts';
 
 export interface ComparedRow {
   readonly exampleId: string | number;
-  /** Digest of its answer and info, of its question where it has neither. */
-  readonly content: string;
+  /** Digest of its answer and info, of its question where it has neither; null where the run holds none of them. */
+  readonly content: string | null;
   /** The beginning of its last user message, without the instructions that all rows of the run have before their question. */
   readonly question: string;
   readonly answer: string | null;
@@ -21,7 +23,7 @@ export interface ComparedRow {
 
 export interface ComparedRun {
   readonly directory: string;
-  readonly metadata: WireMetadata;
+  readonly metadata: Pick<WireMetadata, 'env_id' | 'model' | 'config' | 'rollouts_per_example'>;
   /** By group id. */
   readonly rows: ReadonlyMap<string, ComparedRow>;
 }
@@ -30,8 +32,9 @@ const QUESTION_CHARACTERS = 300;
 /** Of a message that are held to find where its question begins. */
 const HELD_CHARACTERS = 4000;
 
-/** Throws ConfigError unless the directory holds a run with a recorded rollout. */
+/** `directory`: of a run, or an evaluation of a training run, a file. Throws ConfigError unless it has a recorded rollout. */
 export async function readComparedRun(directory: string): Promise<ComparedRun> {
+  if (isTrainingEvaluation(directory)) return comparedEvaluation(await readTrainingEvaluation(directory));
   const metadata = await readMetadata(directory);
   const rows = new Map<string, ComparedRow>();
   await readRecords(runFiles(directory).results, ResultSchema, (result) => {
@@ -43,6 +46,28 @@ export async function readComparedRun(directory: string): Promise<ComparedRun> {
   const start = instructionLength([...rows.values()].map(({ question }) => question));
   const short = ({ question }: ComparedRow) => question.slice(start).trim().slice(0, QUESTION_CHARACTERS);
   return { directory, metadata, rows: new Map([...rows].map(([id, row]) => [id, { ...row, question: short(row) }])) };
+}
+
+function comparedEvaluation(evaluation: TrainingEvaluation): ComparedRun {
+  const { path, step, envId, envArgs, model, rollouts } = evaluation;
+  const rows = new Map<string, ComparedRow>();
+  for (const trajectory of rollouts.values()) {
+    const { group_id: id, metrics } = trajectory;
+    const row = rows.get(id) ?? { exampleId: id, content: null, question: '', answer: null, rollouts: new Map<number, RecordedRollout>() };
+    rows.set(id, row);
+    const { error } = trajectory;
+    const recorded = {
+      ...factsOf(trajectory),
+      metrics,
+      error: error && { type: error.type, message: error.message },
+      cutObservations: 0,
+      endedAtMs: 0,
+    };
+    row.rollouts.set(trajectory.rollout_index, recorded);
+  }
+  const perExample = Math.max(...[...rows.values()].map((row) => row.rollouts.size).slice(0, 1000));
+  const config = { env_id: envId, env_args: envArgs, step };
+  return { directory: path, metadata: { env_id: envId, model, config, rollouts_per_example: perExample }, rows };
 }
 
 function comparedRow({ example_id: exampleId, prompt, answer, info }: WireResult): ComparedRow {

@@ -17,7 +17,12 @@ interface Header {
   readonly results: string;
 }
 
-interface JournalLine extends RescoredLines {
+/** `failed`: its lines say why it has no score; a later process tries it again. */
+export interface FoundLines extends RescoredLines {
+  readonly failed?: true;
+}
+
+interface JournalLine extends FoundLines {
   readonly rollout_id: string;
 }
 
@@ -25,11 +30,11 @@ export class ScoreJournal {
   readonly path: string;
   readonly #appender: LineAppender;
   /** What was found, by rollout id. */
-  readonly found: Map<string, RescoredLines>;
+  readonly found: Map<string, FoundLines>;
   /** All is found, and the files of the run are being replaced. */
   readonly isClosed: boolean;
 
-  private constructor(path: string, appender: LineAppender, found: Map<string, RescoredLines>, isClosed: boolean) {
+  private constructor(path: string, appender: LineAppender, found: Map<string, FoundLines>, isClosed: boolean) {
     this.path = path;
     this.#appender = appender;
     this.found = found;
@@ -52,10 +57,12 @@ export class ScoreJournal {
     const appender = await LineAppender.open(path);
     if (before === null) appender.append([JSON.stringify(header)]);
     else if (before.isTorn) appender.append(['']);
-    return new ScoreJournal(path, appender, before?.found ?? new Map(), before?.isClosed ?? false);
+    const { found = new Map<string, FoundLines>(), isClosed = false } = before ?? {};
+    if (!isClosed) for (const [id, { failed }] of found) if (failed === true) found.delete(id);
+    return new ScoreJournal(path, appender, found, isClosed);
   }
 
-  add(id: string, lines: RescoredLines): void {
+  add(id: string, lines: FoundLines): void {
     this.found.set(id, lines);
     this.#appender.append([JSON.stringify({ rollout_id: id, ...lines } satisfies JournalLine)]);
   }
@@ -81,7 +88,7 @@ export function journalPath(directory: string): string {
 
 interface ReadJournal {
   readonly header: Header;
-  readonly found: Map<string, RescoredLines>;
+  readonly found: Map<string, FoundLines>;
   readonly isClosed: boolean;
   readonly isTorn: boolean;
 }
@@ -89,7 +96,7 @@ interface ReadJournal {
 /** Null for a journal whose first line was never written whole. */
 async function readJournal(path: string): Promise<ReadJournal | null> {
   let header: Header | null = null;
-  const found = new Map<string, RescoredLines>();
+  const found = new Map<string, FoundLines>();
   let isClosed = false;
   let isTorn = false;
   for await (const { text, isWhole } of readLines(path)) {

@@ -67,7 +67,7 @@ class RunScorer<R extends Row> {
     const wanted = groups.flat().length;
     const unplayed = [...index.rollouts.values()].filter(({ rollout, isUnscored }) => rollout.error !== null && !isUnscored).length;
     return {
-      scored: journal.found.size - (this.#options.recordsFailures === true ? this.#failures.length : 0),
+      scored: scoredIn(journal),
       changed: changedIn(journal),
       failures: this.#failures,
       unplayed,
@@ -139,11 +139,14 @@ class RunScorer<R extends Row> {
         this.#options.onProgress?.({ done: this.#done, total, failed: this.#failures.length });
       }
     };
-    try {
-      await Promise.all(Array.from({ length: Math.max(1, Math.min(maxScoring, waiting.length)) }, work));
-    } finally {
-      stop.abort(new CancelledError('The scoring has ended'));
-    }
+    const workers = Array.from({ length: Math.max(1, Math.min(maxScoring, waiting.length)) }, () =>
+      work().catch((error: unknown) => {
+        // The others end before the files are closed.
+        stop.abort(new CancelledError('The scoring has ended'));
+        throw error;
+      }),
+    );
+    for (const outcome of await Promise.allSettled(workers)) if (outcome.status === 'rejected') throw outcome.reason;
     if (signal.aborted) throw new CancelledError('The scoring was cancelled', { cause: signal.reason });
   }
 
@@ -169,15 +172,9 @@ class RunScorer<R extends Row> {
       }
       const redaction = redactionOf(this.#options.secrets);
       const names = this.#options.environment.rubric.names;
-      parts.journal.add(
-        rollout.rolloutId,
-        rescoredLines(rollout, record, {
-          metricNames: names,
-          stateColumns: this.#metadata.state_columns,
-          redaction,
-          hookRan: fromScore === undefined && this.#hookRuns(record),
-        }),
-      );
+      const hookRan = fromScore === undefined && this.#hookRuns(record);
+      const lines = rescoredLines(rollout, record, { metricNames: names, stateColumns: this.#metadata.state_columns, redaction, hookRan });
+      parts.journal.add(rollout.rolloutId, error === null ? lines : { ...lines, failed: true });
     }
   }
 
@@ -241,7 +238,7 @@ class RunScorer<R extends Row> {
       scoring: {
         at: new Date().toISOString(),
         package_version: packageVersion,
-        scored: journal.found.size,
+        scored: scoredIn(journal),
         changed: changedIn(journal),
         settings: { ...settings },
       },
@@ -257,6 +254,10 @@ interface GroupParts<R extends Row> {
   /** States that the hook `finish` has added to. */
   readonly finished: WeakSet<object>;
   readonly journal: ScoreJournal;
+}
+
+function scoredIn({ found }: ScoreJournal): number {
+  return [...found.values()].filter(({ failed }) => failed !== true).length;
 }
 
 function changedIn({ found }: ScoreJournal): number {

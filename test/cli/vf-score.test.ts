@@ -266,6 +266,20 @@ describe.concurrent('vf-score', () => {
     expect(Object.keys(folder.run_files()).toSorted()).toEqual(Object.keys(before).toSorted());
   });
 
+  it('stops at once where a judge refuses the key, and keeps what was scored', async () => {
+    await using policy = await policyServer();
+    await using judge = await chatServer((_, index) => (index >= 5 ? { status: 401, body: { error: { message: 'wrong key' } } } : said(0)));
+    using folder = new ScoreFolder();
+    await folder.play(policy, ['-n', '30', '-a', '{"rows": 30}']);
+    const before = folder.run_files();
+    const { code, stdout, stderr } = await folder.score('run', '--in-place', '--max-scoring', '1', '--role', `judge=judge-model@${judge.url}/v1`);
+    expect({ code, stdout, lines: stderr.trimEnd().split('\n').length }).toEqual({ code: 1, stdout: '', lines: 1 });
+    expect(stderr).toContain('Fix this and run vf-score again: what was scored is kept.');
+    expect(judge.bodies).toHaveLength(6);
+    expect({ ...folder.run_files(), 'scoring.jsonl.partial': '' }).toEqual({ ...before, 'scoring.jsonl.partial': '' });
+    expect(folder.lines('run', 'scoring.jsonl.partial')).toHaveLength(6);
+  });
+
   it('goes on after kill -9: the run is the old one until all is scored, and nothing is asked twice', async () => {
     await using policy = await policyServer();
     await using judge = await chatServer(async (_, index) => {

@@ -133,7 +133,7 @@ function rowLines({ first, second, rowDifferences }: ComparedPair, { columns, pa
 
 function rowText({ exampleId, question, first, second }: RowDifference, width: number): string {
   const id = clip(escapeControls(String(exampleId)), width).padEnd(width);
-  return `${id} ${meanText(first).padStart(6)} ${meanText(second).padStart(6)}  ${escapeControls(question.replace(/\s+/g, ' '))}`;
+  return `${id} ${meanText(first).padStart(6)} ${meanText(second).padStart(6)}  ${escapeControls(question.replace(/\s+/g, ' '))}`.trimEnd();
 }
 
 /** `+0.060 (-0.010 to +0.130)`. */

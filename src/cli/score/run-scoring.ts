@@ -6,6 +6,8 @@ import { ConfigError } from '../../core/errors.ts';
 import { WeightedRubric, type Weights } from '../../core/weighted-rubric.ts';
 import { packageVersion } from '../../data/package-root.ts';
 import { copyRun } from '../../evaluate/copy-run.ts';
+import { evaluationRun } from '../../evaluate/evaluation-of-training.ts';
+import { isTrainingEvaluation, readTrainingEvaluation } from '../../evaluate/training-evaluation.ts';
 import { readMetadata } from '../../evaluate/run-records.ts';
 import { journalPath } from '../../evaluate/score-journal.ts';
 import type { ScoreOptions, ScoreResult } from '../../evaluate/score-options.ts';
@@ -46,18 +48,23 @@ export interface ScoredRun {
 }
 
 export async function runScoring(run: string, flags: ScoringFlags, context: CommandContext): Promise<ScoredRun> {
-  const before = await readMetadata(run);
-  const args = scoreArguments(run, before, flags.args);
+  const trained = isTrainingEvaluation(run) ? await readTrainingEvaluation(run) : null;
+  if (trained !== null && flags.output === null)
+    throw new ConfigError(`${run} is part of a training run, which stays as it is. Leave --in-place out.`);
+  const recordedRun = trained === null ? await readMetadata(run) : { env_id: trained.envId, env_args: { ...trained.envArgs }, config: {} };
+  const args = scoreArguments(run, recordedRun, flags.args);
   const secrets = new Set(secretsOf({ kind: 'program' }, args, {}));
   for (const secret of secrets) context.secrets.add(secret);
   const { environmentsDir, endpointsPath } = flags;
-  await using opened = await openEnvironment(before.env_id, args, {
+  await using opened = await openEnvironment(recordedRun.env_id, args, {
     environmentsDir,
     variables: process.env,
     signal: context.signal,
     note: (line) => context.note(`vf-score: ${line}`),
   });
   const { environment } = opened;
+  const source = trained === null ? null : evaluationRun(trained, environment, { packageVersion: packageVersion() });
+  const before = source?.metadata ?? (await readMetadata(run));
   const own = flags.rubric === null ? null : await loadRubric(flags.rubric, environment);
   const rubric = own?.rubric ?? environment.rubric;
   const weighted = Object.keys(flags.weights).length === 0 ? null : new WeightedRubric(rubric, flags.weights);
@@ -99,7 +106,7 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
     signal: context.signal,
     onProgress: progressLines(context),
   };
-  const place = await openPlace(run, flags.output);
+  const place = await openPlace(flags.output, run, (working) => (source === null ? copyRun(run, working) : source.write(working)));
   // Pictures that a judge is shown.
   await opened.images.keepIn(join(place.working, 'images'));
   const result = await scoreRun({ ...options, directory: place.working, recordsFailures: flags.output !== null });
@@ -112,12 +119,16 @@ function finishOf(environment: Awaited<ReturnType<typeof openEnvironment>>['envi
 }
 
 /** Where a run is scored, and the name that it has then. A new run has its name once it is scored. */
-async function openPlace(run: string, output: string | null): Promise<{ readonly working: string; readonly directory: string }> {
+async function openPlace(
+  output: string | null,
+  run: string,
+  copyTo: (working: string) => Promise<void>,
+): Promise<{ readonly working: string; readonly directory: string }> {
   if (output === null) return { working: run, directory: run };
   if (existsSync(output)) throw new ConfigError(`${output} already exists. Name another folder with -o, or score it in place.`);
   const working = `${resolve(output)}.unfinished`;
   // What an earlier process began goes on.
-  if (!existsSync(working)) await copyRun(run, working);
+  if (!existsSync(working)) await copyTo(working);
   else if (!existsSync(journalPath(working)) && !existsSync(join(working, 'metadata.json')))
     throw new ConfigError(`${working} is not an unfinished scoring. Remove it, or name another folder with -o.`);
   return { working, directory: output };

@@ -50,7 +50,7 @@ export function assertSameScores(
 /** The run's arguments with the given ones over them. Throws ConfigError if one was a secret, which the run does not hold. */
 export function scoreArguments(
   directory: string,
-  { env_args: recorded }: WireMetadata,
+  { env_args: recorded }: Pick<WireMetadata, 'env_args'>,
   given: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
   const merged = { ...recorded, ...given } as Record<string, unknown>;

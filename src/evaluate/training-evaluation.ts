@@ -1,0 +1,69 @@
+/** An evaluation of a training run, `evaluations/step-000010.jsonl`, as runs of vf-eval are read. It holds neither questions nor answers: ids tell its rows. */
+import { existsSync, statSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { parse as parseToml } from 'smol-toml';
+import { ConfigError } from '../core/errors.ts';
+import { readLines } from '../files/json-lines.ts';
+import { readRegularFileSync } from '../files/regular-file.ts';
+import { isObject } from '../schemas/is-object.ts';
+import { parseWire } from '../schemas/results.ts';
+import { TrajectorySchema, type WireTrajectory } from '../schemas/training-records.ts';
+
+export interface TrainingEvaluation {
+  readonly path: string;
+  /** Folder of the training run. */
+  readonly run: string;
+  readonly step: number;
+  readonly envId: string;
+  readonly envArgs: Readonly<Record<string, unknown>>;
+  /** The model at its server, of that step. */
+  readonly model: string;
+  readonly seed: number;
+  /** Of the sampling, as the configuration has them. */
+  readonly temperature: number;
+  readonly maxTokens: number | null;
+  /** By rollout id; of two records the later one. */
+  readonly rollouts: ReadonlyMap<string, WireTrajectory>;
+}
+
+const NAME = /^step-(\d+)\.jsonl$/;
+
+/** Whether the path names such a file rather than the folder of a run. */
+export function isTrainingEvaluation(path: string): boolean {
+  return NAME.test(basename(path)) && (statSync(path, { throwIfNoEntry: false })?.isFile() ?? true);
+}
+
+/** Throws ConfigError unless the file is an evaluation with a rollout, of a run whose configuration is beside it. */
+export async function readTrainingEvaluation(path: string): Promise<TrainingEvaluation> {
+  const run = dirname(dirname(path));
+  const rollouts = new Map<string, WireTrajectory>();
+  for await (const { text, isWhole, number } of readLines(path, { mustExist: true })) {
+    if (/^\{"(complete|step)":/.test(text)) continue;
+    // What stands before it was sampled again.
+    if (text.startsWith('{"restarted":')) rollouts.clear();
+    else {
+      const parsed = parseWire(TrajectorySchema, text);
+      if ('value' in parsed) rollouts.set(parsed.value.rollout_id, parsed.value);
+      else if (isWhole) throw new ConfigError(`Line ${number} of ${path} is not a rollout of an evaluation: ${parsed.problem}`);
+    }
+  }
+  const [first] = rollouts.values();
+  if (first === undefined) throw new ConfigError(`${path} has no recorded rollout.`);
+  const { environment, seed, sampling } = readConfig(run, path);
+  return { path, run, step: Number(NAME.exec(basename(path))![1]), ...environment, model: first.model, seed, ...sampling, rollouts };
+}
+
+function readConfig(run: string, path: string) {
+  const file = join(run, 'config.toml');
+  if (!existsSync(file)) throw new ConfigError(`${path} is not an evaluation of a training run: there is no ${file}.`);
+  const config: Record<string, unknown> = parseToml(readRegularFileSync(file));
+  const table = (name: string): Record<string, unknown> => (isObject(config[name]) ? config[name] : {});
+  const { id, args, eval_args: evalArgs } = table('environment');
+  if (typeof id !== 'string') throw new ConfigError(`${file} names no environment.`);
+  const { temperature, max_tokens: maxTokens } = table('rollouts');
+  return {
+    environment: { envId: id, envArgs: { ...(args as object | undefined), ...(evalArgs as object | undefined) } },
+    seed: typeof config['seed'] === 'number' ? config['seed'] : 0,
+    sampling: { temperature: typeof temperature === 'number' ? temperature : 1, maxTokens: typeof maxTokens === 'number' ? maxTokens : null },
+  };
+}
