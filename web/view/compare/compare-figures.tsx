@@ -5,11 +5,22 @@ import { boundsText, Interval, intervalText, type Scale, scaleOf } from '../figu
 import { formatCount, formatDifference, formatReward } from '../figures/numbers.ts';
 import { formatRoute, type Route } from '../route/route.ts';
 import { patched } from '../route/use-route.ts';
+import { plainText } from '../text/marked-text.ts';
 import { Text } from '../text/text.tsx';
 
 /** A, B, C and so on: sets are told apart by letter, and by colour only beside it. */
 export function letterOf(index: number): string {
   return String.fromCodePoint(65 + index);
+}
+
+/** The run by the end of its path, which says the most. */
+export function SetName({ set }: { readonly set: Comparison['sets'][number] }): VNode {
+  const name = set.run.split('/').slice(-2).join('/');
+  return (
+    <span title={plainText(`${set.run}, ${set.title}`)}>
+      <Text text={set.set === 'results' ? name : `${name}, ${set.title}`} />
+    </span>
+  );
 }
 
 export function CompareFigures({ comparison, route }: { readonly comparison: Comparison; readonly route: Route }): VNode {
@@ -42,7 +53,7 @@ export function CompareFigures({ comparison, route }: { readonly comparison: Com
                 <th scope="row">
                   <span class={`letter l${i}`}>{letterOf(i)}</span>{' '}
                   <a href={formatRoute('rollouts', { run: set.run, set: set.set })}>
-                    <Text text={set.title} />
+                    <SetName set={set} />
                   </a>
                   {i > 0 && (
                     <a class="make-first" href={first(i)} title="Compare the others with this one">

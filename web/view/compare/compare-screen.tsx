@@ -11,7 +11,7 @@ import { SplitList } from '../side/split-list.tsx';
 import { useSource } from '../source/source-context.ts';
 import { type Loaded, useLoaded } from '../source/use-loaded.ts';
 import { Text } from '../text/text.tsx';
-import { CompareFigures, letterOf } from './compare-figures.tsx';
+import { CompareFigures, letterOf, SetName } from './compare-figures.tsx';
 
 interface ComparedSet {
   readonly run: string;
@@ -172,7 +172,7 @@ function Rows({ comparison, route, sort, more }: RowsProps): VNode {
                   key: `${row.group} ${i}`,
                   title: (
                     <>
-                      <span class={`letter l${i}`}>{letterOf(i)}</span> <Text text={set.title} />
+                      <span class={`letter l${i}`}>{letterOf(i)}</span> <SetName set={set} />
                     </>
                   ),
                   run: set.run,

@@ -1,4 +1,5 @@
 /** Turns lines of metrics into curves: one by kind of line (training steps, evaluations, validations), all over the same steps. */
+import { ownValue } from '../text/own-value.ts';
 import type { MetricLine } from './use-metrics.ts';
 
 export type CurveKind = MetricLine['kind'];
@@ -36,7 +37,7 @@ export function curveData(lines: readonly MetricLine[], metric: string): CurveDa
   const curves = KINDS.flatMap((kind): Curve[] => {
     const found = byKind.get(kind);
     if (found === undefined) return [];
-    const bounds = BOUNDS[metric];
+    const bounds = ownValue(BOUNDS, metric);
     return [
       {
         kind,
@@ -94,7 +95,7 @@ export function firstMetrics(names: readonly string[], count = 12): string[] {
 }
 
 function numberIn(line: MetricLine | undefined, metric: string): number | null {
-  const value = line?.values[metric] ?? null;
+  const value = (line === undefined ? undefined : ownValue(line.values, metric)) ?? null;
   return value !== null && Number.isFinite(value) ? value : null;
 }
 

@@ -7,6 +7,8 @@ import { EmptyState, LoadingState, ProblemState } from '../frame/states.tsx';
 import { useKeys } from '../keys/keys.tsx';
 import type { Route } from '../route/route.ts';
 import { go, patched } from '../route/use-route.ts';
+import { Label } from '../text/label.tsx';
+import { ownValue } from '../text/own-value.ts';
 import { Text } from '../text/text.tsx';
 import { CurveCard } from './curve-card.tsx';
 import { firstMetrics, metricNames } from './curve-data.ts';
@@ -91,7 +93,7 @@ function MetricMenu({ names, shown, meanings, choose }: MetricMenuProps): VNode 
             onChange={() => choose(shown.includes(name) ? shown.filter((one) => one !== name) : [...shown, name])}
           />
           <span>
-            <Text text={name} />
+            <Label text={name} />
             <small>
               <Text text={meaningOf(name, meanings) ?? ''} />
             </small>
@@ -112,7 +114,8 @@ function openMenu(): void {
 
 /** Metrics under a prefix have their meaning in the name. */
 function meaningOf(name: string, meanings: Readonly<Record<string, string>>): string | null {
-  if (Object.hasOwn(meanings, name)) return meanings[name]!;
+  const meaning = ownValue(meanings, name);
+  if (meaning !== undefined) return meaning;
   if (name.startsWith('rubric/')) return `Mean of the rubric's ${name.slice(7)} over finished rollouts.`;
   if (name.startsWith('reward/')) return `Mean reward of finished rollouts of ${name.slice(7)}.`;
   if (name.startsWith('loss/')) return `A figure of the loss ${name.slice(5)}.`;

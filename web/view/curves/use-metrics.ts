@@ -35,7 +35,8 @@ export function useMetrics(run: string): Metrics {
       try {
         if (document.visibilityState === 'visible') {
           const answer = await source.metrics(run, now.next);
-          isGrowing &&= answer.state === 'running';
+          // One that has stopped can be resumed; only a complete one stays as it is.
+          isGrowing &&= answer.state !== 'complete';
           put(joined(now, answer));
         }
       } catch (error) {

@@ -1,5 +1,6 @@
 /** One rollout: who wrote what, what it was worth and why. */
 import type { VNode } from 'preact';
+import { useRef } from 'preact/hooks';
 import type { RolloutDetail, RolloutPlace } from '../../../src/viewing/view-wire.ts';
 import { EmptyState, LoadedView } from '../frame/states.tsx';
 import { useKeys } from '../keys/keys.tsx';
@@ -61,13 +62,19 @@ function Rollout({ detail, place, route, isStale }: RolloutProps): VNode {
     { keys: ['k'], does: 'Previous rollout of the table', run: () => void step(-1) },
     ...(detail.has_tokens ? [{ keys: ['t'], does: 'Switch text and tokens', run: () => show(showsTokens ? undefined : 'tokens') }] : []),
   ]);
+  // Keys come faster than answers: each moves on from where the last one leads.
+  const wanted = useRef<number | null>(null);
   const step = async (by: number) => {
-    const at = route.params.number('at');
-    if (at === undefined || at + by < 0) return;
+    const from = wanted.current ?? route.params.number('at');
+    if (from === undefined || from + by < 0) return;
+    const to = from + by;
+    wanted.current = to;
     const { query } = readTableQuery(route.params, place.run, place.set, 'of');
-    const page = await source.rollouts({ ...query, from: at + by, count: 1 }).catch(() => null);
+    const page = await source.rollouts({ ...query, from: to, count: 1 }).catch(() => null);
+    if (wanted.current !== to) return;
+    wanted.current = null;
     const line = page?.rows[0];
-    if (line !== undefined) go(patched(route, { group: line.group, index: line.index, at: at + by }));
+    if (line !== undefined) go(patched(route, { group: line.group, index: line.index, at: to }));
   };
   return (
     <div class={`screen rollout ${isStale ? 'stale' : ''}`}>

@@ -4,14 +4,14 @@ import type { RolloutDetail } from '../../../src/viewing/view-wire.ts';
 import { formatReward } from '../figures/numbers.ts';
 import type { Route } from '../route/route.ts';
 import { patched } from '../route/use-route.ts';
-import { Text } from '../text/text.tsx';
+import { Label } from '../text/label.tsx';
 
 export function Siblings({ detail, route }: { readonly detail: RolloutDetail; readonly route: Route }): VNode {
   const { siblings, line } = detail;
   return (
     <nav class="siblings" aria-label="Rollouts of the same row">
       <span class="quiet-text">
-        row <Text text={line.group} />
+        row <Label text={line.group} />
       </span>
       {siblings.map((one) => (
         <a

@@ -4,6 +4,8 @@ import { useState } from 'preact/hooks';
 import type { Content, Part } from '../../../src/viewing/view-wire.ts';
 import { formatCount } from '../figures/numbers.ts';
 import { plainText } from '../text/marked-text.ts';
+import { Label } from '../text/label.tsx';
+import { ownValue } from '../text/own-value.ts';
 import { Text } from '../text/text.tsx';
 import { Contents } from './contents.tsx';
 
@@ -44,14 +46,14 @@ interface TurnProps {
 }
 
 export function Turn({ part, run, folds = false }: TurnProps): VNode {
-  const [name, style] = WRITERS[part.kind] ?? [part.kind, 'by-environment'];
+  const [name, style] = ownValue(WRITERS, part.kind) ?? [part.kind, 'by-environment'];
   const [isOpen, setOpen] = useState(false);
   const lines = linesOf(part.content);
   const isCut = folds && lines > 3 && !isOpen;
   return (
     <li class={`turn ${style}`}>
       <div class="turn-writer" title={`Written by: ${plainText(name)}`}>
-        <Text text={name} />
+        <Label text={name} />
       </div>
       <div class="turn-body">
         <div class={isCut ? 'folded' : ''}>

@@ -5,6 +5,7 @@ import { formatCount, formatDifference, formatNumber, formatReward } from '../fi
 import { Facts } from '../run/facts.tsx';
 import { plainText } from '../text/marked-text.ts';
 import { LongText } from '../text/long-text.tsx';
+import { Label } from '../text/label.tsx';
 import { Text } from '../text/text.tsx';
 
 export function Verdict({ detail }: { readonly detail: RolloutDetail }): VNode {
@@ -16,14 +17,14 @@ export function Verdict({ detail }: { readonly detail: RolloutDetail }): VNode {
         <span class="headline-value">{line.reward === null ? 'failed' : formatReward(line.reward)}</span>
         {advantage !== null && <span class="quiet-text">advantage {formatDifference(advantage)}</span>}
         <span class="quiet-text">
-          <Text text={line.stop} />, {formatCount(line.turns)} {line.turns === 1 ? 'turn' : 'turns'}
+          <Label text={line.stop} />, {formatCount(line.turns)} {line.turns === 1 ? 'turn' : 'turns'}
           {line.tokens !== null && `, ${formatCount(line.tokens)} tokens`}
         </span>
       </div>
       {error !== null && (
         <div class="verdict-error" role="note">
           <strong>
-            <Text text={error.name} />
+            <Label text={error.name} />
           </strong>
           {error.phase !== null && (
             <>
@@ -98,7 +99,7 @@ function Metrics({ detail }: { readonly detail: RolloutDetail }): VNode | null {
           {metrics.map(([name, value]) => (
             <tr key={name} class={value === 0 ? 'zero' : ''}>
               <th scope="row">
-                <Text text={name} />
+                <Label text={name} />
               </th>
               <td class="number">{formatNumber(value)}</td>
             </tr>
@@ -106,7 +107,7 @@ function Metrics({ detail }: { readonly detail: RolloutDetail }): VNode | null {
           {problems.map(([name, problem]) => (
             <tr key={name} class="loud" title={plainText(problem)}>
               <th scope="row">
-                <Text text={name} />
+                <Label text={name} />
               </th>
               <td>
                 <Text text={problem.slice(0, 300)} />

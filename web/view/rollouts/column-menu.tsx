@@ -1,7 +1,7 @@
 /** Chooses which metrics the table shows. */
 import type { VNode } from 'preact';
 import { Menu } from '../frame/menu.tsx';
-import { Text } from '../text/text.tsx';
+import { Label } from '../text/label.tsx';
 
 export interface ColumnMenuProps {
   readonly metrics: readonly string[];
@@ -18,7 +18,7 @@ export function ColumnMenu({ metrics, shown, choose }: ColumnMenuProps): VNode |
         <label key={name} class="menu-item">
           <input type="checkbox" checked={shown.includes(name)} onChange={() => flip(name)} />
           <span>
-            <Text text={name} />
+            <Label text={name} />
           </span>
         </label>
       ))}

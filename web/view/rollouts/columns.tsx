@@ -2,6 +2,8 @@
 import type { ComponentChildren, VNode } from 'preact';
 import type { RolloutLine } from '../../../src/viewing/view-wire.ts';
 import { formatCount, formatNumber, formatReward } from '../figures/numbers.ts';
+import { Label } from '../text/label.tsx';
+import { ownValue } from '../text/own-value.ts';
 import { Text } from '../text/text.tsx';
 
 export interface Column {
@@ -26,7 +28,7 @@ export function columnsOf(metrics: readonly string[], hasTasks: boolean): Column
     title: 'task',
     width: 8,
     isNumber: false,
-    cell: ({ task: name }) => name !== null && <Text text={name} />,
+    cell: ({ task: name }) => name !== null && <Label text={name} />,
   };
   return [
     {
@@ -45,9 +47,9 @@ export function columnsOf(metrics: readonly string[], hasTasks: boolean): Column
       title: name,
       width: Math.min(14, Math.max(5, 1.9 + name.length * 0.56)),
       isNumber: true,
-      cell: ({ metrics: all }) => formatNumber(all[name]),
+      cell: ({ metrics: all }) => formatNumber(ownValue(all, name)),
     })),
-    { sort: null, title: 'ended by', width: 9, isNumber: false, cell: ({ stop, error }) => <Text text={error ?? stop} /> },
+    { sort: null, title: 'ended by', width: 9, isNumber: false, cell: ({ stop, error }) => <Label text={error ?? stop} /> },
     ...(hasTasks ? [task] : []),
     { sort: 'id', title: 'id', width: 11, isNumber: false, cell: ({ rollout_id: id }) => <Text text={id} /> },
   ];

@@ -7,7 +7,7 @@ import { useKeys } from '../keys/keys.tsx';
 import type { Route } from '../route/route.ts';
 import { go, type Patch, patched } from '../route/use-route.ts';
 import { plainText } from '../text/marked-text.ts';
-import { Text } from '../text/text.tsx';
+import { Label } from '../text/label.tsx';
 import { ColumnMenu } from './column-menu.tsx';
 import { RewardRange } from './reward-range.tsx';
 import type { TableQuery } from './table-query.ts';
@@ -80,7 +80,7 @@ export function FilterBar({ detail, route, table, page, metrics }: FilterBarProp
                 aria-label={`Take away: ${plainText(title)}`}
                 onClick={() => change(Object.fromEntries(params.map((name) => [name, undefined])))}
               >
-                <Text text={title} /> <span aria-hidden="true">{'\u00d7'}</span>
+                <Label text={title} /> <span aria-hidden="true">{'\u00d7'}</span>
               </button>
             </li>
           ))}
@@ -118,7 +118,7 @@ function Choice({ label, value, options, choose, any }: ChoiceProps): VNode {
       {any !== undefined && <option value="">{any}</option>}
       {options.map(([id, title]) => (
         <option key={id} value={id}>
-          {plainText(title)}
+          {plainText(title.slice(0, 80))}
         </option>
       ))}
     </select>

@@ -17,7 +17,7 @@ export function RolloutsTab({ detail, route }: { readonly detail: RunDetail; rea
   const source = useSource();
   const fallback = detail.sets.find(({ kind }) => kind !== 'step') ?? detail.sets[0];
   const table = readTableQuery(route.params, detail.run.id, fallback?.id ?? 'results');
-  const rows = useRollouts(table.query, source.live && detail.run.state === 'running' ? EVERY_MS : 0);
+  const rows = useRollouts(table.query, source.live && detail.run.state !== 'complete' ? EVERY_MS : 0);
   if (detail.sets.length === 0)
     return (
       <EmptyState title="No rollouts on file">

@@ -2,13 +2,20 @@
 import { useEffect, useState } from 'preact/hooks';
 import { formatRoute, type ParamValue, parseRoute, type Route, type Screen } from './route.ts';
 
+/** The browser tells of a new fragment later; a second key may come before. */
+const MOVED = 'routemoved';
+
 export function useRoute(): Route {
   const [fragment, setFragment] = useState(location.hash);
   useEffect(() => {
     const listen = () => setFragment(location.hash);
     addEventListener('hashchange', listen);
+    addEventListener(MOVED, listen);
     listen();
-    return () => removeEventListener('hashchange', listen);
+    return () => {
+      removeEventListener('hashchange', listen);
+      removeEventListener(MOVED, listen);
+    };
   }, []);
   return parseRoute(fragment);
 }
@@ -19,6 +26,7 @@ export type Patch = Readonly<Record<string, ParamValue>>;
 export function go(fragment: string, replace = false): void {
   if (replace) location.replace(fragment);
   else location.hash = fragment;
+  dispatchEvent(new Event(MOVED));
 }
 
 /** The fragment of the same screen with some parameters changed; undefined takes one away. */

@@ -7,10 +7,12 @@ import { HeldOutTab } from '../held-out/held-out-tab.tsx';
 import type { Route, Screen } from '../route/route.ts';
 import { formatRoute } from '../route/route.ts';
 import { RolloutsTab } from '../rollouts/rollouts-tab.tsx';
+import { modelName } from '../runs/model-name.ts';
 import { RunState } from '../runs/run-state.tsx';
 import { StepsTab } from '../steps/steps-tab.tsx';
 import { useSource } from '../source/source-context.ts';
 import { useLoaded } from '../source/use-loaded.ts';
+import { Label } from '../text/label.tsx';
 import { Text } from '../text/text.tsx';
 import { EventsTab } from './events-tab.tsx';
 import { SettingsTab } from './settings-tab.tsx';
@@ -23,7 +25,7 @@ export function RunScreen({ route }: { readonly route: Route }): VNode {
   const source = useSource();
   const run = route.params.text('run');
   const before = useLoaded(run === undefined ? null : `run ${run}`, () => source.run(run!));
-  const isGrowing = source.live && before.value?.run.state === 'running';
+  const isGrowing = source.live && before.value !== null && before.value.run.state !== 'complete';
   const loaded = useLoaded(isGrowing ? `run ${run}` : null, () => source.run(run!), { everyMs: EVERY_MS });
   if (run === undefined)
     return (
@@ -48,10 +50,10 @@ function Run({ detail, route }: { readonly detail: RunDetail; readonly route: Ro
     <div class={`screen run ${screen === 'rollouts' ? 'fills' : ''}`}>
       <div class="run-head">
         <h1>
-          <Text text={run.environment} />
+          <Label text={run.environment} />
         </h1>
         <span class="run-model">
-          <Text text={run.model} />
+          <Label text={modelName(run.model)} />
         </span>
         <RunState run={run} />
       </div>

@@ -5,6 +5,7 @@ import { EmptyState } from '../frame/states.tsx';
 import { boundsText, Interval, intervalText, scaleOf } from '../figures/interval.tsx';
 import { formatCount, formatReward, formatSeconds } from '../figures/numbers.ts';
 import { formatRoute } from '../route/route.ts';
+import { Label } from '../text/label.tsx';
 import { Text } from '../text/text.tsx';
 import { Facts } from './facts.tsx';
 import { PassTable, RolesTable } from './summary-tables.tsx';
@@ -106,7 +107,7 @@ function EstimateRow({ name, estimate }: { readonly name: string; readonly estim
   return (
     <tr title={intervalText(estimate)}>
       <th scope="row">
-        <Text text={name} />
+        <Label text={name} />
       </th>
       <td class="number">{formatReward(estimate?.value)}</td>
       <td class="estimates-bar">
@@ -127,7 +128,7 @@ function Stops({ summary, run }: { readonly summary: Summary; readonly run: stri
         {summary.stops.map(([stop, count]) => (
           <li key={stop}>
             <a href={formatRoute('rollouts', { run, set: 'results', stop })}>
-              <Text text={stop} />
+              <Label text={stop} />
             </a>
             <span class="count-bar">
               <span style={{ width: `${(count / most) * 100}%` }} />
@@ -149,7 +150,7 @@ function Errors({ summary, run }: { readonly summary: Summary; readonly run: str
         {summary.errors.map(({ name, count, example }) => (
           <li key={name}>
             <a href={formatRoute('rollouts', { run, set: 'results', failed: 'true' })}>
-              <Text text={name} />
+              <Label text={name} />
             </a>{' '}
             <span class="number">{formatCount(count)}</span>
             {example !== null && (

@@ -39,7 +39,7 @@ export function readSummary(detail: EvaluationDetail): Summary | null {
     reward: estimateOf(s['reward']),
     estimates: [
       ...Object.entries(recordOf(s['metrics'])).map(([name, value]) => ({ name, estimate: estimateOf(value) })),
-      { name: 'turns per rollout', estimate: estimateOf(s['turns']) },
+      ...('turns' in recordOf(s['metrics']) ? [] : [{ name: 'turns per rollout', estimate: estimateOf(s['turns']) }]),
       { name: 'truncated', estimate: estimateOf(s['truncated']) },
     ],
     rollouts: {

@@ -17,6 +17,11 @@ export interface TabsProps {
   readonly run: string;
 }
 
+/** A tab that was clicked gives the focus back, so that the arrows move in what it shows. Whoever came by keyboard keeps it. */
+function letGo({ detail, target }: MouseEvent): void {
+  if (detail > 0 && target instanceof HTMLElement) target.blur();
+}
+
 export function Tabs({ tabs, current, run }: TabsProps): VNode {
   const list = useRef<HTMLDivElement>(null);
   useKeys(tabs.map(({ screen, title }, i) => ({ keys: [String(i + 1)], does: title, run: () => go(formatRoute(screen, { run })) })));
@@ -39,6 +44,7 @@ export function Tabs({ tabs, current, run }: TabsProps): VNode {
           aria-selected={screen === current}
           tabIndex={screen === current ? 0 : -1}
           href={formatRoute(screen, { run })}
+          onClick={letGo}
         >
           {title}
         </a>

@@ -6,8 +6,10 @@ import { Interval, intervalText } from '../figures/interval.tsx';
 import { formatAgo, formatReward, formatTime } from '../figures/numbers.ts';
 import { Sparkline } from '../figures/sparkline.tsx';
 import { plainText } from '../text/marked-text.ts';
+import { Label } from '../text/label.tsx';
 import { Text } from '../text/text.tsx';
 import { hrefOfRun } from './run-href.ts';
+import { modelName } from './model-name.ts';
 import { RunState } from './run-state.tsx';
 
 export interface RunsTableProps {
@@ -68,10 +70,10 @@ function RunRow({ run, now, isAt, isPicked, pick }: RunRowProps): VNode {
       <td class="runs-name">
         <a href={hrefOfRun(run)}>
           <strong>
-            <Text text={run.environment} />
+            <Label text={run.environment} />
           </strong>
           <span class="runs-model">
-            <Text text={run.model} />
+            <Label text={modelName(run.model)} />
           </span>
         </a>
         <small>

@@ -1,5 +1,6 @@
 /** A window of a table out of all of its rows, as the server makes it. */
 import type { RolloutDetail, RolloutLine, RolloutPage, RolloutQuery } from '../../../src/viewing/view-wire.ts';
+import { ownValue } from '../text/own-value.ts';
 
 const BINS = 20;
 
@@ -39,7 +40,7 @@ function sorted(lines: readonly RolloutLine[], { sort = 'order', descending = fa
   if (sort === 'order') return descending ? lines.toReversed() : [...lines];
   const value = (line: RolloutLine): string | number | null => {
     if (sort === 'id') return line.rollout_id;
-    if (sort.startsWith('metric:')) return line.metrics[sort.slice(7)] ?? null;
+    if (sort.startsWith('metric:')) return ownValue(line.metrics, sort.slice(7)) ?? null;
     return sort === 'reward' ? line.reward : sort === 'turns' ? line.turns : line.tokens;
   };
   return lines.toSorted((a, b) => {

@@ -38,6 +38,10 @@ export function GroupRow({ group, range, reach, route }: GroupRowProps): VNode {
         </small>
       </div>
       <div class="group-mean number">{formatReward(mean)}</div>
+      <div class="group-axes quiet-text" aria-hidden="true">
+        <span>reward</span>
+        <span>advantage</span>
+      </div>
       <div class="group-rollouts">
         {group.rollouts.map((rollout) => (
           <a

@@ -18,7 +18,7 @@ export function StepsTab({ detail, route }: { readonly detail: TrainingDetail; r
   const run = detail.run.id;
   const known = [...new Set(detail.sets.flatMap(({ kind, step }) => (kind === 'step' && step !== null ? [step] : [])))].toSorted((a, b) => a - b);
   const step = route.params.number('step') ?? known.at(-1);
-  const isGrowing = source.live && detail.run.state === 'running';
+  const isGrowing = source.live && detail.run.state !== 'complete';
   const loaded = useLoaded(step === undefined ? null : `step ${step} ${run}`, () => source.step(run, step!), { everyMs: isGrowing ? EVERY_MS : 0 });
   if (step === undefined)
     return (

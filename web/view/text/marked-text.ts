@@ -8,6 +8,9 @@ export type Piece = string | { readonly symbol: string; readonly name: string };
 
 const HIDDEN = /\r(?!\n)|(?![\n\r\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\u2028\u2029]/u;
 
+/** What the first 32 characters are called. */
+const CONTROLS = 'NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US'.split(' ');
+
 const NAMES: Readonly<Record<number, string>> = {
   0x00: 'null',
   0x08: 'backspace',
@@ -57,7 +60,6 @@ export function plainText(text: string): string {
 function markOf(code: number): Piece {
   const hex = `U+${code.toString(16).toUpperCase().padStart(4, '0')}`;
   const name = NAMES[code];
-  // Unicode has pictures of the first 32 characters and of delete.
-  const symbol = code < 0x20 ? String.fromCodePoint(0x2400 + code) : code === 0x7f ? '\u2421' : hex;
+  const symbol = CONTROLS[code] ?? (code === 0x7f ? 'DEL' : hex);
   return { symbol, name: name === undefined ? hex : `${hex} ${name}` };
 }

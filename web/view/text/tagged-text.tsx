@@ -1,5 +1,6 @@
 /** Text of a model with its tags quiet, its thoughts quieter than the rest, and what it searched for and answered set off. */
 import type { VNode } from 'preact';
+import { ownValue } from './own-value.ts';
 import { spansOf } from './tagged-spans.ts';
 import { Text } from './text.tsx';
 
@@ -18,7 +19,7 @@ export function TaggedText({ text }: { readonly text: string }): VNode {
   return (
     <>
       {spansOf(text).map(({ text: part, within, isTag }) => {
-        const name = isTag ? 'said-tag' : CLASSES[within];
+        const name = isTag ? 'said-tag' : ownValue(CLASSES, within);
         return name === undefined ? (
           <Text text={part} />
         ) : (

@@ -50,7 +50,7 @@ describe('piecesOf', () => {
       'a',
       { symbol: 'U+202E', name: 'U+202E right-to-left override' },
       'b',
-      { symbol: '\u2407', name: 'U+0007' },
+      { symbol: 'BEL', name: 'U+0007' },
     ]);
     expect(plainText('a\u202eb')).toBe('a[U+202E]b');
   });
