@@ -35,6 +35,7 @@ What it checks:
   server, tokens, log-probs, window: it returns token ids and log-probs
   adapters, limits: LoRA adapters of this rank load while the server runs
   wasi, bubblewrap: sandboxes for the programs that a model writes
+  lancedb: stores the vectors of dense and hybrid retrieval
   vllm, port: what a server started with the run ([policy.launch]) needs
   gpu memory: what worker and vLLM need, compared with the GPUs
   memory, disk: what is free, compared with what the run needs

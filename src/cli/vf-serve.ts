@@ -26,6 +26,12 @@ Sources of passages (one of them):
   --engine searxng            a SearXNG server of yours; needs SEARXNG_URL
                               All of them in the environment or in ./.env
   --url http://host/retrieve  another retrieval server, with a cache in front
+  --engine qdrant --url http://host:6333 --collection wiki-18
+                              a collection of Qdrant; --embeddings-model and
+                              --embeddings-url embed the queries
+  --engine opensearch --url http://host:9200 --collection wiki-18
+                              an index of OpenSearch, by words; with
+                              --embeddings-model by vectors too
 
 The protocol is Search-R1's, so its trainer and its infer.py can use this server
 unchanged:
@@ -86,6 +92,8 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .option('--corpus <name or path>', 'passages to search (default: "nq-mini")', named)
     .addOption(new Option('--engine <name>', 'search engine; by default it follows from the source').choices(RETRIEVAL_ENGINES))
     .option('--dense', 'the same as --engine dense: search the vectors of an index made by vf-index --dense')
+    .option('--collection <name>', 'collection of Qdrant, index of OpenSearch', named)
+    .option('--embeddings-model <name>', 'model that embeds the queries of Qdrant and OpenSearch', named)
     .option('--embeddings-url <url>', 'server that embeds the queries (default: EMBEDDINGS_URL, else the one of the index)', named)
     .option('--url <url>', 'a retrieval server to forward requests to', named)
     .option('--topk <n>', 'passages per query if a request does not say', wholeNumber(1, 1000), 3)

@@ -5,10 +5,13 @@ import { bundledPath, questionSets, readBundledManifest } from '../data/bundled.
 import type { Passage, Retriever } from '../retrieval/retriever.ts';
 import { openWebSearch, WEB_PROVIDERS } from './open-web-search.ts';
 
+/** Servers that hold passages of their own. */
+const INDEX_SERVERS = ['qdrant', 'opensearch'] as const;
+
 /** Those that search an index with vectors, made by `vf-index --dense`. */
 const DENSE_ENGINES = ['dense', 'hybrid'] as const;
 
-export const RETRIEVAL_ENGINES = ['bm25', ...DENSE_ENGINES, 'http', ...WEB_PROVIDERS] as const;
+export const RETRIEVAL_ENGINES = ['bm25', ...DENSE_ENGINES, 'http', ...INDEX_SERVERS, ...WEB_PROVIDERS] as const;
 
 export type RetrievalEngine = (typeof RETRIEVAL_ENGINES)[number];
 
@@ -19,16 +22,20 @@ export interface OpenRetrieverOptions {
   readonly passages?: Iterable<Passage>;
   /** Name in results of a retriever over `passages`. @default 'bm25 passages' */
   readonly name?: string;
-  /** The URL of a server that answers `POST /retrieve`, instead of a corpus. */
+  /** The URL of a server that answers `POST /retrieve`, or of the server of `qdrant` or `opensearch`, instead of a corpus. */
   readonly retrieverUrl?: string;
   /** Sent to the server at `retrieverUrl` with every request; never logged. @default none */
   readonly headers?: Readonly<Record<string, string>>;
   /** `dense` searches an index of `vf-index --dense`, `hybrid` its vectors and BM25. @default 'http' with a URL, else 'bm25' */
   readonly engine?: RetrievalEngine;
-  /** The server that embeds the queries of `dense` and `hybrid`. @default EMBEDDINGS_URL, else the server that embedded the passages */
+  /** The collection of `qdrant`, the index of `opensearch`. */
+  readonly collection?: string;
+  /** The server that embeds queries. @default EMBEDDINGS_URL, else for `dense` and `hybrid` the server that embedded the passages */
   readonly embeddingsUrl?: string;
-  /** The model of an index, where it must be this one. @default the index's */
+  /** For `dense` and `hybrid`: refuses an index of another model. For `qdrant` and `opensearch`: the model that embeds. @default the index's; none */
   readonly embeddingsModel?: string;
+  /** For `qdrant` and `opensearch`: before every query that is embedded. @default the model's own, where it is known */
+  readonly queryPrefix?: string;
   /** Environment variables with the keys and addresses of web engines, as in `WebSearchOptions`. @default those of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
@@ -56,24 +63,41 @@ export async function openRetriever(options: OpenRetrieverOptions = {}): Promise
   const isDense = (DENSE_ENGINES as readonly string[]).includes(engine);
   if (engine !== 'bm25' && !isDense && corpus !== undefined)
     throw new ConfigError(`There are two sources of passages, the corpus ${corpus} and ${engine}. Leave one out.`);
-  if (engine !== 'http' && retrieverUrl !== undefined)
+  const isServer = (INDEX_SERVERS as readonly string[]).includes(engine);
+  if (engine !== 'http' && !isServer && retrieverUrl !== undefined)
     throw new ConfigError(`There are two sources of passages, a retriever URL and ${engine}. Leave one out.`);
   if (options.passages !== undefined && (engine !== 'bm25' || corpus !== undefined))
     throw new ConfigError(
       `There are two sources of passages, those in memory and ${corpus === undefined ? engine : `the corpus ${corpus}`}. Leave one out.`,
     );
-  if (!isDense && (options.embeddingsUrl ?? options.embeddingsModel) !== undefined)
-    throw new ConfigError(
-      `An embeddings URL or model needs the engine ${DENSE_ENGINES.join(' or ')}, and the engine is ${engine}. Leave it out, or name one.`,
-    );
+  assertUsed(engine, options);
   if (engine === 'dense' || engine === 'hybrid') return openVectors(engine, options);
   if (engine === 'http') return openUrl(retrieverUrl, options);
+  if (engine === 'qdrant' || engine === 'opensearch') {
+    const { openIndexServer } = await import('./open-index-server.ts');
+    return openIndexServer({ ...options, engine, env, ...(retrieverUrl === undefined ? {} : { url: retrieverUrl }) });
+  }
   if (engine !== 'bm25') return openWebSearch({ provider: engine, env });
   const { openBm25 } = await import('../retrieval/bm25/open-bm25.ts');
   const common = { ...(signal && { signal }), ...(onProgress && { onProgress }) };
   if (options.passages !== undefined) return openBm25(options.passages, { ...common, name: options.name ?? 'bm25 passages' });
   const name = corpus ?? DEFAULT_CORPUS;
   return openBm25(await corpusPath(name), { ...common, name: `bm25 ${name}` });
+}
+
+/** Throws ConfigError for an option that the engine would ignore. */
+function assertUsed(engine: RetrievalEngine, { collection, embeddingsUrl, embeddingsModel, queryPrefix }: OpenRetrieverOptions): void {
+  const servers: readonly string[] = INDEX_SERVERS;
+  const embedding = { 'an embeddings URL': embeddingsUrl, 'an embeddings model': embeddingsModel };
+  const given = {
+    'a collection': collection,
+    'a query prefix': queryPrefix,
+    ...((DENSE_ENGINES as readonly string[]).includes(engine) ? {} : embedding),
+  };
+  const [name] = Object.entries(given).find(([, value]) => value !== undefined) ?? [];
+  if (name === undefined || servers.includes(engine)) return;
+  const engines = [...(Object.hasOwn(embedding, name) ? DENSE_ENGINES : []), ...servers].join(', ');
+  throw new ConfigError(`The engine ${engine} does not use ${name}. Leave it out, or use one of the engines ${engines}.`);
 }
 
 async function openVectors(engine: 'dense' | 'hybrid', { corpus, env = process.env, ...options }: OpenRetrieverOptions): Promise<Retriever> {

@@ -12,8 +12,10 @@ export const SEARCH_ARGUMENTS = {
   corpus: textArgument,
   retriever_url: textArgument,
   engine: choiceArgument(...RETRIEVAL_ENGINES),
+  collection: textArgument,
   embeddings_url: textArgument,
   embeddings_model: textArgument,
+  query_prefix: textArgument,
   topk: integerArgument(1),
   data_split: textArgument,
   data_limit: integerArgument(1),
@@ -30,6 +32,10 @@ export interface SearchSource {
   readonly retrieverUrl: string | null;
   /** Null derives it from the other two. */
   readonly engine: RetrievalEngine | null;
+  /** Of `qdrant`; the index of `opensearch`. */
+  readonly collection?: string;
+  /** Before queries that `qdrant` and `opensearch` embed. @default the model's own */
+  readonly queryPrefix?: string;
   /** The server that embeds queries. @default EMBEDDINGS_URL, or the one that embedded the passages */
   readonly embeddingsUrl?: string;
   /** @default the index's model, whatever it is */
@@ -47,6 +53,8 @@ export interface GivenSearchArguments {
   readonly corpus?: string;
   readonly retriever_url?: string;
   readonly engine?: RetrievalEngine;
+  readonly collection?: string;
+  readonly query_prefix?: string;
   readonly embeddings_url?: string;
   readonly embeddings_model?: string;
   readonly topk?: number;
@@ -71,6 +79,8 @@ export function searchSource(given: GivenSearchArguments, defaults: { readonly d
     corpus: corpus ?? (searchesCorpus ? (OWN_CORPORA.includes(dataset) ? dataset : 'nq-mini') : null),
     retrieverUrl,
     engine,
+    ...(given.collection === undefined ? {} : { collection: given.collection }),
+    ...(given.query_prefix === undefined ? {} : { queryPrefix: given.query_prefix }),
     ...(given.embeddings_url === undefined ? {} : { embeddingsUrl: given.embeddings_url }),
     ...(given.embeddings_model === undefined ? {} : { embeddingsModel: given.embeddings_model }),
     topk,
@@ -86,11 +96,11 @@ export interface SearchContext {
   readonly purpose: 'evaluation' | 'training';
 }
 
-type PassageSource = Pick<SearchSource, 'corpus' | 'retrieverUrl' | 'engine' | 'embeddingsUrl' | 'embeddingsModel'>;
+type PassageSource = Pick<SearchSource, 'corpus' | 'retrieverUrl' | 'engine' | 'collection' | 'queryPrefix' | 'embeddingsUrl' | 'embeddingsModel'>;
 
 /** Opens the retriever of a source and makes sure that it answers. */
 export function openSource(
-  { corpus, retrieverUrl, engine, embeddingsUrl, embeddingsModel }: PassageSource,
+  { corpus, retrieverUrl, engine, collection, queryPrefix, embeddingsUrl, embeddingsModel }: PassageSource,
   { env, signal }: SearchContext,
 ): Promise<Retriever> {
   return openRetriever({
@@ -100,6 +110,8 @@ export function openSource(
     ...(corpus === null ? {} : { corpus }),
     ...(retrieverUrl === null ? {} : { retrieverUrl }),
     ...(engine === null ? {} : { engine }),
+    ...(collection === undefined ? {} : { collection }),
+    ...(queryPrefix === undefined ? {} : { queryPrefix }),
     ...(embeddingsUrl === undefined ? {} : { embeddingsUrl }),
     ...(embeddingsModel === undefined ? {} : { embeddingsModel }),
   });

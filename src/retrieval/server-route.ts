@@ -7,3 +7,11 @@ export function serverRoute(text: string, route: string): string {
   url.pathname = `${base}/${route}`;
   return url.href;
 }
+
+/** The URL of a route below the one that is given. */
+export function routeBelow(text: string, route: string): string {
+  const url = URL.parse(text);
+  if (url === null) return text;
+  url.pathname = `${url.pathname.replace(/\/+$/, '')}/${route}`;
+  return url.href;
+}

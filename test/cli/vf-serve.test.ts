@@ -111,7 +111,7 @@ describe('vf-serve retrieve', () => {
   it.each([
     [['retrieve', '--corpus', 'wiki-18'], /^vf-serve: The corpus "wiki-18" does not exist\. Use one of fact-world, nq-mini, /],
     [['retrieve', '--port', '80a'], /^vf-serve: .*--port.*It must be a whole number from 0 to 65535/],
-    [['retrieve', '--engine', 'bing'], /^vf-serve: .*Allowed choices are bm25, dense, hybrid, http, serper, google, searxng/],
+    [['retrieve', '--engine', 'bing'], /^vf-serve: .*Allowed choices are bm25, dense, hybrid, http, qdrant, opensearch, serper, google, searxng/],
     [['retrieve', '--engine', 'serper'], /^vf-serve: .*SERPER_API_KEY/],
     [['retrieve', '--engine', 'google'], /^vf-serve: .*GOOGLE_API_KEY/],
     [['retrieve', '--engine', 'searxng'], /^vf-serve: .*SEARXNG_URL/],

@@ -7,6 +7,7 @@ import { checkEngine } from './check-engine.ts';
 import { checkEnvironment, type EnvironmentCheck } from './check-environment.ts';
 import { checkExecutors } from './check-executors.ts';
 import { checkGpus, shareBeside } from './check-gpus.ts';
+import { checkLance } from './check-lance.ts';
 import { checkDisk, checkMemory, checkNode, checkNvidia } from './check-machine.ts';
 import { checkInitialAdapter, checkModel, type ModelCheck } from './check-model.ts';
 import { checkServerPython, checkWorkerPython } from './check-python.ts';
@@ -42,6 +43,7 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
     );
   yield checkNvidia(cards);
   yield* await checkExecutors(config, signal);
+  yield await checkLance(config);
 
   let model: ModelCheck = { findings: [], bytes: null, shape: null, window: null };
   let environment: EnvironmentCheck = { findings: [], contextTokens: null, played: null };

@@ -16,6 +16,8 @@ export interface ServeRetrievalOptions {
   /** Short for the engine `dense`. */
   readonly dense?: true;
   readonly embeddingsUrl?: string;
+  readonly embeddingsModel?: string;
+  readonly collection?: string;
   readonly url?: string;
   readonly topk: number;
   readonly host: string;
@@ -59,11 +61,14 @@ function progressNotes(context: CommandContext): (progress: { readonly rows: num
   };
 }
 
-function source({ corpus, engine: named, dense, embeddingsUrl, url }: ServeRetrievalOptions, context: CommandContext): OpenRetrieverOptions {
+function source(
+  { corpus, engine: named, dense, embeddingsUrl, embeddingsModel, collection, url }: ServeRetrievalOptions,
+  context: CommandContext,
+): OpenRetrieverOptions {
   if (dense && named !== undefined && named !== 'dense') throw new ConfigError(`--dense and --engine ${named} exclude each other. Leave one out.`);
   const engine = dense ? 'dense' : named;
   loadEnvironmentFile('.env', process.env);
-  for (const key of [process.env['SERPER_API_KEY'], process.env['GOOGLE_API_KEY'], process.env['EMBEDDINGS_API_KEY']])
+  for (const key of [process.env['SERPER_API_KEY'], process.env['GOOGLE_API_KEY'], process.env['EMBEDDINGS_API_KEY'], process.env['QDRANT_API_KEY']])
     if (key) context.secrets.add(key);
   for (const address of [url, embeddingsUrl, process.env['SEARXNG_URL'], process.env['EMBEDDINGS_URL']])
     if (address && redactUrl(address) !== address) context.secrets.add(address);
@@ -73,6 +78,8 @@ function source({ corpus, engine: named, dense, embeddingsUrl, url }: ServeRetri
     ...(corpus === undefined ? {} : { corpus }),
     ...(engine === undefined ? {} : { engine }),
     ...(embeddingsUrl === undefined ? {} : { embeddingsUrl }),
+    ...(embeddingsModel === undefined ? {} : { embeddingsModel }),
+    ...(collection === undefined ? {} : { collection }),
     ...(url === undefined ? {} : { retrieverUrl: url }),
   };
 }

@@ -138,7 +138,10 @@ describe('loadEnvironment', () => {
     [{ corpus: 'nq-mini', retriever_url: 'http://127.0.0.1:1/retrieve' }, 'corpus and retriever_url are both set'],
     [{ keywords: 'k.json', engine: 'bm25' }, 'keywords are for the engine mock'],
     [{ engine: 'mock', corpus: 'nq-mini' }, 'The engine mock answers from keywords'],
-    [{ engine: 'bing' }, 'engine must be "mock" or "bm25" or "dense" or "hybrid" or "http" or "serper" or "google" or "searxng"'],
+    [
+      { engine: 'bing' },
+      'engine must be "mock" or "bm25" or "dense" or "hybrid" or "http" or "qdrant" or "opensearch" or "serper" or "google" or "searxng"',
+    ],
     [{ engine: 'searxng' }, 'SEARXNG_URL'],
     [{ dataset: 'nowhere.json' }, 'nowhere.json does not exist'],
   ])('refuses %j', async (args, message) => {

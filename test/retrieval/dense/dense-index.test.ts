@@ -239,7 +239,7 @@ describe.runIf(isLanceInstalled())('vf-index --dense', () => {
     await expect(open('dense', { corpus: 'nq-mini' })).rejects.toThrow(/The engine dense has no index "nq-mini"\. Make one: vf-index/);
     await expect(open('hybrid', { corpus: join(folder, 'many') })).rejects.toThrow(/has no BM25 index for the engine hybrid/);
     await expect(open('dense', { corpus: join(folder, 'made/bm25') })).rejects.toThrow(/it is a BM25 index, without vectors/);
-    await expect(openRetriever({ corpus: 'nq-mini', embeddingsModel: 'e5' })).rejects.toThrow(/needs the engine dense or hybrid/);
+    await expect(openRetriever({ corpus: 'nq-mini', embeddingsModel: 'e5' })).rejects.toThrow(/bm25 does not use an embeddings model/);
   });
 
   it('is served by vf-serve retrieve --dense over /retrieve', async () => {
