@@ -1,34 +1,39 @@
 /** The `vf-view` command: serves a page that shows runs. */
 import { once } from 'node:events';
+import { setFlagsFromString } from 'node:v8';
 import { Command } from 'commander';
 import { ConfigError } from '../core/errors.ts';
 import { packageVersion } from '../data/package-root.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { plural } from './number-text.ts';
 import { parseProgram } from './parse-program.ts';
+import type { OpenedView } from './view/open-view.ts';
 import { named, wholeNumber } from './serve/option-values.ts';
 
 const HELP = `
-  vf-view                                 every run below ./outputs
+  vf-view                            every run below ./outputs
   vf-view outputs/evals/search-r1--base/1a2b    one run
-  vf-view runs/ --port 0                  another folder, on any free port
-  vf-view --host 0.0.0.0                  for other machines; its address
-                                          holds a token
-  vf-view --open                          also opens the browser
-  vf-view --lab                           a page that trains a small model in a
-                                          browser tab; no run is needed
+  vf-view --open                     also opens the browser
+  vf-view runs/ --port 0             another folder, on any free port
+  vf-view RUN --export run.html      one file to send: it opens from disk,
+                                     without vf-view and without network
+  vf-view --host 0.0.0.0             for other machines: the address that is
+                                     printed holds a token
+  vf-view --lab                      a page that trains a small model in a
+                                     browser tab; no run is needed
 
-An evaluation: figures with intervals, a table of rollouts to sort and filter,
-and each rollout with who wrote what, rewards, and every token with its
+An evaluation: figures with intervals, a table of rollouts to sort, filter and
+search, and each rollout with who wrote what, rewards, and every token with its
 log-prob. A training run, also while it trains: curves, the groups of each step
 with rewards and advantages, one held-out question over time. Several runs side
 by side. The page reads the files of the runs and changes nothing. Ctrl-C ends
-it. docs/viewing.md shows it.`;
+it. docs/viewing.md says more.`;
 
 interface Flags {
   readonly host: string;
   readonly port: number;
   readonly open?: boolean;
+  readonly export?: string;
   readonly tokenizer?: string;
   readonly lab?: boolean;
   readonly verbose?: boolean;
@@ -47,6 +52,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
       '127.0.0.1',
     )
     .option('--port <n>', 'port to listen on; 0 picks any free one', wholeNumber(0, 65_535), 8765)
+    .option('--export <file>', 'write the runs as one HTML file instead of serving them', named)
     .option('--open', 'open the address in the browser')
     .option('--tokenizer <directory>', "tokenizer to show tokens with (default: the run's own model, if it is on this machine)", named)
     .option('--lab', 'serve the lab instead: GRPO in a browser tab, with transcripts before and after (docs/lab.md)')
@@ -59,10 +65,13 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   const flags = program.opts<Flags>();
   context.verbose = flags.verbose === true;
   if (flags.lab === true) return await lab(flags, program.args[0], context);
-  const { host, port, open = false, tokenizer } = flags;
+  const { host, port, open = false, tokenizer, export: file } = flags;
   const folder = program.args[0] ?? DEFAULT_FOLDER;
+  // Short-lived objects of 100,000 rollouts would else be kept long enough to take another 100 MB.
+  setFlagsFromString('--semi-space-growth-factor=1');
   const { openView } = await import('./view/open-view.ts');
   const view = await openView({ folder, tokenizer });
+  if (file !== undefined) return await writeExport(view, file, context);
   const { serveView } = await import('./view/serve-view.ts');
   await using server = await serveView({ ...view, host, port }, context);
   return await serveUntilInterrupt(server.address, { open, note: `${plural(view.runs.length, 'run')} below ${folder}` }, context);
@@ -86,6 +95,15 @@ async function serveUntilInterrupt(
   context.note(`vf-view: ${note}; Ctrl-C ends`);
   if (open) (await import('./view/open-browser.ts')).openBrowser(address, context);
   if (!context.signal.aborted) await once(context.signal, 'abort');
+  return EXIT.done;
+}
+
+async function writeExport(view: OpenedView, file: string, context: CommandContext): Promise<number> {
+  const { exportFile } = await import('./view/export-file.ts');
+  const { bytes, leftOut } = await exportFile(view, { file }, context);
+  process.stdout.write(`${file}\n`);
+  for (const line of leftOut) context.note(`vf-view: left out: ${line}`);
+  context.note(`vf-view: ${plural(view.runs.length, 'run')} in ${(bytes / 1e6).toFixed(1)} MB; open the file in a browser`);
   return EXIT.done;
 }
 

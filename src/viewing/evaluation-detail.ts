@@ -1,7 +1,8 @@
 /** What a page shows of an evaluation: its settings, and the summary that `vf-eval --json` prints, computed again from the figures of its rollouts. */
-import { figures } from '../evaluate/summary.ts';
+import { estimate } from '../core/statistics.ts';
+import { type Figures, figures, type FiguresOptions } from '../evaluate/summary.ts';
 import type { RecordedRollout } from '../evaluate/recorded-rollout.ts';
-import { summaryToWire, type Summary } from '../schemas/summary.ts';
+import { type Estimate as SummaryEstimate, summaryToWire, type Summary } from '../schemas/summary.ts';
 import { type Fields, factsOf, fieldsOf, listOf, numberOf, textOf } from './loose-fields.ts';
 import type { OpenRun } from './open-run.ts';
 import type { RolloutTable } from './rollout-table.ts';
@@ -9,7 +10,7 @@ import { flatFields } from './rollout-reader.ts';
 import type { Estimate, EvaluationDetail } from './view-wire.ts';
 
 export async function evaluationDetail(run: OpenRun): Promise<EvaluationDetail> {
-  const [line, sets, metadata] = await Promise.all([run.line(), run.sets(), run.settings().catch((): Fields => ({}))]);
+  const [line, sets, metadata] = await Promise.all([run.line(), run.sets(), run.settings.read().catch((): Fields => ({}))]);
   const table = await (await run.reader(sets[0]!)).table();
   const settings = flatFields(metadata);
   const summary = table.size === 0 ? null : summaryOf(table, settings, run.found.id);
@@ -31,7 +32,7 @@ function summaryOf(table: RolloutTable, metadata: Fields, directory: string): Re
     model: textOf(metadata['model']) ?? '',
     policyKind: kind === 'tokens' || kind === 'none' ? kind : 'chat',
     directory,
-    ...figures([...recorded(table)], { planned: numberOf(metadata['num_planned']) ?? table.size, rolloutsPerExample: perExample }),
+    ...figuresOf(table, { planned: numberOf(metadata['num_planned']) ?? table.size, rolloutsPerExample: perExample }),
     wallSeconds: seconds,
     rolloutsPerSecond: seconds === 0 ? null : table.size / seconds,
     sample: null,
@@ -42,84 +43,109 @@ function summaryOf(table: RolloutTable, metadata: Fields, directory: string): Re
   return { ...wire, ...(roles === undefined ? {} : { roles }), ...(cost === undefined ? {} : { cost }) };
 }
 
-/** The rollouts of a table, one at a time, each with what the summary reads. */
-function* recorded(table: RolloutTable): Generator<RecordedRollout> {
-  for (const row of table.rows) yield new TableRollout(table, row);
+function figuresOf(table: RolloutTable, options: FiguresOptions): Figures {
+  const { tasks, ...found } = figures(recordedRollouts(table), options);
+  const task = table.name('task');
+  const withMetrics = ([name, one]: [string, NonNullable<Figures['tasks']>[string]]) => [
+    name,
+    { ...one, metrics: metricEstimates(table, (row) => task(row) === name) },
+  ];
+  return {
+    ...found,
+    metrics: metricEstimates(table),
+    ...(tasks === undefined ? {} : { tasks: Object.fromEntries(Object.entries(tasks).map(withMetrics)) as NonNullable<Figures['tasks']> }),
+  };
 }
 
-/** Holds no figures itself, so that 100,000 of them take little memory. */
-class TableRollout implements RecordedRollout {
-  readonly #table: RolloutTable;
-  readonly #row: number;
+/** Estimates of metrics over finished rollouts, column by column: objects with all metrics of 100,000 rollouts would take more memory than the whole index. */
+function metricEstimates(table: RolloutTable, isWanted: (row: number) => boolean = () => true): Record<string, SummaryEstimate> {
+  const error = table.name('error');
+  const groups = [
+    ...Map.groupBy(
+      [...table.rows].filter((row) => error(row) === null && isWanted(row)),
+      table.name('group'),
+    ).values(),
+  ];
+  const estimates = table.metricNames.map((name) => {
+    const value = table.number(`metric:${name}`);
+    return [name, estimate(groups.map((rows) => rows.map(value).filter((one) => !Number.isNaN(one))))] as const;
+  });
+  return Object.fromEntries(estimates.filter(([, one]) => one !== null)) as Record<string, SummaryEstimate>;
+}
 
-  constructor(table: RolloutTable, row: number) {
-    this.#table = table;
-    this.#row = row;
-  }
+const NO_METRICS = {};
+const NO_POLICY = { model: '', version: 0 };
 
-  get rolloutId() {
-    return `${this.groupId}/${this.index}`;
-  }
+/** What the summary reads of rollouts, without their metrics. The objects hold no figures themselves, so that 100,000 of them take little memory. */
+function recordedRollouts(table: RolloutTable): RecordedRollout[] {
+  const [group, stop, error, reason, task] = (['group', 'stop', 'error', 'reason', 'task'] as const).map((name) => table.name(name)) as RowNames;
+  const [reward, turns, truncated, input, output, cached] = ['reward', 'turns', 'truncated', 'input', 'tokens', 'cached'].map((name) =>
+    table.number(name),
+  ) as RowNumbers;
+  class TableRollout implements RecordedRollout {
+    readonly row: number;
+    readonly metrics = NO_METRICS;
+    readonly policy = NO_POLICY;
+    readonly isCut = false;
+    readonly cutObservations = 0;
+    readonly endedAtMs = 0;
 
-  get groupId() {
-    return this.#table.name('group')(this.#row)!;
-  }
+    constructor(row: number) {
+      this.row = row;
+    }
 
-  get index() {
-    return this.#table.index(this.#row);
-  }
+    get rolloutId() {
+      return `${this.groupId}/${this.index}`;
+    }
 
-  get task() {
-    return this.#table.name('task')(this.#row);
-  }
+    get groupId() {
+      return group(this.row)!;
+    }
 
-  get reward() {
-    return this.#table.figures(this.#row).reward;
-  }
+    get index() {
+      return table.index(this.row);
+    }
 
-  get metrics() {
-    return this.#table.metrics(this.#row);
-  }
+    get task() {
+      return task(this.row);
+    }
 
-  get error() {
-    const type = this.#table.name('error')(this.#row);
-    if (type === null) return null;
-    const reason = this.#table.name('reason')(this.#row);
-    return { type, message: this.#table.errorMessages.get(type) ?? '', ...(reason === null ? {} : { reason: reason as 'failed' }) };
-  }
+    get reward() {
+      return orNull(reward(this.row));
+    }
 
-  get stop() {
-    return this.#table.name('stop')(this.#row) ?? '';
-  }
+    get error() {
+      const type = error(this.row);
+      const why = type === null ? null : reason(this.row);
+      return type === null ? null : { type, message: table.errorMessages.get(type) ?? '', ...(why === null ? {} : { reason: why as 'failed' }) };
+    }
 
-  get isTruncated() {
-    return this.#table.figures(this.#row).isTruncated;
-  }
+    get stop() {
+      return stop(this.row) ?? '';
+    }
 
-  get isCut() {
-    return false;
-  }
+    get isTruncated() {
+      return truncated(this.row) === 1;
+    }
 
-  get turns() {
-    return this.#table.figures(this.#row).turns;
-  }
+    get turns() {
+      return orNull(turns(this.row)) ?? 0;
+    }
 
-  get policy() {
-    return { model: '', version: 0 };
+    get usage() {
+      return { inputTokens: orNull(input(this.row)) ?? 0, outputTokens: orNull(output(this.row)) ?? 0, cachedTokens: orNull(cached(this.row)) };
+    }
   }
+  return Array.from(table.rows, (row) => new TableRollout(row));
+}
 
-  get usage() {
-    const { input, tokens, cached } = this.#table.figures(this.#row);
-    return { inputTokens: input ?? 0, outputTokens: tokens ?? 0, cachedTokens: cached };
-  }
+type RowName = (row: number) => string | null;
+type RowNumber = (row: number) => number;
+type RowNames = [RowName, RowName, RowName, RowName, RowName];
+type RowNumbers = [RowNumber, RowNumber, RowNumber, RowNumber, RowNumber, RowNumber];
 
-  get cutObservations() {
-    return 0;
-  }
-
-  get endedAtMs() {
-    return 0;
-  }
+function orNull(value: number): number | null {
+  return Number.isNaN(value) ? null : value;
 }
 
 function factsOfMetadata(metadata: Fields): EvaluationDetail['facts'] {

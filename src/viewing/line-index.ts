@@ -48,7 +48,7 @@ export class LineIndex {
     const { size, dev, ino, mtimeMs } = await file.stat();
     const identity = isPacked ? `${dev}:${ino}:${mtimeMs}` : `${dev}:${ino}`;
     if (identity !== this.#identity || (!isPacked && size < this.#readTo)) this.#reset(identity);
-    else if (isPacked) return;
+    else if (isPacked || size === this.#readTo) return;
     const line = (bytes: Buffer, start: number, end: number, place: number) => {
       this.#finder.find(bytes, start, end, { mayStopEarly: true });
       const id = this.#finder.string(0);

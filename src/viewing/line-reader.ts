@@ -8,7 +8,7 @@ import { ConfigError } from '../core/errors.ts';
 
 /** A rollout of a million tokens is shorter. */
 const MOST_LINE_BYTES = 32 * 2 ** 20;
-const PIECE_BYTES = 2 ** 20;
+const PIECE_BYTES = 2 * 2 ** 20;
 
 export interface LineVisitor {
   /** The line is `[start, end)` of the bytes, which are used again afterwards. `place` is where it begins in the file. */

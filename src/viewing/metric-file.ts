@@ -43,6 +43,7 @@ export class MetricFile {
     const { size, dev, ino } = await file.stat();
     const identity = `${dev}:${ino}`;
     if (identity !== this.#identity || size < this.#readTo) this.#begin(identity);
+    if (size === this.#readTo) return this.#lines;
     const lines = this.#lines;
     const line = (bytes: Buffer, start: number, end: number) => {
       const parsed = metricLine(bytes.toString('utf8', start, end));

@@ -2,11 +2,12 @@
 import { lastUsed } from './last-used.ts';
 import type { FoundRun } from './find-runs.ts';
 import { LineIndex } from './line-index.ts';
-import { type Fields, fieldsOf, textOf } from './loose-fields.ts';
+import { fieldsOf, textOf } from './loose-fields.ts';
 import { MetricFile } from './metric-file.ts';
 import { RolloutReader } from './rollout-reader.ts';
 import { rolloutSets, type SetFile } from './rollout-sets.ts';
-import { evaluationLine, readJson, readToml, trainingLine } from './run-line.ts';
+import { evaluationLine, trainingLine } from './run-line.ts';
+import { RunSettings } from './run-settings.ts';
 import type { FoundTokenizer, RunTokenizers } from './run-tokenizers.ts';
 import { ViewRequestError } from './view-problem.ts';
 import type { RolloutPlace, RunLine } from './view-wire.ts';
@@ -44,18 +45,21 @@ const MOST_LINE_FILES = 8;
 export class OpenRun {
   readonly found: FoundRun;
   readonly metrics: MetricFile;
+  readonly settings: RunSettings;
   readonly #files: OpenFiles;
   readonly #tokenizers: RunTokenizers;
 
   constructor(found: FoundRun, { files, tokenizers }: { readonly files: OpenFiles; readonly tokenizers: RunTokenizers }) {
     this.found = found;
     this.metrics = new MetricFile(found.directory);
+    this.settings = new RunSettings(found);
     this.#files = files;
     this.#tokenizers = tokenizers;
   }
 
   line(): Promise<RunLine> {
-    return this.found.kind === 'evaluation' ? evaluationLine(this.found) : trainingLine(this.found, this.metrics);
+    const settings = () => this.settings.read();
+    return this.found.kind === 'evaluation' ? evaluationLine(this.found, settings) : trainingLine(this.found, { metrics: this.metrics, settings });
   }
 
   sets(): Promise<readonly SetFile[]> {
@@ -103,14 +107,8 @@ export class OpenRun {
     return await this.#tokenizers.find(await this.#usedTokenizer());
   }
 
-  /** Its configuration of a training run, its metadata of an evaluation. */
-  async settings(): Promise<Fields> {
-    const { kind, directory } = this.found;
-    return kind === 'training' ? await readToml(directory) : await readJson(directory, 'metadata.json');
-  }
-
   async #usedTokenizer(): Promise<{ hash: string | null; model: string | null }> {
-    const settings = await this.settings();
+    const settings = await this.settings.read();
     if (this.found.kind === 'training') return { hash: null, model: textOf(fieldsOf(settings['model'])['path']) };
     return { hash: textOf(fieldsOf(settings['policy'])['tokenizer_hash']), model: textOf(settings['model']) };
   }

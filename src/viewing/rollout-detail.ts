@@ -82,7 +82,7 @@ function trainedTokens(record: Fields): Tokens | null {
 
 async function hasTokens(run: OpenRun, record: Fields): Promise<boolean> {
   if (run.found.kind === 'training') return typeof record['ids'] === 'string' && record['ids'] !== '';
-  return record['error'] === null && fieldsOf((await run.settings())['policy'])['kind'] === 'tokens';
+  return record['error'] === null && fieldsOf((await run.settings.read())['policy'])['kind'] === 'tokens';
 }
 
 function errorOf(record: Fields): RolloutDetail['error'] {

@@ -83,7 +83,7 @@ export class RolloutIndex {
     const { size, ino, dev, mtimeMs } = await file.stat();
     const identity = isPacked ? `${dev}:${ino}:${size}:${mtimeMs}` : `${dev}:${ino}`;
     if (identity !== this.#identity || (!isPacked && (size < this.#readTo || !(await this.#hasTail(file))))) this.#reset(identity);
-    else if (isPacked) return this.#table;
+    else if (isPacked || size === this.#readTo) return this.#table;
     const table = this.#table;
     const visitor = {
       line: (bytes: Buffer, start: number, end: number, place: number) => table.add(bytes, start, end, place),

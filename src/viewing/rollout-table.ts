@@ -20,12 +20,10 @@ const FIELDS = [
   'rollouts',
   'unpaid',
   'role',
-  'answer',
-  'info',
 ] as const;
 const FIELD = Object.fromEntries(FIELDS.map((name, i) => [name, i])) as Readonly<Record<(typeof FIELDS)[number], number>>;
 
-const NUMBERS = ['start', 'length', 'reward', 'turns', 'tokens', 'input', 'cached', 'truncated', 'index', 'unpaid', 'content'] as const;
+const NUMBERS = ['start', 'length', 'reward', 'turns', 'tokens', 'input', 'cached', 'truncated', 'index', 'unpaid'] as const;
 const CODES = ['stop', 'error', 'reason', 'task', 'group', 'role'] as const;
 type Numbers = Readonly<Record<(typeof NUMBERS)[number], NumberColumn>>;
 type Codes = Readonly<Record<(typeof CODES)[number], { readonly column: NumberColumn; readonly names: Names }>>;
@@ -103,11 +101,6 @@ export class RolloutTable implements RowFigures {
 
   index(row: number): number {
     return this.#numbers.index.at(row);
-  }
-
-  /** Of its reference: equal for equal answers, and almost never for others. NaN without one. */
-  content(row: number): number {
-    return this.#numbers.content.at(row);
   }
 
   place(row: number): { readonly start: number; readonly length: number } {
@@ -203,7 +196,6 @@ export class RolloutTable implements RowFigures {
       cached: numberOf(cached),
       truncated: Number(finder.text(FIELD.is_truncated) === 'true'),
       unpaid: Number(finder.has(FIELD.unpaid)),
-      content: finder.digest(FIELD.answer, FIELD.info),
     };
     for (const name of NUMBERS) this.#numbers[name].set(row, values[name]);
     this.#setCode(row, 'stop', finder.string(FIELD.stop_condition) ?? '');

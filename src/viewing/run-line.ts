@@ -1,6 +1,5 @@
 /** A run as the list of runs shows it, from its small files alone. */
 import { join } from 'node:path';
-import { parse as parseToml } from 'smol-toml';
 import { thrownText } from '../core/errors.ts';
 import { hasLivingWriter } from '../files/run-lock.ts';
 import { readInside } from './files-inside.ts';
@@ -11,9 +10,9 @@ import type { Estimate, MetricLines, RunLine } from './view-wire.ts';
 
 const MOST_BYTES = 16 * 2 ** 20;
 
-export async function evaluationLine(run: FoundRun): Promise<RunLine> {
+export async function evaluationLine(run: FoundRun, settings: () => Promise<Fields>): Promise<RunLine> {
   return await orProblem(run, async () => {
-    const metadata = await readJson(run.directory, 'metadata.json');
+    const metadata = await settings();
     const finished = numberOf(metadata['num_finished']);
     const failed = numberOf(metadata['num_errored']) ?? 0;
     const reward = numberOf(metadata['avg_reward']);
@@ -32,9 +31,12 @@ export async function evaluationLine(run: FoundRun): Promise<RunLine> {
   });
 }
 
-export async function trainingLine(run: FoundRun, metrics: MetricFile): Promise<RunLine> {
+export async function trainingLine(
+  run: FoundRun,
+  { metrics, settings }: { readonly metrics: MetricFile; readonly settings: () => Promise<Fields> },
+): Promise<RunLine> {
   return await orProblem(run, async () => {
-    const [record, config, lines] = await Promise.all([readJson(run.directory, 'run.json'), readToml(run.directory), metrics.lines()]);
+    const [record, config, lines] = await Promise.all([readJson(run.directory, 'run.json'), settings(), metrics.lines()]);
     const attempts = listOf(record['attempts']).map(fieldsOf);
     const finishedAt = textOf(record['finished_at']);
     const { path } = fieldsOf(config['model']);
@@ -55,14 +57,9 @@ export async function trainingLine(run: FoundRun, metrics: MetricFile): Promise<
   });
 }
 
-export async function readJson(directory: string, name: string): Promise<Fields> {
+async function readJson(directory: string, name: string): Promise<Fields> {
   const text = await readInside(directory, name, MOST_BYTES);
   return fieldsOf(text === null ? null : JSON.parse(text));
-}
-
-export async function readToml(directory: string): Promise<Fields> {
-  const text = await readInside(directory, 'config.toml', MOST_BYTES);
-  return text === null ? {} : parseToml(text);
 }
 
 async function stateOf(directory: string, isComplete: boolean): Promise<RunLine['state']> {

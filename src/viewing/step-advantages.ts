@@ -1,6 +1,5 @@
 /** The advantages of a training step, computed again from its rewards as its credit assignment does. */
 import { groupAdvantages } from '../trainer/credit/group-advantages.ts';
-import { resolveTrainingConfig } from '../trainer/config/resolve-config.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { thrownText } from '../core/errors.ts';
 import type { OpenRun } from './open-run.ts';
@@ -20,7 +19,7 @@ export async function stepAdvantages(run: OpenRun, set: RolloutSet): Promise<Ste
   const unknown = (problem: string) => ({ problem, values: () => null });
   let config: TrainingConfig;
   try {
-    config = resolveTrainingConfig([{ source: 'config.toml', table: await run.settings() }]).config;
+    config = await run.settings.config();
   } catch (error) {
     return unknown(`Advantages are not shown: config.toml cannot be used by this version (${thrownText(error).split('\n', 1)[0]}).`);
   }

@@ -110,22 +110,6 @@ export class FieldFinder {
     return this.has(field) && this.#buffer[this.starts[field]!] === OPEN ? ((this.json(field) ?? {}) as Record<string, unknown>) : {};
   }
 
-  /** A number from the JSON texts of the fields that the object has (FNV-1a, 53 bits); NaN if it has none. */
-  digest(...fields: readonly number[]): number {
-    let [high, low] = [0x811c9dc5, 0x9dc5811c];
-    let isEmpty = true;
-    for (const field of fields) {
-      if (!this.has(field)) continue;
-      isEmpty = false;
-      low = Math.imul(low ^ (field + 1), 0x01000193);
-      for (let i = this.starts[field]!; i < this.ends[field]!; i++) {
-        high = Math.imul(high ^ this.#buffer[i]!, 0x01000193);
-        low = Math.imul(low ^ (this.#buffer[i]! + i - this.starts[field]!), 0x01000193);
-      }
-    }
-    return isEmpty ? NaN : (high >>> 11) * 2 ** 32 + (low >>> 0);
-  }
-
   #indexOf(start: number, end: number): number {
     const length = end - start;
     const names = this.#names;

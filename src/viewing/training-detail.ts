@@ -16,7 +16,7 @@ const MOST_EVENTS = 1000;
 const MOST_HELD_OUT = 500;
 
 export async function trainingDetail(run: OpenRun): Promise<TrainingDetail> {
-  const [line, sets, config, events] = await Promise.all([run.line(), run.sets(), run.settings().catch((): Fields => ({})), eventsOf(run)]);
+  const [line, sets, config, events] = await Promise.all([run.line(), run.sets(), run.settings.read().catch((): Fields => ({})), eventsOf(run)]);
   return {
     kind: 'training',
     run: line,

@@ -61,11 +61,14 @@ export function startNode(args: readonly string[], { cwd = root, env = {} }: Sta
   return started;
 }
 
-/** Starts `vf-serve` on a free port and waits until it answers. */
-export async function startServer(args: readonly string[], options: StartOptions = {}): Promise<AttackedServer> {
-  const started = startCommand('vf-serve', [...args, '--port', '0'], options);
+/** Starts `vf-serve`, or another command that serves, on a free port and waits until it answers. */
+export async function startServer(
+  args: readonly string[],
+  { command = 'vf-serve', ...options }: StartOptions & { readonly command?: string } = {},
+): Promise<AttackedServer> {
+  const started = startCommand(command, [...args, '--port', '0'], options);
   await Promise.race([until(() => started.stdout.includes('\n')), started.ended]);
-  if (!started.stdout.includes('\n')) throw new Error(`Expected vf-serve to start, got: ${started.stderr}`);
+  if (!started.stdout.includes('\n')) throw new Error(`Expected ${command} to start, got: ${started.stderr}`);
   const { origin, port } = new URL(started.stdout.trim());
   return Object.assign(started, { url: origin, port: Number(port) });
 }

@@ -6,5 +6,7 @@ import { tokenOfFragment } from './token-of-fragment.ts';
 
 export function openSource(): ViewSource {
   const data = document.querySelector('script[type="application/json"]#vf-view-data')?.textContent ?? null;
-  return data === null ? new HttpSource(tokenOfFragment()) : new ExportSource(JSON.parse(data) as Record<string, unknown>);
+  return data === null
+    ? new HttpSource(tokenOfFragment())
+    : new ExportSource((JSON.parse(data) as { readonly answers: Record<string, unknown> }).answers);
 }

@@ -1,0 +1,39 @@
+/** The settings of a run, parsed again only where their file has changed: the configuration of a training run, the metadata of an evaluation. */
+import { parse as parseToml } from 'smol-toml';
+import type { TrainingConfig } from '../schemas/training-config.ts';
+import { resolveTrainingConfig } from '../trainer/config/resolve-config.ts';
+import { readInside } from './files-inside.ts';
+import type { FoundRun } from './find-runs.ts';
+import { type Fields, fieldsOf } from './loose-fields.ts';
+
+const MOST_BYTES = 16 * 2 ** 20;
+
+export class RunSettings {
+  readonly #run: FoundRun;
+  #text: string | null = null;
+  #fields: Fields = {};
+  #config: TrainingConfig | null = null;
+
+  constructor(run: FoundRun) {
+    this.#run = run;
+  }
+
+  /** Empty where the file is missing. Throws what the parser says of a damaged one. */
+  async read(): Promise<Fields> {
+    const { kind, directory } = this.#run;
+    const text = await readInside(directory, kind === 'training' ? 'config.toml' : 'metadata.json', MOST_BYTES);
+    if (text === null) return {};
+    if (text !== this.#text) {
+      this.#fields = kind === 'training' ? parseToml(text) : fieldsOf(JSON.parse(text));
+      this.#config = null;
+      this.#text = text;
+    }
+    return this.#fields;
+  }
+
+  /** Of a training run, checked. Throws ConfigError for one that this version cannot use. */
+  async config(): Promise<TrainingConfig> {
+    const table = await this.read();
+    return (this.#config ??= resolveTrainingConfig([{ source: 'config.toml', table }]).config);
+  }
+}
