@@ -109,6 +109,16 @@ describe.concurrent('vf-eval and the cost of a run', () => {
     });
   });
 
+  it('a file of endpoints that cannot be read stops no run that does not need it', async () => {
+    await using server = await answering();
+    using folder = pricedFolder(server.url);
+    folder.file('configs/endpoints.toml', 'this is no TOML');
+    const words = ['judged', '-n', '1', '-t', '8', '-b', `${server.url}/v1`, '-m', 'policy-model', '--api-client-type', 'chat'];
+    expect((await folder.run(words)).code).toBe(0);
+    const limited = await folder.run([...words, '--max-cost', '1']);
+    expect(limited).toMatchObject({ code: 2, stderr: expect.stringContaining('configs/endpoints.toml is not valid TOML') });
+  });
+
   it('--max-cost begins no further rollouts, ends those in flight, and a resume counts what was paid', async () => {
     await using server = await answering();
     using folder = pricedFolder(server.url);

@@ -27,6 +27,8 @@ interface AskedModel {
   readonly baseUrls: readonly string[];
 }
 
+const NO_REGISTRY: EndpointRegistry = { path: 'configs/endpoints.toml', isPackaged: false, endpoints: [] };
+
 /**
  * Null where no model can cost anything (all run in this process, or on servers of this machine without a price), and for a program whose models nobody counts. Throws ConfigError for --max-cost with a model
  * that has no price.
@@ -34,7 +36,6 @@ interface AskedModel {
 export async function runPrices(options: RunPricesOptions): Promise<CostOptions | null> {
   const { settings, target, environment } = options;
   const limit = settings['max-cost'] ?? null;
-  const registry = await readEndpoints(settings['endpoints-path'] ?? null);
   const isUncounted = target.kind === 'program' && (environment.programModels?.description ?? null) !== null;
   if (limit !== null && isUncounted)
     throw new ConfigError(
@@ -53,12 +54,23 @@ export async function runPrices(options: RunPricesOptions): Promise<CostOptions 
     ];
   });
   const all = [policy, ...roles.map(([, asked]) => asked)];
+  const registry = all.every(({ baseUrls }) => baseUrls.length === 0) ? NO_REGISTRY : await registryOf(settings);
   const unpriced = all.filter((asked) => priceOf(asked, registry) === null);
   if (limit !== null && unpriced.length > 0) throw unknownPrice(unpriced[0]!, registry);
   const mayCost = all.some((asked) => (priceOf(asked, registry) === null ? !asked.baseUrls.every(isLoopback) : asked.baseUrls.length > 0));
   if ((!mayCost || isUncounted) && limit === null) return null;
   const priced = (asked: AskedModel): PricedModel => ({ model: asked.model, price: priceOf(asked, registry) });
   return { policy: priced(policy), roles: Object.fromEntries(roles.map(([role, asked]) => [role, priced(asked)])), limit };
+}
+
+/** A file that cannot be read concerns only a run that names an alias, which fails before, or a ceiling. */
+async function registryOf(settings: Settings): Promise<EndpointRegistry> {
+  try {
+    return await readEndpoints(settings['endpoints-path'] ?? null);
+  } catch (error) {
+    if (!(error instanceof ConfigError) || settings['max-cost'] !== undefined) throw error;
+    return NO_REGISTRY;
+  }
 }
 
 /** Of the alias, else of any endpoint with the same URL and model; null if none has a price. */
