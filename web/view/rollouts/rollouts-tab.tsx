@@ -5,6 +5,7 @@ import { EmptyState, LoadingState, ProblemState } from '../frame/states.tsx';
 import type { Route } from '../route/route.ts';
 import { patched } from '../route/use-route.ts';
 import { useSource } from '../source/source-context.ts';
+import { Text } from '../text/text.tsx';
 import { FilterBar } from './filter-bar.tsx';
 import { columnsOf } from './columns.tsx';
 import { RolloutGrid } from './rollout-grid.tsx';
@@ -35,6 +36,11 @@ export function RolloutsTab({ detail, route }: { readonly detail: RunDetail; rea
     <div class="rollouts">
       <FilterBar detail={detail} route={route} table={table} page={rows.page} metrics={metrics} />
       {rows.error !== null && <ProblemState problem={rows.error.message} retry={rows.reload} />}
+      {(rows.page?.problem ?? null) !== null && (
+        <p class="notice">
+          <Text text={rows.page!.problem!} />
+        </p>
+      )}
       {rows.page === null && rows.error === null && <LoadingState what="rollouts" />}
       <RolloutGrid
         rows={rows}
