@@ -51,7 +51,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .option('--by-id', 'take rows with the same id for the same row, whatever they hold')
     .option('--rows <n>', 'rows to show in which runs differ', wholeNumber(0, 1e6), 5)
     .option('--seed <n>', 'seed of the bootstrap', wholeNumber(0, 2 ** 32 - 1), 0)
-    .option('--resamples <n>', 'draws of the bootstrap (10000, fewer above 20000 rows)', wholeNumber(100, 1e6))
+    .option('--resamples <n>', 'draws of the bootstrap (10000, fewer for very many rows)', wholeNumber(100, 1e6))
     .option('--json', 'print one JSON object')
     .option('--markdown', 'print Markdown')
     .version(packageVersion(), '-V, --version')

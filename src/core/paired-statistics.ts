@@ -23,10 +23,12 @@ export function estimateDifferences(quantities: readonly ByExample[], { random, 
   const rows = quantities[0]?.length ?? 0;
   const means = totals.map(() => new Float64Array(resamples));
   const drawn = new Int32Array(rows);
-  const draws = rows > 1 ? resamples : 0;
+  // The others need no draws.
+  const varying = totals.flatMap((total, q) => (jackknife(total).squares > 0 ? [q] : []));
+  const draws = varying.length > 0 ? resamples : 0;
   for (let r = 0; r < draws; r++) {
     for (let i = 0; i < rows; i++) drawn[i] = random.integer(rows);
-    for (const [q, total] of totals.entries()) means[q]![r] = meanOfDrawn(total, drawn);
+    for (const q of varying) means[q]![r] = meanOfDrawn(totals[q]!, drawn);
   }
   return totals.map((total, q) => estimateOf(total, means[q]!));
 }
@@ -61,16 +63,12 @@ function meanOfDrawn({ sums, counts }: RowTotals, drawn: Int32Array): number {
 }
 
 function estimateOf(total: RowTotals, resampled: Float64Array): Estimate | null {
-  const { sums, counts, sum, count, filled } = total;
+  const { sum, count, filled } = total;
   if (count === 0) return null;
   const value = sum / count;
   if (filled.length < 2) return { value, low: null, high: null, n: count };
-  const without = filled.map((i) => (sum - sums[i]!) / (count - counts[i]!));
-  const centre = without.reduce((a, b) => a + b, 0) / without.length;
-  const squares = without.reduce((s, x) => s + (centre - x) ** 2, 0);
-  // Rounding alone varies this much.
-  if (squares <= 1e-24 * Math.max(1, value * value)) return { value, low: value, high: value, n: count };
-  const cubes = without.reduce((s, x) => s + (centre - x) ** 3, 0);
+  const { squares, cubes } = jackknife(total);
+  if (squares === 0) return { value, low: value, high: value, n: count };
   const acceleration = cubes / (6 * squares ** 1.5);
   const sorted = resampled.filter(Number.isFinite).toSorted();
   const bias = normalQuantile(shareBelow(sorted, value));
@@ -79,6 +77,17 @@ function estimateOf(total: RowTotals, resampled: Float64Array): Estimate | null 
     return quantile(sorted, normalCdf(bias + shifted / (1 - acceleration * shifted)));
   };
   return { value, low: end(-Z), high: end(Z), n: count };
+}
+
+/** How the mean varies if one row is left out: sums of squared and cubed deviations, 0 if only rounding varies it or fewer than two rows have values. */
+function jackknife({ sums, counts, sum, count, filled }: RowTotals): { readonly squares: number; readonly cubes: number } {
+  if (filled.length < 2) return { squares: 0, cubes: 0 };
+  const without = filled.map((i) => (sum - sums[i]!) / (count - counts[i]!));
+  const centre = without.reduce((a, b) => a + b, 0) / without.length;
+  const squares = without.reduce((s, x) => s + (centre - x) ** 2, 0);
+  // A mean of differences is at most about 1; rounding alone varies it by this much.
+  const isConstant = squares <= 1e-24 * Math.max(1, (sum / count) ** 2);
+  return isConstant ? { squares: 0, cubes: 0 } : { squares, cubes: without.reduce((s, x) => s + (centre - x) ** 3, 0) };
 }
 
 const Z = 1.959963984540054;

@@ -25,8 +25,9 @@ export interface CompareOptions {
 }
 
 const RESAMPLES = 10_000;
-/** Rows times draws: some seconds. */
-const MOST_DRAWS = 2e8;
+const FEWEST_RESAMPLES = 1000;
+/** Rows times draws times metrics: some seconds. */
+const MOST_DRAWS = 1e9;
 const NAMES = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ';
 
 /** Throws ConfigError for fewer than two runs, runs of other rows, and a metric that no run has. */
@@ -36,7 +37,7 @@ export function compareRuns(runs: readonly ComparedRun[], options: CompareOption
   assertSameRows(runs, byId);
   const common = commonRows(runs);
   if (metric !== 'reward') assertMetric(runs, metric);
-  const { resamples = Math.max(500, Math.min(RESAMPLES, Math.floor(MOST_DRAWS / common.length))) } = options;
+  const { resamples = affordableResamples(common.map((id) => runs[0]!.rows.get(id)!)) } = options;
   const sides = runs.map((run, i) => comparedSide(run, { name: nameOf(i), first: runs[0]!, common, metric }));
   const choices = runs.flatMap((_, i) => runs.slice(i + 1).map((_run, j) => [i, i + 1 + j] as const)).filter(([i]) => allPairs || i === 0);
   const pairs = choices.map(([i, j]) =>
@@ -50,6 +51,14 @@ export function compareRuns(runs: readonly ComparedRun[], options: CompareOption
     }),
   );
   return { metric, rows: common.length, seed, resamples, passThreshold: PASS_THRESHOLD, sides, pairs: adjusted(pairs) };
+}
+
+/** Fewer draws for very many rows. */
+function affordableResamples(rows: readonly ComparedRow[]): number {
+  const metrics = Math.max(
+    ...rows.slice(0, 100).flatMap(({ rollouts }) => [...rollouts.values()].map((rollout) => Object.keys(rollout.metrics).length)),
+  );
+  return Math.max(FEWEST_RESAMPLES, Math.min(RESAMPLES, Math.floor(MOST_DRAWS / (rows.length * (1 + metrics)))));
 }
 
 /** A to Z, then AA, AB, ... */

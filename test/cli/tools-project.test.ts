@@ -36,7 +36,7 @@ interface Summary {
   readonly metrics: Record<string, { readonly value: number }>;
 }
 
-describe('examples/tools-project', () => {
+describe('examples/tools-project', { timeout: 120_000 }, () => {
   it('fits the types of the package, and a misspelled option does not', async () => {
     expect(await types()).toEqual({ code: 0, stdout: '', stderr: '' });
     const text = readFileSync(environment(), 'utf8');

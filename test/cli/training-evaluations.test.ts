@@ -61,7 +61,7 @@ function trainedFolder(): EvalFolder {
 
 const step = (n: number) => `t/evaluations/step-${String(n).padStart(6, '0')}.jsonl`;
 
-describe('an evaluation of a training run', () => {
+describe('an evaluation of a training run', { timeout: 60_000 }, () => {
   it('is compared with another one, row by row', async () => {
     using folder = trainedFolder();
     const { code, stdout, stderr } = await folder.run([step(0), step(10), '--json'], {}, 'vf-compare');

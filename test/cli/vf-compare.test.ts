@@ -90,7 +90,7 @@ async function figures(...args: string[]): Promise<Figures> {
   return JSON.parse(stdout) as Figures;
 }
 
-describe('vf-compare', () => {
+describe('vf-compare', { timeout: 60_000 }, () => {
   it('prints means, the paired difference, the test and who wins where', async () => {
     const { code, stdout, stderr } = await vfCompare('half', 'right', '--rows', '2');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });

@@ -27,7 +27,7 @@ export const loadEnvironment = () => new SingleTurnEnv({
 });
 `;
 
-describe('a file with several runs', () => {
+describe('a file with several runs', { timeout: 60_000 }, () => {
   it('ends with a comparison of the runs that played the same rows, with the first of them', async () => {
     // Right at temperature 0 alone.
     await using server = await chatServer(({ temperature }) => (temperature === 0 ? '<answer>Paris</answer>' : '<answer>Rome</answer>'));

@@ -101,7 +101,8 @@ const refused = { status: 400, body: { error: { message: 'down' } } };
 const rowIn = (messages: readonly { readonly content: string }[]) => /France, (\d+)\?/.exec(messages.at(-1)!.content)![1]!;
 const oneLine = ({ code, stdout, stderr }: Ended) => ({ code, stdout, lines: stderr.trimEnd().split('\n').length });
 
-describe.concurrent('vf-score', () => {
+// Each test is a chain of processes, so they overlap.
+describe.concurrent('vf-score', { timeout: 180_000 }, () => {
   it('asks a judge that was down about the rollouts that it missed, and leaves every other line byte for byte', async () => {
     const down = new Set(['1', '3']);
     await using policy = await policyServer();

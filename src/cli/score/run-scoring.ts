@@ -87,9 +87,7 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
   const settings = recordedSettings(flags);
   if (flags.failed) assertSameScores(before, settings, { directory: run, players: roles.players });
   for (const notice of roles.notices) context.note(notice);
-  // Weights alone need neither the rubric's functions nor the episode's state.
-  const isSum = weighted !== null && flags.rubric === null && Object.keys(flags.args).length === 0 && Object.keys(flags.roles).length === 0;
-  const fromScore = isSum && !flags.failed && !flags.askAgain && before.config['scoring'] === undefined ? weighted : null;
+  const fromScore = weighted !== null && isSum(flags, before) ? weighted : null;
   const options: Omit<ScoreOptions, 'directory' | 'recordsFailures'> = {
     environment: { eval: environment.eval, rubric: weighted ?? rubric, ...finishOf(environment) },
     ...(roles.models.stats.size === 0 ? {} : { models: roles.models }),
@@ -112,6 +110,12 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
   const result = await scoreRun({ ...options, directory: place.working, recordsFailures: flags.output !== null });
   if (place.working !== place.directory) await rename(place.working, place.directory);
   return { directory: place.directory, result, before, after: await readMetadata(place.directory) };
+}
+
+/** Weights alone need neither the rubric's functions nor the episode's state. */
+function isSum({ rubric, args, roles, failed, askAgain }: ScoringFlags, { config }: WireMetadata): boolean {
+  const isOwn = rubric === null && Object.keys(args).length === 0 && Object.keys(roles).length === 0;
+  return isOwn && !failed && !askAgain && config['scoring'] === undefined;
 }
 
 function finishOf(environment: Awaited<ReturnType<typeof openEnvironment>>['environment']): Pick<ScoreOptions['environment'], 'finish'> {
