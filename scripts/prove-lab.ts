@@ -5,7 +5,7 @@
  *   npm run prove:lab                two threads and one; judges the time, so the machine should be idle
  *   npm run prove:lab -- --quick     two threads, stopped after two steps, and the same in Node; judges no time
  *
- * --seed 0   --shots DIR (pictures of the page)
+ * --seed 0   --shots DIR (pictures of the page)   --two-threads (leaves out the part with one)
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,7 +17,7 @@ import { parseArgs } from 'node:util';
 import type { Browser } from 'playwright-core';
 import { labApp } from '../src/server/lab/lab-app.ts';
 import { listen } from '../src/server/listen.ts';
-import { LabPage, openBrowser } from './lab/lab-page.ts';
+import { cpuSeconds, LabPage, openBrowser } from './lab/lab-page.ts';
 import { takeShots } from './lab/take-shots.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -25,7 +25,12 @@ const BARS = { heldOut: 0.9, seconds: 60 };
 const PATIENCE_MS = 600_000;
 
 const { values: given } = parseArgs({
-  options: { quick: { type: 'boolean', default: false }, seed: { type: 'string', default: '0' }, shots: { type: 'string' } },
+  options: {
+    quick: { type: 'boolean', default: false },
+    'two-threads': { type: 'boolean', default: false },
+    seed: { type: 'string', default: '0' },
+    shots: { type: 'string' },
+  },
 });
 const seed = Number(given.seed);
 const verdicts: { readonly ok: boolean; readonly text: string }[] = [];
@@ -37,7 +42,7 @@ const judge = (ok: boolean, text: string) => {
 const browser = await openBrowser();
 try {
   await proveThreads(browser);
-  if (!given.quick) await proveOneThread(browser);
+  if (!given.quick && !given['two-threads']) await proveOneThread(browser);
 } finally {
   await browser.close();
 }
@@ -51,10 +56,12 @@ async function proveThreads(chromium: Browser): Promise<void> {
     const [address] = (await once(createInterface({ input: served.stdout }), 'line')) as [string];
     const lab = await LabPage.open(chromium, address);
     judge(await lab.isIsolated(), `the page at ${address} may share memory between threads`);
+    const before = await cpuSeconds(chromium);
     await lab.start({ seed, threads: 2 });
     if (given.quick) await lab.stopAt(2, PATIENCE_MS);
     const { heldOut, secondsToGoal, status } = await lab.ended(PATIENCE_MS);
-    process.stdout.write(`       ${status} Held-out accuracy ${heldOut.toFixed(3)}.\n`);
+    const spent = (await cpuSeconds(chromium)) - before;
+    process.stdout.write(`       ${status} Held-out accuracy ${heldOut.toFixed(3)}. Chromium took ${spent.toFixed(1)} s of CPU time.\n`);
     if (!given.quick) judgeGoal(heldOut, secondsToGoal);
     await judgeAdapter(lab, 2);
     if (given.shots !== undefined) await takeShots(lab, join(ROOT, given.shots));

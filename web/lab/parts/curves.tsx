@@ -100,8 +100,8 @@ function drawGoal(plot: uPlot, { colour, font }: { readonly colour: string; read
   ctx.stroke();
   ctx.fillStyle = colour;
   ctx.font = font;
-  ctx.textAlign = 'right';
-  ctx.fillText(`goal ${GOAL.toFixed(2)}`, bbox.left + bbox.width - 4, y - 5 * devicePixelRatio);
+  ctx.textAlign = 'left';
+  ctx.fillText(`goal ${GOAL.toFixed(2)}`, bbox.left + 6 * devicePixelRatio, y - 5 * devicePixelRatio);
   ctx.restore();
 }
 
