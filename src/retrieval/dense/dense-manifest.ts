@@ -7,10 +7,13 @@ import { schemaCheck } from '../../schemas/schema-check.ts';
 export const DENSE_FORMAT = 'vf-search-dense';
 export const DENSE_VERSION = 1;
 
+/** Numbers that somebody else's manifest may set: LanceDB takes any, and more of them take more memory. */
+const upTo = (maximum: number) => ({ ...atLeastOne, maximum }) as const;
+
 /** Every vector is compared, or those of the nearest `nprobes` of `partitions`: by product quantisation, then `refine` times as many as asked by their exact product. */
 const searchSchema = anyOf(
   object({ kind: only('exact') }),
-  object({ kind: only('ivf_pq'), partitions: atLeastOne, sub_vectors: atLeastOne, nprobes: atLeastOne, refine: atLeastOne }),
+  object({ kind: only('ivf_pq'), partitions: upTo(2 ** 20), sub_vectors: upTo(2 ** 16), nprobes: upTo(2 ** 20), refine: upTo(1000) }),
 );
 export type DenseSearch = XStatic<typeof searchSchema>;
 
