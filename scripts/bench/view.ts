@@ -20,6 +20,8 @@ const { values } = parseArgs({
 });
 const rollouts = Number(values.rollouts);
 const PER_ROW = 4;
+/** Clock ticks of a second in /proc. */
+const TICKS = 100;
 const SECONDS = 2;
 const MEGABYTES = 300;
 const repository = join(import.meta.dirname, '../..');
@@ -39,6 +41,11 @@ try {
     return (performance.now() - begun) / 1000;
   };
   const peak = () => Number(/^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1000;
+  const cpu = () => {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
+    return (Number(fields[11]) + Number(fields[12])) / TICKS;
+  };
+  const started = cpu();
   const second = (what: string, ours: number, bar: number | null) =>
     measurement({ what, unit: 's', against: `${SECONDS} s`, bar }, [{ ours, peer: SECONDS }]);
   const memory = (what: string) => measurement({ what, unit: 'MB', against: `${MEGABYTES} MB`, bar: 1 }, [{ ours: peak(), peer: MEGABYTES }]);
@@ -49,6 +56,7 @@ try {
       await timed(`rollouts?${set}&sort=reward&descending=true`),
       1,
     ),
+    second('the same, CPU of the server', cpu() - started, null),
     memory('peak memory, open'),
     second('next page', await timed(`rollouts?${set}&sort=reward&descending=true&from=5000`), null),
     second('summary with intervals', await timed('run?run=first'), null),
