@@ -10,7 +10,7 @@ from words import invent_name, invent_number, invent_word
 
 CONTEXT, ENVIRONMENT, MODEL, TURN = range(4)
 # Shares of what a turn does. The good one is rare, so that reward starts low: the rest guesses, searches for something else, or leaves its form open.
-FIRST_HABITS = {"good": 0.13, "guess": 0.52, "junk": 0.20, "broken": 0.15}
+FIRST_HABITS = {"good": 0.27, "guess": 0.49, "junk": 0.10, "broken": 0.14}
 # After the first passages of a question with two hops: searches for the rest, or answers with what it found.
 SECOND_HABITS = {"good": 0.30, "answer": 0.70}
 GOOD_ONLY = {"good": 1.0}
@@ -48,14 +48,15 @@ def draw_episode(rng, *, only_good, scene=None, protocol=None):
 
 
 def junk(rng, scene, protocol):
-    """A search for something else, and an answer out of what it finds."""
-    query = rng.choice((invent_name(rng), scene.question.split()[0], invent_word(rng), f"{invent_word(rng)} {scene.joint} {invent_name(rng)}"))
-    if rng.random() < 0.3:
-        return [(protocol.search(query), TURN), (protocol.shown_nothing(), ENVIRONMENT), (protocol.answer("", invent_name(rng)), TURN)]
-    found = chain_scene(rng, 1)
-    facts = [*found.facts, *found.others[0]]
-    wrong = rng.choice(facts)
-    return [(protocol.search(query), TURN), (protocol.shown(facts), ENVIRONMENT), (protocol.answer("", wrong.answer), TURN)]
+    """A search that finds nothing, and a guess. One that finds other passages would teach to answer from any passage, whatever was asked."""
+    query = rng.choice((invent_name(rng), invent_word(rng), f"{invent_word(rng)} {scene.joint} {invent_name(rng)}"))
+    return [(protocol.search(query), TURN), (protocol.shown_nothing(), ENVIRONMENT), (protocol.answer("", invent_name(rng)), TURN)]
+
+
+def read(rng):
+    """A good episode whose search is given: reading is learned, and whether to search is not."""
+    (prompt, _), (query, _), *rest = draw_episode(rng, only_good=True)
+    return [(prompt + query, CONTEXT), *rest]
 
 
 def search(rng, scene, protocol, only_good):

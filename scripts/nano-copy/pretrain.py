@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from byte_pairs import load_tokenizer
 from copy_tokenizer import CONTEXT as CONTEXT_TOKENS
 from copy_tokenizer import END
-from episodes import CONTEXT, ENVIRONMENT, MODEL, TURN, ask, draw_episode, look_up, repetition, reply
+from episodes import CONTEXT, ENVIRONMENT, MODEL, TURN, ask, draw_episode, look_up, read, repetition, reply
 from model import NanoConfig, forward, init_weights, save_model
 from training import first_weights, muon_and_adam, pad, parse_training, run_steps, training_parser
 from words import WordRandom
@@ -33,10 +33,10 @@ PHASES = [
     (0.06, {"repetition": 0.4, "look_up": 0.6}),
     (0.40, {"repetition": 0.04, "look_up": 0.25, "ask": 0.11, "reply": 0.35, "good": 0.25}),
     (0.75, {"look_up": 0.15, "ask": 0.05, "reply": 0.15, "good": 0.65}),
-    (1.00, {"look_up": 0.15, "habits": 0.85}),
+    (1.00, {"read": 0.4, "habits": 0.4, "look_up": 0.12, "reply": 0.08}),
 ]
 
-DRILLS = {"repetition": repetition, "look_up": look_up, "ask": ask, "reply": reply}
+DRILLS = {"repetition": repetition, "look_up": look_up, "ask": ask, "reply": reply, "read": read}
 
 
 class Rows:

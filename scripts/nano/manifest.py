@@ -15,6 +15,10 @@ MODELS_BY_NAME = {
         "Qwen3-format base of 0.8M parameters that proposes, solves and grades small Python programs, mostly badly: for self-play on a CPU",
         "scripts/nano-coder/README.md",
     ),
+    "nano-copy": (
+        "Qwen3-format base of 0.9M parameters that copies what it reads, in any words, but rarely searches: for environments of one's own, on a CPU",
+        "scripts/nano-copy/README.md",
+    ),
     "nano-o1": (DESCRIPTION.format("Search-o1"), "scripts/nano/README.md"),
     "nano-pages": (
         "Qwen3-format base of 1M parameters that reads pages as words with boxes and rarely cuts out what answers: for learning runs on a CPU",
