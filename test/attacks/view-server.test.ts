@@ -193,6 +193,8 @@ describe('vf-view under attack', () => {
     appendFileSync(path, '{"group_id":"x","rollout_index":0,"prompt":');
     for (let i = 0; i < 10; i++) appendFileSync(path, piece);
     appendFileSync(path, `\n${resultLine({ group: 'b' })}\n`);
+    // The list of runs finds a new one at once; an unknown run is looked for every two seconds.
+    await send(local, '/api/runs');
     const grown = await peakGrowth(local, async () => {
       const { text } = await send(local, at('rollouts', { run: 'huge', set: 'results', text: 'nobody' }));
       expect(JSON.parse(text)).toMatchObject({ total: 2, matched: 2, problem: expect.stringMatching(/1 line of results.jsonl cannot be read/) });

@@ -2,7 +2,7 @@
  * The engine's one memory, shared by its threads, which holds the model once. The main thread allocates regions; each thread has its own for scratch, cache and
  * activations. Addresses are byte offsets, all multiples of 64.
  */
-import type { EngineMemory } from '../kernels/web-assembly.ts';
+import { type EngineMemory, webAssembly } from '../kernels/web-assembly.ts';
 import { MemoryLimitError } from '../engine-errors.ts';
 
 export interface MemoryRegion {
@@ -95,7 +95,7 @@ const sizeText = (bytes: number): string => (bytes < 2 ** 30 ? `${Math.ceil(byte
 function reserveMemory(): EngineMemory {
   for (let bytes = MAX_MEMORY_BYTES; ; bytes /= 2) {
     try {
-      const memory = new WebAssembly.Memory({ initial: 2, maximum: bytes / PAGE, shared: true });
+      const memory = new webAssembly.Memory({ initial: 2, maximum: bytes / PAGE, shared: true });
       memory.grow(1);
       return memory;
     } catch (cause) {

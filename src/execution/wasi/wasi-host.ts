@@ -3,6 +3,7 @@
  * that follow from a seed, jobs on standard input, and replies, which are the writes to standard error that `reply` takes. Every other call is answered with ENOSYS: no file, no socket, no process.
  */
 import { MEMORY_IMPORT } from './memory-import.ts';
+import { type PythonModule, type SandboxMemory, webAssembly } from './web-assembly.ts';
 
 const EBADF = 8;
 const ENOSYS = 52;
@@ -26,7 +27,7 @@ export class InterpreterExit extends Error {
 
 export interface HostOptions {
   readonly args: readonly string[];
-  readonly memory: WebAssembly.Memory;
+  readonly memory: SandboxMemory;
   /** Seed of the bytes that the interpreter takes for random. */
   readonly seed: number;
   /** The next bytes of standard input, at most `most`; none at its end. May block. */
@@ -64,10 +65,10 @@ export class WasiHost {
   }
 
   /** What `new WebAssembly.Instance` takes for this module. */
-  imports(module: WebAssembly.Module): Record<string, Record<string, unknown>> {
+  imports(module: PythonModule): Record<string, Record<string, unknown>> {
     const calls: Record<string, Call> = this.#calls();
     const imports: Record<string, Record<string, unknown>> = { [MEMORY_IMPORT.module]: { [MEMORY_IMPORT.name]: this.#options.memory } };
-    for (const { module: from, name, kind } of WebAssembly.Module.imports(module))
+    for (const { module: from, name, kind } of webAssembly.Module.imports(module))
       if (kind === 'function') (imports[from] ??= {})[name] = calls[name] ?? (() => ENOSYS);
     return imports;
   }
