@@ -51,7 +51,9 @@ async function replaceById(
   if (changes.size === 0 || !existsSync(path)) return false;
   const byStart = new Map([...places].flatMap(([id, { start }]) => (changes.has(id) ? [[start, id] as const] : [])));
   const lines: KeptLine[] = [];
-  for await (const { start, end, isWhole } of readLines(path)) {
+  for await (const { text, start, end, isWhole } of readLines(path)) {
+    // The torn end of a killed run is no record.
+    if (!isWhole && !isJson(text)) continue;
     const id = byStart.get(start);
     const newText = id === undefined ? undefined : changes.get(id)!;
     if (newText === undefined) lines.push({ start, end, isWhole });
@@ -60,6 +62,15 @@ async function replaceById(
   for (const [id, newText] of changes) if (!places.has(id) && newText !== '') lines.push({ newText });
   await keepLines(path, lines);
   return true;
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 async function newMetadata(directory: string, before: WireMetadata, { displays, config, scoring, failures }: ReplaceOptions): Promise<WireMetadata> {

@@ -12,6 +12,7 @@ import { readMetadata } from '../../evaluate/run-records.ts';
 import { journalPath } from '../../evaluate/score-journal.ts';
 import type { ScoreOptions, ScoreResult } from '../../evaluate/score-options.ts';
 import { scoreRun } from '../../evaluate/score-run.ts';
+import { isInside } from '../../files/is-inside.ts';
 import { loadRubric } from '../../registry/load-rubric.ts';
 import type { RoleTables } from '../../schemas/roles-config.ts';
 import type { WireMetadata } from '../../schemas/results.ts';
@@ -52,13 +53,14 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
   if (trained !== null && flags.output === null)
     throw new ConfigError(`${run} is part of a training run, which stays as it is. Leave --in-place out.`);
   const recordedRun = trained === null ? await readMetadata(run) : { env_id: trained.envId, env_args: { ...trained.envArgs }, config: {} };
+  assertOwnEnvironment(run, recordedRun.env_id);
   const args = scoreArguments(run, recordedRun, flags.args);
   const secrets = new Set(secretsOf({ kind: 'program' }, args, {}));
   for (const secret of secrets) context.secrets.add(secret);
   const { environmentsDir, endpointsPath } = flags;
   await using opened = await openEnvironment(recordedRun.env_id, args, {
     environmentsDir,
-    variables: process.env,
+    variables: withoutKeys(args, flags.args),
     signal: context.signal,
     note: (line) => context.note(`vf-score: ${line}`),
   });
@@ -110,6 +112,22 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
   const result = await scoreRun({ ...options, directory: place.working, recordsFailures: flags.output !== null });
   if (place.working !== place.directory) await rename(place.working, place.directory);
   return { directory: place.directory, result, before, after: await readMetadata(place.directory) };
+}
+
+/** A run from somebody else could bring code along. Throws ConfigError for an environment inside the run's own folder. */
+function assertOwnEnvironment(run: string, id: string): void {
+  const isPath = /[/\\]/.test(id);
+  if (isPath && isInside(resolve(run), resolve(id)))
+    throw new ConfigError(
+      `${run} names an environment in its own folder (${id}), which is not loaded: a run must not bring code along. Move the environment elsewhere.`,
+    );
+}
+
+/** Keys go only to servers that the user named: an address that only the run names may be anybody's. */
+function withoutKeys(args: Readonly<Record<string, unknown>>, given: Readonly<Record<string, unknown>>): NodeJS.ProcessEnv {
+  const isRecorded = ['retriever_url', 'embeddings_url'].some((name) => args[name] !== undefined && given[name] === undefined);
+  if (!isRecorded) return process.env;
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => name !== 'EMBEDDINGS_API_KEY' && name !== 'QDRANT_API_KEY'));
 }
 
 /** Weights alone need neither the rubric's functions nor the episode's state. */

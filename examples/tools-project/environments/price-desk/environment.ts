@@ -57,7 +57,7 @@ function totalOf({ segments }: RewardContext<OrderRow>): number {
 }
 
 const isRight = (context: RewardContext<OrderRow>): number => Number(totalOf(context) === context.row.info.total);
-/** A partial reward: a model that cannot add yet is told that looking up is right. */
+/** A partial reward: it rewards looking up before the model can add. */
 const lookedUp = ({ row, state }: RewardContext<OrderRow>): number =>
   row.info.items.filter((item) => foundIn(state).includes(item)).length / row.info.items.length;
 
