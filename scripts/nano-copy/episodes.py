@@ -10,9 +10,9 @@ from words import invent_name, invent_number, invent_word
 
 CONTEXT, ENVIRONMENT, MODEL, TURN = range(4)
 # Shares of what a turn does. The good one is rare, so that reward starts low: the rest guesses, searches for something else, or leaves its form open.
-FIRST_HABITS = {"good": 0.27, "guess": 0.49, "junk": 0.10, "broken": 0.14}
+FIRST_HABITS = {"good": 0.14, "guess": 0.60, "junk": 0.12, "broken": 0.14}
 # After the first passages of a question with two hops: searches for the rest, or answers with what it found.
-SECOND_HABITS = {"good": 0.30, "answer": 0.70}
+SECOND_HABITS = {"good": 0.33, "answer": 0.67}
 GOOD_ONLY = {"good": 1.0}
 
 
@@ -101,7 +101,6 @@ def look_up(rng):
     for fact in rng.sample(facts, min(len(facts), 6)):
         pieces += [(f"{fact.key}", CONTEXT), (f" {fact.verb} {fact.answer}\n", MODEL)]
     return pieces
-
 
 
 def ask(rng):

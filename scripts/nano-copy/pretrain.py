@@ -18,15 +18,15 @@ from byte_pairs import load_tokenizer
 from copy_tokenizer import CONTEXT as CONTEXT_TOKENS
 from copy_tokenizer import END
 from episodes import CONTEXT, ENVIRONMENT, MODEL, TURN, ask, draw_episode, look_up, read, repetition, reply
+from laid_context import lay_context
 from model import NanoConfig, forward, init_weights, save_model
 from training import first_weights, muon_and_adam, pad, parse_training, run_steps, training_parser
 from words import WordRandom
 
-nano_scripts.add("nano-pages")
-from laid_induction import lay_induction  # noqa: E402
-
 FINAL_LR_SHARE = 0.03
 TOKENS_AT_ONCE = 4096
+# The first token of a word is what must be found; the others follow from it. It weighs as much as this many.
+FIRST_WEIGHT = 3.0
 WEIGHTS = {CONTEXT: 0.0, ENVIRONMENT: 0.03, MODEL: 1.0, TURN: 1.0}
 # What is drawn until this share of the run.
 PHASES = [
@@ -45,6 +45,9 @@ class Rows:
     def __init__(self, tokenizer, seed, shared=0.0):
         self.tokenizer = tokenizer
         self.end = tokenizer.token_to_id(END)
+        pieces = [tokenizer.decode([token], skip_special_tokens=False) for token in range(tokenizer.get_vocab_size())]
+        self.letters = [piece[-1:].isalnum() for piece in pieces]
+        self.spaced = [piece.startswith(" ") for piece in pieces]
         self.rng = WordRandom(seed)
         self.shared = shared
 
@@ -68,7 +71,11 @@ class Rows:
             if author == TURN and piece[-1] != self.end:
                 labels[-1], weights[-1] = self.end, 1.0
         labels[-1] = self.end if labels[-1] is None else labels[-1]
-        return ids, labels, weights
+        return ids, labels, [weight * FIRST_WEIGHT if weight == 1 and self.is_first(*pair) else weight for weight, *pair in zip(weights, ids, labels, strict=True)]
+
+    def is_first(self, before, token):
+        """True if a word begins with this token."""
+        return self.letters[token] and (self.spaced[token] or not self.letters[before])
 
 
 def losses_of(config, weights, part):
@@ -99,7 +106,7 @@ def train_step(config, weights, rows):
     for part in parts_of(rows):
         losses, counts, _, _ = losses_of(config, weights, part)
         ((losses * counts).sum() / total).backward()
-        own = counts == 1
+        own = counts >= 1
         loss_sum += losses.detach()[own].sum().item()
         count += own.sum().item()
     return loss_sum / count
@@ -112,7 +119,7 @@ def whole_share(config, weights, rows):
     for part in parts_of(rows):
         _, counts, hits, where = losses_of(config, weights, part)
         wrong = torch.zeros(where.shape, dtype=torch.bool)
-        wrong[where] = ~hits & (counts == 1)
+        wrong[where] = ~hits & (counts >= 1)
         right += (~wrong.any(1)).sum().item()
     return right / len(rows)
 
@@ -139,8 +146,9 @@ def join_workers():
 def train(arguments):
     rank = join_workers()
     tokenizer = load_tokenizer(arguments.out)
-    start = NanoConfig(vocabulary=tokenizer.get_vocab_size(), layers=arguments.layers, context=CONTEXT_TOKENS, rope_theta=1e6)
-    config, weights = first_weights(arguments, start, lambda config, seed: lay_induction(config, init_weights(config, seed), seed))
+    shape = {"hidden": arguments.hidden, "feed_forward": arguments.feed_forward, "layers": arguments.layers}
+    start = NanoConfig(vocabulary=tokenizer.get_vocab_size(), **shape, context=CONTEXT_TOKENS, rope_theta=1e6)
+    config, weights = first_weights(arguments, start, lambda config, seed: lay_context(config, init_weights(config, seed), seed))
     rows, probe = Rows(tokenizer, arguments.seed + 1000 * rank, arguments.shared), Rows(tokenizer, 99)
     drills = {kind: [probe.draw({kind: 1.0}) for _ in range(16)] for kind in (*DRILLS, "good")}
 
@@ -153,7 +161,8 @@ def train(arguments):
 
     def save(_):
         if rank == 0:
-            save_model(config, weights, tokenizer, arguments.out)
+            # Values of bfloat16, stored as float32, take half the space in a package.
+            save_model(config, {name: tensor.detach().bfloat16().float() for name, tensor in weights.items()}, tokenizer, arguments.out)
 
     def note():
         return "".join(f" {kind} {whole_share(config, weights, drill):.3f}" for kind, drill in drills.items()) if rank == 0 else ""
@@ -173,6 +182,8 @@ def train(arguments):
 
 def main():
     parser = training_parser(__doc__, steps=1800, batch=16, lr=4e-3, warmup=50, seed=5, save_every=100, threads=1)
+    parser.add_argument("--hidden", type=int, default=160, help="(default: %(default)s)")
+    parser.add_argument("--feed-forward", type=int, default=320, help="(default: %(default)s)")
     parser.add_argument("--layers", type=int, default=4, help="(default: %(default)s)")
     parser.add_argument("--from-share", type=float, default=0.0, help="share of the phases that went before (default: %(default)s)")
     parser.add_argument("--shared", type=float, default=0.4, help="share of rows whose words share syllables (default: %(default)s)")

@@ -13,11 +13,17 @@ CONSONANTS = "b c d f g h j k l m n p qu r s t v w x z br dr kr st tr gl sh th c
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 OTHER_LETTERS = "åäéèêëíîñóöøúüçабвгдежзиклмнопрстуфхцчшэюяαβγδεζηθικλμνξοπρστυφχψω漢字東京山川日本"
 RESERVED_SHARE = 4
-# Words of src/cli/environment-template.ts that a run may be judged by.
+# Words of src/cli/template-rows.ts that a run may be judged by.
 TEMPLATE_WORDS = frozenset(
-    "solar system planets travel around sun planet closest mercury capital portugal lisbon city mouth river tagus metals nearly metal solid warm room liquid "
-    "temperature quicksilver mona lisa painted portrait hangs louvre leonardo da vinci apollo carried three astronauts people first walked moon south "
-    "america rivers andes feed rainforest longest amazon".split()
+    (
+        "11 1969 1989 28 africa air all amadeus amazon america andes apollo around astronauts berlin body breathe canada capital carried cervantes city "
+        "closest composed conducted covers currency da de don earth eight fall feed fell fights first flute four gas graze hangs has herds human islands "
+        "japan keeps kenya kilimanjaro knight la large largest leonardo lies liquid lisa lisbon longest louvre magic makes mancha mercury metal metals "
+        "miguel mixture mona moon most mount mountain mouth mozart nairobi nearly nitrogen ocean oceans organ organs ottawa our pacific painted parted "
+        "people performance planet planets portrait portugal provinces quicksilver quixote rainforest river rivers room sight skin snow solar solid south "
+        "sun system tagus tallest temperature ten three top towers travel up vinci volcano walk walked wall warm water we windmills within wolfgang written "
+        "wrote year years yen"
+    ).split()
 )
 
 

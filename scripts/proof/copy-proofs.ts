@@ -62,7 +62,7 @@ export const COPY_PROOFS: readonly CopyProof[] = [
         stdio: ['ignore', 'ignore', 'inherit'],
       });
       if (status !== 0) throw new Error(`vf-init ended with ${status}.`);
-      return [join(folder, 'environments/notes'), '--set', 'rollouts.examples_per_step=4', '--set', 'evaluation.rollouts_per_example=64'];
+      return [join(folder, 'environments/notes'), '--set', 'evaluation.rollouts_per_example=32'];
     },
   },
 ];

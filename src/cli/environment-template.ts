@@ -1,5 +1,7 @@
 /** The files that `vf-init` writes: a small environment with a search, ready to evaluate. */
-import { HELD_OUT_ROWS, toolsEnvironment, toolsTest } from './tools-environment-template.ts';
+import { isAbsolute } from 'node:path';
+import { HELD_OUT_ROWS, ROWS } from './template-rows.ts';
+import { toolsEnvironment, toolsTest } from './tools-environment-template.ts';
 
 export interface TemplateOptions {
   /** Kebab-case. */
@@ -139,46 +141,6 @@ test('${id} shows a note after a search and ends at an answer', async () => {
 `;
 }
 
-/** General knowledge in our own words. */
-const ROWS = [
-  {
-    question: 'Which planet is closest to the Sun?',
-    golden_answers: ['Mercury'],
-    title: 'Solar System',
-    note: 'Eight planets travel around the Sun. The planet closest to the Sun is Mercury.',
-  },
-  {
-    question: 'What is the capital of Portugal?',
-    golden_answers: ['Lisbon'],
-    title: 'Portugal',
-    note: 'The capital of Portugal is Lisbon, a city at the mouth of the river Tagus.',
-  },
-  {
-    question: 'Which metal is liquid at room temperature?',
-    golden_answers: ['Mercury', 'quicksilver'],
-    title: 'Metals',
-    note: 'Nearly all metals are solid in a warm room. The metal that is liquid at room temperature is Mercury.',
-  },
-  {
-    question: 'Who painted the Mona Lisa?',
-    golden_answers: ['Leonardo da Vinci', 'Leonardo'],
-    title: 'Mona Lisa',
-    note: 'The portrait hangs in the Louvre. The Mona Lisa was painted by Leonardo da Vinci.',
-  },
-  {
-    question: 'In which year did people first walk on the Moon?',
-    golden_answers: ['1969'],
-    title: 'Apollo 11',
-    note: 'Apollo 11 carried three astronauts. People first walked on the Moon in 1969.',
-  },
-  {
-    question: 'What is the longest river of South America?',
-    golden_answers: ['Amazon', 'the Amazon'],
-    title: 'South America',
-    note: 'Rivers from the Andes feed the rainforest. The longest river of South America is the Amazon.',
-  },
-];
-
 function manifest({ id, kind }: TemplateOptions): string {
   const text = {
     name: id,
@@ -194,7 +156,7 @@ function manifest({ id, kind }: TemplateOptions): string {
 
 function readme({ id, directory, kind, withManifest }: TemplateOptions): string {
   const flag = directory === 'environments' ? '' : ` --env-dir-path ${directory}`;
-  const target = directory === 'environments' ? id : `./${directory}/${id}`;
+  const target = directory === 'environments' ? id : `${isAbsolute(directory) ? '' : './'}${directory}/${id}`;
   const isTools = kind === 'tools';
   const trainingRows = isTools ? ROWS.length - HELD_OUT_ROWS : ROWS.length;
   const metrics = isTools
@@ -210,13 +172,13 @@ function readme({ id, directory, kind, withManifest }: TemplateOptions): string 
 The model gets a question, can ${isTools ? 'look up notes with a native tool call' : "search for the question's note"}, and must give one of the golden answers.
 
     npx vf-eval ${id}${flag}                          # the built-in baseline: no model
-    npx vf-eval ${id}${flag} -p embedded              # a small model in this process
+    npx vf-eval ${id}${flag} -p embedded -m nano-copy # a small model in this process
     npx vf-eval ${id}${flag} -p vllm -m MODEL         # vLLM on this machine, by token ids
-    npx vf-train ${target} --preset laptop -n ${trainingRows} --steps 3
+    npx vf-train ${target} --preset laptop-copy       # trains the small model, in this process
     npx vf-train ${target} --preset search-r1-grpo -n ${trainingRows} -m MODEL -b http://127.0.0.1:8001/v1
 
-Where \`vf-search\` is not installed, write \`npx -p vf-search\` instead of \`npx\`. The small model knows only an invented world and no English, so it shows that training
-runs, but it will not learn this task. The server of the last command must accept LoRA adapters; \`vf-doctor -b URL\` reports what it lacks.
+Where \`vf-search\` is not installed, write \`npx -p vf-search\` instead of \`npx\`. The small model reads no English. It learns to search with the last
+words of a question and to answer with what follows them in a note, so it can learn questions that a note answers in their own words. The server of the last command must accept LoRA adapters; \`vf-doctor -b URL\` reports what it lacks.
 ${isTools ? "\nThe model's chat template describes the tools in the prompt, and its calls are parsed in the template's own format (Hermes and Qwen, Qwen3-Coder, Llama 3). A chat API does both itself.\n" : ''}
 | file | contents |
 | --- | --- |

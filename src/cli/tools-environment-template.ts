@@ -1,7 +1,5 @@
 /** The files that differ with `vf-init --tools`: a chat environment with a tool that the model calls natively. */
-
-/** Number of the template's rows that are held out for evaluation. */
-export const HELD_OUT_ROWS = 2;
+import { HELD_OUT_ROWS } from './template-rows.ts';
 
 export function toolsEnvironment(id: string): string {
   return `/** ${id}: the model gets a question, can look up notes with a native tool call, and must give one of the golden answers. */
@@ -18,10 +16,11 @@ interface NoteRow extends Row {
   readonly info: { readonly answers: readonly string[] };
 }
 
-/** The two notes that share the most words with the query, best first. */
+/** The two notes that share the most words of four letters or more with the query, best first. */
 function findNotes(notes: readonly string[], query: string): string[] {
-  const words = new Set(query.toLowerCase().match(/\\p{L}{3,}/gu));
-  const score = (note: string) => (note.toLowerCase().match(/\\p{L}{3,}/gu) ?? []).filter((word) => words.has(word)).length;
+  const wordsOf = (text: string) => new Set(text.toLowerCase().match(/\\p{L}{4,}/gu));
+  const asked = wordsOf(query);
+  const score = (note: string) => [...wordsOf(note)].filter((word) => asked.has(word)).length;
   return notes.filter((note) => score(note) > 0).toSorted((a, b) => score(b) - score(a)).slice(0, 2);
 }
 

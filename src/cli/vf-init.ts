@@ -24,7 +24,7 @@ Examples:
 The files work as written; change them to make them your own:
   environment.ts        the environment: what a search returns, what ends an
                         episode, what is rewarded
-  rows.jsonl            six questions with their answers
+  rows.jsonl            16 questions with their answers
   environment.test.ts   a test that plays an episode step by step
   package.json          the "verifiers" key: id, entry, default size of an
                         evaluation (left out inside the repository of vf-search

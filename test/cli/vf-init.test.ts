@@ -67,7 +67,7 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     expect(JSON.parse(played.stdout)).toMatchObject({
       isOurs: true,
       rows: 5,
-      defaults: { numExamples: 6, rolloutsPerExample: 1 },
+      defaults: { numExamples: 16, rolloutsPerExample: 1 },
       stop: 'completed',
       error: null,
       searches: 1,
@@ -115,14 +115,11 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
       const { train, eval: held } = await loadEnvironment();
       console.log(JSON.stringify([train, held].map((rows) => [...rows].map(({ exampleId }) => exampleId))));`;
     const { stdout } = await run(['--conditions=source', '--input-type=module', '-e', script], project);
-    expect(JSON.parse(stdout)).toEqual([
-      ['1', '2', '3', '4'],
-      ['5', '6'],
-    ]);
+    expect(JSON.parse(stdout)).toEqual([Array.from({ length: 12 }, (_, i) => String(i + 1)), ['13', '14', '15', '16']]);
     const read = (name: string) => readFileSync(join(project, 'environments/with-split', name), 'utf8');
-    expect(read('README.md')).toContain('npx vf-train with-split --preset laptop -n 4 --steps 3\n');
-    expect(JSON.parse(read('package.json'))).toMatchObject({ verifiers: { eval: { numExamples: 2 } } });
-    const training = [...read('README.md').matchAll(/^ {4}npx vf-train (.*)$/gm)].map(([, words]) => words!.split(' '));
+    expect(read('README.md')).toContain('npx vf-train with-split --preset laptop-copy ');
+    expect(JSON.parse(read('package.json'))).toMatchObject({ verifiers: { eval: { numExamples: 4 } } });
+    const training = [...read('README.md').matchAll(/^ {4}npx vf-train (.*)$/gm)].map(([, words]) => words!.replace(/ +#.*/, '').split(' '));
     expect(training).toHaveLength(2);
     for (const words of training) {
       const { code, stderr } = await run(['--conditions=source', join(root, 'src/cli/vf-train.ts'), ...words, '--dry-run'], project);

@@ -100,19 +100,25 @@ export class DenseFolder {
   clear({ overwrite }: { readonly overwrite: boolean }): void {
     const entries = readdirSync(this.path).filter((name) => !name.startsWith('.lock'));
     if (entries.length === 0) return;
-    if (!entries.includes(BUILDING) && !(entries.includes(MANIFEST) && isOwnManifest(readRegularFileSync(join(this.path, MANIFEST)))))
+    if (!entries.includes(BUILDING) && !this.#hasOwnManifest())
       throw new ConfigError(`${this.path} is not an index of vf-index, so it is not replaced. Remove it, or choose another folder.`);
     if (!overwrite) throw new ConfigError(`${this.path} already exists. Choose another folder, or replace it with --force.`);
     for (const name of entries) rmSync(join(this.path, name), { recursive: true, force: true });
+  }
+
+  /** Browsers' extensions have a file of that name, too. */
+  #hasOwnManifest(): boolean {
+    let json: string;
+    try {
+      json = readRegularFileSync(join(this.path, MANIFEST));
+    } catch {
+      return false;
+    }
+    return parseDenseManifest(json) !== 'its manifest.json was not written by vf-index --dense' && json.includes('"vf-search-');
   }
 
   /** Removes what a killed build of the BM25 index left. */
   sweep(): void {
     for (const name of readdirSync(this.path)) if (name.startsWith('.bm25.tmp-')) rmSync(join(this.path, name), { recursive: true, force: true });
   }
-}
-
-/** Browsers' extensions have a file of that name, too. */
-function isOwnManifest(json: string): boolean {
-  return parseDenseManifest(json) !== 'its manifest.json was not written by vf-index --dense' && json.includes('"vf-search-');
 }

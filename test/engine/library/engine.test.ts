@@ -26,7 +26,7 @@ describe('Engine', () => {
 
   it('names the bundled models when there is no such model, and the option that does not exist', async () => {
     await expect(Engine.open({ model: 'nono-base' })).rejects.toThrow(
-      /no model directory nono-base; .* bundled model \(nano-base, nano-coder, nano-o1, nano-pages\)/,
+      /no model directory nono-base; .* bundled model \(nano-base, nano-coder, nano-copy, nano-o1, nano-pages\)/,
     );
     await expect(Engine.open({} as { model: string })).rejects.toThrow('The model must be a directory or a name, got undefined.');
     const misspelt = { model: 'nano-base', thread: 1 };

@@ -123,8 +123,8 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
           await backend.loadState(ofOne);
         }
         const [expected, found] = results as [(typeof results)[0], (typeof results)[0]];
-        expect(largestDifference(found.logProbs, expected.logProbs)).toBeLessThan(1e-5);
-        // A float32 sum over the vocabulary: 1.3e-5 was seen on a processor whose products depend on the size of the batch.
+        // Float32 on a processor whose products depend on the size of the batch: 1.6e-5 was seen in log-probs, 1.3e-5 in the entropy, a sum over the vocabulary.
+        expect(largestDifference(found.logProbs, expected.logProbs)).toBeLessThan(5e-5);
         expect(largestDifference(found.entropy, expected.entropy)).toBeLessThan(5e-5);
         expect(distance(found.gradient, expected.gradient)).toBeLessThan(1e-5);
       };
@@ -283,7 +283,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
       expect(backend.capabilities.description).toContain('2 processes');
       await backend.loadState(ofOne);
       const [found, expected] = [await backend.forward(batch, KEPT), await one.forward(batch, KEPT)];
-      expect(largestDifference(found.logProbs, expected.logProbs)).toBeLessThan(1e-5);
+      expect(largestDifference(found.logProbs, expected.logProbs)).toBeLessThan(5e-5);
       await backend.backward(found.batchId, { dLogProbs });
       await one.backward(expected.batchId, { dLogProbs });
       expect(distance(await readGradient(backend, newFolder), await readGradient(one, newFolder))).toBeLessThan(1e-5);

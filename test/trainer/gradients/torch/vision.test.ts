@@ -232,7 +232,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend over a vision-language 
     await backend.loadState(state);
     await beside({ options: { devices: ['cpu', 'cpu'], sharding: 'full' } }, async (two) => {
       const found = await passed(two, batch);
-      expect(largestDifference(found.logProbs, alone.logProbs)).toBeLessThan(1e-5);
+      expect(largestDifference(found.logProbs, alone.logProbs)).toBeLessThan(5e-5);
       expect(distance(found.gradient, alone.gradient)).toBeLessThan(1e-5);
       const missing = createHash('sha256').update('never stored').digest('hex');
       for (const i of [0, 3]) {
