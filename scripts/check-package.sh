@@ -12,6 +12,11 @@ tarball=$(echo "$folder"/vf-search-*.tgz)
 publint --strict "$tarball"
 attw "$tarball" --profile esm-only --format ascii | tail -n 12
 echo "package: $(du -h "$tarball" | cut -f1), $(tar -tzf "$tarball" | wc -l) files"
+size=$(stat -c %s "$tarball")
+if [ "$size" -gt 20000000 ]; then
+  echo "The package has $size bytes; at most 20,000,000 are allowed." >&2
+  exit 1
+fi
 if tar -tzf "$tarball" | grep -Eq '^package/(test|scripts|docs/results/[^/]*/)'; then
   echo 'The package must not contain tests, scripts or records of runs.' >&2
   exit 1

@@ -3,7 +3,7 @@
  *
  *     npm run bench                            # all: a few minutes, more the first time, to install the peers
  *     npm run bench -- rollouts vf-eval        # only these
- *     npm run bench -- --large --strict        # also BM25 over a million passages and 2,000 training steps; exit 1 if a bar is missed or a bench fails
+ *     npm run bench -- --large --strict        # also BM25 over a million passages, 2,000 training steps, and vf-view over 100,000 rollouts; exit 1 if a bar is missed or a bench fails
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -33,6 +33,7 @@ const BENCHES: Readonly<Record<string, readonly string[]>> = {
   'embedded-memory': ['embedded-memory.ts', '--steps', '500'],
   'embedded-memory-large': ['embedded-memory.ts', '--steps', '2000'],
   'embedded-peers': ['embedded-peers.ts'],
+  'view-large': ['view.ts'],
   'worker-ranks': ['worker-ranks.ts'],
 };
 const LARGE = Object.keys(BENCHES).filter((name) => name.endsWith('-large'));
