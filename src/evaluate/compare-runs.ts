@@ -9,6 +9,7 @@ import type { Estimate } from '../schemas/summary.ts';
 import { suggestion } from '../core/closest-name.ts';
 import type { ComparedRow, ComparedRun } from './compared-run.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
+import { isSameContent } from './row-content.ts';
 import { settingChanges } from './run-config.ts';
 import { passEstimates, PASS_THRESHOLD } from './summary.ts';
 
@@ -75,7 +76,7 @@ function assertSameRows(runs: readonly ComparedRun[], byId: boolean): void {
     const where = `${other.directory} has other rows than ${first!.directory}`;
     if (shared.length === 0) throw new ConfigError(`${where}: no id is in both. Compare runs of the same data.`);
     if (byId) continue;
-    const differing = shared.filter(([id, row]) => !isSameContent(row, other.rows.get(id)!));
+    const differing = shared.filter(([id, row]) => !isSameContent(row.content, other.rows.get(id)!.content));
     if (differing.length === 0) continue;
     const [[id, row]] = differing as [[string, ComparedRow]];
     const shown = (of: ComparedRow) => JSON.stringify((of.answer ?? of.question).slice(0, 60));
@@ -89,12 +90,7 @@ function assertSameRows(runs: readonly ComparedRun[], byId: boolean): void {
 /** Whether the runs share rows, and no id stands for two of them. */
 export function haveSameRows(first: ComparedRun, other: ComparedRun): boolean {
   const shared = [...first.rows].filter(([id]) => other.rows.has(id));
-  return shared.length > 0 && shared.every(([id, row]) => isSameContent(row, other.rows.get(id)!));
-}
-
-/** Where a run holds no content, the id must do. */
-function isSameContent(first: ComparedRow, second: ComparedRow): boolean {
-  return first.content === null || second.content === null || first.content === second.content;
+  return shared.length > 0 && shared.every(([id, row]) => isSameContent(row.content, other.rows.get(id)!.content));
 }
 
 /** Ids that every run has, in the order of the first. */

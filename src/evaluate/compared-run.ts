@@ -1,10 +1,9 @@
 /** A run as `vf-compare` reads it: values by row and rollout, and what tells its rows from those of other data. */
-import { createHash } from 'node:crypto';
 import { ConfigError } from '../core/errors.ts';
 import { instructionLength } from '../core/instruction-length.ts';
 import { ResultSchema, type WireMetadata, type WireResult } from '../schemas/results.ts';
-import { canonicalJson } from '../core/canonical-json.ts';
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
+import { rowContent } from './row-content.ts';
 import { factsOf } from '../rollouts/rollout-columns.ts';
 import { isTrainingEvaluation, readTrainingEvaluation, type TrainingEvaluation } from './training-evaluation.ts';
 import { runFiles } from './run-files.ts';
@@ -72,10 +71,9 @@ function comparedEvaluation(evaluation: TrainingEvaluation): ComparedRun {
 
 function comparedRow({ example_id: exampleId, prompt, answer, info }: WireResult): ComparedRow {
   const asked = (prompt.findLast(({ role }) => role === 'user') ?? prompt.at(-1))?.content ?? '';
-  const told = answer === undefined && info === undefined ? { asked } : { answer, info };
   return {
     exampleId,
-    content: createHash('sha256').update(canonicalJson(told)).digest('base64'),
+    content: rowContent({ asked, answer, info }),
     question: asked.slice(0, HELD_CHARACTERS),
     answer: answer ?? null,
     rollouts: new Map(),

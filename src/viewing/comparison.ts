@@ -1,7 +1,8 @@
-/** Compares sets of rollouts on the same rows, differences first. Rollouts are paired by row and index, as vf-compare does. */
+/** Compares sets of rollouts on the same rows, differences first. Rollouts are paired by row and index, and rows are the same, as vf-compare takes them. */
 import { estimateDifferences } from '../core/paired-statistics.ts';
 import { Random } from '../core/random.ts';
 import { estimate } from '../core/statistics.ts';
+import { isSameContent } from '../evaluate/row-content.ts';
 import type { OpenRun } from './open-run.ts';
 import { compareIds, windowOf } from './query-rows.ts';
 import type { RolloutReader } from './rollout-reader.ts';
@@ -27,7 +28,8 @@ export async function compareSets(sets: readonly { readonly run: OpenRun; readon
   const sides: Side[] = [];
   for (const { run, set } of sets) sides.push(await sideOf(run, set));
   const everywhere = new Set(sides.flatMap(({ groups }) => [...groups.keys()]));
-  const shared = [...sides[0]!.groups.keys()].filter((group) => sides.every((side) => side.groups.has(group)));
+  const common = [...sides[0]!.groups.keys()].filter((group) => sides.every((side) => side.groups.has(group)));
+  const shared = common.filter((group) => isSameRow(sides, group));
   const means = new Map(shared.map((group) => [group, sides.map((side) => meanReward(side, group))]));
   const order = query.sort === 'order' ? shared : shared.toSorted((a, b) => spread(means.get(b)!) - spread(means.get(a)!) || compareIds(a, b));
   const shown = windowOf([...order.keys()], query).map((i) => order[i]!);
@@ -35,7 +37,8 @@ export async function compareSets(sets: readonly { readonly run: OpenRun; readon
   return {
     sets: sides.map((side) => ({ run: side.run, set: side.set, title: side.title, reward: estimate(valuesOf(side, shared)) })),
     shared: shared.length,
-    partial: everywhere.size - shared.length,
+    partial: everywhere.size - common.length,
+    differing: common.length - shared.length,
     differences: sides.slice(1).map((side) => difference(sides[0]!, side, shared)),
     rows: shown.map((group) => {
       const rollouts = lines.map((of) => of.get(group) ?? []);
@@ -51,6 +54,12 @@ async function sideOf(run: OpenRun, id: string): Promise<Side> {
   const groups = Map.groupBy(table.rows, table.name('group') as (row: number) => string);
   for (const rows of groups.values()) rows.sort((a, b) => table.index(a) - table.index(b));
   return { run: run.found.id, set: id, title: file.set.title, reader, table, groups };
+}
+
+/** Whether the id stands for one row in all sets: runs of different data number their rows alike. */
+function isSameRow(sides: readonly Side[], group: string): boolean {
+  const known = sides.map(({ table }) => table.content(group)).filter((content) => content !== null);
+  return known.every((content) => isSameContent(known[0]!, content));
 }
 
 async function linesOf({ reader, table, groups }: Side, shown: readonly string[]) {

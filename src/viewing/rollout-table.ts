@@ -1,6 +1,8 @@
 /** The figures of every rollout of a file, with the place of its line; texts stay on disk. Of two lines of one rollout the later one counts. */
+import { rowContent } from '../evaluate/row-content.ts';
 import { NumberColumn, Names } from './growing-columns.ts';
 import type { RowFigures } from './query-rows.ts';
+import { promptOf, questionOf } from './record-parts.ts';
 import { FieldFinder } from './top-level-fields.ts';
 
 const FIELDS = [
@@ -20,6 +22,9 @@ const FIELDS = [
   'rollouts',
   'unpaid',
   'role',
+  'answer',
+  'info',
+  'prompt',
 ] as const;
 const FIELD = Object.fromEntries(FIELDS.map((name, i) => [name, i])) as Readonly<Record<(typeof FIELDS)[number], number>>;
 
@@ -45,6 +50,8 @@ export class RolloutTable implements RowFigures {
   readonly #metrics = new Map<string, NumberColumn>();
   /** The row of each rollout, by the codes of its group and its index in one number. */
   readonly #rows = new Map<number, number>();
+  /** Digests by the code of the group. */
+  readonly #contents = new NumberColumn();
   /** Rows that a later line has replaced, or that lie before a restart. */
   readonly #dead = new Set<number>();
   /** The last message of each class of error. */
@@ -111,6 +118,12 @@ export class RolloutTable implements RowFigures {
   find(groupId: string, index: number): number | null {
     const group = this.#codes.group.names.find(groupId);
     return group === null ? null : (this.#rows.get(rowKey(group, index)) ?? null);
+  }
+
+  /** What the question of a group is, as a number that another file has for the same one; null where the lines do not say. */
+  content(groupId: string): number | null {
+    const group = this.#codes.group.names.find(groupId);
+    return group === null ? null : orNull(this.#contents.at(group));
   }
 
   metrics(row: number): Record<string, number> {
@@ -184,6 +197,7 @@ export class RolloutTable implements RowFigures {
     if (earlier !== undefined) this.#dead.add(earlier);
     this.#rows.set(key, row);
     column.set(row, code);
+    if (Number.isNaN(this.#contents.at(code))) this.#contents.set(code, this.#content());
     const { output_tokens: tokens, input_tokens: input, cached_tokens: cached } = finder.object(FIELD.token_usage);
     const values = {
       start: place,
@@ -210,6 +224,15 @@ export class RolloutTable implements RowFigures {
     }
   }
 
+  /** Lines of training steps hold their prompts as tokens, which say nothing of the data. */
+  #content(): number {
+    const finder = this.#finder;
+    if (!finder.has(FIELD.prompt)) return NaN;
+    const [answer, info] = [finder.json(FIELD.answer), finder.json(FIELD.info)];
+    const asked = answer === undefined && info === undefined ? questionOf(promptOf({ prompt: finder.json(FIELD.prompt) }, null)) : '';
+    return Buffer.from(rowContent({ asked, answer, info }), 'base64').readUIntBE(0, DIGEST_BYTES);
+  }
+
   #addError(row: number): void {
     const { error, type, reason, message } = this.#finder.object(FIELD.error);
     const name = error ?? type;
@@ -224,6 +247,9 @@ export class RolloutTable implements RowFigures {
     codes.set(row, name === null ? NaN : names.codeOf(name));
   }
 }
+
+/** Of a digest that a number holds exactly. */
+const DIGEST_BYTES = 6;
 
 /** Rollouts of a group are far fewer. */
 const MOST_INDEX = 2 ** 20;

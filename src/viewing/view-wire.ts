@@ -259,6 +259,8 @@ export interface Comparison {
   /** Rows that all sets have, and rows that only some have. */
   readonly shared: number;
   readonly partial: number;
+  /** Ids that all sets have, but for different rows. */
+  readonly differing: number;
   /** Against the first set, on shared rows: mean difference with its interval, and rows won, tied and lost. One per further set. */
   readonly differences: readonly { readonly mean: Estimate | null; readonly won: number; readonly tied: number; readonly lost: number }[];
   readonly rows: readonly {

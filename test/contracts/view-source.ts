@@ -110,7 +110,12 @@ export function viewSourceContract(open: () => ViewSource): void {
   it('compares sets on the same rows, the largest difference first', async () => {
     const sets = [results, { run: 'second', set: 'results' }];
     const comparison = await open().compare({ sets });
-    expect(comparison).toMatchObject({ shared: 4, partial: 0, differences: [{ mean: { value: 1 / 3, n: 3 }, won: 1, tied: 2, lost: 0 }] });
+    expect(comparison).toMatchObject({
+      shared: 4,
+      partial: 0,
+      differing: 0,
+      differences: [{ mean: { value: 1 / 3, n: 3 }, won: 1, tied: 2, lost: 0 }],
+    });
     expect(comparison.rows[0]).toMatchObject({ group: 'g0', rewards: [0, 1] });
     expect(comparison.rows.find(({ group }) => group === 'g3')?.rewards).toEqual([null, null]);
   });

@@ -24,7 +24,7 @@ export function SetName({ set }: { readonly set: Comparison['sets'][number] }): 
 }
 
 export function CompareFigures({ comparison, route }: { readonly comparison: Comparison; readonly route: Route }): VNode {
-  const { sets, differences, shared, partial } = comparison;
+  const { sets, differences, shared, partial, differing } = comparison;
   const scale = scaleOf(sets.map(({ reward }) => reward));
   const around = aroundZero(differences.map(({ mean }) => mean));
   const first = (index: number) => {
@@ -75,6 +75,7 @@ export function CompareFigures({ comparison, route }: { readonly comparison: Com
       </div>
       <p class="quiet-text">
         {formatCount(shared)} rows that all have{partial > 0 && `; ${formatCount(partial)} that only some have are left out`}.
+        {differing > 0 && ` ${formatCount(differing)} ${differing === 1 ? 'id stands' : 'ids stand'} for different questions and cannot be paired.`}
       </p>
     </section>
   );

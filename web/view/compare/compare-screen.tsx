@@ -101,7 +101,7 @@ interface RowsProps {
 
 function Rows({ comparison, route, sort, more }: RowsProps): VNode {
   const [text, setText] = useState('');
-  const { sets, rows, shared } = comparison;
+  const { sets, rows, shared, differing } = comparison;
   const found = rows.filter(({ question, group }) => `${question} ${group}`.toLowerCase().includes(text.toLowerCase()));
   const row = found.find(({ group }) => group === route.params.text('group')) ?? found[0];
   return (
@@ -109,7 +109,10 @@ function Rows({ comparison, route, sort, more }: RowsProps): VNode {
       <CompareFigures comparison={comparison} route={route} />
       {shared === 0 ? (
         <EmptyState title="No row in common">
-          <p>These sets have no row that all of them played. Compare runs of the same data set.</p>
+          <p>
+            {differing > 0 ? 'The ids of these sets stand for different questions' : 'These sets have no row that all of them played'}. Compare runs
+            of the same data set.
+          </p>
         </EmptyState>
       ) : (
         <SplitList

@@ -1,0 +1,21 @@
+/** What tells a row from a row of other data that has the same id, for whoever pairs the rows of two runs. */
+import { hash } from 'node:crypto';
+import { canonicalJson } from '../core/canonical-json.ts';
+
+export interface RowFields {
+  /** The text of its last user message. */
+  readonly asked: string;
+  readonly answer?: unknown;
+  readonly info?: unknown;
+}
+
+/** Digest of a row's answer and info, of its question where it has neither. Prompts do not count beside these: a prompt is something to compare. */
+export function rowContent({ asked, answer, info }: RowFields): string {
+  const fields = answer === undefined && info === undefined ? { asked } : { answer, info };
+  return hash('sha256', canonicalJson(fields), 'base64');
+}
+
+/** Where a run holds no content (null), the id must do. */
+export function isSameContent<T extends string | number>(first: T | null, second: T | null): boolean {
+  return first === null || second === null || first === second;
+}
