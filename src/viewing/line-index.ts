@@ -2,6 +2,7 @@
 import { openInside } from './files-inside.ts';
 import { NumberColumn } from './growing-columns.ts';
 import { visitLines } from './line-reader.ts';
+import { ReadProgress } from './read-progress.ts';
 import type { IndexedFile } from './rollout-index.ts';
 import { FieldFinder } from './top-level-fields.ts';
 
@@ -12,8 +13,7 @@ export class LineIndex {
   #starts = new NumberColumn();
   #lengths = new NumberColumn();
   #count = 0;
-  #readTo = 0;
-  #identity = '';
+  readonly #progress = new ReadProgress();
   #refreshing: Promise<void> | null = null;
 
   constructor(file: IndexedFile) {
@@ -45,10 +45,9 @@ export class LineIndex {
     const { directory, name, isPacked } = this.#file;
     await using file = await openInside(directory, name);
     if (file === null) return;
-    const { size, dev, ino, mtimeMs } = await file.stat();
-    const identity = isPacked ? `${dev}:${ino}:${mtimeMs}` : `${dev}:${ino}`;
-    if (identity !== this.#identity || (!isPacked && size < this.#readTo)) this.#reset(identity);
-    else if (isPacked || size === this.#readTo) return;
+    const found = await this.#progress.compare(file, { isPacked });
+    if (found === 'same') return;
+    if (found === 'other') this.#reset();
     const line = (bytes: Buffer, start: number, end: number, place: number) => {
       this.#finder.find(bytes, start, end, { mayStopEarly: true });
       const id = this.#finder.string(0);
@@ -58,15 +57,13 @@ export class LineIndex {
       this.#starts.set(row, place);
       this.#lengths.set(row, end - start);
     };
-    this.#readTo = await visitLines(file, { line }, { from: this.#readTo, isPacked });
+    await this.#progress.reached(file, await visitLines(file, { line }, { from: this.#progress.readTo, isPacked }), { isPacked });
   }
 
-  #reset(identity: string): void {
-    this.#identity = identity;
+  #reset(): void {
     this.#rows = new Map();
     this.#starts = new NumberColumn();
     this.#lengths = new NumberColumn();
     this.#count = 0;
-    this.#readTo = 0;
   }
 }

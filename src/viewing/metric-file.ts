@@ -2,6 +2,7 @@
 import { openInside } from './files-inside.ts';
 import { visitLines } from './line-reader.ts';
 import { fieldsOf, numberOf, textOf } from './loose-fields.ts';
+import { ReadProgress } from './read-progress.ts';
 import type { MetricLines } from './view-wire.ts';
 
 type MetricLine = MetricLines['lines'][number];
@@ -13,8 +14,7 @@ const MOST_BEGINNINGS = 2 ** 20;
 export class MetricFile {
   readonly #directory: string;
   #lines: MetricLine[] = [];
-  #identity = '';
-  #readTo = 0;
+  readonly #progress = new ReadProgress();
   #beginnings = 0;
   #refreshing: Promise<readonly MetricLine[]> | null = null;
 
@@ -40,24 +40,20 @@ export class MetricFile {
   async #refresh(): Promise<readonly MetricLine[]> {
     await using file = await openInside(this.#directory, 'metrics.jsonl');
     if (file === null) return this.#lines;
-    const { size, dev, ino } = await file.stat();
-    const identity = `${dev}:${ino}`;
-    if (identity !== this.#identity || size < this.#readTo) this.#begin(identity);
-    if (size === this.#readTo) return this.#lines;
+    const hadBegun = this.#progress.hasBegun;
+    const found = await this.#progress.compare(file);
+    if (found === 'same') return this.#lines;
+    if (found === 'other') {
+      if (hadBegun) this.#beginnings += 1;
+      this.#lines = [];
+    }
     const lines = this.#lines;
     const line = (bytes: Buffer, start: number, end: number) => {
       const parsed = metricLine(bytes.toString('utf8', start, end));
       if (parsed !== null) lines.push(parsed);
     };
-    this.#readTo = await visitLines(file, { line }, { from: this.#readTo });
+    await this.#progress.reached(file, await visitLines(file, { line }, { from: this.#progress.readTo }));
     return lines;
-  }
-
-  #begin(identity: string): void {
-    if (this.#identity !== '') this.#beginnings += 1;
-    this.#identity = identity;
-    this.#readTo = 0;
-    this.#lines = [];
   }
 }
 

@@ -2,11 +2,9 @@
 import type { FileHandle } from 'node:fs/promises';
 import { openInside } from './files-inside.ts';
 import { visitLines } from './line-reader.ts';
+import { ReadProgress } from './read-progress.ts';
 import { RolloutTable } from './rollout-table.ts';
 import { ViewRequestError } from './view-problem.ts';
-
-/** Bytes before the end of what was read that must be the same. */
-const TAIL_BYTES = 64;
 
 export interface IndexedFile {
   readonly directory: string;
@@ -18,9 +16,7 @@ export interface IndexedFile {
 export class RolloutIndex {
   readonly file: IndexedFile;
   #table = new RolloutTable();
-  #readTo = 0;
-  #identity = '';
-  #tail: Buffer = Buffer.alloc(0);
+  readonly #progress = new ReadProgress();
   #refreshing: Promise<RolloutTable> | null = null;
 
   constructor(file: IndexedFile) {
@@ -77,39 +73,23 @@ export class RolloutIndex {
     const { directory, name, isPacked } = this.file;
     await using file = await openInside(directory, name);
     if (file === null) {
-      if (this.#identity !== '') this.#reset('');
+      if (this.#progress.hasBegun) this.#reset();
       return this.#table;
     }
-    const { size, ino, dev, mtimeMs } = await file.stat();
-    const identity = isPacked ? `${dev}:${ino}:${size}:${mtimeMs}` : `${dev}:${ino}`;
-    if (identity !== this.#identity || (!isPacked && (size < this.#readTo || !(await this.#hasTail(file))))) this.#reset(identity);
-    else if (isPacked || size === this.#readTo) return this.#table;
+    const found = await this.#progress.compare(file, { isPacked });
+    if (found === 'same') return this.#table;
+    if (found === 'other') this.#table = new RolloutTable();
     const table = this.#table;
     const visitor = {
       line: (bytes: Buffer, start: number, end: number, place: number) => table.add(bytes, start, end, place),
       tooLong: (place: number) => table.tooLong(place),
     };
-    this.#readTo = await visitLines(file, visitor, { from: this.#readTo, isPacked });
-    if (!isPacked) this.#tail = await bytesBefore(file, this.#readTo);
+    await this.#progress.reached(file, await visitLines(file, visitor, { from: this.#progress.readTo, isPacked }), { isPacked });
     return table;
   }
 
-  #reset(identity: string): void {
-    this.#identity = identity;
-    this.#readTo = 0;
-    this.#tail = Buffer.alloc(0);
+  #reset(): void {
+    this.#progress.reset();
     this.#table = new RolloutTable();
   }
-
-  /** Whether the file still has what was read: it may have been cut and written again meanwhile. */
-  async #hasTail(file: FileHandle): Promise<boolean> {
-    return (await bytesBefore(file, this.#readTo)).equals(this.#tail);
-  }
-}
-
-async function bytesBefore(file: FileHandle, end: number): Promise<Buffer> {
-  const length = Math.min(TAIL_BYTES, end);
-  const bytes = Buffer.alloc(length);
-  const { bytesRead } = await file.read(bytes, 0, length, end - length);
-  return bytes.subarray(0, bytesRead);
 }
