@@ -30,12 +30,15 @@ export function fused(retrievers: readonly Retriever[], { name, k = 60, depth = 
   };
 }
 
-/** Equal scores are in the order in which the passages were first seen, the first engine's first. */
+/** Equal scores are in the order in which the passages were first seen, the first engine's first. Of a passage that an engine names several times the best rank counts. */
 function fuseRanks(lists: readonly (readonly Passage[])[], k: number): Passage[] {
   const scores = new Map<string, { readonly passage: Passage; score: number }>();
   for (const list of lists) {
+    const ranked = new Set<string>();
     for (const [i, passage] of list.entries()) {
       const key = passage.id === undefined ? `contents ${passage.contents}` : `id ${passage.id}`;
+      if (ranked.has(key)) continue;
+      ranked.add(key);
       const known = scores.get(key) ?? { passage, score: 0 };
       known.score += 1 / (k + i + 1);
       scores.set(key, known);
