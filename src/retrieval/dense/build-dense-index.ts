@@ -80,7 +80,7 @@ export async function buildDenseIndex(options: BuildDenseOptions): Promise<Dense
       search,
       bm25,
     };
-    folder.seal(manifest);
+    await folder.seal(manifest);
     return manifest;
   } finally {
     table.close();

@@ -2,7 +2,7 @@
  * The folder of a dense index: `vectors` (LanceDB), `bm25` (a BM25 index of the same corpus, optional), and `manifest.json`, which is written last. Until then
  * `building.json` holds what an interrupted build needs to go on.
  */
-import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { XStatic } from 'typebox/schema';
 import { ConfigError } from '../../core/errors.ts';
@@ -15,6 +15,8 @@ import { DENSE_FORMAT, DENSE_VERSION, type DenseManifest, parseDenseManifest } f
 
 const MANIFEST = 'manifest.json';
 const BUILDING = 'building.json';
+/** Half a BM25 index, and files that were to be renamed to the two. */
+const LEFT = /^\.bm25\.tmp-|^(?:manifest|building)\.json\.\d+\.tmp$/;
 
 const stateSchema = object({
   format: only(DENSE_FORMAT),
@@ -87,12 +89,12 @@ export class DenseFolder {
   }
 
   async keepState(state: BuildState): Promise<void> {
-    await replaceFile(join(this.path, BUILDING), (write) => write(Buffer.from(`${JSON.stringify(state, null, 2)}\n`)));
+    await this.#replace(BUILDING, state);
   }
 
-  /** Completes the index. */
-  seal(manifest: DenseManifest): void {
-    writeFileSync(join(this.path, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`, { flag: 'wx', flush: true });
+  /** Completes the index. A build that is killed meanwhile leaves no half of a manifest, and goes on. */
+  async seal(manifest: DenseManifest): Promise<void> {
+    await this.#replace(MANIFEST, manifest);
     rmSync(join(this.path, BUILDING), { force: true });
   }
 
@@ -117,8 +119,12 @@ export class DenseFolder {
     return parseDenseManifest(json) !== 'its manifest.json was not written by vf-index --dense' && json.includes('"vf-search-');
   }
 
-  /** Removes what a killed build of the BM25 index left. */
+  /** Removes what a killed build left beside its files. */
   sweep(): void {
-    for (const name of readdirSync(this.path)) if (name.startsWith('.bm25.tmp-')) rmSync(join(this.path, name), { recursive: true, force: true });
+    for (const name of readdirSync(this.path)) if (LEFT.test(name)) rmSync(join(this.path, name), { recursive: true, force: true });
+  }
+
+  async #replace(name: string, value: DenseManifest | BuildState): Promise<void> {
+    await replaceFile(join(this.path, name), (write) => write(Buffer.from(`${JSON.stringify(value, null, 2)}\n`)));
   }
 }
