@@ -4,6 +4,8 @@
 const USER_INFO = /(?<=[a-z0-9+.-]:\/\/)[^\s/?#]*@/gi;
 /** Leaves a value that is already hidden, so that a quote behind it, of a shell or of JSON, stays. */
 const PARAMETER = /([?&;#])([\w.-]+)=(?!\*\*\*(?:["'&;#\s]|$))[^&;#\s]*/g;
+/** Up to what ends a URL in a shell, in JSON, TOML and Markdown. The host may be an IPv6 address in brackets. */
+const ADDRESS = /\b(?:https?|wss?):\/\/(?!huggingface\.co(?![\w.:@-]))(?:\[[^\]\s]*\])?[^\s"'`<>()[\]{},]*/gi;
 /** The last word of a secret's name, joined to the words before it or not: `apiKey`, `API-KEYS`, `apikey`. */
 const SECRET_WORD =
   /^(?:(?:api|access|auth|bearer|client|private|refresh|secret|session)*(?:keys?|tokens?|secrets?|passw(?:or)?ds?|passphrases?|credentials?|cookies?|signatures?)|pwd|sig|o?auth|authorization|bearer|accesskeyid)$/;
@@ -49,6 +51,11 @@ function hidden(data: unknown, isSecret: boolean, replace: (text: string) => str
   if (Array.isArray(data)) return data.map((item) => hidden(item, isSecret, replace));
   if (typeof data !== 'object' || data === null) return data;
   return Object.fromEntries(Object.entries(data).map(([name, value]) => [name, hidden(value, isSecret || isSecretName(name), replace)]));
+}
+
+/** A text for others, with `URL` in place of every address of a server but those of the public hub. */
+export function hideAddresses(text: string): string {
+  return text.replace(ADDRESS, 'URL');
 }
 
 /** A copy of JSON data with every string replaced; names and numbers stay. */

@@ -91,9 +91,9 @@ class Capitals extends MultiTurnEnv {
 }
 
 export function loadEnvironment(args) {
-  const { rows = 40, format = 'continuation', delay_ms, deaf, service_token, ...unknown } = args;
+  const { rows = 40, format = 'continuation', delay_ms, deaf, service_token, service_url, ...unknown } = args;
   const [name] = Object.keys(unknown);
-  if (name !== undefined) throw new ConfigError(\`Unknown argument "\${name}" of capitals; known are rows, format, delay_ms, deaf, service_token\`);
+  if (name !== undefined) throw new ConfigError(\`Unknown argument "\${name}" of capitals; known are rows, format, delay_ms, deaf, service_token, service_url\`);
   const row = (i) => ({ exampleId: 'c' + i, prompt: [{ role: 'user', content: 'Question: What is the capital of France?' }], answer: 'Paris' });
   const options = {
     id: 'capitals',

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { hideSecrets, isSecretName, redactSecrets, redactUrl } from '../../src/transport/redact.ts';
+import { hideAddresses, hideSecrets, isSecretName, redactSecrets, redactUrl } from '../../src/transport/redact.ts';
 
 describe('redactUrl', () => {
   test.each([
@@ -79,4 +79,18 @@ describe('redactSecrets', () => {
   test('takes a secret with a lone surrogate', () => {
     expect(redactSecrets('x\ud800yz!', ['x\ud800yz'])).toBe('***!');
   });
+});
+
+describe('hideAddresses', () => {
+  test.each([
+    ['npx vf-eval x -b http://10.0.0.5:8000/v1 -m m', 'npx vf-eval x -b URL -m m'],
+    [
+      `-a '{"retriever":"https://me:pw@host/retrieve?a=b","others":["http://a","http://[::1]:80/v1"]}'`,
+      `-a '{"retriever":"URL","others":["URL","URL"]}'`,
+    ],
+    ['(see HTTP://Host.lan/x).', '(see URL).'],
+    ['[Qwen/Qwen3](https://huggingface.co/Qwen/Qwen3)', '[Qwen/Qwen3](https://huggingface.co/Qwen/Qwen3)'],
+    ['https://huggingface.co.evil.org/x https://huggingface.co:pw@host', 'URL URL'],
+    ['no address: http, a://b', 'no address: http, a://b'],
+  ])('%s becomes %s', (text, hidden) => expect(hideAddresses(text)).toBe(hidden));
 });

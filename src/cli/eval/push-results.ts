@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { CancelledError, ConfigError } from '../../core/errors.ts';
 import { type HubPush, parseRepositoryName, type PushedFile } from '../../data/hub-push.ts';
 import { readRegularFile } from '../../files/regular-file.ts';
+import { hideAddresses, mapStrings } from '../../transport/redact.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { openPush, pushedText } from '../open-push.ts';
 import { shellCommand } from '../shell-text.ts';
@@ -56,7 +57,7 @@ export async function pushResults(push: HubPush, { summary, facts }: EvaluationO
   const names = Object.keys(FILES).filter((name) => existsSync(join(directory, name)));
   const command = words === null ? null : context.redact(shellCommand(['npx', 'vf-eval', ...withoutPush(words)]));
   const files = names.map((name) => ({ name, about: FILES[name]! }));
-  const card = context.redact(resultsCard({ summary, facts, packageVersion, command, files }));
+  const card = hideAddresses(context.redact(resultsCard({ summary, facts, packageVersion, command, files })));
   const contents: PushedFile[] = [
     { path: 'README.md', content: { text: card } },
     ...(await Promise.all(names.map((name) => pushedFile(directory, name)))),
@@ -80,7 +81,7 @@ async function pushedFile(directory: string, name: string): Promise<PushedFile> 
   if (name !== 'metadata.json') return { path: name, content: { file } };
   const metadata = JSON.parse(await readRegularFile(file)) as { sessions?: object[] };
   const sessions = metadata.sessions?.map((session) => ({ ...session, base_url: null }));
-  return { path: name, content: { text: `${JSON.stringify({ ...metadata, base_url: null, sessions }, null, 2)}\n` } };
+  return { path: name, content: { text: `${JSON.stringify(mapStrings({ ...metadata, base_url: null, sessions }, hideAddresses), null, 2)}\n` } };
 }
 
 function imagesOf(directory: string): PushedFile[] {

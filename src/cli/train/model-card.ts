@@ -53,7 +53,7 @@ export function modelCard(facts: CardFacts): string {
     ...curves(facts),
     '## Command',
     '',
-    'It repeats the training. Output folder, Pythons and addresses of policy servers are left out; secrets are `***`.',
+    'It repeats the training. Output folder and Pythons are left out; addresses of servers are `URL`, secrets are `***`.',
     '',
     ...codeBlock('sh', command),
     '',

@@ -7,6 +7,7 @@ import { readRegularFileSync } from '../../files/regular-file.ts';
 import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-config.ts';
 import { totalSteps } from '../../trainer/loop/training-schedule.ts';
 import type { MetricsRow } from '../../trainer/records/metrics.ts';
+import { hideAddresses } from '../../transport/redact.ts';
 import { escapeControls } from '../terminal-text.ts';
 import { trainedText } from './announce-run.ts';
 import { baseFacts } from './base-facts.ts';
@@ -53,7 +54,7 @@ async function writeCard(directory: string, which: Which, options: CardOptions):
   const picture = PICTURES.flatMap((name) => options.plots.find((path) => basename(path) === name) ?? [])[0] ?? null;
   if (picture !== null) await copyFile(picture, join(directory, basename(picture)));
   const facts = cardFacts(which, picture === null ? null : basename(picture), options);
-  const text = options.redact(modelCard(facts));
+  const text = hideAddresses(options.redact(modelCard(facts)));
   await replaceFile(join(directory, 'README.md'), (write) => write(Buffer.from(text, 'utf8')));
 }
 

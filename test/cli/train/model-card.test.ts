@@ -78,7 +78,7 @@ The figure of one training batch is noisy.
 
 ## Command
 
-It repeats the training. Output folder, Pythons and addresses of policy servers are left out; secrets are \`***\`.
+It repeats the training. Output folder and Pythons are left out; addresses of servers are \`URL\`, secrets are \`***\`.
 
 \`\`\`sh
 npx -p vf-search vf-train search-r1 -m Qwen/Qwen2.5-3B --launch

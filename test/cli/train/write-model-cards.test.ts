@@ -53,4 +53,14 @@ describe('writeModelCards', () => {
     await writeModelCards(options({ adapter, redact: (text) => text.replaceAll('laptop', '***') }));
     expect(cardIn(adapter)).toContain('--preset ***');
   });
+
+  it('names models, and no server of the user', async () => {
+    const servers = { environment: { args: { retriever: 'http://10.1.2.3:8000/retrieve' } }, model: { path: 'Qwen/Qwen3-0.6B' } };
+    const { config, wire } = resolveTrainingConfig([presetLayer(presetNamed('laptop', null)), { source: '--set', table: servers }]);
+    const adapter = place('checkpoints/step-000030/adapter');
+    await writeModelCards(options({ config, wire, adapter }));
+    expect(cardIn(adapter)).not.toContain('10.1.2.3');
+    expect(cardIn(adapter)).toContain('[Qwen/Qwen3-0.6B](https://huggingface.co/Qwen/Qwen3-0.6B)');
+    expect(cardIn(adapter)).toMatch(/retriever[^\n]*URL/);
+  });
 });
