@@ -1,6 +1,8 @@
 /** Brings a model that is named by its id on the Hugging Face hub to this machine, with the base of an adapter. */
-import { existsSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { suggestion } from '../core/closest-name.ts';
+import { ConfigError } from '../core/errors.ts';
 import { readJson } from '../core/read-json.ts';
 import { modelPath } from '../data/bundled-models.ts';
 import { cachedModel } from '../data/cached-model.ts';
@@ -20,20 +22,33 @@ export async function localModel(asked: string, name: string, context: Pick<Comm
   if (hubModel === null) return asked;
   const token = hubToken(process.env);
   if (token !== '') context.secrets.add(token);
+  let isThere = false;
   const directory = await fetchHubModel(hubModel, {
     env: process.env,
     signal: context.signal,
     check: async (folder) => {
+      isThere = true;
       if (!existsSync(join(folder, 'adapter_config.json'))) await checkModel(folder);
     },
     onDownload: (files, bytes) =>
       context.note(`${name}: downloading ${asked} (${plural(files, 'file')}, ${bytesText(bytes)}) to ${hubCacheFolder(process.env)}`),
+  }).catch((error: unknown) => {
+    throw isThere || !(error instanceof ConfigError) ? error : neitherError(asked, error);
   });
   const base = baseOf(directory);
   // A base that is elsewhere on this machine is found later, as for any adapter.
   if (base !== null && base !== asked && cachedModel(base, process.env) === null && parseHubModel(base) !== null)
     await localModel(base, name, context);
   return directory;
+}
+
+/** `owner/name` may also be meant as a folder of this machine whose name has a slip. */
+function neitherError(asked: string, cause: ConfigError): ConfigError {
+  const parent = dirname(asked);
+  const siblings = isFolder(parent) ? readdirSync(parent).map((entry) => `${parent}/${entry}`) : [];
+  return new ConfigError(`The folder ${asked} does not exist${suggestion(asked, siblings)}, so it was looked for on the hub. ${cause.message}`, {
+    cause,
+  });
 }
 
 /** What an adapter names as its base, if that is neither a folder here nor a bundled model; null for a whole model. */

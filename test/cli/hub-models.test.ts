@@ -1,5 +1,5 @@
 /** Models and adapters by their id on a hub: downloaded once, checked before their weights, used without a network afterwards. */
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { packageRoot } from '../../src/data/package-root.ts';
@@ -60,6 +60,21 @@ describe('vf-eval -p embedded -m owner/name', { timeout: 60_000 }, () => {
     expect(code).toBe(2);
     expect(stderr.trim().split('\n')).toHaveLength(1);
     expect(stderr).toMatch(message);
+  });
+
+  it('a slip in the name of a folder is named beside what the hub says, and a path is never looked for there', async () => {
+    mkdirSync(join(folder.path, 'models/searcher'), { recursive: true });
+    const slip = await vfEval('models/seacher');
+    expect({ code: slip.code, lines: slip.stderr.trim().split('\n').length }).toEqual({ code: 2, lines: 1 });
+    expect(slip.stderr).toMatch(
+      /^vf-eval: The folder models\/seacher does not exist \(did you mean models\/searcher\?\), so it was looked for on the hub\. Could not fetch .*\(401\)/,
+    );
+    const asked = hub.requests.length;
+    for (const path of ['./models/seacher', '../x', '~/models/x', '/models/x', 'models/a/b', 'seacher/', 'seacher']) {
+      const { code, stderr } = await vfEval(path);
+      expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(`The directory ${path} does not exist.`) });
+    }
+    expect(hub.requests.length).toBe(asked);
   });
 
   it('a private model needs the token, which no output shows', async () => {
