@@ -67,6 +67,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   if (flags.lab === true) return await lab(flags, program.args[0], context);
   const { host, port, open = false, tokenizer, export: file } = flags;
   const folder = program.args[0] ?? DEFAULT_FOLDER;
+  if (file !== undefined && open) throw new ConfigError('--export serves no address that --open could open; leave one of the two out');
   // Short-lived objects of 100,000 rollouts would else be kept long enough to take another 100 MB.
   setFlagsFromString('--semi-space-growth-factor=1');
   const { openView } = await import('./view/open-view.ts');
@@ -77,7 +78,13 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   return await serveUntilInterrupt(server.address, { open, note: `${plural(view.runs.length, 'run')} below ${folder}` }, context);
 }
 
-async function lab({ host, port, open = false }: Flags, folder: string | undefined, context: CommandContext): Promise<number> {
+async function lab(
+  { host, port, open = false, export: file, tokenizer }: Flags,
+  folder: string | undefined,
+  context: CommandContext,
+): Promise<number> {
+  for (const [flag, value] of Object.entries({ '--export': file, '--tokenizer': tokenizer }))
+    if (value !== undefined) throw new ConfigError(`--lab shows no runs, so ${flag} ${value} has no use; leave one of the two out`);
   if (folder !== undefined) throw new ConfigError(`--lab shows no runs, so ${folder} has no use; leave it out`);
   const { serveLab } = await import('./view/serve-lab.ts');
   await using server = await serveLab({ host, port }, context);

@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { open, realpath, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { getSystemErrorMessage } from 'node:util';
 import { ConfigError } from '../core/errors.ts';
 import { replaceFile } from '../files/json-lines.ts';
 import { EXIT } from './command-line.ts';
@@ -14,12 +15,16 @@ type Write = (text: string) => Promise<void>;
  */
 export async function writeOutput<T>(output: string, work: (write: Write) => Promise<T>): Promise<T> {
   if (output === '') throw new ConfigError('-o is empty; name a file, or - for stdout');
-  if (output === '-') return work(toStdout);
+  return output === '-' ? work(toStdout) : writeOutputFile(output, '-o', work);
+}
+
+/** As `writeOutput`, for the file of any flag. */
+export async function writeOutputFile<T>(output: string, flag: string, work: (write: Write) => Promise<T>): Promise<T> {
   const path = await realpath(output).catch(() => output);
   const existing = await stat(path).catch(() => null);
-  if (existing?.isDirectory()) throw new ConfigError(`-o must name a file, but ${output} is a directory`);
+  if (existing?.isDirectory()) throw new ConfigError(`${flag} must name a file, but ${output} is a directory`);
   const parent = await stat(dirname(path)).catch(() => null);
-  if (!parent?.isDirectory()) throw new ConfigError(`There is no directory ${dirname(path)} for -o; create it or name another file`);
+  if (!parent?.isDirectory()) throw new ConfigError(`The directory ${dirname(path)} for ${flag} does not exist; create it or name another file`);
   if (existing && !existing.isFile()) {
     // A pipe or a device is written directly; only a file can be replaced.
     const file = await open(path, 'w');
@@ -30,11 +35,24 @@ export async function writeOutput<T>(output: string, work: (write: Write) => Pro
     }
   }
   let result: { readonly value: T } | null = null;
+  let hasBegun = false;
   await replaceFile(path, async (write) => {
+    hasBegun = true;
     result = { value: await work((text) => write(Buffer.from(text, 'utf8'))) };
+  }).catch((error: unknown) => {
+    throw hasBegun ? error : unwritable(error, { output, flag });
   });
   // Assigned in the callback, which the compiler does not see.
   return (result as { readonly value: T } | null)!.value;
+}
+
+/** ConfigError for a place where no file can be created. Returns any other error unchanged. */
+function unwritable(error: unknown, { output, flag }: { readonly output: string; readonly flag: string }): unknown {
+  const { errno, code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
+  if (typeof errno !== 'number' || code === 'ENOSPC' || code === 'EDQUOT') return error;
+  return new ConfigError(`Cannot create ${output} (${flag}): ${getSystemErrorMessage(errno)} (${code}). Name a file where you may write.`, {
+    cause: error,
+  });
 }
 
 async function toStdout(text: string): Promise<void> {

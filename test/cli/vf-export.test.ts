@@ -72,7 +72,7 @@ describe('vf-export', () => {
     ['an unknown flag', () => [run, '-o', '-', '--out', 'x'], /unknown option '--out'/],
     ['two directories', () => [run, run, '-o', '-'], /too many arguments/],
     ['a directory as output', () => [run, '-o', directory], /is a directory/],
-    ['an output nowhere', () => [run, '-o', join(directory, 'a', 'b')], /There is no directory .*\/a/],
+    ['an output nowhere', () => [run, '-o', join(directory, 'a', 'b')], /The directory .*\/a for -o does not exist/],
   ])('answers %s with one line and exit code 2', async (_, args, message) => {
     const { code, stdout, stderr } = await vfExport(...args());
     expect({ code, stdout, lines: stderr.split('\n').length }).toEqual({ code: 2, stdout: '', lines: 2 });

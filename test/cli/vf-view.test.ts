@@ -1,5 +1,7 @@
+import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -66,6 +68,13 @@ describe('vf-view', () => {
     ['a folder without runs', ['.empty'], /\.empty holds no run\. Name/],
     ['a folder without a tokenizer', ['outputs', '--tokenizer', 'outputs'], /tokenizer/],
     ['two folders', ['outputs', 'outputs'], /too many arguments/],
+    ['an export to a folder', ['outputs', '--export', '.empty'], /--export must name a file, but \.empty is a directory/],
+    ['an export into a missing folder', ['outputs', '--export', 'nowhere/x.html'], /The directory nowhere for --export does not exist; create it/],
+    ['an export below a file', ['outputs', '--export', 'outputs/evals/sums/metadata.json/x.html'], /metadata\.json for --export does not exist/],
+    ['an export to where no file can be', ['outputs', '--export', '/proc/x.html'], /^vf-view: Cannot create \/proc\/x\.html \(--export\): .*\. Name/],
+    ['an export that is to be opened', ['outputs', '--export', 'x.html', '--open'], /--export serves no address/],
+    ['an export of the lab', ['--lab', '--export', 'x.html'], /--lab shows no runs, so --export x\.html has no use/],
+    ['a tokenizer for the lab', ['--lab', '--tokenizer', 'outputs'], /--lab shows no runs, so --tokenizer outputs has no use/],
   ])('refuses %s in one line', async (_, args, problem) => {
     mkdirSync(join(root, '.empty'), { recursive: true });
     const { code, stdout, stderr } = await ended(args);
@@ -113,6 +122,13 @@ describe('vf-view --export', () => {
         'api/step?run=train%2Fwritten&step=2',
       ]),
     );
+  });
+
+  it('writes into a pipe, which it does not replace', async () => {
+    const pipe = join(root, 'pipe');
+    execFileSync('mkfifo', [pipe]);
+    const [{ code }, html] = await Promise.all([ended(['outputs', '--export', 'pipe']), readFile(pipe, 'utf8')]);
+    expect([code, html.startsWith('<!doctype html>'), statSync(pipe).isFIFO()]).toEqual([0, true, true]);
   });
 
   it('lets no text of a model end its element', async () => {

@@ -1,9 +1,9 @@
 /** Writes runs as one HTML file: the page with its style and script, and the answers to everything that it asks. It opens from disk and makes no request. */
 import { createHash } from 'node:crypto';
 import { CancelledError, ConfigError } from '../../core/errors.ts';
-import { replaceFile } from '../../files/json-lines.ts';
 import { ExportAnswers, type ExportLimits } from '../../viewing/export-answers.ts';
 import type { CommandContext } from '../command-line.ts';
+import { writeOutputFile } from '../write-output.ts';
 import type { OpenedView } from './open-view.ts';
 import { readPage } from './read-page.ts';
 
@@ -21,7 +21,7 @@ export interface Exported {
 const NOTE_EVERY_MS = 3000;
 const PIECE_CHARACTERS = 2 ** 20;
 
-/** An existing file is replaced once the new one is complete. */
+/** An existing file is replaced once the new one is complete. Throws ConfigError for a name that cannot be written, before anything is read. */
 export async function exportFile(
   { source }: OpenedView,
   { file, limits = {} }: ExportOptions,
@@ -30,12 +30,12 @@ export async function exportFile(
   const [before, after] = await pageAround();
   const answers = new ExportAnswers(source, limits);
   let bytes = 0;
-  await replaceFile(file, async (write) => {
+  await writeOutputFile(file, '--export', async (write) => {
     let held = '';
     const flush = async () => {
-      const piece = Buffer.from(held, 'utf8');
+      const piece = held;
       held = '';
-      bytes += piece.length;
+      bytes += Buffer.byteLength(piece, 'utf8');
       await write(piece);
     };
     const put = async (text: string) => {
