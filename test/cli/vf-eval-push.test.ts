@@ -64,7 +64,7 @@ describe('vf-eval --push', () => {
       '--api-client-type',
       'chat',
       '-a',
-      '{"format": "chat", "service_token": "tok-of-service-1"}',
+      `{"format": "chat", "service_token": "tok-of-service-1", "service_url": "http://10.1.2.3:8000/retrieve"}`,
     ];
     const { code, stderr, stdout } = await folder.run([...words, '--push', 'lab/x'], {
       HF_ENDPOINT: hub.url,
@@ -74,7 +74,9 @@ describe('vf-eval --push', () => {
     expect({ code, stderr }).toMatchObject({ code: 0 });
     const everything = [...hub.repositories.get('datasets/lab/x')!.files.values()].join('\n');
     for (const secret of ['sk-of-server-12', 'tok-of-service-1', WRITER]) expect(`${everything}${stdout}${stderr}`).not.toContain(secret);
-    expect(pushed('datasets/lab/x', 'metadata.json')).not.toContain(server.url);
+    const [card, metadata] = ['README.md', 'metadata.json'].map((file) => pushed('datasets/lab/x', file));
+    for (const text of [card, metadata]) for (const address of [server.url, '10.1.2.3']) expect(text).not.toContain(address);
+    expect(card).toContain('npx vf-eval capitals -n 1 -b URL -m m ');
     for (const text of folder.files().values()) expect(text).not.toContain(WRITER);
   });
 
@@ -98,6 +100,30 @@ describe('vf-eval --push', () => {
     const [, words] = /this pushes them again: .*vf-eval (.*)$/m.exec(stderr)!;
     expect((await vfEval(words!.split(' '))).code).toBe(0);
     expect(pushed('datasets/me/runs', 'results.jsonl').trim().split('\n')).toHaveLength(2);
+  });
+
+  it('a hub whose port is closed before the run is one line, and nothing is played', async () => {
+    await hub[Symbol.asyncDispose]();
+    const { code, stdout, stderr } = await vfEval(['capitals', '-n', '2', '--push', 'me/runs']);
+    expect({ code, stdout, lines: stderr.trim().split('\n').length }).toEqual({ code: 2, stdout: '', lines: 1 });
+    expect(stderr).toMatch(/^vf-eval: Could not push to me\/runs at http:\/\/127\.0\.0\.1:\d+: .*Check the network and HF_ENDPOINT/);
+    expect(folder.results()).toEqual([]);
+  });
+
+  it('a hub whose port is closed during the run costs nothing but the push, which the printed command repeats', async () => {
+    await using other = await writableHub();
+    await using server = await chatServer(async () => {
+      await hub[Symbol.asyncDispose]();
+      return 'Paris <answer>';
+    });
+    const words = ['capitals', '-n', '1', '-b', `${server.url}/v1`, '-m', 'm', '--api-client-type', 'chat', '-a', '{"format":"chat"}'];
+    const { code, stdout, stderr } = await vfEval([...words, '--push', 'me/runs']);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: expect.stringMatching(/^rollouts +1 finished, 0 failed/m) });
+    expect(stderr).toMatch(/^vf-eval: Could not push to me\/runs at \S+: .*then push again\.$/m);
+    const [, again] = /the results are saved; this pushes them again: .*vf-eval (.*)$/m.exec(stderr)!;
+    const resumed = await folder.run(again!.replaceAll("'", '').split(' '), { HF_ENDPOINT: other.url, HF_TOKEN: WRITER });
+    expect({ code: resumed.code, stderr: resumed.stderr }).toMatchObject({ code: 0 });
+    expect([...other.repositories.keys()]).toEqual(['datasets/me/runs']);
   });
 
   it.each([

@@ -5,6 +5,7 @@ import { parse as parseYaml } from 'yaml';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { TrainFolder } from '../../vllm/train-process.ts';
 import { READER, type WritableHub, writableHub, WRITER } from '../../data/writable-hub.ts';
+import { until } from '../../transport/loopback.ts';
 import { EvalFolder } from '../vf-eval-process.ts';
 
 const SMALL = ['search-r1', '--preset', 'laptop', '-n', '2', '-r', '2', '--steps', '1', '-o', '.', '--plain', '--set', 'evaluation.examples=4'];
@@ -59,6 +60,29 @@ describe('vf-train --push', { timeout: 120_000 }, () => {
   it('refuses a token that can only read before it trains', async () => {
     const { code, stderr } = await vfTrain([...SMALL, '--push', 'me/searcher'], READER);
     expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringMatching(/^vf-train: The token for \S+ can only read\..*\n$/) });
+    expect(folder.run()).toBeNull();
+  });
+
+  it('keeps a run whose hub closes its port meanwhile, and says how to push it', async () => {
+    const asked = until(() => hub.requests.length > 0).then(() => hub[Symbol.asyncDispose]());
+    const { code, stderr } = await vfTrain([...SMALL, '--push', 'me/searcher']);
+    await asked;
+    expect({ code, stderr }).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /Could not push to me\/searcher at \S+: [^]*the run is finished and kept; this pushes it again: .*vf-train -R \S+ --push me\/searcher\n/,
+      ),
+    });
+    await using other = await writableHub();
+    const variables = { VF_BASE_URL: '', HF_ENDPOINT: other.url, HF_TOKEN: WRITER };
+    expect((await folder.start(['-R', folder.run()!.path, '--push', 'me/searcher'], variables).ended).code).toBe(0);
+    expect([...other.repositories.keys()]).toEqual(['models/me/searcher']);
+  });
+
+  it('refuses a hub whose port is closed in one line before it trains', async () => {
+    await hub[Symbol.asyncDispose]();
+    const { code, stderr } = await vfTrain([...SMALL, '--push', 'me/searcher']);
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringMatching(/^vf-train: Could not push to me\/searcher at .*\n$/) });
     expect(folder.run()).toBeNull();
   });
 });
