@@ -18,7 +18,7 @@ const environment = table('The environment.', {
 
 const model = table('The base model, as the gradient backend loads it.', {
   path: text(
-    'A Hugging Face directory (config.json, *.safetensors, tokenizer.json), a bundled model by name (nano-base, nano-copy, nano-o1, nano-coder, nano-pages), or a hub id that vLLM and torch resolve.',
+    'A Hugging Face directory (config.json, *.safetensors, tokenizer.json), a bundled model by name (nano-base, nano-copy, nano-o1, nano-coder, nano-pages), or a hub id (owner/name), which is downloaded.',
   ),
   initial_adapter: textOrNull(
     'A PEFT directory to start from; [lora] must have its rank, alpha and targets. Default: B = 0, which is the base itself.',

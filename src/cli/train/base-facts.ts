@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { bundledName } from '../../data/bundled-models.ts';
 import { cachedModel } from '../../data/cached-model.ts';
+import { parseHubModel } from '../../data/hub-model.ts';
 import { cachedHubId } from '../../engine/adapters/base-name.ts';
 import { hasVisionTower } from '../has-vision-tower.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
@@ -35,8 +36,8 @@ const SCALAR = /^([a-z_]+):[ \t]+(?:"([^"]*)"|'([^']*)'|([^\s#"'[{|>&*][^#]*?))[
 /** `path`: the base's directory or hub id. */
 export function baseFacts(path: string, env: Readonly<Record<string, string | undefined>>): BaseFacts {
   const isHere = existsSync(path);
-  const named = cachedHubId(path) ?? (!isHere && HUB_ID.test(path) ? path : null);
-  const folder = isHere ? path : cachedModel(path, env);
+  const named = cachedHubId(path) ?? (isHere ? null : (parseHubModel(path)?.name ?? null));
+  const folder = isHere ? path : cachedModel(named ?? path, env);
   const card = folder === null ? new Map<string, string>() : frontMatter(join(folder, 'README.md'));
   const isBundled = bundledName(path) !== null;
   const hubId = named ?? (!isBundled ? linkedHubId(card, basename(resolve(path))) : null);

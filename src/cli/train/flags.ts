@@ -16,7 +16,12 @@ export interface KeyFlag {
 }
 
 export const KEY_FLAGS: readonly KeyFlag[] = [
-  { flags: '-m, --model <path>', key: 'model.path', group: 'What', help: 'the base model: a Hugging Face directory, or a bundled model' },
+  {
+    flags: '-m, --model <path>',
+    key: 'model.path',
+    group: 'What',
+    help: 'the base model: a Hugging Face directory, a bundled model, or owner/name on the hub',
+  },
   {
     flags: '-a, --env-args <json>',
     key: 'environment.args',

@@ -26,6 +26,7 @@ import { LiveView, type LiveViewOptions } from './live-view.ts';
 import { resumeCommand } from './next-training-commands.ts';
 import { openAdapterPush, pushAdapter } from './push-adapter.ts';
 import { openCurves } from './open-curves.ts';
+import { usesEngine, withLocalBase } from './local-base.ts';
 import { readTrainingConfig, trainingRunsFolder, type TrainingSetup } from './read-training-config.ts';
 import { renderConfig } from './render-config.ts';
 import { Transcripts } from './transcripts.ts';
@@ -55,8 +56,10 @@ export async function runTraining(given: TrainArguments, context: CommandContext
     const adapter = bestAdapterOf(paths) ?? kept.adapter;
     return push === null ? EXIT.done : await pushAdapter(push, { config: setup.config, directory: kept.directory, adapter, context });
   }
+  // Before the run has a folder.
+  const config = await withLocalBase(setup.config, context);
   await using directory = await openDirectory(setup);
-  const { outcome, ...ran } = await runIn(directory, setup, given, context).catch(async (error: unknown) => {
+  const { outcome, ...ran } = await runIn(directory, { setup, config }, given, context).catch(async (error: unknown) => {
     // Otherwise -R would resume this run, which never began, as the newest.
     if (setup.resumeDirectory === null) await directory.removeUnused();
     // After a ConfigError the user must fix the configuration first.
@@ -68,20 +71,21 @@ export async function runTraining(given: TrainArguments, context: CommandContext
   // The engine is closed, and drawing needs as much memory as it did.
   if (usesEngine(setup.config)) collectGarbage();
   const { reportTraining } = await import('./report-training.ts');
-  const { config, wire, preset } = setup;
+  const { wire, preset } = setup;
   const { note, redact } = context;
-  await reportTraining({ outcome, config, wire, preset, paths: directory.paths, ...ran, display: given.display, note, redact });
+  await reportTraining({ outcome, config: setup.config, wire, preset, paths: directory.paths, ...ran, display: given.display, note, redact });
   if (outcome.reason === 'finished') {
     await directory.finish(new Date());
     if (push === null) return EXIT.done;
-    return await pushAdapter(push, { config, directory: directory.path, adapter: bestAdapterOf(directory.paths) ?? outcome.adapter, context });
+    return await pushAdapter(push, {
+      config: setup.config,
+      directory: directory.path,
+      adapter: bestAdapterOf(directory.paths) ?? outcome.adapter,
+      context,
+    });
   }
   if (push !== null) note('vf-train: the run has not finished, so nothing was pushed; with -R and --push it is pushed at its end');
   return outcome.reason === 'interrupted' ? EXIT.interrupted : EXIT.failed;
-}
-
-function usesEngine({ policy, backend }: TrainingSetup['config']): boolean {
-  return policy.embedded !== null || backend.kind === 'embedded';
 }
 
 /** Creates a new folder, or opens the resumed one and updates its configuration. */
@@ -112,8 +116,14 @@ interface Ran {
   readonly roles: ReadonlyMap<string, RoleStats>;
 }
 
-async function runIn(directory: TrainingDirectory, setup: TrainingSetup, { display }: TrainArguments, context: CommandContext): Promise<Ran> {
-  const { config, notices } = setup;
+interface Run {
+  readonly setup: TrainingSetup;
+  /** That of the setup, with the base as a folder of this machine where the embedded engine needs one. */
+  readonly config: TrainingSetup['config'];
+}
+
+async function runIn(directory: TrainingDirectory, { setup, config }: Run, { display }: TrainArguments, context: CommandContext): Promise<Ran> {
+  const { notices } = setup;
   const attempt = attemptName(config.name ?? config.environment.id);
   await directory.beginAttempt({ id: attempt, startedAt: new Date(), packageVersion: packageVersion() });
   const paint = paintFor(process.stderr, { plain: display.plain });
@@ -130,7 +140,7 @@ async function runIn(directory: TrainingDirectory, setup: TrainingSetup, { displ
   const announce = () => {
     if (isAnnounced) return;
     isAnnounced = true;
-    announcedLines(config, directory.path).forEach((line) => note(line, 'dim'));
+    announcedLines(setup.config, directory.path).forEach((line) => note(line, 'dim'));
   };
   try {
     for (const notice of notices) note(notice);

@@ -11,11 +11,11 @@ import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { supervisedSteps } from '../../trainer/loop/training-schedule.ts';
 import { policyText } from './announce-run.ts';
 import { assertTrainable } from './assert-trainable.ts';
+import { checkLocalBase, usesEngine } from './local-base.ts';
 import { isUnserved } from './open-supervised-training.ts';
 import { longestRollout } from './open-policy-servers.ts';
 import { planGpus } from './plan-gpus.ts';
 import { countText, plural } from '../number-text.ts';
-import { checkModel } from '../open-engine.ts';
 import { resolvedRoleText } from '../roles/open-roles.ts';
 import { resolveRoles } from '../roles/resolve-roles.ts';
 import { escapeControls } from '../terminal-text.ts';
@@ -32,9 +32,9 @@ export async function trainingDryRun(
   { config, notices }: Pick<TrainingSetup, 'config' | 'notices'>,
   { variables, note, signal }: TrainingDryRunOptions,
 ): Promise<string> {
-  const { environment: wanted, rollouts, lora, policy, backend, model, steps, seed } = config;
+  const { environment: wanted, rollouts, lora, policy, model, steps, seed } = config;
   // Refuses what the embedded engine would refuse. Not for Python backends, where a name may be a model to download.
-  if (policy.embedded !== null || backend.kind === 'embedded') await checkModel(model.path);
+  const isDownloaded = usesEngine(config) && (await checkLocalBase(config, variables));
   const environment = await loadEnvironment(wanted.id, wanted.args, { env: variables, signal, purpose: 'training' });
   try {
     await assertTrainable(environment, config);
@@ -47,7 +47,7 @@ export async function trainingDryRun(
     const facts: Fact[] = [
       ['environment', `${environment.id}, ${environment.turnFormat} format`],
       ['data', `${environment.train.name}: ${plural(environment.train.length, 'row')} to train on`],
-      ['model', model.path],
+      ['model', isDownloaded ? `${model.path}, which the run downloads from the hub` : model.path],
       ['policy', isUnserved(config) ? 'none: without a policy server, nothing is played' : policyText(policy)],
       ...supervisedFacts(config),
       ...(steps === 0 ? [] : [rolloutStep(config, source)]),
