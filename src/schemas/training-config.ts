@@ -203,6 +203,11 @@ const guards = table('Conditions under which a run stops or warns by itself.', {
     { minimum: 0 },
   ),
   max_log_prob_difference: numberOrNull('Alarm above this mean |Δ log-prob| between server and trainer on freshly sampled tokens.', null),
+  max_cost: numberOrNull(
+    'No further step begins once the models by role have cost this many US dollars; the run stops with exit code 3, and -R with a higher limit continues it. All of them need a price in configs/endpoints.toml. Default: no limit.',
+    null,
+    { minimum: 0.000001 },
+  ),
   on_alarm: choice(['warn', 'stop'], 'What an alarm does; a stopped run can be resumed.'),
 });
 

@@ -1,11 +1,17 @@
 import type { RunCost } from '../../schemas/run-cost.ts';
 import { usdText } from '../number-text.ts';
 
-/** `$0.0143: policy $0.0120, judge $0.0023`. The caller must escape the text. */
-export function costText({ usd, policy, roles, repeated, unpriced, limit }: RunCost): string {
+type ShownCost = Pick<RunCost, 'usd' | 'roles' | 'unpriced' | 'limit'> & Partial<Pick<RunCost, 'policy' | 'repeated'>>;
+
+/** `$0.0143: policy $0.0120, judge $0.0023`; without `policy` the models by role alone. The caller must escape the text. */
+export function costText({ usd, policy, roles, repeated = null, unpriced, limit }: ShownCost): string {
   const asked = Object.entries(roles).filter(([, part]) => part !== 0);
   const parts =
-    asked.length === 0 ? [] : [['policy', policy] as const, ...asked].map(([who, part]) => `${who} ${part === null ? 'unknown' : usdText(part)}`);
+    asked.length === 0
+      ? []
+      : [...(policy === undefined ? [] : [['policy', policy] as const]), ...asked].map(
+          ([who, part]) => `${who} ${part === null ? 'unknown' : usdText(part)}`,
+        );
   const again = repeated === null || repeated === 0 ? '' : `; ${usdText(repeated)} of it for attempts that failed and were played again`;
   const ceiling = limit === null ? '' : `; the limit is ${usdText(limit)}`;
   const missing =

@@ -44,9 +44,30 @@ export async function runPrices(options: RunPricesOptions): Promise<CostOptions 
   const policy: AskedModel =
     target.kind === 'endpoint'
       ? { asker: 'the policy', model: options.policy.model, alias: target.alias, baseUrls: target.baseUrls }
-      : { asker: 'the policy', model: options.policy.model, alias: null, baseUrls: [] };
-  const roles = options.roles.map(({ role, player }): readonly [string, AskedModel] => {
-    const asked = { asker: `role ${role}`, model: options.players[role] ?? role };
+      : { ...OWN_POLICY, model: options.policy.model };
+  return pricesOf(policy, options, { limit, isUncounted, endpointsPath: settings['endpoints-path'] ?? null });
+}
+
+/** As `runPrices`, for a training: its policy is a server of the user's own, which costs nothing by the token. */
+export function trainingPrices(models: Pick<RunPricesOptions, 'roles' | 'players'>, limit: number | null): Promise<CostOptions | null> {
+  return pricesOf(OWN_POLICY, models, { limit, isUncounted: false, endpointsPath: null });
+}
+
+const OWN_POLICY: AskedModel = { asker: 'the policy', model: 'the policy', alias: null, baseUrls: [] };
+
+interface PricesOptions {
+  readonly limit: number | null;
+  readonly isUncounted: boolean;
+  readonly endpointsPath: string | null;
+}
+
+async function pricesOf(
+  policy: AskedModel,
+  models: Pick<RunPricesOptions, 'roles' | 'players'>,
+  { limit, isUncounted, endpointsPath }: PricesOptions,
+): Promise<CostOptions | null> {
+  const roles = models.roles.map(({ role, player }): readonly [string, AskedModel] => {
+    const asked = { asker: `role ${role}`, model: models.players[role] ?? role };
     if (player.kind === 'policy') return [role, { ...policy, asker: asked.asker }];
     return [
       role,
@@ -54,7 +75,7 @@ export async function runPrices(options: RunPricesOptions): Promise<CostOptions 
     ];
   });
   const all = [policy, ...roles.map(([, asked]) => asked)];
-  const registry = all.every(({ baseUrls }) => baseUrls.length === 0) ? NO_REGISTRY : await registryOf(settings);
+  const registry = all.every(({ baseUrls }) => baseUrls.length === 0) ? NO_REGISTRY : await registryOf(endpointsPath, limit);
   const unpriced = all.filter((asked) => priceOf(asked, registry) === null);
   if (limit !== null && unpriced.length > 0) throw unknownPrice(unpriced[0]!, registry);
   const mayCost = all.some((asked) => (priceOf(asked, registry) === null ? !asked.baseUrls.every(isLoopback) : asked.baseUrls.length > 0));
@@ -64,11 +85,11 @@ export async function runPrices(options: RunPricesOptions): Promise<CostOptions 
 }
 
 /** A file that cannot be read concerns only a run that names an alias, which fails before, or a ceiling. */
-async function registryOf(settings: Settings): Promise<EndpointRegistry> {
+async function registryOf(endpointsPath: string | null, limit: number | null): Promise<EndpointRegistry> {
   try {
-    return await readEndpoints(settings['endpoints-path'] ?? null);
+    return await readEndpoints(endpointsPath);
   } catch (error) {
-    if (!(error instanceof ConfigError) || settings['max-cost'] !== undefined) throw error;
+    if (!(error instanceof ConfigError) || limit !== null) throw error;
     return NO_REGISTRY;
   }
 }

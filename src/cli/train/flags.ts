@@ -94,6 +94,12 @@ export const KEY_FLAGS: readonly KeyFlag[] = [
     help: "train on these rollouts instead of sampling: a file in vf-export's form, or - for stdin",
   },
   {
+    flags: '--max-cost <usd>',
+    key: 'guards.max_cost',
+    group: 'Training',
+    help: 'begin no further step once the models by role have cost this many US dollars; needs their prices (docs/roles.md)',
+  },
+  {
     flags: '--steps <n>',
     key: 'steps',
     group: 'Training',

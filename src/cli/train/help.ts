@@ -62,5 +62,6 @@ Exit codes:
   1  the run could not continue or an alarm stopped it; the last line says why,
      -R continues
   2  a flag, a file or the configuration is wrong
+  3  stopped at --max-cost; -R with a higher one continues
   130  stopped by Ctrl-C; -R continues
   143  stopped by SIGTERM; -R continues`;

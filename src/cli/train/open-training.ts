@@ -6,6 +6,7 @@ import { VllmTokensClient } from '../../clients/vllm-tokens.ts';
 import { Disposers } from '../../core/disposers.ts';
 import type { VfError } from '../../core/errors.ts';
 import type { Environment } from '../../core/environment.ts';
+import type { CostOptions } from '../../evaluate/run-cost.ts';
 import { type Message, withoutImages } from '../../core/message.ts';
 import type { RoleDeclarations } from '../../core/model.ts';
 import { Random } from '../../core/random.ts';
@@ -20,6 +21,7 @@ import type { TrainingObserver } from '../../trainer/loop/training-observer.ts';
 import type { TrainingRun, TrainingSession } from '../../trainer/loop/training-session.ts';
 import { type OpenedRoles, openRoles, type RolePolicy } from '../roles/open-roles.ts';
 import { type ResolvedRole, resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
+import { trainingPrices } from '../eval/run-prices.ts';
 import { vocabularySize } from '../vocabulary-size.ts';
 import { assertTakesAdapters } from './assert-takes-adapters.ts';
 import { assertTrainable } from './assert-trainable.ts';
@@ -34,6 +36,7 @@ import { isUnserved, openUnservedSession, UNSERVED_POLICY, unservedServers } fro
 import { planGpus } from './plan-gpus.ts';
 import { recallAsked } from './recall-asked.ts';
 import { takeTurns } from './take-turns.ts';
+import { trainingCost } from './training-cost.ts';
 
 export interface OpenTrainingOptions {
   readonly config: TrainingConfig;
@@ -57,6 +60,8 @@ export interface OpenedTraining extends AsyncDisposable {
   readonly run: TrainingRun;
   /** The models beside the policy; empty if the environment has no roles. */
   readonly roles: OpenedRoles;
+  /** Prices of these models; null where none can cost anything. */
+  readonly prices: CostOptions | null;
   readonly evaluationLabel: EvaluationLabel;
   /** Number of rows of the evaluation environment. */
   readonly evaluationRows: number;
@@ -91,7 +96,7 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
     const roles = opened.use(await openRoles([], { policy: UNSERVED_POLICY, onNotice: note, secrets: options.secrets, signal }));
     const openUnserved = (name: string, sessionSignal: AbortSignal) => openUnservedSession({ ...options, signal: sessionSignal }, name);
     const unserved = { ...common, servers: unservedServers, openSession: named(attempt, openUnserved) };
-    return openedTraining({ run: unserved, roles, label, notices: [...(environment.notices ?? []), NO_EVALUATION] }, opened);
+    return openedTraining({ run: unserved, roles, prices: null, label, notices: [...(environment.notices ?? []), NO_EVALUATION] }, opened);
   }
   const declared = await resolveTrainingRoles([environment, evaluation], options);
   if (config.policy.launch !== null) await assertWorkerStarts(config, { variables, signal });
@@ -111,11 +116,13 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
     }),
   );
   for (const models of lazy) models.bind(roles.models.models);
+  const prices = await trainingPrices({ roles: declared, players: roles.players }, config.guards.maxCost);
   const recalled = declared.length === 0 ? [] : await recallAsked(directory, { roles, config });
   const run: TrainingRun = {
     ...common,
     servers: server.servers,
     ...(declared.length === 0 ? {} : { models: roles.models }),
+    ...(prices === null ? {} : { spentUsd: () => trainingCost(roles.models.stats, prices).usd }),
     openSession: named(attempt, async (name, sessionSignal, isFirst) => {
       const checkedPrompt = isFirst ? environment.train.at(0).prompt : null;
       const session = await openSession({ ...options, signal: sessionSignal }, { server, probe, name, checkedPrompt, environment });
@@ -123,7 +130,7 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
       return session;
     }),
   };
-  return openedTraining({ run, roles, label, notices: [...noticesFor(environment, label, config), ...roles.notices, ...recalled] }, opened);
+  return openedTraining({ run, roles, prices, label, notices: [...noticesFor(environment, label, config), ...roles.notices, ...recalled] }, opened);
 }
 
 async function openJoints(
@@ -152,16 +159,17 @@ function named(attempt: string, open: OpenNamed): TrainingRun['openSession'] {
   };
 }
 
-interface Made extends Pick<OpenedTraining, 'run' | 'roles' | 'notices'> {
+interface Made extends Pick<OpenedTraining, 'run' | 'roles' | 'prices' | 'notices'> {
   readonly label: EvaluationLabel;
 }
 
-function openedTraining({ run, roles, label, notices }: Made, opened: Disposers): OpenedTraining {
+function openedTraining({ run, roles, prices, label, notices }: Made, opened: Disposers): OpenedTraining {
   const disposer = opened.move();
   const clip = clipNotice(run.config, run.createSource !== undefined);
   return {
     run,
     roles,
+    prices,
     evaluationLabel: label,
     evaluationRows: run.evaluation.eval.length,
     notices: [...notices, ...(clip === null ? [] : [clip])],

@@ -1,6 +1,7 @@
 /** Renders the summary of a training run as text. */
 import { basename, isAbsolute } from 'node:path';
 import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/training-summary.ts';
+import { costText } from '../eval/cost-text.ts';
 import { displayPath } from '../eval/render-summary.ts';
 import { LABEL_WIDTH, labelledLines, labelledPath } from '../labelled-lines.ts';
 import { countText, durationText, figureText, meanText, plural } from '../number-text.ts';
@@ -115,7 +116,7 @@ function isPlayed({ supervised, rollouts: { finished, failed } }: TrainingSummar
 }
 
 function figures(summary: TrainingSummary, { columns, paint }: TrainingSummaryView): string[] {
-  const { groups, roles = {}, tokens, tokensPerSecond, stepsApplied, stepsSkipped, logProbDifference, overheadShare, events } = summary;
+  const { groups, roles = {}, cost, tokens, tokensPerSecond, stepsApplied, stepsSkipped, logProbDifference, overheadShare, events } = summary;
   const { supervised } = summary;
   const perSecond = (rate: number | null) => (rate === null ? '' : ` (${figureText(rate)}/s)`);
   const overhead = overheadShare === null ? '' : `; the trainer's own CPU time is ${shareText(overheadShare)} of the steps`;
@@ -129,6 +130,7 @@ function figures(summary: TrainingSummary, { columns, paint }: TrainingSummaryVi
       : line('rows', `${countText(supervised.demonstrations)} supervised, with ${plural(supervised.tokens, 'token')} to learn`)),
     ...(isPlayed(summary) ? rolloutFigures(summary, line) : []),
     ...Object.entries(roles).flatMap(([role, stats]) => line('asked', escapeControls(roleStatsText(role, stats)))),
+    ...(cost === undefined ? [] : line('cost', escapeControls(costText(cost)), cost.limitReached ? 'yellow' : undefined)),
     ...line(
       'tokens',
       `${isPlayed(summary) ? `${countText(tokens.sampled)} sampled${perSecond(tokensPerSecond.sampled)}, ` : ''}${countText(tokens.trained)} trained, in sequences with ${countText(tokens.forwarded)} in total${perSecond(tokensPerSecond.trained)}`,

@@ -2,6 +2,7 @@
 import { describeError } from '../../core/errors.ts';
 import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-config.ts';
 import type { RoleStats } from '../../schemas/role-stats.ts';
+import type { RunCost } from '../../schemas/run-cost.ts';
 import { type TrainingSummary, trainingSummaryToWire } from '../../schemas/training-summary.ts';
 import type { ConfigDifference } from '../../trainer/config/resume-config.ts';
 import type { MetricsRow } from '../../trainer/records/metrics.ts';
@@ -39,6 +40,8 @@ export interface TrainingReport {
   readonly evaluationRows?: number;
   /** Calls of the models beside the policy in this process. @default none */
   readonly roles?: ReadonlyMap<string, RoleStats>;
+  /** What they cost; null where none can cost anything. @default null */
+  readonly cost?: RunCost | null;
   readonly display: TrainDisplay;
   readonly note: (line: string) => void;
   /** Removes secrets from text. */
@@ -55,6 +58,7 @@ export async function reportTraining({
   evaluationLabel = 'held-out',
   evaluationRows,
   roles = new Map(),
+  cost = null,
   display,
   note,
   redact,
@@ -67,6 +71,7 @@ export async function reportTraining({
   const summary = {
     ...summaryOf({ outcome: { ...outcome, plots }, config, transcripts, rows, bestAdapter, sourceFiles: await sourceFiles(paths.source) }),
     ...(asked.length === 0 ? {} : { roles: Object.fromEntries(asked) }),
+    ...(cost === null ? {} : { cost: costOf(cost) }),
   };
   if (display.json) {
     process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
@@ -106,6 +111,11 @@ export async function reportFinished({
   const where = adapter === null ? '' : `; its adapter is in ${displayPath(adapter)}`;
   const unused = changes.length === 0 ? '' : `. The change of ${changes.map(({ key }) => key).join(', ')} has no effect and was not saved`;
   note(`vf-train: ${displayPath(directory)} has already finished its ${plural(step, 'step')}${where}; raise --steps to continue${unused}`);
+}
+
+/** Without the parts that only an evaluation has. */
+function costOf({ usd, roles, unpriced, limit, limitReached }: RunCost): NonNullable<TrainingSummary['cost']> {
+  return { usd, roles: { ...roles }, unpriced: [...unpriced], limit, limitReached };
 }
 
 function summaryOf({ config, transcripts, ...record }: Omit<TrainingRecord, 'config'> & { readonly config: TrainingConfig }): TrainingSummary {

@@ -4,6 +4,7 @@ import { basename, relative } from 'node:path';
 import { packageVersion } from '../../data/package-root.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { RoleStats } from '../../schemas/role-stats.ts';
+import type { RunCost } from '../../schemas/run-cost.ts';
 import { differenceText } from '../../trainer/config/resume-config.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import { totalSteps } from '../../trainer/loop/training-schedule.ts';
@@ -26,9 +27,11 @@ import { LiveView, type LiveViewOptions } from './live-view.ts';
 import { resumeCommand } from './next-training-commands.ts';
 import { openAdapterPush, pushAdapter } from './push-adapter.ts';
 import { openCurves } from './open-curves.ts';
+import type { OpenedTraining } from './open-training.ts';
 import { usesEngine, withLocalBase } from './local-base.ts';
 import { readTrainingConfig, trainingRunsFolder, type TrainingSetup } from './read-training-config.ts';
 import { renderConfig } from './render-config.ts';
+import { trainingCost } from './training-cost.ts';
 import { Transcripts } from './transcripts.ts';
 
 export async function runTraining(given: TrainArguments, context: CommandContext): Promise<number> {
@@ -85,7 +88,8 @@ export async function runTraining(given: TrainArguments, context: CommandContext
     });
   }
   if (push !== null) note('vf-train: the run has not finished, so nothing was pushed; with -R and --push it is pushed at its end');
-  return outcome.reason === 'interrupted' ? EXIT.interrupted : EXIT.failed;
+  if (outcome.reason === 'interrupted') return EXIT.interrupted;
+  return ran.cost?.limitReached === true ? EXIT.costReached : EXIT.failed;
 }
 
 /** Creates a new folder, or opens the resumed one and updates its configuration. */
@@ -114,6 +118,8 @@ interface Ran {
   readonly evaluationLabel: EvaluationLabel;
   readonly evaluationRows: number;
   readonly roles: ReadonlyMap<string, RoleStats>;
+  /** Null where no model can cost anything. */
+  readonly cost: RunCost | null;
 }
 
 interface Run {
@@ -180,11 +186,16 @@ async function runIn(directory: TrainingDirectory, { setup, config }: Run, { dis
     const { train } = await import('../../trainer/loop/train.ts');
     const outcome = await train(training.run, context.signal);
     isFinished = outcome.reason === 'finished';
-    return { outcome, transcripts: await transcripts.finish(), evaluationLabel, evaluationRows, roles: training.roles.models.stats };
+    return { outcome, transcripts: await transcripts.finish(), evaluationLabel, evaluationRows, ...spent(training) };
   } finally {
     for (const curve of curves) curve.close({ isFinished });
     view.close();
   }
+}
+
+function spent({ roles, prices }: OpenedTraining): Pick<Ran, 'roles' | 'cost'> {
+  const { stats } = roles.models;
+  return { roles: stats, cost: prices === null ? null : trainingCost(stats, prices) };
 }
 
 type ViewLook = Pick<LiveViewOptions, 'plain' | 'paint' | 'verbose' | 'redact'>;

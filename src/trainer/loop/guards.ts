@@ -14,6 +14,8 @@ export interface GuardsStart {
   readonly skipped: number;
   /** Whether the servers have the weights that the session starts from. */
   readonly isServed: boolean;
+  /** US dollars that the run has cost so far; null where a price is missing. @default nothing */
+  readonly spentUsd?: () => number | null;
   /** @default none */
   readonly losses?: readonly Pick<LossTerm, 'name' | 'roles'>[];
 }
@@ -30,28 +32,38 @@ export class Guards {
   readonly #report: (event: Omit<TrainingEvent, 'step'>) => void;
   /** The name of a loss by each role that it applies to; emptied at the first step with rollouts. */
   readonly #lossesOfRole: Map<string, string>;
+  readonly #spentUsd: () => number | null;
   #skipped: number;
   #failedPublishes = 0;
   /** Updates since the version that serves. Infinity where the session resumed a run and has not published yet. */
   #unserved: number;
 
-  /**
-   */
   constructor(
     config: TrainingConfig['guards'],
-    { skipped, isServed, losses = [] }: GuardsStart,
+    { skipped, isServed, losses = [], spentUsd = () => 0 }: GuardsStart,
     report: (event: Omit<TrainingEvent, 'step'>) => void,
   ) {
     this.#config = config;
     this.#skipped = skipped;
     this.#unserved = isServed ? 0 : Infinity;
     this.#report = report;
+    this.#spentUsd = spentUsd;
     this.#lossesOfRole = new Map(losses.flatMap(({ name, roles }) => (roles ?? []).map((role) => [role, name] as const)));
   }
 
   /** Consecutive steps without an update. */
   get skipped(): number {
     return this.#skipped;
+  }
+
+  /** Throws TrainingError where no further step may begin, because the run has cost what it may. */
+  cost(): void {
+    const { maxCost } = this.#config;
+    const spent = this.#spentUsd();
+    if (maxCost === null || spent === null || spent < maxCost) return;
+    throw new TrainingError(
+      `Stopped because the models by role have cost ${spent.toFixed(4)} US dollars, and the limit is ${maxCost} (guards.max_cost). Continue with -R and a higher --max-cost`,
+    );
   }
 
   /**

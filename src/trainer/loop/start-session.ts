@@ -88,7 +88,8 @@ export async function startSession(
   await progress.keep({ hasCheckpoint: true, counters: start.counters });
   const isFresh = start.version === 0 && config.model.initialAdapter === null;
   const skipped = checkpoint?.counters['skipped_steps'] ?? 0;
-  const guards = new Guards(config.guards, { skipped, isServed: isFresh, losses: run.losses }, report);
+  const spending = run.spentUsd === undefined ? {} : { spentUsd: run.spentUsd };
+  const guards = new Guards(config.guards, { skipped, isServed: isFresh, losses: run.losses, ...spending }, report);
   const budget = new TokenBudget(Math.min(config.backend.maxTokens, session.backend.capabilities.maxTokens), {
     counters: budgetAtStart(checkpoint, config),
     lost: lostToMemory,

@@ -73,6 +73,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
   if (validation.isDue(progress.step)) await validation.run(progress.step);
   if (evaluation.isDue(progress.step)) await evaluation.run(progress.step);
   while (progress.step < lastStep) {
+    guards.cost();
     const step = progress.step + 1;
     const timer = new PhaseTimer(step, observer);
     const { version } = progress;

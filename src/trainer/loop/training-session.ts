@@ -53,6 +53,8 @@ export interface TrainingRun {
   openSession(signal: AbortSignal): Promise<TrainingSession>;
   /** The models of the environments' roles. @default none */
   readonly models?: RoleModels;
+  /** US dollars that these have cost so far, in all processes of the run; null where a price is missing. @default nothing */
+  readonly spentUsd?: () => number | null;
   readonly observer: TrainingObserver;
   /** Removes secrets from text before it is written to files. */
   readonly redact: (text: string) => string;

@@ -1,8 +1,9 @@
 /** vf-train with a judge besides the policy, in this process alone: what is recorded, what a resume asks, and who may not judge. */
-import { readdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { WireAskedLine } from '../../../src/schemas/asked-line.ts';
+import type { TrainingSummaryWire } from '../../../src/schemas/training-summary.ts';
 import { chatServer } from '../../models/chat-server.ts';
 import { rolloutText } from '../../trainer/kept-rollouts.ts';
 import { TrainFolder } from '../../vllm/train-process.ts';
@@ -86,5 +87,41 @@ describe('vf-train and models by role', { timeout: 120_000 }, () => {
     const { code, stderr } = await folder.start([...words, '--role', 'juge=builtin'], ALONE).ended;
     expect(code).toBe(2);
     expect(stderr).toContain('vf-train: The environment has no role juge (did you mean judge?). Its role is judge.');
+  });
+
+  it('shows what a judge with a price has cost, stops at --max-cost with exit code 3, and continues with a higher limit', async () => {
+    let score = 0;
+    await using judge = await chatServer(() => JSON.stringify({ reason: 'so', score: (score = 1 - score) }));
+    mkdirSync(join(folder.path, 'configs'));
+    const price = 'price = { input = 1000.0, output = 1000.0 }';
+    writeFileSync(
+      join(folder.path, 'configs/endpoints.toml'),
+      `[[endpoint]]\nendpoint_id = "paid"\nmodel = "j"\nurl = "${judge.url}/v1"\ntype = "chat"\n${price}\n`,
+    );
+    const args = [...words, '--role', 'judge=paid', '--set', 'roles.judge.cache=off', '--set', 'steps=3', '--json'];
+    const { code, stdout, stderr } = await folder.start([...args, '--max-cost', '0.000001'], ALONE).ended;
+    expect({ code, stderr }).toMatchObject({
+      code: 3,
+      stderr: expect.stringMatching(/the models by role have cost \d\.\d{4} US dollars, and the limit is 0\.000001/),
+    });
+    const stopped = JSON.parse(stdout) as TrainingSummaryWire;
+    expect(stopped).toMatchObject({ reason: 'stopped', step: 1, cost: { limit: 0.000001, limit_reached: true, unpriced: [] } });
+    const { input, output } = stopped.roles!['judge']!.tokens;
+    expect(stopped.cost!.usd).toBeCloseTo((input + output) / 1000, 9);
+    expect(stopped.cost!.roles).toEqual({ judge: stopped.cost!.usd });
+    const more = await folder.start(['-R', folder.run()!.path, '--max-cost', '1000', '--plain'], ALONE).ended;
+    expect({ code: more.code, stderr: more.stderr }).toMatchObject({ code: 0 });
+    const { cost } = JSON.parse(more.stdout) as TrainingSummaryWire;
+    expect(cost).toMatchObject({ limit: 1000, limit_reached: false });
+    expect(cost!.usd).toBeCloseTo(3 * stopped.cost!.usd!, 9);
+  });
+
+  it('refuses --max-cost in one line where a judge has no price', async () => {
+    await using judge = await chatServer(() => '{}');
+    const { code, stderr } = await folder.start([...words, '--role', `judge=j@${judge.url}/v1`, '--max-cost', '1'], ALONE).ended;
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: expect.stringMatching(/^vf-train: --max-cost needs the price of every model, and j \(role judge\) has none\..*\n$/),
+    });
   });
 });

@@ -1,0 +1,20 @@
+/** What the models by role of a training have cost, those of its earlier processes included. */
+import { billed, NO_TOKENS } from '../../core/price.ts';
+import { type CostOptions, runCost } from '../../evaluate/run-cost.ts';
+import { Spending } from '../../evaluate/spending.ts';
+import type { RoleStats } from '../../schemas/role-stats.ts';
+import type { RunCost } from '../../schemas/run-cost.ts';
+
+export function trainingCost(stats: ReadonlyMap<string, RoleStats>, prices: CostOptions): RunCost {
+  const roles = [...stats].flatMap(
+    ([
+      role,
+      {
+        tokens: { input, output, cached },
+      },
+    ]) => (input + output === 0 ? [] : [[role, billed(input, output, cached)] as const]),
+  );
+  const all = Spending.of({ policy: NO_TOKENS, roles: Object.fromEntries(roles) });
+  const cost = runCost({ all, repeated: new Spending() }, prices, false);
+  return { ...cost, limitReached: prices.limit !== null && cost.usd !== null && cost.usd >= prices.limit };
+}
