@@ -1,6 +1,6 @@
 /**
- * What the page of `vf-view` reads, over HTTP or out of a file that `--export` wrote. Types alone, so that the page and the server share them. Keys are in snake_case, as
- * in the files; lines of results and their parts keep the names that docs/results.md and docs/training-run.md give them. Numbers that are unknown are null.
+ * What the page of `vf-view` reads, over HTTP or out of an exported file: types alone, which the page and the server share. Keys are in snake_case. Lines of results
+ * and their parts have the names that docs/results.md and docs/training-run.md give them. Numbers that are unknown are null.
  */
 
 export type RunKind = 'evaluation' | 'training';
@@ -161,10 +161,8 @@ export interface RolloutDetail {
   readonly advantage: number | null;
 }
 
-export interface Message {
+export interface Message extends Omit<Part, 'kind'> {
   readonly role: string;
-  readonly content: readonly Content[];
-  readonly tool_calls: readonly { readonly id: string; readonly name: string; readonly arguments: string }[];
 }
 
 export type Content =
@@ -256,10 +254,9 @@ export interface ComparisonQuery {
 
 export interface Comparison {
   readonly sets: readonly { readonly run: string; readonly set: string; readonly title: string; readonly reward: Estimate | null }[];
-  /** Rows that all sets have, and rows that only some have. */
+  /** Rows that all sets have, rows that only some have, and ids that all have, but for different rows. */
   readonly shared: number;
   readonly partial: number;
-  /** Ids that all sets have, but for different rows. */
   readonly differing: number;
   /** Against the first set, on shared rows: mean difference with its interval, and rows won, tied and lost. One per further set. */
   readonly differences: readonly { readonly mean: Estimate | null; readonly won: number; readonly tied: number; readonly lost: number }[];
