@@ -1,7 +1,7 @@
 /** The `vf-export` command: exports the rollouts of a finished or running evaluation for a trainer. */
 import { Command } from 'commander';
 import { ConfigError } from '../core/errors.ts';
-import { type ExportCounts, exportRun } from '../evaluate/export-run.ts';
+import { type ExportCounts, type ExportOptions, exportRun } from '../evaluate/export-run.ts';
 import { packageVersion } from '../data/package-root.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';
@@ -23,14 +23,28 @@ rewarded, at most the best two of each row, and supervised steps on them.
   vf-export <run directory> --sft --min-reward 1 --best 2 -o good.jsonl
   vf-train search-r1 -m Qwen/Qwen3-4B --sft good.jsonl --launch
 
+A training run keeps the rollouts of its steps: --step exports those of one.
+
+  vf-export outputs/train/RUN --step 12 -o step-12.jsonl
+  vf-export outputs/train/RUN --step 12 --sft --best 1 -o good.jsonl
+
 docs/results.md describes every field; readRollouts('rollouts.jsonl') of the
 package reads and checks them.`;
 
+interface Flags {
+  readonly output: string;
+  readonly step?: string;
+  readonly sft?: boolean;
+  readonly minReward?: string;
+  readonly best?: string;
+}
+
 async function main(argv: readonly string[], context: CommandContext): Promise<number> {
   const program = new Command('vf-export')
-    .description('Writes the rollouts of an evaluation for a trainer, one JSON object per line.')
-    .argument('<run directory>', 'the results folder that vf-eval printed: it holds metadata.json')
+    .description('Writes the rollouts of an evaluation, or of a step of a training, for a trainer, one JSON object per line.')
+    .argument('<run directory>', 'the results folder that vf-eval printed, or the folder of a training run')
     .requiredOption('-o, --output <file>', 'file to write; an existing file is replaced; - is stdout')
+    .option('--step <n>', 'of a training run: the step whose rollouts are exported')
     .option('--sft', 'write supervised rows for vf-train --sft: the token ids and which of them the policy wrote')
     .option('--min-reward <x>', 'leave out rollouts with a lower reward')
     .option('--best <k>', 'at most the k best rollouts of each row of the data')
@@ -39,7 +53,8 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   const code = parseProgram(program, argv);
   if (code !== null) return code;
   const directory = program.args[0]!;
-  const { output, sft = false, minReward, best } = program.opts<{ output: string; sft?: boolean; minReward?: string; best?: string }>();
+  const { output, step: named, sft = false, minReward, best } = program.opts<Flags>();
+  const step = named === undefined ? null : parseCount('--step', named);
   const options = {
     asDemonstrations: sft,
     ...(minReward === undefined ? {} : { minReward: parseNumber('--min-reward', minReward) }),
@@ -50,7 +65,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
       context.signal.throwIfAborted();
       await write(line);
     };
-    const found = await exportRun(directory, writeLine, options);
+    const found = await exportFrom(directory, step, writeLine, options);
     // Thrown before a file of the same name is replaced.
     if (found.exported === 0 && (minReward !== undefined || best !== undefined)) {
       const which = minReward === undefined ? 'is whole' : `has a reward of at least ${minReward} and is whole`;
@@ -60,6 +75,18 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   });
   context.note(describe(counts, output));
   return EXIT.done;
+}
+
+async function exportFrom(
+  directory: string,
+  step: number | null,
+  write: (line: string) => Promise<void>,
+  options: ExportOptions,
+): Promise<ExportCounts> {
+  const { exportTrainingStep, isTrainingRun } = await import('./export/export-training-step.ts');
+  if (isTrainingRun(directory)) return await exportTrainingStep(directory, step, write, options);
+  if (step !== null) throw new ConfigError(`${directory} is not a training run, so it has no steps. Leave --step out.`);
+  return await exportRun(directory, write, options);
 }
 
 function parseNumber(flag: string, text: string): number {
@@ -74,12 +101,13 @@ function parseCount(flag: string, text: string): number {
   throw new ConfigError(`${flag} must be a whole number of at least 1, got ${JSON.stringify(text)}`);
 }
 
-function describe({ exported, errored, cut, withoutTokens, unplayed, unselected }: ExportCounts, output: string): string {
+function describe({ exported, errored, cut, withoutTokens, unplayed, unpaid = 0, unselected }: ExportCounts, output: string): string {
   const left = [
     [errored, 'failed'],
     [cut, 'had their context cut'],
     [withoutTokens, 'have no recorded tokens'],
     [unplayed, 'have no token of the policy'],
+    [unpaid, 'have no reward yet'],
     [unselected, 'not selected by --min-reward or --best'],
   ].filter(([n]) => n !== 0);
   const where = output === '-' ? 'stdout' : output;

@@ -18,6 +18,8 @@ export interface ExportCounts {
   readonly withoutTokens: number;
   /** Left out of supervised rows: the policy wrote no token, for example because the prompt filled the context. */
   readonly unplayed: number;
+  /** Left out of a training step: its reward was to come from others that were never played. @default 0 */
+  readonly unpaid?: number;
   /** Left out by the selection. */
   readonly unselected: number;
 }
@@ -82,13 +84,16 @@ export async function exportRun(directory: string, write: (line: string) => Prom
   return { ...counts, withoutTokens: waiting.size, unselected: unselected.length };
 }
 
+/** What a selection looks at. */
+type SelectedBy = Pick<RolloutExport, 'rollout_id' | 'group_id' | 'reward'> & { readonly index: number };
+
 interface Waiting extends ExportHead {
   readonly index: number;
   readonly task: string | undefined;
 }
 
 /** Rollouts below the lowest reward, or beyond the best of their group. */
-function unselectedIds(heads: readonly Waiting[], { minReward = -Infinity, best = Infinity }: ExportSelection): string[] {
+export function unselectedIds(heads: readonly SelectedBy[], { minReward = -Infinity, best = Infinity }: ExportSelection): string[] {
   const groups = Map.groupBy(heads, ({ group_id: group }) => group);
   const kept = [...groups.values()].flatMap((members) =>
     members
@@ -101,7 +106,7 @@ function unselectedIds(heads: readonly Waiting[], { minReward = -Infinity, best 
 }
 
 /** A rollout as a supervised row: what the policy saw, and which tokens it wrote. */
-function demonstrationRow(
+export function demonstrationRow(
   { example_id, group_id, reward, token_ids, loss_mask, tokenizer_hash, images }: RolloutExport,
   task: string | undefined,
 ): TokensRow {

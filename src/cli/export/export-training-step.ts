@@ -1,0 +1,147 @@
+/** Exports the rollouts that a training run has kept of a step, compressed or not, in the form of an evaluation's. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { parse as parseToml } from 'smol-toml';
+import { ConfigError } from '../../core/errors.ts';
+import { demonstrationRow, type ExportCounts, type ExportOptions, unselectedIds } from '../../evaluate/export-run.ts';
+import { readRegularFileSync } from '../../files/regular-file.ts';
+import { imageColumns } from '../../rollouts/rollout-columns.ts';
+import { tokensRowLine } from '../../schemas/demonstration-row.ts';
+import { fieldsOf } from '../../schemas/is-object.ts';
+import { exportLine, exportProblem, type RolloutExport } from '../../schemas/rollout-export.ts';
+import { samplingColumns } from '../../schemas/sampling-columns.ts';
+import { type KeptStep, keptSteps, readKeptStep } from '../../trainer/records/kept-steps.ts';
+import { trainingPaths } from '../../trainer/records/training-directory.ts';
+import type { Trajectory } from '../../trainer/sources/trajectory.ts';
+import { localTokenizerHash } from '../train/local-tokenizer-hash.ts';
+
+type Write = (line: string) => Promise<void>;
+
+/** Whether the folder is that of a training run. */
+export function isTrainingRun(directory: string): boolean {
+  return existsSync(trainingPaths(directory).run);
+}
+
+/** Calls `write` as `exportRun` does. `step`: null for none named. Throws ConfigError for a step that the run has not kept with its tokens. */
+export async function exportTrainingStep(directory: string, step: number | null, write: Write, options: ExportOptions): Promise<ExportCounts> {
+  const files = await filesOf(directory, step);
+  const run = await readRun(directory);
+  const counts = { exported: 0, errored: 0, cut: 0, withoutTokens: 0, unplayed: 0, unpaid: 0 };
+  const rollouts: { readonly trajectory: Trajectory; readonly rollout: RolloutExport }[] = [];
+  for (const trajectory of (await Promise.all(files.map(readKeptStep))).flat()) {
+    const { error, reward, isCut, logProbs, targets } = trajectory;
+    if (error !== null) counts.errored += 1;
+    else if (reward === null) counts.unpaid += 1;
+    else if (isCut) counts.cut += 1;
+    else if (logProbs === null) counts.withoutTokens += 1;
+    // A row without a token to learn is refused.
+    else if (options.asDemonstrations === true && targets.length === 0) counts.unplayed += 1;
+    else rollouts.push({ trajectory, rollout: exportOf(trajectory, { reward, logProbs }, run) });
+  }
+  const heads = rollouts.map(({ trajectory: { index }, rollout }) => ({ ...rollout, index }));
+  const unselected = new Set(unselectedIds(heads, options));
+  for (const { trajectory, rollout } of rollouts) {
+    if (unselected.has(rollout.rollout_id)) continue;
+    const problem = exportProblem(rollout);
+    if (problem !== null) throw new ConfigError(`The tokens of rollout ${rollout.rollout_id} of ${directory} do not agree: ${problem}`);
+    await write(
+      `${options.asDemonstrations === true ? tokensRowLine(demonstrationRow(rollout, trajectory.task ?? undefined)) : exportLine(rollout)}\n`,
+    );
+    counts.exported += 1;
+  }
+  return { ...counts, unselected: unselected.size };
+}
+
+/** Of the step, one for each phase. */
+async function filesOf(directory: string, step: number | null): Promise<readonly KeptStep[]> {
+  const kept = await keptSteps(trainingPaths(directory).rollouts);
+  const whole = [...new Set(kept.filter((file) => file.kept !== 'thin').map((file) => file.step))];
+  const known =
+    whole.length === 0
+      ? 'It has kept no step with its tokens'
+      : `It has kept ${stepsText(whole)} with ${whole.length === 1 ? 'its' : 'their'} tokens`;
+  if (step === null) throw new ConfigError(`${directory} is a training run. Name one of its steps: --step N. ${known}.`);
+  const files = kept.filter((file) => file.step === step);
+  if (files.length === 0) throw new ConfigError(`${directory} has not kept the rollouts of step ${step}. ${known}.`);
+  if (files.some((file) => file.kept === 'thin'))
+    throw new ConfigError(`${directory} has kept step ${step} without its tokens, to save space, so it cannot be exported. ${known}.`);
+  return files;
+}
+
+const MOST_LISTED = 12;
+
+function stepsText(steps: readonly number[]): string {
+  const listed = steps.length <= MOST_LISTED ? steps.join(', ') : `${steps.length} steps from ${steps[0]} to ${steps.at(-1)}`;
+  return steps.length === 1 ? `step ${listed}` : steps.length <= MOST_LISTED ? `the steps ${listed}` : listed;
+}
+
+type RunColumns = Pick<RolloutExport, 'sampling' | 'logprobs_mode' | 'tokenizer_hash'>;
+
+async function readRun(directory: string): Promise<RunColumns> {
+  const path = trainingPaths(directory).config;
+  let config: Readonly<Record<string, unknown>>;
+  try {
+    config = parseToml(readRegularFileSync(path));
+  } catch (cause) {
+    throw new ConfigError(`Cannot read the run's configuration ${path}: ${(cause as Error).message.split('\n')[0]}`, { cause });
+  }
+  const { temperature, max_tokens: maxTokens } = fieldsOf(config['rollouts']);
+  const { path: model } = fieldsOf(config['model']);
+  return {
+    sampling: samplingColumns({
+      temperature: typeof temperature === 'number' ? temperature : 1,
+      topP: 1,
+      maxTokens: typeof maxTokens === 'number' ? maxTokens : null,
+    }),
+    // A training refuses a server whose log-probs are not those of the distribution that it samples from.
+    logprobs_mode: 'processed',
+    tokenizer_hash: typeof model === 'string' && existsSync(join(model, 'tokenizer.json')) ? await localTokenizerHash(model) : null,
+  };
+}
+
+function exportOf(
+  { rolloutId, groupId, metrics, stop, isTruncated, policy, ids, targets, promptLength, versions, images = [] }: Trajectory,
+  { reward, logProbs }: { readonly reward: number; readonly logProbs: Float64Array },
+  run: RunColumns,
+): RolloutExport {
+  const mask = Array.from(ids, (): 0 | 1 => 0);
+  const ofToken = Array.from(ids, (): number | null => null);
+  const versionOf = Array.from(ids, (): number | null => null);
+  for (const [i, at] of targets.entries()) {
+    mask[at] = 1;
+    ofToken[at] = logProbs[i]!;
+    versionOf[at] = versions?.[i] ?? policy.version;
+  }
+  return {
+    schema_version: 1,
+    rollout_id: rolloutId,
+    group_id: groupId,
+    // A training keeps no other id of the row.
+    example_id: groupId,
+    reward,
+    metrics: { ...metrics },
+    stop_condition: stop,
+    is_truncated: isTruncated,
+    policy: { model: policy.model, version: policy.version },
+    ...run,
+    token_ids: [...ids],
+    loss_mask: mask,
+    logprobs: ofToken,
+    prompt_length: promptLength,
+    segments: segmentsOf(promptLength, versionOf),
+    ...(images.length === 0 ? {} : { images: images.map(imageColumns) }),
+  };
+}
+
+/** The prompt, then what one version wrote or the environment gave, by turns. */
+function segmentsOf(promptLength: number, versionOf: readonly (number | null)[]): RolloutExport['segments'] {
+  const segments: { kind: string; start: number; end: number; version: number | null }[] = [];
+  if (promptLength > 0) segments.push({ kind: 'prompt', start: 0, end: promptLength, version: null });
+  for (let at = promptLength; at < versionOf.length; at++) {
+    const version = versionOf[at]!;
+    const last = segments.at(-1);
+    if (last !== undefined && last.kind !== 'prompt' && last.version === version) last.end = at + 1;
+    else segments.push({ kind: version === null ? 'observation' : 'model', start: at, end: at + 1, version });
+  }
+  return segments;
+}

@@ -1,0 +1,84 @@
+/** vf-export of a training run: the rollouts of a kept step, compressed or not, in the form of an evaluation's. */
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { thinLine } from '../../src/trainer/records/trajectory-record.ts';
+import { writeEvaluation, writeTraining } from '../viewing/written-runs.ts';
+
+const COMMAND = ['--conditions=source', '--no-warnings', join(import.meta.dirname, '../../src/cli/vf-export.ts')];
+
+const root = mkdtempSync(join(tmpdir(), 'vf-export-training-'));
+const run = join(root, 'run');
+afterAll(() => rmSync(root, { recursive: true }));
+beforeAll(() => {
+  writeTraining(run);
+  const live = (step: number) => join(run, `rollouts/step-00000${step}.jsonl`);
+  const text = readFileSync(live(1), 'utf8');
+  writeFileSync(`${live(1)}.gz`, gzipSync(text));
+  writeFileSync(`${live(3)}.thin.gz`, gzipSync(text.split('\n').map(thinLine).join('\n')));
+  rmSync(live(1));
+  writeEvaluation(join(root, 'evaluation'), [{ group: 'a' }]);
+});
+
+function vfExport(...args: string[]): Promise<{ code: number; lines: Record<string, unknown>[]; stderr: string }> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [...COMMAND, ...args, '-o', '-'], (error, stdout, stderr) => {
+      const lines = stdout.split('\n').slice(0, -1);
+      resolve({ code: error === null ? 0 : (error.code as number), lines: lines.map((line) => JSON.parse(line) as Record<string, unknown>), stderr });
+    });
+  });
+}
+
+describe('vf-export of a training run', () => {
+  it('writes the rollouts of a compressed step with their tokens', async () => {
+    const { code, lines, stderr } = await vfExport(run, '--step', '1');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: 'vf-export: 3 rollouts written to stdout\n' });
+    expect(lines.map(({ rollout_id, reward }) => [rollout_id, reward])).toEqual([
+      ['a/0', 0],
+      ['a/1', 0.5],
+      ['a/2', 1],
+    ]);
+    expect(lines[1]).toMatchObject({
+      group_id: 'a',
+      token_ids: [20, 21, 22, 31, 31],
+      loss_mask: [0, 0, 0, 1, 1],
+      logprobs: [null, null, null, -0.5, -1.5],
+      prompt_length: 3,
+      segments: [
+        { kind: 'prompt', start: 0, end: 3, version: null },
+        { kind: 'model', start: 3, end: 5, version: 3 },
+      ],
+      policy: { model: 'nano-base', version: 3 },
+      sampling: { temperature: 1, top_p: 1 },
+    });
+  });
+
+  it('leaves out failed rollouts, and selects supervised rows as of an evaluation', async () => {
+    expect((await vfExport(run, '--step', '2')).stderr).toBe('vf-export: 4 rollouts written to stdout; left out: 1 failed\n');
+    const { lines, stderr } = await vfExport(run, '--step', '2', '--sft', '--min-reward', '0.5', '--best', '1');
+    expect(lines.map(({ group_id, reward, loss_mask }) => [group_id, reward, loss_mask])).toEqual([
+      ['a', 1, [0, 0, 0, 1, 1]],
+      ['b', 1, [0, 0, 0, 1, 1]],
+    ]);
+    expect(stderr).toContain('left out: 1 failed, 2 not selected');
+  });
+
+  it.each<[string, string[], RegExp]>([
+    ['no step', [run], /is a training run\. Name one of its steps: --step N\. It has kept the steps 1, 2 with their tokens\.$/m],
+    ['a step that is gone', [run, '--step', '9'], /has not kept the rollouts of step 9\. It has kept/],
+    ['a step without tokens', [run, '--step', '3'], /has kept step 3 without its tokens, to save space/],
+    ['no number', [run, '--step', 'x'], /--step must be a number, got "x"/],
+    [
+      'an evaluation with a step',
+      [join(root, 'evaluation'), '--step', '1'],
+      /evaluation is not a training run, so it has no steps\. Leave --step out\./,
+    ],
+  ])('answers %s with one line and exit code 2', async (_, args, message) => {
+    const { code, lines, stderr } = await vfExport(...args);
+    expect({ code, lines, count: stderr.trim().split('\n').length }).toEqual({ code: 2, lines: [], count: 1 });
+    expect(stderr).toMatch(message);
+  });
+});
