@@ -24,6 +24,6 @@ it('shows commands for what comes next without the credentials of the run', { ti
   expect(said.stdout + said.stderr).not.toContain('pass-Word-1');
   const [run] = readdirSync(join(folder.path, 'train'));
   const card = readFileSync(join(folder.path, 'train', run!, 'checkpoints/step-000001/adapter/README.md'), 'utf8');
-  expect(card).toMatch(/"retriever_url":"http:\/\/\*\*\*@127\.0\.0\.1:\d+\/retrieve"/);
+  expect(card).toContain('"retriever_url":"URL"');
   expect(card).not.toContain('pass-Word-1');
 });
