@@ -41,6 +41,7 @@ interface Flags {
   readonly envArgs?: Readonly<Record<string, unknown>>;
   readonly role?: RoleTables;
   readonly askAgain?: boolean;
+  readonly env?: string;
   readonly envDirPath: string;
   readonly endpointsPath?: string;
   readonly maxScoring: number;
@@ -66,6 +67,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
       {},
     )
     .option('--ask-again', 'ask models by role even where the record has their reply')
+    .option('--env <id or path>', 'the environment, if vf-score cannot load the one that the run names')
     .option('--env-dir-path <folder>', 'folder of environments', 'environments')
     .option('-e, --endpoints-path <file>', 'registry of aliases for --role')
     .option('--max-scoring <n>', 'rollouts scored at once', wholeNumber(1, 100_000), 32)
@@ -93,6 +95,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
       args: flags.envArgs ?? {},
       roles: flags.role ?? {},
       askAgain: flags.askAgain ?? false,
+      environment: flags.env ?? null,
       environmentsDir: flags.envDirPath,
       endpointsPath: flags.endpointsPath ?? null,
       maxScoring: flags.maxScoring,

@@ -38,7 +38,7 @@ const ID = /^(@[a-z0-9][\w.-]*\/)?[A-Za-z0-9][\w.-]*$/;
 export function findEnvironment(id: string, options: FindEnvironmentOptions = {}): FoundEnvironment {
   const workingDirectory = options.workingDirectory ?? process.cwd();
   if (id.startsWith('file:')) return openPath(pathOfUrl(id));
-  if (isPath(id, workingDirectory)) return openPath(resolve(workingDirectory, id));
+  if (isEnvironmentPath(id, workingDirectory)) return openPath(resolve(workingDirectory, id));
   if (!ID.test(id)) throw new ConfigError(`${JSON.stringify(id)} is neither the id of an environment, such as search-r1, nor a path that exists`);
   const local = resolve(workingDirectory, options.environmentsDir ?? 'environments');
   const bundled = bundledEnvironments().find((name) => normalized(name) === normalized(id));
@@ -60,8 +60,9 @@ export function environmentIfFound(id: string, options: FindEnvironmentOptions =
   }
 }
 
-function isPath(id: string, workingDirectory: string): boolean {
-  if (/^\.{1,2}([/\\]|$)/.test(id) || isAbsolute(id)) return true;
+/** Whether it names an environment by the path of its folder or module rather than by its id. */
+export function isEnvironmentPath(id: string, workingDirectory: string = process.cwd()): boolean {
+  if (id.startsWith('file:') || /^\.{1,2}([/\\]|$)/.test(id) || isAbsolute(id)) return true;
   const exists = existsSync(resolve(workingDirectory, id));
   const isNested = id.includes('/') && !id.startsWith('@');
   return /\.[mc]?[jt]s$/.test(id) ? exists || isNested : exists && isNested;

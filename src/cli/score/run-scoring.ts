@@ -12,7 +12,6 @@ import { readMetadata } from '../../evaluate/run-records.ts';
 import { journalPath } from '../../evaluate/score-journal.ts';
 import type { ScoreOptions, ScoreResult } from '../../evaluate/score-options.ts';
 import { scoreRun } from '../../evaluate/score-run.ts';
-import { isInside } from '../../files/is-inside.ts';
 import { loadRubric } from '../../registry/load-rubric.ts';
 import type { RoleTables } from '../../schemas/roles-config.ts';
 import type { WireMetadata } from '../../schemas/results.ts';
@@ -24,6 +23,7 @@ import { openRoles } from '../roles/open-roles.ts';
 import { resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
 import { scoreRoles } from './score-roles.ts';
 import { assertSameScores, recordedSettings, scoreArguments } from './score-settings.ts';
+import { assertNamesNoCode, trustedEnvironment, variablesFor, withheldText } from './trusted-run.ts';
 
 export interface ScoringFlags {
   /** Folder of the new run; null scores in place. */
@@ -34,6 +34,8 @@ export interface ScoringFlags {
   readonly args: Readonly<Record<string, unknown>>;
   readonly roles: RoleTables;
   readonly askAgain: boolean;
+  /** Id or path of the environment; null for the one that the run names. */
+  readonly environment: string | null;
   readonly environmentsDir: string;
   readonly endpointsPath: string | null;
   readonly maxScoring: number;
@@ -53,14 +55,18 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
   if (trained !== null && flags.output === null)
     throw new ConfigError(`${run} is part of a training run, which stays as it is. Leave --in-place out.`);
   const recordedRun = trained === null ? await readMetadata(run) : { env_id: trained.envId, env_args: { ...trained.envArgs }, config: {} };
-  assertOwnEnvironment(run, recordedRun.env_id);
+  const folder = trained?.run ?? run;
+  const { environmentsDir, endpointsPath } = flags;
+  const envId = trustedEnvironment(recordedRun.env_id, { folder, given: flags.environment, environmentsDir });
+  assertNamesNoCode(folder, recordedRun.env_args, flags.args);
+  const { variables, withheld } = variablesFor(recordedRun.env_args, flags.args, process.env);
+  if (withheld !== null) context.note(`vf-score: ${withheldText(withheld)}`);
   const args = scoreArguments(run, recordedRun, flags.args);
   const secrets = new Set(secretsOf({ kind: 'program' }, args, {}));
   for (const secret of secrets) context.secrets.add(secret);
-  const { environmentsDir, endpointsPath } = flags;
-  await using opened = await openEnvironment(recordedRun.env_id, args, {
+  await using opened = await openEnvironment(envId, args, {
     environmentsDir,
-    variables: withoutKeys(args, flags.args),
+    variables,
     signal: context.signal,
     note: (line) => context.note(`vf-score: ${line}`),
   });
@@ -112,22 +118,6 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
   const result = await scoreRun({ ...options, directory: place.working, recordsFailures: flags.output !== null });
   if (place.working !== place.directory) await rename(place.working, place.directory);
   return { directory: place.directory, result, before, after: await readMetadata(place.directory) };
-}
-
-/** A run from somebody else could bring code along. Throws ConfigError for an environment inside the run's own folder. */
-function assertOwnEnvironment(run: string, id: string): void {
-  const isPath = /[/\\]/.test(id);
-  if (isPath && isInside(resolve(run), resolve(id)))
-    throw new ConfigError(
-      `${run} names an environment in its own folder (${id}), which is not loaded: a run must not bring code along. Move the environment elsewhere.`,
-    );
-}
-
-/** Keys go only to servers that the user named: an address that only the run names may be anybody's. */
-function withoutKeys(args: Readonly<Record<string, unknown>>, given: Readonly<Record<string, unknown>>): NodeJS.ProcessEnv {
-  const isRecorded = ['retriever_url', 'embeddings_url'].some((name) => args[name] !== undefined && given[name] === undefined);
-  if (!isRecorded) return process.env;
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => name !== 'EMBEDDINGS_API_KEY' && name !== 'QDRANT_API_KEY'));
 }
 
 /** Weights alone need neither the rubric's functions nor the episode's state. */

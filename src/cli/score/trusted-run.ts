@@ -1,0 +1,91 @@
+/** A run may be somebody else's, so what it names neither brings code along nor gets the user's keys, unless the user names it too. */
+import { existsSync, realpathSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { ConfigError } from '../../core/errors.ts';
+import { isInside } from '../../files/is-inside.ts';
+import { findEnvironment, isEnvironmentPath } from '../../registry/find-environment.ts';
+
+export interface NamedEnvironment {
+  /** The folder of the run, or of the training run. */
+  readonly folder: string;
+  /** From `--env`; null if the user left it out. */
+  readonly given: string | null;
+  readonly environmentsDir: string;
+}
+
+/**
+ * The environment to load: the user's choice, else the run's. A run may name an environment by its id, or by a path into the user's own folder of environments. Throws
+ * ConfigError for any other path, for one inside the run's own folder, and for an unknown id.
+ */
+export function trustedEnvironment(recorded: string, { folder, given, environmentsDir }: NamedEnvironment): string {
+  if (given !== null) return given;
+  const { entry, isBundled } = found(recorded, { folder, environmentsDir });
+  if (isBundled) return recorded;
+  const isOwn = !isEnvironmentPath(recorded) || isInside(realPath(environmentsDir), realPath(entry));
+  if (isOwn && !isInside(realPath(folder), realPath(entry))) return recorded;
+  throw new ConfigError(
+    `${folder} was played with the environment ${entry}, which vf-score does not load by itself, because a run may come from somebody else. If you trust that code, name it: --env ${recorded}`,
+  );
+}
+
+function found(recorded: string, { folder, environmentsDir }: Pick<NamedEnvironment, 'folder' | 'environmentsDir'>) {
+  try {
+    return findEnvironment(recorded, { environmentsDir });
+  } catch (cause) {
+    if (!(cause instanceof ConfigError)) throw cause;
+    throw new ConfigError(
+      `The environment of ${folder} was not found: ${cause.message.replace(/\.$/, '')}. If you played it from a path, name that path: --env PATH`,
+      { cause },
+    );
+  }
+}
+
+/** Files that can run code: modules, and pipelines, whose servers are modules. */
+const CODE = /\.(ya?ml|[cm]?[jt]s|py)$/i;
+
+/** Throws ConfigError if an argument of the environment that only the run gives names such a file. */
+export function assertNamesNoCode(folder: string, recorded: Readonly<Record<string, unknown>>, given: Readonly<Record<string, unknown>>): void {
+  for (const [name, value] of Object.entries(recorded)) {
+    const file = name in given ? undefined : textsIn(value).find((text) => CODE.test(text) && existsSync(text));
+    if (file === undefined) continue;
+    throw new ConfigError(
+      `${folder} was played with the file ${file} (argument ${name}), which vf-score does not load by itself, because a run may come from somebody else. If you trust that file, name it: -a '${JSON.stringify({ [name]: value })}'`,
+    );
+  }
+}
+
+/** Keys that the environment does not see, and the argument because of which. */
+export interface WithheldKeys {
+  readonly argument: string;
+  readonly keys: readonly string[];
+}
+
+/** The variables without keys if only the run names a server, which may be anybody's. */
+export function variablesFor(
+  recorded: Readonly<Record<string, unknown>>,
+  given: Readonly<Record<string, unknown>>,
+  variables: NodeJS.ProcessEnv,
+): { readonly variables: NodeJS.ProcessEnv; readonly withheld: WithheldKeys | null } {
+  const argument = Object.keys(recorded).find((name) => !(name in given) && namesServer(name, recorded[name]));
+  const keys = Object.keys(variables).filter((name) => name.endsWith('_API_KEY') && variables[name] !== '');
+  if (argument === undefined || keys.length === 0) return { variables, withheld: null };
+  return { variables: Object.fromEntries(Object.entries(variables).filter(([name]) => !keys.includes(name))), withheld: { argument, keys } };
+}
+
+export function withheldText({ argument, keys }: WithheldKeys): string {
+  return `The environment gets no key (${keys.join(', ')}), because only the run names its server (${argument}). If the server needs a key and you trust it, name it with -a.`;
+}
+
+/** A URL may be written without its scheme. */
+function namesServer(name: string, value: unknown): boolean {
+  return textsIn(value).some((text) => /url$/i.test(name) || text.includes('://'));
+}
+
+function textsIn(value: unknown): string[] {
+  if (typeof value === 'string') return [value];
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
+}
+
+function realPath(path: string): string {
+  return existsSync(path) ? realpathSync(path) : resolve(path);
+}

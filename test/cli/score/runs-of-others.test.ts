@@ -1,0 +1,137 @@
+/** vf-score on a run from somebody else: it loads no code that only the run names, and sends no key to a server that only the run names. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import type { IncomingHttpHeaders } from 'node:http';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { WireMetadata } from '../../../src/schemas/results.ts';
+import { BARE_ENVIRONMENT } from '../../bare-environment.ts';
+import { loopback, readText, sendJson } from '../../transport/loopback.ts';
+
+const root = join(import.meta.dirname, '../../..');
+let folder: string;
+let played: string;
+let run: string;
+
+async function command(words: readonly string[], { variables = {}, cwd = folder }: { variables?: Record<string, string>; cwd?: string } = {}) {
+  const [name, ...rest] = words;
+  const env = { ...BARE_ENVIRONMENT, ...variables };
+  const child = spawn(process.execPath, ['--conditions=source', join(root, `src/cli/${name}.ts`), ...rest], { cwd, env });
+  let stderr = '';
+  child.stdout.resume();
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, stderr, lines: stderr.trimEnd().split('\n').length };
+}
+
+function change(what: Partial<WireMetadata>): void {
+  const path = join(run, 'metadata.json');
+  writeFileSync(path, JSON.stringify({ ...(JSON.parse(readFileSync(path, 'utf8')) as WireMetadata), ...what }));
+}
+
+/** An environment that leaves a file behind when its code runs, and then is search-r1. */
+function environmentAt(path: string): string {
+  const file = join(folder, path);
+  mkdirSync(dirname(file), { recursive: true });
+  const traces = JSON.stringify(join(folder, 'ran'));
+  const own = JSON.stringify(join(root, 'environments/search-r1/environment.ts'));
+  writeFileSync(file, `import { writeFileSync } from 'node:fs';\nwriteFileSync(${traces}, '');\nexport { loadEnvironment } from ${own};\n`);
+  return file;
+}
+
+const hasRun = () => existsSync(join(folder, 'ran'));
+
+beforeAll(async () => {
+  played = mkdtempSync(join(tmpdir(), 'vf-score-played-'));
+  await command(['vf-eval', 'search-r1', '-n', '2', '-o', played, '--plain'], { cwd: played });
+  const parent = join(played, 'evals/search-r1--extractive-baseline');
+  played = join(parent, readdirSync(parent)[0]!);
+}, 60_000);
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'vf-score-others-'));
+  run = join(folder, 'run');
+  cpSync(played, run, { recursive: true });
+  return () => rmSync(folder, { recursive: true });
+});
+
+afterAll(() => rmSync(join(played, '../../..'), { recursive: true }));
+
+describe('vf-score on a run from somebody else', { timeout: 60_000 }, () => {
+  it.each([
+    ['inside the run', 'run/environment.ts', []],
+    ['beside the run', 'theirs/environment.ts', []],
+    ['inside the run, which is in the folder of environments', 'run/environment.ts', ['--env-dir-path', '.']],
+  ])('loads no environment by a path %s, unless the user names it', async (_, path, words) => {
+    const file = environmentAt(path);
+    change({ env_id: file });
+    const { code, stderr, lines } = await command(['vf-score', 'run', '--in-place', ...words]);
+    expect({ code, lines, ran: hasRun() }).toEqual({ code: 2, lines: 1, ran: false });
+    expect(stderr).toContain(`If you trust that code, name it: --env ${file}`);
+    expect(await command(['vf-score', 'run', '--in-place', '--env', file])).toMatchObject({ code: 0 });
+    expect(hasRun()).toBe(true);
+  });
+
+  it('loads an environment by a path into the folder of environments, but not by a link that leads out of it', async () => {
+    change({ env_id: environmentAt('environments/own/environment.ts') });
+    expect(await command(['vf-score', 'run', '--in-place'])).toMatchObject({ code: 0 });
+    environmentAt('theirs/environment.ts');
+    symlinkSync(join(folder, 'theirs'), join(folder, 'environments/link'));
+    change({ env_id: './environments/link' });
+    expect(await command(['vf-score', 'run', '--in-place'])).toMatchObject({ code: 2 });
+  });
+
+  it('loads no environment out of the run where the command is started in it', async () => {
+    environmentAt('run/environments/search-r1/environment.ts');
+    expect(await command(['vf-score', '.', '-o', '../new'], { cwd: run })).toMatchObject({ code: 2, lines: 1 });
+    expect(hasRun()).toBe(false);
+  });
+
+  it('says how to name an environment that it does not find', async () => {
+    change({ env_id: 'nowhere' });
+    const { code, stderr, lines } = await command(['vf-score', 'run', '--in-place']);
+    expect({ code, lines }).toEqual({ code: 2, lines: 1 });
+    expect(stderr).toContain('If you played it from a path, name that path: --env PATH');
+  });
+
+  it('opens no pipeline that only the run names, since its servers are modules', async () => {
+    writeFileSync(join(run, 'theirs.yaml'), '');
+    change({ env_id: 'pipeline', env_args: { file: join(run, 'theirs.yaml') } });
+    const { code, stderr, lines } = await command(['vf-score', 'run', '--in-place']);
+    expect({ code, lines }).toEqual({ code: 2, lines: 1 });
+    expect(stderr).toContain(`If you trust that file, name it: -a '{"file":"${join(run, 'theirs.yaml')}"}'`);
+  });
+
+  it('sends keys only to a server that the user names', async () => {
+    const headers: IncomingHttpHeaders[] = [];
+    await using server = await loopback(async (request, response) => {
+      headers.push(request.headers);
+      if (request.method === 'GET') return sendJson(response, 200, { data: [{ id: 'm' }] });
+      if (request.url === '/v1/embeddings') {
+        const { input } = JSON.parse(await readText(request)) as { input: readonly string[] };
+        return sendJson(response, 200, { data: input.map((_, index) => ({ index, embedding: [1, 0] })) });
+      }
+      const { searches } = JSON.parse(await readText(request)) as { searches: readonly unknown[] };
+      return sendJson(response, 200, { result: searches.map(() => ({ points: [] })) });
+    });
+    const args = { engine: 'qdrant', retriever_url: server.url, collection: 'c', embeddings_url: `${server.url}/v1`, embeddings_model: 'm' };
+    const variables = { EMBEDDINGS_API_KEY: 'key-of-embeddings', QDRANT_API_KEY: 'key-of-qdrant' };
+    const keysSent = () => JSON.stringify(headers.splice(0)).match(/key-of-\w+/g) ?? [];
+    change({ env_args: args });
+    const { code, stderr } = await command(['vf-score', 'run', '--in-place'], { variables });
+    expect({ code, stderr }).toMatchObject({ code: 0 });
+    expect(server.requests).toEqual(expect.arrayContaining(['POST /v1/embeddings', 'POST /collections/c/points/query/batch']));
+    expect(keysSent()).toEqual([]);
+    expect(stderr).toContain(
+      'The environment gets no key (EMBEDDINGS_API_KEY, QDRANT_API_KEY), because only the run names its server (retriever_url)',
+    );
+    const { retriever_url, embeddings_url } = args;
+    expect(await command(['vf-score', 'run', '-a', JSON.stringify({ retriever_url, embeddings_url }), '-o', 'new'], { variables })).toMatchObject({
+      code: 0,
+      stderr: '',
+    });
+    expect(keysSent()).toEqual(expect.arrayContaining(['key-of-embeddings', 'key-of-qdrant']));
+  });
+});
