@@ -1,5 +1,4 @@
 /** The `vf-score` command: scores the rollouts of a run again, without playing any. */
-import { existsSync } from 'node:fs';
 import { Command } from 'commander';
 import { ConfigError } from '../core/errors.ts';
 import type { Weights } from '../core/weighted-rubric.ts';
@@ -83,7 +82,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   if (flags.inPlace === true && flags.output !== undefined) throw new ConfigError('--in-place and -o exclude each other. Leave one out.');
   loadEnvironmentFile('.env', process.env);
   const [{ runScoring }, { scoredText, scoredJson }] = await Promise.all([import('./score/run-scoring.ts'), import('./score/scored-text.ts')]);
-  const output = flags.inPlace === true ? null : (flags.output ?? freeName(scoredName(run)));
+  const output = flags.inPlace === true ? null : { path: flags.output ?? scoredName(run), isNamed: flags.output !== undefined };
   context.onInterrupt = () => context.note('stopping; the same command goes on from here');
   const scored = await runScoring(
     run,
@@ -112,14 +111,6 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
 function scoredName(run: string): string {
   const [, training, step] = /^(.+)\/evaluations\/(step-\d+)\.jsonl$/.exec(run) ?? [];
   return training === undefined ? `${run}-scored` : `${training}-${step}-scored`;
-}
-
-/** The first name of `base`, `base-2`, ... that is free, so that an unfinished one goes on. */
-function freeName(base: string): string {
-  for (let i = 1; ; i++) {
-    const name = i === 1 ? base : `${base}-${i}`;
-    if (!existsSync(name)) return name;
-  }
 }
 
 await runCommand('vf-score', main);

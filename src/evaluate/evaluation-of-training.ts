@@ -1,5 +1,5 @@
 /** An evaluation of a training run as a run of vf-eval, so that it can be scored again. Prompts, questions and answers come from the environment; states and timings are not on file. */
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import { ConfigError } from '../core/errors.ts';
@@ -17,7 +17,7 @@ import type { TrainingEvaluation } from './training-evaluation.ts';
 
 export interface EvaluationRun {
   readonly metadata: WireMetadata;
-  /** Writes it as a folder, which has its name only once it is whole. */
+  /** Writes its files into a folder. */
   write(directory: string): Promise<void>;
 }
 
@@ -40,13 +40,9 @@ export function evaluationRun<R extends Row>(
   return {
     metadata,
     async write(directory) {
-      const whole = `${directory}.${process.pid}.tmp`;
-      await rm(whole, { recursive: true, force: true });
-      await mkdir(whole, { recursive: true });
       const encode = resultEncoder(names);
-      await writeFile(runFiles(whole).results, results.map((result) => `${encode(result)}\n`).join(''));
-      await writeFile(runFiles(whole).metadata, `${metadataText(metadata)}\n`);
-      await rename(whole, directory);
+      await writeFile(runFiles(directory).results, results.map((result) => `${encode(result)}\n`).join(''));
+      await writeFile(runFiles(directory).metadata, `${metadataText(metadata)}\n`);
     },
   };
 }

@@ -10,9 +10,8 @@ import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
 import type { RescoredLines } from './rescored-lines.ts';
 import { configDigest } from './run-config.ts';
 import { runFiles, writeMetadata } from './run-files.ts';
-import { averages } from './run-metadata.ts';
+import { isBehind, withFigures } from './run-metadata.ts';
 import { readMetadata, readRecords } from './run-records.ts';
-import { figures } from './summary.ts';
 import type { RunIndex } from './run-index.ts';
 
 export interface ReplaceOptions {
@@ -27,7 +26,7 @@ export interface ReplaceOptions {
   readonly failures: ReadonlyMap<string, Pick<RoleStats, 'failures'>>;
 }
 
-/** Safe to repeat after a crash. Changes no file if no line changes and the configuration is the same. */
+/** Safe to repeat after a crash. Changes no file if no line changes, the configuration is the same, and the figures are those of the rollouts on file. */
 export async function replaceScores(directory: string, options: ReplaceOptions): Promise<void> {
   const { index, found, config } = options;
   const files = runFiles(directory);
@@ -36,8 +35,12 @@ export async function replaceScores(directory: string, options: ReplaceOptions):
   await replaceById(files.played, 'played', index.played, found);
   const places = new Map([...index.rollouts].map(([id, { line }]) => [id, line]));
   const isChanged = await replaceById(files.results, 'result', places, found);
-  if (!isChanged && configDigest(config) === before.config_digest) return;
-  await writeMetadata(directory, await newMetadata(directory, before, options));
+  const isScored = isChanged || configDigest(config) !== before.config_digest;
+  const isStale = isBehind(
+    before,
+    [...index.rollouts.values()].map(({ rollout }) => rollout),
+  );
+  if (isScored || isStale) await writeMetadata(directory, await newMetadata(directory, before, { ...options, isScored }));
 }
 
 /** Returns whether a line changed. */
@@ -73,7 +76,11 @@ function isJson(text: string): boolean {
   }
 }
 
-async function newMetadata(directory: string, before: WireMetadata, { displays, config, scoring, failures }: ReplaceOptions): Promise<WireMetadata> {
+async function newMetadata(
+  directory: string,
+  before: WireMetadata,
+  { displays, config, scoring, failures, isScored }: ReplaceOptions & { readonly isScored: boolean },
+): Promise<WireMetadata> {
   const files = runFiles(directory);
   const rollouts = new Map<string, RecordedRollout>();
   await readRecords(files.results, ResultSchema, (result) => {
@@ -84,16 +91,15 @@ async function newMetadata(directory: string, before: WireMetadata, { displays, 
   const tally = new AskedTally();
   for (const [id, records] of asked) if (rollouts.has(id)) tally.add(records);
   const roles = tally.stats(failures);
-  const now = figures([...rollouts.values()], { planned: before.num_planned, rolloutsPerExample: before.rollouts_per_example, displays });
+  const { scorings = [] } = before;
+  // A process that was killed after this step has added its scoring already.
+  const isNew = isScored && scorings.at(-1)?.at !== scoring.at;
   return {
-    ...before,
-    ...averages(now),
-    num_finished: now.rollouts.finished,
-    num_errored: now.rollouts.errored,
+    ...withFigures(before, [...rollouts.values()], displays),
     config,
     config_digest: configDigest(config),
     updated_at: new Date().toISOString(),
     ...(Object.keys(roles).length === 0 ? {} : { roles: roleStatsToWire(roles) }),
-    scorings: [...(before.scorings ?? []), scoring],
+    ...(isNew ? { scorings: [...scorings, scoring] } : {}),
   };
 }

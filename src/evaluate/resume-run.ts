@@ -1,9 +1,8 @@
 /** Repairs what an earlier process left in a run directory and checks it against the current options. */
-import { readdir, unlink } from 'node:fs/promises';
-import { join } from 'node:path';
+import { canonicalJson } from '../core/canonical-json.ts';
 import type { Row } from '../core/dataset.ts';
 import { ConfigError } from '../core/errors.ts';
-import { ResultSchema, TokensSchema } from '../schemas/results.ts';
+import { ResultSchema, TokensSchema, type WireMetadata } from '../schemas/results.ts';
 import { recoverPlayed } from './played-file.ts';
 import { recoverAsked } from './recover-asked.ts';
 import type { EvaluationOptions } from './evaluation-options.ts';
@@ -11,10 +10,11 @@ import { keepLines, type Line } from '../files/json-lines.ts';
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
 import type { Redaction } from './redaction.ts';
 import { assertSameConfig, runConfig } from './run-config.ts';
-import { runFiles } from './run-files.ts';
+import { removeTemporaryFiles, runFiles } from './run-files.ts';
 import type { RunState } from './run-metadata.ts';
 import { groupSize, type OpenPlan } from './run-plan.ts';
 import { readMetadata, readRecords } from './run-records.ts';
+import { journalPath, unfinishedScoring } from './score-journal.ts';
 import { SharedTools } from './shared-tools.ts';
 import { RunSpending, Spending, usagesOf } from './spending.ts';
 
@@ -27,6 +27,7 @@ export async function assertRun(directory: string): Promise<void> {
 export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, rows: readonly R[], redaction: Redaction): Promise<OpenPlan<R>> {
   const { outputDir } = options;
   const metadata = await readMetadata(outputDir);
+  await assertOwnScores(outputDir, metadata);
   assertSameConfig(outputDir, metadata.config, runConfig(options, redaction));
   if (rows.length < metadata.num_examples) {
     throw new ConfigError(`${outputDir} cannot be resumed: num_examples was ${metadata.num_examples} and is ${rows.length} now; it may only grow`);
@@ -58,6 +59,19 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
   return { rows, kept, redone: dropped, sessions, startedAt: metadata.started_at, asked: asked.tally, tools, spending };
 }
 
+/** Throws ConfigError if the rollouts that are played now would be scored in another way than those on file. */
+async function assertOwnScores(directory: string, { config }: WireMetadata): Promise<void> {
+  const unfinished = await unfinishedScoring(directory);
+  if (unfinished !== null) {
+    const remedy = unfinished.isReplacing ? '' : `, or delete ${journalPath(directory)} to give up those scores`;
+    throw new ConfigError(`${directory} has an unfinished scoring. Run the same vf-score command again to finish it${remedy}. Then resume the run.`);
+  }
+  if (config['scoring'] === undefined) return;
+  throw new ConfigError(
+    `${directory} was scored by vf-score with ${canonicalJson(config['scoring'])}, so new rollouts would get other rewards than those on file. Compute the environment's own rewards again with vf-score ${directory} --in-place, then resume the run and score it at the end.`,
+  );
+}
+
 /** The sessions, with the last one corrected from the results: a killed process could not record how far it came. */
 function settled(sessions: RunState['sessions'], kept: readonly RecordedRollout[], dropped: number): RunState['sessions'] {
   const last = sessions.at(-1);
@@ -87,8 +101,7 @@ interface Recovered {
 
 /** Drops the lines of rollouts that a resume plays again, and torn lines of a process that died. Needs the lock. */
 async function recoverRun(directory: string, { needsTokens, membersPerGroup }: RecoverOptions): Promise<Recovered> {
-  for (const name of await readdir(directory)) if (/\.\d+\.tmp$/.test(name)) await unlink(join(directory, name));
-
+  await removeTemporaryFiles(directory);
   const files = runFiles(directory);
   const tokens = new Map<string, Line>();
   const tokenFile = await readRecords(files.tokens, TokensSchema, (record, line) => tokens.set(record.rollout_id, withoutText(line)));

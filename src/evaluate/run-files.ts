@@ -1,5 +1,6 @@
 /** The files of a run directory. */
 import { existsSync } from 'node:fs';
+import { readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { WireAskedLine } from '../schemas/asked-line.ts';
 import { metadataText, type WireMetadata, type WireResult } from '../schemas/results.ts';
@@ -32,6 +33,11 @@ export function runFiles(directory: string): RunFiles {
 
 export async function writeMetadata(directory: string, metadata: WireMetadata): Promise<void> {
   await replaceFile(runFiles(directory).metadata, (write) => write(Buffer.from(`${metadataText(metadata)}\n`, 'utf8')));
+}
+
+/** Removes what a process that was killed had not renamed yet. Needs the lock. */
+export async function removeTemporaryFiles(directory: string): Promise<void> {
+  for (const name of await readdir(directory)) if (/\.\d+\.tmp$/.test(name)) await unlink(join(directory, name));
 }
 
 /** The recorded line of one rollout of this process's run; null if there is none. */

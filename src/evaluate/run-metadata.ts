@@ -1,4 +1,5 @@
 import type { Row } from '../core/dataset.ts';
+import type { MetricDisplay } from '../core/rubric.ts';
 import { roleStatsToWire } from '../models/asked-records.ts';
 import { snakeKeys } from '../schemas/key-case.ts';
 import type { RoleStats } from '../schemas/role-stats.ts';
@@ -60,7 +61,7 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
     sampling_args: samplingArgs,
     time: wallSeconds(state.sessions),
     ...averages(now),
-    usage: kind === 'none' ? null : { input_tokens: now.tokens.input, output_tokens: now.tokens.output, cached_tokens: now.tokens.cached },
+    usage: kind === 'none' ? null : usageOf(now),
     version_info: { vf_version: run.packageVersion, vf_commit: run.gitCommit ?? null, env_version: run.environmentVersion ?? null, env_commit: null },
     state_columns: [...options.stateColumns],
     tools: null,
@@ -101,6 +102,34 @@ function costToWire(cost: RunCost, { policy, roles }: CostOptions): NonNullable<
 
 export function wallSeconds(sessions: readonly Session[]): number {
   return sessions.reduce((sum, session) => sum + session.seconds, 0);
+}
+
+/** Whether the rollouts on file are others than the metadata counts: a process that was killed had recorded more than it had saved. */
+export function isBehind(metadata: WireMetadata, rollouts: readonly RecordedRollout[]): boolean {
+  const finished = rollouts.filter(({ error }) => error === null).length;
+  const { num_finished: finishedBefore, num_errored: erroredBefore, num_planned: planned, complete } = metadata;
+  return finished !== finishedBefore || rollouts.length - finished !== erroredBefore || rollouts.length >= planned !== complete;
+}
+
+/** The metadata with the figures of the rollouts on file. */
+export function withFigures(
+  metadata: WireMetadata,
+  rollouts: readonly RecordedRollout[],
+  displays: ReadonlyMap<string, MetricDisplay>,
+): WireMetadata {
+  const now = figures(rollouts, { planned: metadata.num_planned, rolloutsPerExample: metadata.rollouts_per_example, displays });
+  return {
+    ...metadata,
+    ...averages(now),
+    usage: metadata.usage === null ? null : usageOf(now),
+    num_finished: now.rollouts.finished,
+    num_errored: now.rollouts.errored,
+    complete: now.complete,
+  };
+}
+
+function usageOf({ tokens: { input, output, cached } }: Pick<Summary, 'tokens'>): WireMetadata['usage'] {
+  return { input_tokens: input, output_tokens: output, cached_tokens: cached };
 }
 
 export function averages(now: Pick<Summary, 'reward' | 'metrics' | 'rollouts' | 'passAtK' | 'passAllK' | 'passThreshold'>) {

@@ -3,7 +3,7 @@
  * leaves the old or the new one; the next process goes on from here.
  */
 import { existsSync } from 'node:fs';
-import { stat, unlink } from 'node:fs/promises';
+import { stat, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
 import { LineAppender, readLines } from '../files/json-lines.ts';
@@ -17,9 +17,11 @@ interface Header {
   readonly results: string;
 }
 
-/** `failed`: its lines say why it has no score; a later process tries it again. */
 export interface FoundLines extends RescoredLines {
+  /** Its lines say why it has no score; a later process tries it again. */
   readonly failed?: true;
+  /** SHA-256 of the result's line before; absent in journals of earlier versions. */
+  readonly before?: string;
 }
 
 interface JournalLine extends FoundLines {
@@ -31,35 +33,43 @@ export class ScoreJournal {
   readonly #appender: LineAppender;
   /** What was found, by rollout id. */
   readonly found: Map<string, FoundLines>;
-  /** All is found, and the files of the run are being replaced. */
-  readonly isClosed: boolean;
+  /** When all was found, so that the files of the run were being replaced; null until then. */
+  #closedAt: string | null;
 
-  private constructor(path: string, appender: LineAppender, found: Map<string, FoundLines>, isClosed: boolean) {
+  private constructor(path: string, appender: LineAppender, found: Map<string, FoundLines>, closedAt: string | null) {
     this.path = path;
     this.#appender = appender;
     this.found = found;
-    this.isClosed = isClosed;
+    this.#closedAt = closedAt;
+  }
+
+  get closedAt(): string | null {
+    return this.#closedAt;
+  }
+
+  /** Begins a journal, so that a folder that was copied for a scoring says which one. */
+  static async begin(directory: string, options: string): Promise<void> {
+    await writeFile(journalPath(directory), `${JSON.stringify(await headerOf(directory, options))}\n`);
   }
 
   /** Throws ConfigError if an unfinished scoring with other options is there, or the run has changed since. */
   static async open(directory: string, options: string): Promise<ScoreJournal> {
     const path = journalPath(directory);
-    const { size, mtimeMs } = await stat(runFiles(directory).results);
-    const header: Header = { options, results: `${size} bytes at ${mtimeMs}` };
+    const header = await headerOf(directory, options);
     const before = existsSync(path) ? await readJournal(path) : null;
     if (before !== null && before.header.options !== options) {
-      throw new ConfigError(`${directory} has an unfinished scoring with other options. Run vf-score with the same options, or delete ${path}.`);
+      // Once files are being replaced, some may be new and others old.
+      const remedy = before.closedAt === null ? `, or delete ${path}` : ', since it was stopped while it replaced the files of the run';
+      throw new ConfigError(`${directory} has an unfinished scoring with other options. Run vf-score with the same options${remedy}.`);
     }
-    if (before !== null && !before.isClosed && before.header.results !== header.results) {
-      throw new ConfigError(`${directory} has changed since its unfinished scoring began. Delete ${path} and score the run again.`);
-    }
+    if (before !== null && before.closedAt === null && before.header.results !== header.results) throw changedSince(directory);
     if (before === null && existsSync(path)) await unlink(path);
     const appender = await LineAppender.open(path);
     if (before === null) appender.append([JSON.stringify(header)]);
     else if (before.isTorn) appender.append(['']);
-    const { found = new Map<string, FoundLines>(), isClosed = false } = before ?? {};
-    if (!isClosed) for (const [id, { failed }] of found) if (failed === true) found.delete(id);
-    return new ScoreJournal(path, appender, found, isClosed);
+    const { found = new Map<string, FoundLines>(), closedAt = null } = before ?? {};
+    if (closedAt === null) for (const [id, { failed }] of found) if (failed === true) found.delete(id);
+    return new ScoreJournal(path, appender, found, closedAt);
   }
 
   add(id: string, lines: FoundLines): void {
@@ -69,7 +79,9 @@ export class ScoreJournal {
 
   /** From here on, a process that is killed is finished by the next one. */
   close(): void {
-    if (!this.isClosed) this.#appender.append([JSON.stringify({ closed: true })]);
+    if (this.#closedAt !== null) return;
+    this.#closedAt = new Date().toISOString();
+    this.#appender.append([JSON.stringify({ closed: true, at: this.#closedAt })]);
   }
 
   /** Everything is on disk once this resolves. */
@@ -86,10 +98,41 @@ export function journalPath(directory: string): string {
   return join(directory, 'scoring.jsonl.partial');
 }
 
+export function changedSince(directory: string): ConfigError {
+  return new ConfigError(`${directory} has changed since its unfinished scoring began. Delete ${journalPath(directory)} and score the run again.`);
+}
+
+export interface UnfinishedScoring {
+  /** Digest of its options. */
+  readonly options: string;
+  /** It had found every score and was replacing the files of the run. */
+  readonly isReplacing: boolean;
+  /** It has found at least one score. */
+  readonly hasScores: boolean;
+}
+
+/** What a vf-score that was stopped has left in a folder; null if nothing. */
+export async function unfinishedScoring(directory: string): Promise<UnfinishedScoring | null> {
+  const path = journalPath(directory);
+  const journal = existsSync(path) ? await readJournal(path) : null;
+  return journal === null ? null : { options: journal.header.options, isReplacing: journal.closedAt !== null, hasScores: journal.found.size > 0 };
+}
+
+async function headerOf(directory: string, options: string): Promise<Header> {
+  return { options, results: await fileState(runFiles(directory).results) };
+}
+
+/** Size and time of the rollouts that are scored. Throws ConfigError if the file is missing. */
+export async function fileState(path: string): Promise<string> {
+  const found = await stat(path).catch(() => null);
+  if (found === null) throw new ConfigError(`The file ${path} is missing, so no rollout can be scored.`);
+  return `${found.size} bytes at ${found.mtimeMs}`;
+}
+
 interface ReadJournal {
   readonly header: Header;
   readonly found: Map<string, FoundLines>;
-  readonly isClosed: boolean;
+  readonly closedAt: string | null;
   readonly isTorn: boolean;
 }
 
@@ -97,20 +140,20 @@ interface ReadJournal {
 async function readJournal(path: string): Promise<ReadJournal | null> {
   let header: Header | null = null;
   const found = new Map<string, FoundLines>();
-  let isClosed = false;
+  let closedAt: string | null = null;
   let isTorn = false;
   for await (const { text, isWhole } of readLines(path)) {
     isTorn = !isWhole;
     const value = parsed(text);
     if (value === null) continue;
     if (header === null) header = value as unknown as Header;
-    else if (value['closed'] === true) isClosed = true;
+    else if (value['closed'] === true) closedAt = typeof value['at'] === 'string' ? value['at'] : new Date().toISOString();
     else {
       const { rollout_id: id, ...lines } = value as unknown as JournalLine;
       found.set(id, lines);
     }
   }
-  return header === null ? null : { header, found, isClosed, isTorn };
+  return header === null ? null : { header, found, closedAt, isTorn };
 }
 
 /** Null for a torn line. */

@@ -1,10 +1,13 @@
 /** What scoring a run again needs, and what it gives. */
+import { createHash } from 'node:crypto';
+import { canonicalJson } from '../core/canonical-json.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import type { RewardError } from '../core/errors.ts';
 import type { RoleModels } from '../core/model.ts';
 import type { Rubric, Score } from '../core/rubric.ts';
 import type { TimeoutNames } from '../rollouts/deadline.ts';
+import type { WireMetadata } from '../schemas/results.ts';
 import type { RoleStats } from '../schemas/role-stats.ts';
 
 export interface ScoreOptions<R extends Row = Row> {
@@ -24,6 +27,10 @@ export interface ScoreOptions<R extends Row = Row> {
   readonly settings: Readonly<Record<string, unknown>>;
   /** By role, the name of its model; part of the configuration too. */
   readonly players: Readonly<Record<string, string>>;
+  /** What else the scores depend on, so that only the same scoring goes on after a kill: the run that was copied, the servers that are asked. */
+  readonly basis: Readonly<Record<string, unknown>>;
+  /** Leaves the journal of the finished scoring to the caller, who renames the folder first. @default false */
+  readonly keepsJournal?: boolean;
   readonly maxScoring: number;
   readonly scoringTimeoutMs: number | null;
   readonly timeoutNames?: TimeoutNames;
@@ -40,6 +47,8 @@ interface ScoreProgress {
 }
 
 export interface ScoreResult {
+  /** The metadata with the figures before, those of the rollouts on file. */
+  readonly before: WireMetadata;
   /** Rollouts that have a new score, or the same one again. */
   readonly scored: number;
   /** Of them, those whose line changed. */
@@ -53,4 +62,11 @@ export interface ScoreResult {
   readonly left: number;
   /** False if a rollout that had a score could not be scored: the run is as before, and the same call goes on. */
   readonly isReplaced: boolean;
+}
+
+/** Digest of everything that the scores depend on. The weights' sum needs no mark: the settings and the run decide it. */
+export function scoringDigest<R extends Row>(options: Omit<ScoreOptions<R>, 'directory'>): string {
+  const { settings, players, basis, failedOnly = false, recordsFailures = false, environment } = options;
+  const what = { settings, players, basis, failedOnly, recordsFailures, names: environment.rubric.names };
+  return createHash('sha256').update(canonicalJson(what)).digest('hex');
 }

@@ -16,9 +16,11 @@ import { redactionOf } from './redaction.ts';
 import { replaceScores } from './replace-scores.ts';
 import { rescoredLines } from './rescored-lines.ts';
 import { type IndexedRollout, indexRun, type RunIndex, RunReader, type RunRecord } from './run-index.ts';
+import { removeTemporaryFiles } from './run-files.ts';
+import { isBehind, withFigures } from './run-metadata.ts';
 import { readMetadata } from './run-records.ts';
-import type { ScoreOptions, ScoreResult } from './score-options.ts';
-import { ScoreJournal } from './score-journal.ts';
+import { type ScoreOptions, type ScoreResult, scoringDigest } from './score-options.ts';
+import { changedSince, ScoreJournal } from './score-journal.ts';
 import { savedRollout } from './saved-rollout.ts';
 
 /**
@@ -53,20 +55,25 @@ class RunScorer<R extends Row> {
 
   async run(): Promise<ScoreResult> {
     const { directory } = this.#options;
+    await removeTemporaryFiles(directory);
     const index = await indexRun(directory, (result) => assertSameRow(directory, result, this.#rows.get(result.group_id)));
     const groups = this.#groups(index);
-    const journal = await ScoreJournal.open(directory, this.#digest());
+    const journal = await ScoreJournal.open(directory, scoringDigest(this.#options));
     try {
-      if (!journal.isClosed) await this.#scoreGroups(groups, index, journal);
+      if (journal.closedAt === null) await this.#scoreGroups(groups, index, journal);
+      else await this.#assertReplaceable(index, journal);
       if (this.#isComplete) journal.close();
     } finally {
       await journal.release();
+      // Nothing was found, so nothing has to go on.
+      if (journal.closedAt === null && journal.found.size === 0) await journal.remove();
     }
     const isReplaced = this.#isComplete;
     if (isReplaced) await this.#replace(index, journal);
     const wanted = groups.flat().length;
     const unplayed = [...index.rollouts.values()].filter(({ rollout, isUnscored }) => rollout.error !== null && !isUnscored).length;
     return {
+      before: this.#before(index),
       scored: scoredIn(journal),
       changed: changedIn(journal),
       failures: this.#failures,
@@ -75,6 +82,24 @@ class RunScorer<R extends Row> {
       left: index.rollouts.size - unplayed - wanted,
       isReplaced,
     };
+  }
+
+  /** A run that was killed has more rollouts than its figures count. */
+  #before(index: RunIndex): WireMetadata {
+    const rollouts = [...index.rollouts.values()].map(({ rollout }) => rollout);
+    const { displays } = this.#options.environment.rubric;
+    return isBehind(this.#metadata, rollouts) ? withFigures(this.#metadata, rollouts, displays ?? new Map()) : this.#metadata;
+  }
+
+  /** Throws ConfigError if a rollout of a closed journal was played again since: its line is neither the one that was scored nor the new one. */
+  async #assertReplaceable(index: RunIndex, { found }: ScoreJournal): Promise<void> {
+    const { directory } = this.#options;
+    await using reader = await RunReader.open(directory, index);
+    for (const [id, { before, result }] of found) {
+      if (!index.rollouts.has(id)) throw changedSince(directory);
+      const { lines } = await reader.read(id);
+      if (before !== undefined && lines.result !== result && digestOf(lines.result) !== before) throw changedSince(directory);
+    }
   }
 
   /** A rollout that has a score loses it only where the caller wants failures on file. */
@@ -96,19 +121,6 @@ class RunScorer<R extends Row> {
     if (!this.#isTogether) return played.filter(({ isUnscored }) => isUnscored || !failedOnly).map((one) => [one]);
     const groups = [...Map.groupBy(played, ({ rollout }) => rollout.groupId).values()];
     return groups.filter((group) => !failedOnly || group.some(({ isUnscored }) => isUnscored));
-  }
-
-  #digest(): string {
-    const { settings, players, failedOnly = false, environment, fromScore } = this.#options;
-    const what = {
-      settings,
-      players,
-      failedOnly,
-      recordsFailures: this.#options.recordsFailures === true,
-      names: environment.rubric.names,
-      fromScore: fromScore !== undefined,
-    };
-    return createHash('sha256').update(canonicalJson(what)).digest('hex');
   }
 
   async #scoreGroups(groups: readonly (readonly IndexedRollout[])[], index: RunIndex, journal: ScoreJournal): Promise<void> {
@@ -174,7 +186,7 @@ class RunScorer<R extends Row> {
       const names = this.#options.environment.rubric.names;
       const hookRan = fromScore === undefined && this.#hookRuns(record);
       const lines = rescoredLines(rollout, record, { metricNames: names, stateColumns: this.#metadata.state_columns, redaction, hookRan });
-      parts.journal.add(rollout.rolloutId, error === null ? lines : { ...lines, failed: true });
+      parts.journal.add(rollout.rolloutId, { ...lines, before: digestOf(record.lines.result), ...(error === null ? {} : { failed: true }) });
     }
   }
 
@@ -224,7 +236,7 @@ class RunScorer<R extends Row> {
   }
 
   async #replace(index: RunIndex, journal: ScoreJournal): Promise<void> {
-    const { directory, environment, settings, players, models, packageVersion } = this.#options;
+    const { directory, environment, settings, players, models, packageVersion, keepsJournal = false } = this.#options;
     const { scoring: _, roles: __, ...config } = this.#metadata.config;
     await replaceScores(directory, {
       index,
@@ -236,7 +248,7 @@ class RunScorer<R extends Row> {
         ...(Object.keys(settings).length === 0 ? {} : { scoring: settings }),
       },
       scoring: {
-        at: new Date().toISOString(),
+        at: journal.closedAt!,
         package_version: packageVersion,
         scored: scoredIn(journal),
         changed: changedIn(journal),
@@ -244,7 +256,7 @@ class RunScorer<R extends Row> {
       },
       failures: models?.stats ?? new Map(),
     });
-    await journal.remove();
+    if (!keepsJournal) await journal.remove();
   }
 }
 
@@ -254,6 +266,10 @@ interface GroupParts<R extends Row> {
   /** States that the hook `finish` has added to. */
   readonly finished: WeakSet<object>;
   readonly journal: ScoreJournal;
+}
+
+function digestOf(line: string): string {
+  return createHash('sha256').update(line).digest('hex');
 }
 
 function scoredIn({ found }: ScoreJournal): number {

@@ -1,6 +1,6 @@
 /** Scores a run from the flags of vf-score: opens the environment, its rubric and the models of its roles, scores, and says what changed. */
-import { existsSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { realpathSync } from 'node:fs';
+import { join } from 'node:path';
 import { NO_POLICY } from '../../clients/no-policy.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { WeightedRubric, type Weights } from '../../core/weighted-rubric.ts';
@@ -9,25 +9,26 @@ import { copyRun } from '../../evaluate/copy-run.ts';
 import { evaluationRun } from '../../evaluate/evaluation-of-training.ts';
 import { isTrainingEvaluation, readTrainingEvaluation } from '../../evaluate/training-evaluation.ts';
 import { readMetadata } from '../../evaluate/run-records.ts';
-import { journalPath } from '../../evaluate/score-journal.ts';
-import type { ScoreOptions, ScoreResult } from '../../evaluate/score-options.ts';
+import { runFiles } from '../../evaluate/run-files.ts';
+import { fileState } from '../../evaluate/score-journal.ts';
+import { type ScoreOptions, type ScoreResult, scoringDigest } from '../../evaluate/score-options.ts';
 import { scoreRun } from '../../evaluate/score-run.ts';
 import { loadRubric } from '../../registry/load-rubric.ts';
 import type { RoleTables } from '../../schemas/roles-config.ts';
 import type { WireMetadata } from '../../schemas/results.ts';
-import { rename } from 'node:fs/promises';
 import { type CommandContext } from '../command-line.ts';
 import { openEnvironment } from '../eval/open-environment.ts';
 import { secretsOf } from '../eval/secrets.ts';
 import { openRoles } from '../roles/open-roles.ts';
 import { resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
+import { abandonPlace, closePlace, openPlace, type ScoreOutput } from './score-place.ts';
 import { scoreRoles } from './score-roles.ts';
 import { assertSameScores, recordedSettings, scoreArguments } from './score-settings.ts';
 import { assertNamesNoCode, trustedEnvironment, variablesFor, withheldText } from './trusted-run.ts';
 
 export interface ScoringFlags {
-  /** Folder of the new run; null scores in place. */
-  readonly output: string | null;
+  /** Null scores in place. */
+  readonly output: ScoreOutput | null;
   readonly failed: boolean;
   readonly rubric: string | null;
   readonly weights: Weights;
@@ -44,9 +45,11 @@ export interface ScoringFlags {
 }
 
 export interface ScoredRun {
+  /** As the user named it. */
+  readonly run: string;
+  /** The run with the scores. */
   readonly directory: string;
   readonly result: ScoreResult;
-  readonly before: WireMetadata;
   readonly after: WireMetadata;
 }
 
@@ -71,8 +74,8 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
     note: (line) => context.note(`vf-score: ${line}`),
   });
   const { environment } = opened;
-  const source = trained === null ? null : evaluationRun(trained, environment, { packageVersion: packageVersion() });
-  const before = source?.metadata ?? (await readMetadata(run));
+  const training = trained === null ? null : evaluationRun(trained, environment, { packageVersion: packageVersion() });
+  const before = training?.metadata ?? (await readMetadata(run));
   const own = flags.rubric === null ? null : await loadRubric(flags.rubric, environment);
   const rubric = own?.rubric ?? environment.rubric;
   const weighted = Object.keys(flags.weights).length === 0 ? null : new WeightedRubric(rubric, flags.weights);
@@ -96,7 +99,9 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
   if (flags.failed) assertSameScores(before, settings, { directory: run, players: roles.players });
   for (const notice of roles.notices) context.note(notice);
   const fromScore = weighted !== null && isSum(flags, before) ? weighted : null;
-  const options: Omit<ScoreOptions, 'directory' | 'recordsFailures'> = {
+  const servers = resolved.map(({ role, player }) => [role, player.kind === 'endpoint' ? player.baseUrls.toSorted() : []] as const);
+  const basis = { askAgain: flags.askAgain, servers: Object.fromEntries(servers) };
+  const options: Omit<ScoreOptions, 'directory' | 'basis'> = {
     environment: { eval: environment.eval, rubric: weighted ?? rubric, ...finishOf(environment) },
     ...(roles.models.stats.size === 0 ? {} : { models: roles.models }),
     asksAgain: (role) => !recordedOnly.has(role) && (flags.askAgain || (recorded[role] !== undefined && recorded[role] !== roles.players[role])),
@@ -112,12 +117,27 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
     signal: context.signal,
     onProgress: progressLines(context),
   };
-  const place = await openPlace(flags.output, run, (working) => (source === null ? copyRun(run, working) : source.write(working)));
-  // Pictures that a judge is shown.
-  await opened.images.keepIn(join(place.working, 'images'));
-  const result = await scoreRun({ ...options, directory: place.working, recordsFailures: flags.output !== null });
-  if (place.working !== place.directory) await rename(place.working, place.directory);
-  return { directory: place.directory, result, before, after: await readMetadata(place.directory) };
+  if (flags.output === null) {
+    await opened.images.keepIn(join(run, 'images'));
+    const result = await scoreRun({ ...options, basis, directory: run });
+    return { run, directory: run, result, after: await readMetadata(run) };
+  }
+  const source = { of: realpathSync(run), results: await fileState(trained === null ? runFiles(run).results : run) };
+  const asNew = { ...options, basis: { ...basis, ...source }, recordsFailures: true };
+  const place = await openPlace(flags.output, {
+    digest: scoringDigest(asNew),
+    copyTo: (copy) => (training === null ? copyRun(run, copy) : training.write(copy)),
+  });
+  try {
+    // Pictures that a judge is shown.
+    await opened.images.keepIn(join(place.working, 'images'));
+    const result = await scoreRun({ ...asNew, directory: place.working, keepsJournal: true });
+    await closePlace(place);
+    return { run, directory: place.directory, result, after: await readMetadata(place.directory) };
+  } catch (error) {
+    await abandonPlace(place);
+    throw error;
+  }
 }
 
 /** Weights alone need neither the rubric's functions nor the episode's state. */
@@ -128,22 +148,6 @@ function isSum({ rubric, args, roles, failed, askAgain }: ScoringFlags, { config
 
 function finishOf(environment: Awaited<ReturnType<typeof openEnvironment>>['environment']): Pick<ScoreOptions['environment'], 'finish'> {
   return environment.finish === undefined ? {} : { finish: (context) => environment.finish!(context) };
-}
-
-/** Where a run is scored, and the name that it has then. A new run has its name once it is scored. */
-async function openPlace(
-  output: string | null,
-  run: string,
-  copyTo: (working: string) => Promise<void>,
-): Promise<{ readonly working: string; readonly directory: string }> {
-  if (output === null) return { working: run, directory: run };
-  if (existsSync(output)) throw new ConfigError(`${output} already exists. Name another folder with -o, or score it in place.`);
-  const working = `${resolve(output)}.unfinished`;
-  // What an earlier process began goes on.
-  if (!existsSync(working)) await copyTo(working);
-  else if (!existsSync(journalPath(working)) && !existsSync(join(working, 'metadata.json')))
-    throw new ConfigError(`${working} is not an unfinished scoring. Remove it, or name another folder with -o.`);
-  return { working, directory: output };
 }
 
 const PROGRESS_MS = 5000;

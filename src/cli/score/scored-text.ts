@@ -5,8 +5,8 @@ import { countText, meanText, plural } from '../number-text.ts';
 import { escapeControls } from '../terminal-text.ts';
 import type { ScoredRun } from './run-scoring.ts';
 
-export function scoredText({ directory, result, before, after }: ScoredRun): string {
-  const { scored, changed, failures, unplayed, unsaved, left, isReplaced } = result;
+export function scoredText({ run, directory, result, after }: ScoredRun): string {
+  const { before, scored, changed, failures, unplayed, unsaved, left, isReplaced } = result;
   const reward = `${meanText(before.avg_reward)}${before.avg_reward === after.avg_reward ? '' : ` → ${meanText(after.avg_reward)}`}`;
   const lines: [label: string, text: string][] = [
     ['scored', `${plural(scored, 'rollout')}, ${countText(changed)} with another score`],
@@ -18,12 +18,17 @@ export function scoredText({ directory, result, before, after }: ScoredRun): str
       .map(([text, all]): [string, string] => ['failed', `${countText(all.length)} × ${text}`]),
     ['reward', `${reward} over ${plural(after.num_finished, 'finished rollout')}`],
     ...changedMetrics(before, after),
+    ...(after.complete ? [] : [['incomplete', incompleteText(run, after)] as [string, string]]),
     ['results', displayPath(directory)],
   ];
   const notDone = isReplaced
     ? ''
     : `Nothing was changed: ${countText(failures.filter(({ hadScore }) => hadScore).length)} of the rollouts that have a score could not be scored. Run the same command again: it scores only those.\n`;
   return `${lines.map(([label, text]) => `${label.padEnd(11)}${escapeControls(text)}\n`).join('')}${notDone}`;
+}
+
+function incompleteText(run: string, { num_finished: finished, num_errored: failed, num_planned: planned }: WireMetadata): string {
+  return `${countText(finished + failed)} of ${plural(planned, 'rollout')} are on file. vf-eval -R ${displayPath(run)} plays the rest; then score the run again`;
 }
 
 function leftOut(label: string, n: number, why: string): [string, string][] {
@@ -38,8 +43,8 @@ function changedMetrics(before: WireMetadata, after: WireMetadata): [string, str
     .map((name): [string, string] => ['metric', `${name} ${meanText(value(before, name))} → ${meanText(value(after, name))}`]);
 }
 
-export function scoredJson({ directory, result, before, after }: ScoredRun): object {
-  const { scored, changed, failures, unplayed, unsaved, left, isReplaced } = result;
+export function scoredJson({ directory, result, after }: ScoredRun): object {
+  const { before, scored, changed, failures, unplayed, unsaved, left, isReplaced } = result;
   return {
     directory,
     replaced: isReplaced,
@@ -49,6 +54,7 @@ export function scoredJson({ directory, result, before, after }: ScoredRun): obj
     failed_before_rewards: unplayed,
     not_saved: unsaved,
     not_asked_for: left,
+    complete: after.complete,
     reward: { before: before.avg_reward, after: after.avg_reward },
     metrics: { before: before.avg_metrics, after: after.avg_metrics },
   };

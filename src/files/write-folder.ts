@@ -1,0 +1,36 @@
+/** Folders that appear whole or not at all. */
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { syncDirectory } from './json-lines.ts';
+
+/** Fills a new folder, which has its name only once it is whole. Removes what processes that were killed have left of the same folder. */
+export async function writeFolder(path: string, fill: (folder: string) => Promise<void>): Promise<void> {
+  const parent = dirname(path);
+  await mkdir(parent, { recursive: true });
+  for (const name of await readdir(parent)) if (isLeftOver(name, basename(path))) await rm(join(parent, name), { recursive: true, force: true });
+  const whole = `${path}.${process.pid}.tmp`;
+  try {
+    await mkdir(whole);
+    await fill(whole);
+    await rename(whole, path);
+  } catch (error) {
+    await rm(whole, { recursive: true, force: true });
+    throw error;
+  }
+  await syncDirectory(parent);
+}
+
+/** A process that lives may still be writing. */
+function isLeftOver(name: string, of: string): boolean {
+  const [, pid] = (name.startsWith(`${of}.`) && /^\.(\d+)\.tmp$/.exec(name.slice(of.length))) || [];
+  return pid !== undefined && (Number(pid) === process.pid || !isAlive(Number(pid)));
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
+}
