@@ -28,8 +28,8 @@ Another judge, other weights, another rubric, each as a new run beside the old:
   vf-compare RUN RUN-strict
 
 A rubric is a module with export const rubric = new Rubric({ funcs: [...] }).
-A killed vf-score goes on where it stopped, with the same command. The files of
-the run change only at the end, each by a rename. docs/score.md says more.`;
+If vf-score is killed, the same command goes on from there. The files of the run
+change only at the end, each by a rename. docs/score.md says more.`;
 
 interface Flags {
   readonly output?: string;
@@ -53,17 +53,14 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   const program = new Command('vf-score')
     .description('Scores the rollouts of an evaluation again, without playing any.')
     .argument('<run directory>', 'the results folder that vf-eval printed, or T/evaluations/step-000010.jsonl of a training run T')
-    .option('-o, --output <folder>', 'folder of the new run (RUN-scored)')
+    .option('-o, --output <folder>', 'folder of the new run; RUN-scored without it')
     .option('--in-place', 'change the run itself')
     .option('--failed', 'score only the rollouts whose rewards failed')
     .option('--rubric <file>', 'a module that exports another rubric')
-    .option('--weight <name=number>', 'another weight of a reward or metric; may be repeated', parseWeight, {})
+    .option('--weight <name=number>', 'another weight of a reward or metric; may be repeated', parseWeight)
     .option('-a, --env-args <json>', "arguments of the environment over the run's own", (text: string) => parseObject(text, '-a'))
-    .option(
-      '--role <role=model>',
-      'the model of a role, as in vf-eval; may be repeated',
-      (text: string, before: RoleTables) => mergeRoleTables(before, parseRoleFlag(text, '--role')),
-      {},
+    .option('--role <role=model>', 'the model of a role, as in vf-eval; may be repeated', (text: string, before: RoleTables | undefined) =>
+      mergeRoleTables(before ?? {}, parseRoleFlag(text, '--role')),
     )
     .option('--ask-again', 'ask models by role even where the record has their reply')
     .option('--env <id or path>', 'the environment, if vf-score cannot load the one that the run names')
@@ -80,6 +77,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   const run = program.args[0]!.replace(/(?<=.)\/+$/, '');
   const flags = program.opts<Flags>();
   if (flags.inPlace === true && flags.output !== undefined) throw new ConfigError('--in-place and -o exclude each other. Leave one out.');
+  if (flags.output === '') throw new ConfigError('-o needs the name of a folder.');
   loadEnvironmentFile('.env', process.env);
   const [{ runScoring }, { scoredText, scoredJson }] = await Promise.all([import('./score/run-scoring.ts'), import('./score/scored-text.ts')]);
   const output = flags.inPlace === true ? null : { path: flags.output ?? scoredName(run), isNamed: flags.output !== undefined };

@@ -2,11 +2,12 @@
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { syncDirectory } from './json-lines.ts';
+import { makeFolder } from './make-folder.ts';
 
 /** Fills a new folder, which has its name only once it is whole. Removes what processes that were killed have left of the same folder. */
 export async function writeFolder(path: string, fill: (folder: string) => Promise<void>): Promise<void> {
   const parent = dirname(path);
-  await mkdir(parent, { recursive: true });
+  makeFolder(parent);
   for (const name of await readdir(parent)) if (isLeftOver(name, basename(path))) await rm(join(parent, name), { recursive: true, force: true });
   const whole = `${path}.${process.pid}.tmp`;
   try {

@@ -387,6 +387,8 @@ describe.concurrent('vf-score', { timeout: 180_000 }, () => {
       [['run'], /The argument service_token of run was a secret, which is not on file/],
       [['run', ...token, '--in-place', '-o', 'x'], /exclude each other/],
       [['run', ...token, '-o', 'other'], /other already exists/],
+      [['run', ...token, '-o', ''], /-o needs the name of a folder/],
+      [['run', ...token, '-o', 'empty.ts/new'], /cannot be written to empty\.ts\/new: .*empty\.ts is not a folder/],
       [['run', ...token, '--weight', 'judg=1'], /The rubric has no reward "judg" \(did you mean judge\?\)/],
       [['run', ...token, '--weight', 'judge'], /--weight needs the name of a reward and a number/],
       [['run', ...token, '--role', 'judge=policy'], /vf-score plays no policy/],

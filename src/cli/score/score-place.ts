@@ -1,9 +1,10 @@
 /** The folder in which a run is scored, and the name that it has in the end. */
 import { existsSync } from 'node:fs';
 import { rename, rm, unlink } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { journalPath, ScoreJournal, unfinishedScoring } from '../../evaluate/score-journal.ts';
+import { folderProblem } from '../../files/make-folder.ts';
 import { hasLivingWriter } from '../../files/run-lock.ts';
 import { writeFolder } from '../../files/write-folder.ts';
 
@@ -35,6 +36,8 @@ export async function openPlace(output: ScoreOutput, { digest, copyTo }: NewRun)
     const begun = await unfinishedScoring(isTaken ? directory : working);
     if (begun?.options === digest) return { working: isTaken ? directory : working, directory };
     if (!isTaken && !existsSync(working)) {
+      const problem = folderProblem(dirname(working));
+      if (problem !== null) throw new ConfigError(`The new run cannot be written to ${directory}: ${problem}. Name another folder with -o.`);
       await writeFolder(working, async (folder) => {
         await copyTo(folder);
         await ScoreJournal.begin(folder, digest);

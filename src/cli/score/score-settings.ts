@@ -60,7 +60,7 @@ export function scoreArguments(
 }
 
 /** `judge=0.5`, added to earlier ones. Throws ConfigError. */
-export function parseWeight(text: string, before: Weights): Weights {
+export function parseWeight(text: string, before: Weights = {}): Weights {
   const split = text.lastIndexOf('=');
   const [name, value] = [text.slice(0, Math.max(0, split)).trim(), text.slice(split + 1).trim()];
   const weight = value === '' ? NaN : Number(value);
