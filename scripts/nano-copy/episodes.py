@@ -10,7 +10,7 @@ from words import invent_name, invent_number, invent_word
 
 CONTEXT, ENVIRONMENT, MODEL, TURN = range(4)
 # Shares of what a turn does. The good one is rare, so that reward starts low: the rest guesses, searches for something else, or leaves its form open.
-FIRST_HABITS = {"good": 0.14, "guess": 0.60, "junk": 0.12, "broken": 0.14}
+FIRST_HABITS = {"good": 0.17, "guess": 0.57, "junk": 0.12, "broken": 0.14}
 # After the first passages of a question with two hops: searches for the rest, or answers with what it found.
 SECOND_HABITS = {"good": 0.33, "answer": 0.67}
 GOOD_ONLY = {"good": 1.0}
@@ -87,7 +87,8 @@ def look_up(rng):
     if rng.random() < 0.3:
         # Plain pairs.
         sign = rng.choice((" ", ": ", " = ", " -> "))
-        pairs = [(invent_name(rng) if rng.random() < 0.5 else invent_word(rng), invent_name(rng)) for _ in range(rng.randint(3, 9))]
+        draws = (invent_name, invent_word, invent_number)
+        pairs = [(rng.choice(draws[:2])(rng), rng.choices(draws, (2, 1, 1))[0](rng)) for _ in range(rng.randint(3, 9))]
         pieces = [("".join(f"{key}{sign}{value}\n" for key, value in pairs), ENVIRONMENT)]
         for key, value in rng.sample(pairs, 3):
             pieces += [(f"{key}{sign}".rstrip(" "), CONTEXT), ((" " if sign.endswith(" ") else "") + f"{value}\n", MODEL)]

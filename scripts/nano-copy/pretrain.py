@@ -181,7 +181,7 @@ def train(arguments):
 
 
 def main():
-    parser = training_parser(__doc__, steps=1800, batch=16, lr=4e-3, warmup=50, seed=5, save_every=100, threads=1)
+    parser = training_parser(__doc__, steps=3200, batch=12, lr=4e-3, warmup=50, seed=5, save_every=100, threads=1)
     parser.add_argument("--hidden", type=int, default=160, help="(default: %(default)s)")
     parser.add_argument("--feed-forward", type=int, default=320, help="(default: %(default)s)")
     parser.add_argument("--layers", type=int, default=4, help="(default: %(default)s)")

@@ -3,6 +3,8 @@
 A protocol writes the prompt, a search, an answer, what the environment shows, and what a turn that leaves its form open looks like.
 """
 
+import json
+
 import nano_scripts  # noqa: F401
 from scenes import filler, words
 from search_r1 import SearchR1
@@ -14,8 +16,23 @@ NOTES_TOOL, NOTES_TEXT, NOTES_PARAMETER = "find_note", "Finds notes that contain
 NOTHING_TEXT = "No note contains these words."
 
 
-def listed(rng, facts, numbered=True):
-    return "\n".join(f"Doc {i}(Title: {fact.title}) {fact.text}" if numbered else fact.text for i, fact in enumerate(facts, 1))
+NUMBERED = "numbered"
+# How passages are shown: as search-r1 does, by their text alone, under their title, as JSON.
+STYLES = (NUMBERED, "text", "titled", "json")
+
+
+def listed(facts, style=NUMBERED):
+    write = {
+        NUMBERED: lambda i, fact: f"Doc {i}(Title: {fact.title}) {fact.text}",
+        "text": lambda i, fact: fact.text,
+        "titled": lambda i, fact: f"{fact.title}: {fact.text}",
+        "json": lambda i, fact: json.dumps({"title": fact.title, "text": fact.text}, ensure_ascii=False),
+    }[style]
+    return "\n".join(write(i, fact) for i, fact in enumerate(facts, 1))
+
+
+def draw_style(rng):
+    return rng.choices(STYLES, (0.6, 0.16, 0.12, 0.12))[0]
 
 
 class SearchR1Tags:
@@ -41,7 +58,7 @@ class SearchR1Tags:
         return f"<think> {restated} </think>\n<search> {query} </search>"
 
     def shown(self, facts):
-        return f"\n\n<information>{listed(self.rng, facts)}</information>\n\n"
+        return f"\n\n<information>{listed(facts)}</information>\n\n"
 
     def shown_nothing(self):
         return self.shown([])
@@ -58,7 +75,7 @@ class RandomTags:
         self.find, self.reply = (usual if rng.random() < 0.3 else invent_word(rng) for usual in ("search", "answer"))
         self.show = "information" if rng.random() < 0.3 else invent_word(rng)
         self.space = rng.choice((" ", " ", ""))
-        self.numbered = rng.random() < 0.6
+        self.style = draw_style(rng)
         self.gap = rng.choice(("\n\n", "\n", ""))
         self.hints = rng.random() < 0.7
 
@@ -91,7 +108,7 @@ class RandomTags:
         return f"{restated}\n{self.search(query)}"
 
     def shown(self, facts):
-        return f"{self.gap}<{self.show}>{listed(self.rng, facts, self.numbered)}</{self.show}>{self.gap}"
+        return f"{self.gap}<{self.show}>{listed(facts, self.style)}</{self.show}>{self.gap}"
 
     def shown_nothing(self):
         return self.shown([])
@@ -111,7 +128,7 @@ class NativeTools:
         self.parameter = NOTES_PARAMETER if template or rng.random() < 0.3 else invent_word(rng)
         self.reply = "answer" if template or rng.random() < 0.5 else invent_word(rng)
         self.task = template or rng.random() < 0.4
-        self.numbered = template or rng.random() < 0.6
+        self.style = NUMBERED if template else draw_style(rng)
 
     def call(self, value):
         return f'<tool_call>\n{{"name": "{self.name}", "arguments": {{"{self.parameter}": "{value}"}}}}\n</tool_call>'
@@ -143,7 +160,7 @@ class NativeTools:
         return f"\n{USER}<tool_response>\n{text}\n</tool_response>{END}\n{ASSISTANT}"
 
     def shown(self, facts):
-        return self.reply_with(listed(self.rng, facts, self.numbered))
+        return self.reply_with(listed(facts, self.style))
 
     def shown_nothing(self):
         return self.reply_with(NOTHING_TEXT if self.template else filler(self.rng))

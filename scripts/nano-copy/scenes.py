@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from words import invent_name, invent_number, invent_word, is_allowed
 
 JOINTS = ("of", "of", "of", "of", "of", "in", "by", "for", "from", "on")
-VERBS = ("is", "is", "is", "was", "was", "in", "by", "at", "are")
+VERBS = ("is", "is", "is", "was", "was", "in", "by", "at", "are", "=")
 FIRST_WORDS = ("What", "What", "What", "Which", "Who", "Where", "When", "In which", "How")
 # Chance that a passage of an episode lies near the answer's: same relation or same subject.
 NEAR_SHARE = 0.7
@@ -47,11 +47,13 @@ def names(rng, low, high):
 
 def draw_answer(rng):
     share = rng.random()
-    if share < 0.72:
+    if share < 0.52:
         return invent_name(rng)
-    if share < 0.88:
-        return invent_number(rng) if rng.random() < 0.5 else names(rng, 2, 2)
-    return f"{invent_name(rng)} {invent_word(rng)} {invent_name(rng)}" if share < 0.93 else names(rng, 2, 3)
+    if share < 0.68:
+        return invent_number(rng)
+    if share < 0.83:
+        return words(rng, 1, 1 if rng.random() < 0.7 else 2)
+    return f"{invent_name(rng)} {invent_word(rng)} {invent_name(rng)}" if share < 0.89 else names(rng, 2, 3)
 
 
 def draw_verb(rng):
@@ -94,7 +96,7 @@ class Phrasing:
         self.verb = draw_verb(rng)
         self.varied_verbs = rng.random() < 0.2
         self.fillers = rng.choice((0.0, 0.0, 0.0, 0.4))
-        self.tail = rng.choice((0.0, 0.0, 0.3))
+        self.tail = rng.choice((0.0, 0.0, 0.5))
         self.quoted = rng.random() < 0.2
 
     def fact(self, key, answer, title, head=""):
@@ -147,7 +149,7 @@ def chain_scene(rng, hops):
 
 
 def free_scene(rng):
-    """Any words: the question's last three stand in the passage, before the answer."""
+    """Any words: the question's last one to four stand in the passage, before the answer."""
     phrasing = Phrasing(rng)
 
     def any_word():
@@ -159,7 +161,8 @@ def free_scene(rng):
         parts[-1] = invent_name(rng) if rng.random() < 0.7 else invent_word(rng)
         return " ".join(parts)
 
-    key = phrase(3)
+    length = rng.choice((1, 2, 3, 3, 4))
+    key = phrase(length)
     # What stands before: as in the question, changed a little, or something else.
     before = words(rng, 1, 3)
     changed = rng.choice((before, before, inflected(before), words(rng, 1, 3), "", f"{before} that is"))
@@ -171,7 +174,7 @@ def free_scene(rng):
         if rng.random() < NEAR_SHARE:
             parts = key.split()
             return fact(" ".join([any_word(), *parts[:-1]]) if rng.random() < 0.3 else " ".join([*parts[:-1], invent_name(rng)]), changed)
-        return fact(phrase(3), words(rng, 1, 2))
+        return fact(phrase(length), words(rng, 1, 2))
 
     others = [near() for _ in range(rng.choice((0, 1, 1, 1, 2)))]
     return Scene(ask(rng, f"{before} {key}"), [fact(key, changed)], [others])

@@ -16,7 +16,7 @@ MODELS_BY_NAME = {
         "scripts/nano-coder/README.md",
     ),
     "nano-copy": (
-        "Qwen3-format base of 0.9M parameters that copies what it reads, in any words, but rarely searches: for environments of one's own, on a CPU",
+        "Qwen3-format base of 1M parameters that copies what it reads, in any words, but rarely searches: for environments of one's own, on a CPU",
         "scripts/nano-copy/README.md",
     ),
     "nano-o1": (DESCRIPTION.format("Search-o1"), "scripts/nano/README.md"),

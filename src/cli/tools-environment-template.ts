@@ -16,9 +16,9 @@ interface NoteRow extends Row {
   readonly info: { readonly answers: readonly string[] };
 }
 
-/** The two notes that share the most words of four letters or more with the query, best first. */
+/** The two notes that share the most words of three letters or more with the query, best first. */
 function findNotes(notes: readonly string[], query: string): string[] {
-  const wordsOf = (text: string) => new Set(text.toLowerCase().match(/\\p{L}{4,}/gu));
+  const wordsOf = (text: string) => new Set(text.toLowerCase().match(/\\p{L}{3,}/gu));
   const asked = wordsOf(query);
   const score = (note: string) => [...wordsOf(note)].filter((word) => asked.has(word)).length;
   return notes.filter((note) => score(note) > 0).toSorted((a, b) => score(b) - score(a)).slice(0, 2);
