@@ -12,7 +12,7 @@ CONTEXT, ENVIRONMENT, MODEL, TURN = range(4)
 # Shares of what a turn does. The good one is rare, so that reward starts low: the rest guesses, searches for something else, or leaves its form open.
 FIRST_HABITS = {"good": 0.17, "guess": 0.57, "junk": 0.12, "broken": 0.14}
 # After the first passages of a question with two hops: searches for the rest, or answers with what it found.
-SECOND_HABITS = {"good": 0.33, "answer": 0.67}
+SECOND_HABITS = {"good": 0.25, "answer": 0.75}
 GOOD_ONLY = {"good": 1.0}
 
 

@@ -21,14 +21,14 @@ NUMBERED = "numbered"
 STYLES = (NUMBERED, "text", "titled", "json")
 
 
-def listed(facts, style=NUMBERED):
+def listed(facts, style=NUMBERED, first=1):
     write = {
         NUMBERED: lambda i, fact: f"Doc {i}(Title: {fact.title}) {fact.text}",
         "text": lambda i, fact: fact.text,
         "titled": lambda i, fact: f"{fact.title}: {fact.text}",
         "json": lambda i, fact: json.dumps({"title": fact.title, "text": fact.text}, ensure_ascii=False),
     }[style]
-    return "\n".join(write(i, fact) for i, fact in enumerate(facts, 1))
+    return "\n".join(write(i, fact) for i, fact in enumerate(facts, first))
 
 
 def draw_style(rng):
@@ -129,6 +129,7 @@ class NativeTools:
         self.reply = "answer" if template or rng.random() < 0.5 else invent_word(rng)
         self.task = template or rng.random() < 0.4
         self.style = NUMBERED if template else draw_style(rng)
+        self.first = rng.randint(1, 60) if rng.random() < 0.5 else 1
 
     def call(self, value):
         return f'<tool_call>\n{{"name": "{self.name}", "arguments": {{"{self.parameter}": "{value}"}}}}\n</tool_call>'
@@ -160,7 +161,7 @@ class NativeTools:
         return f"\n{USER}<tool_response>\n{text}\n</tool_response>{END}\n{ASSISTANT}"
 
     def shown(self, facts):
-        return self.reply_with(listed(facts, self.style))
+        return self.reply_with(listed(facts, self.style, self.first))
 
     def shown_nothing(self):
         return self.reply_with(NOTHING_TEXT if self.template else filler(self.rng))

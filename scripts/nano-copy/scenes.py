@@ -69,7 +69,7 @@ def draw_verb(rng):
 
 def filler(rng):
     """A sentence of no use, with names at times."""
-    parts = [rng.choice((invent_word, invent_word, invent_name))(rng) for _ in range(rng.randint(3, 7))]
+    parts = [rng.choices((invent_word, invent_name, invent_number), (6, 3, 1))[0](rng) for _ in range(rng.randint(3, 7))]
     parts[0] = parts[0][0].upper() + parts[0][1:]
     if rng.random() < 0.4:
         parts.insert(rng.randrange(1, len(parts)), rng.choice(("the", "of", "in", "is", "and", "of the")))
@@ -106,6 +106,8 @@ class Phrasing:
         text = f"{upper_first(f'{head or self.article}{key}')} {verb} {answer}{tail}."
         if rng.random() < self.fillers:
             text = f"{filler(rng)} {text}" if rng.random() < 0.6 else f"{text} {filler(rng)}"
+        if rng.random() < 0.15:
+            title = f"{title} {invent_number(rng)}"
         return Fact(key, verb, answer, f'"{title}"' if self.quoted else title, text)
 
 

@@ -94,7 +94,7 @@ export const ROWS: readonly TemplateRow[] = [
     question: 'What is the longest river of South America?',
     golden_answers: ['Amazon', 'the Amazon'],
     title: 'South America',
-    note: 'Rivers from the Andes feed the rainforest. The longest river of South America is the Amazon.',
+    note: 'The longest river of South America is the Amazon. Rivers from the Andes feed the rainforest.',
   },
   {
     question: 'What is the capital of Kenya?',
@@ -106,6 +106,6 @@ export const ROWS: readonly TemplateRow[] = [
     question: 'Which gas makes up most of the air?',
     golden_answers: ['nitrogen'],
     title: 'Air',
-    note: 'We breathe a mixture. The gas that makes up most of the air is nitrogen.',
+    note: 'The gas that makes up most of the air is nitrogen. We breathe a mixture.',
   },
 ];

@@ -40,7 +40,7 @@ from words import WordRandom
 rng = WordRandom(3)
 fact = Fact("zorb of Kelm", "is", "Ulm", "Kelm", "The zorb of Kelm is Ulm.")
 def chat(tools):
-    shown = protocols.listed([fact], tools.style)
+    shown = protocols.listed([fact], tools.style, tools.first)
     system = tools.system()
     tools.system = lambda: system
     return {"name": tools.name, "text": tools.text, "parameter": tools.parameter, "system": system, "question": given,
