@@ -23,7 +23,7 @@ rewarded, at most the best two of each row, and supervised steps on them.
   vf-export <run directory> --sft --min-reward 1 --best 2 -o good.jsonl
   vf-train search-r1 -m Qwen/Qwen3-4B --sft good.jsonl --launch
 
-A training run keeps the rollouts of its steps: --step exports those of one.
+A training run keeps the rollouts of its steps. --step exports those of one.
 
   vf-export outputs/train/RUN --step 12 -o step-12.jsonl
   vf-export outputs/train/RUN --step 12 --sft --best 1 -o good.jsonl
@@ -44,10 +44,10 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .description('Writes the rollouts of an evaluation, or of a step of a training, for a trainer, one JSON object per line.')
     .argument('<run directory>', 'the results folder that vf-eval printed, or the folder of a training run')
     .requiredOption('-o, --output <file>', 'file to write; an existing file is replaced; - is stdout')
-    .option('--step <n>', 'of a training run: the step whose rollouts are exported')
+    .option('--step <n>', 'export the rollouts of this step of a training run')
     .option('--sft', 'write supervised rows for vf-train --sft: the token ids and which of them the policy wrote')
     .option('--min-reward <x>', 'leave out rollouts with a lower reward')
-    .option('--best <k>', 'at most the k best rollouts of each row of the data')
+    .option('--best <k>', 'keep at most the k best rollouts of each row of the data')
     .version(packageVersion(), '-V, --version')
     .addHelpText('after', HELP);
   const code = parseProgram(program, argv);

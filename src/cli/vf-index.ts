@@ -30,7 +30,7 @@ Building needs about 0.7 GB of memory per million passages of 100 words, and 1.5
 times the corpus in disk space.
 
 With --dense every passage becomes a vector, made by a model behind any
-/v1/embeddings. Stopped or killed, the same command goes on where it stopped:
+/v1/embeddings. After Ctrl-C, a crash or kill -9 the same command continues:
 
   vllm serve intfloat/e5-base-v2 --runner pooling --port 8001
   vf-index wiki-18.jsonl -o wiki-18.dense -m intfloat/e5-base-v2 \\
@@ -42,9 +42,10 @@ Without a server, a Qwen3-Embedding runs in this process, on the CPU:
 
   vf-index passages.jsonl -o my.dense --dense embedded -m Qwen3-Embedding-0.6B/
 
-It needs LanceDB: npm install @lancedb/lancedb@0.39.0. The prefixes of E5, BGE,
-Qwen3-Embedding and others are known; --query-prefix and --passage-prefix change
-them. A key is read from EMBEDDINGS_API_KEY. docs/dense-retrieval.md says more.`;
+--dense needs LanceDB: npm install @lancedb/lancedb@0.39.0. vf-index knows the
+prefixes of E5, BGE, Qwen3-Embedding and others; --query-prefix and
+--passage-prefix change them. A key is read from EMBEDDINGS_API_KEY.
+docs/dense-retrieval.md says more.`;
 
 interface Flags extends Omit<DenseFlags, 'dense'> {
   readonly dense?: string;
@@ -62,13 +63,13 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .requiredOption('-o, --output <folder>', 'folder to create')
     .option('--k1 <number>', 'term-frequency saturation, at least 0 (default: 0.9, as in pyserini)', number)
     .option('--b <number>', 'length normalisation, 0 to 1 (default: 0.4, as in pyserini)', number)
-    .option('--dense <url>', 'embed the passages with the model of this server; "embedded": in this process')
+    .option('--dense <url>', 'embed the passages with the model of this server; "embedded" computes the vectors in this process')
     .option('-m, --model <name>', 'the model that embeds: its name on the server, or the directory of a Qwen3-Embedding')
     .option('--query-prefix <text>', "text before every query (default: the model's own)")
     .option('--passage-prefix <text>', "text before every passage (default: the model's own)")
-    .option('--no-bm25', 'vectors alone: no BM25 index beside them, so no engine "hybrid"')
+    .option('--no-bm25', 'build no BM25 index beside the vectors; the engine "hybrid" then cannot search')
     .option('--exact', 'compare every vector (default: up to 65,536 passages)')
-    .option('--ivf-pq', 'compare a part of the vectors, by IVF-PQ (default: above that)')
+    .option('--ivf-pq', 'compare a part of the vectors, by IVF-PQ (default: above 65,536 passages)')
     .option('--batch-size <n>', 'texts in one request (default: 64)', wholeNumber(1, 4096))
     .option('--concurrency <n>', 'requests at a time (default: 4)', wholeNumber(1, 1024))
     .option('--write-every <n>', 'passages in memory before they are written (default: 16,384)', wholeNumber(1, 1_000_000))

@@ -15,15 +15,15 @@ import { wholeNumber } from './serve/option-values.ts';
 const HELP = `
 Nothing is played: texts, final states and the replies of judges are on file. A
 role is asked only where the record has no reply, or if --role names another
-model than the run had. So after an outage of a judge, this asks it about the
-rollouts that it missed, and leaves every other line of the run as it is:
+model than the run had. After an outage of a judge, this command asks it about
+the rollouts that it missed, and leaves every other line of the run as it is:
 
   vf-score RUN --failed --in-place --role judge=NAME@https://host/v1
 
-Another judge, other weights, another rubric, each as a new run beside the old:
+Another judge, other weights or another rubric make a new run beside the old:
 
   vf-score RUN --role judge=OTHER@https://host/v1
-  vf-score RUN --weight format=0.2 --weight search_r1=1
+  vf-score RUN --weight format_valid=0.2 --weight search_r1=1
   vf-score RUN --rubric my-rubric.ts -o RUN-strict
   vf-compare RUN RUN-strict
 
@@ -53,7 +53,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   const program = new Command('vf-score')
     .description('Scores the rollouts of an evaluation again, without playing any.')
     .argument('<run directory>', 'the results folder that vf-eval printed, or T/evaluations/step-000010.jsonl of a training run T')
-    .option('-o, --output <folder>', 'folder of the new run; RUN-scored without it')
+    .option('-o, --output <folder>', 'folder of the new run (default: RUN-scored)')
     .option('--in-place', 'change the run itself')
     .option('--failed', 'score only the rollouts whose rewards failed')
     .option('--rubric <file>', 'a module that exports another rubric')
@@ -63,7 +63,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
       mergeRoleTables(before ?? {}, parseRoleFlag(text, '--role')),
     )
     .option('--ask-again', 'ask models by role even where the record has their reply')
-    .option('--env <id or path>', 'the environment, if vf-score cannot load the one that the run names')
+    .option('--env <id or path>', 'the environment to load (default: the one that the run names)')
     .option('--env-dir-path <folder>', 'folder of environments', 'environments')
     .option('-e, --endpoints-path <file>', 'registry of aliases for --role')
     .option('--max-scoring <n>', 'rollouts scored at once', wholeNumber(1, 100_000), 32)

@@ -22,12 +22,13 @@ const HELP = `
   vf-view --lab                      a page that trains a small model in a
                                      browser tab; no run is needed
 
-An evaluation: figures with intervals, a table of rollouts to sort, filter and
-search, and each rollout with who wrote what, rewards, and every token with its
-log-prob. A training run, also while it trains: curves, the groups of each step
-with rewards and advantages, one held-out question over time. Several runs side
-by side. The page reads the files of the runs and changes nothing. Ctrl-C ends
-it. docs/viewing.md says more.`;
+The page of an evaluation has figures with intervals, a table of rollouts to
+sort, filter and search, and each rollout with who wrote what, rewards, and
+every token with its log-prob. The page of a training run, also while it trains,
+has curves, the groups of each step with rewards and advantages, and each
+held-out question over time. Runs can be compared side by side. vf-view reads
+the files of the runs and changes nothing. Ctrl-C ends it.
+docs/viewing.md says more.`;
 
 interface Flags {
   readonly host: string;
@@ -67,8 +68,8 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   if (flags.lab === true) return await lab(flags, program.args[0], context);
   const { host, port, open = false, tokenizer, export: file } = flags;
   const folder = program.args[0] ?? DEFAULT_FOLDER;
-  if (file !== undefined && open) throw new ConfigError('--export serves no address that --open could open; leave one of the two out');
-  // Short-lived objects of 100,000 rollouts would else be kept long enough to take another 100 MB.
+  if (file !== undefined && open) throw new ConfigError('--export writes a file and serves no page, so --open has no use; leave one of the two out');
+  // Otherwise V8 keeps the short-lived objects of 100,000 rollouts so long that they take another 100 MB.
   setFlagsFromString('--semi-space-growth-factor=1');
   const { openView } = await import('./view/open-view.ts');
   const view = await openView({ folder, tokenizer });

@@ -1,4 +1,4 @@
-/** A rubric with other weights: its rewards and metrics are computed as before, and added up anew. */
+/** A rubric with other weights: its rewards and metrics are computed as before, and added up with the new weights. */
 import { suggestion } from './closest-name.ts';
 import type { Row } from './dataset.ts';
 import { ConfigError, RewardError, type VfError } from './errors.ts';

@@ -20,6 +20,7 @@ export interface CompareOptions {
   readonly allPairs?: boolean;
   /** Takes rows with the same id for the same row, whatever they hold. @default false */
   readonly byId?: boolean;
+  /** Seed of the bootstrap. @default 0 */
   readonly seed?: number;
   /** Draws of the bootstrap. @default 10000, fewer for very many rows */
   readonly resamples?: number;

@@ -28,7 +28,7 @@ export interface ComparedRun {
 }
 
 const QUESTION_CHARACTERS = 300;
-/** Of a message that are held to find where its question begins. */
+/** Characters of a message that are kept to find where its question begins. */
 const HELD_CHARACTERS = 4000;
 
 /** `directory`: of a run, or an evaluation of a training run, a file. Throws ConfigError unless it has a recorded rollout. */

@@ -30,8 +30,8 @@ export async function readMetadata(directory: string): Promise<WireMetadata> {
 }
 
 function missingText(directory: string): string {
-  if (!existsSync(directory)) return `There is no directory ${directory}`;
-  // vf-train's.
+  if (!existsSync(directory)) return `The directory ${directory} does not exist. Name the results folder that vf-eval printed`;
+  // Only vf-train writes this file.
   if (existsSync(join(directory, 'run.json')))
     return `${directory} is a training run; name the results folder of an evaluation, which vf-eval printed`;
   return `${directory} is not a run directory: it has no metadata.json`;

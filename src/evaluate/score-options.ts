@@ -31,11 +31,15 @@ export interface ScoreOptions<R extends Row = Row> {
   readonly basis: Readonly<Record<string, unknown>>;
   /** Leaves the journal of the finished scoring to the caller, who renames the folder first. @default false */
   readonly keepsJournal?: boolean;
+  /** Rollouts scored at once, or with group rewards groups. */
   readonly maxScoring: number;
+  /** Wall clock of the rewards of a rollout; null sets no limit. */
   readonly scoringTimeoutMs: number | null;
   readonly timeoutNames?: TimeoutNames;
   readonly packageVersion: string;
+  /** Values that must not appear in any file (API keys). */
   readonly secrets: readonly string[];
+  /** Aborting stops the scoring; what was scored is kept for the next call. */
   readonly signal: AbortSignal;
   readonly onProgress?: (progress: ScoreProgress) => void;
 }
@@ -58,7 +62,7 @@ export interface ScoreResult {
   /** Rollouts that failed before their rewards, and those that an earlier version recorded without how they ended. */
   readonly unplayed: number;
   readonly unsaved: number;
-  /** Rollouts that were not asked for: `failedOnly`. */
+  /** Rollouts that the scoring does not cover: with `failedOnly` those that have a score, with `fromScore` those that have none. */
   readonly left: number;
   /** False if a rollout that had a score could not be scored: the run is as before, and the same call goes on. */
   readonly isReplaced: boolean;

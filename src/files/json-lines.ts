@@ -60,7 +60,7 @@ function unpacked(source: Readable): Readable {
 /** A line of a file by its place, or a new one by its text. */
 export type KeptLine = Pick<Line, 'start' | 'end' | 'isWhole'> | { readonly newText: string };
 
-/** Writes the file anew with the given lines, in order and each with a line feed; those of the old file keep their bytes. A crash leaves the old file or the new one. */
+/** Replaces the file by one with the given lines, in order and each with a line feed; those of the old file keep their bytes. A crash leaves the old file or the new one. */
 export async function keepLines(path: string, lines: readonly KeptLine[]): Promise<void> {
   await replaceFile(path, async (write) => {
     const source = await open(path, 'r');

@@ -13,9 +13,9 @@ export interface LoadedRubric {
   readonly roles: RoleDeclarations;
 }
 
-/** Throws ConfigError if there is no such module, it does not load, or exports no rubric. */
+/** Throws ConfigError if the module does not exist, does not load, or exports no rubric. */
 export async function loadRubric(path: string, environment: Environment): Promise<LoadedRubric> {
-  if (!existsSync(path)) throw new ConfigError(`There is no file ${path}. --rubric names a module that exports a rubric.`);
+  if (!existsSync(path)) throw new ConfigError(`The file ${path} does not exist. Give --rubric a module that exports a rubric.`);
   let rubric: unknown;
   let roles: unknown;
   try {

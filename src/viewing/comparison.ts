@@ -92,7 +92,7 @@ function spread(means: readonly (number | null)[]): number {
   return known.length < 2 ? -1 : Math.max(...known) - Math.min(...known);
 }
 
-/** Of the second minus the first: pairs of finished rollouts with the same row and index. */
+/** The second side minus the first, over pairs of finished rollouts with the same row and index. */
 function difference(first: Side, second: Side, shared: readonly string[]): Comparison['differences'][number] {
   const [a, b] = [first.table.number('reward'), second.table.number('reward')];
   const values = shared.map((group) => {

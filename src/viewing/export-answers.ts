@@ -26,7 +26,7 @@ const DEFAULT_LIMITS: Required<ExportLimits> = {
   imageBytes: 4e6,
 };
 
-/** Most evaluations of which every pair is compared. */
+/** With more evaluations than this, pairs of them are not compared: their number grows with the square. */
 const MOST_COMPARED = 6;
 const PAGE_ROWS = 500;
 

@@ -123,7 +123,7 @@ export class FileSource implements ViewSource {
     if (!this.#runs.has(id) && performance.now() - this.#foundAt > FRESH_MS) await this.#find();
     const run = this.#runs.get(id);
     if (run === undefined)
-      throw new ViewRequestError(404, `${JSON.stringify(id.slice(0, 200))} is not a run below ${this.#options.label}. Choose one of the list.`);
+      throw new ViewRequestError(404, `${JSON.stringify(id.slice(0, 200))} is not a run below ${this.#options.label}. Choose one from the list.`);
     return run;
   }
 

@@ -11,7 +11,7 @@ export async function openInside(directory: string, name: string): Promise<FileH
   try {
     const [home, path] = await Promise.all([realpath(directory), realpath(join(directory, name))]);
     if (!isInside(home, path))
-      throw new ViewRequestError(404, `${name} is a link that leads out of the run's folder, so that it is not read. Copy the file there.`);
+      throw new ViewRequestError(404, `${name} is a link that leads out of the run's folder, so it is not read. Copy the file into the folder.`);
     const file = await openRegularFile(path);
     if ((await file.stat()).isFile()) return file;
     await file.close();
@@ -29,6 +29,9 @@ export async function readInside(directory: string, name: string, maxBytes: numb
   if (file === null) return null;
   const { size } = await file.stat();
   if (size > maxBytes)
-    throw new ViewRequestError(400, `${name} has ${size} bytes, more than the ${maxBytes} that are read of it. See whether it belongs to the run.`);
+    throw new ViewRequestError(
+      400,
+      `${name} has ${size} bytes, and vf-view reads at most ${maxBytes} of it. Check whether the file belongs to the run.`,
+    );
   return await file.readFile('utf8');
 }

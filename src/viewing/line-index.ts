@@ -20,7 +20,7 @@ export class LineIndex {
     this.#file = file;
   }
 
-  /** The line of a rollout; null if there is none. */
+  /** The line of a rollout; null if the file has none. */
   async line(rolloutId: string): Promise<string | null> {
     await (this.#refreshing ??= this.#refresh().finally(() => (this.#refreshing = null)));
     const row = this.#rows.get(rolloutId);

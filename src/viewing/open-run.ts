@@ -34,7 +34,7 @@ export class OpenFiles {
 
   lines(key: string, make: () => LineIndex): LineIndex {
     const index = lastUsed(this.#lines, key, make);
-    // Of evaluations with 100,000 rollouts each has 20 MB.
+    // The index of an evaluation with 100,000 rollouts takes 20 MB.
     while (this.#lines.size > MOST_LINE_FILES) this.#lines.delete(this.#lines.keys().next().value!);
     return index;
   }
@@ -70,7 +70,7 @@ export class OpenRun {
   async set(id: string): Promise<SetFile> {
     const found = (await this.sets()).find(({ set }) => set.id === id);
     if (found !== undefined) return found;
-    throw new ViewRequestError(404, `The run ${this.found.id} has no rollouts "${id.slice(0, 100)}". Choose others of its page.`);
+    throw new ViewRequestError(404, `The run ${this.found.id} has no rollouts "${id.slice(0, 100)}". Choose others on its page.`);
   }
 
   reader({ file }: SetFile): Promise<RolloutReader> {

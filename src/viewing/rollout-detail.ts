@@ -43,7 +43,7 @@ export async function rolloutTokens(run: OpenRun, place: RolloutPlace): Promise<
   if (tokens === null)
     throw new ViewRequestError(
       404,
-      `No tokens are recorded of ${place.group.slice(0, 100)}/${place.index}. Policies behind a chat API give none, and old steps of training lose theirs.`,
+      `No tokens are recorded for ${place.group.slice(0, 100)}/${place.index}. Policies behind a chat API give none, and old steps of training lose theirs.`,
     );
   const { tokenizer, problem } = await run.tokenizer();
   return { ...tokens, texts: tokenizer === null ? null : tokenTexts(tokenizer, tokens.ids), problem };

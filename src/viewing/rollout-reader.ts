@@ -14,7 +14,7 @@ const QUESTION_CHARACTERS = 200;
 /** Rows that are compared to find the instructions which all of them begin with, and rollouts that are looked at for them. */
 const SAMPLED_ROWS = 40;
 const SAMPLED_ROLLOUTS = 4000;
-/** Of a line that are read for its question: a prompt stands near the beginning. */
+/** Only these first bytes of a line are read for its question, because a prompt stands near the beginning. */
 const QUESTION_BYTES = 2 ** 20;
 const MOST_QUESTIONS = 20_000;
 

@@ -248,7 +248,7 @@ export class RolloutTable implements RowFigures {
   }
 }
 
-/** Of a digest that a number holds exactly. */
+/** Bytes of a digest: a number holds no more exactly. */
 const DIGEST_BYTES = 6;
 
 /** Rollouts of a group are far fewer. */

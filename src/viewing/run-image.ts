@@ -21,5 +21,5 @@ export async function readRunImage(directory: string, sha256: string): Promise<R
     if (size > MOST_BYTES) throw new ViewRequestError(400, `The image has ${size} bytes, too many to show. Open the file in the run's folder.`);
     return { bytes: await file.readFile(), mediaType };
   }
-  throw new ViewRequestError(404, 'The run has no such image in its folder. See whether its images were copied with it.');
+  throw new ViewRequestError(404, 'The run has no such image in its folder. Check whether its images were copied with it.');
 }

@@ -58,7 +58,7 @@ export class RunTokenizers {
       return {
         tokenizer: null,
         problem:
-          'The tokenizer of the model is not at hand, so that tokens have ids alone. Start vf-view with --tokenizer and the folder of the model.',
+          'The tokenizer of the model is not on this machine, so tokens show as ids. Start vf-view with --tokenizer and the folder of the model.',
       };
     return await this.#findIn(given, hash);
   }
@@ -69,7 +69,7 @@ export class RunTokenizers {
       if (hash === null || own === hash) return { tokenizer, problem: null };
       return {
         tokenizer: null,
-        problem: `The tokenizer in ${directory} is another than that of the run. Start vf-view with --tokenizer and the folder of the run's model.`,
+        problem: `The tokenizer in ${directory} is not that of the run. Start vf-view with --tokenizer and the folder of the run's model.`,
       };
     } catch (error) {
       return { tokenizer: null, problem: thrownText(error) };

@@ -15,7 +15,7 @@ interface Finds {
 
 const MOST_SEARCHES = 8;
 const MOST_CHARACTERS = 1000;
-/** Each reads a whole file. */
+/** Few, because each search reads a whole file. */
 const AT_ONCE = 2;
 
 export class TextSearches {

@@ -199,7 +199,7 @@ describe('vf-compare', { timeout: 60_000 }, () => {
 
   it.concurrent.each<[string, string[], RegExp]>([
     ['one run', ['half'], /needs at least two runs/],
-    ['no directory', ['half', 'none'], /There is no directory none/],
+    ['no directory', ['half', 'none'], /The directory none does not exist/],
     [
       'an unknown metric',
       ['half', 'right', '--metric', 'pices'],

@@ -67,7 +67,7 @@ describe('vf-export', () => {
   });
 
   it.concurrent.each<[string, () => string[], RegExp]>([
-    ['no run directory', () => [join(directory, 'none'), '-o', '-'], /There is no directory .*none/],
+    ['no run directory', () => [join(directory, 'none'), '-o', '-'], /The directory .*none does not exist/],
     ['no output', () => [run], /required option '-o, --output <file>' not specified \(see vf-export --help\)/],
     ['an unknown flag', () => [run, '-o', '-', '--out', 'x'], /unknown option '--out'/],
     ['two directories', () => [run, run, '-o', '-'], /too many arguments/],

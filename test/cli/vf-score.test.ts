@@ -22,7 +22,7 @@ describe.concurrent('vf-score', { timeout: 180_000 }, () => {
     const { code, stdout } = await folder.score('run', '--failed', '--in-place', ...role);
     expect({ code, stdout }).toMatchObject({
       code: 0,
-      stdout: expect.stringMatching(/^scored +2 rollouts, 2 with another score\nleft +2 not asked for\n/) as string,
+      stdout: expect.stringMatching(/^scored +2 rollouts, 2 with another score\nleft +2 as they were: this scoring does not cover them\n/) as string,
     });
     expect(
       judge.bodies
@@ -140,7 +140,7 @@ describe.concurrent('vf-score', { timeout: 180_000 }, () => {
     expect({ code, stdout: stdout.replace(/\s+/g, ' ') }).toMatchObject({
       code: 1,
       stdout: expect.stringContaining(
-        'Role judge has no recorded reply to this request. g played it in the run; bind it to ask it: --role judge=g@URL',
+        'Role judge has no recorded reply to this request. g played it in the run. Name the model to ask: --role judge=g@URL',
       ) as string,
     });
     expect(folder.run_files()).toEqual(before);
@@ -383,7 +383,7 @@ describe.concurrent('vf-score', { timeout: 180_000 }, () => {
     const token = ['-a', '{"service_token": "secret-token-1"}'];
     const before = folder.files();
     const cases: [string[], RegExp][] = [
-      [['none'], /There is no directory none/],
+      [['none'], /The directory none does not exist/],
       [['run'], /The argument service_token of run was a secret, which is not on file/],
       [['run', ...token, '--in-place', '-o', 'x'], /exclude each other/],
       [['run', ...token, '-o', 'other'], /other already exists/],
@@ -393,7 +393,7 @@ describe.concurrent('vf-score', { timeout: 180_000 }, () => {
       [['run', ...token, '--weight', 'judge'], /--weight needs the name of a reward and a number/],
       [['run', ...token, '--role', 'judge=policy'], /vf-score plays no policy/],
       [['run', ...token, '--role', 'jduge=builtin'], /no role jduge/i],
-      [['run', ...token, '--rubric', 'none.ts'], /There is no file none\.ts/],
+      [['run', ...token, '--rubric', 'none.ts'], /The file none\.ts does not exist/],
       [['run', ...token, '--rubric', 'empty.ts'], /empty\.ts exports no rubric/],
       [['run', ...token, '--rubric', 'broken.ts'], /The rubric broken\.ts did not load: no/],
       [['run', ...token, '--failed', '--in-place', '--weight', 'judge=2'], /would mix two kinds of scores/],

@@ -378,7 +378,7 @@ describe('evaluate with resume', () => {
     await evaluate(sumsOptions(directory));
     await appendFile(join(directory, 'results.jsonl'), 'what\n');
     await expect(resumed()).rejects.toThrow(/Line 7 of .*results\.jsonl is not a record of a rollout: text that is not JSON/);
-    await expect(evaluate(sumsOptions(join(directory, 'none'), { resume: true }))).rejects.toThrow(/There is no directory .*none/);
+    await expect(evaluate(sumsOptions(join(directory, 'none'), { resume: true }))).rejects.toThrow(/The directory .*none does not exist/);
     expect(await readdir(directory)).not.toContain('none');
   });
 

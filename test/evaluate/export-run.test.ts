@@ -168,7 +168,7 @@ describe('exportRun', () => {
     await expect(exported(join(directory, 'chat'))).rejects.toThrow(
       /was played in chat mode \(scripted\), so it has no token ids or log-probs to export\. .*-p embedded.*--dry-run/,
     );
-    await expect(exported(join(directory, 'none'))).rejects.toThrow(/There is no directory .*none/);
+    await expect(exported(join(directory, 'none'))).rejects.toThrow(/The directory .*none does not exist/);
     await mkdir(join(directory, 'empty'));
     await expect(exported(join(directory, 'empty'))).rejects.toThrow(/empty is not a run directory: it has no metadata\.json/);
     await writeFile(join(directory, 'empty/run.json'), '{}');

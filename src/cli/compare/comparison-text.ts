@@ -104,7 +104,7 @@ function namedLines(label: string, estimates: Readonly<Record<string, Estimate>>
   );
 }
 
-/** The metrics that differ, then the names of those that nowhere do. */
+/** The metrics that differ, then the names of those that are equal everywhere. */
 function metricLines({ metrics }: ComparedPair, view: ComparisonView): string[] {
   const isSame = ({ value, low, high }: Estimate) => value === 0 && low === 0 && high === 0;
   const differing = Object.fromEntries(Object.entries(metrics).filter(([, estimate]) => !isSame(estimate)));

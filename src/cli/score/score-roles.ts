@@ -29,15 +29,18 @@ export function scoreRoles(declared: RoleDeclarations, tables: RoleTables, recor
 
 /** Fails every call, so that no verdict of another model stands among those of the recorded one. */
 function unasked(role: string, recorded: string | null): Model {
-  const who = recorded === null ? 'No model is bound to it' : `${recorded} played it in the run`;
+  const who = recorded === null ? 'No model plays it' : `${recorded} played it in the run`;
   return {
     name: recorded ?? role,
     generate: () =>
       Promise.reject(
-        new ModelError(`Role ${role} has no recorded reply to this request. ${who}; bind it to ask it: --role ${role}=${recorded ?? 'MODEL'}@URL.`, {
-          role,
-          reason: 'not_set_up',
-        }),
+        new ModelError(
+          `Role ${role} has no recorded reply to this request. ${who}. Name the model to ask: --role ${role}=${recorded ?? 'MODEL'}@URL.`,
+          {
+            role,
+            reason: 'not_set_up',
+          },
+        ),
       ),
   };
 }

@@ -10,7 +10,7 @@ export function scoredText({ run, directory, result, after }: ScoredRun): string
   const reward = `${meanText(before.avg_reward)}${before.avg_reward === after.avg_reward ? '' : ` → ${meanText(after.avg_reward)}`}`;
   const lines: [label: string, text: string][] = [
     ['scored', `${plural(scored, 'rollout')}, ${countText(changed)} with another score`],
-    ...leftOut('left', left, 'not asked for'),
+    ...leftOut('left', left, 'as they were: this scoring does not cover them'),
     ...leftOut('left', unplayed, 'failed before their rewards: vf-eval -R plays them again'),
     ...leftOut('left', unsaved, 'recorded by an earlier version, which did not save how they ended'),
     ...[...Map.groupBy(failures, ({ type, message }) => `${type}: ${message}`)]

@@ -54,7 +54,7 @@ export function assertNamesNoCode(folder: string, recorded: Readonly<Record<stri
   }
 }
 
-/** Keys that the environment does not see, and the argument because of which. */
+/** Keys that the environment does not see, and the argument that is the reason. */
 export interface WithheldKeys {
   readonly argument: string;
   readonly keys: readonly string[];

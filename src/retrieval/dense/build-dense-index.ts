@@ -30,7 +30,7 @@ export interface BuildDenseOptions {
   readonly target: string;
   readonly embedder: Embedder;
   readonly prefixes: Prefixes;
-  /** Of the server, without credentials; null for the embedded engine. */
+  /** URL of the server, without credentials, for the manifest; null for the embedded engine. */
   readonly embeddingsUrl: string | null;
   /** Also a BM25 index, for hybrid retrieval. @default true */
   readonly bm25?: boolean;
@@ -38,7 +38,7 @@ export interface BuildDenseOptions {
   readonly overwrite?: boolean;
   /** @default by the number of passages */
   readonly search?: SearchKind;
-  /** Passages that are written at a time; more seldom than every 30 seconds they are not. @default 16384, 64 MB of vectors of 1,024 numbers */
+  /** Passages that are written at a time; after 30 seconds fewer are written, too. @default 16384, 64 MB of vectors of 1,024 numbers */
   readonly commitRows?: number;
   readonly signal: AbortSignal;
   readonly onProgress?: (progress: DenseProgress) => void;

@@ -43,7 +43,7 @@ export class CommitWriter {
       this.dim ??= vector.length;
       if (vector.length !== this.dim)
         throw new RetrievalError(
-          `The model made a vector of ${vector.length} numbers, and of ${this.dim} before. Keep to one model, or start over with --force.`,
+          `The model made a vector of ${vector.length} numbers now and of ${this.dim} before. Use one model throughout, or start over with --force.`,
         );
       this.#pending.push({ ...passage, vector });
     }

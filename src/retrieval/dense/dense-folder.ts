@@ -29,7 +29,7 @@ const stateSchema = object({
   /** Path of the corpus. */
   corpus: text,
   bm25: flag,
-  /** Before and after the last batch that was written: which of them the table holds, its number of rows says. `sha256`: of all passages so far. */
+  /** Before and after the last batch that was written: the table's number of rows says which of them it holds. `sha256` covers all passages so far. */
   commits: listOf(object({ rows: count, sha256: text })),
 });
 export type BuildState = XStatic<typeof stateSchema>;
@@ -66,7 +66,7 @@ export class DenseFolder {
       json = readRegularFileSync(join(this.path, MANIFEST));
     } catch (cause) {
       const unfinished = existsSync(join(this.path, BUILDING));
-      const why = unfinished ? 'it is unfinished. Run the command that builds it again: it goes on' : `it lacks ${MANIFEST}. ${again}`;
+      const why = unfinished ? 'it is unfinished. Run the command that builds it again to finish it' : `it lacks ${MANIFEST}. ${again}`;
       throw new ConfigError(`${this.path} is not a usable dense index: ${why}.`, { cause });
     }
     const manifest = parseDenseManifest(json);
@@ -74,7 +74,7 @@ export class DenseFolder {
     return manifest;
   }
 
-  /** What an interrupted build left; null if there is none. Throws ConfigError if it cannot be read. */
+  /** What an interrupted build left; null if none was interrupted. Throws ConfigError if it cannot be read. */
   state(): BuildState | null {
     if (!existsSync(join(this.path, BUILDING))) return null;
     let value: unknown;
@@ -92,7 +92,7 @@ export class DenseFolder {
     await this.#replace(BUILDING, state);
   }
 
-  /** Completes the index. A build that is killed meanwhile leaves no half of a manifest, and goes on. */
+  /** Completes the index. A build that is killed meanwhile leaves no half-written manifest, so the same command can finish it. */
   async seal(manifest: DenseManifest): Promise<void> {
     await this.#replace(MANIFEST, manifest);
     rmSync(join(this.path, BUILDING), { force: true });

@@ -1,4 +1,4 @@
-/** A model that makes one vector of a text. Prefixes are the caller's: an embedder takes texts as they are. */
+/** A model that makes one vector of each text. Prefixes are the caller's: an embedder takes texts as they are. */
 export interface Embedder {
   /** For results: model and server, without credentials. */
   readonly name: string;

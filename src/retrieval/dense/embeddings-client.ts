@@ -106,7 +106,9 @@ export class EmbeddingsClient implements Embedder {
     const vectors = await this.#endpoint.ask({ body }, (response) => parseEmbeddings(response.body, texts.length), signal);
     this.#dim ??= vectors[0]!.length;
     if (vectors[0]!.length !== this.#dim)
-      throw new RetrievalError(`${this.name} made vectors of ${vectors[0]!.length} numbers, and of ${this.#dim} before. Keep to one model.`);
+      throw new RetrievalError(
+        `${this.name} made vectors of ${vectors[0]!.length} numbers now and of ${this.#dim} before. Use one model throughout.`,
+      );
     return vectors;
   }
 }

@@ -8,7 +8,7 @@ const SAME = 0.98;
 export interface SameModelOptions {
   readonly table: DenseTable;
   readonly embedder: Embedder;
-  /** Of passages. */
+  /** The text before every passage. */
   readonly prefix: string;
   /** Path of the index, for messages. */
   readonly index: string;
@@ -28,6 +28,6 @@ export async function assertSameModel({ table, embedder, prefix, index, signal }
   const product = vector!.reduce((sum, value, i) => sum + value * first.vector[i]!, 0);
   if (product >= SAME) return;
   throw new ConfigError(
-    `${embedder.name} is not the model of ${index}: its vector of the first passage has a cosine of ${product.toFixed(3)} with the one there. ${remedy}.`,
+    `${embedder.name} is not the model of ${index}: its vector of the first passage has a cosine of ${product.toFixed(3)} with the vector in the index. ${remedy}.`,
   );
 }

@@ -6,10 +6,10 @@ export type SearchKind = DenseSearch['kind'];
 
 /** Up to here an exact search of 768 numbers takes about a tenth of a second of one core. */
 const MOST_EXACT_ROWS = 65_536;
-/** A codebook of 8 bits has so many entries, and cannot be trained on fewer vectors. */
+/** A codebook of 8 bits has this many entries, and cannot be trained on fewer vectors. */
 const FEWEST_ROWS = 256;
 const FEWEST_PROBES = 20;
-/** Without it, recall is that of the codes alone: below one half at 96 bytes for 768 numbers. */
+/** Without refinement, recall is that of the codes alone: below one half at 96 bytes for 768 numbers. */
 const REFINE = 20;
 
 /** Throws ConfigError if IVF-PQ is asked for too few vectors. */
