@@ -53,7 +53,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
       '127.0.0.1',
     )
     .option('--port <n>', 'port to listen on; 0 picks any free one', wholeNumber(0, 65_535), 8765)
-    .option('--export <file>', 'write the runs as one HTML file instead of serving them', named)
+    .option('--export <file>', 'write the runs as one HTML file instead of serving them; - is stdout', named)
     .option('--open', 'open the address in the browser')
     .option('--tokenizer <directory>', "tokenizer to show tokens with (default: the run's own model, if it is on this machine)", named)
     .option('--lab', 'serve the lab instead: GRPO in a browser tab, with transcripts before and after (docs/lab.md)')
@@ -109,9 +109,12 @@ async function serveUntilInterrupt(
 async function writeExport(view: OpenedView, file: string, context: CommandContext): Promise<number> {
   const { exportFile } = await import('./view/export-file.ts');
   const { bytes, leftOut } = await exportFile(view, { file }, context);
-  process.stdout.write(`${file}\n`);
+  const isStdout = file === '-';
+  if (!isStdout) process.stdout.write(`${file}\n`);
   for (const line of leftOut) context.note(`vf-view: left out: ${line}`);
-  context.note(`vf-view: ${plural(view.runs.length, 'run')} in ${(bytes / 1e6).toFixed(1)} MB; open the file in a browser`);
+  context.note(
+    `vf-view: ${plural(view.runs.length, 'run')} in ${(bytes / 1e6).toFixed(1)} MB${isStdout ? ' written to stdout' : '; open the file in a browser'}`,
+  );
   return EXIT.done;
 }
 

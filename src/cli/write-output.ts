@@ -5,21 +5,24 @@ import { dirname } from 'node:path';
 import { getSystemErrorMessage } from 'node:util';
 import { ConfigError } from '../core/errors.ts';
 import { replaceFile } from '../files/json-lines.ts';
+import { isRunFolder } from '../viewing/find-runs.ts';
 import { EXIT } from './command-line.ts';
+
+/** How a page of vf-view begins. No record of a run does. */
+const PAGE_START = '<!doctype html>';
 
 type Write = (text: string) => Promise<void>;
 
 /**
- * Lets `work` write to the file of `-o`, which is only replaced once `work` is done; `-` is stdout. Returns what `work` does. Throws ConfigError for a name that cannot
+ * Lets `work` write to the file of `flag`, which is only replaced once `work` is done; `-` is stdout. Returns what `work` does. Throws ConfigError for a name that cannot
  * be written, before `work` begins.
  */
-export async function writeOutput<T>(output: string, work: (write: Write) => Promise<T>): Promise<T> {
-  if (output === '') throw new ConfigError('-o is empty; name a file, or - for stdout');
-  return output === '-' ? work(toStdout) : writeOutputFile(output, '-o', work);
+export async function writeOutput<T>(output: string, work: (write: Write) => Promise<T>, flag = '-o'): Promise<T> {
+  if (output === '') throw new ConfigError(`${flag} is empty; name a file, or - for stdout`);
+  return output === '-' ? work(toStdout) : writeOutputFile(output, flag, work);
 }
 
-/** As `writeOutput`, for the file of any flag. */
-export async function writeOutputFile<T>(output: string, flag: string, work: (write: Write) => Promise<T>): Promise<T> {
+async function writeOutputFile<T>(output: string, flag: string, work: (write: Write) => Promise<T>): Promise<T> {
   const path = await realpath(output).catch(() => output);
   const existing = await stat(path).catch(() => null);
   if (existing?.isDirectory()) throw new ConfigError(`${flag} must name a file, but ${output} is a directory`);
@@ -34,6 +37,7 @@ export async function writeOutputFile<T>(output: string, flag: string, work: (wr
       await file.close();
     }
   }
+  if (existing) await refuseRecord(path, { output, flag });
   let result: { readonly value: T } | null = null;
   let hasBegun = false;
   await replaceFile(path, async (write) => {
@@ -44,6 +48,31 @@ export async function writeOutputFile<T>(output: string, flag: string, work: (wr
   });
   // Assigned in the callback, which the compiler does not see.
   return (result as { readonly value: T } | null)!.value;
+}
+
+/** Throws ConfigError for a file of a run: only a page that vf-view exported there before may be replaced. */
+async function refuseRecord(path: string, { output, flag }: { readonly output: string; readonly flag: string }): Promise<void> {
+  // The link of a run may lead to a record elsewhere.
+  const run = runFolderOf(dirname(path)) ?? runFolderOf(await realpath(dirname(output)));
+  if (run === null || (await isPage(path).catch(() => false))) return;
+  throw new ConfigError(`${output} (${flag}) is a file of the run ${run} and was not replaced. Name a file outside the run's folder.`);
+}
+
+/** The nearest folder of a run that holds `folder`, or `folder` itself; null if there is none. */
+function runFolderOf(folder: string): string | null {
+  if (isRunFolder(folder)) return folder;
+  const parent = dirname(folder);
+  return parent === folder ? null : runFolderOf(parent);
+}
+
+async function isPage(path: string): Promise<boolean> {
+  const file = await open(path, 'r');
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(PAGE_START.length), 0, PAGE_START.length, 0);
+    return buffer.toString('latin1', 0, bytesRead) === PAGE_START;
+  } finally {
+    await file.close();
+  }
 }
 
 /** ConfigError for a place where no file can be created. Returns any other error unchanged. */

@@ -1,4 +1,5 @@
 /** Finds runs of `vf-eval` and `vf-train` below a folder. A run is recognised by its files, whatever the folders are called. */
+import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
 import type { RunKind } from './view-wire.ts';
@@ -35,7 +36,12 @@ export async function findRuns(root: string): Promise<FoundRun[]> {
   return runs.toSorted((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-function kindOf(files: ReadonlySet<string>): RunKind | null {
+/** Whether the folder is that of a run. */
+export function isRunFolder(directory: string): boolean {
+  return kindOf({ has: (name) => existsSync(join(directory, name)) }) !== null;
+}
+
+function kindOf(files: Pick<ReadonlySet<string>, 'has'>): RunKind | null {
   if (files.has('metadata.json') && files.has('results.jsonl')) return 'evaluation';
   return files.has('run.json') && files.has('config.toml') ? 'training' : null;
 }

@@ -58,6 +58,24 @@ describe('vf-export', () => {
     expect((await lstat(pipe)).isFIFO()).toBe(true);
   });
 
+  it('replaces no record of a run, under any of its names', async () => {
+    const record = join(run, 'results.jsonl');
+    const before = await readFile(record, 'utf8');
+    const [link, linked] = [join(directory, 'link-to-record'), join(directory, 'linked-run')];
+    await symlink(record, link);
+    await symlink(run, linked);
+    for (const output of [record, link, join(linked, 'tokens.jsonl')]) {
+      const { code, stderr } = await vfExport(run, '-o', output);
+      expect({ code, stderr }).toEqual({
+        code: 2,
+        stderr: expect.stringMatching(
+          /^vf-export: .* \(-o\) is a file of the run .*run and was not replaced\. Name a file outside the run's folder\.\n$/,
+        ),
+      });
+    }
+    expect(await readFile(record, 'utf8')).toBe(before);
+  });
+
   it('ends quietly when its reader has seen enough', async () => {
     const child = spawn('sh', ['-c', `"$@" ${run} -o - | head -c 100 > /dev/null; echo done`, 'sh', process.execPath, ...COMMAND]);
     let stderr = '';

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -129,6 +129,26 @@ describe('vf-view --export', () => {
     execFileSync('mkfifo', [pipe]);
     const [{ code }, html] = await Promise.all([ended(['outputs', '--export', 'pipe']), readFile(pipe, 'utf8')]);
     expect([code, html.startsWith('<!doctype html>'), statSync(pipe).isFIFO()]).toEqual([0, true, true]);
+  });
+
+  it('replaces a page that it wrote into the folder of a run, and no record', async () => {
+    const [page, record] = [join(evaluation, 'run.html'), join(evaluation, 'results.jsonl')];
+    const before = readFileSync(record, 'utf8');
+    for (const _ of [1, 2]) expect((await ended([evaluation, '--export', page])).code).toBe(0);
+    rmSync(page);
+    const { code, stdout, stderr } = await ended([evaluation, '--export', record]);
+    expect({ code, stdout, stderr, after: readFileSync(record, 'utf8') }).toEqual({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringMatching(/^vf-view: .*results\.jsonl \(--export\) is a file of the run .*sums and was not replaced\. Name .*\n$/),
+      after: before,
+    });
+  });
+
+  it('writes the page to stdout for -', async () => {
+    const { code, stdout } = await ended(['outputs', '--export', '-']);
+    expect([code, stdout.startsWith('<!doctype html>'), stdout.trimEnd().endsWith('</html>')]).toEqual([0, true, true]);
+    expect(existsSync(join(root, '-'))).toBe(false);
   });
 
   it('lets no text of a model end its element', async () => {

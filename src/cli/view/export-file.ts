@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { CancelledError, ConfigError } from '../../core/errors.ts';
 import { ExportAnswers, type ExportLimits } from '../../viewing/export-answers.ts';
 import type { CommandContext } from '../command-line.ts';
-import { writeOutputFile } from '../write-output.ts';
+import { writeOutput } from '../write-output.ts';
 import type { OpenedView } from './open-view.ts';
 import { readPage } from './read-page.ts';
 
@@ -21,7 +21,7 @@ export interface Exported {
 const NOTE_EVERY_MS = 3000;
 const PIECE_CHARACTERS = 2 ** 20;
 
-/** An existing file is replaced once the new one is complete. Throws ConfigError for a name that cannot be written, before anything is read. */
+/** `-` is stdout. An existing file is replaced once the new one is complete. Throws ConfigError for a name that cannot be written, before anything is read. */
 export async function exportFile(
   { source }: OpenedView,
   { file, limits = {} }: ExportOptions,
@@ -30,7 +30,7 @@ export async function exportFile(
   const [before, after] = await pageAround();
   const answers = new ExportAnswers(source, limits);
   let bytes = 0;
-  await writeOutputFile(file, '--export', async (write) => {
+  const writePage = async (write: (text: string) => Promise<void>) => {
     let held = '';
     const flush = async () => {
       const piece = held;
@@ -55,7 +55,8 @@ export async function exportFile(
     }
     await put(`},"left_out":${inScript(JSON.stringify(answers.leftOut))}}${after}`);
     await flush();
-  });
+  };
+  await writeOutput(file, writePage, '--export');
   return { bytes, leftOut: answers.leftOut };
 }
 
