@@ -67,10 +67,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     };
     const found = await exportFrom(directory, step, writeLine, options);
     // Thrown before a file of the same name is replaced.
-    if (found.exported === 0 && (minReward !== undefined || best !== undefined)) {
-      const which = minReward === undefined ? 'is whole' : `has a reward of at least ${minReward} and is whole`;
-      throw new ConfigError(`No rollout of ${directory} ${which}; nothing was written${minReward === undefined ? '' : '. Lower --min-reward'}`);
-    }
+    if (found.exported === 0) throw nothingToWrite(found, { directory, step, minReward });
     return found;
   });
   context.note(describe(counts, output));
@@ -101,7 +98,26 @@ function parseCount(flag: string, text: string): number {
   throw new ConfigError(`${flag} must be a whole number of at least 1, got ${JSON.stringify(text)}`);
 }
 
-function describe({ exported, errored, cut, withoutTokens, unplayed, unpaid = 0, unselected }: ExportCounts, output: string): string {
+interface Asked {
+  readonly directory: string;
+  readonly step: number | null;
+  readonly minReward: string | undefined;
+}
+
+function nothingToWrite(counts: ExportCounts, { directory, step, minReward }: Asked): ConfigError {
+  const where = step === null ? directory : `step ${step} of ${directory}`;
+  const left = leftOut(counts);
+  if (left === '') return new ConfigError(`No rollout is recorded in ${where}; nothing was written`);
+  const which = minReward === undefined ? 'is whole' : `has a reward of at least ${minReward} and is whole`;
+  return new ConfigError(`No rollout of ${where} ${which}; nothing was written${left}${minReward === undefined ? '' : '. Lower --min-reward'}`);
+}
+
+function describe(counts: ExportCounts, output: string): string {
+  return `vf-export: ${counts.exported} rollouts written to ${output === '-' ? 'stdout' : output}${leftOut(counts)}`;
+}
+
+/** Empty if every rollout was written. */
+function leftOut({ errored, cut, withoutTokens, unplayed, unpaid = 0, unselected }: ExportCounts): string {
   const left = [
     [errored, 'failed'],
     [cut, 'had their context cut'],
@@ -110,8 +126,7 @@ function describe({ exported, errored, cut, withoutTokens, unplayed, unpaid = 0,
     [unpaid, 'have no reward yet'],
     [unselected, 'not selected by --min-reward or --best'],
   ].filter(([n]) => n !== 0);
-  const where = output === '-' ? 'stdout' : output;
-  return `vf-export: ${exported} rollouts written to ${where}${left.length === 0 ? '' : `; left out: ${left.map(([n, why]) => `${n} ${why}`).join(', ')}`}`;
+  return left.length === 0 ? '' : `; left out: ${left.map(([n, why]) => `${n} ${why}`).join(', ')}`;
 }
 
 await runCommand('vf-export', main);

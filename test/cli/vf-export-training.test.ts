@@ -1,6 +1,6 @@
 /** vf-export of a training run: the rollouts of a kept step, compressed or not, in the form of an evaluation's. */
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -23,9 +23,11 @@ beforeAll(() => {
   writeEvaluation(join(root, 'evaluation'), [{ group: 'a' }]);
 });
 
-function vfExport(...args: string[]): Promise<{ code: number; lines: Record<string, unknown>[]; stderr: string }> {
+const vfExport = (...args: string[]) => vfExportTo('-', ...args);
+
+function vfExportTo(output: string, ...args: string[]): Promise<{ code: number; lines: Record<string, unknown>[]; stderr: string }> {
   return new Promise((resolve) => {
-    execFile(process.execPath, [...COMMAND, ...args, '-o', '-'], (error, stdout, stderr) => {
+    execFile(process.execPath, [...COMMAND, ...args, '-o', output], (error, stdout, stderr) => {
       const lines = stdout.split('\n').slice(0, -1);
       resolve({ code: error === null ? 0 : (error.code as number), lines: lines.map((line) => JSON.parse(line) as Record<string, unknown>), stderr });
     });
@@ -64,6 +66,39 @@ describe('vf-export of a training run', () => {
       ['b', 1, [0, 0, 0, 1, 1]],
     ]);
     expect(stderr).toContain('left out: 1 failed, 2 not selected');
+  });
+
+  it('replaces no record of the run', async () => {
+    const record = join(run, 'rollouts/step-000002.jsonl');
+    const before = readFileSync(record, 'utf8');
+    const { code, stderr } = await vfExportTo(record, run, '--step', '2');
+    expect({ code, stderr, after: readFileSync(record, 'utf8') }).toEqual({
+      code: 2,
+      stderr: expect.stringMatching(
+        /^vf-export: .*step-000002\.jsonl \(-o\) is a file of the run .*run and was not replaced\. Name a file outside .*\n$/,
+      ),
+      after: before,
+    });
+  });
+
+  it('replaces no file with a step that holds no rollout', async () => {
+    writeFileSync(join(run, 'rollouts/step-000004.jsonl'), '');
+    const output = join(root, 'kept.jsonl');
+    writeFileSync(output, 'kept');
+    const { code, stderr } = await vfExportTo(output, run, '--step', '4');
+    expect({ code, stderr, after: readFileSync(output, 'utf8') }).toEqual({
+      code: 2,
+      stderr: expect.stringMatching(/^vf-export: No rollout is recorded in step 4 of .*run; nothing was written\n$/),
+      after: 'kept',
+    });
+    rmSync(join(run, 'rollouts/step-000004.jsonl'));
+  });
+
+  it('exports each rollout once where a copy of a step has another spelling of its number', async () => {
+    const copies = ['step-2.jsonl', 'step-0000002.jsonl'].map((name) => join(run, 'rollouts', name));
+    for (const copy of copies) copyFileSync(join(run, 'rollouts/step-000002.jsonl'), copy);
+    expect((await vfExport(run, '--step', '2')).stderr).toBe('vf-export: 4 rollouts written to stdout; left out: 1 failed\n');
+    for (const copy of copies) rmSync(copy);
   });
 
   it.each<[string, string[], RegExp]>([

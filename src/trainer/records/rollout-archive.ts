@@ -13,8 +13,8 @@ import { ResultsError } from '../../core/errors.ts';
 import { readLines, replaceFile } from '../../files/json-lines.ts';
 import { thinLine } from './trajectory-record.ts';
 
-/** Files of any kind in a folder of rollouts: of a step or phase, or what it asked of models. */
-const FILE = /^(step-(\d{6,})(?:\.[A-Za-z0-9-]+)*\.jsonl)(\.thin)?(\.gz)?$/;
+/** Files of any kind in a folder of rollouts: of a step or phase, or what it asked of models. Another spelling of the step's number is not the trainer's. */
+const FILE = /^(step-(\d{6}|[1-9]\d{6,})(?:\.[A-Za-z0-9-]+)*\.jsonl)(\.thin)?(\.gz)?$/;
 const ASKED = /\.asked\.jsonl/;
 const THIN = '.thin.gz';
 const WHOLE = '.gz';

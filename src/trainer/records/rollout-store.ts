@@ -62,7 +62,7 @@ export interface RolloutStoreOptions {
   readonly isEvaluation?: boolean;
 }
 
-const STEP_FILE = /^step-(\d{6,})(?:\.([A-Za-z0-9-]+))?\.jsonl$/;
+const STEP_FILE = /^step-(\d{6}|[1-9]\d{6,})(?:\.([A-Za-z0-9-]+))?\.jsonl$/;
 /** What rollouts asked of models lies beside them under this phase's name. */
 const ASKED = 'asked';
 /** Whether a phase of this name has a file that a resumed run finds again. */
