@@ -1,5 +1,5 @@
 /** Models and adapters by their id on a hub: downloaded once, checked before their weights, used without a network afterwards. */
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { packageRoot } from '../../src/data/package-root.ts';
@@ -38,6 +38,18 @@ describe('vf-eval -p embedded -m owner/name', { timeout: 60_000 }, () => {
     expect([again.code, again.stderr.includes('downloading'), downloads().length]).toEqual([0, false, before]);
     hub.availableFor = 0;
     expect((await vfEval('lab/nano', { HF_HUB_OFFLINE: '1' })).code).toBe(0);
+  });
+
+  it('names the folder of the cache that broken weights are to be deleted from, and downloads them again after that', async () => {
+    const whole = filesOf(NANO);
+    const model = hub.add('models/lab/nano', { ...whole, 'model.safetensors': whole['model.safetensors']!.subarray(0, 5000) });
+    const broken = await vfEval('lab/nano');
+    expect(broken.code).toBe(2);
+    const [, cache] = /; delete the folder (\S+models--lab--nano) and download the model again$/m.exec(broken.stderr) ?? [];
+    expect(broken.stderr).toMatch(/is not a valid safetensors file/);
+    model.files.set('model.safetensors', whole['model.safetensors']!);
+    rmSync(cache!, { recursive: true });
+    expect((await vfEval('lab/nano')).code).toBe(0);
   });
 
   it('refuses a model that the engine does not compute, before its weights are downloaded', async () => {

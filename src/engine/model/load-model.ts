@@ -6,7 +6,7 @@ import { throwIfAborted } from '../../core/abort.ts';
 import type { ByteSource } from '../../files/byte-source.ts';
 import { DTYPE_BYTES } from '../../files/safetensors.ts';
 import { fileError } from './json-file.ts';
-import { ModelFiles, type StoredTensor } from './model-files.ts';
+import { downloadAgain, ModelFiles, type StoredTensor } from './model-files.ts';
 import { ALL_BFLOAT16, layOutModel, modelBytes, type TensorPlace } from './model-layout.ts';
 import { type ModelConfig, type ModelWeights, WEIGHT_BYTES } from './model-types.ts';
 import { readModelConfig } from './read-model-config.ts';
@@ -127,7 +127,7 @@ class TensorReader implements Disposable {
         bytesRead += read.bytesRead;
       }
     } catch (cause) {
-      throw cause instanceof EngineInputError ? cause : fileError(path, cause, 'download the model again');
+      throw cause instanceof EngineInputError ? cause : fileError(path, cause, downloadAgain(path));
     }
     toFloat32(this.#bytes, entry.dtype, this.#numbers, count);
   }
@@ -135,7 +135,7 @@ class TensorReader implements Disposable {
   #refuse({ path, entry }: StoredTensor, first: number, count: number): never {
     const at = this.#numbers.subarray(0, count).findIndex((number) => !Number.isFinite(number));
     throw new EngineInputError(
-      `${entry.name} in ${path} contains a number that is not finite: ${this.#numbers[at]} at ${first + at}; download the model again`,
+      `${entry.name} in ${path} contains a number that is not finite: ${this.#numbers[at]} at ${first + at}; ${downloadAgain(path)}`,
     );
   }
 

@@ -13,7 +13,12 @@ const INDEX = 'model.safetensors.index.json';
 const MAX_HEADER_BYTES = 100_000_000;
 const MAX_INDEX_BYTES = 2 ** 26;
 const MAX_SHARDS = 1000;
-const REMEDY = 'download the model again';
+
+/** The remedy for damaged weights. A hub's cache would give the same file again, so its folder must go first. */
+export function downloadAgain(path: string): string {
+  const [, folder] = /^(.*[/\\]models--[^/\\]+)[/\\]snapshots[/\\]/.exec(path) ?? [];
+  return folder === undefined ? 'download the model again' : `delete the folder ${folder} and download the model again`;
+}
 
 export interface StoredTensor {
   readonly path: string;
@@ -51,7 +56,7 @@ export class ModelFiles implements AsyncDisposable {
     const got = tensor.entry.shape;
     if (got.length !== shape.length || got.some((size, i) => size !== shape[i])) {
       throw new EngineInputError(
-        `By config.json ${name} must have shape [${shape.join(', ')}], got [${got.join(', ')}] in ${tensor.path}; ${REMEDY}`,
+        `By config.json ${name} must have shape [${shape.join(', ')}], got [${got.join(', ')}] in ${tensor.path}; ${downloadAgain(tensor.path)}`,
       );
     }
     return tensor;
@@ -81,8 +86,8 @@ export class ModelFiles implements AsyncDisposable {
     } catch (cause) {
       if (isOptional && (cause as NodeJS.ErrnoException).code === 'ENOENT') return false;
       if (cause instanceof SafetensorsError)
-        throw new EngineInputError(`${path} is not a valid safetensors file: ${cause.message}; ${REMEDY}`, { cause });
-      throw fileError(path, cause, REMEDY);
+        throw new EngineInputError(`${path} is not a valid safetensors file: ${cause.message}; ${downloadAgain(path)}`, { cause });
+      throw fileError(path, cause, downloadAgain(path));
     }
   }
 
@@ -91,7 +96,7 @@ export class ModelFiles implements AsyncDisposable {
     if (other !== undefined) {
       return `${name} must be F32, F16 or BF16, got ${other.header.others.get(name)} in ${other.path}; save the model in one of these types`;
     }
-    return `The tensor ${name} is missing from the ${this.#tensors.size} tensors of ${this.#source.path}; ${REMEDY}`;
+    return `The tensor ${name} is missing from the ${this.#tensors.size} tensors of ${this.#source.path}; ${downloadAgain(this.#source.path)}`;
   }
 }
 
@@ -118,7 +123,7 @@ async function shardNames(source: ByteSource): Promise<readonly string[]> {
   const names = isObject(map) ? [...new Set(Object.values(map))] : [];
   const isFileName = (name: unknown): name is string => typeof name === 'string' && !/[/\\]/.test(name) && name.endsWith('.safetensors');
   if (names.length === 0 || names.length > MAX_SHARDS || !names.every(isFileName)) {
-    throw new EngineInputError(`weight_map in ${path} must name 1 to ${MAX_SHARDS} safetensors files in its directory; ${REMEDY}`);
+    throw new EngineInputError(`weight_map in ${path} must name 1 to ${MAX_SHARDS} safetensors files in its directory; ${downloadAgain(path)}`);
   }
   return names.toSorted();
 }
