@@ -2,6 +2,7 @@
 import type { ChatCompletionCreateParamsNonStreaming } from 'openai/resources/chat/completions';
 import { ConfigError, NumericPolicyError, PolicyError, PromptTooLongError } from '../core/errors.ts';
 import type { ImageStore, Message } from '../core/message.ts';
+import { isTokenCount } from '../core/sampling.ts';
 import { fieldsOf } from '../schemas/is-object.ts';
 import { type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { readToolCalls, spelledCalls, wireMessages, wireTools } from './openai-chat-messages.ts';
@@ -108,11 +109,12 @@ function assertWithinLimit(usage: unknown, { maxNewTokens, where }: ChatContext)
   throw new PolicyError(`${where} generated ${tokens} tokens, but the limit was ${maxNewTokens}: the server ignores the limit`);
 }
 
-/** Missing counts are 0. */
+/** Both counts are 0 if one of them is missing or no whole number: half of a usage has no cost (core/price.ts). */
 function readUsage(usage: unknown): TextSample['usage'] {
   const { prompt_tokens: promptTokens, completion_tokens: completionTokens, prompt_tokens_details: details } = fieldsOf(usage);
   const cached = fieldsOf(details)['cached_tokens'];
-  return { promptTokens: count(promptTokens), completionTokens: count(completionTokens), cachedTokens: typeof cached === 'number' ? cached : null };
+  if (!isTokenCount(promptTokens) || !isTokenCount(completionTokens)) return { promptTokens: 0, completionTokens: 0, cachedTokens: null };
+  return { promptTokens, completionTokens, cachedTokens: isTokenCount(cached) ? cached : null };
 }
 
 const TOO_LONG =
@@ -194,5 +196,5 @@ function emptyResponse(where: string, got: string): PolicyError {
 }
 
 function count(value: unknown): number {
-  return typeof value === 'number' && Number.isFinite(value) ? value : 0;
+  return isTokenCount(value) ? value : 0;
 }

@@ -4,7 +4,7 @@
  */
 import { ConfigError, PolicyError, PromptTooLongError } from '../core/errors.ts';
 import { readJson } from '../core/read-json.ts';
-import { HIGHEST_LOG_PROB } from '../core/sampling.ts';
+import { HIGHEST_LOG_PROB, isTokenCount } from '../core/sampling.ts';
 import { type VllmCompletion, VllmCompletionShape, type WireShape } from '../schemas/vllm.ts';
 import type { GenerateRequest, PolicyRef, TokenSample } from './policy-client.ts';
 import { PromptGrowth } from './prompt-growth.ts';
@@ -215,10 +215,11 @@ export function readLogProb(value: number | null): number {
 }
 
 function usageOf({ usage }: VllmCompletion, promptTokens: number, completionTokens: number): TokenSample['usage'] {
+  const counted = <T>(value: unknown, otherwise: T) => (isTokenCount(value) ? value : otherwise);
   return {
-    promptTokens: usage?.prompt_tokens ?? promptTokens,
-    completionTokens: usage?.completion_tokens ?? completionTokens,
-    cachedTokens: usage?.prompt_tokens_details?.cached_tokens ?? null,
+    promptTokens: counted(usage?.prompt_tokens, promptTokens),
+    completionTokens: counted(usage?.completion_tokens, completionTokens),
+    cachedTokens: counted(usage?.prompt_tokens_details?.cached_tokens, null),
   };
 }
 

@@ -18,5 +18,10 @@ export interface Usage {
   readonly cachedTokens: number | null;
 }
 
+/** Whether a server's count of tokens can be one. */
+export function isTokenCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
 /** Largest log-prob that a sampler may report: rounding may give a probability just above 1. */
 export const HIGHEST_LOG_PROB = 1e-3;

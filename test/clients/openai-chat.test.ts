@@ -192,6 +192,20 @@ describe('OpenAIChatClient', () => {
     expect((await reading(completion('x', {}, { usage: undefined }))).usage).toEqual({ promptTokens: 0, completionTokens: 0, cachedTokens: null });
   });
 
+  test.each([
+    { prompt_tokens: -7, completion_tokens: 3 },
+    { prompt_tokens: 7.5, completion_tokens: 3 },
+    { prompt_tokens: 7, completion_tokens: '3' },
+    { prompt_tokens: 7 },
+  ])('takes the usage %j as unknown', async (usage) => {
+    expect((await reading(completion('x', {}, { usage }))).usage).toEqual({ promptTokens: 0, completionTokens: 0, cachedTokens: null });
+  });
+
+  test('takes cached tokens that are no whole number as unknown', async () => {
+    const usage = { prompt_tokens: 7, completion_tokens: 3, prompt_tokens_details: { cached_tokens: -4 } };
+    expect((await reading(completion('x', {}, { usage }))).usage).toEqual({ promptTokens: 7, completionTokens: 3, cachedTokens: null });
+  });
+
   test('reads only the content: thoughts of a reasoning model do not count', async () => {
     const message = { role: 'assistant', content: 'B', reasoning_content: 'A' };
     expect((await reading(completion('', { message }))).text).toBe('B');
