@@ -1,11 +1,19 @@
 /** What tokens of a model cost. Pure; who knows the price of a model is not decided here. */
 
+import type { Usage } from './sampling.ts';
+
 /** US dollars per million tokens. */
 export interface Price {
   readonly input: number;
   /** Of input tokens that the server had in its prefix cache. */
   readonly cached: number;
   readonly output: number;
+}
+
+/** An answered call has read at least one token; with 0 in both counts, its server reported no usage. */
+export function callTokens({ promptTokens, completionTokens, cachedTokens }: Usage): BilledTokens {
+  const tokens = billed(promptTokens, completionTokens, cachedTokens);
+  return promptTokens + completionTokens === 0 ? { ...tokens, uncounted: 1 } : tokens;
 }
 
 /** Of a model in this process. */
@@ -16,6 +24,8 @@ export interface BilledTokens {
   readonly input: number;
   readonly cached: number;
   readonly output: number;
+  /** Answered calls whose tokens are in no sum, because the server reported no usage; absent if there are none. */
+  readonly uncounted?: number;
 }
 
 export const NO_TOKENS: BilledTokens = { input: 0, cached: 0, output: 0 };
@@ -26,10 +36,11 @@ export function billed(input: number, output: number, cached: number | null): Bi
 }
 
 export function plusTokens(a: BilledTokens, b: BilledTokens): BilledTokens {
-  return { input: a.input + b.input, cached: a.cached + b.cached, output: a.output + b.output };
+  const uncounted = (a.uncounted ?? 0) + (b.uncounted ?? 0);
+  return { input: a.input + b.input, cached: a.cached + b.cached, output: a.output + b.output, ...(uncounted === 0 ? {} : { uncounted }) };
 }
 
-/** In US dollars. */
+/** In US dollars, of the tokens that were counted. */
 export function costOf({ input, cached, output }: BilledTokens, price: Price): number {
   return ((input - cached) * price.input + cached * price.cached + output * price.output) / 1e6;
 }

@@ -16,7 +16,7 @@ import { groupSize, type OpenPlan } from './run-plan.ts';
 import { readMetadata, readRecords } from './run-records.ts';
 import { journalPath, unfinishedScoring } from './score-journal.ts';
 import { SharedTools } from './shared-tools.ts';
-import { RunSpending, Spending, usagesOf } from './spending.ts';
+import { RunSpending, Spending } from './spending.ts';
 
 /** Throws ConfigError if the directory holds no run. */
 export async function assertRun(directory: string): Promise<void> {
@@ -55,7 +55,7 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
   const asked = await recoverAsked(outputDir, keptIds);
   const earlier = metadata.dropped === undefined ? new Spending() : Spending.of(metadata.dropped);
   const spending = new RunSpending({ kept: asked.kept, dropped: earlier.plus(droppedTokens).plus(asked.dropped) });
-  for (const rollout of kept) spending.addUsage(rollout);
+  for (const rollout of kept) spending.addRollout(rollout);
   return { rows, kept, redone: dropped, sessions, startedAt: metadata.started_at, asked: asked.tally, tools, spending };
 }
 
@@ -113,14 +113,14 @@ async function recoverRun(directory: string, { needsTokens, membersPerGroup }: R
     const rollout = recordedRollout(record);
     const isFinished = rollout.error === null && (!needsTokens || tokens.has(rollout.rolloutId));
     if (isFinished && !found.has(rollout.rolloutId)) found.set(rollout.rolloutId, { rollout, line: withoutText(line) });
-    else for (const usage of usagesOf(rollout)) droppedTokens.addUsage(usage);
+    else droppedTokens.addRollout(rollout);
   });
   const sizes = new Map<string, number>();
   for (const { rollout } of found.values()) sizes.set(rollout.groupId, (sizes.get(rollout.groupId) ?? 0) + 1);
   const kept = [...found.values()].filter(({ rollout }) => sizes.get(rollout.groupId)! >= membersPerGroup);
 
   const incomplete = [...found.values()].filter(({ rollout }) => sizes.get(rollout.groupId)! < membersPerGroup);
-  for (const usage of incomplete.flatMap(({ rollout }) => usagesOf(rollout))) droppedTokens.addUsage(usage);
+  for (const { rollout } of incomplete) droppedTokens.addRollout(rollout);
 
   const keptIds = new Set(kept.map(({ rollout }) => rollout.rolloutId));
   const keptTokens = [...tokens].filter(([id]) => keptIds.has(id)).map(([, line]) => line);

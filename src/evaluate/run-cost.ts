@@ -36,6 +36,7 @@ export function runCost({ all, repeated }: Spent, options: CostOptions, limitRea
     roles: Object.fromEntries(parts.roles),
     repeated: total(costs(repeated, options)),
     unpriced: [...new Set(asked.filter(({ price }) => price === null).map(({ model }) => model))],
+    uncounted: uncountedModels(all, options),
     limit: options.limit,
     limitReached,
   };
@@ -55,11 +56,23 @@ function costs({ policy, roles }: Spending, options: CostOptions): Parts {
 
 function cost(tokens: BilledTokens, price: Price | null): number | null {
   if (!hasTokens(tokens)) return 0;
-  return price === null ? null : costOf(tokens, price);
+  return price === null || isUncounted(tokens, price) ? null : costOf(tokens, price);
 }
 
-function hasTokens({ input, output }: BilledTokens): boolean {
-  return input + output > 0;
+function hasTokens({ input, output, uncounted }: BilledTokens): boolean {
+  return input + output > 0 || uncounted !== undefined;
+}
+
+/** Some calls have a price, and nobody knows how many tokens they took. */
+function isUncounted({ uncounted }: BilledTokens, { input, cached, output }: Price): boolean {
+  return uncounted !== undefined && input + cached + output > 0;
+}
+
+/** The models with a price whose servers did not report all tokens. */
+function uncountedModels({ policy, roles }: Spending, options: CostOptions): string[] {
+  const payers = [[policy, options.policy] as const, ...[...roles].map(([role, tokens]) => [tokens, options.roles[role]] as const)];
+  const models = payers.flatMap(([tokens, priced]) => (priced?.price && isUncounted(tokens, priced.price) ? [priced.model] : []));
+  return [...new Set(models)];
 }
 
 function total({ policy, roles }: Parts): number | null {

@@ -168,7 +168,7 @@ export class RunWriter<R extends Row> {
     this.#tools.add(result);
     const recorded = recordedRollout(result);
     this.#rollouts.push(recorded);
-    this.#spending.addUsage(recorded);
+    this.#spending.addRollout(recorded);
     this.#recorded += 1;
     if (recorded.error !== null) this.#errored += 1;
     else this.#addFinished(recorded);

@@ -1,6 +1,6 @@
 /** The tokens that a run has paid for: those of its policy and of the models by role. */
 import type { AskedRecord } from '../core/model.ts';
-import { billed, type BilledTokens, NO_TOKENS, plusTokens } from '../core/price.ts';
+import { billed, type BilledTokens, callTokens, NO_TOKENS, plusTokens } from '../core/price.ts';
 import type { RolloutUsage } from '../rollouts/rollout.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
 import type { WireSpending } from '../schemas/run-cost.ts';
@@ -25,17 +25,24 @@ export class Spending {
   }
 
   get isNothing(): boolean {
-    return [this.#policy, ...this.#roles.values()].every(({ input, output }) => input === 0 && output === 0);
+    return [this.#policy, ...this.#roles.values()].every(({ input, output, uncounted }) => input === 0 && output === 0 && uncounted === undefined);
   }
 
   addUsage({ inputTokens, outputTokens, cachedTokens }: RolloutUsage): void {
     this.#policy = plusTokens(this.#policy, billed(inputTokens, outputTokens, cachedTokens));
   }
 
+  /** All attempts at the rollout. */
+  addRollout({ usage, repeatedUsage, turns }: PlayedUsage): void {
+    this.addUsage(usage);
+    if (repeatedUsage !== undefined) this.addUsage(repeatedUsage);
+    if (turns > 0 && usage.inputTokens + usage.outputTokens === 0) this.#policy = plusTokens(this.#policy, { ...NO_TOKENS, uncounted: turns });
+  }
+
   /** Replies from a role's own cache cost nothing. */
   addAsked(asked: readonly Pick<AskedRecord, 'role' | 'attempts' | 'usage'>[]): void {
     for (const { role, attempts, usage } of asked) {
-      if (attempts > 0) this.#addRole(role, billed(usage.promptTokens, usage.completionTokens, usage.cachedTokens));
+      if (attempts > 0) this.#addRole(role, callTokens(usage));
     }
   }
 
@@ -55,12 +62,7 @@ export class Spending {
   }
 }
 
-type Usages = Pick<RecordedRollout, 'usage' | 'repeatedUsage'>;
-
-/** Of all attempts at the rollout. */
-export function usagesOf({ usage, repeatedUsage }: Usages): RolloutUsage[] {
-  return repeatedUsage === undefined ? [usage] : [usage, repeatedUsage];
-}
+type PlayedUsage = Pick<RecordedRollout, 'usage' | 'repeatedUsage' | 'turns'>;
 
 /** What a run spent on the rollouts that it keeps, and on those that it played again. */
 export class RunSpending {
@@ -78,8 +80,8 @@ export class RunSpending {
     this.all = kept.plus(dropped);
   }
 
-  addUsage(rollout: Usages): void {
-    for (const usage of usagesOf(rollout)) this.all.addUsage(usage);
+  addRollout(rollout: PlayedUsage): void {
+    this.all.addRollout(rollout);
     if (rollout.repeatedUsage !== undefined) this.repeated.addUsage(rollout.repeatedUsage);
   }
 }

@@ -1,4 +1,5 @@
 import type { AskedRecord } from '../core/model.ts';
+import { callTokens } from '../core/price.ts';
 import type { RoleStats } from '../schemas/role-stats.ts';
 import { DurationHistogram } from './duration-histogram.ts';
 
@@ -14,6 +15,7 @@ export class RoleTally {
   #input = 0;
   #output = 0;
   #cached: number | null = 0;
+  #uncounted = 0;
 
   add({ model, attempts, usage, ms, waitMs }: Pick<AskedRecord, 'model' | 'attempts' | 'usage' | 'ms' | 'waitMs'>): void {
     this.#models.add(model);
@@ -25,6 +27,7 @@ export class RoleTally {
     }
     this.#input += usage.promptTokens;
     this.#output += usage.completionTokens;
+    this.#uncounted += callTokens(usage).uncounted ?? 0;
     this.#cached = this.#cached === null || usage.cachedTokens === null ? null : this.#cached + usage.cachedTokens;
     this.#latency.add(ms);
     this.#wait.add(waitMs);
@@ -42,6 +45,7 @@ export class RoleTally {
       requests: this.#requests,
       failures: this.#failures,
       tokens: { input: this.#input, output: this.#output, cached: this.#cached },
+      ...(this.#uncounted === 0 ? {} : { uncounted: this.#uncounted }),
       latencyMs: this.#latency.quantiles(),
       waitMs: this.#wait.quantiles(),
     };

@@ -21,6 +21,8 @@ export interface RoleStats {
   readonly failures: number;
   /** Tokens of the calls that were sent; `cached` is the part of `input` that the server had in its prefix cache, null when it did not say. */
   readonly tokens: { readonly input: number; readonly output: number; readonly cached: number | null };
+  /** Calls that were sent and whose server reported no usage; absent if there are none. */
+  readonly uncounted?: number;
   /** Milliseconds from the request to the reply, right to 1 %; null where nothing was sent. */
   readonly latencyMs: Quantiles | null;
   /** Milliseconds that calls waited for a slot before that. */
@@ -30,14 +32,17 @@ export interface RoleStats {
 const quantiles = nullable(object({ p50: number, p90: number, p99: number }));
 
 /** The same as files and `--json` have it. */
-export const RoleStatsSchema = object({
-  models: listOf(text),
-  calls: count,
-  cache_hits: count,
-  requests: count,
-  failures: count,
-  tokens: object({ input: count, output: count, cached: countOrNull }),
-  latency_ms: quantiles,
-  wait_ms: quantiles,
-});
+export const RoleStatsSchema = object(
+  {
+    models: listOf(text),
+    calls: count,
+    cache_hits: count,
+    requests: count,
+    failures: count,
+    tokens: object({ input: count, output: count, cached: countOrNull }),
+    latency_ms: quantiles,
+    wait_ms: quantiles,
+  },
+  { uncounted: count },
+);
 export type WireRoleStats = XStatic<typeof RoleStatsSchema>;

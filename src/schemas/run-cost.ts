@@ -2,7 +2,7 @@
 import type { XStatic } from 'typebox/schema';
 import { byName, count, listOf, nullable, number, numberOrNull, object, text } from './json-schema.ts';
 
-/** In US dollars; null where a model has no known price. */
+/** In US dollars; null where a model has no known price, or its server reported no usage. */
 export interface RunCost {
   readonly usd: number | null;
   readonly policy: number | null;
@@ -12,6 +12,8 @@ export interface RunCost {
   readonly repeated: number | null;
   /** Models without a known price that were asked. */
   readonly unpriced: readonly string[];
+  /** Models with a price whose servers did not report the tokens of every call. */
+  readonly uncounted: readonly string[];
   /** The ceiling that was set; null for none. */
   readonly limit: number | null;
   /** The run stopped there before its last rollout. */
@@ -20,7 +22,7 @@ export interface RunCost {
 
 const price = nullable(object({ input: number, cached: number, output: number }));
 
-export const RunCostSchema = object({
+const cost = {
   usd: numberOrNull,
   policy: numberOrNull,
   roles: byName(numberOrNull),
@@ -30,9 +32,11 @@ export const RunCostSchema = object({
   limit_reached: { type: 'boolean' },
   /** US dollars per million tokens, as the last session had them. */
   prices: object({ policy: price, roles: byName(price) }),
-});
+};
 
-const tokens = object({ input: count, cached: count, output: count });
+export const RunCostSchema = object(cost, { uncounted: listOf(text) });
+
+const tokens = object({ input: count, cached: count, output: count }, { uncounted: count });
 
 /** Tokens by payer; `cached` is the part of `input` that the server reported as cached. */
 export const SpendingSchema = object({ policy: tokens, roles: byName(tokens) });

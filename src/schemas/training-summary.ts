@@ -73,8 +73,15 @@ export const trainingSummarySchema = closed(
   {
     /** What models beside the policy cost and how long they took, by role, in this process; absent where none was asked. */
     roles: byName(RoleStatsSchema),
-    /** US dollars that these models have cost in all processes of the run, null where a price is missing; absent where none can cost anything. */
-    cost: closed({ usd: numberOrNull, roles: byName(numberOrNull), unpriced: listOf(text), limit: numberOrNull, limit_reached: flag }),
+    /** US dollars that these models have cost in all processes of the run, null where a price or the usage of a server is missing; absent where none can cost anything. */
+    cost: closed({
+      usd: numberOrNull,
+      roles: byName(numberOrNull),
+      unpriced: listOf(text),
+      uncounted: listOf(text),
+      limit: numberOrNull,
+      limit_reached: flag,
+    }),
     /** Files with the rows of a source, such as the programs that the policy invented; absent if it gave none. */
     source_files: listOf(text),
   },

@@ -51,7 +51,7 @@ describe.concurrent('vf-eval and the cost of a run', () => {
     expect(code).toBe(0);
     // The judge answers the same question once: its second reply is from the cache.
     expect(stdout).toMatch(/^cost +\$34\.60: policy \$32\.00, judge \$2\.60$/m);
-    const cost = { usd: 34.6, policy: 32, roles: { judge: 2.6 }, repeated: 0, unpriced: [], limit: null, limit_reached: false };
+    const cost = { usd: 34.6, policy: 32, roles: { judge: 2.6 }, repeated: 0, unpriced: [], uncounted: [], limit: null, limit_reached: false };
     const prices = { policy: { input: 1e6, cached: 1e6, output: 3e6 }, roles: { judge: { input: 1e5, cached: 0, output: 2e5 } } };
     expect(metadataOf(folder).cost).toEqual({ ...cost, prices });
     const json = await folder.run([...JUDGED, '-n', '2', '--json', '-R']);
@@ -136,6 +136,33 @@ describe.concurrent('vf-eval and the cost of a run', () => {
     const more = await folder.run([...words, '1000', '-R']);
     expect(more).toMatchObject({ code: 0, stdout: expect.stringMatching(/^cost +\$128\.00; the limit is \$1000\.00$/m) });
     expect(server.bodies).toHaveLength(8);
+  });
+
+  it('the command that continues has a ceiling above what was spent', async () => {
+    await using server = await answering();
+    using folder = pricedFolder(server.url);
+    const first = await folder.run([...WORDS, '-n', '4', '--max-cost', '1']);
+    expect(first.code).toBe(3);
+    expect(first.stderr).toMatch(/^stopped at --max-cost 1, after \$16\.00: .*\n {2}\S.* --max-cost 32 -R outputs/m);
+  });
+
+  it('is unknown where a server reports no usage: the server is named, and a ceiling that cannot be kept ends the run', async () => {
+    const choices = [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: verdict } }];
+    const usage = { prompt_tokens: -7, completion_tokens: 3 };
+    await using server = await chatServer(({ model }) => (model === 'judge-model' ? { status: 200, body: { choices, usage } } : 'Paris'));
+    using folder = pricedFolder(server.url);
+    const whole = await folder.run([...JUDGED, '-n', '1']);
+    expect(whole.code).toBe(0);
+    expect(whole.stdout.replace(/\s+/g, ' ')).toContain(
+      'cost unknown: policy $16.00, judge unknown; the server of judge-model did not report the tokens of every call',
+    );
+    const limited = await folder.run([...JUDGED, '-n', '4', '--max-cost', '1000']);
+    expect(limited.code).toBe(3);
+    expect(limited.stderr).toMatch(
+      /^stopped because --max-cost 1000 cannot be kept: the cost is unknown, because the server of judge-model did not .*; to continue without a limit:$/m,
+    );
+    expect(limited.stderr).toMatch(/^ {2}\S.* -R outputs/m);
+    expect(limited.stderr).not.toMatch(/^ {2}\S.* --max-cost/m);
   });
 
   it('what failed and was played again counts, within a run and over a resume', async () => {

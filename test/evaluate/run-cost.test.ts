@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { billed, costOf, FREE } from '../../src/core/price.ts';
 import { CostCeiling, runCost } from '../../src/evaluate/run-cost.ts';
-import { RunSpending } from '../../src/evaluate/spending.ts';
+import { RunSpending, Spending } from '../../src/evaluate/spending.ts';
+import type { WireSpending } from '../../src/schemas/run-cost.ts';
 
 const PRICE = { input: 2, cached: 0.5, output: 8 };
 
@@ -28,7 +29,7 @@ describe('runCost', () => {
 
   it('leaves calls out that a cache answered, and counts attempts before the last', () => {
     const spent = new RunSpending();
-    spent.addUsage({ usage: usage(3_000_000), repeatedUsage: usage(1_000_000) });
+    spent.addRollout({ turns: 1, usage: usage(3_000_000), repeatedUsage: usage(1_000_000) });
     const call = { role: 'judge', usage: { promptTokens: 1_000_000, completionTokens: 0, cachedTokens: null } };
     spent.all.addAsked([
       { ...call, attempts: 1 },
@@ -45,12 +46,39 @@ describe('runCost', () => {
 
   it('is unknown as a whole if one model that was asked has no price, and known if that model was not asked', () => {
     const spent = new RunSpending();
-    spent.addUsage({ usage: usage(1_000_000) });
+    spent.addRollout({ turns: 1, usage: usage(1_000_000) });
     const options = { policy: { model: 'm', price: PRICE }, roles: { judge: { model: 'j', price: null } }, limit: null };
     expect(runCost(spent, options, false)).toMatchObject({ usd: 2, unpriced: [] });
     spent.all.addAsked([{ role: 'judge', attempts: 1, usage: { promptTokens: 1, completionTokens: 1, cachedTokens: 0 } }]);
     expect(runCost(spent, options, false)).toMatchObject({ usd: null, policy: 2, roles: { judge: null }, unpriced: ['j'] });
     expect(runCost(spent, { ...options, policy: { model: 'm', price: FREE } }, false)).toMatchObject({ usd: null, policy: 0 });
+  });
+});
+
+describe('a server that reports no usage', () => {
+  const priced = (model: string, price = PRICE) => ({ model, price });
+  const asked = (attempts: number) => [{ role: 'judge', attempts, usage: { promptTokens: 0, completionTokens: 0, cachedTokens: null } }];
+  const none = { inputTokens: 0, outputTokens: 0, cachedTokens: null };
+
+  it('makes the cost of its model unknown, and names the model', () => {
+    const spent = new RunSpending();
+    spent.addRollout({ turns: 1, usage: { ...none, inputTokens: 1_000_000 } });
+    spent.all.addAsked(asked(0));
+    const options = { policy: priced('m'), roles: { judge: priced('j') }, limit: 1 };
+    expect(runCost(spent, options, false)).toMatchObject({ usd: 2, uncounted: [] });
+    spent.all.addAsked(asked(1));
+    expect(runCost(spent, options, false)).toMatchObject({ usd: null, policy: 2, roles: { judge: null }, uncounted: ['j'], unpriced: [] });
+    expect(runCost(spent, { ...options, roles: { judge: priced('j', FREE) } }, false)).toMatchObject({ usd: 2, uncounted: [] });
+  });
+
+  it('is known of the policy by rollouts that have turns and no tokens, also where a resume dropped them', () => {
+    const options = { policy: priced('m'), roles: {}, limit: null };
+    const dropped = new Spending();
+    dropped.addRollout({ turns: 0, usage: none });
+    expect(runCost(new RunSpending({ dropped }), options, false)).toMatchObject({ usd: 0, uncounted: [] });
+    dropped.addRollout({ turns: 2, usage: none });
+    const onFile = Spending.of(JSON.parse(JSON.stringify(dropped.toWire())) as WireSpending);
+    expect(runCost(new RunSpending({ dropped: onFile }), options, false)).toMatchObject({ usd: null, uncounted: ['m'] });
   });
 });
 

@@ -1,10 +1,10 @@
 import type { RunCost } from '../../schemas/run-cost.ts';
 import { usdText } from '../number-text.ts';
 
-type ShownCost = Pick<RunCost, 'usd' | 'roles' | 'unpriced' | 'limit'> & Partial<Pick<RunCost, 'policy' | 'repeated'>>;
+type ShownCost = Pick<RunCost, 'usd' | 'roles' | 'unpriced' | 'uncounted' | 'limit'> & Partial<Pick<RunCost, 'policy' | 'repeated'>>;
 
 /** `$0.0143: policy $0.0120, judge $0.0023`; without `policy` the models by role alone. The caller must escape the text. */
-export function costText({ usd, policy, roles, repeated = null, unpriced, limit }: ShownCost): string {
+export function costText({ usd, policy, roles, repeated = null, unpriced, uncounted, limit }: ShownCost): string {
   const asked = Object.entries(roles).filter(([, part]) => part !== 0);
   const parts =
     asked.length === 0
@@ -16,5 +16,11 @@ export function costText({ usd, policy, roles, repeated = null, unpriced, limit 
   const ceiling = limit === null ? '' : `; the limit is ${usdText(limit)}`;
   const missing =
     unpriced.length === 0 ? '' : `; ${unpriced.join(', ')} ${unpriced.length === 1 ? 'has' : 'have'} no price in configs/endpoints.toml`;
-  return `${usd === null ? 'unknown' : usdText(usd)}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}${again}${ceiling}${missing}`;
+  const unreported = uncounted.length === 0 ? '' : `; ${noUsageText(uncounted)}`;
+  return `${usd === null ? 'unknown' : usdText(usd)}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}${again}${ceiling}${missing}${unreported}`;
+}
+
+/** Why the cost of these models is unknown. */
+export function noUsageText(models: readonly string[]): string {
+  return `the ${models.length === 1 ? 'server' : 'servers'} of ${models.join(', ')} did not report the tokens of every call`;
 }

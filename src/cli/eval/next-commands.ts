@@ -10,12 +10,20 @@ export function resumeCommand(words: readonly string[], directory: string): stri
   return ownCommand('vf-eval', [...words, '-R', ...(isFileOfRuns(words) ? [] : [displayPath(directory)])]);
 }
 
-/** Continues a run that ended early; one that reached its ceiling, with twice as much. */
+/** Continues a run that ended early; one that reached its ceiling, with a higher one; without a ceiling where nobody knows what it spent. */
 export function continueCommand({ cost, directory }: Pick<Summary, 'cost' | 'directory'>, words: readonly string[]): string {
   const limit = cost?.limitReached === true && !isFileOfRuns(words) ? cost.limit : null;
   if (limit === null) return resumeCommand(words, directory);
   const others = words.filter((word, i) => !/^--max-cost(=|$)/.test(word) && words[i - 1] !== '--max-cost');
-  return resumeCommand([...others, '--max-cost', String(2 * limit)], directory);
+  const usd = cost?.usd ?? null;
+  return resumeCommand(usd === null ? others : [...others, '--max-cost', String(higherLimit(limit, usd))], directory);
+}
+
+/** Twice as much, or twice what was spent where that is not enough, rounded up to two digits for people to read. */
+function higherLimit(limit: number, spent: number): number {
+  if (spent < 2 * limit) return 2 * limit;
+  const unit = 10 ** (Math.floor(Math.log10(2 * spent)) - 1);
+  return Number((Math.ceil((2 * spent) / unit) * unit).toPrecision(2));
 }
 
 export interface NextOptions {

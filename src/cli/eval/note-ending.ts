@@ -4,6 +4,7 @@ import type { Summary } from '../../schemas/summary.ts';
 import type { CommandContext } from '../command-line.ts';
 import { countText, plural, usdText } from '../number-text.ts';
 import { escapeControls } from '../terminal-text.ts';
+import { noUsageText } from './cost-text.ts';
 import { continueCommand } from './next-commands.ts';
 import { displayPath } from './render-summary.ts';
 
@@ -11,7 +12,7 @@ export function noteEnding(summary: Summary, context: Pick<CommandContext, 'note
   const { complete, rollouts, directory, errorExamples, cost } = summary;
   if (!complete) {
     const saved = `${countText(rollouts.recorded)} of ${plural(rollouts.planned, 'rollout')} saved in ${displayPath(directory)}`;
-    context.note(cost?.limitReached === true ? `${costText(cost)}: ${saved}; to continue with more:` : `stopped: ${saved}; to continue:`);
+    context.note(cost?.limitReached === true ? `${limitText(cost)}: ${saved}; ${remedyText(cost)}:` : `stopped: ${saved}; to continue:`);
     context.note(`  ${continueCommand(summary, words)}`);
   } else if (rollouts.finished === 0) {
     const [name, example] = Object.entries(errorExamples)[0] ?? ['error', 'unknown'];
@@ -19,6 +20,11 @@ export function noteEnding(summary: Summary, context: Pick<CommandContext, 'note
   }
 }
 
-function costText({ usd, limit }: RunCost): string {
-  return `stopped at --max-cost ${limit}, after ${usdText(usd)}`;
+function limitText({ usd, limit, uncounted }: RunCost): string {
+  if (usd !== null) return `stopped at --max-cost ${limit}, after ${usdText(usd)}`;
+  return escapeControls(`stopped because --max-cost ${limit} cannot be kept: the cost is unknown, because ${noUsageText(uncounted)}`);
+}
+
+function remedyText({ usd }: RunCost): string {
+  return usd === null ? 'to continue without a limit' : 'to continue with more';
 }

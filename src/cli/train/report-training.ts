@@ -114,8 +114,8 @@ export async function reportFinished({
 }
 
 /** Without the parts that only an evaluation has. */
-function costOf({ usd, roles, unpriced, limit, limitReached }: RunCost): NonNullable<TrainingSummary['cost']> {
-  return { usd, roles: { ...roles }, unpriced: [...unpriced], limit, limitReached };
+function costOf({ usd, roles, unpriced, uncounted, limit, limitReached }: RunCost): NonNullable<TrainingSummary['cost']> {
+  return { usd, roles: { ...roles }, unpriced: [...unpriced], uncounted: [...uncounted], limit, limitReached };
 }
 
 function summaryOf({ config, transcripts, ...record }: Omit<TrainingRecord, 'config'> & { readonly config: TrainingConfig }): TrainingSummary {

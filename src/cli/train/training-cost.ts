@@ -11,10 +11,14 @@ export function trainingCost(stats: ReadonlyMap<string, RoleStats>, prices: Cost
       role,
       {
         tokens: { input, output, cached },
+        uncounted,
       },
-    ]) => (input + output === 0 ? [] : [[role, billed(input, output, cached)] as const]),
+    ]) => {
+      const tokens = { ...billed(input, output, cached), ...(uncounted === undefined ? {} : { uncounted }) };
+      return input + output === 0 && uncounted === undefined ? [] : [[role, tokens] as const];
+    },
   );
   const all = Spending.of({ policy: NO_TOKENS, roles: Object.fromEntries(roles) });
   const cost = runCost({ all, repeated: new Spending() }, prices, false);
-  return { ...cost, limitReached: prices.limit !== null && cost.usd !== null && cost.usd >= prices.limit };
+  return { ...cost, limitReached: prices.limit !== null && (cost.usd ?? Infinity) >= prices.limit };
 }

@@ -14,7 +14,7 @@ export interface GuardsStart {
   readonly skipped: number;
   /** Whether the servers have the weights that the session starts from. */
   readonly isServed: boolean;
-  /** US dollars that the run has cost so far; null where a price is missing. @default nothing */
+  /** US dollars that the run has cost so far; null where it is unknown. @default nothing */
   readonly spentUsd?: () => number | null;
   /** @default none */
   readonly losses?: readonly Pick<LossTerm, 'name' | 'roles'>[];
@@ -60,7 +60,12 @@ export class Guards {
   cost(): void {
     const { maxCost } = this.#config;
     const spent = this.#spentUsd();
-    if (maxCost === null || spent === null || spent < maxCost) return;
+    if (maxCost === null || (spent !== null && spent < maxCost)) return;
+    if (spent === null)
+      throw new TrainingError(
+        `Stopped because a server of the models by role reports no usage, so what they cost is unknown and the limit of ${maxCost} US dollars (guards.max_cost) cannot be kept. ` +
+          'Use a server that reports usage, or set its price to 0 in configs/endpoints.toml, and continue with -R',
+      );
     throw new TrainingError(
       `Stopped because the models by role have cost ${spent.toFixed(4)} US dollars, and the limit is ${maxCost} (guards.max_cost). Continue with -R and a higher --max-cost`,
     );

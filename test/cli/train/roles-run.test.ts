@@ -116,6 +116,22 @@ describe('vf-train and models by role', { timeout: 120_000 }, () => {
     expect(cost!.usd).toBeCloseTo(3 * stopped.cost!.usd!, 9);
   });
 
+  it('stops at --max-cost with exit code 3 where the judge reports no usage, and names it', async () => {
+    const choices = [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: JSON.stringify({ reason: 'so', score: 1 }) } }];
+    await using judge = await chatServer(() => ({ status: 200, body: { choices } }));
+    mkdirSync(join(folder.path, 'configs'));
+    writeFileSync(
+      join(folder.path, 'configs/endpoints.toml'),
+      `[[endpoint]]\nendpoint_id = "paid"\nmodel = "j"\nurl = "${judge.url}/v1"\ntype = "chat"\nprice = { input = 1.0, output = 1.0 }\n`,
+    );
+    const { code, stdout, stderr } = await folder.start([...words, '--role', 'judge=paid', '--json', '--max-cost', '5'], ALONE).ended;
+    expect({ code, stderr }).toMatchObject({
+      code: 3,
+      stderr: expect.stringMatching(/a server of the models by role reports no usage, so what they cost is unknown and the limit of 5 US dollars/),
+    });
+    expect((JSON.parse(stdout) as TrainingSummaryWire).cost).toMatchObject({ usd: null, roles: { judge: null }, uncounted: ['j'] });
+  });
+
   it('refuses --max-cost in one line where a judge has no price', async () => {
     await using judge = await chatServer(() => '{}');
     const { code, stderr } = await folder.start([...words, '--role', `judge=j@${judge.url}/v1`, '--max-cost', '1'], ALONE).ended;
