@@ -124,7 +124,8 @@ describe('vf-train and models by role', { timeout: 120_000 }, () => {
       join(folder.path, 'configs/endpoints.toml'),
       `[[endpoint]]\nendpoint_id = "paid"\nmodel = "j"\nurl = "${judge.url}/v1"\ntype = "chat"\nprice = { input = 1.0, output = 1.0 }\n`,
     );
-    const { code, stdout, stderr } = await folder.start([...words, '--role', 'judge=paid', '--json', '--max-cost', '5'], ALONE).ended;
+    const { code, stdout, stderr } = await folder.start([...words, '--role', 'judge=paid', '--set', 'steps=3', '--json', '--max-cost', '5'], ALONE)
+      .ended;
     expect({ code, stderr }).toMatchObject({
       code: 3,
       stderr: expect.stringMatching(/a server of the models by role reports no usage, so what they cost is unknown and the limit of 5 US dollars/),
