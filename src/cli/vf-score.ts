@@ -1,4 +1,5 @@
 /** The `vf-score` command: scores the rollouts of a run again, without playing any. */
+import { isAbsolute, relative, resolve } from 'node:path';
 import { Command } from 'commander';
 import { ConfigError } from '../core/errors.ts';
 import type { Weights } from '../core/weighted-rubric.ts';
@@ -105,10 +106,12 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   return !isReplaced || (count === 0 && failures.length > 0) ? EXIT.failed : EXIT.done;
 }
 
-/** Beside the run; that of an evaluation of a training run beside the training run. */
+/** Beside the run, which may be named as "."; that of an evaluation of a training run beside the training run. */
 function scoredName(run: string): string {
-  const [, training, step] = /^(.+)\/evaluations\/(step-\d+)\.jsonl$/.exec(run) ?? [];
-  return training === undefined ? `${run}-scored` : `${training}-${step}-scored`;
+  const path = resolve(run);
+  const [, training, step] = /^(.+)\/evaluations\/(step-\d+)\.jsonl$/.exec(path) ?? [];
+  const name = training === undefined ? `${path}-scored` : `${training}-${step}-scored`;
+  return isAbsolute(run) ? name : relative('', name);
 }
 
 await runCommand('vf-score', main);

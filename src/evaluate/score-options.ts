@@ -27,8 +27,10 @@ export interface ScoreOptions<R extends Row = Row> {
   readonly settings: Readonly<Record<string, unknown>>;
   /** By role, the name of its model; part of the configuration too. */
   readonly players: Readonly<Record<string, string>>;
-  /** What else the scores depend on, so that only the same scoring goes on after a kill: the run that was copied, the servers that are asked. */
+  /** What else the scores depend on, so that only the same scoring goes on after a kill: the environment's module, the run that was copied, the servers that are asked. */
   readonly basis: Readonly<Record<string, unknown>>;
+  /** The caller holds the lock of the directory. @default false */
+  readonly isLocked?: boolean;
   /** Leaves the journal of the finished scoring to the caller, who renames the folder first. @default false */
   readonly keepsJournal?: boolean;
   /** Rollouts scored at once, or with group rewards groups. */
@@ -71,6 +73,7 @@ export interface ScoreResult {
 /** Digest of everything that the scores depend on. The weights' sum needs no mark: the settings and the run decide it. */
 export function scoringDigest<R extends Row>(options: Omit<ScoreOptions<R>, 'directory'>): string {
   const { settings, players, basis, failedOnly = false, recordsFailures = false, environment } = options;
-  const what = { settings, players, basis, failedOnly, recordsFailures, names: environment.rubric.names };
+  const { names, weights } = environment.rubric;
+  const what = { settings, players, basis, failedOnly, recordsFailures, names, weights: Object.fromEntries(weights) };
   return createHash('sha256').update(canonicalJson(what)).digest('hex');
 }

@@ -29,12 +29,8 @@ import { savedRollout } from './saved-rollout.ts';
  */
 export async function scoreRun<R extends Row>(options: ScoreOptions<R>): Promise<ScoreResult> {
   const metadata = await readMetadata(options.directory);
-  const lock = await lockRun(options.directory);
-  try {
-    return await new RunScorer(options, metadata).run();
-  } finally {
-    await lock[Symbol.asyncDispose]();
-  }
+  await using _ = options.isLocked === true ? null : await lockRun(options.directory);
+  return await new RunScorer(options, metadata).run();
 }
 
 type Failure = ScoreResult['failures'][number];
@@ -215,9 +211,10 @@ class RunScorer<R extends Row> {
     return played.asked_finished === null || Object.keys(players).some(asksAgain);
   }
 
-  /** A metric that fails for want of a state keeps the value that it had, unless another rubric scores. */
+  /** A metric that fails for want of a state keeps the value that it had, unless another rubric scores, or another environment's. */
   #withUnsaved(rollout: Rollout<R>, { played, result }: RunRecord): Rollout<R> {
-    if (played !== null || rollout.metricErrors === undefined || 'rubric' in this.#options.settings) return rollout;
+    const { settings } = this.#options;
+    if (played !== null || rollout.metricErrors === undefined || 'rubric' in settings || 'environment' in settings) return rollout;
     const kept = Object.keys(rollout.metricErrors).filter((name) => typeof result.metrics[name] === 'number');
     const { metricErrors, ...rest } = rollout;
     const failed = Object.fromEntries(Object.entries(metricErrors).filter(([name]) => !kept.includes(name)));

@@ -24,11 +24,16 @@ interface Holder {
   readonly started: string;
 }
 
+export interface RunLock extends AsyncDisposable {
+  /** Name of its file, which a rename of the directory takes along: whoever renames the directory removes the file. */
+  readonly file: string;
+}
+
 /**
  * Locks the directory until disposed, or with `name` only that output in it. Throws ConfigError if a living process holds it, or one on another machine, which may be
  * alive.
  */
-export async function lockRun(directory: string, name: string | null = null): Promise<AsyncDisposable> {
+export async function lockRun(directory: string, name: string | null = null): Promise<RunLock> {
   const host = hostname().replace(/[^\w.-]/g, '_');
   const prefix = name === null ? PREFIX : `${PREFIX}.${name.replace(/[^\w.-]/g, '_')}`;
   const place = name === null ? directory : join(directory, name);
@@ -38,7 +43,7 @@ export async function lockRun(directory: string, name: string | null = null): Pr
   await claim(path, place);
   for (let attempt = 1; ; attempt++) {
     const others = await otherHolders(directory, file, { host, prefix });
-    if (others.length === 0) return { [Symbol.asyncDispose]: () => unlink(path).catch(ignoreMissing) };
+    if (others.length === 0) return { file, [Symbol.asyncDispose]: () => unlink(path).catch(ignoreMissing) };
     const isFirst = others.every((other) => file < other.file);
     if (!isFirst || attempt === ATTEMPTS) await unlink(path).catch(ignoreMissing);
     if (attempt === ATTEMPTS) throw new ConfigError(takenText(others[0]!, { directory, place, host }));

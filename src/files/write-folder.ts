@@ -4,8 +4,8 @@ import { basename, dirname, join } from 'node:path';
 import { syncDirectory } from './json-lines.ts';
 import { makeFolder } from './make-folder.ts';
 
-/** Fills a new folder, which has its name only once it is whole. Removes what processes that were killed have left of the same folder. */
-export async function writeFolder(path: string, fill: (folder: string) => Promise<void>): Promise<void> {
+/** Fills a new folder, which has its name only once it is whole. False if another process has filled that folder meanwhile, which then stays. Removes what processes that were killed have left of the same folder. */
+export async function writeFolder(path: string, fill: (folder: string) => Promise<void>): Promise<boolean> {
   const parent = dirname(path);
   makeFolder(parent);
   for (const name of await readdir(parent)) if (isLeftOver(name, basename(path))) await rm(join(parent, name), { recursive: true, force: true });
@@ -13,12 +13,24 @@ export async function writeFolder(path: string, fill: (folder: string) => Promis
   try {
     await mkdir(whole);
     await fill(whole);
-    await rename(whole, path);
-  } catch (error) {
+    if (!(await isRenamed(whole, path))) return false;
+  } finally {
     await rm(whole, { recursive: true, force: true });
-    throw error;
   }
   await syncDirectory(parent);
+  return true;
+}
+
+/** False if a folder that is not empty has the name. */
+async function isRenamed(from: string, to: string): Promise<boolean> {
+  try {
+    await rename(from, to);
+    return true;
+  } catch (error) {
+    // Systems differ in the code.
+    if (['ENOTEMPTY', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) return false;
+    throw error;
+  }
 }
 
 /** A process that lives may still be writing. */

@@ -35,9 +35,9 @@ export class EvalFolder extends TemporaryFolder {
     return this.write(name, text);
   }
 
-  start(args: readonly string[], variables: Readonly<Record<string, string>> = {}, command = 'vf-eval'): Running {
+  start(args: readonly string[], variables: Readonly<Record<string, string>> = {}, command = 'vf-eval', { cwd = this.path } = {}): Running {
     const env = { ...BARE_ENVIRONMENT, HOME: this.path, TMPDIR: process.env['TMPDIR'] ?? '/tmp', ...variables };
-    const child = spawn(process.execPath, [join(BIN, `${command}.js`), ...args], { cwd: this.path, env, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, [join(BIN, `${command}.js`), ...args], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
     const text = { stdout: '', stderr: '' };
     for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (chunk: string) => (text[name] += chunk));
     const ended = once(child, 'close').then(([code, signal]) => ({ code: code as number | null, signal: signal as NodeJS.Signals | null, ...text }));

@@ -13,6 +13,8 @@ import { gitCommit } from './git-commit.ts';
 /** A loaded environment; disposing closes it. */
 export interface OpenedEnvironment extends AsyncDisposable {
   readonly environment: Environment;
+  /** Absolute path of its module. */
+  readonly entry: string;
   /** Default size of an evaluation, from the environment's package.json. */
   readonly defaults: { readonly numExamples?: number; readonly rolloutsPerExample?: number };
   readonly versions: Pick<RunIdentity, 'gitCommit' | 'environmentVersion'>;
@@ -37,7 +39,7 @@ export async function openEnvironment(
   args: Readonly<Record<string, unknown>>,
   { environmentsDir, variables, signal, note = () => {} }: OpenEnvironmentOptions,
 ): Promise<OpenedEnvironment> {
-  const { folder, description } = findEnvironment(id, { environmentsDir });
+  const { folder, entry, description } = findEnvironment(id, { environmentsDir });
   const models = new LazyModels();
   const images = new RunImages();
   const environment = await loadEnvironment(id, args, { environmentsDir, env: variables, signal, models, images, note });
@@ -45,6 +47,7 @@ export async function openEnvironment(
   const version = versionOf(folder);
   return {
     environment,
+    entry,
     defaults: description.eval ?? {},
     bindModels: (bound) => models.bind(bound),
     images,

@@ -13,6 +13,7 @@ import { runFiles } from '../../evaluate/run-files.ts';
 import { fileState } from '../../evaluate/score-journal.ts';
 import { type ScoreOptions, type ScoreResult, scoringDigest } from '../../evaluate/score-options.ts';
 import { scoreRun } from '../../evaluate/score-run.ts';
+import { findEnvironment } from '../../registry/find-environment.ts';
 import { loadRubric } from '../../registry/load-rubric.ts';
 import type { RoleTables } from '../../schemas/roles-config.ts';
 import type { WireMetadata } from '../../schemas/results.ts';
@@ -21,10 +22,10 @@ import { openEnvironment } from '../eval/open-environment.ts';
 import { secretsOf } from '../eval/secrets.ts';
 import { openRoles } from '../roles/open-roles.ts';
 import { resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
-import { abandonPlace, closePlace, openPlace, type ScoreOutput } from './score-place.ts';
+import { abandonPlace, assertOutside, closePlace, openPlace, type ScoreOutput } from './score-place.ts';
 import { scoreRoles } from './score-roles.ts';
-import { assertSameScores, recordedSettings, scoreArguments } from './score-settings.ts';
-import { assertNamesNoCode, trustedEnvironment, variablesFor, withheldText } from './trusted-run.ts';
+import { assertSameScores, isOtherEnvironment, recordedSettings, scoreArguments, scoringEnvironment } from './score-settings.ts';
+import { assertNamesNoFile, trustedEnvironment, variablesFor, withheldText } from './trusted-run.ts';
 
 export interface ScoringFlags {
   /** Null scores in place. */
@@ -59,9 +60,11 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
     throw new ConfigError(`${run} is part of a training run, which stays as it is. Leave --in-place out.`);
   const recordedRun = trained === null ? await readMetadata(run) : { env_id: trained.envId, env_args: { ...trained.envArgs }, config: {} };
   const folder = trained?.run ?? run;
+  if (flags.output !== null) assertOutside(flags.output, folder);
   const { environmentsDir, endpointsPath } = flags;
   const envId = trustedEnvironment(recordedRun.env_id, { folder, given: flags.environment, environmentsDir });
-  assertNamesNoCode(folder, recordedRun.env_args, flags.args);
+  const { id: environmentId } = findEnvironment(envId, { environmentsDir });
+  assertNamesNoFile({ folder, environmentId, recorded: recordedRun.env_args, given: flags.args });
   const { variables, withheld } = variablesFor(recordedRun.env_args, flags.args, process.env);
   if (withheld !== null) context.note(`vf-score: ${withheldText(withheld)}`);
   const args = scoreArguments(run, recordedRun, flags.args);
@@ -95,12 +98,14 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
     signal: context.signal,
   });
   opened.bindModels(roles.models.models);
-  const settings = recordedSettings(flags);
+  const scoring = scoringEnvironment(environment.id, opened.entry);
+  const isOther = flags.environment !== null && isOtherEnvironment(recordedRun.env_id, scoring, environmentsDir);
+  const settings = recordedSettings(flags, isOther ? scoring : null);
   if (flags.failed) assertSameScores(before, settings, { directory: run, players: roles.players });
   for (const notice of roles.notices) context.note(notice);
-  const fromScore = weighted !== null && isSum(flags, before) ? weighted : null;
+  const fromScore = weighted !== null && !isOther && isSum(flags, before) ? weighted : null;
   const servers = resolved.map(({ role, player }) => [role, player.kind === 'endpoint' ? player.baseUrls.toSorted() : []] as const);
-  const basis = { askAgain: flags.askAgain, servers: Object.fromEntries(servers) };
+  const basis = { askAgain: flags.askAgain, environment: scoring, servers: Object.fromEntries(servers) };
   const options: Omit<ScoreOptions, 'directory' | 'basis'> = {
     environment: { eval: environment.eval, rubric: weighted ?? rubric, ...finishOf(environment) },
     ...(roles.models.stats.size === 0 ? {} : { models: roles.models }),
@@ -131,7 +136,7 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
   try {
     // Pictures that a judge is shown.
     await opened.images.keepIn(join(place.working, 'images'));
-    const result = await scoreRun({ ...asNew, directory: place.working, keepsJournal: true });
+    const result = await scoreRun({ ...asNew, directory: place.working, isLocked: true, keepsJournal: true });
     await closePlace(place);
     return { run, directory: place.directory, result, after: await readMetadata(place.directory) };
   } catch (error) {

@@ -1,11 +1,13 @@
 /** The folder in which a run is scored, and the name that it has in the end. */
 import { existsSync } from 'node:fs';
 import { rename, rm, unlink } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { journalPath, ScoreJournal, unfinishedScoring } from '../../evaluate/score-journal.ts';
 import { folderProblem } from '../../files/make-folder.ts';
-import { hasLivingWriter } from '../../files/run-lock.ts';
+import { isInside } from '../../files/is-inside.ts';
+import { realPath } from '../../files/real-path.ts';
+import { hasLivingWriter, lockRun } from '../../files/run-lock.ts';
 import { writeFolder } from '../../files/write-folder.ts';
 
 /** A folder for a new run. */
@@ -15,9 +17,12 @@ export interface ScoreOutput {
   readonly isNamed: boolean;
 }
 
+/** Locked by this process. */
 export interface ScorePlace {
   readonly working: string;
   readonly directory: string;
+  /** Name of the lock's file. */
+  readonly lock: string;
 }
 
 export interface NewRun {
@@ -27,40 +32,77 @@ export interface NewRun {
   readonly copyTo: (folder: string) => Promise<void>;
 }
 
-/** A new run has its name once it is scored. What a process that was killed began goes on, if it is the same scoring. Throws ConfigError if the name is taken. */
-export async function openPlace(output: ScoreOutput, { digest, copyTo }: NewRun): Promise<ScorePlace> {
+/** Throws ConfigError for a place inside the run, which stays as it is. */
+export function assertOutside({ path }: ScoreOutput, run: string): void {
+  const [place, folder] = [realPath(path), realPath(run)];
+  if (place === folder || !isInside(folder, place)) return;
+  throw new ConfigError(`The new run cannot be written to ${path}: it is inside ${run}, which stays as it is. Name another folder with -o.`);
+}
+
+/**
+ * A new run has its name once it is scored. What a process that was killed began goes on, if it is the same scoring. Throws ConfigError if the name that the user chose is taken,
+ * also by a vf-score that runs at the same time.
+ */
+export async function openPlace(output: ScoreOutput, run: NewRun): Promise<ScorePlace> {
   for (let i = 1; ; i++) {
-    const directory = i === 1 ? output.path : `${output.path}-${i}`;
-    const working = `${resolve(directory)}.unfinished`;
-    const isTaken = existsSync(directory);
-    const begun = await unfinishedScoring(isTaken ? directory : working);
-    if (begun?.options === digest) return { working: isTaken ? directory : working, directory };
-    if (!isTaken && !existsSync(working)) {
-      const problem = folderProblem(dirname(working));
-      if (problem !== null) throw new ConfigError(`The new run cannot be written to ${directory}: ${problem}. Name another folder with -o.`);
-      await writeFolder(working, async (folder) => {
-        await copyTo(folder);
-        await ScoreJournal.begin(folder, digest);
-      });
-      return { working, directory };
+    const found = await placeAt(i === 1 ? output.path : `${output.path}-${i}`, run);
+    if (typeof found !== 'string') return found;
+    if (output.isNamed) throw new ConfigError(found);
+  }
+}
+
+/** The place, or why it is taken. Throws ConfigError if the folder cannot be written. */
+async function placeAt(directory: string, { digest, copyTo }: NewRun): Promise<ScorePlace | string> {
+  const isTaken = existsSync(directory);
+  const working = isTaken ? directory : `${resolve(directory)}.unfinished`;
+  const busy = `Another vf-score is writing to ${working}. Wait for it, or name another folder with -o.`;
+  const taken = `${directory} already exists. Name another folder with -o, or score it in place.`;
+  if (isTaken || existsSync(working)) {
+    const begun = await unfinishedScoring(working);
+    if (begun?.options === digest) {
+      const lock = await lockOf(working);
+      return lock === null ? busy : { working, directory, lock };
     }
-    if (!output.isNamed) continue;
-    if (isTaken) throw new ConfigError(`${directory} already exists. Name another folder with -o, or score it in place.`);
-    if (begun === null) throw new ConfigError(`${working} is not an unfinished scoring. Remove it, or name another folder with -o.`);
-    throw new ConfigError(
-      `${working} is the unfinished scoring of another run, or with another rubric, weights, arguments, models or servers. Finish it with its own command, remove it, or name another folder with -o.`,
-    );
+    if (isTaken) return taken;
+    if (await hasLivingWriter(working)) return busy;
+    if (begun === null) return `${working} is not an unfinished scoring. Remove it, or name another folder with -o.`;
+    return `${working} is the unfinished scoring of another run, or with another environment, rubric, weights, arguments, models or servers. Finish it with its own command, remove it, or name another folder with -o.`;
+  }
+  const problem = folderProblem(dirname(working));
+  if (problem !== null) throw new ConfigError(`The new run cannot be written to ${directory}: ${problem}. Name another folder with -o.`);
+  let lock = '';
+  const isOwn = await writeFolder(working, async (folder) => {
+    await copyTo(folder);
+    await ScoreJournal.begin(folder, digest);
+    // Before the folder has its name, so that nobody else can lock it first.
+    lock = (await lockRun(folder)).file;
+  });
+  if (!isOwn) return busy;
+  if (!existsSync(directory)) return { working, directory, lock };
+  // Another process has finished there since.
+  await rm(working, { recursive: true, force: true });
+  return taken;
+}
+
+/** Null if another process holds the lock, or has given the folder its name meanwhile. */
+async function lockOf(working: string): Promise<string | null> {
+  try {
+    return (await lockRun(working)).file;
+  } catch (error) {
+    if (error instanceof ConfigError || (error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
   }
 }
 
 /** Gives the scored run its name. The journal goes last, so that the same command finishes this after a kill. */
-export async function closePlace({ working, directory }: ScorePlace): Promise<void> {
+export async function closePlace({ working, directory, lock }: ScorePlace): Promise<void> {
   if (working !== directory) await rename(working, directory);
   await unlink(journalPath(directory));
+  await rm(join(directory, lock), { force: true });
 }
 
-/** Removes the folder of a scoring that failed before it had found any score. */
-export async function abandonPlace({ working, directory }: ScorePlace): Promise<void> {
-  if (working === directory || (await hasLivingWriter(working))) return;
-  if ((await unfinishedScoring(working))?.hasScores !== true) await rm(working, { recursive: true, force: true });
+/** Unlocks the folder of a scoring that failed, and removes it if no score had been found. */
+export async function abandonPlace({ working, directory, lock }: ScorePlace): Promise<void> {
+  const isKept = working === directory || (await unfinishedScoring(working))?.hasScores === true;
+  await rm(isKept ? join(working, lock) : working, { recursive: true, force: true });
 }

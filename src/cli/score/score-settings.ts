@@ -5,6 +5,8 @@ import { basename } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
 import type { Weights } from '../../core/weighted-rubric.ts';
+import { realPath } from '../../files/real-path.ts';
+import { environmentIfFound } from '../../registry/find-environment.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { WireMetadata } from '../../schemas/results.ts';
 import { hideSecrets } from '../../transport/redact.ts';
@@ -17,10 +19,34 @@ export interface ScoreSettings {
   readonly args: Readonly<Record<string, unknown>>;
 }
 
-/** Empty for the environment's own rewards. */
-export function recordedSettings({ rubric, weights, args }: ScoreSettings): Record<string, unknown> {
+/** The environment that scores. */
+export interface ScoringEnvironment {
+  readonly id: string;
+  /** Real path of its module. */
+  readonly entry: string;
+  /** SHA-256 of that file. */
+  readonly sha256: string;
+}
+
+/** `entry`: path of the module that was loaded. */
+export function scoringEnvironment(id: string, entry: string): ScoringEnvironment {
+  return { id, entry: realPath(entry), sha256: digestOf(entry) };
+}
+
+/**
+ * Whether the run was played with another environment than the one that scores. A run holds only an id. If that id is found, its module has to be the same; if not, the run was
+ * played from a path, and the id alone decides.
+ */
+export function isOtherEnvironment(recorded: string, { id, entry }: ScoringEnvironment, environmentsDir: string): boolean {
+  const found = environmentIfFound(recorded, { environmentsDir });
+  return found === null ? recorded !== id : realPath(found.entry) !== entry;
+}
+
+/** Empty for the own rewards of the environment that was played. `other`: another environment that scores; null if it is the same. */
+export function recordedSettings({ rubric, weights, args }: ScoreSettings, other: ScoringEnvironment | null): Record<string, unknown> {
   return {
-    ...(rubric === null ? {} : { rubric: basename(rubric), rubric_sha256: createHash('sha256').update(readFileSync(rubric)).digest('hex') }),
+    ...(other === null ? {} : { environment: other.id, environment_sha256: other.sha256 }),
+    ...(rubric === null ? {} : { rubric: basename(rubric), rubric_sha256: digestOf(rubric) }),
     ...(Object.keys(weights).length === 0 ? {} : { weights }),
     ...(Object.keys(args).length === 0 ? {} : { args: hideSecrets(args) }),
   };
@@ -57,6 +83,10 @@ export function scoreArguments(
   const hidden = Object.keys(merged).find((name) => JSON.stringify(merged[name]).includes('***'));
   if (hidden === undefined) return merged;
   throw new ConfigError(`The argument ${hidden} of ${directory} was a secret, which is not on file. Give it again: -a '{"${hidden}": ...}'.`);
+}
+
+function digestOf(file: string): string {
+  return createHash('sha256').update(readFileSync(file)).digest('hex');
 }
 
 /** `judge=0.5`, added to earlier ones. Throws ConfigError. */

@@ -1,8 +1,8 @@
 /** A run may be somebody else's, so what it names neither brings code along nor gets the user's keys, unless the user names it too. */
-import { existsSync, realpathSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { existsSync, statSync } from 'node:fs';
 import { ConfigError } from '../../core/errors.ts';
 import { isInside } from '../../files/is-inside.ts';
+import { realPath } from '../../files/real-path.ts';
 import { findEnvironment, isEnvironmentPath } from '../../registry/find-environment.ts';
 
 export interface NamedEnvironment {
@@ -40,18 +40,36 @@ function found(recorded: string, { folder, environmentsDir }: Pick<NamedEnvironm
   }
 }
 
-/** Files that can run code: modules, and pipelines, whose servers are modules. */
-const CODE = /\.(ya?ml|[cm]?[jt]s|py)$/i;
+export interface NamedArguments {
+  /** The folder of the run, or of the training run. */
+  readonly folder: string;
+  /** The environment that gets the arguments, as `findEnvironment` found it. */
+  readonly environmentId: string;
+  readonly recorded: Readonly<Record<string, unknown>>;
+  /** From `-a`. */
+  readonly given: Readonly<Record<string, unknown>>;
+}
 
-/** Throws ConfigError if an argument of the environment that only the run gives names such a file. */
-export function assertNamesNoCode(folder: string, recorded: Readonly<Record<string, unknown>>, given: Readonly<Record<string, unknown>>): void {
+/** Throws ConfigError if only the run names a file among the arguments of the environment. Any file may hold code, whatever its name ends with; the servers of a pipeline are modules. */
+export function assertNamesNoFile({ folder, environmentId, recorded, given }: NamedArguments): void {
+  const isPipeline = environmentId === 'pipeline';
+  if (isPipeline && !('file' in given || 'file' in recorded) && isInside(realPath(folder), realPath('.')))
+    throw new ConfigError(
+      `vf-score was started inside ${folder}, so the pipeline would come from there. Start it in another folder, or name the pipeline: -a '{"file": "PATH"}'`,
+    );
   for (const [name, value] of Object.entries(recorded)) {
-    const file = name in given ? undefined : textsIn(value).find((text) => CODE.test(text) && existsSync(text));
+    if (name in given) continue;
+    const texts = textsIn(value);
+    const file = isPipeline && name === 'file' ? texts[0] : texts.find(namesFile);
     if (file === undefined) continue;
     throw new ConfigError(
       `${folder} was played with the file ${file} (argument ${name}), which vf-score does not load by itself, because a run may come from somebody else. If you trust that file, name it: -a '${JSON.stringify({ [name]: value })}'`,
     );
   }
+}
+
+function namesFile(text: string): boolean {
+  return text.startsWith('file:') || (existsSync(text) && !statSync(text).isDirectory());
 }
 
 /** Keys that the environment does not see, and the argument that is the reason. */
@@ -84,8 +102,4 @@ function namesServer(name: string, value: unknown): boolean {
 function textsIn(value: unknown): string[] {
   if (typeof value === 'string') return [value];
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
-}
-
-function realPath(path: string): string {
-  return existsSync(path) ? realpathSync(path) : resolve(path);
 }

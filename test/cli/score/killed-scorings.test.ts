@@ -108,7 +108,7 @@ describe.concurrent('vf-score that was killed', { timeout: 300_000 }, () => {
     ]) {
       const ended = await folder.score(...others);
       expect({ others, ...ended }).toMatchObject({ others, code: 2, stdout: '' });
-      expect(ended.stderr).toContain('new.unfinished is the unfinished scoring of another run, or with another rubric');
+      expect(ended.stderr).toContain('new.unfinished is the unfinished scoring of another run, or with another environment, rubric');
     }
     expect(folder.files()).toEqual(before);
     isSlow = false;

@@ -104,6 +104,43 @@ describe('vf-score on a run from somebody else', { timeout: 60_000 }, () => {
     expect(stderr).toContain(`If you trust that file, name it: -a '{"file":"${join(run, 'theirs.yaml')}"}'`);
   });
 
+  it.each([
+    ['a pipeline whose name ends otherwise', { file: 'run/p.conf' }, '.'],
+    ['the pipeline of a run without arguments, where the command is started in it', {}, 'run'],
+  ])('runs no module of %s', async (_, args, from) => {
+    const pipeline = readFileSync(join(root, 'examples/own-tools.yaml'), 'utf8').replace(/^( +mine: ).*$/m, '$1evil.ts');
+    mkdirSync(join(run, 'examples'));
+    for (const path of ['run/p.conf', 'run/examples/own-tools.yaml']) {
+      writeFileSync(join(folder, path), pipeline);
+      writeFileSync(
+        join(folder, dirname(path), 'evil.ts'),
+        `import { writeFileSync } from 'node:fs';\nwriteFileSync(${JSON.stringify(join(folder, 'ran'))}, '');\n`,
+      );
+    }
+    change({ env_id: 'pipeline', env_args: args });
+    const words = ['vf-score', run, '-o', join(folder, 'new')];
+    const cwd = join(folder, from);
+    const { code, stderr, lines } = await command(words, { cwd });
+    expect({ code, lines, ran: hasRun(), stderr }).toEqual({
+      code: 2,
+      lines: 1,
+      ran: false,
+      stderr: expect.stringMatching(/name (it|the pipeline): -a '/) as string,
+    });
+    await command([...words, '-a', JSON.stringify({ file: join(run, 'p.conf') })]);
+    expect(hasRun()).toBe(true);
+  });
+
+  it('reads no file that only the run names, whatever its name ends with', async () => {
+    writeFileSync(join(run, 'theirs'), '');
+    for (const dataset of ['run/theirs', `file://${join(run, 'theirs')}`]) {
+      change({ env_args: { dataset } });
+      const { code, stderr, lines } = await command(['vf-score', 'run', '--in-place']);
+      expect({ code, lines }).toEqual({ code: 2, lines: 1 });
+      expect(stderr).toContain(`If you trust that file, name it: -a '{"dataset":"${dataset}"}'`);
+    }
+  });
+
   it('sends keys only to a server that the user names', async () => {
     const headers: IncomingHttpHeaders[] = [];
     await using server = await loopback(async (request, response) => {

@@ -1,0 +1,106 @@
+/** vf-score with another environment than the one that was played: the run says so, and no run holds rewards of both. */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { chatServer } from '../../models/chat-server.ts';
+import { oneLine, policyServer, refused, rowIn, said, ScoreFolder } from './score-folder.ts';
+
+const KILL_AT = pathToFileURL(join(import.meta.dirname, 'kill-at.mjs')).href;
+const OWN = 'environments/judged/environment.mjs';
+
+/** Another environment with the same rows and the same id, whose reward `ended` weighs more. */
+function writeOther(folder: ScoreFolder): string {
+  mkdirSync(join(folder.path, 'other'));
+  return folder.file(
+    'other/environment.mjs',
+    readFileSync(join(folder.path, OWN), 'utf8').replace('weight: 0.5', 'weight: 0.9').replace('./weight', '../environments/judged/weight'),
+  );
+}
+
+/** Kills a scoring in place that has found a score. */
+async function killScoring(folder: ScoreFolder): Promise<void> {
+  for (let n = 1; ; n++) {
+    const words = ['run', '--in-place', '--ask-again', '--max-scoring', '1'];
+    await folder.start(words, { NODE_OPTIONS: `--import ${KILL_AT}`, KILL_AT: String(n) }, 'vf-score').ended;
+    const journal = folder.run_files()['scoring.jsonl.partial'] ?? '';
+    if (journal.includes('"closed"')) throw new Error('The scoring had ended before it was killed');
+    if (journal.split('\n').length > 2) return;
+  }
+}
+
+describe.concurrent('vf-score', { timeout: 300_000 }, () => {
+  it('records another environment, with which vf-eval -R does not continue the run', async () => {
+    await using policy = await policyServer();
+    using folder = new ScoreFolder();
+    await folder.play(policy, ['-n', '2']);
+    expect(await folder.score('run', '--in-place', '--env', `./${OWN}`)).toMatchObject({ code: 0 });
+    expect(folder.metadata().config['scoring']).toBeUndefined();
+    expect(await folder.score('run', '--in-place', '--env', writeOther(folder), '--weight', 'judge=0')).toMatchObject({ code: 0 });
+    expect(folder.metadata().config['scoring']).toEqual({
+      environment: 'judged',
+      environment_sha256: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
+      weights: { judge: 0 },
+    });
+    expect([...folder.rollouts().values()].map(({ reward }) => reward)).toEqual([0.9, 0.9]);
+    const words = ['judged', '-n', '3', '-b', `${policy.url}/v1`, '-m', 'm', '-t', '8', '--api-client-type', 'chat', '-R', 'run'];
+    const resumed = await folder.run(words);
+    expect({ code: resumed.code, stderr: resumed.stderr }).toEqual({
+      code: 2,
+      stderr: expect.stringContaining('was scored by vf-score with {"environment":"judged"') as string,
+    });
+    expect(await folder.score('run', '--in-place')).toMatchObject({ code: 0 });
+    expect(await folder.run(words)).toMatchObject({ code: 0 });
+  });
+
+  it('scores failed rollouts only with the environment of the others', async () => {
+    let isDown = true;
+    await using policy = await policyServer();
+    await using judge = await chatServer(({ messages }) => (isDown && rowIn(messages) === '1' ? refused : said(0.5)));
+    using folder = new ScoreFolder();
+    const role = ['--role', `judge=g@${judge.url}/v1`];
+    await folder.play(policy, ['-n', '2', ...role]);
+    isDown = false;
+    const words = ['run', '--failed', '--in-place', ...role];
+    const before = folder.run_files();
+    const ended = await folder.score(...words, '--env', writeOther(folder));
+    expect(oneLine(ended)).toEqual({ code: 2, stdout: '', lines: 1 });
+    expect(ended.stderr).toContain('would mix two kinds of scores in one run');
+    expect(folder.run_files()).toEqual(before);
+    expect(await folder.score(...words, '--env', `./${OWN}`)).toMatchObject({ code: 0 });
+  });
+
+  it.each<[string, (folder: ScoreFolder) => string[]]>([
+    ['another environment', (folder) => ['--env', writeOther(folder)]],
+    [
+      'an environment whose module has changed',
+      (folder) => {
+        folder.file(OWN, `${readFileSync(join(folder.path, OWN), 'utf8')}// changed\n`);
+        return [];
+      },
+    ],
+    [
+      'an environment whose weights come from a module that has changed',
+      (folder) => {
+        writeFileSync(join(folder.path, 'environments/judged/weight.mjs'), 'export const weight = 0.9;\n');
+        return [];
+      },
+    ],
+  ])('does not go on with %s after a kill', async (_, change) => {
+    await using policy = await policyServer();
+    using folder = new ScoreFolder();
+    folder.file('environments/judged/weight.mjs', 'export const weight = 0.5;\n');
+    folder.file(
+      OWN,
+      `import { weight } from './weight.mjs';\n${readFileSync(join(folder.path, OWN), 'utf8').replace("name: 'ended', weight: 0.5", "name: 'ended', weight")}`,
+    );
+    await folder.play(policy, ['-n', '2']);
+    await killScoring(folder);
+    const results = folder.text('run', 'results.jsonl');
+    const journal = folder.text('run', 'scoring.jsonl.partial');
+    const ended = await folder.score('run', '--in-place', '--ask-again', '--max-scoring', '1', ...change(folder));
+    expect(oneLine(ended)).toEqual({ code: 2, stdout: '', lines: 1 });
+    expect(ended.stderr).toContain('run has an unfinished scoring with other options');
+    expect([folder.text('run', 'results.jsonl'), folder.text('run', 'scoring.jsonl.partial')]).toEqual([results, journal]);
+  });
+});
