@@ -172,7 +172,7 @@ export function rolloutError(error: unknown, phase: RolloutPhase): RolloutError 
   const model = isJudges ? error.cause : error;
   const stack = stackTrace(error);
   return {
-    type: isJudges ? FOREIGN.model : error instanceof VfError ? error.name : FOREIGN[source],
+    type: isJudges ? FOREIGN.model : error instanceof VfError || (source === 'policy' && isBug(error)) ? error.name : FOREIGN[source],
     message: thrownText(error),
     chain: describeError(error),
     phase,
@@ -184,6 +184,14 @@ export function rolloutError(error: unknown, phase: RolloutPhase): RolloutError 
     ...(error instanceof VfError && error.endsRun ? { endsRun: true } : {}),
   };
 }
+
+/** An error of a program, not of a server: "fetch failed" is a TypeError too, but has a cause. */
+function isBug(error: unknown): error is Error {
+  return error instanceof Error && BUGS.includes(error.name) && error.cause === undefined;
+}
+
+/** Classes of errors that a fault in a client's code throws. A rollout that failed so has the class as its `type`. */
+export const BUGS: readonly string[] = ['TypeError', 'ReferenceError', 'RangeError'];
 
 const FOREIGN: Readonly<Record<FailureSource, string>> = {
   policy: 'PolicyError',

@@ -1,15 +1,17 @@
 /** Kinds of failed rollouts, which determine what is sampled again, and the messages about them. */
-import type { RolloutError } from '../../rollouts/rollout.ts';
+import { BUGS, type RolloutError } from '../../rollouts/rollout.ts';
 import type { Trajectory } from './trajectory.ts';
 
 /** A failure that was read from a file has no stack. */
 export type Failure = NonNullable<Trajectory['error']> & Pick<RolloutError, 'stack'>;
 
-export const isPolicys = ({ source }: Failure) => source === 'policy';
+/** Waiting for the server cures no fault in the code that asks it. */
+const isClients = ({ source, type }: Failure) => source === 'policy' && BUGS.includes(type);
+export const isPolicys = (failure: Failure) => failure.source === 'policy' && !isClients(failure);
 /** A deadline may have passed because the machine was busy. */
 const isLate = ({ type }: Failure) => type === 'TimeoutError';
-/** The same text fails again: the reward's code does not cope with it. */
-export const isRewards = (failure: Failure) => failure.source === 'reward' && !failure.retryable && !isLate(failure);
+/** The same text fails again: the code of the reward, or of the policy's client, does not cope with it. */
+export const isCodes = (failure: Failure) => isClients(failure) || (failure.source === 'reward' && !failure.retryable && !isLate(failure));
 /** Which rollouts a judge's server could not score does not depend on what they say. Whether an episode calls a model may depend on it. */
 const isOutage = ({ source, retryable, phase }: Failure) => (source === 'reward' || source === 'model') && retryable && phase === 'scoring';
 /**
@@ -98,10 +100,11 @@ export function placeOf({ step, isEvaluation = false, rows, allowedFailures: ofG
   return ofGroup === undefined ? `step ${step}` : `the group of row ${String(rows[0]?.exampleId)}`;
 }
 
-export function rewardText(
-  plan: Placed,
-  { rolloutId, message, stack }: Pick<RolloutError, 'message' | 'stack'> & Pick<Trajectory, 'rolloutId'>,
-): string {
-  const place = throwingPlace(stack);
-  return `Stopped at ${placeOf(plan)}, rollout ${rolloutId}: ${sentence(`${message}${place === null ? '' : ` ${place}`}`)} Correct the reward, then continue this run with -R`;
+export function codeText(plan: Placed, failure: Failure & Pick<Trajectory, 'rolloutId'>): string {
+  const { rolloutId, type, message, stack } = failure;
+  const isOfClient = isClients(failure);
+  const place = isOfClient ? innermostPlace(stack) : throwingPlace(stack);
+  const text = isOfClient ? `the policy's client met a fault in its code, not an outage: ${type}: ${message}` : message;
+  const remedy = isOfClient ? 'Correct what it was given, or report the fault' : 'Correct the reward';
+  return `Stopped at ${placeOf(plan)}, rollout ${rolloutId}: ${sentence(`${text}${place === null ? '' : ` ${place}`}`)} ${remedy}, then continue this run with -R`;
 }

@@ -1,7 +1,7 @@
 /**
  * Samples a batch of rollouts. Each is recorded before anything else happens, so it survives a kill and only missing or failed rollouts are sampled
  * again. If too many fail because of the servers, this waits for the servers; if because of the environment, it samples the whole batch again; if because
- * a reward threw, the run stops. The trainer never gets a batch with too many failures.
+ * a reward threw or the policy's client has a fault, the run stops. The trainer never gets a batch with too many failures.
  */
 import type { PolicyClient } from '../../clients/policy-client.ts';
 import { cancelled, untilAborted } from '../../core/abort.ts';
@@ -23,11 +23,11 @@ import {
   failureText,
   isOfText,
   isPolicys,
-  isRewards,
+  isCodes,
   isWhole,
   placeOf,
   repeatKind,
-  rewardText,
+  codeText,
   sentence,
   wholeOf,
 } from './rollout-failures.ts';
@@ -113,7 +113,7 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
         });
       break;
     }
-    if (failures.filter(isRewards).length > allowed) throw new TrainingError(rewardText(plan, thrown ?? failures.find(isRewards)!), lost);
+    if (failures.filter(isCodes).length > allowed) throw new TrainingError(codeText(plan, thrown ?? failures.find(isCodes)!), lost);
     const spent = failures.find(({ reason }) => reason === 'budget');
     if (!isEnough && spent) throw new TrainingError(`Stopped at ${placeOf(plan)}: ${sentence(spent.message)} Then continue this run with -R`, lost);
     const judgement = isEnough ? '' : `, more than rollouts.max_error_rate allows (${parts.config.rollouts.maxErrorRate})`;
@@ -264,7 +264,7 @@ async function play(
     else {
       failed++;
       if (rollout.error.stack !== undefined) stacks.set(rollout.rolloutId, rollout.error.stack);
-      if (isRewards(rollout.error)) thrown ??= { ...rollout.error, rolloutId: rollout.rolloutId };
+      if (isCodes(rollout.error)) thrown ??= { ...rollout.error, rolloutId: rollout.rolloutId };
       if (rollout.error.endsRun === true) ended ??= { error: rollout.error, model: rollout.policy.model };
       observer.onFailedRollout?.({ step, rolloutId: rollout.rolloutId, error: rollout.error });
     }

@@ -352,6 +352,17 @@ describe('sampleRollouts', () => {
     expect(await stepsOf(store)).toEqual([]);
   });
 
+  it("stops at once where the code of the policy's client has a fault: no server is waited for", async () => {
+    const fault = () => {
+      throw new TypeError('content.map is not a function');
+    };
+    const stopped = sampleRollouts(plan(), parts({ turns: fault, maxErrorRate: 0 }));
+    await expect(stopped).rejects.toThrow(
+      /^Stopped at step 4, rollout 0\/0: the policy's client met a fault in its code, not an outage: TypeError: content\.map is not a function at .*sample-rollouts\.test\.ts:\d+:\d+\)\. Correct what it was given, or report the fault, then continue this run with -R$/,
+    );
+    expect([played, recoveries, reported]).toEqual([['0/0'], 0, []]);
+  });
+
   it('samples the whole step again once the reward was corrected, so that the same code scores all of it', async () => {
     let isBroken = true;
     const environment = new CountingEnv({
