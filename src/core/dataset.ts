@@ -1,3 +1,4 @@
+import { messagesProblem } from './check-messages.ts';
 import { ConfigError } from './errors.ts';
 import type { Message } from './message.ts';
 import type { Random } from './random.ts';
@@ -16,7 +17,7 @@ export interface Row {
 }
 
 /**
- * An immutable, indexable sequence of rows.
+ * An immutable, indexable sequence of rows. The constructor throws ConfigError for a prompt that is no list of messages.
  * @example new Dataset('sums', [{ exampleId: 0, prompt: [{ role: 'user', content: '2 + 2?' }], answer: '4' }])
  */
 export class Dataset<R extends Row = Row> implements Iterable<R> {
@@ -24,6 +25,10 @@ export class Dataset<R extends Row = Row> implements Iterable<R> {
   readonly #rows: readonly R[];
 
   constructor(name: string, rows: readonly R[]) {
+    for (const { exampleId, prompt } of rows) {
+      const problem = messagesProblem(prompt, 'prompt');
+      if (problem !== null) throw new ConfigError(`Row ${JSON.stringify(exampleId)} of ${name} cannot be played: ${problem}. Correct the row.`);
+    }
     this.name = name;
     this.#rows = rows;
   }

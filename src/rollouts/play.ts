@@ -4,8 +4,11 @@
  */
 import type { PolicyCapabilities, PolicyLease, Sampling } from '../clients/policy-client.ts';
 import { openUntilAborted, untilAborted } from '../core/abort.ts';
+import { messagesProblem } from '../core/check-messages.ts';
 import type { Row } from '../core/dataset.ts';
-import type { Environment, Episode, StopCondition, TurnOptions } from '../core/environment.ts';
+import type { Environment, Episode, Observation, StopCondition, TurnOptions } from '../core/environment.ts';
+import { EnvironmentError } from '../core/errors.ts';
+import type { Message } from '../core/message.ts';
 import type { RolloutModels } from '../core/model.ts';
 import type { Random } from '../core/random.ts';
 import { CLEAN_UP_MS } from '../core/timers.ts';
@@ -60,6 +63,7 @@ export async function playEpisode<R extends Row>(options: PlayOptions<R>): Promi
 
 async function playStarted<R extends Row>(episode: Episode, options: PlayOptions<R>, record: Recorder): Promise<void> {
   const { environment, lease, capabilities, maxTokens, signal } = options;
+  assertMessages(episode.prompt, 'prompt');
   record.prompt = episode.prompt;
   record.tools = episode.tools ?? [];
   record.turnFormat = episode.turnFormat ?? environment.turnFormat;
@@ -94,7 +98,10 @@ async function playTurns<R extends Row>(episode: Episode, transcript: Transcript
     if (room === 0) return 'prompt_too_long';
     const maxNewTokens = Number.isFinite(left) ? Math.min(room ?? Infinity, left) : room;
     const sample = await untilAborted(transcript.generate(maxNewTokens, { sampling, stop: turn.stop ?? episode.stop, signal }), signal);
+    // The environment's code: what it throws is not the policy's failure.
+    record.enter('environment');
     const kept = sample.text.slice(0, episode.keep(sample.text));
+    record.enter('generation');
     const { tokens: keptTokens, overhang, toolCalls, stop: end } = transcript.commit(sample, kept.length);
     const { finish, stopReason, usage } = sample;
     left -= keptTokens ?? usage.completionTokens;
@@ -104,10 +111,23 @@ async function playTurns<R extends Row>(episode: Episode, transcript: Transcript
 
     record.enter('environment');
     const { observation, stop, next = {} } = await untilAborted(episode.step(kept, { finish, stopReason, toolCalls, ...trace, signal }), signal);
+    if (observation) assertObservation(observation);
     record.enter('prompt');
     if (observation) await transcript.observe(observation, { isLast: stop !== null });
     else if (stop !== null) record.keepEnd(transcript.end());
     if (stop !== null) return stop;
     turn = next;
   }
+}
+
+/** A client would fail on it with an error of its own, which looks like an outage of the policy. */
+function assertMessages(messages: readonly Message[], name: string): void {
+  const problem = messagesProblem(messages, name);
+  if (problem !== null) throw new EnvironmentError(`The environment gave messages that cannot be shown: ${problem}`);
+}
+
+function assertObservation(observation: Observation): void {
+  if ('messages' in observation) return assertMessages(observation.messages, 'messages');
+  if (typeof observation.text !== 'string')
+    throw new EnvironmentError(`The environment gave an observation that is not text: ${JSON.stringify(observation.text)}`);
 }

@@ -1,6 +1,7 @@
 /** The record of an episode while it is played. */
 import type { PolicyRef } from '../clients/policy-client.ts';
 import { isCancelled } from '../core/abort.ts';
+import { messagesProblem } from '../core/check-messages.ts';
 import type { StopCondition, TurnFormat } from '../core/environment.ts';
 import { CancelledError, PromptTooLongError } from '../core/errors.ts';
 import type { AskedRecord } from '../core/model.ts';
@@ -33,7 +34,8 @@ export class Recorder {
   #cleanUpError: Played['error'] = null;
 
   constructor(prompt: Played['prompt'], turnFormat: TurnFormat, phase: RolloutPhase = 'setup') {
-    this.prompt = prompt;
+    // What is no list of messages cannot be put on file.
+    this.prompt = messagesProblem(prompt, 'prompt') === null ? prompt : [];
     this.turnFormat = turnFormat;
     this.#phase = phase;
   }

@@ -31,6 +31,24 @@ describe.concurrent('vf-eval', () => {
     expect(stdout).toMatch(/^results +outputs\/evals\/capitals--extractive-baseline\/[0-9a-f]{8}$/m);
   });
 
+  it('names the row and the field of a prompt that cannot be shown, and writes nothing', async () => {
+    using folder = new EvalFolder();
+    folder.file(
+      'environments/odd/environment.mjs',
+      `import { Dataset, Rubric, SingleTurnEnv } from 'vf-search';
+      const rows = ['Who?', 42].map((content, i) => ({ exampleId: 'q' + i, prompt: [{ role: 'user', content }] }));
+      export const loadEnvironment = () => new SingleTurnEnv({ id: 'odd', eval: new Dataset('odd-rows', rows), rubric: new Rubric({ funcs: [() => 1] }) });`,
+    );
+    const { code, stderr } = await folder.run(['odd']);
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: expect.stringMatching(
+        /^vf-eval: Row "q1" of odd-rows cannot be played: prompt\[0\]\.content must be a string or a list of parts, got 42\. Correct the row\.\n$/,
+      ),
+    });
+    expect(folder.files().size).toBe(0);
+  });
+
   it('prints one JSON object and nothing else with --json', async () => {
     using folder = new EvalFolder();
     const { code, stdout } = await folder.run(['capitals', '-n', '2', '-r', '2', '--seed', '7', '--json']);

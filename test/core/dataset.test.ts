@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Dataset } from '../../src/core/dataset.ts';
+import { Dataset, type Row } from '../../src/core/dataset.ts';
 import { Random } from '../../src/core/random.ts';
 
 const rows = Array.from({ length: 5 }, (_, exampleId) => ({ exampleId, prompt: [] }));
@@ -25,5 +25,23 @@ describe('Dataset', () => {
     const shuffled = dataset.shuffle(Random.fromSeed(1));
     expect([...shuffled]).toEqual([...dataset.shuffle(Random.fromSeed(1))]);
     expect(new Set(shuffled)).toEqual(new Set(rows));
+  });
+
+  it.each([
+    [42, 'prompt must be a list of messages, got 42'],
+    [['Who?'], 'prompt[0] must be a message with a role and a content, got "Who?"'],
+    [[{ role: 'bot', content: 'Who?' }], 'prompt[0].role must be one of system, user, assistant, tool, got "bot"'],
+    [[{ role: 'user', content: 42 }], 'prompt[0].content must be a string or a list of parts, got 42'],
+    [
+      [{ role: 'user', content: [{ type: 'text', text: 'Who?' }] }, { role: 'user' }],
+      'prompt[1].content must be a string or a list of parts, got undefined',
+    ],
+    [
+      [{ role: 'user', content: [{ type: 'image_url' }] }],
+      "prompt[0].content[0] must be {type: 'text', text: string} or {type: 'image', image: reference}, got an object",
+    ],
+  ])('names the row and the field of a prompt that is no list of messages: %j', (prompt, problem) => {
+    const odd = { exampleId: 'q7', prompt } as unknown as Row;
+    expect(() => new Dataset<Row>('six', [...rows, odd])).toThrow(`Row "q7" of six cannot be played: ${problem}. Correct the row.`);
   });
 });

@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import type { PolicyClient } from '../../src/clients/policy-client.ts';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
 import { CancelledError, PolicyError, PromptTooLongError, RetrievalError } from '../../src/core/errors.ts';
-import { contentText } from '../../src/core/message.ts';
+import type { Row } from '../../src/core/dataset.ts';
+import { contentText, type Message } from '../../src/core/message.ts';
 import { groupReward, reward, Rubric } from '../../src/core/rubric.ts';
 import type { Rollout } from '../../src/rollouts/rollout.ts';
 import { runRollouts, type RunOptions } from '../../src/rollouts/run-rollouts.ts';
@@ -50,6 +51,53 @@ describe('runRollouts', () => {
     expect(Buffer.from(Uint8Array.from(tokens!.ids)).toString()).toBe('Count.one; more stop;');
     expect([...tokens!.mask].join('')).toBe('000000111100000011111');
     expect(rollout!.usage).toEqual({ inputTokens: 'Count.'.length + 'Count.one; more '.length, outputTokens: 9, cachedTokens: null });
+  });
+
+  it('fails the rollout of an environment whose prompt, messages or observation cannot be shown, with an error of the environment', async () => {
+    const odd = [{ role: 'user', content: 42 }] as unknown as readonly Message[];
+    class OddPrompt extends CountingEnv {
+      protected override prompt = () => odd;
+    }
+    class OddMessages extends CountingEnv {
+      protected override envResponse = async () => ({ messages: odd });
+    }
+    class OddText extends CountingEnv {
+      protected override envResponse = async () => ({ observation: 42 as unknown as string });
+    }
+    class OddKeep extends CountingEnv {
+      protected override keep = (): number => (undefined as unknown as string).length;
+    }
+    const client = () => new ScriptedClient({ kind: 'chat', turns: ['one;'] });
+    const options = { turnFormat: 'chat' } as const;
+    const of = async (environment: CountingEnv) => (await play(environment, client()))[0]!.error;
+    const problem = 'must be a string or a list of parts, got 42';
+    const type = 'EnvironmentError';
+    expect(await of(new OddPrompt(options))).toMatchObject({
+      type,
+      message: expect.stringContaining(`prompt[0].content ${problem}`),
+      phase: 'setup',
+    });
+    expect(await of(new OddMessages(options))).toMatchObject({ type, message: expect.stringContaining(`messages[0].content ${problem}`) });
+    expect(await of(new OddText(options))).toMatchObject({ type, message: expect.stringContaining('an observation that is not text: 42') });
+    expect(await of(new OddKeep(options))).toMatchObject({ type, source: 'environment' });
+  });
+
+  it('records a rollout whose row, made late, has a prompt that cannot be shown', async () => {
+    const environment = new CountingEnv();
+    const row = { exampleId: 7, prompt: [{ role: 'user', content: 42 }] } as unknown as Row;
+    Object.defineProperty(environment, 'eval', { value: [row] });
+    const [rollout] = await play(environment, new ScriptedClient({ turns: ['stop;'] }));
+    expect(rollout).toMatchObject({ prompt: [], reward: null, error: { type: 'EnvironmentError', source: 'environment' } });
+  });
+
+  it('names the class of a fault in the code of a client', async () => {
+    const client = new ScriptedClient({
+      turns: () => {
+        throw new TypeError('content.map is not a function');
+      },
+    });
+    const [rollout] = await play(new CountingEnv(), client);
+    expect(rollout!.error).toMatchObject({ type: 'TypeError', source: 'policy', message: 'content.map is not a function' });
   });
 
   it('gives a chat policy the same scored text as messages', async () => {
