@@ -268,7 +268,8 @@ function schemaError(faults: readonly SchemaFault[], values: Readonly<Record<str
   if (fault.keyword === 'required') {
     const path = [...parts, String(fault.params['missingProperty'])].join('.');
     const description = KEYS.find((key) => key.path === path)?.description ?? '';
-    const remedy = path === 'model.path' ? '. Pass -m DIR, or --preset laptop for a bundled model.' : '';
+    const remedy =
+      path === 'model.path' ? '. Pass -m DIR, or --preset laptop for a bundled model; for an environment of your own, --preset laptop-copy.' : '';
     return new ConfigError(`${path} is not set: ${description.charAt(0).toLowerCase()}${description.slice(1).replace(/\.$/, '')}${remedy}`);
   }
   // Items of lists and entries of free tables are reported as a whole.

@@ -14,6 +14,7 @@ export function rowsOfStep(train: Dataset, examplesPerStep: number, seed: number
 export function stepsPerPass({ length, name }: Pick<Dataset, 'length' | 'name'>, examplesPerStep: number): number {
   const steps = Math.floor(length / examplesPerStep);
   if (steps > 0) return steps;
+  if (length === 0) throw new ConfigError(`${name} has no rows to train on. Give the environment rows in its train data.`);
   throw new ConfigError(
     `rollouts.examples_per_step is ${examplesPerStep}, but ${name} has only ${length} ${length === 1 ? 'row' : 'rows'}; lower it (-n) or train on more rows`,
   );

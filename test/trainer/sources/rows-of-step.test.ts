@@ -38,6 +38,7 @@ describe('rowsOfStep', () => {
 
   it('refuses more rows a step than there are', () => {
     expect(() => ids(3, 4, 0, 1)).toThrow(/examples_per_step is 4, but rows has only 3 rows/);
+    expect(() => ids(0, 4, 0, 1)).toThrow('rows has no rows to train on. Give the environment rows in its train data.');
   });
 });
 
