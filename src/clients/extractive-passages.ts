@@ -23,10 +23,11 @@ const SENTENCE_END = new Set(['.', '!', '?', ';']);
 /** A full stop after one of these, or after a single letter, does not end a sentence. */
 const ABBREVIATIONS = new Set(['dr', 'jr', 'mr', 'mrs', 'ms', 'no', 'sr', 'st', 'vs']);
 
-/** The passages of all information blocks, in order. */
+/** The passages of all information blocks, in order. A block of other text, such as a tool's answer, is one passage without a title. */
 export function parsePassages(blocks: readonly string[]): Passage[] {
   return blocks.flatMap((block) => {
     const heads = [...block.matchAll(/(?:^|\n)Doc \d+\(Title: /g)];
+    if (heads.length === 0) return block.trim() === '' ? [] : [bodyPassage(block)];
     return heads.map((head, i) => toPassage(block.slice(head.index + head[0].length, heads[i + 1]?.index ?? block.length)));
   });
 }

@@ -76,6 +76,13 @@ describe('ExtractiveClient', () => {
     expect([...sample!.logProbs]).toEqual(Array.from({ length: sample!.ids.length }, () => 0));
   });
 
+  test("answers from a block without titles, such as a tool's answer, and from none that is empty", async () => {
+    const [, found] = await play('who directed titanic?', ['<information>Titanic is a film directed by James Cameron.</information>']);
+    expect(answerOf(found)).toContain('James Cameron');
+    const [, empty] = await play('who directed titanic?', ['<information> </information>']);
+    expect(empty!.text).toContain('<search>');
+  });
+
   test('says the same to messages as to tokens, drawn spans included', async () => {
     const question = 'who directed titanic?';
     const key = '7/3';
