@@ -1,6 +1,7 @@
 /** Suggested next commands after a run, derived from the command that started it. */
 import { basename } from 'node:path';
 import type { Summary } from '../../schemas/summary.ts';
+import { isEnvironmentPath } from '../../registry/find-environment.ts';
 import { ownCommand } from '../own-command.ts';
 import type { OpenedPolicy } from './open-policy.ts';
 import { displayPath } from './render-summary.ts';
@@ -43,7 +44,8 @@ export function nextCommands(
 ): { why: string; command: string }[] {
   if (!summary.complete) return [{ why: 'continue this run', command: continueCommand(summary, words) }];
   const { finished, errored } = summary.rollouts;
-  if (errored > 0) return [{ why: 'retry the failed rollouts', command: resumeCommand(words, summary.directory) }];
+  if (errored > 0)
+    return [...scoreAgain(summary, envId, words), { why: 'retry the failed rollouts', command: resumeCommand(words, summary.directory) }];
   if (finished === 0) return [];
   if (policy.kind === 'baseline') return withModel(envId, words, showsImages ? 'Qwen/Qwen2.5-VL-7B-Instruct' : 'Qwen/Qwen2.5-3B-Instruct');
   const isTrainable = policy.kind === 'embedded' && laptopModel !== null && policy.model === basename(laptopModel);
@@ -55,6 +57,24 @@ export function nextCommands(
     ];
   }
   return [];
+}
+
+/** Scores the failed rollouts again where a reward failed in each of them: they need not be played again. */
+function scoreAgain(
+  { errors, directory }: Pick<Summary, 'errors' | 'directory'>,
+  envId: string,
+  words: readonly string[],
+): { why: string; command: string }[] {
+  if (isFileOfRuns(words) || Object.keys(errors).some((type) => type !== 'RewardError')) return [];
+  const folder = words.flatMap((word, i) => (/^--env-dir-path(=|$)/.test(word) ? [word, ...(word.includes('=') ? [] : [words[i + 1]!])] : []));
+  const command = ownCommand('vf-score', [
+    displayPath(directory),
+    '--failed',
+    '--in-place',
+    ...(isEnvironmentPath(envId) ? ['--env', envId] : []),
+    ...folder,
+  ]);
+  return [{ why: 'correct the reward, then score the failed rollouts again without playing them', command }];
 }
 
 /** The command of a baseline run, changed to play a model. */

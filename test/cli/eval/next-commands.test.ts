@@ -5,7 +5,7 @@ import type { Summary } from '../../../src/schemas/summary.ts';
 
 const run = `${process.cwd()}/outputs/evals/a--b/0a1b2c3d`;
 const rollouts = { planned: 2, recorded: 2, finished: 2, errored: 0 };
-const summary = { complete: true, directory: run, policyKind: 'tokens', rollouts } as Summary;
+const summary = { complete: true, directory: run, policyKind: 'tokens', rollouts, errors: {} } as Summary;
 const baseline = { kind: 'baseline', baseUrl: null } as OpenedPolicy;
 const server = { kind: 'endpoint', baseUrl: 'http://h/v1' } as OpenedPolicy;
 const embedded = (model: string) => ({ kind: 'embedded', baseUrl: null, model }) as OpenedPolicy;
@@ -41,6 +41,15 @@ describe('nextCommands', () => {
 
   it('offers to continue where something is missing', () => {
     expect(commands({ complete: false }, server)[0]).toMatch(/ -R outputs/);
-    expect(commands({ rollouts: { ...rollouts, finished: 1, errored: 1 } }, baseline)[0]).toMatch(/ -R outputs/);
+    expect(commands({ rollouts: { ...rollouts, finished: 1, errored: 1 }, errors: { PolicyError: 1 } }, baseline)[0]).toMatch(/ -R outputs/);
+  });
+
+  it('offers to score before to play again where only rewards failed', () => {
+    const failed = { rollouts: { ...rollouts, finished: 1, errored: 1 }, errors: { RewardError: 1 } };
+    expect(commands(failed, server, ['my-env', '--env-dir-path', 'envs'])).toEqual([
+      'npx vf-score outputs/evals/a--b/0a1b2c3d --failed --in-place --env-dir-path envs',
+      'npx vf-eval my-env --env-dir-path envs -R outputs/evals/a--b/0a1b2c3d',
+    ]);
+    expect(commands({ ...failed, errors: { RewardError: 1, PolicyError: 1 } }, server)).toHaveLength(1);
   });
 });
