@@ -253,7 +253,8 @@ describe.concurrent('vf-score', { timeout: 180_000 }, () => {
     using folder = new ScoreFolder();
     await folder.play(policy, ['-n', '2', '-a', '{"group": true}', '-r', '2']);
     rmSync(join(folder.path, 'run/played.jsonl'));
-    const { code } = await folder.score('run', '--weight', 'judge=0.25', '--weight', 'turns=1', '-o', 'new');
+    const { code, stderr } = await folder.score('run', '--weight', 'judge=0.25', '--weight', 'turns=1', '-o', 'new');
+    expect(stderr.match(/is a metric of weight 0.*/g)).toEqual(['is a metric of weight 0; with 1 times its value it is now part of the reward']);
     expect(code).toBe(0);
     const rewards = [...folder.rollouts('new').values()].map(({ reward }) => reward);
     for (const reward of rewards) expect(reward).toBeCloseTo(0.25 + 0.5 + 1 + 0.1 * 2, 12);

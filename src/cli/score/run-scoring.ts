@@ -3,6 +3,7 @@ import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { NO_POLICY } from '../../clients/no-policy.ts';
 import { ConfigError } from '../../core/errors.ts';
+import type { Rubric } from '../../core/rubric.ts';
 import { WeightedRubric, type Weights } from '../../core/weighted-rubric.ts';
 import { packageVersion } from '../../data/package-root.ts';
 import { copyRun } from '../../evaluate/copy-run.ts';
@@ -82,6 +83,7 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
   const own = flags.rubric === null ? null : await loadRubric(flags.rubric, environment);
   const rubric = own?.rubric ?? environment.rubric;
   const weighted = Object.keys(flags.weights).length === 0 ? null : new WeightedRubric(rubric, flags.weights);
+  for (const notice of metricNotices(rubric, flags.weights)) context.note(`vf-score: ${notice}`);
   const recorded = (before.config['roles'] ?? {}) as Readonly<Record<string, string>>;
   const declared = { ...environment.roles, ...own?.roles };
   const { declarations, recordedOnly } = scoreRoles(declared, flags.roles, recorded);
@@ -143,6 +145,13 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
     await abandonPlace(place);
     throw error;
   }
+}
+
+/** A metric may be a count without an upper bound, which outweighs every reward. */
+function metricNotices({ weights: before }: Rubric, weights: Weights): string[] {
+  return Object.entries(weights).flatMap(([name, weight]) =>
+    weight === 0 || before.get(name) !== 0 ? [] : [`"${name}" is a metric of weight 0; with ${weight} times its value it is now part of the reward`],
+  );
 }
 
 /** Weights alone need neither the rubric's functions nor the episode's state. */
