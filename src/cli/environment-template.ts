@@ -33,7 +33,7 @@ function environment(id: string): string {
     .join('')}Env`;
   return `/** ${id}: the model gets a question, can search for the question's note, and must give one of the golden answers. */
 import { fileURLToPath } from 'node:url';
-import { ConfigError, Dataset, loadRows, metric, MultiTurnEnv, reward, Rubric } from 'vf-search';
+import { Dataset, integerArgument, loadRows, metric, MultiTurnEnv, readArguments, reward, Rubric } from 'vf-search';
 import type { EnvResponse, EpisodeState, QuestionRow, RewardContext, Row } from 'vf-search';
 
 const ROWS = fileURLToPath(new URL('rows.jsonl', import.meta.url));
@@ -92,8 +92,7 @@ function toRow(row: QuestionRow): NoteRow {
 
 /** \`vf-eval ${id} -a '{"limit": 3}'\` calls this with \`{ limit: 3 }\`. */
 export async function loadEnvironment(args: { readonly limit?: number } = {}): Promise<${className}> {
-  const { limit, ...unknown } = args;
-  if (Object.keys(unknown).length > 0) throw new ConfigError(\`Unknown arguments of ${id}: \${Object.keys(unknown).join(', ')}; known: limit\`);
+  const { limit } = readArguments('${id}', { limit: integerArgument(1) }, args);
   const { rows } = await loadRows({ dataset: ROWS, ...(limit !== undefined && { limit }) });
   return new ${className}({
     id: '${id}',
@@ -163,7 +162,8 @@ function readme({ id, directory, kind, withManifest }: TemplateOptions): string 
     ? `| \`exactMatch\` | 1 if the answer of the last turn is a golden answer, ignoring case |
 | \`brevity\` | 1 for up to 20 words, falling to 0 at 100 words; weight 0.1 |
 | \`total_tool_calls\`, \`find_note_calls\` | tool calls per rollout; weight 0 |
-| \`bad_tool_calls\` | calls that could not be parsed, or whose arguments do not fit the tool's schema; weight 0 |`
+| \`bad_tool_calls\` | calls that could not be parsed, or whose arguments do not fit the tool's schema; weight 0 |
+| \`tool_errors\` | calls whose tool threw an error; weight 0 |`
     : `| \`exactMatch\` | 1 if the model's answer is a golden answer, ignoring case |
 | \`answered\` | 1 if the model wrote any answer between its tags; weight 0.1 |
 | \`searches\` | searches per rollout; weight 0 |`;

@@ -4,7 +4,7 @@ import { HELD_OUT_ROWS } from './template-rows.ts';
 export function toolsEnvironment(id: string): string {
   return `/** ${id}: the model gets a question, can look up notes with a native tool call, and must give one of the golden answers. */
 import { fileURLToPath } from 'node:url';
-import { ConfigError, Dataset, defineTool, loadRows, reward, Rubric, ToolEnv } from 'vf-search';
+import { Dataset, defineTool, integerArgument, loadRows, readArguments, reward, Rubric, ToolEnv } from 'vf-search';
 import type { QuestionRow, RewardContext, Row } from 'vf-search';
 
 const ROWS = fileURLToPath(new URL('rows.jsonl', import.meta.url));
@@ -47,8 +47,7 @@ function toRow(row: QuestionRow): NoteRow {
 
 /** \`vf-eval ${id} -a '{"limit": 3}'\` calls this with \`{ limit: 3 }\`. */
 export async function loadEnvironment(args: { readonly limit?: number } = {}): Promise<ToolEnv<NoteRow>> {
-  const { limit, ...unknown } = args;
-  if (Object.keys(unknown).length > 0) throw new ConfigError(\`Unknown arguments of ${id}: \${Object.keys(unknown).join(', ')}; known: limit\`);
+  const { limit } = readArguments('${id}', { limit: integerArgument(1) }, args);
   const { rows } = await loadRows({ dataset: ROWS });
   const notes = rows.map((row, i) => \`Doc \${i + 1}(Title: \${String(row['title'])}) \${String(row['note'])}\`);
   const findNote = defineTool({

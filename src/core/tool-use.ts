@@ -67,11 +67,13 @@ export interface ToolState extends EpisodeState {
   calls: Record<string, number>;
   /** Number of calls that were not JSON, named no tool, or did not fit its schema. */
   badCalls: number;
+  /** Number of executed calls whose tool threw an error that the model then read. */
+  toolErrors: number;
 }
 
 /**
- * An environment with tools. An episode ends with `no_tools_called` when a turn calls none. Adds the metrics `total_tool_calls`, `bad_tool_calls` and
- * `<tool>_calls`. The constructor throws ConfigError if two tools share a name, a schema is unusable, or native calls are not in chat format.
+ * An environment with tools. An episode ends with `no_tools_called` when a turn calls none. Adds the metrics `total_tool_calls`, `bad_tool_calls`,
+ * `tool_errors` and `<tool>_calls`. The constructor throws ConfigError if two tools share a name, a schema is unusable, or native calls are not in chat format.
  * @example new ToolEnv({ id: 'sums', eval: new Dataset('sums', rows), rubric: new Rubric({ funcs: [isRight] }), tools: [add], calls: 'native' })
  */
 export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
@@ -114,7 +116,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
 
   protected setupState(_row: R, _options: EpisodeOptions): ToolState {
     // Without a prototype, because a tool may be called `constructor`.
-    return { turns: 0, calls: Object.create(null) as Record<string, number>, badCalls: 0 };
+    return { turns: 0, calls: Object.create(null) as Record<string, number>, badCalls: 0, toolErrors: 0 };
   }
 
   protected async envResponse(kept: string, state: ToolState, { toolCalls, signal }: StepContext): Promise<EnvResponse> {
@@ -146,6 +148,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
       if (this.#options.stopErrors?.some((type) => error instanceof type)) {
         throw new ToolError(`Tool "${call.name}" failed: ${error.message}`, { cause: error });
       }
+      state.toolErrors += 1;
       return `Error: ${this.#options.formatError?.(error) ?? error.message}`;
     }
   }
@@ -177,6 +180,8 @@ function withToolMetrics<R extends Row>(rubric: Rubric<R>, tools: readonly Tool[
   const funcs = [
     metric<R>(({ state }) => Object.values((state as ToolState).calls).reduce((a, b) => a + b, 0), { name: 'total_tool_calls', isCount: true }),
     metric<R>(({ state }) => (state as ToolState).badCalls, { name: 'bad_tool_calls', isCount: true }),
+    // A subclass may make its own state, and an older run has none of it on file.
+    metric<R>(({ state }) => (state as Partial<ToolState>).toolErrors ?? 0, { name: 'tool_errors', isCount: true }),
     ...tools.map((tool) => metric<R>(({ state }) => (state as ToolState).calls[tool.name] ?? 0, { name: `${tool.name}_calls`, isCount: true })),
   ];
   // A subclass may score by itself, which `extend` of Rubric does not keep.

@@ -91,12 +91,18 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     expect(await test()).toMatchObject({ code: 1 });
   });
 
-  it('writes an environment with native tools whose test passes', async () => {
+  it('writes an environment with native tools whose test passes; a limit that is no number is refused', async () => {
     const project = join(folder, 'tools');
     mkdirSync(join(project, 'node_modules'), { recursive: true });
     symlinkSync(root, join(project, 'node_modules/vf-search'));
     writeFileSync(join(project, 'package.json'), '{}');
     await vfInit(['with-tools', '--tools'], project);
+    await vfInit(['with-tags'], project);
+    for (const id of ['with-tools', 'with-tags']) {
+      const script = `import { loadEnvironment } from './environments/${id}/environment.ts'; await loadEnvironment({ limit: 'three' });`;
+      const { stderr } = await run(['--conditions=source', '--input-type=module', '-e', script], project);
+      expect(stderr).toContain('limit must be an integer of at least 1, got "three"');
+    }
     const test = () => run(['--conditions=source', '--test', 'environments/with-tools/environment.test.ts'], project);
     expect(await test()).toMatchObject({ code: 0, stdout: expect.stringMatching(/pass 1\b/) as string });
     const path = join(project, 'environments/with-tools/environment.ts');

@@ -71,7 +71,7 @@ describe('Rubric', () => {
       const tools = new ToolEnv({ id: 'tools', eval: new Dataset('rows', []), rubric, tools: [] });
       expect(await tools.rubric.score({ ...context('aa'), state: { calls: {}, badCalls: 0 } })).toEqual({
         reward: 11,
-        metrics: { length: 2, total_tool_calls: 0, bad_tool_calls: 0 },
+        metrics: { length: 2, total_tool_calls: 0, bad_tool_calls: 0, tool_errors: 0 },
       });
     });
 

@@ -70,6 +70,7 @@ describe('ToolEnv', () => {
     const episode = await start();
     const { observation } = await episode.step(call('{"name": "add", "arguments": {"a": 13, "b": 2}}'), turn);
     expect(textOf({ observation, stop: null })).toContain('Error: thirteen is not served');
+    expect(episode.state).toMatchObject({ toolErrors: 1, badCalls: 0, calls: { add: 1 } });
     await expect(episode.step(call('{"name": "add", "arguments": {"a": 14, "b": 2}}'), turn)).rejects.toThrow(ToolError);
   });
 
@@ -125,6 +126,6 @@ describe('ToolEnv', () => {
   });
 
   it('reports calls as metrics', () => {
-    expect(environment.rubric.names).toEqual(['total_tool_calls', 'bad_tool_calls', 'add_calls']);
+    expect(environment.rubric.names).toEqual(['total_tool_calls', 'bad_tool_calls', 'tool_errors', 'add_calls']);
   });
 });
