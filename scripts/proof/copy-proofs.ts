@@ -43,7 +43,8 @@ export const COPY_PROOFS: readonly CopyProof[] = [
     end: 0.5,
     quickSteps: 12,
     quickEnd: 0.1,
-    make: (folder, seed) => strange(folder, seed, 2, []),
+    // The start is near its bar: enough rollouts to tell.
+    make: (folder, seed) => strange(folder, seed, 2, ['evaluation.rollouts_per_example=32']),
   },
   {
     name: 'notes',
