@@ -1,6 +1,6 @@
 /** The folder in which a run is scored, and the name that it has in the end. */
 import { existsSync } from 'node:fs';
-import { rename, rm, unlink } from 'node:fs/promises';
+import { rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { journalPath, ScoreJournal, unfinishedScoring } from '../../evaluate/score-journal.ts';
@@ -97,8 +97,8 @@ async function lockOf(working: string): Promise<string | null> {
 /** Gives the scored run its name. The journal goes last, so that the same command finishes this after a kill. */
 export async function closePlace({ working, directory, lock }: ScorePlace): Promise<void> {
   if (working !== directory) await rename(working, directory);
-  await unlink(journalPath(directory));
   await rm(join(directory, lock), { force: true });
+  await rm(journalPath(directory), { force: true });
 }
 
 /** Unlocks the folder of a scoring that failed, and removes it if no score had been found. */
