@@ -44,7 +44,7 @@ export const COPY_PROOFS: readonly CopyProof[] = [
     quickSteps: 12,
     quickEnd: 0.1,
     // The start is near its bar: enough rollouts to tell.
-    make: (folder, seed) => strange(folder, seed, 2, ['evaluation.rollouts_per_example=32']),
+    make: (folder, seed) => strange(folder, seed, 2, ['evaluation.rollouts_per_example=16']),
   },
   {
     name: 'notes',
