@@ -9,10 +9,16 @@ export interface RowFields {
   readonly info?: unknown;
 }
 
-/** Digest of a row's answer and info, of its question where it has neither. Prompts do not count beside these: a prompt is something to compare. */
-export function rowContent({ asked, answer, info }: RowFields): string {
+/** Digest of a row's answer and info, of its question where it has neither. Prompts do not count beside these: a prompt is something to compare. Null for values that are nested too deeply to read. */
+export function rowContent({ asked, answer, info }: RowFields): string | null {
   const fields = answer === undefined && info === undefined ? { asked } : { answer, info };
-  return hash('sha256', canonicalJson(fields), 'base64');
+  try {
+    return hash('sha256', canonicalJson(fields), 'base64');
+  } catch (error) {
+    // The stack is full.
+    if (error instanceof RangeError) return null;
+    throw error;
+  }
 }
 
 /** Where a run holds no content (null), the id must do. */

@@ -230,7 +230,8 @@ export class RolloutTable implements RowFigures {
     if (!finder.has(FIELD.prompt)) return NaN;
     const [answer, info] = [finder.json(FIELD.answer), finder.json(FIELD.info)];
     const asked = answer === undefined && info === undefined ? questionOf(promptOf({ prompt: finder.json(FIELD.prompt) }, null)) : '';
-    return Buffer.from(rowContent({ asked, answer, info }), 'base64').readUIntBE(0, DIGEST_BYTES);
+    const content = rowContent({ asked, answer, info });
+    return content === null ? NaN : Buffer.from(content, 'base64').readUIntBE(0, DIGEST_BYTES);
   }
 
   #addError(row: number): void {
