@@ -72,7 +72,7 @@ describe('vf-view', () => {
     ['an export into a missing folder', ['outputs', '--export', 'nowhere/x.html'], /The directory nowhere for --export does not exist; create it/],
     ['an export below a file', ['outputs', '--export', 'outputs/evals/sums/metadata.json/x.html'], /metadata\.json for --export does not exist/],
     ['an export to where no file can be', ['outputs', '--export', '/proc/x.html'], /^vf-view: Cannot create \/proc\/x\.html \(--export\): .*\. Name/],
-    ['an export that is to be opened', ['outputs', '--export', 'x.html', '--open'], /--export serves no address/],
+    ['an export that is to be opened', ['outputs', '--export', 'x.html', '--open'], /--export writes a file and serves no page/],
     ['an export of the lab', ['--lab', '--export', 'x.html'], /--lab shows no runs, so --export x\.html has no use/],
     ['a tokenizer for the lab', ['--lab', '--tokenizer', 'outputs'], /--lab shows no runs, so --tokenizer outputs has no use/],
   ])('refuses %s in one line', async (_, args, problem) => {
