@@ -6,13 +6,11 @@ that fit in two of them. Training goes on from there and may change all of it; e
 """
 
 import torch
-from model import EMBEDDING
+from laid import CONSTANT, LaidWeights
 
 SIZE = 32
 # Dimensions of what layer 0 writes.
 PLACE_SIZE = 24
-# Dimension 0 is the same for every token: what a head needs to attend by place alone.
-CONSTANT = 0
 PLACES = ("previous", "before", "around", "far")
 # Pairs of a head's dimensions, the fastest first: the first four tell neighbouring places apart, the next two places some ten tokens apart, the last hardly turn within a page.
 ALL_PAIRS, NEIGHBOUR_PAIRS, AROUND_PAIRS, FAR_PAIRS, SLOW_PAIRS = range(6), range(4), range(3, 5), range(4, 6), range(7, 16)
@@ -24,31 +22,11 @@ AROUND_STRENGTH, FAR_STRENGTH = 3.0, 5.0
 
 
 def lay_context(config, weights, seed):
-    generator = torch.Generator().manual_seed(seed + 1)
     half, own = SIZE // 2, config.hidden - len(PLACES) * PLACE_SIZE
     dimensions = {name: range(own + i * PLACE_SIZE, own + (i + 1) * PLACE_SIZE) for i, name in enumerate(PLACES)}
-    embedding = weights[EMBEDDING]
-    std = embedding.std().item()
-    embedding[:, own:] = 0
-    embedding[:, CONSTANT] = 2 * std
-
-    def projection():
-        """[SIZE, hidden] with orthonormal rows that read tokens alone."""
-        rows = torch.zeros(SIZE, config.hidden)
-        rows[:, 1:own] = torch.linalg.qr(torch.randn(own - 1, SIZE, generator=generator)).Q.T
-        return rows
-
-    def part(layer, name, head):
-        return weights[f"model.layers.{layer}.self_attn.{name}_proj.weight"][head * SIZE : (head + 1) * SIZE]
-
-    def written(layer, head):
-        return weights[f"model.layers.{layer}.self_attn.o_proj.weight"][:, head * SIZE : (head + 1) * SIZE]
-
-    for layer, sharpness in SHARPNESS.items():
-        for name in ("q_norm", "k_norm"):
-            weights[f"model.layers.{layer}.self_attn.{name}.weight"].fill_(sharpness)
-
-    token = projection()
+    laid = LaidWeights(config, weights, seed, own, SHARPNESS)
+    std, part, written = laid.std, laid.part, laid.written
+    token = laid.projection()
 
     def attend_by_place(head, pairs, distance):
         queries = part(0, "q", head)
@@ -85,6 +63,6 @@ def lay_context(config, weights, seed):
         keys[first] = everything[list(dimensions["previous"])[: len(first)]]
         queries[second] = everything[list(dimensions[wanted])[: len(second)]]
         keys[second] = everything[list(dimensions[there])[: len(second)]]
-        values.copy_(projection())
+        values.copy_(laid.projection())
         written(layer, head * group).copy_(COPY_STRENGTH * std * values.T)
     return weights

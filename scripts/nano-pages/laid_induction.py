@@ -6,10 +6,10 @@ and may change all of it; every other weight stays random.
 """
 
 import torch
-from model import EMBEDDING
+from laid import CONSTANT, LaidWeights
 
-# Dimension 0 is the same for every token: what a head needs to attend by place alone. The last ones hold the previous token.
-CONSTANT, PREVIOUS = 0, 96
+# The dimensions from this one on hold the previous token.
+PREVIOUS = 96
 # Pairs of a head's dimensions: the fast ones tell neighbouring places apart, the slow ones hardly turn within a page.
 FAST_PAIRS, SLOW_PAIRS = range(4), range(6, 16)
 # Root mean squares of queries and keys: how sharply a layer attends.
@@ -18,31 +18,12 @@ COPY_STRENGTH = 5.0
 
 
 def lay_induction(config, weights, seed):
-    generator = torch.Generator().manual_seed(seed + 1)
     size, half = config.head_dim, config.head_dim // 2
-    embedding = weights[EMBEDDING]
-    std = embedding.std().item()
-    embedding[:, PREVIOUS:] = 0
-    embedding[:, CONSTANT] = 2 * std
-
-    def projection():
-        """[size, hidden] with orthonormal rows that read tokens alone."""
-        rows = torch.zeros(size, config.hidden)
-        rows[:, 1:PREVIOUS] = torch.linalg.qr(torch.randn(PREVIOUS - 1, size, generator=generator)).Q.T
-        return rows
-
-    def part(layer, name, head):
-        return weights[f"model.layers.{layer}.self_attn.{name}_proj.weight"][head * size : (head + 1) * size]
-
-    def written(layer, head):
-        return weights[f"model.layers.{layer}.self_attn.o_proj.weight"][:, head * size : (head + 1) * size]
-
-    for layer, sharpness in SHARPNESS.items():
-        for name in ("q_norm", "k_norm"):
-            weights[f"model.layers.{layer}.self_attn.{name}.weight"].fill_(sharpness)
+    laid = LaidWeights(config, weights, seed, PREVIOUS, SHARPNESS)
+    std, part, written = laid.std, laid.part, laid.written
 
     # Layer 0, head 0: attends to the place before, whatever stands there.
-    token = projection()
+    token = laid.projection()
     for name in ("q", "k"):
         part(0, name, 0).zero_()
     for pair in FAST_PAIRS:
@@ -62,6 +43,6 @@ def lay_induction(config, weights, seed):
         keys.zero_()
         queries[slow] = token[: len(slow)]
         keys[slow] = torch.eye(config.hidden)[PREVIOUS : PREVIOUS + len(slow)]
-        values.copy_(projection())
+        values.copy_(laid.projection())
         written(1, head * group).copy_(COPY_STRENGTH * std * values.T)
     return weights

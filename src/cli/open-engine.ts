@@ -27,7 +27,7 @@ export async function openEngine(options: EngineOptions, cacheSetting = 'cache_t
 export async function checkModel(modelPath: string): Promise<void> {
   if (statSync(modelPath, { throwIfNoEntry: false })?.isDirectory() !== true) {
     throw new ConfigError(
-      `There is no directory ${modelPath}; the embedded engine needs a Hugging Face directory of a dense Qwen3 model, or the name of a bundled model (${bundledModels().join(', ')})`,
+      `The directory ${modelPath} does not exist. The embedded engine needs a Hugging Face directory of a dense Qwen3 model, or the name of a bundled model (${bundledModels().join(', ')})`,
     );
   }
   try {

@@ -17,7 +17,7 @@ export interface Row {
 }
 
 /**
- * An immutable, indexable sequence of rows. The constructor throws ConfigError for a prompt that is no list of messages.
+ * An immutable, indexable sequence of rows. The constructor throws ConfigError unless every prompt is a list of messages.
  * @example new Dataset('sums', [{ exampleId: 0, prompt: [{ role: 'user', content: '2 + 2?' }], answer: '4' }])
  */
 export class Dataset<R extends Row = Row> implements Iterable<R> {

@@ -24,7 +24,7 @@ export interface BilledTokens {
   readonly input: number;
   readonly cached: number;
   readonly output: number;
-  /** Answered calls whose tokens are in no sum, because the server reported no usage; absent if there are none. */
+  /** Answered calls whose server reported no usage: the sums lack their tokens. Absent if zero. */
   readonly uncounted?: number;
 }
 

@@ -55,7 +55,7 @@ async function replaceById(
   const byStart = new Map([...places].flatMap(([id, { start }]) => (changes.has(id) ? [[start, id] as const] : [])));
   const lines: KeptLine[] = [];
   for await (const { text, start, end, isWhole } of readLines(path)) {
-    // The torn end of a killed run is no record.
+    // A killed run may end in half a line.
     if (!isWhole && !isJson(text)) continue;
     const id = byStart.get(start);
     const newText = id === undefined ? undefined : changes.get(id)!;

@@ -30,7 +30,7 @@ export async function findRun<R extends Row>(base: string, options: Omit<Evaluat
   const directory = runsDirectory(base, run.envId, run.model);
   const runs: { readonly path: string; readonly metadata: WireMetadata; readonly difference: string | null }[] = [];
   for (const name of await readdir(directory).catch(() => [])) {
-    // What vf-score has not finished is no run yet.
+    // A folder that vf-score has not finished does not count as a run.
     if (name.endsWith('.unfinished')) continue;
     const path = join(directory, name);
     const metadata = await readMetadata(path).catch(() => null);

@@ -34,7 +34,7 @@ export class Recorder {
   #cleanUpError: Played['error'] = null;
 
   constructor(prompt: Played['prompt'], turnFormat: TurnFormat, phase: RolloutPhase = 'setup') {
-    // What is no list of messages cannot be put on file.
+    // The file can hold only a list of messages.
     this.prompt = messagesProblem(prompt, 'prompt') === null ? prompt : [];
     this.turnFormat = turnFormat;
     this.#phase = phase;

@@ -21,7 +21,7 @@ export interface RoleStats {
   readonly failures: number;
   /** Tokens of the calls that were sent; `cached` is the part of `input` that the server had in its prefix cache, null when it did not say. */
   readonly tokens: { readonly input: number; readonly output: number; readonly cached: number | null };
-  /** Calls that were sent and whose server reported no usage; absent if there are none. */
+  /** Calls that were sent, and whose server reported no usage. Absent if zero. */
   readonly uncounted?: number;
   /** Milliseconds from the request to the reply, right to 1 %; null where nothing was sent. */
   readonly latencyMs: Quantiles | null;

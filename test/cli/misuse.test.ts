@@ -27,7 +27,7 @@ function misuse(name: string, args: readonly string[]) {
 const CASES: [command: string, args: string[], line: RegExp][] = [
   ['vf-train', ['search-r1', '--preset', 'laptop', '--allow-changes'], /--allow-changes needs -R/],
   ['vf-train', ['search-r1', '--preset', 'laptop', '-o', 'taken'], /^(?!.*resume it)vf-train: Cannot create the run's folder .*taken.*EEXIST/],
-  ['vf-train', ['search-r1', '--preset', 'laptop', '--dry-run', '-m', './Qwen/Qwen3-0.6B'], /There is no directory \.\/Qwen\/Qwen3-0\.6B/],
+  ['vf-train', ['search-r1', '--preset', 'laptop', '--dry-run', '-m', './Qwen/Qwen3-0.6B'], /The directory .\/Qwen\/Qwen3-0\.6B does not exist/],
   ['vf-index', ['corpus.jsonl', '-o', 'file/index'], /Cannot create the folder file\/index \(-o\): not a directory \(ENOTDIR\)/],
   ['vf-index', ['corpus.jsonl', '-o', ''], /-o is empty; name a folder/],
   ['vf-index', ['corpus.jsonl', '-o', 'index', '--k1', 'abc'], /'--k1 <number>' argument 'abc' is invalid\. It must be a number/],

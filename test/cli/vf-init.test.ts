@@ -91,7 +91,7 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     expect(await test()).toMatchObject({ code: 1 });
   });
 
-  it('writes an environment with native tools whose test passes; a limit that is no number is refused', async () => {
+  it('writes an environment with native tools whose test passes; a limit must be a number', async () => {
     const project = join(folder, 'tools');
     mkdirSync(join(project, 'node_modules'), { recursive: true });
     symlinkSync(root, join(project, 'node_modules/vf-search'));

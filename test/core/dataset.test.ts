@@ -40,7 +40,7 @@ describe('Dataset', () => {
       [{ role: 'user', content: [{ type: 'image_url' }] }],
       "prompt[0].content[0] must be {type: 'text', text: string} or {type: 'image', image: reference}, got an object",
     ],
-  ])('names the row and the field of a prompt that is no list of messages: %j', (prompt, problem) => {
+  ])('names the row and the field of a prompt with a fault: %j', (prompt, problem) => {
     const odd = { exampleId: 'q7', prompt } as unknown as Row;
     expect(() => new Dataset<Row>('six', [...rows, odd])).toThrow(`Row "q7" of six cannot be played: ${problem}. Correct the row.`);
   });

@@ -238,7 +238,7 @@ describe('vf-train --embedded that cannot begin', () => {
   const cases: [what: string, args: () => string[], line: RegExp][] = [
     ['the model is of another kind', () => ['-m', withConfig('llama', { model_type: 'llama', architectures: ['LlamaForCausalLM'] })], /llama/],
     ['the model is too large', () => ['-m', withConfig('large', { hidden_size: 8192, num_hidden_layers: 80, intermediate_size: 32768 })], /GiB/],
-    ['there is no such model', () => ['-m', 'nowhere'], /There is no directory nowhere/],
+    ['there is no such model', () => ['-m', 'nowhere'], /The directory nowhere does not exist/],
     ['the directory holds no model', () => ['-m', folder.path], /config\.json/],
     ['a key is unknown', () => ['--set', 'policy.embedded.thread=2'], /did you mean policy\.embedded\.threads\?/],
     ['the preset is unknown', () => ['--preset', 'labtop'], /did you mean laptop\?/],
