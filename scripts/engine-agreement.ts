@@ -1,6 +1,6 @@
 /**
  * Measures how far the embedded engine is from torch: log-probs of base and adapter, and gradients of the adapter, on the reference vectors in test/golden/engine/
- * (torch and transformers in float64, written by scripts/golden/engine.py). Needs only Node; `npm run test:vllm` compares with a running torch worker and vLLM.
+ * (torch and transformers in float64, written by test/golden/producers/engine.py). Needs only Node; `npm run test:vllm` compares with a running torch worker and vLLM.
  *
  *     npm run agreement
  *

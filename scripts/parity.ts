@@ -2,9 +2,9 @@
  * Checks the port against golden vectors: `node --conditions=source scripts/parity.ts <directory>...`. Prints one line per file, its
  * failures below it, and a total; exit 1 if anything failed.
  */
-import { checkFile } from './parity/check-file.ts';
-import { closeSandbox } from './parity/sandbox.ts';
-import { listVectors } from './parity/vectors.ts';
+import { checkFile } from '../test/parity/check-file.ts';
+import { closeSandbox } from '../test/parity/sandbox.ts';
+import { listVectors } from '../test/parity/vectors.ts';
 
 const MAX_SHOWN = 5;
 

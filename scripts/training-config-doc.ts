@@ -1,12 +1,12 @@
 /** Writes docs/training-config.md from the schema and the presets: `node --conditions=source scripts/training-config-doc.ts`. A test checks that it is current. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { tomlValue } from '../src/cli/train/toml-value.ts';
+import { tomlValue } from '../src/reports/training/toml-value.ts';
 import { allowedText, type ConfigTable, configTable } from '../src/schemas/config-keys.ts';
 import { trainingConfigSchema } from '../src/schemas/training-config.ts';
 import { lossTableSchema } from '../src/schemas/training-algorithm-config.ts';
 import { roleTableSchema } from '../src/schemas/roles-config.ts';
-import { bundledPresets } from '../src/cli/presets.ts';
+import { bundledPresets } from '../src/sessions/environment/presets.ts';
 import type { Preset } from '../src/trainer/config/preset.ts';
 import { CHANGEABLE_ON_RESUME, CHANGEABLE_ROLE_KEYS } from '../src/trainer/config/resume-config.ts';
 

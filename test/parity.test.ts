@@ -4,9 +4,9 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkFile } from '../scripts/parity/check-file.ts';
-import { closeSandbox } from '../scripts/parity/sandbox.ts';
-import { isSame, listVectors, playCase } from '../scripts/parity/vectors.ts';
+import { checkFile } from './parity/check-file.ts';
+import { closeSandbox } from './parity/sandbox.ts';
+import { isSame, listVectors, playCase } from './parity/vectors.ts';
 
 const directory = path.join(import.meta.dirname, 'golden/parity');
 const names = await listVectors(directory);

@@ -15,7 +15,7 @@ import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { Agent, fetch } from 'undici';
 import { EmbeddedBackend } from '../../src/trainer/gradients/embedded/embedded-backend.ts';
-import type { GradientBackend } from '../../src/trainer/gradients/gradient-backend.ts';
+import type { GradientBackend } from '../../src/trainer/gradient-backend.ts';
 import { TorchBackend } from '../../src/trainer/gradients/torch/torch-backend.ts';
 import { ADAM, ADAPTER, NANO, prompts, trainingBatch } from './embedded-workload.ts';
 import { isOver, measurement, type Pair, report } from './measurement.ts';

@@ -1,7 +1,7 @@
 /** Workload of the embedded engine's benches, with the sizes of a GRPO step of the nano model: 8 questions with 8 rollouts each. */
 import { Random } from '../../src/core/random.ts';
 import type { GenerateRequest } from '../../src/engine/engine-types.ts';
-import type { PackedBatch } from '../../src/trainer/gradients/gradient-backend.ts';
+import type { PackedBatch } from '../../src/trainer/gradient-backend.ts';
 
 export const NANO = 'models/nano-base';
 /** Ids from here on are the nano model's tags and special tokens. */

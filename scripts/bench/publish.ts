@@ -13,7 +13,7 @@ import { mkdir, open, rename } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import type { AdapterDescription, AdapterManifest } from '../../src/trainer/gradients/gradient-backend.ts';
+import type { AdapterDescription, AdapterManifest } from '../../src/trainer/gradient-backend.ts';
 import { checkAdapter } from '../../src/trainer/publisher/check-adapter.ts';
 import { loraServer } from '../../test/loopback/lora-server.ts';
 import { peftConfig, writeAdapter } from '../../test/trainer/publisher/adapter-files.ts';

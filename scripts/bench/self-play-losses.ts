@@ -17,7 +17,7 @@ import { openCredit } from '../../src/trainer/credit/open-credit.ts';
 import { evaluateTerms, type LossSequence, termCounts } from '../../src/trainer/loop/evaluate-terms.ts';
 import type { PassOptions } from '../../src/trainer/loop/log-prob-pass.ts';
 import { lossTerms } from '../../src/trainer/losses/loss-terms.ts';
-import type { Trajectory } from '../../src/trainer/sources/trajectory.ts';
+import type { Trajectory } from '../../src/trainer/trajectory.ts';
 import { measurement, median, report } from './measurement.ts';
 
 const TOKENS = 65_536;

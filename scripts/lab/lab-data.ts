@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { loadQuestions } from 'vf-search';
 import { parseArguments } from '../../environments/search-r1/arguments.ts';
 import { environmentOptions } from '../../environments/search-r1/load-environment.ts';
-import { presetNamed } from '../../src/cli/presets.ts';
+import { presetNamed } from '../../src/sessions/environment/presets.ts';
 import { presetLayer } from '../../src/trainer/config/preset.ts';
 import { resolveTrainingConfig } from '../../src/trainer/config/resolve-config.ts';
 import type { LabData } from '../../web/lab/compute/lab-data.ts';

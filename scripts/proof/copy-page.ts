@@ -1,7 +1,7 @@
 /** Judges the runs of `npm run prove:copy` and writes its page: copy.md, copy.json, copy.svg, copy.png and the metrics of every run. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { compareGroups } from '../../src/cli/train/plot/training-plots.ts';
+import { compareGroups } from '../../src/reports/plot/training-plots.ts';
 import { type CopyProof, PRESET, SECONDS } from './copy-proofs.ts';
 import { beforeAndAfter, stepsOf } from './judge-seeds.ts';
 import { announceVerdicts, keepMetrics, type ProvenRun, provenance, type Verdict, verdictLines, worst, writePlot } from './training-proof.ts';

@@ -1,5 +1,5 @@
 /** Parts of a preset as settings for `vf-train --set`, to lay them over another one. */
-import { tomlValue } from '../../src/cli/train/toml-value.ts';
+import { tomlValue } from '../../src/reports/training/toml-value.ts';
 import { isObject } from '../../src/schemas/is-object.ts';
 import type { Preset } from '../../src/trainer/config/preset.ts';
 

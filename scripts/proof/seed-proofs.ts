@@ -1,5 +1,5 @@
 /** What `npm run prove:seeds` proves: for each environment its runs, its bars, and the quantities that they are for. A further environment is a further entry. */
-import { presetNamed } from '../../src/cli/presets.ts';
+import { presetNamed } from '../../src/sessions/environment/presets.ts';
 import { settingLines } from './preset-settings.ts';
 import { worldSettings } from './training-proof.ts';
 

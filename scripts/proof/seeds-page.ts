@@ -1,7 +1,7 @@
 /** Writes the page of `npm run prove:seeds`: seeds.md, seeds.json, seeds.svg, seeds.png and the metrics of every run. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { compareGroups } from '../../src/cli/train/plot/training-plots.ts';
+import { compareGroups } from '../../src/reports/plot/training-plots.ts';
 import { beforeAndAfter, type SeedRun, stepsOf } from './judge-seeds.ts';
 import type { SeedProof } from './seed-proofs.ts';
 import { announceVerdicts, keepMetrics, provenance, type Verdict, verdictLines, worst, writePlot } from './training-proof.ts';

@@ -1,7 +1,7 @@
 /** Writes the page of `npm run prove:self-play`: self-play.md, self-play.json, self-play.svg, self-play.png and the metrics of every run. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { compareRuns } from '../../src/cli/train/plot/training-plots.ts';
+import { compareRuns } from '../../src/reports/plot/training-plots.ts';
 import { stepsOf } from './judge-seeds.ts';
 import { ACCURACY, BARS, ends, executionShare, isControl, type SelfPlayRun } from './self-play-proofs.ts';
 import { announceVerdicts, keepMetrics, provenance, type Verdict, verdictLines, worst, writePlot } from './training-proof.ts';

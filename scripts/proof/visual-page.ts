@@ -4,7 +4,7 @@
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { compareGroups } from '../../src/cli/train/plot/training-plots.ts';
+import { compareGroups } from '../../src/reports/plot/training-plots.ts';
 import { readMetrics } from '../../src/trainer/records/metrics-journal.ts';
 import { keepMetrics, metricsFolder, provenance, type Verdict, verdictLines, writePlot } from './training-proof.ts';
 import { VISUAL_PROOFS, type VisualPart } from './visual-proofs.ts';

@@ -1,8 +1,8 @@
 /** Judges the stages of the proof with a real language model and writes its page, plot and figures. Whatever came out is written as it is. */
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { COLORS } from '../../src/cli/train/plot/chart-theme.ts';
-import { type ChartLine, type ChartPoint, lineChart } from '../../src/cli/train/plot/line-chart.ts';
+import { COLORS } from '../../src/reports/plot/chart-theme.ts';
+import { type ChartLine, type ChartPoint, lineChart } from '../../src/reports/plot/line-chart.ts';
 import type { Estimate } from '../../src/schemas/summary.ts';
 import type { MetricsRow } from '../../src/trainer/records/metrics.ts';
 import { readMetrics } from '../../src/trainer/records/metrics-journal.ts';

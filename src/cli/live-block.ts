@@ -3,7 +3,7 @@
  * them. The caller decides what the lines say.
  */
 import { stripVTControlCharacters } from 'node:util';
-import { cellWidth } from './terminal-text.ts';
+import { cellWidth } from '../reports/text/terminal-text.ts';
 
 export interface LiveBlockOptions {
   readonly stream: NodeJS.WriteStream;

@@ -1,11 +1,11 @@
 /** The `vf-compare` command: compares evaluations of the same rows. */
 import { Command } from 'commander';
 import { packageVersion } from '../data/package-root.ts';
-import { comparisonMarkdown } from './compare/comparison-markdown.ts';
-import { comparisonText } from './compare/comparison-text.ts';
+import { comparisonMarkdown } from '../reports/comparison/comparison-markdown.ts';
+import { comparisonText } from '../reports/comparison/comparison-text.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { ConfigError } from '../core/errors.ts';
-import { paintFor } from './paint.ts';
+import { paintFor } from '../reports/text/paint.ts';
 import { parseProgram } from './parse-program.ts';
 import { wholeNumber } from './serve/option-values.ts';
 

@@ -5,13 +5,13 @@ import { packageVersion } from '../data/package-root.ts';
 import { readGpuCards } from '../launch/gpu-cards.ts';
 import { urlCredentials } from '../transport/credentials.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
-import { checkRun } from './doctor/check-run.ts';
-import { assumedCards, memoryTable } from './doctor/check-gpus.ts';
-import { type DoctorTarget, readTarget } from './doctor/doctor-target.ts';
-import type { Finding } from './doctor/finding.ts';
+import { checkRun } from '../doctor/check-run.ts';
+import { assumedCards, memoryTable } from '../doctor/check-gpus.ts';
+import { type DoctorTarget, readTarget } from '../doctor/doctor-target.ts';
+import type { Finding } from '../doctor/finding.ts';
 import { renderFinding, renderVerdict } from './doctor/render-findings.ts';
-import { loadEnvironmentFile } from './environment-file.ts';
-import { paintFor } from './paint.ts';
+import { loadEnvironmentFile } from '../sessions/environment/environment-file.ts';
+import { paintFor } from '../reports/text/paint.ts';
 import { parseProgram } from './parse-program.ts';
 
 const HELP = `

@@ -9,7 +9,7 @@ import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';
 import type { DenseFlags } from './index/index-dense.ts';
 import { ProgressLine } from './index/progress-line.ts';
-import { countText, durationText, plural } from './number-text.ts';
+import { countText, durationText, plural } from '../reports/text/number-text.ts';
 import { placeError, readingError } from './place-error.ts';
 import { wholeNumber } from './serve/option-values.ts';
 

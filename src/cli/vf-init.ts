@@ -11,8 +11,8 @@ import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';
 import { environmentFiles } from './environment-template.ts';
 import { placeError } from './place-error.ts';
-import { ownCommand } from './own-command.ts';
-import { shellCommand } from './shell-text.ts';
+import { ownCommand } from '../reports/text/own-command.ts';
+import { shellCommand } from '../reports/text/shell-text.ts';
 
 const HELP = `
 Examples:

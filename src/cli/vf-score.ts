@@ -6,7 +6,7 @@ import type { Weights } from '../core/weighted-rubric.ts';
 import { packageVersion } from '../data/package-root.ts';
 import { mergeRoleTables, type RoleTables } from '../schemas/roles-config.ts';
 import { asksForStacks, type CommandContext, EXIT, runCommand } from './command-line.ts';
-import { loadEnvironmentFile } from './environment-file.ts';
+import { loadEnvironmentFile } from '../sessions/environment/environment-file.ts';
 import { parseObject } from './eval/settings.ts';
 import { parseProgram } from './parse-program.ts';
 import { parseRoleFlag } from './roles/role-flag.ts';

@@ -10,12 +10,12 @@ import { findEnvironment } from '../registry/find-environment.ts';
 import type { PromptRow } from '../schemas/demonstration-row.ts';
 import { demonstrationOf } from '../trainer/sources/demonstration.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
-import { contextLength } from './context-length.ts';
-import { countText, plural } from './number-text.ts';
+import { contextLength } from '../sessions/policy/context-length.ts';
+import { countText, plural } from '../reports/text/number-text.ts';
 import { parseProgram } from './parse-program.ts';
 import { findSeedRows, problemsText, readSeedRows, type SeedCounts } from './seed/read-seed-rows.ts';
 import { seedCommands } from './seed/seed-commands.ts';
-import { openDemonstrationTokenizer } from './train/demonstration-tokenizer.ts';
+import { openDemonstrationTokenizer } from '../sessions/training/demonstration-tokenizer.ts';
 import { writeOutput } from './write-output.ts';
 
 const HELP = `

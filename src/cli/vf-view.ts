@@ -5,7 +5,7 @@ import { Command } from 'commander';
 import { ConfigError } from '../core/errors.ts';
 import { packageVersion } from '../data/package-root.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
-import { plural } from './number-text.ts';
+import { plural } from '../reports/text/number-text.ts';
 import { parseProgram } from './parse-program.ts';
 import type { OpenedView } from './view/open-view.ts';
 import { named, wholeNumber } from './serve/option-values.ts';

@@ -12,14 +12,14 @@ import { GroupCredit } from '../trainer/credit/group-credit.ts';
 import { EngineGradients } from '../trainer/gradients/embedded/engine-gradients.ts';
 import { PhaseClock } from '../trainer/loop/phase-clock.ts';
 import { TokenBudget } from '../trainer/loop/token-budget.ts';
-import type { TrainingEvent, TrainingObserver } from '../trainer/loop/training-observer.ts';
+import type { TrainingEvent, TrainingObserver } from '../trainer/training-observer.ts';
 import { trainStep } from '../trainer/loop/train-step.ts';
 import { lossTerms } from '../trainer/losses/loss-terms.ts';
 import { batchValues, evaluationValues } from '../trainer/records/batch-values.ts';
 import { RolloutsInMemory } from '../trainer/records/rollouts-in-memory.ts';
 import { type SampledBatch, sampleRollouts, type SamplingPlan } from '../trainer/sources/sample-rollouts.ts';
 import { SampledSource } from '../trainer/sources/sampled-source.ts';
-import type { Trajectory } from '../trainer/sources/trajectory.ts';
+import type { Trajectory } from '../trainer/trajectory.ts';
 import { enginePolicy } from './engine-policy.ts';
 
 export type Values = Readonly<Record<string, number | null>>;

@@ -3,15 +3,15 @@
  * beside `vf-search` and `vf-search/engine`, because environments need nothing of it. It does not export training itself: that is the command.
  */
 export type { TrainingConfig } from '../schemas/training-config.ts';
-export type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from './sources/trajectory-source.ts';
-export { POLICY_ROLE, type Trajectory, trajectoryOf, withReward } from './sources/trajectory.ts';
+export type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
+export { POLICY_ROLE, type Trajectory, trajectoryOf, withReward } from './trajectory.ts';
 export type { RolloutStore, StepRollouts } from './records/rollout-store.ts';
 
-export type { Credit, CreditedBatch, TrainingSequence } from './credit/credit.ts';
+export type { Credit, CreditedBatch, TrainingSequence } from './credit.ts';
 export { type AdvantageConfig, type GroupAdvantages, groupAdvantages } from './credit/group-advantages.ts';
 
 export type { LossContext, LossFactory } from './losses/registry.ts';
-export type { LossNeeds, TokenLoss, TokenLossBatch, TokenLossValue } from './losses/token-loss.ts';
+export type { LossNeeds, TokenLoss, TokenLossBatch, TokenLossValue } from './token-loss.ts';
 export { broadcastOverTokens, countTokens, type TokenCounts } from './losses/token-counts.ts';
 export { type LossMetric, type LossMetrics, meanMetric, mergeLossMetrics } from './losses/loss-metrics.ts';
 export { type Aggregation, tokenWeight } from './losses/aggregation.ts';
@@ -21,9 +21,9 @@ export { type Objective, ratioLoss, type RatioLossConfig } from './losses/ratio-
 export { type ByRole, rpgLoss, type RpgLossConfig } from './losses/rpg-loss.ts';
 export type { SamplerCorrection } from './losses/sampler-correction.ts';
 
-export type * from './gradients/gradient-backend.ts';
-export type * from './publisher/weight-publisher.ts';
+export type * from './gradient-backend.ts';
+export type * from './weight-publisher.ts';
 
-export type { TrainingEvent, TrainingObserver, TrainingPhase, TrainingStart } from './loop/training-observer.ts';
+export type { TrainingEvent, TrainingObserver, TrainingPhase, TrainingStart } from './training-observer.ts';
 export type { MetricsRow } from './records/metrics.ts';
 export type { RecordedMetricsRow } from './records/metrics-journal.ts';

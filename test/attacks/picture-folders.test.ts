@@ -8,7 +8,7 @@ import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { PictureFiles } from '../../environments/visual-rag/picture-files.ts';
 import { Pictures } from '../../environments/visual-rag/pictures.ts';
-import { demonstrationPictures } from '../../src/cli/train/demonstration-pictures.ts';
+import { demonstrationPictures } from '../../src/sessions/training/demonstration-pictures.ts';
 import { VfError } from '../../src/core/errors.ts';
 import type { ImageStore } from '../../src/core/message.ts';
 import { RunImages } from '../../src/files/run-images.ts';

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { runRounds } from '../../src/cli/rounds/run/run-rounds.ts';
+import { runRounds } from '../../src/rounds/driver/run-rounds.ts';
 import { ConfigError } from '../../src/core/errors.ts';
 import { startCommand } from './attacked-process.ts';
 import { quietContext } from '../cli/rounds/quiet-context.ts';

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { demonstrationPictures } from '../../src/cli/train/demonstration-pictures.ts';
+import { demonstrationPictures } from '../../src/sessions/training/demonstration-pictures.ts';
 import { RunImages } from '../../src/files/run-images.ts';
 import { readDemonstrations } from '../../src/trainer/sources/read-demonstrations.ts';
 import { chatServer } from '../models/chat-server.ts';

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CancelledError } from '../../src/core/errors.ts';
-import type { PackedBatch } from '../../src/trainer/gradients/gradient-backend.ts';
+import type { PackedBatch } from '../../src/trainer/gradient-backend.ts';
 import { batches, distance, largestDifference, picturedBatches, readGradient, smallBatch, someGradient, unpack } from './gradient-cases.ts';
 import { gradientStepsContract } from './gradient-steps.ts';
 import { ADAM, type GradientBackendTraits, GradientSubject, INITIAL, KEPT, OFF, ON, refusal } from './gradient-subject.ts';

@@ -1,8 +1,8 @@
 /** The contract of publishing for a run with images, over a server of a vision-language model with LoRA routes and `/inference/v1/generate`. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ImageStore, PlacedImage } from '../../src/core/message.ts';
-import type { AdapterDescription, AdapterManifest } from '../../src/trainer/gradients/gradient-backend.ts';
-import type { LogProbProbe, PublishResult } from '../../src/trainer/publisher/weight-publisher.ts';
+import type { AdapterDescription, AdapterManifest } from '../../src/trainer/gradient-backend.ts';
+import type { LogProbProbe, PublishResult } from '../../src/trainer/weight-publisher.ts';
 import { type Fault, loraProxy } from '../loopback/lora-proxy.ts';
 import { PROBE_TOLERANCE, PublisherRun, type TestedServer } from '../trainer/publisher/publisher-run.ts';
 import { sendJson } from '../transport/loopback.ts';

@@ -20,7 +20,7 @@ interface Golden {
   readonly tails: readonly (readonly [number, number])[];
 }
 
-/** Written by scripts/golden/comparison.py with scipy and statsmodels. */
+/** Written by test/golden/producers/comparison.py with scipy and statsmodels. */
 const golden = JSON.parse(readFileSync(join(import.meta.dirname, '../golden/comparison.json'), 'utf8')) as Golden;
 
 const differences = (rows: Golden['cases'][number]['rows']): ByExample => rows.map((row) => row.map(([a, b]) => b - a));

@@ -1,6 +1,6 @@
 /** What a publish to a small vision-language model (scripts/random-vlm) needs: the description of its adapters, and a prompt that shows two pictures. */
 import type { ImageStore, PlacedImage } from '../../src/core/message.ts';
-import type { AdapterDescription } from '../../src/trainer/gradients/gradient-backend.ts';
+import type { AdapterDescription } from '../../src/trainer/gradient-backend.ts';
 import { NANO_ADAPTER } from '../trainer/publisher/adapter-files.ts';
 import { paintedStore } from './painted-store.ts';
 import { rulesOf, type VlmForm } from './vlm-client.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { planGpus } from '../../src/cli/train/plan-gpus.ts';
+import { planGpus } from '../../src/sessions/training/plan-gpus.ts';
 import { serverFixedBytes, trainerMemory } from '../../src/launch/memory-estimate.ts';
 import { modelShape, parameterCount, readModelShape } from '../../src/launch/model-shape.ts';
 import { fakeNvidiaSmi } from '../cli/train/fake-nvidia-smi.ts';

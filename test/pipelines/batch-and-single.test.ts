@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { TOYS } from '../../scripts/parity/toy-pipeline-servers.ts';
+import { TOYS } from '../parity/toy-pipeline-servers.ts';
 import { NO_JOURNAL } from '../../src/pipelines/call-journal.ts';
 import { parseYaml } from '../../src/pipelines/parse-yaml.ts';
 import { parsePipeline } from '../../src/pipelines/pipeline.ts';

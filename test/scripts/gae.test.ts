@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { gaeAdvantages, whiten } from '../../scripts/parity/gae.ts';
+import { gaeAdvantages, whiten } from '../parity/gae.ts';
 
 const numbers = fc.array(fc.double({ min: -2, max: 2, noNaN: true }), { minLength: 1, maxLength: 10 });
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import type { FailureSource } from '../../src/rollouts/rollout.ts';
-import type { Trajectory } from '../../src/trainer/sources/trajectory.ts';
+import type { Trajectory } from '../../src/trainer/trajectory.ts';
 
 /** Negative zero is no reward: `trajectoryOf` never gives it. */
 const number = fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => value + 0);

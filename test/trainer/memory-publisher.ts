@@ -1,6 +1,6 @@
 import type { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { CancelledError, type PublishError } from '../../src/core/errors.ts';
-import type { CatchUpResult, PublishRequest, PublishResult, WeightPublisher } from '../../src/trainer/publisher/weight-publisher.ts';
+import type { CatchUpResult, PublishRequest, PublishResult, WeightPublisher } from '../../src/trainer/weight-publisher.ts';
 
 /** A publisher without servers: advances the versions, waits for leases as the interface says, and remembers what it was asked. */
 export class MemoryPublisher implements WeightPublisher {

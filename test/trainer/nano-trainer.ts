@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { Random } from '../../src/core/random.ts';
-import type { AdamOptions } from '../../src/trainer/gradients/gradient-backend.ts';
+import type { AdamOptions } from '../../src/trainer/gradient-backend.ts';
 import type { TorchBackend, TorchBackendOptions } from '../../src/trainer/gradients/torch/torch-backend.ts';
 import type { LossTerm } from '../../src/trainer/losses/loss-terms.ts';
 import { ratioLoss, type RatioLossConfig } from '../../src/trainer/losses/ratio-loss.ts';

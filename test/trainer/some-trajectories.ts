@@ -1,6 +1,6 @@
 /** Plain trajectories for tests. */
 import type { RolloutStore } from '../../src/trainer/records/rollout-store.ts';
-import type { Trajectory } from '../../src/trainer/sources/trajectory.ts';
+import type { Trajectory } from '../../src/trainer/trajectory.ts';
 
 /** A finished one, with `changes` applied. */
 export function trajectory(rolloutId: string, changes: Partial<Trajectory> = {}): Trajectory {

@@ -7,7 +7,7 @@ import type {
   GradientBackend,
   OptimStepResult,
   PackedBatch,
-} from '../../src/trainer/gradients/gradient-backend.ts';
+} from '../../src/trainer/gradient-backend.ts';
 
 /** A backend that learns nothing: every log-prob is -1 unless a test says otherwise. For what happens around a backend, never for gradients. */
 export class StillBackend implements GradientBackend {

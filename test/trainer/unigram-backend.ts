@@ -14,7 +14,7 @@ import type {
   GradientBackend,
   OptimStepResult,
   PackedBatch,
-} from '../../src/trainer/gradients/gradient-backend.ts';
+} from '../../src/trainer/gradient-backend.ts';
 
 const VOCABULARY = 256;
 type Call = 'forward' | 'backward' | 'optimStep' | 'saveAdapter' | 'saveState' | 'loadState';

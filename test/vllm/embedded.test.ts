@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { EmbeddedEngine } from '../../src/engine/embedded-engine.ts';
 import type { Generation } from '../../src/engine/engine-types.ts';
 import { EmbeddedBackend } from '../../src/trainer/gradients/embedded/embedded-backend.ts';
-import type { GradientBackend, PackedBatch } from '../../src/trainer/gradients/gradient-backend.ts';
+import type { GradientBackend, PackedBatch } from '../../src/trainer/gradient-backend.ts';
 import type { TorchBackend } from '../../src/trainer/gradients/torch/torch-backend.ts';
 import { ADAM } from '../contracts/gradient-subject.ts';
 import { nanoRequest } from '../engine/nano-requests.ts';

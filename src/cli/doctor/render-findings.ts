@@ -1,8 +1,8 @@
 /** Renders findings as lines: state, name and text side by side, the remedy below. */
-import { plural } from '../number-text.ts';
-import type { Paint } from '../paint.ts';
-import { escapeControls, wrap } from '../terminal-text.ts';
-import type { Finding, FindingState } from './finding.ts';
+import { plural } from '../../reports/text/number-text.ts';
+import type { Paint } from '../../reports/text/paint.ts';
+import { escapeControls, wrap } from '../../reports/text/terminal-text.ts';
+import type { Finding, FindingState } from '../../doctor/finding.ts';
 
 const STATE_WIDTH = 9;
 const NAME_WIDTH = 13;

@@ -4,9 +4,9 @@ import { contentText } from '../../core/message.ts';
 import { Random } from '../../core/random.ts';
 import type { ToolSpec } from '../../core/tool-calls.ts';
 import { hideSecrets } from '../../transport/redact.ts';
-import { countText, plural } from '../number-text.ts';
-import { escapeControls } from '../terminal-text.ts';
-import { describeRun } from './describe-run.ts';
+import { countText, plural } from '../../reports/text/number-text.ts';
+import { escapeControls } from '../../reports/text/terminal-text.ts';
+import { describeRun } from '../../reports/evaluation/describe-run.ts';
 import type { PreparedRun } from './run-evaluation.ts';
 
 export async function dryRunText(prepared: PreparedRun, signal: AbortSignal): Promise<string> {

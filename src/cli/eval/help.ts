@@ -1,7 +1,7 @@
 /** `vf-eval --help`: everything needed for a first and a second run, in 80 columns, without loading anything heavy. */
-import { wrap } from '../terminal-text.ts';
+import { wrap } from '../../reports/text/terminal-text.ts';
 import { type Flag, FLAGS, type FlagGroup } from './flags.ts';
-import { PROVIDER_NAMES } from './providers.ts';
+import { PROVIDER_NAMES } from '../../sessions/policy/providers.ts';
 
 const GROUPS: readonly FlagGroup[] = ['Environment', 'Policy', 'Sampling', 'Rollouts', 'Results', 'Display'];
 

@@ -2,11 +2,11 @@
 import type { RunCost } from '../../schemas/run-cost.ts';
 import type { Summary } from '../../schemas/summary.ts';
 import type { CommandContext } from '../command-line.ts';
-import { countText, plural, usdText } from '../number-text.ts';
-import { escapeControls } from '../terminal-text.ts';
-import { noUsageText } from './cost-text.ts';
-import { continueCommand } from './next-commands.ts';
-import { displayPath } from './render-summary.ts';
+import { countText, plural, usdText } from '../../reports/text/number-text.ts';
+import { escapeControls } from '../../reports/text/terminal-text.ts';
+import { noUsageText } from '../../reports/evaluation/cost-text.ts';
+import { continueCommand } from '../../reports/evaluation/next-commands.ts';
+import { displayPath } from '../../reports/evaluation/render-summary.ts';
 
 export function noteEnding(summary: Summary, context: Pick<CommandContext, 'note'>, words: readonly string[]): void {
   const { complete, rollouts, directory, errorExamples, cost } = summary;

@@ -3,7 +3,7 @@ import { existsSync, statSync } from 'node:fs';
 import { ConfigError } from '../../core/errors.ts';
 import type { Arguments } from './arguments.ts';
 import { type Flag, type FlagName, FLAGS } from './flags.ts';
-import { recordedRun } from './recorded-run.ts';
+import { recordedRun } from '../../sessions/evaluation/recorded-run.ts';
 import { type PlannedRun, readTomlConfig } from './toml-config.ts';
 
 export interface Plan {

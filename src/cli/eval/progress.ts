@@ -5,9 +5,9 @@
 import type { EvaluationEvent, EvaluationProgress } from '../../evaluate/evaluation-options.ts';
 import { thrownPlace } from '../../core/errors.ts';
 import { LiveBlock } from '../live-block.ts';
-import { countText, durationText, meanText, plural } from '../number-text.ts';
-import { type Paint, noPaint } from '../paint.ts';
-import { clip, escapeControls } from '../terminal-text.ts';
+import { countText, durationText, meanText, plural } from '../../reports/text/number-text.ts';
+import { type Paint, noPaint } from '../../reports/text/paint.ts';
+import { clip, escapeControls } from '../../reports/text/terminal-text.ts';
 
 export interface ProgressOptions {
   readonly stream: NodeJS.WriteStream;

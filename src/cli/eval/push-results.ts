@@ -7,9 +7,9 @@ import { readRegularFile } from '../../files/regular-file.ts';
 import { hideAddresses, mapStrings } from '../../transport/redact.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { openPush, pushedText } from '../open-push.ts';
-import { shellCommand } from '../shell-text.ts';
-import { resumeCommand } from './next-commands.ts';
-import { resultsCard } from './results-card.ts';
+import { shellCommand } from '../../reports/text/shell-text.ts';
+import { resumeCommand } from '../../reports/evaluation/next-commands.ts';
+import { resultsCard } from '../../reports/evaluation/results-card.ts';
 import type { EvaluationOutcome } from './run-evaluation.ts';
 import type { PlannedRun } from './toml-config.ts';
 

@@ -1,15 +1,15 @@
 /** Plays all runs of the command line, one after the other, and decides the exit code. */
 import { type Summary, summaryToWire } from '../../schemas/summary.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
-import { loadEnvironmentFile } from '../environment-file.ts';
-import { paintFor } from '../paint.ts';
+import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
+import { paintFor } from '../../reports/text/paint.ts';
 import type { Arguments } from './arguments.ts';
-import { compareSweep, type PlayedRun, type SweepComparison, sweepText, sweepToWire } from './compare-sweep.ts';
+import { compareSweep, type PlayedRun, type SweepComparison, sweepText, sweepToWire } from '../../reports/evaluation/compare-sweep.ts';
 import { planRuns } from './plan-runs.ts';
-import { EMBEDDED } from './providers.ts';
+import { EMBEDDED } from '../../sessions/policy/providers.ts';
 import { checkPushTargets, openResultsPush, pushResults } from './push-results.ts';
 import { type EvaluationOutcome, rolesOf, runEvaluation } from './run-evaluation.ts';
-import { SharedRoles, UnknownSharedRoleError } from './shared-roles.ts';
+import { SharedRoles, UnknownSharedRoleError } from '../../sessions/roles/shared-roles.ts';
 import type { PlannedRun } from './toml-config.ts';
 
 export interface RunEvaluationsOptions {
@@ -75,7 +75,7 @@ async function comparisonsOf(played: readonly PlayedRun[], context: CommandConte
 async function withLocalModel(run: PlannedRun, context: CommandContext): Promise<PlannedRun> {
   const { provider, model } = run.settings;
   if (provider !== EMBEDDED || model === undefined) return run;
-  const { localModel } = await import('../local-model.ts');
+  const { localModel } = await import('../../sessions/policy/local-model.ts');
   return { ...run, settings: { ...run.settings, model: await localModel(model, 'vf-eval', context) } };
 }
 

@@ -5,7 +5,7 @@
 import { ConfigError } from '../../core/errors.ts';
 import { mergeRoleTables } from '../../schemas/roles-config.ts';
 import { hideSecrets } from '../../transport/redact.ts';
-import { countText } from '../number-text.ts';
+import { countText } from '../../reports/text/number-text.ts';
 import { type Flag, FLAGS } from './flags.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { checkSetting, type Settings } from './settings.ts';

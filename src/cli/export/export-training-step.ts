@@ -12,8 +12,8 @@ import { exportLine, exportProblem, type RolloutExport } from '../../schemas/rol
 import { samplingColumns } from '../../schemas/sampling-columns.ts';
 import { type KeptStep, keptSteps, readKeptStep } from '../../trainer/records/kept-steps.ts';
 import { trainingPaths } from '../../trainer/records/training-directory.ts';
-import type { Trajectory } from '../../trainer/sources/trajectory.ts';
-import { localTokenizerHash } from '../train/local-tokenizer-hash.ts';
+import type { Trajectory } from '../../trainer/trajectory.ts';
+import { localTokenizerHash } from '../../sessions/policy/local-tokenizer-hash.ts';
 
 type Write = (line: string) => Promise<void>;
 

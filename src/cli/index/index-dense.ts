@@ -9,8 +9,8 @@ import { knownPrefixes } from '../../retrieval/dense/embedding-prefixes.ts';
 import { loadLanceLibrary } from '../../retrieval/dense/lance-library.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
-import { loadEnvironmentFile } from '../environment-file.ts';
-import { countText, durationText, plural } from '../number-text.ts';
+import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
+import { countText, durationText, plural } from '../../reports/text/number-text.ts';
 import type { ProgressLine } from './progress-line.ts';
 
 export interface DenseFlags {

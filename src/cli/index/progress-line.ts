@@ -1,5 +1,5 @@
 import type { CorpusProgress } from '../../retrieval/bm25/corpus-stream.ts';
-import { countText, durationText } from '../number-text.ts';
+import { countText, durationText } from '../../reports/text/number-text.ts';
 
 /** Shows how much of the corpus is read: one line rewritten in place on a terminal, occasional lines elsewhere. */
 export class ProgressLine {

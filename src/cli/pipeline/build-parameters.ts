@@ -11,7 +11,7 @@ import { parseYaml, parseYamlDocument } from '../../pipelines/parse-yaml.ts';
 import { parameterPath, readParameterFile } from '../../pipelines/pipeline-files.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
-import { ownCommand } from '../own-command.ts';
+import { ownCommand } from '../../reports/text/own-command.ts';
 import { placeError } from '../place-error.ts';
 import { findPipeline } from '../../registry/find-pipeline.ts';
 import { openNamedPipeline } from './open-named-pipeline.ts';

@@ -1,7 +1,7 @@
 import { toolSteps } from '../../pipelines/pipeline.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
-import { plural } from '../number-text.ts';
-import { escapeControls } from '../terminal-text.ts';
+import { plural } from '../../reports/text/number-text.ts';
+import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { findPipeline } from '../../registry/find-pipeline.ts';
 import { noteBundled, openNamedPipeline } from './open-named-pipeline.ts';
 import type { PipelineFlags } from './pipeline-flags.ts';

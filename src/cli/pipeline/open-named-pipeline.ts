@@ -3,7 +3,7 @@ import { openPipeline } from '../../registry/open-pipeline.ts';
 import { isSecretValue } from '../../transport/credentials.ts';
 import { isSecretName } from '../../transport/redact.ts';
 import type { CommandContext } from '../command-line.ts';
-import { loadEnvironmentFile } from '../environment-file.ts';
+import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import type { PipelineFlags } from './pipeline-flags.ts';
 
 export async function openNamedPipeline(path: string, { set, tools }: PipelineFlags, context: CommandContext): Promise<OpenPipeline> {

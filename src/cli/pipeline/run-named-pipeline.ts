@@ -10,11 +10,11 @@ import { PipelineError, PipelineFileError } from '../../pipelines/pipeline-error
 import type { FinishedCall, PipelineResult } from '../../pipelines/run-pipeline.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
-import { durationText, meanText, plural } from '../number-text.ts';
-import { ownCommand } from '../own-command.ts';
+import { durationText, meanText, plural } from '../../reports/text/number-text.ts';
+import { ownCommand } from '../../reports/text/own-command.ts';
 import { placeError } from '../place-error.ts';
-import { keepHeapSmall } from '../spare-memory.ts';
-import { escapeControls } from '../terminal-text.ts';
+import { keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
+import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { findPipeline } from '../../registry/find-pipeline.ts';
 import { noteBundled, openNamedPipeline } from './open-named-pipeline.ts';
 import type { PipelineFlags } from './pipeline-flags.ts';

@@ -7,7 +7,7 @@ import { findRows } from '../../data/find-rows.ts';
 import { type HashedInput, assertWritable, hashInputs, sha256Of, type StageInput, type StageTarget, writeStage } from '../../rounds/stage-files.ts';
 import type { StageName, StageResult } from '../../rounds/stage.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
-import { countText, plural } from '../number-text.ts';
+import { countText, plural } from '../../reports/text/number-text.ts';
 
 export type RoundAction = (context: CommandContext) => Promise<number>;
 

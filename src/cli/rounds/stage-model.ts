@@ -12,10 +12,10 @@ import type { AskOptions } from '../../rounds/ask-rows.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
 import { secretRedactor } from '../../transport/redact.ts';
 import type { CommandContext } from '../command-line.ts';
-import { loadEnvironmentFile } from '../environment-file.ts';
+import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import { assertKnownKeys, readToml } from '../eval/toml-file.ts';
-import { openRoles, type RolePolicy } from '../roles/open-roles.ts';
-import { resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
+import { openRoles, type RolePolicy } from '../../sessions/roles/open-roles.ts';
+import { resolveRoles, secretsOfRoles } from '../../sessions/roles/resolve-roles.ts';
 import { checkRoleTables, parseRoleFlag } from '../roles/role-flag.ts';
 import { named } from '../serve/option-values.ts';
 

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import type { ImageRef, ImageStore } from '../../core/message.ts';
 import { RunImages } from '../../files/run-images.ts';
-import { demonstrationPictures } from '../train/demonstration-pictures.ts';
+import { demonstrationPictures } from '../../sessions/training/demonstration-pictures.ts';
 
 interface Folder {
   readonly digests: ReadonlySet<string>;

@@ -1,8 +1,8 @@
 /** Says what a scoring changed. */
 import type { WireMetadata } from '../../schemas/results.ts';
-import { displayPath } from '../eval/render-summary.ts';
-import { countText, meanText, plural } from '../number-text.ts';
-import { escapeControls } from '../terminal-text.ts';
+import { displayPath } from '../../reports/evaluation/render-summary.ts';
+import { countText, meanText, plural } from '../../reports/text/number-text.ts';
+import { escapeControls } from '../../reports/text/terminal-text.ts';
 import type { ScoredRun } from './run-scoring.ts';
 
 export function scoredText({ run, directory, result, after }: ScoredRun): string {

@@ -1,7 +1,7 @@
 import { describeError, stackTrace } from '../../core/errors.ts';
 import type { RolloutError } from '../../rollouts/rollout.ts';
 import type { CommandContext } from '../command-line.ts';
-import { escapeControls } from '../terminal-text.ts';
+import { escapeControls } from '../../reports/text/terminal-text.ts';
 
 /** Writes each failure of a server as one line with its causes; with -v also where each was thrown. */
 export function failureNotes(context: CommandContext): (error: unknown) => void {

@@ -5,12 +5,12 @@ import { ConfigError } from '../../core/errors.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { PolicyAddress, ServedPoliciesOptions, ServedPolicy } from '../../server/environment/served-policies.ts';
 import type { CommandContext } from '../command-line.ts';
-import { openPolicy } from '../eval/open-policy.ts';
-import type { EndpointTarget } from '../eval/policy-target.ts';
-import { readSampling } from '../eval/sampling.ts';
-import { secretsOf } from '../eval/secrets.ts';
-import { openRoles, rolePolicyOf } from '../roles/open-roles.ts';
-import type { ResolvedRole } from '../roles/resolve-roles.ts';
+import { openPolicy } from '../../sessions/policy/open-policy.ts';
+import type { EndpointTarget } from '../../sessions/policy/policy-target.ts';
+import { readSampling } from '../../sessions/policy/sampling.ts';
+import { secretsOf } from '../../sessions/policy/secrets.ts';
+import { openRoles, rolePolicyOf } from '../../sessions/roles/open-roles.ts';
+import type { ResolvedRole } from '../../sessions/roles/resolve-roles.ts';
 
 export interface ServedPolicyParts {
   readonly environment: Environment;

@@ -1,6 +1,6 @@
 import { ConfigError } from '../../core/errors.ts';
 import type { CommandContext } from '../command-line.ts';
-import { loadEnvironmentFile } from '../environment-file.ts';
+import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 
 /** The key that clients must send, from the variable that --api-key-var names; null if none is required. */
 export function readKey(variable: string | undefined, context: CommandContext): string | null {

@@ -8,13 +8,13 @@ import { isLoopback } from '../../server/listen.ts';
 import { type PolicyServer, startPolicyServer } from '../../server/policy/start-policy-server.ts';
 import { modelPath as modelPathOf } from '../../data/bundled-models.ts';
 import { cachedHubId } from '../../engine/adapters/base-name.ts';
-import { localModel } from '../local-model.ts';
+import { localModel } from '../../sessions/policy/local-model.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { addressNotice } from '../address-notice.ts';
-import { cacheProblem } from '../cache-problem.ts';
-import { engineThreads } from '../engine-threads.ts';
-import { keepHeapSmall } from '../spare-memory.ts';
-import { escapeControls } from '../terminal-text.ts';
+import { cacheProblem } from '../../sessions/engine/cache-problem.ts';
+import { engineThreads } from '../../sessions/engine/engine-threads.ts';
+import { keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
+import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { failureNotes } from './failure-notes.ts';
 import { readKey } from './read-key.ts';
 

@@ -5,9 +5,9 @@ import { isLoopback, listen } from '../../server/listen.ts';
 import { retrievalApp } from '../../server/retrieval-app.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
-import { loadEnvironmentFile } from '../environment-file.ts';
+import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import { readingError } from '../place-error.ts';
-import { escapeControls } from '../terminal-text.ts';
+import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { failureNotes } from './failure-notes.ts';
 
 export interface ServeRetrievalOptions {

@@ -4,8 +4,8 @@ import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { RoleModels } from '../../core/model.ts';
 import type { CommandContext } from '../command-line.ts';
-import { openRoles } from '../roles/open-roles.ts';
-import type { ResolvedRole } from '../roles/resolve-roles.ts';
+import { openRoles } from '../../sessions/roles/open-roles.ts';
+import type { ResolvedRole } from '../../sessions/roles/resolve-roles.ts';
 
 /** A function that gives them, or throws ConfigError: no server can be asked where a role is bound to a policy that the caller owns. */
 export async function callerModels(

@@ -9,9 +9,9 @@ import { describeDifferences } from '../../trainer/config/resume-config.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { bundledName, modelPath } from '../../data/bundled-models.ts';
 import { KEY_FLAGS } from './flags.ts';
-import { presetNamed } from '../presets.ts';
+import { presetNamed } from '../../sessions/environment/presets.ts';
 import { nestedTable, parseValue } from './setting-text.ts';
-import { tomlValue } from './toml-value.ts';
+import { tomlValue } from '../../reports/training/toml-value.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
 const ARGUMENTS = ['args', 'eval_args'] as const;

@@ -1,6 +1,6 @@
 /** The text of `vf-train --help` around its list of options, in 80 columns. */
-import { wrap } from '../terminal-text.ts';
-import { bundledPresets } from '../presets.ts';
+import { wrap } from '../../reports/text/terminal-text.ts';
+import { bundledPresets } from '../../sessions/environment/presets.ts';
 
 export const HELP_BEFORE = [
   'Trains a LoRA adapter on rollouts (GRPO, RLOO, REINFORCE++, a loss of your own):',

@@ -1,15 +1,15 @@
 /** Renders the live view of a training run as lines, each at most `columns` wide. */
 import type { MetricsRow } from '../../trainer/records/metrics.ts';
-import type { TrainingPhase } from '../../trainer/loop/training-observer.ts';
-import { countText, durationText, figureText, meanText, plural } from '../number-text.ts';
-import { type Paint, noPaint } from '../paint.ts';
-import { cellWidth, clip, escapeControls } from '../terminal-text.ts';
+import type { TrainingPhase } from '../../trainer/training-observer.ts';
+import { countText, durationText, figureText, meanText, plural } from '../../reports/text/number-text.ts';
+import { type Paint, noPaint } from '../../reports/text/paint.ts';
+import { cellWidth, clip, escapeControls } from '../../reports/text/terminal-text.ts';
 import { type LiveState, secondsLeft, stepsDone } from './live-state.ts';
-import { metricValue } from './metric-value.ts';
+import { metricValue } from '../../reports/training/metric-value.ts';
 import { policyFigures, secondsText, sourceFigures } from './plain-lines.ts';
 import { barColumns } from './bar-columns.ts';
-import { rewardCurve } from './reward-curve.ts';
-import { stepTime } from './step-time.ts';
+import { rewardCurve } from '../../reports/training/reward-curve.ts';
+import { stepTime } from '../../reports/training/step-time.ts';
 
 const LABEL = 11;
 

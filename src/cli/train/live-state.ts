@@ -1,7 +1,7 @@
 /** State of the live view, collected from the run's events. No clock, no terminal. */
 import type { MetricsRow } from '../../trainer/records/metrics.ts';
-import type { TrainingEvent, TrainingPhase } from '../../trainer/loop/training-observer.ts';
-import type { EvaluationLabel } from './evaluation-label.ts';
+import type { TrainingEvent, TrainingPhase } from '../../trainer/training-observer.ts';
+import type { EvaluationLabel } from '../../reports/training/evaluation-label.ts';
 
 export interface LiveState {
   readonly name: string;

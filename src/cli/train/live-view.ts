@@ -4,12 +4,12 @@
  */
 import { stripVTControlCharacters } from 'node:util';
 import type { MetricsRow } from '../../trainer/records/metrics.ts';
-import type { TrainingEvent, TrainingObserver, TrainingPhase } from '../../trainer/loop/training-observer.ts';
-import { LABEL_WIDTH } from '../labelled-lines.ts';
+import type { TrainingEvent, TrainingObserver, TrainingPhase } from '../../trainer/training-observer.ts';
+import { LABEL_WIDTH } from '../../reports/text/labelled-lines.ts';
 import { LiveBlock } from '../live-block.ts';
-import type { Paint } from '../paint.ts';
-import { cellWidth, escapeControls, wrap } from '../terminal-text.ts';
-import type { EvaluationLabel } from './evaluation-label.ts';
+import type { Paint } from '../../reports/text/paint.ts';
+import { cellWidth, escapeControls, wrap } from '../../reports/text/terminal-text.ts';
+import type { EvaluationLabel } from '../../reports/training/evaluation-label.ts';
 import { liveBlockLines } from './live-block-lines.ts';
 import { type LiveState, isWarning, liveState, withEvaluation, withEvent, withPhase, withStep } from './live-state.ts';
 import { evaluationLine, eventLine, stepLine, validationLine } from './plain-lines.ts';

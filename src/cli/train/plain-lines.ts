@@ -1,12 +1,12 @@
 /** Renders rows and events of a training run as log lines. Each is a single line, whatever a message contains. */
 import { type MetricsRow, SOURCE_PREFIX, TASK_PREFIX } from '../../trainer/records/metrics.ts';
-import type { TrainingEvent } from '../../trainer/loop/training-observer.ts';
-import { countText, durationText, figureText, meanText, plural } from '../number-text.ts';
-import { escapeControls } from '../terminal-text.ts';
-import type { EvaluationLabel } from './evaluation-label.ts';
-import { metricValue } from './metric-value.ts';
-import { stepTime } from './step-time.ts';
-import { nllName } from './supervised-curves.ts';
+import type { TrainingEvent } from '../../trainer/training-observer.ts';
+import { countText, durationText, figureText, meanText, plural } from '../../reports/text/number-text.ts';
+import { escapeControls } from '../../reports/text/terminal-text.ts';
+import type { EvaluationLabel } from '../../reports/training/evaluation-label.ts';
+import { metricValue } from '../../reports/training/metric-value.ts';
+import { stepTime } from '../../reports/training/step-time.ts';
+import { nllName } from '../../reports/training/supervised-curves.ts';
 
 const MOST_SOURCE_FIGURES = 5;
 

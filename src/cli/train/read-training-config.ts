@@ -13,16 +13,16 @@ import { assertResumable, type ConfigDifference, describeDifferences } from '../
 import { isLossModule } from '../../trainer/losses/loss-terms.ts';
 import { newestTrainingRun, readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
 import { modelPath } from '../../data/bundled-models.ts';
-import { modelWorld } from '../model-world.ts';
-import { loadEnvironmentFile } from '../environment-file.ts';
-import { variableName } from '../eval/endpoints.ts';
-import { secretsOf } from '../eval/secrets.ts';
+import { modelWorld } from '../../sessions/environment/model-world.ts';
+import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
+import { variableName } from '../../sessions/policy/endpoints.ts';
+import { secretsOf } from '../../sessions/policy/secrets.ts';
 import { readToml } from '../eval/toml-file.ts';
 import type { TrainArguments } from './arguments.ts';
 import { withArgumentSettings } from './argument-settings.ts';
-import { presetNamed } from '../presets.ts';
-import { stepsOfRollouts } from './steps-of-rollouts.ts';
-import { withSupervisedSteps } from './supervised-steps.ts';
+import { presetNamed } from '../../sessions/environment/presets.ts';
+import { stepsOfRollouts } from '../../sessions/training/steps-of-rollouts.ts';
+import { withSupervisedSteps } from '../../sessions/training/supervised-steps.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
 export interface TrainingSetup extends ResolvedConfig {

@@ -9,34 +9,34 @@ import { differenceText } from '../../trainer/config/resume-config.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import { totalSteps } from '../../trainer/loop/training-schedule.ts';
 import { TrainingDirectory } from '../../trainer/records/training-directory.ts';
-import { joinObservers } from '../../trainer/loop/training-observer.ts';
+import { joinObservers } from '../../trainer/training-observer.ts';
 import type { TrainingOutcome } from '../../trainer/loop/training-outcome.ts';
-import { collectGarbage, collectGarbageInTime, keepHeapSmall } from '../spare-memory.ts';
-import { escapeControls } from '../terminal-text.ts';
+import { collectGarbage, collectGarbageInTime, keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
+import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { isUnderRounds } from '../under-rounds.ts';
 import { addressNotice } from '../address-notice.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
-import { engineThreads } from '../engine-threads.ts';
-import { paintFor } from '../paint.ts';
+import { engineThreads } from '../../sessions/engine/engine-threads.ts';
+import { paintFor } from '../../reports/text/paint.ts';
 import type { TrainArguments } from './arguments.ts';
-import { announcedLines } from './announce-run.ts';
-import type { EvaluationLabel } from './evaluation-label.ts';
-import { finishedRun } from './finished-run.ts';
-import { bestAdapterOf } from './best-adapter.ts';
+import { announcedLines } from '../../reports/training/announce-run.ts';
+import type { EvaluationLabel } from '../../reports/training/evaluation-label.ts';
+import { finishedRun } from '../../sessions/training/finished-run.ts';
+import { bestAdapterOf } from '../../sessions/training/best-adapter.ts';
 import { LiveView, type LiveViewOptions } from './live-view.ts';
-import { resumeCommand } from './next-training-commands.ts';
+import { resumeCommand } from '../../reports/training/next-training-commands.ts';
 import { openAdapterPush, pushAdapter } from './push-adapter.ts';
-import { openCurves } from './open-curves.ts';
-import type { OpenedTraining } from './open-training.ts';
-import { usesEngine, withLocalBase } from './local-base.ts';
+import { openCurves } from '../../sessions/training/open-curves.ts';
+import type { OpenedTraining } from '../../sessions/training/open-training.ts';
+import { usesEngine, withLocalBase } from '../../sessions/policy/local-base.ts';
 import { readTrainingConfig, trainingRunsFolder, type TrainingSetup } from './read-training-config.ts';
 import { renderConfig } from './render-config.ts';
-import { trainingCost } from './training-cost.ts';
-import { Transcripts } from './transcripts.ts';
+import { trainingCost } from '../../sessions/training/training-cost.ts';
+import { Transcripts } from '../../reports/training/transcripts.ts';
 
 export async function runTraining(given: TrainArguments, context: CommandContext): Promise<number> {
   const setup = await readTrainingConfig(given).catch(async (error: unknown) => {
-    const { refuseIncompleteProgram } = await import('./refuse-program.ts');
+    const { refuseIncompleteProgram } = await import('../../sessions/training/refuse-program.ts');
     await refuseIncompleteProgram(given, { env: process.env, signal: context.signal });
     throw error;
   });
@@ -153,7 +153,7 @@ async function runIn(directory: TrainingDirectory, { setup, config }: Run, { dis
     // In plain mode the announcement waits for the first event, so that a run that cannot start prints only its error.
     if (!isPlain) announce();
     if (usesEngine(config)) prepareEngine(config, note);
-    const { openTraining } = await import('./open-training.ts');
+    const { openTraining } = await import('../../sessions/training/open-training.ts');
     await using training = await openTraining({
       config,
       changes: setup.changes.map((change) => context.redact(differenceText(change))),

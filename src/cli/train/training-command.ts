@@ -10,9 +10,9 @@ import type { TrainingConfigWire } from '../../schemas/training-config.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { defaultRunName } from '../../trainer/config/resolve-config.ts';
 import { mapStrings } from '../../transport/redact.ts';
-import { shellCommand } from '../shell-text.ts';
+import { shellCommand } from '../../reports/text/shell-text.ts';
 import { type CommandParts, commandWords, LAUNCHED } from './gpu-command.ts';
-import { presetNamed } from '../presets.ts';
+import { presetNamed } from '../../sessions/environment/presets.ts';
 
 const EMBEDDED = {
   source: '--embedded',

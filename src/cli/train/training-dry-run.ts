@@ -9,16 +9,16 @@ import { showsImages } from '../../rollouts/assert-playable.ts';
 import { isLossModule } from '../../trainer/losses/loss-terms.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { supervisedSteps } from '../../trainer/loop/training-schedule.ts';
-import { policyText } from './announce-run.ts';
-import { assertTrainable } from './assert-trainable.ts';
-import { checkLocalBase, usesEngine } from './local-base.ts';
-import { isUnserved } from './open-supervised-training.ts';
-import { longestRollout } from './open-policy-servers.ts';
-import { planGpus } from './plan-gpus.ts';
-import { countText, plural } from '../number-text.ts';
-import { resolvedRoleText } from '../roles/open-roles.ts';
-import { resolveRoles } from '../roles/resolve-roles.ts';
-import { escapeControls } from '../terminal-text.ts';
+import { policyText } from '../../reports/training/announce-run.ts';
+import { assertTrainable } from '../../sessions/training/assert-trainable.ts';
+import { checkLocalBase, usesEngine } from '../../sessions/policy/local-base.ts';
+import { isUnserved } from '../../sessions/training/open-supervised-training.ts';
+import { longestRollout } from '../../sessions/training/open-policy-servers.ts';
+import { planGpus } from '../../sessions/training/plan-gpus.ts';
+import { countText, plural } from '../../reports/text/number-text.ts';
+import { resolvedRoleText } from '../../sessions/roles/open-roles.ts';
+import { resolveRoles } from '../../sessions/roles/resolve-roles.ts';
+import { escapeControls } from '../../reports/text/terminal-text.ts';
 import type { TrainingSetup } from './read-training-config.ts';
 
 export interface TrainingDryRunOptions {

@@ -4,8 +4,8 @@
  */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { PassOptions } from '../loop/log-prob-pass.ts';
-import { isDemonstration, type Trajectory } from '../sources/trajectory.ts';
-import { byGroup, type Credit, type CreditedBatch, demonstration, trainingSequence, type TrainingSequence } from './credit.ts';
+import { isDemonstration, type Trajectory } from '../trajectory.ts';
+import { byGroup, type Credit, type CreditedBatch, demonstration, trainingSequence, type TrainingSequence } from '../credit.ts';
 import { groupAdvantages } from './group-advantages.ts';
 import { creditable, penaltyValues, rewardPenalties } from './kl-penalty.ts';
 

@@ -1,7 +1,7 @@
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { klPenalties } from '../losses/kl.ts';
 import { logProbPass, type PassOptions } from '../loop/log-prob-pass.ts';
-import type { Trajectory } from '../sources/trajectory.ts';
+import type { Trajectory } from '../trajectory.ts';
 
 /**
  * KL in the reward: β · k of each sampled token, [M], which is subtracted from the reward. Null if none is configured. A trajectory whose log-probs are not

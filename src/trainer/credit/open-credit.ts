@@ -1,4 +1,4 @@
-import type { Credit } from './credit.ts';
+import type { Credit } from '../credit.ts';
 import { type CreditConfig, GroupCredit } from './group-credit.ts';
 import { ScopeCredit } from './scope-credit.ts';
 

@@ -4,7 +4,7 @@
  */
 import { thrownText } from '../../core/errors.ts';
 import type { RecordedMetricsRow } from '../records/metrics-journal.ts';
-import type { TrainingObserver, TrainingStart } from '../loop/training-observer.ts';
+import type { TrainingObserver, TrainingStart } from '../training-observer.ts';
 
 /** A file in a viewer's format. */
 export interface CurveFile {

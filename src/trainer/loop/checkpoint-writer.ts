@@ -4,7 +4,7 @@ import type { Guards } from './guards.ts';
 import type { Progress } from './progress.ts';
 import type { TokenBudget } from './token-budget.ts';
 import { totalSteps } from './training-schedule.ts';
-import type { TrainingRun, TrainingSession } from './training-session.ts';
+import type { TrainingRun, TrainingSession } from '../training-session.ts';
 
 export interface CheckpointParts {
   readonly run: TrainingRun;

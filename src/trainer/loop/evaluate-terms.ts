@@ -1,10 +1,10 @@
 /** Evaluates the losses of a step on a micro-batch: each on the sequences that it takes, with its own divisor, and their gradients summed. */
 import { TrainingError } from '../../core/errors.ts';
-import type { TrainingSequence } from '../credit/credit.ts';
+import type { TrainingSequence } from '../credit.ts';
 import type { LossMetrics } from '../losses/loss-metrics.ts';
 import type { LossTerm } from '../losses/loss-terms.ts';
 import { countLengths, type TokenCounts } from '../losses/token-counts.ts';
-import type { TokenLossBatch, TokenLossValue } from '../losses/token-loss.ts';
+import type { TokenLossBatch, TokenLossValue } from '../token-loss.ts';
 
 /** A sequence with the old and reference log-probs that the losses need. */
 export interface LossSequence extends TrainingSequence {

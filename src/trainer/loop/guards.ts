@@ -2,8 +2,8 @@
 import { type PublishError, TrainingError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { LossTerm } from '../losses/loss-terms.ts';
-import { isDemonstration, type Trajectory } from '../sources/trajectory.ts';
-import type { TrainingEvent } from './training-observer.ts';
+import { isDemonstration, type Trajectory } from '../trajectory.ts';
+import type { TrainingEvent } from '../training-observer.ts';
 import { lossNames, type PolicyUpdate } from './update-policy.ts';
 
 /** While publishing fails, every further step is staler. */

@@ -1,6 +1,6 @@
 /** Log-probs without a gradient, under the policy before an update or the policy at the start of the run. */
 import { GradientError } from '../../core/errors.ts';
-import type { ForwardOptions, GradientComputation } from '../gradients/gradient-backend.ts';
+import type { ForwardOptions, GradientComputation } from '../gradient-backend.ts';
 import { type MicroBatch, microBatchOf, type PackableSequence, packBatches } from './pack-batches.ts';
 import type { TokenBudget } from './token-budget.ts';
 

@@ -1,5 +1,5 @@
 /** Which groups of a batch share an optimiser step. */
-import type { CreditedBatch, TrainingSequence } from '../credit/credit.ts';
+import type { CreditedBatch, TrainingSequence } from '../credit.ts';
 
 type Group = CreditedBatch['groups'][number];
 

@@ -3,8 +3,8 @@
  * affects only rounding. A sequence whose log-probs or gradient are not finite is dropped; the others go on.
  */
 import { GradientError } from '../../core/errors.ts';
-import type { TrainingSequence } from '../credit/credit.ts';
-import type { AdamOptions } from '../gradients/gradient-backend.ts';
+import type { TrainingSequence } from '../credit.ts';
+import type { AdamOptions } from '../gradient-backend.ts';
 import { mergeLossMetrics } from '../losses/loss-metrics.ts';
 import type { LossTerm } from '../losses/loss-terms.ts';
 import { type Evaluated, evaluateTerms, type LossSequence, takes, type TermCounts, termCounts, type TermValues } from './evaluate-terms.ts';

@@ -1,6 +1,6 @@
 /** Packs whole sequences into micro-batches without padding, as many as the token budget allows. */
 import type { PlacedImage } from '../../core/message.ts';
-import type { PackedBatch } from '../gradients/gradient-backend.ts';
+import type { PackedBatch } from '../gradient-backend.ts';
 
 /** Token ids, and the tokens among them whose log-prob is wanted. */
 export interface PackableSequence {

@@ -1,5 +1,5 @@
 /** Wall-clock time of each phase of a step. */
-import type { TrainingObserver, TrainingPhase } from './training-observer.ts';
+import type { TrainingObserver, TrainingPhase } from '../training-observer.ts';
 
 export class PhaseClock {
   readonly #step: number;

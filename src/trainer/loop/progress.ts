@@ -1,6 +1,6 @@
 import { cp, mkdir, rm } from 'node:fs/promises';
 import { CancelledError, GradientError, ResultsError } from '../../core/errors.ts';
-import type { GradientBackend } from '../gradients/gradient-backend.ts';
+import type { GradientBackend } from '../gradient-backend.ts';
 
 interface Stateful {
   saveState(directory: string): Promise<void>;

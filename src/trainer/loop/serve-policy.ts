@@ -6,12 +6,12 @@ import type { Environment } from '../../core/environment.ts';
 import { withoutImages } from '../../core/message.ts';
 import { type ProbeText, type ProbeTexts, PROBE_FORMAT, type Published, type ServedPolicy } from '../publisher/served-policy.ts';
 import type { RunRecords } from '../records/run-records.ts';
-import type { TrajectorySource } from '../sources/trajectory-source.ts';
-import type { Trajectory } from '../sources/trajectory.ts';
+import type { TrajectorySource } from '../trajectory-source.ts';
+import type { Trajectory } from '../trajectory.ts';
 import type { Evaluation } from './evaluation.ts';
 import type { Progress } from './progress.ts';
 import { totalSteps } from './training-schedule.ts';
-import type { TrainingRun, TrainingSession } from './training-session.ts';
+import type { TrainingRun, TrainingSession } from '../training-session.ts';
 
 export interface Serving {
   readonly run: Pick<TrainingRun, 'environment'> & { readonly config: TrainingConfig };

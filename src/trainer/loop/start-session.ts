@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Disposers } from '../../core/disposers.ts';
 import { openCredit } from '../credit/open-credit.ts';
-import type { Credit } from '../credit/credit.ts';
+import type { Credit } from '../credit.ts';
 import { ServedPolicy } from '../publisher/served-policy.ts';
 import { VersionNames } from '../publisher/version-names.ts';
 import type { Checkpoint } from '../records/checkpoints.ts';
@@ -15,17 +15,17 @@ import { SampledSource } from '../sources/sampled-source.ts';
 import { StreamedSource, type StreamContext } from '../sources/streamed-source.ts';
 import { type Stage, StagedSource } from '../sources/staged-source.ts';
 import { TrainingRows } from '../sources/training-rows.ts';
-import type { Trajectory } from '../sources/trajectory.ts';
-import type { PhasePlan, TrajectorySource } from '../sources/trajectory-source.ts';
+import type { Trajectory } from '../trajectory.ts';
+import type { PhasePlan, TrajectorySource } from '../trajectory-source.ts';
 import { CheckpointWriter } from './checkpoint-writer.ts';
 import { Evaluation } from './evaluation.ts';
 import { Guards } from './guards.ts';
 import { Progress } from './progress.ts';
 import { servePolicyAtStart, type Serving } from './serve-policy.ts';
 import { TokenBudget } from './token-budget.ts';
-import type { TrainingEvent } from './training-observer.ts';
+import type { TrainingEvent } from '../training-observer.ts';
 import { supervisedSteps, totalSteps } from './training-schedule.ts';
-import type { DemonstrationSet, TrainingRun, TrainingSession } from './training-session.ts';
+import type { DemonstrationSet, TrainingRun, TrainingSession } from '../training-session.ts';
 import { Validation } from './validation.ts';
 
 /** Closing it stops sampling ahead, and saves the steps since the last checkpoint. */

@@ -1,8 +1,8 @@
 /** One step of training, without its surroundings: takes trajectories from a source, credits their tokens, updates the adapter by the losses. Knows no files and no servers. */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import type { Credit, CreditedBatch } from '../credit/credit.ts';
+import type { Credit, CreditedBatch } from '../credit.ts';
 import type { LossTerm } from '../losses/loss-terms.ts';
-import type { TrajectoryBatch, TrajectorySource } from '../sources/trajectory-source.ts';
+import type { TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
 import type { PassOptions } from './log-prob-pass.ts';
 import type { PhaseClock } from './phase-clock.ts';
 import { adamOptions, lossesOfStep, splitOfStep, temperatureOfStep } from './training-schedule.ts';

@@ -11,7 +11,7 @@ import { type SessionStart, startSession } from './start-session.ts';
 import type { TrainingOutcome } from './training-outcome.ts';
 import { trainStep } from './train-step.ts';
 import { totalSteps } from './training-schedule.ts';
-import type { TrainingRun, TrainingSession } from './training-session.ts';
+import type { TrainingRun, TrainingSession } from '../training-session.ts';
 
 /** Runs until the last step, a stop by a guard, or an interruption. Throws errors that end the run; it can be resumed even then. */
 export async function train(run: TrainingRun, signal: AbortSignal): Promise<TrainingOutcome> {

@@ -1,6 +1,6 @@
 /** Which steps a run has, and the learning rate of each: supervised steps first, then those on rollouts. */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import type { AdamOptions } from '../gradients/gradient-backend.ts';
+import type { AdamOptions } from '../gradient-backend.ts';
 import type { LossTerm } from '../losses/loss-terms.ts';
 import { scheduledValue } from './schedule.ts';
 

@@ -1,7 +1,7 @@
 /** Updates the policy on a credited batch: computes old and reference log-probs, then runs epochs of optimiser steps over minibatches of whole groups. */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import type { CreditedBatch, TrainingSequence } from '../credit/credit.ts';
-import type { AdamOptions } from '../gradients/gradient-backend.ts';
+import type { CreditedBatch, TrainingSequence } from '../credit.ts';
+import type { AdamOptions } from '../gradient-backend.ts';
 import type { LossTerm } from '../losses/loss-terms.ts';
 import { mergeLossMetrics } from '../losses/loss-metrics.ts';
 import { LOSS_PREFIX, MAIN_LOSS_METRICS } from '../records/metrics.ts';

@@ -4,13 +4,13 @@ import { mkdir, rename, rm } from 'node:fs/promises';
 import { GradientError, ResultsError } from '../../core/errors.ts';
 import { replaceFile } from '../../files/json-lines.ts';
 import type { RunRecords } from '../records/run-records.ts';
-import type { Trajectory } from '../sources/trajectory.ts';
+import type { Trajectory } from '../trajectory.ts';
 import { logProbPass } from './log-prob-pass.ts';
 import { packableOf } from './pack-batches.ts';
 import type { Progress } from './progress.ts';
 import type { TokenBudget } from './token-budget.ts';
 import { supervisedSteps } from './training-schedule.ts';
-import type { TrainingRun, TrainingSession } from './training-session.ts';
+import type { TrainingRun, TrainingSession } from '../training-session.ts';
 
 export interface ValidationParts {
   readonly run: TrainingRun;

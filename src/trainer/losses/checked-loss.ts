@@ -2,7 +2,7 @@
 import { ConfigError, ownCodeText, TrainingError, VfError } from '../../core/errors.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { LossContext, LossFactory } from './registry.ts';
-import type { TokenLoss, TokenLossValue } from './token-loss.ts';
+import type { TokenLoss, TokenLossValue } from '../token-loss.ts';
 
 /** @param module what the user named, with its key: `./my-loss.ts (losses.mine.use)` */
 export function checkedLoss(createLoss: LossFactory, args: Readonly<Record<string, unknown>>, context: LossContext, module: string): TokenLoss {

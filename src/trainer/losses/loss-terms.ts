@@ -5,7 +5,7 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { checkedLoss } from './checked-loss.ts';
 import { aggregationOf, type LossContext, type LossFactory, LOSSES } from './registry.ts';
 import { nllLoss } from './nll-loss.ts';
-import type { TokenLoss } from './token-loss.ts';
+import type { TokenLoss } from '../token-loss.ts';
 
 export interface LossTerm {
   /** Prefix of its metrics (`loss/<name>/`), unless `isMain`. */

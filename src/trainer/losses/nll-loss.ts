@@ -5,7 +5,7 @@
 import { type Aggregation, tokenWeight } from './aggregation.ts';
 import { meanMetric } from './loss-metrics.ts';
 import { checkLayout } from './token-counts.ts';
-import { checkColumns, type LossNeeds, type TokenLoss } from './token-loss.ts';
+import { checkColumns, type LossNeeds, type TokenLoss } from '../token-loss.ts';
 
 const NEEDS: LossNeeds = { old: false, reference: false, sampler: false };
 

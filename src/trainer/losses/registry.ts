@@ -8,7 +8,7 @@ import type { Aggregation } from './aggregation.ts';
 import { nllLoss } from './nll-loss.ts';
 import { type Objective, ratioLoss, type RatioLossConfig } from './ratio-loss.ts';
 import { rpgLoss, type RpgLossConfig } from './rpg-loss.ts';
-import type { TokenLoss } from './token-loss.ts';
+import type { TokenLoss } from '../token-loss.ts';
 
 export interface LossContext {
   /** `[algorithm]` of the run. */

@@ -5,7 +5,7 @@
 import { type Aggregation, tokenWeight } from './aggregation.ts';
 import { type LossMetrics, meanMetric } from './loss-metrics.ts';
 import { checkLayout, type TokenCounts } from './token-counts.ts';
-import { checkColumns, type LossNeeds, type TokenLoss } from './token-loss.ts';
+import { checkColumns, type LossNeeds, type TokenLoss } from '../token-loss.ts';
 
 /** A number for all roles, or one per role. */
 export type ByRole = number | Readonly<Record<string, number>>;

@@ -4,7 +4,7 @@
  * off-policy RL training", 2025) bounds the weight; masked importance sampling (IcePop, 2025; prime-rl) drops what is outside the bounds.
  */
 import type { RatioSums } from './ratio-sums.ts';
-import type { TokenLossBatch } from './token-loss.ts';
+import type { TokenLossBatch } from '../token-loss.ts';
 
 export interface SamplerCorrection {
   /** The ratio of each token, the product over the trained tokens of the sequence, or its geometric mean. */

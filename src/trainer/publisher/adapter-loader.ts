@@ -1,13 +1,13 @@
 /** Brings one adapter to one replica and proves that the replica applies it: loads it, reads its card, compares log-probs. */
 import { describeError, PublishError } from '../../core/errors.ts';
-import type { AdapterDescription } from '../gradients/gradient-backend.ts';
+import type { AdapterDescription } from '../gradient-backend.ts';
 import { otherBase } from './base-check.ts';
 import type { LoadedAdapter } from './loaded-adapters.ts';
 import { difference, isBaseNeeded, type Judgement, type LogProbDifference, nats, probeHint, servedLogProbs } from './log-prob-probe.ts';
 import { judgeApplication } from './probe-verdict.ts';
 import { ModelGoneError, rankError } from './lora-refusals.ts';
 import type { LoraReplica } from './lora-routes.ts';
-import type { LogProbProbe } from './weight-publisher.ts';
+import type { LogProbProbe } from '../weight-publisher.ts';
 
 export interface AdapterLoaderOptions {
   /** The servers' name of the base model. */

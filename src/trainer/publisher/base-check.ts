@@ -1,6 +1,6 @@
 /** Compares the servers' base model with the trainer's by the log-probs of one prompt, so that no run samples from another model than it trains. */
 import { CancelledError, ConfigError, PublishError, TimeoutError } from '../../core/errors.ts';
-import type { AdapterDescription, GradientBackend } from '../gradients/gradient-backend.ts';
+import type { AdapterDescription, GradientBackend } from '../gradient-backend.ts';
 import { defaultTolerance, difference, type Judgement, type LogProbDifference, nats, servedLogProbs } from './log-prob-probe.ts';
 import type { LoraReplica } from './lora-routes.ts';
 

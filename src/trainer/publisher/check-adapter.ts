@@ -7,7 +7,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CancelledError, PublishError, VfError } from '../../core/errors.ts';
 import { readJson } from '../../core/read-json.ts';
-import type { AdapterDescription, AdapterManifest } from '../gradients/gradient-backend.ts';
+import type { AdapterDescription, AdapterManifest } from '../gradient-backend.ts';
 import { openSafetensors } from '../../files/open-safetensors.ts';
 import { SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
 import { isObject } from '../../schemas/is-object.ts';

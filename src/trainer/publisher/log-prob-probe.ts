@@ -8,7 +8,7 @@
  */
 import type { AskedModel, LoraReplica } from './lora-routes.ts';
 import { isInImage, type ProbedPrompt, promptBefore } from './pictured-prompt.ts';
-import type { LogProbProbe } from './weight-publisher.ts';
+import type { LogProbProbe } from '../weight-publisher.ts';
 
 export interface LogProbDifference {
   /** Mean |difference| over the compared tokens, in nats. */

@@ -8,7 +8,7 @@ import type { PolicyVersions } from '../../clients/policy-versions.ts';
 import { CancelledError, ConfigError, PublishError } from '../../core/errors.ts';
 import type { ImageStore } from '../../core/message.ts';
 import type { Random } from '../../core/random.ts';
-import type { AdapterDescription } from '../gradients/gradient-backend.ts';
+import type { AdapterDescription } from '../gradient-backend.ts';
 import { AdapterLoader, type LoadReport, type ServedAdapter } from './adapter-loader.ts';
 import { assertSameBase, type BaseCheck } from './base-check.ts';
 import { checkAdapter } from './check-adapter.ts';
@@ -17,7 +17,7 @@ import { type Judgement, probeFault } from './log-prob-probe.ts';
 import { asVfError, isUnreachable, QuorumError, type ReplicaFailure, tooFewReplicas } from './publish-failure.ts';
 import { NumericServerError } from './lora-refusals.ts';
 import { LoraReplica } from './lora-routes.ts';
-import type { CatchUpResult, LogProbProbe, PublishRequest, PublishResult, WeightPublisher } from './weight-publisher.ts';
+import type { CatchUpResult, LogProbProbe, PublishRequest, PublishResult, WeightPublisher } from '../weight-publisher.ts';
 
 export interface LoraServerOptions {
   /** One per replica, with or without `/v1`. */

@@ -4,14 +4,14 @@ import type { PlacedImage } from '../../core/message.ts';
 import type { PolicyVersions } from '../../clients/policy-versions.ts';
 import { GradientError, PublishError } from '../../core/errors.ts';
 import { microBatchOf } from '../loop/pack-batches.ts';
-import type { GradientBackend } from '../gradients/gradient-backend.ts';
+import type { GradientBackend } from '../gradient-backend.ts';
 import type { PolicyServers } from './policy-servers.ts';
 import { defaultTolerance, PROBED_TOKENS, tellingTokens } from './log-prob-probe.ts';
 import { ReplicaKeeper } from './replica-keeper.ts';
 import { ServingTurns } from './serving-turns.ts';
-import type { LogProbProbe, PublishReport, PublishRequest, PublishResult, WeightPublisher } from './weight-publisher.ts';
+import type { LogProbProbe, PublishReport, PublishRequest, PublishResult, WeightPublisher } from '../weight-publisher.ts';
 import type { VersionNames } from './version-names.ts';
-import type { TrainingEvent } from '../loop/training-observer.ts';
+import type { TrainingEvent } from '../training-observer.ts';
 
 /** Number of tokens to choose a probe from: a forward pass over one sequence is cheap. */
 const CONSIDERED_TOKENS = 256;

@@ -1,8 +1,8 @@
 /** Metrics computed from the rollouts of a step or an evaluation alone, by their names in metrics.ts. */
 import { estimate } from '../../core/statistics.ts';
-import type { CreditedBatch, TrainingSequence } from '../credit/credit.ts';
+import type { CreditedBatch, TrainingSequence } from '../credit.ts';
 import { RUBRIC_PREFIX, TASK_PREFIX } from './metrics.ts';
-import { isDemonstration, isFinished, POLICY_ROLE, type Trajectory } from '../sources/trajectory.ts';
+import { isDemonstration, isFinished, POLICY_ROLE, type Trajectory } from '../trajectory.ts';
 
 type Values = Record<string, number | null>;
 

@@ -4,7 +4,7 @@ import { parseWire } from '../../schemas/results.ts';
 import { EventLineSchema, type WireEventLine } from '../../schemas/training-records.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { recoverLines } from './recover-lines.ts';
-import type { TrainingEvent } from '../loop/training-observer.ts';
+import type { TrainingEvent } from '../training-observer.ts';
 
 export interface EventLogOptions {
   /** Clock for the time of a line. @default the system's */

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { ResultsError } from '../../core/errors.ts';
 import { readLines } from '../../files/json-lines.ts';
-import type { Trajectory } from '../sources/trajectory.ts';
+import type { Trajectory } from '../trajectory.ts';
 import { type Kept, rolloutFiles } from './rollout-archive.ts';
 import { parseTrajectory } from './trajectory-record.ts';
 

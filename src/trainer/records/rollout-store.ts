@@ -17,7 +17,7 @@ import { archiveRollouts, discardArchived, restoreRollouts, type Thinning } from
 import { askedPath, StepAsked } from './step-asked.ts';
 import { isCompleteFile, readIds } from './step-file.ts';
 import { parseTrajectory, trajectoryRecord } from './trajectory-record.ts';
-import type { Trajectory } from '../sources/trajectory.ts';
+import type { Trajectory } from '../trajectory.ts';
 
 /** What the files of a run hold of a rollout. */
 export interface RecordedRollout {

@@ -9,11 +9,11 @@ import type { MetricsRow } from './metrics.ts';
 import { MetricsJournal, type RecordedMetricsRow } from './metrics-journal.ts';
 import { RolloutStore } from './rollout-store.ts';
 import { SourceFiles } from './source-files.ts';
-import type { TrajectoryBatch } from '../sources/trajectory-source.ts';
-import type { TrainingEvent, TrainingObserver } from '../loop/training-observer.ts';
+import type { TrajectoryBatch } from '../trajectory-source.ts';
+import type { TrainingEvent, TrainingObserver } from '../training-observer.ts';
 import { totalSteps } from '../loop/training-schedule.ts';
 import type { TrainingOutcome } from '../loop/training-outcome.ts';
-import type { TrainingRun } from '../loop/training-session.ts';
+import type { TrainingRun } from '../training-session.ts';
 
 export class RunRecords implements AsyncDisposable {
   readonly rollouts: RolloutStore;

@@ -9,7 +9,7 @@ import { keepLines, type Line, LineAppender } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { count, object } from '../../schemas/json-schema.ts';
 import { parseWire } from '../../schemas/results.ts';
-import type { TrajectoryBatch } from '../sources/trajectory-source.ts';
+import type { TrajectoryBatch } from '../trajectory-source.ts';
 import { recoverLines } from './recover-lines.ts';
 
 export type SourceRows = NonNullable<TrajectoryBatch['records']>;

@@ -1,11 +1,11 @@
-import type { CreditedBatch } from '../credit/credit.ts';
+import type { CreditedBatch } from '../credit.ts';
 import type { CheckpointWriter } from '../loop/checkpoint-writer.ts';
 import type { PhaseTimer } from '../loop/phase-timer.ts';
 import type { Progress } from '../loop/progress.ts';
 import type { PolicyUpdate } from '../loop/update-policy.ts';
 import type { Published } from '../publisher/served-policy.ts';
-import { isFinished } from '../sources/trajectory.ts';
-import type { TrajectoryBatch } from '../sources/trajectory-source.ts';
+import { isFinished } from '../trajectory.ts';
+import type { TrajectoryBatch } from '../trajectory-source.ts';
 import { batchValues } from './batch-values.ts';
 
 /** What happened in a step. */

@@ -5,7 +5,7 @@ import { parseWire } from '../../schemas/results.ts';
 import { TrajectorySchema, type WireTrajectory } from '../../schemas/training-records.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { factColumns, factsOf, imageColumns, placedImageOf, reasonOf, usageColumns } from '../../rollouts/rollout-columns.ts';
-import { POLICY_ROLE, type Trajectory } from '../sources/trajectory.ts';
+import { POLICY_ROLE, type Trajectory } from '../trajectory.ts';
 
 /** `redact` removes the run's secrets from text. Ids and tokens stay unchanged whatever they spell, because a resume needs them. */
 export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) => string): WireTrajectory {

@@ -1,5 +1,5 @@
 import { cp, mkdir, rm } from 'node:fs/promises';
-import type { TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
+import type { TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
 
 /** Takes the next batch of a source while the trainer works on this one. */
 export class AheadSource implements TrajectorySource {

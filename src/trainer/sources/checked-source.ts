@@ -8,8 +8,8 @@ import { isObject } from '../../schemas/is-object.ts';
 import { SOURCE_PREFIX, STEP_METRICS } from '../records/metrics.ts';
 import { isSourceFileName } from '../records/source-files.ts';
 import { isPhaseName } from '../records/rollout-store.ts';
-import type { Trajectory } from './trajectory.ts';
-import type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
+import type { Trajectory } from '../trajectory.ts';
+import type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
 
 const METHODS = ['take', 'needsPolicy', 'saveState', 'loadState'] as const satisfies readonly (keyof TrajectorySource)[];
 const PLAN_KEYS: readonly string[] = [

@@ -4,8 +4,8 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { Random } from '../../core/random.ts';
-import type { Trajectory } from './trajectory.ts';
-import type { TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
+import type { Trajectory } from '../trajectory.ts';
+import type { TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
 
 export interface DemonstrationSourceOptions {
   /** At least one. */

@@ -7,7 +7,7 @@ import type { TextSegment } from '../../core/rubric.ts';
 import type { DemonstrationMessage, DemonstrationSegment, MessagesRow, PromptRow, TokensRow } from '../../schemas/demonstration-row.ts';
 import { placedImageOf } from '../../rollouts/rollout-columns.ts';
 import type { ReadDemonstration } from './read-demonstrations.ts';
-import { POLICY_ROLE, type Trajectory } from './trajectory.ts';
+import { POLICY_ROLE, type Trajectory } from '../trajectory.ts';
 
 /** What tokenises a row: a lease of the policy, or a tokenizer on this machine that gives the same ids. */
 export interface DemonstrationTokenizer extends Pick<TokenLease, 'render' | 'renderNext' | 'encode'> {

@@ -1,6 +1,6 @@
 /** Kinds of failed rollouts, which determine what is sampled again, and the messages about them. */
 import { BUGS, type RolloutError } from '../../rollouts/rollout.ts';
-import type { Trajectory } from './trajectory.ts';
+import type { Trajectory } from '../trajectory.ts';
 
 /** A failure that was read from a file has no stack. */
 export type Failure = NonNullable<Trajectory['error']> & Pick<RolloutError, 'stack'>;

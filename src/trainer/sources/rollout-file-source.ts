@@ -8,8 +8,8 @@ import { exportProblem, type RolloutExport, RolloutExportSchema } from '../../sc
 import { parseWire } from '../../schemas/results.ts';
 import type { RolloutStore } from '../records/rollout-store.ts';
 import { assertInVocabulary } from './assert-in-vocabulary.ts';
-import { POLICY_ROLE, type Trajectory } from './trajectory.ts';
-import type { TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
+import { POLICY_ROLE, type Trajectory } from '../trajectory.ts';
+import type { TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
 
 export interface RolloutFileOptions {
   /** Name of the file or stream, for messages. */

@@ -32,8 +32,8 @@ import {
   wholeOf,
 } from './rollout-failures.ts';
 import type { RolloutStore, StepRollouts } from '../records/rollout-store.ts';
-import type { TrainingEvent, TrainingObserver } from '../loop/training-observer.ts';
-import { type Trajectory, trajectoryOf, unpaid } from './trajectory.ts';
+import type { TrainingEvent, TrainingObserver } from '../training-observer.ts';
+import { type Trajectory, trajectoryOf, unpaid } from '../trajectory.ts';
 
 const MOST_ATTEMPTS = 5;
 

@@ -1,9 +1,9 @@
 /** Rollouts of the environment's training rows: the source of a plain run. With `rollouts.max_refills`, groups that teach nothing are replaced by others. */
 import type { Row } from '../../core/dataset.ts';
-import { byGroup } from '../credit/credit.ts';
+import { byGroup } from '../credit.ts';
 import { refillRows, rowsOfStep, stepsPerPass } from './rows-of-step.ts';
-import type { Trajectory } from './trajectory.ts';
-import type { SourceContext, TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
+import type { Trajectory } from '../trajectory.ts';
+import type { SourceContext, TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
 
 export class SampledSource implements TrajectorySource {
   readonly #context: Omit<SourceContext, 'store'>;

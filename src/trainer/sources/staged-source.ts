@@ -1,7 +1,7 @@
 /** Sources one after the other, or side by side: demonstrations first, then rollouts, then both where the supervised loss is mixed in. */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
+import type { TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
 
 export interface Stage {
   /** Names its folder in a checkpoint. */

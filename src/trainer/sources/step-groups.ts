@@ -1,8 +1,8 @@
 /** The groups of one step of a stream, on file, and which of them the step trains on. */
-import { byGroup } from '../credit/credit.ts';
+import { byGroup } from '../credit.ts';
 import type { RecordedRollout, RolloutStore, StepRollouts } from '../records/rollout-store.ts';
 import { isInformative } from './sampled-source.ts';
-import type { Trajectory } from './trajectory.ts';
+import type { Trajectory } from '../trajectory.ts';
 
 type Group = readonly Trajectory[];
 

@@ -13,11 +13,11 @@ import { ResultsError } from '../../core/errors.ts';
 import { count, listOf, object } from '../../schemas/json-schema.ts';
 import { parseWire } from '../../schemas/results.ts';
 import type { RolloutsInMemory } from '../records/rollouts-in-memory.ts';
-import type { TrainingObserver } from '../loop/training-observer.ts';
+import type { TrainingObserver } from '../training-observer.ts';
 import { type Place, RowCursor } from './row-cursor.ts';
 import { StepGroups } from './step-groups.ts';
 import { TrainedVersions } from './trained-versions.ts';
-import type { SourceContext, TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
+import type { SourceContext, TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
 
 export interface GroupPlan {
   readonly row: Row;

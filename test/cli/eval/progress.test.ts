@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Progress, progressBlock, progressLine } from '../../../src/cli/eval/progress.ts';
-import { noPaint } from '../../../src/cli/paint.ts';
-import { cellWidth } from '../../../src/cli/terminal-text.ts';
+import { noPaint } from '../../../src/reports/text/paint.ts';
+import { cellWidth } from '../../../src/reports/text/terminal-text.ts';
 import { TerminalScreen } from '../terminal-screen.ts';
 
 const progress = { done: 20, total: 50, errored: 1, rewardMean: 0.417, headlines: [{ name: 'em', mean: 0.25 }], active: 7 };

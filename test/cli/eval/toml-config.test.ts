@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { readEndpoints } from '../../../src/cli/eval/endpoints.ts';
+import { readEndpoints } from '../../../src/sessions/policy/endpoints.ts';
 import { readTomlConfig } from '../../../src/cli/eval/toml-config.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
 import { TemporaryFolder } from './temporary-folder.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
 import { readTrainingConfig } from '../../../src/cli/train/read-training-config.ts';
-import { gpuNeeds } from '../../../src/cli/train/plan-gpus.ts';
+import { gpuNeeds } from '../../../src/sessions/training/plan-gpus.ts';
 import { fitGpus } from '../../../src/launch/gpu-plan.ts';
 import { parseArguments } from '../../../environments/search-r1/arguments.ts';
 

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { shellCommand } from '../../../src/cli/shell-text.ts';
+import { shellCommand } from '../../../src/reports/text/shell-text.ts';
 import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
 import { gpuCommand } from '../../../src/cli/train/gpu-command.ts';
 import { readTrainingConfig } from '../../../src/cli/train/read-training-config.ts';

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters, styleText } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import type { Paint } from '../../../src/cli/paint.ts';
-import { cellWidth } from '../../../src/cli/terminal-text.ts';
+import type { Paint } from '../../../src/reports/text/paint.ts';
+import { cellWidth } from '../../../src/reports/text/terminal-text.ts';
 import { liveBlockLines } from '../../../src/cli/train/live-block-lines.ts';
 import { type LiveState, liveState, withEvaluation, withEvent, withPhase, withStep } from '../../../src/cli/train/live-state.ts';
 import { stepLine } from '../../../src/cli/train/plain-lines.ts';

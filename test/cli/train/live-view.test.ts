@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { PolicyError } from '../../../src/core/errors.ts';
 import { rolloutError } from '../../../src/rollouts/rollout.ts';
-import { noPaint } from '../../../src/cli/paint.ts';
+import { noPaint } from '../../../src/reports/text/paint.ts';
 import { LiveView } from '../../../src/cli/train/live-view.ts';
 import { TerminalScreen } from '../terminal-screen.ts';
 import { trainingRows } from './training-rows.ts';

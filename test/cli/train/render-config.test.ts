@@ -3,10 +3,10 @@ import { parse } from 'smol-toml';
 import { describe, expect, it } from 'vitest';
 import { configHelpText, presetsText } from '../../../src/cli/train/config-help.ts';
 import { renderConfig } from '../../../src/cli/train/render-config.ts';
-import { tomlValue } from '../../../src/cli/train/toml-value.ts';
+import { tomlValue } from '../../../src/reports/training/toml-value.ts';
 import { configKeys, configTable } from '../../../src/schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../../src/schemas/training-config.ts';
-import { bundledPresets } from '../../../src/cli/presets.ts';
+import { bundledPresets } from '../../../src/sessions/environment/presets.ts';
 import { presetLayer } from '../../../src/trainer/config/preset.ts';
 import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 

@@ -6,7 +6,7 @@ import { configKeys, configTable } from '../../../src/schemas/config-keys.ts';
 import { roleTableSchema } from '../../../src/schemas/roles-config.ts';
 import { lossTableSchema } from '../../../src/schemas/training-algorithm-config.ts';
 import { trainingConfigSchema } from '../../../src/schemas/training-config.ts';
-import { bundledPresets } from '../../../src/cli/presets.ts';
+import { bundledPresets } from '../../../src/sessions/environment/presets.ts';
 
 const committed = readFileSync(join(import.meta.dirname, '../../../docs/training-config.md'), 'utf8');
 

@@ -1,5 +1,5 @@
 /** A finished run of 30 steps, or another one by what differs. */
-import type { TrainingRecord } from '../../../src/cli/train/training-summary.ts';
+import type { TrainingRecord } from '../../../src/reports/training/training-summary.ts';
 import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
 import type { TrainingOutcome } from '../../../src/trainer/loop/training-outcome.ts';
 import { someConfig } from '../../trainer/some-config.ts';

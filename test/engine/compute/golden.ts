@@ -1,4 +1,4 @@
-/** The reference figures that scripts/golden/engine.py wrote, and the models they are of. */
+/** The reference figures that test/golden/producers/engine.py wrote, and the models they are of. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AdapterGradient } from '../../../src/engine/compute/training-types.ts';

@@ -1,4 +1,4 @@
-/** Numbers that any language can make from a name, so that no tensor of a test has to be stored: as `numbers` of scripts/golden/engine.py. */
+/** Numbers that any language can make from a name, so that no tensor of a test has to be stored: as `numbers` of test/golden/producers/engine.py. */
 
 /** Uniform in [-1, 1). */
 export function hashNumbers(name: string, count: number): Float64Array {

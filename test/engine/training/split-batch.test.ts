@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ModelConfig } from '../../../src/engine/model/model-types.ts';
 import { splitBatch } from '../../../src/engine/training/split-batch.ts';
-import type { PackedBatch } from '../../../src/trainer/gradients/gradient-backend.ts';
+import type { PackedBatch } from '../../../src/trainer/gradient-backend.ts';
 import { batches, smallBatch } from '../../contracts/gradient-cases.ts';
 
 const config: ModelConfig = {

@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { parseConfig } from 'vf-search/environments/grpo-000';
 import { describe, expect, it } from 'vitest';
-import { flat, offsetsOf, rowsOf } from '../../../scripts/parity/ragged-rows.ts';
-import { isSame } from '../../../scripts/parity/vectors.ts';
-import { presetNamed } from '../../../src/cli/presets.ts';
+import { flat, offsetsOf, rowsOf } from '../../parity/ragged-rows.ts';
+import { isSame } from '../../parity/vectors.ts';
+import { presetNamed } from '../../../src/sessions/environment/presets.ts';
 import { presetLayer } from '../../../src/trainer/config/preset.ts';
 import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 import { groupAdvantages } from '../../../src/trainer/credit/group-advantages.ts';

@@ -8,7 +8,7 @@ import type { Environment } from '../../../src/core/environment.ts';
 import type { WireDelta, WireRunReply } from '../../../src/schemas/verifiers-wire/episode.ts';
 import type { PolicyAddress, ServedPoliciesOptions, ServedPolicy } from '../../../src/server/environment/served-policies.ts';
 import { startVerifiersServer, type VerifiersServerOptions } from '../../../src/server/verifiers/start-verifiers-server.ts';
-import { readSampling } from '../../../src/cli/eval/sampling.ts';
+import { readSampling } from '../../../src/sessions/policy/sampling.ts';
 import { TalkEnv } from '../environment/environment-client.ts';
 
 export interface Recording {

@@ -1,4 +1,4 @@
-/** The wire against what verifiers 0.4.0 was recorded to send and to read (scripts/golden/verifiers_wire.py). */
+/** The wire against what verifiers 0.4.0 was recorded to send and to read (test/golden/producers/verifiers_wire.py). */
 import { describe, expect, it } from 'vitest';
 import type { WireDelta } from '../../../src/schemas/verifiers-wire/episode.ts';
 import { golden, type Recording, serveWire, type ServeWireOptions, type Answered } from './wire-client.ts';

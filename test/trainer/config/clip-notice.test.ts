@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { presetNamed } from '../../../src/cli/presets.ts';
+import { presetNamed } from '../../../src/sessions/environment/presets.ts';
 import { presetLayer } from '../../../src/trainer/config/preset.ts';
 import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 import { clipNotice } from '../../../src/trainer/config/clip-notice.ts';

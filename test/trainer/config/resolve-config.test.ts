@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../src/core/errors.ts';
-import { presetNamed } from '../../../src/cli/presets.ts';
+import { presetNamed } from '../../../src/sessions/environment/presets.ts';
 import { presetLayer } from '../../../src/trainer/config/preset.ts';
 import { defaultRunName, resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 

@@ -1,9 +1,9 @@
 /** Rollouts for the tests of credit, a backend whose log-probs a test writes down, and readings of what was credited. */
-import type { CreditedBatch } from '../../../src/trainer/credit/credit.ts';
-import type { ForwardOptions, ForwardResult, PackedBatch } from '../../../src/trainer/gradients/gradient-backend.ts';
+import type { CreditedBatch } from '../../../src/trainer/credit.ts';
+import type { ForwardOptions, ForwardResult, PackedBatch } from '../../../src/trainer/gradient-backend.ts';
 import type { PassOptions } from '../../../src/trainer/loop/log-prob-pass.ts';
 import { TokenBudget } from '../../../src/trainer/loop/token-budget.ts';
-import type { Trajectory } from '../../../src/trainer/sources/trajectory.ts';
+import type { Trajectory } from '../../../src/trainer/trajectory.ts';
 import { trajectory } from '../some-trajectories.ts';
 import { StillBackend } from '../still-backend.ts';
 

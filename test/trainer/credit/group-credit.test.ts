@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { RewardError } from '../../../src/core/errors.ts';
 import { GroupCredit } from '../../../src/trainer/credit/group-credit.ts';
-import type { Trajectory } from '../../../src/trainer/sources/trajectory.ts';
+import type { Trajectory } from '../../../src/trainer/trajectory.ts';
 import { someConfig } from '../some-config.ts';
 import { trajectory } from '../some-trajectories.ts';
 import { advantageOf, passOver, PLAIN, rollouts, row, spoken, TableBackend } from './credit-cases.ts';

@@ -5,7 +5,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { ResultsError, RewardError } from '../../../src/core/errors.ts';
 import { openCredit } from '../../../src/trainer/credit/open-credit.ts';
 import { ScopeCredit } from '../../../src/trainer/credit/scope-credit.ts';
-import type { Trajectory } from '../../../src/trainer/sources/trajectory.ts';
+import type { Trajectory } from '../../../src/trainer/trajectory.ts';
 import { someConfig } from '../some-config.ts';
 import { advantageOf, advantagesOf, passOver, PLAIN, rollouts, row, spoken, TableBackend } from './credit-cases.ts';
 

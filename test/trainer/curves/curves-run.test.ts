@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { GradientError } from '../../../src/core/errors.ts';
 import { openTensorboardFile } from '../../../src/trainer/curves/tensorboard-file.ts';
 import { openWandbFile } from '../../../src/trainer/curves/wandb-file.ts';
-import { joinObservers } from '../../../src/trainer/loop/training-observer.ts';
+import { joinObservers } from '../../../src/trainer/training-observer.ts';
 import type { RecordedMetricsRow } from '../../../src/trainer/records/metrics-journal.ts';
 import { newRun, trainSmall } from '../small-run.ts';
 import { UnigramBackend } from '../unigram-backend.ts';

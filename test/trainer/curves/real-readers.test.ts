@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { joinObservers } from '../../../src/trainer/loop/training-observer.ts';
+import { joinObservers } from '../../../src/trainer/training-observer.ts';
 import { newRun, trainSmall } from '../small-run.ts';
 import { UnigramBackend } from '../unigram-backend.ts';
 import { readersPython, type ReadEvents, skipReason, TensorboardReader, wandbSync } from './curve-readers.ts';

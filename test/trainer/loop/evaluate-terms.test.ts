@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { TrainingError } from '../../../src/core/errors.ts';
-import { demonstration, trainingSequence } from '../../../src/trainer/credit/credit.ts';
+import { demonstration, trainingSequence } from '../../../src/trainer/credit.ts';
 import { evaluateTerms, type LossSequence, takes, termCounts } from '../../../src/trainer/loop/evaluate-terms.ts';
 import { type LossTerm, lossTerms } from '../../../src/trainer/losses/loss-terms.ts';
 import { row, spoken } from '../credit/credit-cases.ts';

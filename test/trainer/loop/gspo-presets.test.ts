@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { bundledPresets } from '../../../src/cli/presets.ts';
+import { bundledPresets } from '../../../src/sessions/environment/presets.ts';
 import { presetLayer } from '../../../src/trainer/config/preset.ts';
 import { newRun, rowsOf, trainSmall } from '../small-run.ts';
 import { someConfig } from '../some-config.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { demonstration, type TrainingSequence, trainingSequence } from '../../../src/trainer/credit/credit.ts';
+import { demonstration, type TrainingSequence, trainingSequence } from '../../../src/trainer/credit.ts';
 import { intoMinibatches } from '../../../src/trainer/loop/minibatches.ts';
 import { trajectory } from '../some-trajectories.ts';
 

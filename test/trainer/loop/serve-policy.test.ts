@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { PlacedImage } from '../../../src/core/message.ts';
 import { servePolicy, servePolicyAtStart, type Serving } from '../../../src/trainer/loop/serve-policy.ts';
 import type { ProbeTexts } from '../../../src/trainer/publisher/served-policy.ts';
-import type { Trajectory } from '../../../src/trainer/sources/trajectory.ts';
+import type { Trajectory } from '../../../src/trainer/trajectory.ts';
 
 /** What a version is published with after a step on these trajectories. */
 function probedWith(batch: readonly Partial<Trajectory>[]): Promise<ProbeTexts> {

@@ -10,7 +10,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { GradientError } from '../../../src/core/errors.ts';
 import { Random } from '../../../src/core/random.ts';
 import { reward, Rubric } from '../../../src/core/rubric.ts';
-import { TRAINING_PHASES } from '../../../src/trainer/loop/training-observer.ts';
+import { TRAINING_PHASES } from '../../../src/trainer/training-observer.ts';
 import type { TrainingOutcome } from '../../../src/trainer/loop/training-outcome.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';

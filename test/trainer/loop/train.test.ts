@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, GradientError, PolicyError } from '../../../src/core/errors.ts';
 import { EnvGroup } from '../../../src/core/env-group.ts';
 import { reward, Rubric } from '../../../src/core/rubric.ts';
-import type { TrainingObserver } from '../../../src/trainer/loop/training-observer.ts';
+import type { TrainingObserver } from '../../../src/trainer/training-observer.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
 import { rolloutText } from '../kept-rollouts.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';

@@ -3,8 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { CreateSource } from '../../../src/trainer/sources/trajectory-source.ts';
-import type { Trajectory } from '../../../src/trainer/sources/trajectory.ts';
+import type { CreateSource } from '../../../src/trainer/trajectory-source.ts';
+import type { Trajectory } from '../../../src/trainer/trajectory.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, trainSmall } from '../small-run.ts';
 import { UnigramBackend } from '../unigram-backend.ts';
 

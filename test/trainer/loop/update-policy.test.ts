@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { TrainingSequence } from '../../../src/trainer/credit/credit.ts';
+import type { TrainingSequence } from '../../../src/trainer/credit.ts';
 import { lossTerms } from '../../../src/trainer/losses/loss-terms.ts';
 import { STEP_METRICS } from '../../../src/trainer/records/metrics.ts';
 import type { LossSequence } from '../../../src/trainer/loop/evaluate-terms.ts';

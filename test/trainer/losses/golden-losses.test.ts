@@ -1,8 +1,8 @@
 /** torch's autograd in float64 on every loss: value, gradient of each token, metrics; and plain formulas of advantages. */
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { checkFile } from '../../../scripts/parity/check-file.ts';
-import { listVectors } from '../../../scripts/parity/vectors.ts';
+import { checkFile } from '../../parity/check-file.ts';
+import { listVectors } from '../../parity/vectors.ts';
 
 const directory = path.join(import.meta.dirname, '../../golden/losses');
 const files = await Promise.all((await listVectors(directory)).map(async (name) => [name, await checkFile(directory, name)] as const));

@@ -5,7 +5,7 @@ import type { KlConfig } from '../../../src/trainer/losses/kl.ts';
 import type { Objective, RatioLossConfig } from '../../../src/trainer/losses/ratio-loss.ts';
 import type { SamplerCorrection } from '../../../src/trainer/losses/sampler-correction.ts';
 import { broadcastOverTokens } from '../../../src/trainer/losses/token-counts.ts';
-import type { TokenLossBatch } from '../../../src/trainer/losses/token-loss.ts';
+import type { TokenLossBatch } from '../../../src/trainer/token-loss.ts';
 
 /** A batch with everything a configuration may ask for. */
 export type FullBatch = Required<TokenLossBatch>;

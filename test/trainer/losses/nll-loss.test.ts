@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isSame } from '../../../scripts/parity/vectors.ts';
+import { isSame } from '../../parity/vectors.ts';
 import { mergeLossMetrics } from '../../../src/trainer/losses/loss-metrics.ts';
 import { nllLoss } from '../../../src/trainer/losses/nll-loss.ts';
 import { countTokens } from '../../../src/trainer/losses/token-counts.ts';

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Random } from '../../../src/core/random.ts';
-import type { AdapterDescription, AdapterManifest } from '../../../src/trainer/gradients/gradient-backend.ts';
+import type { AdapterDescription, AdapterManifest } from '../../../src/trainer/gradient-backend.ts';
 
 const HIDDEN = 128;
 const LINEARS: readonly (readonly [string, number, number])[] = [

@@ -4,7 +4,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError } from '../../../src/core/errors.ts';
 import type { LoraServerOptions } from '../../../src/trainer/publisher/lora-server.ts';
 import { VersionNames } from '../../../src/trainer/publisher/version-names.ts';
-import type { PublishResult } from '../../../src/trainer/publisher/weight-publisher.ts';
+import type { PublishResult } from '../../../src/trainer/weight-publisher.ts';
 import { weightPublisherContract } from '../../contracts/weight-publisher.ts';
 import { type Fault, loraProxy } from '../../loopback/lora-proxy.ts';
 import { loraServer } from '../../loopback/lora-server.ts';

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { batchValues, evaluationValues } from '../../../src/trainer/records/batch-values.ts';
 import { GroupCredit } from '../../../src/trainer/credit/group-credit.ts';
 import { EVALUATION_METRICS, RUBRIC_PREFIX, STEP_METRICS } from '../../../src/trainer/records/metrics.ts';
-import { type Trajectory, unpaid } from '../../../src/trainer/sources/trajectory.ts';
+import { type Trajectory, unpaid } from '../../../src/trainer/trajectory.ts';
 import { TokenBudget } from '../../../src/trainer/loop/token-budget.ts';
 import type { PassOptions } from '../../../src/trainer/loop/log-prob-pass.ts';
 import { UnigramBackend } from '../unigram-backend.ts';

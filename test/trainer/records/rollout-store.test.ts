@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Random } from '../../../src/core/random.ts';
 import { RolloutStore } from '../../../src/trainer/records/rollout-store.ts';
 import type { WireTrajectory } from '../../../src/schemas/training-records.ts';
-import type { Trajectory } from '../../../src/trainer/sources/trajectory.ts';
+import type { Trajectory } from '../../../src/trainer/trajectory.ts';
 import { bits, trajectory, stepsOf } from '../some-trajectories.ts';
 import { killAfter, startStorage } from '../storage-process.ts';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseTrajectory, trajectoryRecord } from '../../../src/trainer/records/trajectory-record.ts';
-import type { Trajectory } from '../../../src/trainer/sources/trajectory.ts';
+import type { Trajectory } from '../../../src/trainer/trajectory.ts';
 import { anyTrajectory } from '../any-trajectory.ts';
 import { bits, trajectory } from '../some-trajectories.ts';
 

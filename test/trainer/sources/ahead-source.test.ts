@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { TrainingError } from '../../../src/core/errors.ts';
 import { AheadSource } from '../../../src/trainer/sources/ahead-source.ts';
-import type { TrajectoryBatch, TrajectorySource } from '../../../src/trainer/sources/trajectory-source.ts';
+import type { TrajectoryBatch, TrajectorySource } from '../../../src/trainer/trajectory-source.ts';
 
 const { signal } = new AbortController();
 

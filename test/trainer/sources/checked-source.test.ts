@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, TrainingError } from '../../../src/core/errors.ts';
 import { checkedSource } from '../../../src/trainer/sources/checked-source.ts';
-import { unpaid, withReward } from '../../../src/trainer/sources/trajectory.ts';
+import { unpaid, withReward } from '../../../src/trainer/trajectory.ts';
 import { trajectory } from '../some-trajectories.ts';
-import type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from '../../../src/trainer/sources/trajectory-source.ts';
+import type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from '../../../src/trainer/trajectory-source.ts';
 
 const ROWS = ['a', 'b'].map((exampleId) => ({ exampleId, prompt: [{ role: 'user' as const, content: '?' }] }));
 const TRAJECTORY = trajectory('a/0', { reward: 1 });

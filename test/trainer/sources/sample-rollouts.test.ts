@@ -8,7 +8,7 @@ import { CancelledError, ModelError, PolicyError, RetrievalError, TrainingError 
 import { groupReward, metric, reward, Rubric } from '../../../src/core/rubric.ts';
 import { RolloutStore } from '../../../src/trainer/records/rollout-store.ts';
 import { sampleRollouts, type SamplingParts, type SamplingPlan } from '../../../src/trainer/sources/sample-rollouts.ts';
-import type { TrainingEvent } from '../../../src/trainer/loop/training-observer.ts';
+import type { TrainingEvent } from '../../../src/trainer/training-observer.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
 import { someConfig } from '../some-config.ts';
 import { stepsOf, trajectory } from '../some-trajectories.ts';

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { RolloutStore } from '../../../src/trainer/records/rollout-store.ts';
 import { type GroupPlan, type PlayedGroup, StreamedSource } from '../../../src/trainer/sources/streamed-source.ts';
-import type { TrajectoryBatch } from '../../../src/trainer/sources/trajectory-source.ts';
+import type { TrajectoryBatch } from '../../../src/trainer/trajectory-source.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
 import { someConfig } from '../some-config.ts';
 import { trajectory } from '../some-trajectories.ts';

@@ -6,7 +6,7 @@ import { HostedEngine } from '../../../src/engine/hosted-engine.ts';
 import { openParts } from '../../../src/engine/open-parts.ts';
 import { type MemoryObserver, MemoryRun } from '../../../src/lab/train-in-memory.ts';
 import { openPassages } from '../../../src/retrieval/bm25/bm25-retriever.ts';
-import type { Trajectory } from '../../../src/trainer/sources/trajectory.ts';
+import type { Trajectory } from '../../../src/trainer/trajectory.ts';
 import { SearchR1Env } from '../../../environments/search-r1/search-r1-env.ts';
 import type { FromLab, NamedFile, ToLab, Transcript } from '../lab-messages.ts';
 import type { LabData } from './lab-data.ts';

@@ -1,6 +1,6 @@
 """python torch_step.py MODEL BATCH.json answers each line on stdin with one JSON line: CPU seconds of forward and backward on one thread, the first sequence's log-probs, the gradient's norm.
 
-BATCH.json: {"ids": [B][T], "first_target": int, "rank": int, "alpha": number, "d_log_probs": [B * (T - first_target)]}. The adapter is the one of scripts/golden/engine.py.
+BATCH.json: {"ids": [B][T], "first_target": int, "rank": int, "alpha": number, "d_log_probs": [B * (T - first_target)]}. The adapter is the one of test/golden/producers/engine.py.
 """
 
 import json

@@ -46,7 +46,7 @@ export function addRunCommand(program: Command, act: (action: RoundAction) => vo
     .addHelpText('after', HELP)
     .action((path: string, { allowChanges = false }: { readonly allowChanges?: boolean }) => {
       act(async (context) => {
-        const { runRounds } = await import('./run-rounds.ts');
+        const { runRounds } = await import('../../../rounds/driver/run-rounds.ts');
         return runRounds(path, { allowChanges }, context);
       });
     });

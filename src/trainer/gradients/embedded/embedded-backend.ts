@@ -10,7 +10,7 @@ import { EngineInputError, MemoryLimitError } from '../../../engine/engine-error
 import type { TokenEngine } from '../../../engine/engine-types.ts';
 import type { AdaptedName } from '../../../engine/model/model-types.ts';
 import type { EngineTrainer } from '../../../engine/training/trainer-types.ts';
-import type { AdapterManifest, BackendCapabilities, GradientBackend } from '../gradient-backend.ts';
+import type { AdapterManifest, BackendCapabilities, GradientBackend } from '../../gradient-backend.ts';
 import { baseFingerprint } from './base-fingerprint.ts';
 import { EngineGradients, type EngineGradientsParts, gradientFailure } from './engine-gradients.ts';
 import { loadState, saveState, type StateOwner } from './state-files.ts';

@@ -17,7 +17,7 @@ import type {
   GradientComputation,
   OptimStepResult,
   PackedBatch,
-} from '../gradient-backend.ts';
+} from '../../gradient-backend.ts';
 
 const BATCH = /^batch-(\d+)$/;
 

@@ -15,7 +15,7 @@ import type {
   GradientBackend,
   OptimStepResult,
   PackedBatch,
-} from '../gradient-backend.ts';
+} from '../../gradient-backend.ts';
 import { baseName } from '../../../engine/adapters/base-name.ts';
 import { checkAdam } from '../check-adam.ts';
 import type { Frame, FrameArrays } from './frames.ts';

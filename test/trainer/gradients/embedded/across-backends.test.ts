@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ForwardOptions, GradientBackend, PackedBatch } from '../../../../src/trainer/gradients/gradient-backend.ts';
+import type { ForwardOptions, GradientBackend, PackedBatch } from '../../../../src/trainer/gradient-backend.ts';
 import { distance, largestDifference, readAdapter, readGradient, someGradient } from '../../../contracts/gradient-cases.ts';
 import { openNano as openTorch } from '../torch/nano-backend.ts';
 import { skipReason, torchPython } from '../torch/torch-python.ts';

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError } from '../../../../src/core/errors.ts';
 import { EmbeddedEngine } from '../../../../src/engine/embedded-engine.ts';
 import { EmbeddedBackend } from '../../../../src/trainer/gradients/embedded/embedded-backend.ts';
-import type { ForwardOptions, PackedBatch } from '../../../../src/trainer/gradients/gradient-backend.ts';
+import type { ForwardOptions, PackedBatch } from '../../../../src/trainer/gradient-backend.ts';
 import { nanoRequest } from '../../../engine/nano-requests.ts';
 import { distance, readAdapter, readGradient, smallBatch, someGradient } from '../../../contracts/gradient-cases.ts';
 import { ALL_TARGETS, NANO_BASE, writeRandomAdapter } from './nano-adapter.ts';

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { ForwardOptions, PackedBatch } from '../../../../src/trainer/gradients/gradient-backend.ts';
+import type { ForwardOptions, PackedBatch } from '../../../../src/trainer/gradient-backend.ts';
 import { TorchBackend } from '../../../../src/trainer/gradients/torch/torch-backend.ts';
 import { batches, distance, largestDifference, readAdapter, readGradient, smallBatch, someGradient } from '../../../contracts/gradient-cases.ts';
 import { isRunning } from './is-running.ts';

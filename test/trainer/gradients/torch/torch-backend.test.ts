@@ -18,7 +18,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, GradientError } from '../../../../src/core/errors.ts';
-import type { ForwardOptions, PackedBatch } from '../../../../src/trainer/gradients/gradient-backend.ts';
+import type { ForwardOptions, PackedBatch } from '../../../../src/trainer/gradient-backend.ts';
 import { TorchBackend } from '../../../../src/trainer/gradients/torch/torch-backend.ts';
 import { distance, readAdapter, readGradient, smallBatch, someGradient } from '../../../contracts/gradient-cases.ts';
 import { isRunning } from './is-running.ts';

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ConfigError, GradientError } from '../../../../src/core/errors.ts';
-import type { ForwardOptions, PackedBatch } from '../../../../src/trainer/gradients/gradient-backend.ts';
+import type { ForwardOptions, PackedBatch } from '../../../../src/trainer/gradient-backend.ts';
 import type { TorchBackend } from '../../../../src/trainer/gradients/torch/torch-backend.ts';
 import { distance, largestDifference, picturedBatch, readAdapter, readGradient, someGradient } from '../../../contracts/gradient-cases.ts';
 import { openVlm } from './nano-backend.ts';

@@ -1,0 +1,127 @@
+/** Checks that the run's environment loads, with its rows and passages, and that its retrieval server answers. */
+import type { Environment } from '../core/environment.ts';
+import { VfError } from '../core/errors.ts';
+import type { RoleDeclarations } from '../core/model.ts';
+import { loadEnvironment } from '../registry/load-environment.ts';
+import { WEB_PROVIDERS } from '../registry/open-web-search.ts';
+import { HttpRetriever } from '../retrieval/http-retriever.ts';
+import type { TrainingConfig } from '../schemas/training-config.ts';
+import { countText, plural } from '../reports/text/number-text.ts';
+import { assertTrainable } from '../sessions/training/assert-trainable.ts';
+import { evaluationLabel } from '../reports/training/evaluation-label.ts';
+import { ownCommand } from '../reports/text/own-command.ts';
+import { checkRoles } from './check-roles.ts';
+import { type Finding, missing, ok, warning } from './finding.ts';
+
+export interface EnvironmentCheck {
+  readonly findings: readonly Finding[];
+  /** Tokens of the longest rollout; null if the environment sets no limit. */
+  readonly contextTokens: number | null;
+  /** What the environment requires of a policy; null if it does not load. */
+  readonly played: Pick<Environment, 'id' | 'turnFormat' | 'needs'> | null;
+}
+
+export interface EnvironmentCheckOptions {
+  readonly variables: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+}
+
+const SEARCH_MS = 30_000;
+
+export async function checkEnvironment(config: TrainingConfig, options: EnvironmentCheckOptions): Promise<EnvironmentCheck> {
+  const { args, evalArgs } = config.environment;
+  const training = await load(config, args, 'training', options);
+  const held = Object.keys(evalArgs).length === 0 ? null : await load(config, { ...args, ...evalArgs }, 'evaluation', options);
+  const findings = [training.finding, ...(held === null ? [] : [held.finding])];
+  const roles = { ...held?.roles, ...training.roles };
+  // The roles of an environment that does not load are unknown.
+  if (training.played !== null) findings.push(...(await checkRoles(roles, config.roles, options)));
+  const url = args['retriever_url'] ?? args['retrieverUrl'];
+  if (typeof url === 'string') findings.push(await retrieverFinding(url, args['dataset'], options.signal));
+  else findings.push(...corpusFindings(config.environment));
+  return { findings, contextTokens: training.contextTokens, played: training.played };
+}
+
+async function load(
+  config: TrainingConfig,
+  args: Readonly<Record<string, unknown>>,
+  purpose: 'training' | 'evaluation',
+  { variables, signal }: EnvironmentCheckOptions,
+): Promise<Pick<EnvironmentCheck, 'contextTokens' | 'played'> & { readonly finding: Finding; readonly roles: RoleDeclarations }> {
+  const name = purpose === 'training' ? 'environment' : 'evaluation';
+  const { id } = config.environment;
+  try {
+    const loaded = await loadEnvironment(id, args, { env: variables, signal, purpose });
+    const { limits, eval: held, turnFormat, needs = [], roles = {} } = loaded;
+    const problem = purpose === 'training' ? await assertTrainable(loaded, config).catch((error: unknown) => error) : undefined;
+    const rows = purpose === 'evaluation' ? `${countText(held.length)} held out` : trainingRows(loaded, config.environment.evalArgs);
+    await loaded.close();
+    if (problem !== undefined) throw problem;
+    // The last generation starts from the longest context.
+    const longest = limits.contextTokens + limits.responseTokens;
+    return {
+      finding: ok(name, `${id}: ${rows}`),
+      contextTokens: Number.isFinite(longest) ? longest : null,
+      played: { id, turnFormat, needs },
+      roles,
+    };
+  } catch (error) {
+    if (!(error instanceof VfError) || signal.aborted) throw error;
+    const key = (WEB_PROVIDERS as readonly unknown[]).includes(args['engine']) ? 'export the variable or put it in ./.env; else ' : '';
+    const remedy = `${key}fix [environment] in the configuration; test it with vf-eval and the same id and arguments`;
+    return { finding: missing(name, error.message, remedy), contextTokens: null, played: null, roles: {} };
+  }
+}
+
+/** With eval_args, the evaluation has a finding of its own. */
+function trainingRows(environment: Pick<Environment, 'train' | 'eval'>, evalArgs: Readonly<Record<string, unknown>>): string {
+  const { train, eval: held } = environment;
+  const rows = `${plural(train.length, 'row')} to train on`;
+  if (Object.keys(evalArgs).length > 0) return rows;
+  const isSame = train.length > 0 && held.length > 0 && evaluationLabel(environment, environment) === 'evaluation';
+  return `${rows}, ${isSame ? 'which are also the evaluation rows; set environment.eval_args to hold rows out' : `${countText(held.length)} held out`}`;
+}
+
+async function retrieverFinding(url: string, dataset: unknown, signal: AbortSignal): Promise<Finding> {
+  try {
+    // No retries, because a user is waiting.
+    const retriever = new HttpRetriever({ url, maxRetries: 0, timeoutMs: SEARCH_MS });
+    try {
+      const [passages = []] = await retriever.search(['capital of France'], {
+        topk: 3,
+        signal: AbortSignal.any([signal, AbortSignal.timeout(SEARCH_MS)]),
+      });
+      return ok('retriever', `${retriever.name}: ${passages.length} passages for a question`);
+    } finally {
+      await retriever.close();
+    }
+  } catch (error) {
+    if (!(error instanceof VfError) || signal.aborted) throw error;
+    return missing('retriever', error.message, retrieverRemedy(url, dataset));
+  }
+}
+
+/** The bundled data sets are answered from bundled corpora; published sets of Natural Questions and its kind from the Wikipedia of 2018. */
+function retrieverRemedy(url: string, dataset: unknown): string {
+  const port = URL.parse(url)?.port || '8000';
+  const name = typeof dataset === 'string' ? dataset : 'nq-mini';
+  if (name === 'nq-mini' || name === 'fact-world') return ownCommand('vf-serve', ['retrieve', '--corpus', name, '--port', port]);
+  if (/[./]/.test(name))
+    return `serve the passages that answer ${name}: ${ownCommand('vf-serve', ['retrieve', '--corpus', 'PASSAGES.jsonl', '--port', port])}`;
+  const files = 'hf download PeterJinGo/wiki-18-corpus wiki-18.jsonl.gz --repo-type dataset --local-dir .';
+  const [index, serve] = [
+    ownCommand('vf-index', ['-', '-o', 'wiki-18.index']),
+    ownCommand('vf-serve', ['retrieve', '--corpus', 'wiki-18.index', '--port', port]),
+  ];
+  return `${files} && gunzip -c wiki-18.jsonl.gz | ${index} && ${serve}`;
+}
+
+/** Without corpus and retriever, Search-R1 answers any questions from a bundled corpus, which rarely holds the answers. */
+function corpusFindings({ id, args }: TrainingConfig['environment']): Finding[] {
+  const { dataset } = args;
+  const isSet = ['corpus', 'retriever_url', 'retrieverUrl', 'engine'].some((name) => (args[name] ?? null) !== null);
+  if (id !== 'search-r1' || isSet || typeof dataset !== 'string' || dataset === 'nq-mini' || dataset === 'fact-world') return [];
+  const url = 'http://127.0.0.1:8000/retrieve';
+  const text = `none is set, so the questions of ${dataset} are answered from the small corpus nq-mini; serve its own passages and set environment.args.retriever_url = "${url}"`;
+  return [warning('retriever', text, retrieverRemedy(url, dataset))];
+}

@@ -1,0 +1,53 @@
+/** Checks which sandboxes for programs start here: opens each and runs a program. */
+import { CancelledError, ExecutionError, thrownText } from '../core/errors.ts';
+import { DEFAULT_LIMITS, type ExecutorName } from '../execution/code-executor.ts';
+import { openExecutor } from '../execution/open-executor.ts';
+import { readPythonBinary } from '../execution/wasi/python-binary.ts';
+import type { TrainingConfig } from '../schemas/training-config.ts';
+import { type Finding, missing, ok, skipped } from './finding.ts';
+
+const SANDBOXES = ['wasi', 'bubblewrap'] as const satisfies readonly ExecutorName[];
+/** The environments that run programs, each by the argument `execution`. */
+const RUNS_PROGRAMS: ReadonlySet<string> = new Set(['self-play-code']);
+/** A loaded machine starts an interpreter late. */
+const SECONDS = 30;
+
+export async function checkExecutors(config: TrainingConfig | null, signal: AbortSignal): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  for (const name of SANDBOXES) findings.push(await checkExecutor(name, neededExecutor(config) === name, signal));
+  return findings;
+}
+
+/** The executor that the run uses; null if it runs no programs. */
+function neededExecutor(config: TrainingConfig | null): unknown {
+  if (config === null || !RUNS_PROGRAMS.has(config.environment.id)) return null;
+  const execution = config.environment.args['execution'] ?? {};
+  return typeof execution === 'string' ? execution : ((execution as { readonly executor?: unknown }).executor ?? 'wasi');
+}
+
+async function checkExecutor(name: ExecutorName, isNeeded: boolean, signal: AbortSignal): Promise<Finding> {
+  const startedAtMs = performance.now();
+  try {
+    if (name === 'wasi' && !isNeeded) {
+      // Its start takes a second, which most runs need not wait for.
+      await readPythonBinary();
+      return ok(name, 'sandbox for programs: Python is installed and is the build that was tested');
+    }
+    const executor = await openExecutor(name, { workers: 1 });
+    try {
+      const job = { code: 'def f(a): return a', calls: ['1'], hashSeed: 0, limits: { ...DEFAULT_LIMITS, seconds: SECONDS } };
+      const result = await executor.run(job, { signal });
+      if (result.kind !== 'ran') throw new ExecutionError(`It runs no program: ${result.detail}`);
+      const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(2);
+      return ok(name, `sandbox for programs: Python ${executor.capabilities.python}; first program after ${seconds} s`);
+    } finally {
+      await executor.close();
+    }
+  } catch (error) {
+    if (error instanceof CancelledError) throw error;
+    const remedy = error instanceof ExecutionError ? error.remedy : null;
+    const text = thrownText(error);
+    if (isNeeded) return missing(name, text, remedy ?? 'set environment.args.execution to another executor');
+    return skipped(name, `${text} (only environments that run programs need it)`);
+  }
+}

@@ -1,0 +1,55 @@
+/** Checks that need no Python and no network: Node, memory, disk, GPUs. */
+import { existsSync } from 'node:fs';
+import { statfs } from 'node:fs/promises';
+import { totalmem } from 'node:os';
+import { dirname, resolve } from 'node:path';
+import type { GpuCard } from '../launch/gpu-cards.ts';
+import type { DiskEstimate } from './estimate-disk.ts';
+import { byteText } from './byte-text.ts';
+import { type Finding, missing, ok, skipped, warning } from './finding.ts';
+
+/** The `engines` of package.json. */
+const NODE = [22, 12] as const;
+/** A training process with its data needs this much, whatever the model. */
+const LEAST_MEMORY = 2 * 2 ** 30;
+
+export function checkNode(version: string): Finding {
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  const isNew = major > NODE[0] || (major === NODE[0] && minor >= NODE[1]);
+  return isNew
+    ? ok('node', version)
+    : missing('node', `${version}; vf-search needs ${NODE.join('.')} or newer`, 'install a newer Node: https://nodejs.org');
+}
+
+/** `modelBytes`: size of the base's files, null if they are not here. `copies`: local processes that load the base into main memory. */
+export function checkMemory(modelBytes: number | null, copies: number): Finding {
+  const [free, total] = [process.availableMemory(), totalmem()];
+  const needed = LEAST_MEMORY + (modelBytes ?? 0) * copies;
+  const text = `${byteText(free)} free of ${byteText(total)}`;
+  if (free >= needed) return ok('memory', text);
+  const what = modelBytes === null ? 'most runs' : `${copies === 1 ? 'one copy' : `${copies} copies`} of the model and the run itself`;
+  return warning('memory', `${text}; ${what} need about ${byteText(needed)}`, 'end other programs, or use a smaller model');
+}
+
+export async function checkDisk(outputDir: string, estimate: DiskEstimate | null): Promise<Finding> {
+  let folder = resolve(outputDir);
+  while (!existsSync(folder) && folder !== dirname(folder)) folder = dirname(folder);
+  const { bavail, bsize } = await statfs(folder);
+  const free = bavail * bsize;
+  const text = `${byteText(free)} free for ${outputDir}`;
+  if (estimate === null) return ok('disk', `${text}; to estimate what a run needs, name a configuration whose model is a local folder`);
+  const { adapterBytes, checkpointBytes, rolloutBytes, totalBytes } = estimate;
+  const parts = `checkpoints ${byteText(checkpointBytes)}, adapters ${byteText(adapterBytes)}, rollouts at most ${byteText(rolloutBytes)}`;
+  const whole = `${text}; the run needs about ${byteText(totalBytes)} (${parts})`;
+  if (free >= totalBytes) return ok('disk', whole);
+  return missing('disk', whole, 'free some space, change output_dir, or lower checkpoint.keep');
+}
+
+/** `cards`: null without nvidia-smi. */
+export function checkNvidia(cards: readonly GpuCard[] | null): Finding {
+  if (cards === null) return skipped('nvidia-smi', 'not found: no NVIDIA GPU, or no driver');
+  if (cards.length === 0) return skipped('nvidia-smi', 'lists no GPU with a known memory');
+  const gib = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+  const texts = cards.map(({ name, usedBytes, totalBytes, driver }) => `${name}, ${gib(usedBytes)} of ${gib(totalBytes)} used, driver ${driver}`);
+  return ok('nvidia-smi', texts.join('; '));
+}

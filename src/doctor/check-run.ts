@@ -1,0 +1,116 @@
+/** Checks everything that a run needs, in the order in which the run would need it. */
+import { createServer } from 'node:net';
+import { VfError } from '../core/errors.ts';
+import { readGpuCards } from '../launch/gpu-cards.ts';
+import { vllmCommand } from '../launch/vllm-flags.ts';
+import { checkEngine } from './check-engine.ts';
+import { checkEnvironment, type EnvironmentCheck } from './check-environment.ts';
+import { checkExecutors } from './check-executors.ts';
+import { checkGpus, shareBeside } from './check-gpus.ts';
+import { checkLance } from './check-lance.ts';
+import { checkDisk, checkMemory, checkNode, checkNvidia } from './check-machine.ts';
+import { checkInitialAdapter, checkModel, type ModelCheck } from './check-model.ts';
+import { checkServerPython, checkWorkerPython } from './check-python.ts';
+import { checkServer } from './check-server.ts';
+import type { DoctorTarget } from './doctor-target.ts';
+import { estimateDisk } from './estimate-disk.ts';
+import { type Finding, missing, ok, skipped } from './finding.ts';
+
+export interface CheckRunOptions {
+  readonly variables: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+}
+
+export async function* checkRun(target: DoctorTarget, { variables, signal }: CheckRunOptions): AsyncGenerator<Finding, void> {
+  const { config } = target;
+  yield checkNode(process.versions.node);
+  const { kind = 'torch', device = 'auto', devices = null, dtype = 'auto', threads = null } = config?.backend ?? {};
+  const sampler = config?.policy.embedded ?? null;
+  const usesEngine = kind === 'embedded' || sampler !== null;
+  yield await checkEngine({
+    model: usesEngine ? config!.model.path : null,
+    threads: sampler?.threads ?? threads,
+    isNeeded: usesEngine,
+    signal,
+  });
+  const cards = await readGpuCards({ env: variables, signal });
+  if (kind === 'embedded') yield skipped('python', 'not needed: the embedded engine trains');
+  else
+    yield* await checkWorkerPython(
+      target.python,
+      { devices: devices ?? [device], dtype },
+      { env: variables, signal, hasGpu: (cards ?? []).length > 0 },
+    );
+  yield checkNvidia(cards);
+  yield* await checkExecutors(config, signal);
+  yield await checkLance(config);
+
+  let model: ModelCheck = { findings: [], bytes: null, shape: null, window: null };
+  let environment: EnvironmentCheck = { findings: [], contextTokens: null, played: null };
+  if (config === null) {
+    yield skipped('run', 'name a training configuration to check model, environment and server: vf-doctor run.toml');
+  } else {
+    model = checkModel(config.model.path);
+    yield* model.findings;
+    if (config.model.initialAdapter !== null) yield checkInitialAdapter(config.model.initialAdapter, config.lora);
+    environment = await checkEnvironment(config, { variables, signal });
+    yield* environment.findings;
+    yield* checkGpus(config, { cards, contextTokens: environment.contextTokens, variables });
+  }
+  const { contextTokens, played } = environment;
+  const gpuShare = config === null ? null : shareBeside(config, { cards, contextTokens, variables });
+  for (const baseUrl of target.baseUrls)
+    yield* await checkServer({ target, baseUrl, contextTokens, played, modelWindow: model.window, gpuShare, signal });
+  if (target.serverPython !== null) yield* await launchFindings(target, target.serverPython, { variables, signal }, (cards ?? []).length > 0);
+
+  yield checkMemory(model.bytes, target.serverPython === null && (sampler === null || kind === 'embedded') ? 1 : 2);
+  const estimate = config === null || model.shape === null ? null : estimateDisk(config, model.shape, contextTokens ?? ASSUMED_TOKENS);
+  yield await checkDisk(target.outputDir, estimate);
+}
+
+/** Assumed length of a rollout if the environment sets no limit. */
+const ASSUMED_TOKENS = 4096;
+
+async function launchFindings(
+  { config, loraRank, maxStaleness, temperature }: DoctorTarget,
+  python: string,
+  { variables, signal }: CheckRunOptions,
+  hasGpu: boolean,
+): Promise<Finding[]> {
+  const vllm = await checkServerPython(python, { env: variables, signal, hasGpu });
+  if (config === null) return [vllm];
+  const { args = [], env = {} } = config.policy.launch ?? {};
+  const needs = {
+    modelPath: config.model.path,
+    servedName: 'policy',
+    loraRank,
+    maxStaleness,
+    temperature,
+    maxModelLen: null,
+    gpuShare: null,
+    sleeps: false,
+    port: 1,
+    apiKey: '',
+    args,
+    env,
+  };
+  try {
+    vllmCommand(needs, { isCpuBuild: false, isLocalModel: true, cores: 1, baseEnv: {} });
+  } catch (error) {
+    if (!(error instanceof VfError)) throw error;
+    return [vllm, missing('flags', error.message, 'fix [policy.launch] in the configuration')];
+  }
+  return [vllm, await portFinding()];
+}
+
+async function portFinding(): Promise<Finding> {
+  const server = createServer();
+  const problem = await new Promise<Error | null>((resolve) => {
+    server.once('error', resolve);
+    server.listen(0, '127.0.0.1', () => resolve(null));
+  });
+  if (problem !== null)
+    return missing('port', `cannot listen on 127.0.0.1: ${problem.message}`, 'check that the loopback interface is up: ip link show lo');
+  await new Promise((resolve) => server.close(resolve));
+  return ok('port', 'the server will use a free port on 127.0.0.1');
+}

@@ -1,0 +1,151 @@
+/** Renders a comparison for a terminal. What a data set or a model wrote is escaped. */
+import type { ComparedPair, ComparedSide, Comparison, RowDifference } from '../../schemas/comparison.ts';
+import type { Estimate } from '../../schemas/summary.ts';
+import { displayPath } from '../evaluation/render-summary.ts';
+import { labelledLines } from '../text/labelled-lines.ts';
+import { countText, meanText, plural } from '../text/number-text.ts';
+import type { Paint } from '../text/paint.ts';
+import { clip, escapeControls } from '../text/terminal-text.ts';
+
+export interface ComparisonView {
+  /** Columns of the terminal. */
+  readonly columns: number;
+  readonly paint: Paint;
+  /** Most rows to show of each pair of runs. */
+  readonly rows: number;
+}
+
+const WIDEST = 100;
+/** In which the legend already says that two runs differ. */
+const IN_LEGEND = /^(model|env_id): /;
+
+export function comparisonText(comparison: Comparison, view: ComparisonView): string {
+  const fitted = { ...view, columns: Math.max(40, Math.min(view.columns, WIDEST)) };
+  const sections = [legend(comparison, fitted), table(comparison, fitted), ...comparison.pairs.map((pair) => pairLines(pair, comparison, fitted))];
+  return `${sections.map((lines) => lines.join('\n')).join('\n\n')}\n`;
+}
+
+function legend({ sides, rows, metric }: Comparison, { columns, paint }: ComparisonView): string[] {
+  const envIds = [...new Set(sides.map(({ envId }) => envId))].map((id) => escapeControls(id)).join(', ');
+  return [
+    `${paint('bold', envIds)}  ${plural(rows, 'row')} in common${metric === 'reward' ? '' : `, compared by ${escapeControls(metric)}`}`,
+    paint('dim', '─'.repeat(columns)),
+    ...sides.flatMap((side) => [
+      `${paint('bold', side.name.padEnd(2))} ${escapeControls(side.model)}  ${paint('dim', displayPath(side.directory))}`,
+      ...sideNotes(side).map((note) => `   ${clip(escapeControls(note), columns - 3)}`),
+    ]),
+  ];
+}
+
+function sideNotes({ changes, otherRows }: ComparedSide): string[] {
+  const shown = changes.filter((change) => !IN_LEGEND.test(change));
+  const more = shown.length > 4 ? [`and ${plural(shown.length - 4, 'further setting')}`] : [];
+  return [...shown.slice(0, 4), ...more, ...(otherRows === 0 ? [] : [`${plural(otherRows, 'row')} left out: another run lacks them`])];
+}
+
+function table({ sides, metric }: Comparison, { columns, paint }: ComparisonView): string[] {
+  const ks = [...new Set(sides.flatMap(({ passAtK }) => Object.keys(passAtK)))].toSorted((a, b) => Number(a) - Number(b));
+  const passHead = ks.map((k) => `pass@${k}`.padStart(9)).join('');
+  const head = `   ${'rollouts'.padStart(9)}${'failed'.padStart(8)}${clip(escapeControls(metric), 12).padStart(13)}   ${'95 % interval'.padEnd(17)}${passHead}`;
+  const lines = sides.map(({ name, finished, failed, mean, passAtK }) => {
+    const passes = ks.map((k) => meanText(passAtK[k]?.value ?? null).padStart(9)).join('');
+    const interval = intervalText(mean).padEnd(17);
+    return `${paint('bold', name.padEnd(3))}${countText(finished).padStart(9)}${countText(failed).padStart(8)}${meanText(mean?.value ?? null).padStart(13)}   ${interval}${passes}`.trimEnd();
+  });
+  return [paint('dim', clip(head.trimEnd(), columns)), ...lines];
+}
+
+function pairLines(pair: ComparedPair, { resamples, seed, pairs: all }: Comparison, view: ComparisonView): string[] {
+  const { columns, paint } = view;
+  const { first, second, difference, mcnemar, wins, losses, ties } = pair;
+  const title = paint('bold', `${second} against ${first}`);
+  if (difference === null) return [title, paint('red', 'No rollout of one has a finished partner in the other, so nothing can be compared.')];
+  const line = (label: string, text: string) => labelledLines(label, text, columns, paint);
+  const how =
+    difference.low === null ? 'one row has no interval' : `bootstrap over ${plural(pair.rows, 'row')}, ${countText(resamples)} draws, seed ${seed}`;
+  const lone = pair.unpaired === 0 ? '' : `; ${plural(pair.unpaired, 'finished rollout')} without a partner left out`;
+  return [
+    title,
+    ...line('difference', `${paint(colourOf(difference), signedEstimate(difference))}  (${how})`),
+    ...(mcnemar === null ? [] : line('McNemar', mcnemarText(pair, mcnemar, all.length))),
+    ...line('rows', `${second} better in ${countText(wins)}, ${first} better in ${countText(losses)}, as good in ${countText(ties)}`),
+    ...line('pairs', `${countText(pair.pairs)} of the same row and rollout${lone}`),
+    ...namedLines('task', pair.tasks ?? {}, view),
+    ...metricLines(pair, view),
+    ...rowLines(pair, view),
+  ];
+}
+
+/** What an interval says: whether it leaves out 0. */
+function colourOf({ low, high }: Estimate): 'green' | 'red' | 'bold' {
+  if (low !== null && low > 0) return 'green';
+  return high !== null && high < 0 ? 'red' : 'bold';
+}
+
+function mcnemarText(
+  { first, second }: ComparedPair,
+  { gained, lost, p, pAdjusted, isExact }: NonNullable<ComparedPair['mcnemar']>,
+  tests: number,
+): string {
+  const counts = `only ${second} has 1 in ${countText(gained)}, only ${first} in ${countText(lost)}`;
+  const corrected = tests < 2 ? '' : `, ${pText(pAdjusted)} after Holm's correction for ${tests} comparisons`;
+  return `${pText(p)}${isExact ? '' : ' (approximate)'}${corrected}; ${counts}`;
+}
+
+/** `p = 0.012`; `p < 0.0001` below. */
+export function pText(p: number): string {
+  if (p < 0.0001) return 'p < 0.0001';
+  return `p = ${p >= 0.9995 ? '1' : p.toFixed(p < 0.01 ? 4 : 3)}`;
+}
+
+function namedLines(label: string, estimates: Readonly<Record<string, Estimate>>, { columns, paint }: ComparisonView): string[] {
+  return Object.entries(estimates).flatMap(([name, estimate], i) =>
+    labelledLines(i === 0 ? label : '', `${escapeControls(name)} ${signedEstimate(estimate)}`, columns, paint),
+  );
+}
+
+/** The metrics that differ, then the names of those that are equal everywhere. */
+function metricLines({ metrics }: ComparedPair, view: ComparisonView): string[] {
+  const isSame = ({ value, low, high }: Estimate) => value === 0 && low === 0 && high === 0;
+  const differing = Object.fromEntries(Object.entries(metrics).filter(([, estimate]) => !isSame(estimate)));
+  const same = Object.keys(metrics).filter((name) => !(name in differing));
+  const { columns, paint } = view;
+  return [
+    ...namedLines('metric', differing, view),
+    ...(same.length === 0 ? [] : labelledLines('no change', escapeControls(same.join(', ')), columns, paint)),
+  ];
+}
+
+function rowLines({ first, second, rowDifferences }: ComparedPair, { columns, paint, rows }: ComparisonView): string[] {
+  const shown = rowDifferences.slice(0, rows);
+  if (shown.length === 0) return [];
+  const width = Math.min(20, Math.max(...shown.map(({ exampleId }) => String(exampleId).length)));
+  const head = `${'row'.padEnd(width)} ${first.padStart(6)} ${second.padStart(6)}`;
+  const more = rowDifferences.length - shown.length;
+  return [
+    paint('dim', head),
+    ...shown.map((row) => clip(rowText(row, width), columns)),
+    ...(more === 0
+      ? []
+      : [paint('dim', `and ${plural(more, 'row')} more that differ${more === 1 ? 's' : ''}: --rows ${rowDifferences.length}, or --json`)]),
+  ];
+}
+
+function rowText({ exampleId, question, first, second }: RowDifference, width: number): string {
+  const id = clip(escapeControls(String(exampleId)), width).padEnd(width);
+  return `${id} ${meanText(first).padStart(6)} ${meanText(second).padStart(6)}  ${escapeControls(question.replace(/\s+/g, ' '))}`.trimEnd();
+}
+
+/** `+0.060 (-0.010 to +0.130)`. */
+export function signedEstimate({ value, low, high }: Estimate): string {
+  return low === null || high === null ? signed(value) : `${signed(value)} (${signed(low)} to ${signed(high)})`;
+}
+
+function signed(value: number): string {
+  const text = meanText(value);
+  return value > 0 && Number(text) !== 0 ? `+${text}` : text.replace(/^-(0\.0+)$/, '$1');
+}
+
+export function intervalText(estimate: Estimate | null): string {
+  return estimate === null || estimate.low === null || estimate.high === null ? '' : `${meanText(estimate.low)} to ${meanText(estimate.high)}`;
+}

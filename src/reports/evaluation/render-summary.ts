@@ -1,0 +1,188 @@
+/** Renders the summary of a run as text. Everything that a model, a passage or a server wrote is escaped. */
+import { isAbsolute, relative } from 'node:path';
+import type { MetricDisplay } from '../../core/rubric.ts';
+import type { Estimate, Summary } from '../../schemas/summary.ts';
+import { LABEL_WIDTH, labelledLines, labelledPath } from '../text/labelled-lines.ts';
+import { countText, durationText, meanText, plural } from '../text/number-text.ts';
+import type { Paint } from '../text/paint.ts';
+import { roleStatsText } from './role-stats-text.ts';
+import { clip, escapeControls } from '../text/terminal-text.ts';
+import { costText } from './cost-text.ts';
+import { renderTranscript } from './render-transcript.ts';
+
+export interface SummaryView {
+  /** Columns of the terminal. */
+  readonly columns: number;
+  readonly paint: Paint;
+  /** `-A`: figures only. */
+  readonly abbreviated: boolean;
+  /** `-v`: the whole transcript. */
+  readonly verbose: boolean;
+  /** The metrics that add up to the reward. */
+  readonly rewardNames: readonly string[];
+  /** How to show the rubric's metrics, in its order. */
+  readonly displays: ReadonlyMap<string, MetricDisplay>;
+  /** Label and text of the lines under the title: policy, data, sampling. */
+  readonly setup: readonly (readonly [label: string, text: string])[];
+  /** Suggested next commands, with their purpose. */
+  readonly next: readonly { readonly why: string; readonly command: string }[];
+}
+
+const WIDEST = 100;
+
+export function renderSummary(summary: Summary, view: SummaryView): string {
+  const columns = Math.max(40, Math.min(view.columns, WIDEST));
+  const fitted = { ...view, columns };
+  const sections = [
+    title(summary, fitted),
+    scores(summary, fitted),
+    rollouts(summary, fitted),
+    view.abbreviated || summary.sample === null ? [] : renderTranscript(summary.sample, { columns, paint: view.paint, full: view.verbose }),
+    notices(summary, fitted),
+    whatNext(summary, fitted),
+  ];
+  return `${sections
+    .filter((lines) => lines.length > 0)
+    .map((lines) => lines.join('\n'))
+    .join('\n\n')}\n`;
+}
+
+function title(summary: Summary, { columns, paint, setup }: SummaryView): string[] {
+  const { planned, recorded } = summary.rollouts;
+  const state = summary.complete ? '' : paint('yellow', `  stopped early: ${countText(recorded)} of ${plural(planned, 'rollout')}`);
+  return [
+    `${paint('bold', escapeControls(summary.envId))}${state}`,
+    paint('dim', '─'.repeat(columns)),
+    ...setup.flatMap(([label, text]) => labelledLines(label, escapeControls(text), columns, paint)),
+  ];
+}
+
+function scores(summary: Summary, { columns, paint, rewardNames, displays }: SummaryView): string[] {
+  const shown = shownMetrics(summary, { rewardNames, displays });
+  const [labelled, others] = [true, false].map((isLabelled) =>
+    shown.filter(([name]) => (displays.get(name)?.label !== undefined) === isLabelled),
+  ) as [typeof shown, typeof shown];
+  const rows: [name: string, estimate: Estimate | null][] = [
+    ['reward', summary.reward],
+    ...taskRows(summary, displays),
+    ...labelled.map(([name, estimate]): [string, Estimate] => [displays.get(name)!.label!, estimate]),
+    ['turns per rollout', summary.turns],
+    ...others,
+    ...Object.entries(summary.passAtK).map(([k, estimate]): [string, Estimate] => [`pass@${k}`, estimate]),
+    ...Object.entries(summary.passAllK).map(([k, estimate]): [string, Estimate] => [`pass^${k}`, estimate]),
+  ];
+  const known = rows.filter((row): row is [string, Estimate] => row[1] !== null);
+  if (known.length === 0) return [paint('red', 'No rollout finished, so there is nothing to score.')];
+  const nameWidth = Math.min(30, columns - 26, Math.max(...known.map(([name]) => name.length)) + 2);
+  const header = `${' '.repeat(nameWidth)}${'mean'.padStart(9)}   95 % interval`;
+  const lines = known.map(([name, estimate], i) => {
+    const label = clip(escapeControls(name), nameWidth - 1).padEnd(nameWidth);
+    const value = meanText(estimate.value).padStart(9);
+    return `${label}${i === 0 ? paint('bold', value) : value}   ${paint('dim', intervalText(estimate))}`.trimEnd();
+  });
+  const { passAtK, passThreshold } = summary;
+  const note = Object.keys(passAtK).length === 0 ? [] : [paint('dim', clip(`a pass is a reward of ${passThreshold} or more`, columns))];
+  return [paint('dim', header), ...lines, ...note];
+}
+
+function shownMetrics(
+  { reward, metrics }: Pick<Summary, 'reward' | 'metrics'>,
+  { rewardNames, displays }: Pick<SummaryView, 'rewardNames' | 'displays'>,
+): [name: string, estimate: Estimate][] {
+  const [onlyReward] = rewardNames.length === 1 ? rewardNames : [];
+  return Object.entries(metrics).filter(([name, estimate]) => {
+    // `turns` has its own line, and a single reward function equals the reward.
+    if (name === 'turns' || (name === onlyReward && isSame(estimate, reward))) return false;
+    // A metric with a remark gets a line only if it occurred; a note then explains it.
+    return displays.get(name)?.remark === undefined || estimate.value !== 0;
+  });
+}
+
+/** The reward of each task, then its headlines and the metrics whose names another task uses too: a mean over all tasks could mix two meanings. */
+function taskRows({ tasks = {} }: Summary, displays: SummaryView['displays']): [name: string, estimate: Estimate | null][] {
+  const all = Object.values(tasks);
+  const isShared = (name: string) => all.filter(({ metrics }) => name in metrics).length > 1;
+  return Object.entries(tasks).flatMap(([task, { reward, metrics }]): [string, Estimate | null][] => {
+    const own = all.length === 1 ? [] : shownMetrics({ reward, metrics }, { rewardNames: [], displays });
+    const worth = own.filter(([name, estimate]) => !isSame(estimate, reward) && (displays.get(name)?.isHeadline === true || isShared(name)));
+    return [[`  ${task}`, reward], ...worth.map(([name, estimate]): [string, Estimate] => [`    ${displays.get(name)?.label ?? name}`, estimate])];
+  });
+}
+
+function isSame(estimate: Estimate, other: Estimate | null): boolean {
+  return other !== null && (['value', 'low', 'high', 'n'] as const).every((key) => estimate[key] === other[key]);
+}
+
+function intervalText({ low, high }: Estimate): string {
+  return low === null || high === null ? '' : `${meanText(low)} to ${meanText(high)}`;
+}
+
+function rollouts(summary: Summary, { columns, paint }: SummaryView): string[] {
+  const { finished, errored } = summary.rollouts;
+  const { tokens } = summary;
+  const counts = `${countText(finished)} finished, ${countText(errored)} failed${errored === 0 ? '' : ' (no reward; not in the means)'}`;
+  const cached = tokens.cached === null ? '' : `, ${countText(tokens.cached)} from the cache`;
+  const perRollout = tokens.outputPerRollout === null ? '' : `, ${countText(tokens.outputPerRollout)} written per rollout`;
+  const rate = summary.rolloutsPerSecond === null ? '' : `, ${meanText(summary.rolloutsPerSecond)} rollouts/s`;
+  const truncated =
+    summary.truncated === null || summary.truncated.value === 0 ? '' : `; ${percent(summary.truncated.value)} cut short by a length limit`;
+  const lines = [
+    ...labelledLines('rollouts', counts, columns, paint, errored === 0 ? 'dim' : 'red'),
+    ...labelledLines('ended by', `${tally(summary.stopConditions)}${truncated}`, columns, paint),
+    // Nothing counts what a program's own models read and write.
+    ...(summary.policyKind === 'none'
+      ? []
+      : labelledLines('tokens', `${countText(tokens.input)} read, ${countText(tokens.output)} written${cached}${perRollout}`, columns, paint)),
+    ...Object.entries(summary.roles ?? {}).flatMap(([role, stats]) =>
+      labelledLines('asked', escapeControls(roleStatsText(role, stats)), columns, paint),
+    ),
+    ...(summary.cost === undefined ? [] : labelledLines('cost', escapeControls(costText(summary.cost)), columns, paint)),
+    ...labelledLines('time', `${durationText(summary.wallSeconds)}${rate}`, columns, paint),
+  ];
+  for (const [name, count] of Object.entries(summary.errors)) {
+    const example = summary.errorExamples[name];
+    const reasons = summary.errorReasons?.[name];
+    // The reason `failed` adds nothing to the message.
+    const kinds = reasons === undefined || Object.keys(reasons).every((reason) => reason === 'failed') ? '' : ` (${tally(reasons)})`;
+    const text = `${countText(count)} × ${name}${kinds}${example === undefined ? '' : `: ${example}`}`;
+    lines.push(...labelledLines('error', escapeControls(clipEnds(text, 400)), columns, paint, 'red'));
+  }
+  if (summary.prefixBreaks > 0) {
+    const text = `${plural(summary.prefixBreaks, 'rollout')} with a prompt that did not extend the previous one`;
+    lines.push(...labelledLines('prefix', text, columns, paint, 'red'));
+  }
+  return lines;
+}
+
+function tally(counts: Readonly<Record<string, number>>): string {
+  const entries = Object.entries(counts);
+  return entries.length === 0 ? 'nothing yet' : entries.map(([name, count]) => `${escapeControls(name)} ${countText(count)}`).join(', ');
+}
+
+function notices(summary: Summary, { columns, paint }: SummaryView): string[] {
+  return summary.notices.flatMap((notice) => labelledLines('note', escapeControls(notice), columns, paint, 'yellow'));
+}
+
+function whatNext(summary: Summary, { columns, paint, next }: SummaryView): string[] {
+  return [
+    labelledPath('results', displayPath(summary.directory), paint),
+    ...next.flatMap(({ why, command }) => [
+      ...labelledLines('next', `${why}:`, columns, paint),
+      `${' '.repeat(LABEL_WIDTH)}${paint('cyan', escapeControls(command))}`,
+    ]),
+  ];
+}
+
+/** The path relative to the working directory if it is inside it, otherwise unchanged. */
+export function displayPath(path: string): string {
+  const near = relative(process.cwd(), path);
+  return escapeControls(near === '' ? '.' : near.startsWith('..') || isAbsolute(near) ? path : near);
+}
+
+function clipEnds(text: string, most: number): string {
+  return text.length <= most ? text : `${text.slice(0, most - 100)} … ${text.slice(-98)}`;
+}
+
+function percent(share: number): string {
+  return `${(share * 100).toFixed(share > 0 && share < 0.01 ? 1 : 0)} %`;
+}

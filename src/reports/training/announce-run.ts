@@ -1,0 +1,81 @@
+/** Announces in a few lines what a run will do, and with which parts. */
+import { basename, join } from 'node:path';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { isLossModule } from '../../trainer/losses/loss-terms.ts';
+import { supervisedSteps } from '../../trainer/loop/training-schedule.ts';
+import { redactUrl } from '../../transport/redact.ts';
+import { displayPath } from '../evaluation/render-summary.ts';
+import { plural } from '../text/number-text.ts';
+import { shellCommand } from '../text/shell-text.ts';
+import { escapeControls } from '../text/terminal-text.ts';
+
+/** `directory` is the run's folder; null if it has none. */
+export function announcedLines(config: TrainingConfig, directory: string | null): string[] {
+  const facts: [label: string, text: string][] = [
+    ['trains', trainedText(config)],
+    ['with', partsText(config)],
+    ...(directory === null ? [] : [['results in', displayPath(directory)] as [string, string]]),
+  ];
+  facts.push(...curveCommands(config, directory).map((command, i): [string, string] => [i === 0 ? 'curves' : '', command]));
+  return facts.map(([label, text]) => `${label.padEnd(LABEL)}${escapeControls(text)}`);
+}
+
+/** The model, what it learns from, the steps and their learning rates. `name` is the model's. */
+export function trainedText(config: TrainingConfig, name = basename(config.model.path)): string {
+  const { environment, lora, steps, sft } = config;
+  const { dataset } = environment.args;
+  const questions = typeof dataset === 'string' ? `${environment.id} on ${dataset}` : environment.id;
+  if (sft.data === null) return `${name} to play ${questions}: ${methodText(config)} on a LoRA of rank ${lora.rank}, ${rolloutSteps(config)}`;
+  const files = [sft.data].flat().map((path) => basename(path));
+  const supervised = `${plural(supervisedSteps(config), 'supervised step')} of ${plural(sft.batchSize, 'row')}, lr ${sft.learningRate ?? config.optimizer.learningRate}`;
+  if (steps === 0) return `${name} on the demonstrations of ${files.join(', ')}: a LoRA of rank ${lora.rank}, ${supervised}`;
+  return `${name} to play ${questions}: a LoRA of rank ${lora.rank}, ${supervised} (${files.join(', ')}), then ${methodText(config)}, ${rolloutSteps(config)}`;
+}
+
+function rolloutSteps({ steps, rollouts, rolloutsFile, optimizer }: TrainingConfig): string {
+  // Only the file says how many rollouts each group has.
+  const batch =
+    rolloutsFile === null
+      ? `${rollouts.examplesPerStep} × ${plural(rollouts.rolloutsPerExample, 'rollout')}`
+      : `${plural(rollouts.examplesPerStep, 'group')} of rollouts of ${rolloutsFile === '-' ? 'stdin' : basename(rolloutsFile)}`;
+  return `${plural(steps, 'step')} of ${batch}, lr ${optimizer.learningRate}`;
+}
+
+/** What the settings of loss and advantage amount to, by the name of the paper if they have one. */
+function methodText({ algorithm: { loss, advantage } }: TrainingConfig): string {
+  if (isLossModule(loss.use)) return `the loss ${basename(loss.use)}`;
+  if (loss.use === 'rpg') return 'RPG';
+  if (loss.use === 'nll' || advantage.scope === 'none') return 'REINFORCE';
+  if (advantage.scope === 'batch') return 'REINFORCE++';
+  if (advantage.scope !== 'group') return `a policy gradient with advantages by ${advantage.scope === 'role' ? 'role' : 'role and task'}`;
+  if (advantage.baseline === 'leave_one_out') return 'RLOO';
+  if (loss.objective === 'cispo') return 'CISPO';
+  if (loss.ratio === 'sequence') return 'GSPO';
+  return advantage.std === 'none' ? 'Dr. GRPO' : 'GRPO';
+}
+
+/** The commands that show the run's curves in a viewer. */
+function curveCommands({ logging: { tensorboard, wandb } }: TrainingConfig, directory: string | null): string[] {
+  if (directory === null) return [];
+  return [
+    ...(tensorboard ? [shellCommand(['tensorboard', '--logdir', displayPath(join(directory, 'tensorboard'))])] : []),
+    ...(wandb === null ? [] : [`${shellCommand(['wandb', 'sync', displayPath(join(directory, 'wandb'))])} (wandb beta sync --live: during the run)`]),
+  ];
+}
+
+const LABEL = 11;
+
+function partsText({ policy, backend }: TrainingConfig): string {
+  if (policy.embedded !== null && backend.kind === 'embedded')
+    return 'the embedded engine, which samples and trains in this process: no server, no Python';
+  const trains = backend.kind === 'embedded' ? 'the embedded engine trains' : `PyTorch of ${backend.python} trains`;
+  const isServed = policy.embedded !== null || policy.launch !== null || policy.baseUrl !== null;
+  return isServed ? `${policyText(policy)}; ${trains}` : `${trains}; without a policy server, nothing is played`;
+}
+
+/** Says what samples, in words and without credentials. */
+export function policyText({ baseUrl, launch, embedded }: TrainingConfig['policy']): string {
+  if (embedded !== null) return 'the embedded engine in this process samples';
+  if (launch !== null) return `a vLLM server that this run starts with ${launch.python} samples`;
+  return `${[baseUrl ?? []].flat().map(redactUrl).join(', ')} samples`;
+}

@@ -1,0 +1,43 @@
+/** A plan of GPU memory as lines of text: what each program takes of each card. */
+import type { GpuCard } from '../../launch/gpu-cards.ts';
+import type { GpuNeeds, GpuPlan } from '../../launch/gpu-plan.ts';
+import { cacheBytesPerToken, GIB, serverFixedBytes } from '../../launch/memory-estimate.ts';
+import { countText, plural } from '../text/number-text.ts';
+
+export function gpuTable(needs: GpuNeeds, plan: GpuPlan): string[] {
+  const cards = [...new Set([...needs.workers, ...needs.servers.flat()])];
+  return [
+    `GPU memory for ${needs.shape.name}${needs.shape.tower === undefined ? '' : ' with its vision tower'}, estimated in GiB; a tenth of each GPU stays free`,
+    ...cards.flatMap((card) => cardLines(card, needs, plan)),
+  ];
+}
+
+function cardLines(card: GpuCard, needs: GpuNeeds, plan: GpuPlan): string[] {
+  const { index, name, totalBytes, usedBytes } = card;
+  const rows: [label: string, bytes: number, text: string][] = [];
+  if (usedBytes > GIB / 2) rows.push(['in use', usedBytes, 'by other programs']);
+  if (needs.workers.includes(card)) rows.push(['worker', plan.worker.total, workerText(needs, plan)]);
+  if (needs.servers.some((cards) => cards.includes(card))) rows.push(['vLLM', plan.serverBytes!, serverText(card, needs, plan)]);
+  return [
+    `  GPU ${index}, ${name}, ${gib(totalBytes)}`,
+    ...rows.map(([label, bytes, text]) => `    ${label.padEnd(8)}${gib(bytes).padStart(6)}  ${text}`),
+  ];
+}
+
+function workerText({ isDivided, workers }: GpuNeeds, { worker, checkpointing, maxTokens }: GpuPlan): string {
+  const { weights, adapter, activations, working, context } = worker;
+  const held = isDivided ? ` (a part of every layer, divided by ${workers.length}, and two whole layers at a time)` : '';
+  const parts = `weights ${gib(weights)}${held}, adapter ${gib(adapter)}, activations ${gib(activations)}, working ${gib(working)}, context ${gib(context)}`;
+  return `${parts}; micro-batches of ${countText(maxTokens)} tokens, checkpointing ${checkpointing ? 'on' : 'off'}`;
+}
+
+function serverText(card: GpuCard, { servers, shape, contextTokens, givenShare }: GpuNeeds, { share, rollouts }: GpuPlan): string {
+  const cards = servers.find((own) => own.includes(card))!.length;
+  const cache = `${gib(serverFixedBytes(shape, cards))} and a cache of ${countText(cacheBytesPerToken(shape) / cards)} bytes per token`;
+  const held = `${plural(rollouts!, 'rollout')} of ${countText(contextTokens)} tokens at once`;
+  return `--gpu-memory-utilization=${share}${givenShare === null ? '' : ' as given'}: ${cache}, ${held}`;
+}
+
+function gib(bytes: number): string {
+  return (bytes / GIB).toFixed(1);
+}

@@ -1,0 +1,137 @@
+/** The README.md of an adapter, in the form of a model card of the Hugging Face Hub. */
+import { codeBlock, escaped, scalar } from '../text/card-text.ts';
+import { meanText, plural } from '../text/number-text.ts';
+import type { BaseFacts } from './base-facts.ts';
+
+export interface CardColumn {
+  readonly title: string;
+  /** Whether the run does not train on what it measures. */
+  readonly isHeldOut: boolean;
+  readonly points: readonly CardPoint[];
+}
+
+interface CardPoint {
+  readonly step: number;
+  readonly value: number;
+}
+
+export interface CardFacts {
+  /** Name of the run. */
+  readonly name: string;
+  readonly base: BaseFacts;
+  /** The environment that the run trains and evaluates on. */
+  readonly environmentId: string;
+  /** Further tags beside `lora` and `vf-search`. */
+  readonly tags: readonly string[];
+  readonly packageVersion: string;
+  /** What was trained, how, and on what, in one clause. */
+  readonly trained: string;
+  /** Which of the run's adapters this is, in one sentence. */
+  readonly which: string;
+  /** Curves of the run; empty ones are left out. */
+  readonly columns: readonly CardColumn[];
+  /** A picture of them beside the card; null for none. */
+  readonly image: string | null;
+  /** Free of secrets. */
+  readonly command: string;
+}
+
+/** A longer table says no more than the picture. */
+const MOST_ROWS = 12;
+
+export function modelCard(facts: CardFacts): string {
+  const { name, base, packageVersion, trained, which, command } = facts;
+  const own = base.isBundled ? `${base.name}, the model that vf-search brings` : base.name;
+  const link = base.hubId === null ? own : `[${base.hubId}](https://huggingface.co/${base.hubId})`;
+  return [
+    ...frontMatter(facts),
+    '',
+    `# ${name}`,
+    '',
+    `A LoRA adapter for ${link}, trained with vf-search ${packageVersion}: ${escaped(trained)}. ${which}`,
+    '',
+    ...curves(facts),
+    '## Command',
+    '',
+    'It repeats the training. Output folder and Pythons are left out; addresses of servers are `URL`, secrets are `***`.',
+    '',
+    ...codeBlock('sh', command),
+    '',
+  ].join('\n');
+}
+
+function frontMatter(facts: CardFacts): string[] {
+  const {
+    base: { hubId, license, sees = false },
+    tags,
+  } = facts;
+  return [
+    '---',
+    ...(hubId === null ? [] : [`base_model: ${scalar(hubId)}`, 'base_model_relation: adapter']),
+    'library_name: peft',
+    `pipeline_tag: ${sees ? 'image-text-to-text' : 'text-generation'}`,
+    ...(license === null ? [] : [`license: ${scalar(license.id)}`]),
+    ...(license?.id === 'other' && license.name !== null ? [`license_name: ${scalar(license.name)}`] : []),
+    ...(license?.id === 'other' && license.link !== null ? [`license_link: ${scalar(license.link)}`] : []),
+    'tags:',
+    ...['lora', 'vf-search', ...tags].map((tag) => `  - ${scalar(tag)}`),
+    ...modelIndex(facts),
+    '---',
+  ];
+}
+
+/** The last rewards of rows that were not trained on, in the form that the hub shows beside the card. */
+function modelIndex({ name, environmentId, base: { sees = false }, columns }: CardFacts): string[] {
+  const heldOut = columns.filter(({ title, isHeldOut, points }) => isHeldOut && title.endsWith('reward') && points.length > 0);
+  if (heldOut.length === 0) return [];
+  return [
+    'model-index:',
+    `  - name: ${scalar(name)}`,
+    '    results:',
+    '      - task:',
+    `          type: ${sees ? 'image-text-to-text' : 'text-generation'}`,
+    '        dataset:',
+    `          name: ${scalar(environmentId)}`,
+    `          type: ${scalar(environmentId)}`,
+    '        metrics:',
+    ...heldOut.flatMap(({ title, points }) => [
+      '          - type: reward',
+      `            name: ${scalar(title)}`,
+      `            value: ${points.at(-1)!.value}`,
+    ]),
+  ];
+}
+
+function curves({ columns, image }: CardFacts): string[] {
+  const shown = columns.filter(({ points }) => points.length > 0);
+  if (shown.length === 0) return [];
+  const steps = stepsOf(shown);
+  const cell = ({ points }: CardColumn, step: number) => meanText(points.find((point) => point.step === step)?.value ?? null);
+  return [
+    '## Curve',
+    '',
+    ...(image === null ? [] : [`![${shown.map(({ title }) => title).join(', ')}](${image})`, '']),
+    `| step | ${shown.map(({ title }) => title).join(' | ')} |`,
+    `|---|${shown.map(() => '---|').join('')}`,
+    ...steps.shown.map((step) => `| ${step} | ${shown.map((column) => cell(column, step)).join(' | ')} |`),
+    '',
+    `${steps.shown.length < steps.all ? `${steps.shown.length} of ${plural(steps.all, 'step')} are shown. ` : ''}The figure of one training batch is noisy.`,
+    '',
+  ];
+}
+
+/** Steps of the curves, at most `MOST_ROWS`: before others those of rows that were held out, which say most, and the last one. */
+function stepsOf(columns: readonly CardColumn[]): { readonly shown: readonly number[]; readonly all: number } {
+  const ascending = (points: readonly CardPoint[]) => [...new Set(points.map(({ step }) => step))].toSorted((a, b) => a - b);
+  const all = ascending(columns.flatMap(({ points }) => points));
+  const heldOut = ascending([...columns.flatMap(({ isHeldOut, points }) => (isHeldOut ? points : [])), { step: all.at(-1)!, value: 0 }]);
+  const first = evenly(heldOut, MOST_ROWS);
+  const others = all.filter((step) => !heldOut.includes(step));
+  return { shown: [...first, ...evenly(others, MOST_ROWS - first.length)].toSorted((a, b) => a - b), all: all.length };
+}
+
+/** At most `most` of the steps, the first and the last among them if there is room for two. */
+function evenly(steps: readonly number[], most: number): readonly number[] {
+  if (steps.length <= most) return steps;
+  return Array.from({ length: most }, (_, i) => steps[Math.round(((i + Number(most === 1)) * (steps.length - 1)) / Math.max(1, most - 1))]!);
+}

@@ -1,0 +1,103 @@
+/** Puts a model card beside the adapters of a run that a user would publish: that of the newest checkpoint, and the best one of supervised steps. */
+import { copyFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { packageVersion } from '../../data/package-root.ts';
+import { replaceFile } from '../../files/json-lines.ts';
+import { readRegularFileSync } from '../../files/regular-file.ts';
+import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-config.ts';
+import { totalSteps } from '../../trainer/loop/training-schedule.ts';
+import type { MetricsRow } from '../../trainer/records/metrics.ts';
+import { hideAddresses } from '../../transport/redact.ts';
+import { escapeControls } from '../text/terminal-text.ts';
+import { trainedText } from './announce-run.ts';
+import { baseFacts } from './base-facts.ts';
+import type { EvaluationLabel } from './evaluation-label.ts';
+import { metricValue } from './metric-value.ts';
+import { type CardColumn, type CardFacts, modelCard } from './model-card.ts';
+import { supervisedCurves } from './supervised-curves.ts';
+import { trainingCommand } from '../../cli/train/training-command.ts';
+
+export interface ModelCardsOptions {
+  readonly config: TrainingConfig;
+  /** The resolved configuration. */
+  readonly wire: TrainingConfigWire;
+  /** The preset that the run names; null for none. */
+  readonly preset: string | null;
+  readonly rows: readonly MetricsRow[];
+  readonly evaluationLabel: EvaluationLabel;
+  /** PEFT directory of the newest checkpoint, and the one with the lowest validation loss; null where there is none. */
+  readonly adapter: string | null;
+  readonly bestAdapter: string | null;
+  /** Paths of the run's plots. */
+  readonly plots: readonly string[];
+  readonly variables: Readonly<Record<string, string | undefined>>;
+  readonly redact: (text: string) => string;
+}
+
+/** The picture that says most, of those that the run has. */
+const PICTURES = ['reward.png', 'loss.png'];
+
+export async function writeModelCards({ adapter, bestAdapter, ...options }: ModelCardsOptions): Promise<void> {
+  if (adapter !== null) await writeCard(adapter, { step: stepOfCheckpoint(adapter), what: 'the adapter' }, options);
+  if (bestAdapter !== null)
+    await writeCard(bestAdapter, { step: stepOfBest(bestAdapter), what: 'the adapter with the lowest validation loss,' }, options);
+}
+
+type CardOptions = Omit<ModelCardsOptions, 'adapter' | 'bestAdapter'>;
+
+interface Which {
+  readonly step: number;
+  readonly what: string;
+}
+
+async function writeCard(directory: string, which: Which, options: CardOptions): Promise<void> {
+  const picture = PICTURES.flatMap((name) => options.plots.find((path) => basename(path) === name) ?? [])[0] ?? null;
+  if (picture !== null) await copyFile(picture, join(directory, basename(picture)));
+  const facts = cardFacts(which, picture === null ? null : basename(picture), options);
+  const text = hideAddresses(options.redact(modelCard(facts)));
+  await replaceFile(join(directory, 'README.md'), (write) => write(Buffer.from(text, 'utf8')));
+}
+
+function cardFacts({ step, what }: Which, image: string | null, { config, wire, preset, variables, ...options }: CardOptions): CardFacts {
+  const base = baseFacts(config.model.path, variables);
+  return {
+    name: escapeControls(config.name ?? config.environment.id),
+    base,
+    environmentId: escapeControls(config.environment.id),
+    tags: [...(config.steps > 0 ? ['reinforcement-learning'] : []), ...(config.sft.data === null ? [] : ['sft'])],
+    packageVersion: packageVersion(),
+    trained: escapeControls(trainedText(config, base.name)),
+    which: `It is ${what} after step ${step} of ${totalSteps(config)}.`,
+    columns: columnsOf(
+      options.rows.filter((row) => row.step <= step),
+      options.evaluationLabel,
+    ),
+    image,
+    command: escapeControls(trainingCommand(wire, preset)),
+  };
+}
+
+function columnsOf(rows: readonly MetricsRow[], label: EvaluationLabel): CardColumn[] {
+  const rewards = (kind: MetricsRow['kind']) =>
+    rows.flatMap((row) => {
+      const value = row.kind === kind ? metricValue(row, 'reward_mean') : null;
+      return value === null ? [] : [{ step: row.step, value }];
+    });
+  const { training, validation } = supervisedCurves(rows);
+  return [
+    { title: 'training reward', isHeldOut: false, points: rewards('step') },
+    { title: `${label} reward`, isHeldOut: true, points: rewards('evaluation') },
+    { title: 'loss', isHeldOut: false, points: training },
+    { title: 'validation loss', isHeldOut: true, points: validation },
+  ];
+}
+
+/** `step-000010/adapter`, or `step-000010.2/adapter`. */
+function stepOfCheckpoint(adapter: string): number {
+  return Number(/step-(\d+)(?:\.\d+)?[/\\][^/\\]+$/.exec(adapter)?.[1] ?? NaN);
+}
+
+function stepOfBest(adapter: string): number {
+  const { step } = JSON.parse(readRegularFileSync(join(adapter, '..', 'validation.json'))) as { readonly step: number };
+  return step;
+}

@@ -1,0 +1,163 @@
+/** Reads `rounds.toml`. Every key must be known; a message names file, table, key and what is allowed. */
+import { createHash } from 'node:crypto';
+import { basename, dirname, join } from 'node:path';
+import { ConfigError } from '../../core/errors.ts';
+import { isObject } from '../../schemas/is-object.ts';
+import { isDeeperThan, MOST_LEVELS } from '../../schemas/nesting.ts';
+import { assertKnownKeys, readToml } from '../../cli/eval/toml-file.ts';
+
+/** A training: flags of vf-train, and arguments of the environment. */
+export interface TrainingTable {
+  readonly flags: readonly string[];
+  readonly arguments: Readonly<Record<string, unknown>>;
+}
+
+/** Options of a stage as words of its command line. */
+type StageWords = readonly string[];
+
+export interface RoundsConfig {
+  readonly path: string;
+  /** Folder of everything that the rounds make. */
+  readonly output: string;
+  readonly environment: string;
+  /** A data set's name, or a file. */
+  readonly rows: string;
+  /** Argument of the environment that takes rows. */
+  readonly rowsArgument: string;
+  readonly rounds: number;
+  /** Adapter that phase 1 starts from; null for the base model. */
+  readonly adapter: string | null;
+  readonly phase1: TrainingTable;
+  readonly focused: TrainingTable;
+  readonly sft: TrainingTable & { readonly from: 'start' | 'focused' };
+  readonly bucket: StageWords;
+  /** Null: bucket 0 is not trained. */
+  readonly review: { readonly exclude: readonly string[] } | null;
+  readonly focus: StageWords;
+  readonly extract: StageWords;
+  /** Null: not vetted, not rewritten. */
+  readonly vet: StageWords | null;
+  readonly rewrite: StageWords | null;
+  readonly finalize: StageWords;
+  /** Of all that decides what the rounds make; more rounds may be added. */
+  readonly digest: string;
+}
+
+const TOP = ['output', 'environment', 'rows', 'rows_argument', 'rounds', 'adapter', 'arguments', 'flags'] as const;
+/** Options of the stages, by table. */
+const STAGE_KEYS = {
+  bucket: ['low', 'high', 'measure', 'leave_out_unknown'],
+  focus: ['threshold', 'measure'],
+  extract: ['success', 'threshold', 'min_rate', 'max_rate', 'max_turns', 'top', 'success_only'],
+  vet: ['role', 'config'],
+  rewrite: ['role', 'config'],
+  finalize: ['most', 'system_errors'],
+} as const;
+/** The longest path of Linux. */
+const LONGEST_TEXT = 4096;
+/** Flags and arguments become words of a command line; Linux takes 128 KiB for one. */
+const LONGEST_WORDS = 100_000;
+const TABLES = ['phase1', 'focused', 'sft', 'review', ...Object.keys(STAGE_KEYS)];
+
+export async function readRoundsConfig(path: string): Promise<RoundsConfig> {
+  const document = await readToml(path);
+  assertKnownKeys(document, [...TOP, ...TABLES], path);
+  if (isDeeperThan(document, MOST_LEVELS)) throw new ConfigError(`${path} is nested more than ${MOST_LEVELS} levels deep; use flatter tables`);
+  const { rounds: _, ...decides } = document;
+  const text = (key: string, fallback: string | null) => textAt(document, key, path, fallback);
+  const rounds = document['rounds'] ?? 1;
+  if (typeof rounds !== 'number' || !Number.isInteger(rounds) || rounds < 1) throw wrong(path, 'rounds', 'a whole number of at least 1', rounds);
+  const common = trainingOf(document, path, { flags: [], arguments: {} });
+  const training = (name: string, more: readonly string[] = []) => {
+    const table = tableAt(document, name, path) ?? {};
+    assertKnownKeys(table, ['flags', 'arguments', ...more], `[${name}] of ${path}`);
+    return trainingOf(table, `[${name}] of ${path}`, common);
+  };
+  const stage = (name: keyof typeof STAGE_KEYS) => stageWords(tableAt(document, name, path), name, path);
+  const sft = tableAt(document, 'sft', path) ?? {};
+  const from = sft['from'] ?? 'start';
+  if (from !== 'start' && from !== 'focused') throw wrong(`[sft] of ${path}`, 'from', '"start" or "focused"', from);
+  const review = tableAt(document, 'review', path);
+  if (review !== null) assertKnownKeys(review, ['exclude'], `[review] of ${path}`);
+  return {
+    path,
+    output: text('output', join(dirname(path), basename(path).replace(/\.toml$/, '')))!,
+    environment: environmentAt(document, path),
+    rows: text('rows', null) ?? missing(path, 'rows', 'the rows of phase 1: a file, or a data set that comes with the package'),
+    rowsArgument: text('rows_argument', 'dataset')!,
+    adapter: text('adapter', null),
+    rounds,
+    phase1: training('phase1'),
+    focused: training('focused'),
+    sft: { ...training('sft', ['from']), from },
+    bucket: stage('bucket') ?? [],
+    review: review === null ? null : { exclude: textsAt(review, 'exclude', `[review] of ${path}`) },
+    focus: stage('focus') ?? [],
+    extract: stage('extract') ?? [],
+    vet: stage('vet'),
+    rewrite: stage('rewrite'),
+    finalize: stage('finalize') ?? [],
+    digest: createHash('sha256').update(JSON.stringify(decides)).digest('hex'),
+  };
+}
+
+type Table = Readonly<Record<string, unknown>>;
+
+function trainingOf(table: Table, where: string, common: TrainingTable): TrainingTable {
+  const own = table['arguments'] ?? {};
+  if (!isObject(own)) throw wrong(where, 'arguments', 'a table', own);
+  const training = { flags: [...common.flags, ...textsAt(table, 'flags', where)], arguments: { ...common.arguments, ...own } };
+  for (const key of ['flags', 'arguments'] as const) {
+    const { length } = JSON.stringify(training[key]);
+    if (length > LONGEST_WORDS) throw new ConfigError(`${key} in ${where} have ${length} characters; a command takes at most ${LONGEST_WORDS}`);
+  }
+  return training;
+}
+
+function environmentAt(document: Table, path: string): string {
+  const name = textAt(document, 'environment', path, 'visual-rag')!;
+  if (name.startsWith('-')) throw wrong(path, 'environment', 'the name of an environment, without a dash before it', name);
+  return name;
+}
+
+/** `max_rate = 0.5` becomes `--max-rate 0.5`; null if the table is not there. */
+function stageWords(table: Table | null, name: keyof typeof STAGE_KEYS, path: string): StageWords | null {
+  if (table === null) return null;
+  assertKnownKeys(table, STAGE_KEYS[name], `[${name}] of ${path}`);
+  return Object.entries(table).flatMap(([key, value]) => {
+    const flag = `--${key.replaceAll('_', '-')}`;
+    if (typeof value === 'boolean') return value ? [flag] : [];
+    if (typeof value === 'string' || typeof value === 'number') return [flag, String(value)];
+    throw wrong(`[${name}] of ${path}`, key, 'text, a number, true or false', value);
+  });
+}
+
+function tableAt(document: Table, name: string, path: string): Table | null {
+  const value = document[name];
+  if (value === undefined) return null;
+  if (!isObject(value)) throw wrong(path, name, 'a table', value);
+  return value;
+}
+
+function textAt(table: Table, key: string, where: string, fallback: string | null): string | null {
+  const value = table[key];
+  if (value === undefined) return fallback;
+  if (typeof value !== 'string' || value === '') throw wrong(where, key, 'text', value);
+  if (value.length > LONGEST_TEXT || value.includes('\0')) throw wrong(where, key, `at most ${LONGEST_TEXT} characters without a zero byte`, value);
+  return value;
+}
+
+function textsAt(table: Table, key: string, where: string): readonly string[] {
+  const value = table[key] ?? [];
+  if (!Array.isArray(value) || !value.every((each) => typeof each === 'string' && !each.includes('\0')))
+    throw wrong(where, key, 'a list of texts', value);
+  return value;
+}
+
+function wrong(where: string, key: string, allowed: string, value: unknown): ConfigError {
+  return new ConfigError(`${key} in ${where} must be ${allowed}, got ${JSON.stringify(value).slice(0, 100)}`);
+}
+
+function missing(where: string, key: string, what: string): never {
+  throw new ConfigError(`${where} has no ${key}: give ${what}`);
+}

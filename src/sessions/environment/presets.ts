@@ -1,0 +1,82 @@
+/** Finds presets: files `presets/<name>.toml` in the folder of an environment. */
+import { existsSync, readdirSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { parse } from 'smol-toml';
+import { suggestion } from '../../core/closest-name.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { packageRoot } from '../../data/package-root.ts';
+import { readRegularFileSync } from '../../files/regular-file.ts';
+import { bundledEnvironments, environmentIfFound, findEnvironment, type FindEnvironmentOptions } from '../../registry/find-environment.ts';
+import { type Preset, presetOf } from '../../trainer/config/preset.ts';
+
+/** Its presets also play other environments, and are what a name without an environment means. */
+const DEFAULT_ENVIRONMENT = 'search-r1';
+/** The preset that requires only Node; comes first in lists. */
+export const LAPTOP = 'laptop';
+
+/** The presets of all environments of this package. */
+export function bundledPresets(): readonly Preset[] {
+  const others = bundledEnvironments().filter((id) => id !== DEFAULT_ENVIRONMENT);
+  return [DEFAULT_ENVIRONMENT, ...others].flatMap((id) => presetsIn(bundledFolder(id), id));
+}
+
+/**
+ * The presets for one environment: its own first, then the bundled ones.
+ * @param environment id or path
+ * Throws ConfigError for an environment that does not exist, or a file that is not a preset.
+ */
+export function presetsFor(environment: string): readonly Preset[] {
+  const { folder, isBundled } = findEnvironment(environment);
+  const id = isBundled ? basename(folder) : null;
+  const own = presetsOf(id ?? environment);
+  return [...own, ...bundledPresets().filter((preset) => preset.environment !== id)];
+}
+
+/**
+ * The preset of that name: one that the environment brings, else one of search-r1, for that environment.
+ * @param environment id or path; null means search-r1
+ * Throws ConfigError for an unknown name, or a file that is not a preset.
+ */
+export function presetNamed(name: string, environment: string | null): Preset {
+  const own = environment === null ? [] : presetsOf(environment);
+  const presets = [...own, ...presetsIn(bundledFolder(DEFAULT_ENVIRONMENT), DEFAULT_ENVIRONMENT)];
+  const preset = presets.find((candidate) => candidate.name === name);
+  if (preset !== undefined) return preset;
+  const names = [...new Set(presets.map((candidate) => candidate.name))];
+  throw new ConfigError(`Unknown preset "${name}"${suggestion(name, names)}; known presets: ${names.join(', ')}`);
+}
+
+/** The preset of that name that the environment itself brings; null if it brings none. */
+export function ownPreset(name: string, environment: string, options: FindEnvironmentOptions = {}): Preset | null {
+  return presetsOf(environment, options).find((preset) => preset.name === name) ?? null;
+}
+
+function presetsOf(environment: string, options: FindEnvironmentOptions = {}): readonly Preset[] {
+  // One that cannot be found has an error of its own, and a command for another machine may name one that is only there.
+  const found = environmentIfFound(environment, options);
+  return found === null ? [] : presetsIn(found.isBundled ? bundledFolder(basename(found.folder)) : found.folder, environment);
+}
+
+/** The sources of a bundled environment, which the package ships beside its compiled modules. */
+function bundledFolder(id: string): string {
+  return join(packageRoot(), 'environments', id);
+}
+
+function presetsIn(environmentFolder: string, environment: string): readonly Preset[] {
+  const folder = join(environmentFolder, 'presets');
+  if (!existsSync(folder)) return [];
+  const names = readdirSync(folder).flatMap((file) => (file.endsWith('.toml') ? [file.slice(0, -'.toml'.length)] : []));
+  const ordered = names.toSorted((a, b) => Number(b === LAPTOP) - Number(a === LAPTOP) || (a < b ? -1 : 1));
+  return ordered.map((name) => {
+    const path = join(folder, `${name}.toml`);
+    return presetOf(readToml(path), { name, environment, path });
+  });
+}
+
+function readToml(path: string): Readonly<Record<string, unknown>> {
+  try {
+    return parse(readRegularFileSync(path));
+  } catch (cause) {
+    throw new ConfigError(`Cannot read the preset ${path}: ${(cause as Error).message.split('\n')[0]}`, { cause });
+  }
+}

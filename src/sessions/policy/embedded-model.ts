@@ -1,0 +1,54 @@
+/** Resolves the model of `-p embedded -m ...`: a model directory, a bundled model, a PEFT adapter, or the folder of a training run. Reads only small files. */
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { ConfigError } from '../../core/errors.ts';
+import { bundledModels, modelPath } from '../../data/bundled-models.ts';
+import { cachedHubId } from '../../engine/adapters/base-name.ts';
+import { shellCommand } from '../../reports/text/shell-text.ts';
+import { adapterBase } from './adapter-base.ts';
+
+export interface EmbeddedModel {
+  /** Directory of the base model. */
+  readonly directory: string;
+  /** Name of the base model. */
+  readonly name: string;
+  readonly adapter: { readonly name: string; readonly directory: string } | null;
+}
+
+/** Throws a one-line ConfigError. */
+export function embeddedModel(asked: string): EmbeddedModel {
+  const path = modelPath(asked);
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) {
+    throw new ConfigError(
+      `The directory ${path} does not exist. With -p embedded, -m must name a model directory, an adapter directory, a bundled model (${bundledModels().join(', ')}) or a model of the Hugging Face hub (owner/name).`,
+    );
+  }
+  const directory = newestAdapter(path) ?? path;
+  if (!existsSync(join(directory, 'adapter_config.json'))) return { directory: path, name: nameOf(path), adapter: null };
+  const base = adapterBase(directory);
+  return { directory: base, name: nameOf(base), adapter: { name: adapterName(resolve(directory)), directory } };
+}
+
+/** Without its owner, for a folder of the hub's cache, whose own name is a commit. */
+function nameOf(path: string): string {
+  return basename(cachedHubId(resolve(path)) ?? resolve(path));
+}
+
+/** The adapter of the newest checkpoint if the directory is a training run, else null. Throws ConfigError for a run without a checkpoint. */
+function newestAdapter(path: string): string | null {
+  if (!existsSync(join(path, 'run.json')) || !existsSync(join(path, 'checkpoints'))) return null;
+  const adapters = readdirSync(join(path, 'checkpoints'))
+    .toSorted()
+    .map((name) => join(path, 'checkpoints', name, 'adapter'))
+    .filter((directory) => existsSync(join(directory, 'adapter_config.json')));
+  const newest = adapters.at(-1);
+  if (newest === undefined) throw new ConfigError(`The run ${path} has no checkpoint yet. Continue it: ${shellCommand(['vf-train', '-R', path])}`);
+  return newest;
+}
+
+/** `<run>-step-000012` for an adapter that vf-train wrote, otherwise the last part of its path. */
+function adapterName(directory: string): string {
+  const checkpoint = dirname(directory);
+  const isOfRun = basename(directory) === 'adapter' && basename(dirname(checkpoint)) === 'checkpoints';
+  return isOfRun ? `${basename(dirname(dirname(checkpoint)))}-${basename(checkpoint)}` : nameOf(directory);
+}

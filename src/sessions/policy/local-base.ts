@@ -1,0 +1,38 @@
+/** The base of a run as the embedded engine needs it: a folder. The run's record keeps the id of the hub, which names the base on every machine. */
+import { existsSync } from 'node:fs';
+import { basename } from 'node:path';
+import { cachedModel } from '../../data/cached-model.ts';
+import { parseHubModel } from '../../data/hub-model.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import type { CommandContext } from '../../cli/command-line.ts';
+import { localModel } from './local-model.ts';
+import { checkModel } from '../engine/open-engine.ts';
+
+/** Downloads a base that `model.path` names by its id on the hub. PyTorch and vLLM download theirs themselves. Throws ConfigError. */
+export async function withLocalBase<C extends TrainingConfig>(config: C, context: Pick<CommandContext, 'secrets' | 'signal' | 'note'>): Promise<C> {
+  const { model, policy } = config;
+  if (!usesEngine(config)) return config;
+  const path = await localModel(model.path, 'vf-train', context);
+  if (path === model.path) return config;
+  // A folder of the hub's cache has the name of a commit.
+  const name = policy.embedded === null ? policy.model : (policy.model ?? basename(hubNameOf(model.path)));
+  return { ...config, model: { ...model, path }, policy: { ...policy, model: name } };
+}
+
+/** As far as a dry run can tell without a download: refuses what the embedded engine would refuse. Returns whether the run would download the base. Throws ConfigError. */
+export async function checkLocalBase({ model: { path } }: TrainingConfig, variables: Readonly<Record<string, string | undefined>>): Promise<boolean> {
+  const isHere = existsSync(path);
+  const cached = isHere ? null : cachedModel(hubNameOf(path), variables);
+  if (!isHere && cached === null && parseHubModel(path) !== null) return true;
+  await checkModel(cached ?? path);
+  return false;
+}
+
+export function usesEngine({ policy, backend }: TrainingConfig): boolean {
+  return policy.embedded !== null || backend.kind === 'embedded';
+}
+
+/** Without its revision. */
+function hubNameOf(path: string): string {
+  return parseHubModel(path)?.name ?? path;
+}

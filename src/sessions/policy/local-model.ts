@@ -1,0 +1,65 @@
+/** Brings a model that is named by its id on the Hugging Face hub to this machine, with the base of an adapter. */
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { suggestion } from '../../core/closest-name.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { readJson } from '../../core/read-json.ts';
+import { modelPath } from '../../data/bundled-models.ts';
+import { cachedModel } from '../../data/cached-model.ts';
+import { hubToken } from '../../data/hub-connection.ts';
+import { hubCacheFolder } from '../../data/hub-cache.ts';
+import { fetchHubModel, parseHubModel } from '../../data/hub-model.ts';
+import { readRegularFileSync } from '../../files/regular-file.ts';
+import { isObject } from '../../schemas/is-object.ts';
+import type { CommandContext } from '../../cli/command-line.ts';
+import { bytesText, plural } from '../../reports/text/number-text.ts';
+import { checkModel } from '../engine/open-engine.ts';
+
+/** `asked`: a directory, a bundled model, or `owner/name[@revision]`. Only the last becomes another path. Throws ConfigError for what cannot be had or used. */
+export async function localModel(asked: string, name: string, context: Pick<CommandContext, 'secrets' | 'signal' | 'note'>): Promise<string> {
+  if (isFolder(modelPath(asked))) return asked;
+  const hubModel = parseHubModel(asked);
+  if (hubModel === null) return asked;
+  const token = hubToken(process.env);
+  if (token !== '') context.secrets.add(token);
+  let isThere = false;
+  const directory = await fetchHubModel(hubModel, {
+    env: process.env,
+    signal: context.signal,
+    check: async (folder) => {
+      isThere = true;
+      if (!existsSync(join(folder, 'adapter_config.json'))) await checkModel(folder);
+    },
+    onDownload: (files, bytes) =>
+      context.note(`${name}: downloading ${asked} (${plural(files, 'file')}, ${bytesText(bytes)}) to ${hubCacheFolder(process.env)}`),
+  }).catch((error: unknown) => {
+    throw isThere || !(error instanceof ConfigError) ? error : neitherError(asked, error);
+  });
+  const base = baseOf(directory);
+  // A base that is elsewhere on this machine is found later, as for any adapter.
+  if (base !== null && base !== asked && cachedModel(base, process.env) === null && parseHubModel(base) !== null)
+    await localModel(base, name, context);
+  return directory;
+}
+
+/** `owner/name` may also be meant as a folder of this machine whose name has a slip. */
+function neitherError(asked: string, cause: ConfigError): ConfigError {
+  const parent = dirname(asked);
+  const siblings = isFolder(parent) ? readdirSync(parent).map((entry) => `${parent}/${entry}`) : [];
+  return new ConfigError(`The folder ${asked} does not exist${suggestion(asked, siblings)}, so it was looked for on the hub. ${cause.message}`, {
+    cause,
+  });
+}
+
+/** What an adapter names as its base, if that is neither a folder here nor a bundled model; null for a whole model. */
+function baseOf(directory: string): string | null {
+  const file = join(directory, 'adapter_config.json');
+  if (!existsSync(file)) return null;
+  const settings = readJson(readRegularFileSync(file));
+  const base = isObject(settings) ? settings['base_model_name_or_path'] : null;
+  return typeof base !== 'string' || isFolder(base) || isFolder(modelPath(base.split('/').at(-1)!)) ? null : base;
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}

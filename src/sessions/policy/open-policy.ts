@@ -1,0 +1,265 @@
+/**
+ * Opens a client for the chosen policy. A server is asked once, here, what it supports; the answer is printed, and nothing is guessed during
+ * the run.
+ */
+import { NO_POLICY } from '../../clients/no-policy.ts';
+import type { ImageTokenRules, PolicyClient } from '../../clients/policy-client.ts';
+import { PolicyVersions } from '../../clients/policy-versions.ts';
+import type { PolicyProbe } from '../../clients/vllm-probe.ts';
+import { Disposers } from '../../core/disposers.ts';
+import type { Environment } from '../../core/environment.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { assertPlayable, showsImages } from '../../rollouts/assert-playable.ts';
+import { programName } from '../../rollouts/play-program.ts';
+import { redactUrl } from '../../transport/redact.ts';
+import { countText } from '../../reports/text/number-text.ts';
+import { vocabularySize } from './vocabulary-size.ts';
+import { openBaseline } from './open-baseline.ts';
+import { embeddedModel } from './embedded-model.ts';
+import type { EmbeddedTarget, EndpointTarget, PolicyTarget } from './policy-target.ts';
+
+export interface OpenedPolicy extends AsyncDisposable {
+  readonly client: PolicyClient;
+  readonly model: string;
+  readonly kind: PolicyTarget['kind'];
+  /** Without credentials; null for a policy in this process. */
+  readonly baseUrl: string | null;
+  /** One line: the policy, its address, and how it is called; of a program, its models. Null for a program that asks no model. */
+  readonly description: string | null;
+  /** Notices for the user before the run. */
+  readonly notices: readonly string[];
+}
+
+export interface OpenPolicyOptions {
+  readonly environment: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs' | 'tokens' | 'images' | 'programModels' | 'baseline'>;
+  readonly seed: number;
+  /** Retries of a request after a transient failure. */
+  readonly maxRetries: number;
+  readonly maxConcurrent: number;
+  /** Version of the server's weights, for the record. @default 0 */
+  readonly version?: number;
+  /** Sent with requests by token ids, so that weights that change under one name share no prefix cache. @default none */
+  readonly cacheSalt?: string;
+  readonly signal: AbortSignal;
+}
+
+export async function openPolicy(target: PolicyTarget, options: OpenPolicyOptions): Promise<OpenedPolicy> {
+  switch (target.kind) {
+    case 'baseline':
+      return openBaseline(target.asked, options);
+    case 'embedded':
+      return openEmbedded(target, options);
+    case 'program':
+      return openNoPolicy(options.environment);
+    default:
+      return openEndpoint(target, options);
+  }
+}
+
+/** The models of a program, which it asks itself. */
+function openNoPolicy(program: OpenPolicyOptions['environment']): OpenedPolicy {
+  return {
+    client: NO_POLICY,
+    model: programName(program),
+    kind: 'program',
+    baseUrl: null,
+    description: program.programModels === undefined ? 'models of its own' : program.programModels.description,
+    notices: [],
+    async [Symbol.asyncDispose]() {},
+  };
+}
+
+/** The engine in this process, called over loopback with the same client as any server. */
+async function openEmbedded(target: EmbeddedTarget, options: OpenPolicyOptions): Promise<OpenedPolicy> {
+  const { EmbeddedPolicy, loadNamedAdapter } = await import('./embedded-policy.ts');
+  const { directory, name, adapter } = embeddedModel(target.model);
+  const { signal, maxConcurrent } = options;
+  await using opened = new Disposers();
+  // Reports the model's own log-probs, at every temperature.
+  const embedded = opened.use(
+    await EmbeddedPolicy.open({
+      engine: { modelPath: directory, maxPending: 2 * maxConcurrent + 16 },
+      servedName: name,
+      logProbsMode: 'raw',
+      signal,
+    }),
+  );
+  if (adapter !== null) await loadNamedAdapter(embedded, adapter, signal);
+  const model = adapter?.name ?? name;
+  const policy = opened.use(
+    await openEndpoint(endpointOf(embedded, model), { ...options, sendsSeeds: true, vocabularySize: vocabularySize(directory) }),
+  );
+  const disposer = opened.move();
+  return {
+    ...policy,
+    kind: 'embedded',
+    baseUrl: null,
+    description: `${model}${adapter === null ? '' : ` on ${name}`} in this process (${embedded.description})`,
+    [Symbol.asyncDispose]: () => disposer.disposeAsync(),
+  };
+}
+
+function endpointOf({ baseUrl, apiKey }: { readonly baseUrl: string; readonly apiKey: string }, model: string): EndpointTarget {
+  return {
+    kind: 'endpoint',
+    model,
+    baseUrls: [baseUrl],
+    apiKey,
+    keyVariable: null,
+    headers: {},
+    // Chat mode would gain nothing: the engine's chat uses the same template.
+    clientType: 'tokens',
+    alias: null,
+    chosenBy: '-p embedded',
+  };
+}
+
+/** `sendsSeeds`: sampling by token ids becomes a function of the run's seed. */
+type EndpointOptions = OpenPolicyOptions & { readonly sendsSeeds?: boolean; readonly vocabularySize?: number | null };
+
+/** `because`: why chat mode is used although the server supports token ids. @default it does not, or chat was requested */
+type ChatOptions = OpenPolicyOptions & { readonly because?: string };
+
+async function openEndpoint(target: EndpointTarget, options: EndpointOptions): Promise<OpenedPolicy> {
+  const { askServer } = await import('./ask-server.ts');
+  const probe = await askServer(target, { images: showsImages(options.environment), signal: options.signal });
+  if (target.clientType === 'tokens' && probe.kind !== 'tokens') {
+    const remedy =
+      target.isOfCommand === false
+        ? 'Name a server that returns them, such as vLLM, or ask for chat: kind "chat", or type "eval" of a verifiers client.'
+        : 'Use --api-client-type chat to play in chat mode.';
+    throw new ConfigError(`${where(target)} does not return token ids: ${probe.chatOnlyBecause}. ${remedy}`);
+  }
+  if (probe.kind !== 'tokens') return openChat(target, probe, options);
+  const because = notByTokensBecause(probe, options.environment);
+  // Chat mode may support what token ids do not; with an explicit `tokens` the caller's assertPlayable reports the problem.
+  return because === null || target.clientType === 'tokens' ? openTokens(target, probe, options) : openChat(target, probe, { ...options, because });
+}
+
+/** Why this policy cannot play the environment by token ids; null if it can. Throws ConfigError if chat mode could not either. */
+function notByTokensBecause(probe: PolicyProbe, environment: OpenPolicyOptions['environment']): string | null {
+  try {
+    assertPlayable(environment, { name: probe.model, capabilities: probe });
+    return null;
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    // The server's chat route uses the same template, which leaves out the tools: the model would never see them.
+    if (probe.dropsTools === true && environment.needs?.includes('native_tools') === true) throw error;
+    if (probe.chatTemplate === null) return 'the model has no chat template';
+    if (showsImages(environment) && probe.images !== true) {
+      // The chat route would refuse the first image.
+      if (probe.chatsWithImages !== true) throw error;
+      return `the environment shows images, and by token ids the server cannot see them: it ${probe.blindBecause}`;
+    }
+    return 'its chat template writes tool calls in no known format, so the server must parse them';
+  }
+}
+
+async function openTokens(
+  target: EndpointTarget,
+  probe: PolicyProbe,
+  { maxRetries, maxConcurrent, environment, version = 0, cacheSalt, sendsSeeds = false, vocabularySize: ids = null }: EndpointOptions,
+): Promise<OpenedPolicy> {
+  const { VllmTokensClient } = await import('../../clients/vllm-tokens.ts');
+  const { model, hasChatTemplate, chatOnlyBecause: _, dropsTools: __, chatsWithImages: ___, ...capabilities } = probe;
+  const client = new VllmTokensClient({
+    baseUrls: target.baseUrls,
+    versions: new PolicyVersions({ version, model, ...(cacheSalt === undefined ? {} : { cacheSalt }) }),
+    capabilities,
+    hasChatTemplate,
+    headers: target.headers,
+    maxRetries,
+    maxConcurrentRequests: maxConcurrent,
+    sendsSeeds,
+    vocabularySize: ids,
+    ...(environment.images === undefined ? {} : { images: environment.images }),
+    ...(target.apiKey === null ? {} : { apiKey: target.apiKey }),
+    ...(target.keyVariable === null ? {} : { apiKeyVariable: target.keyVariable }),
+  });
+  const facts = [
+    'token ids in and out',
+    ...(probe.maxModelLen === null ? [] : [`window ${countText(probe.maxModelLen)}`]),
+    templateText(probe, environment),
+    `log-probs ${probe.logProbsMode}`,
+    ...(probe.imageTokens ? [imagesText(probe.imageTokens)] : []),
+  ];
+  return {
+    client,
+    model,
+    kind: 'endpoint',
+    baseUrl: redactUrl(target.baseUrls[0]!),
+    description: `${model} at ${where(target)} (${facts.join(', ')})`,
+    notices: [],
+    [Symbol.asyncDispose]: () => client.close(),
+  };
+}
+
+/** How the policy sees images. */
+function imagesText({ unit, minPixels, maxPixels, maxPerPrompt }: ImageTokenRules): string {
+  const most = maxPerPrompt === null ? '' : `, at most ${maxPerPrompt} a prompt`;
+  return `images of ${countText(minPixels)} to ${countText(maxPixels)} pixels, ${unit} × ${unit} a token${most}`;
+}
+
+/** How prompts are rendered to tokens. */
+function templateText({ chatTemplate, beginsWithBos }: PolicyProbe, { turnFormat, tokens }: OpenPolicyOptions['environment']): string {
+  if (chatTemplate === 'model') return 'its own chat template';
+  if (turnFormat === 'chat') return 'no chat template of its own: ChatML';
+  return beginsWithBos === true && tokens?.bos !== 'never' ? 'no chat template: plain text after a BOS token' : 'no chat template: plain text';
+}
+
+async function openChat(target: EndpointTarget, probe: PolicyProbe, options: ChatOptions): Promise<OpenedPolicy> {
+  const { OpenAIChatClient } = await import('../../clients/openai-chat.ts');
+  const { apiKey, keyVariable, baseUrls, headers } = target;
+  const settings = {
+    versions: new PolicyVersions({ version: options.version ?? 0, model: probe.model }),
+    headers,
+    maxModelLen: probe.maxModelLen,
+    // Only vLLM reports its context window, and only vLLM continues a final assistant message.
+    takesPrefill: probe.maxModelLen !== null,
+    maxConcurrentRequests: options.maxConcurrent,
+    ...(apiKey === null ? {} : { apiKey }),
+    ...(keyVariable === null ? {} : { apiKeyVariable: keyVariable }),
+  };
+  if (options.environment.needs?.includes('native_tools') === true) {
+    const { assertTakesTools } = await import('../environment/assert-takes-tools.ts');
+    for (const baseUrl of baseUrls) {
+      await using opened = new Disposers();
+      const asking = new OpenAIChatClient({ ...settings, baseUrls: [baseUrl], maxRetries: 0 });
+      opened.defer(() => asking.close());
+      await assertTakesTools(asking, {
+        environmentId: options.environment.id,
+        where: redactUrl(baseUrl),
+        isVllm: probe.maxModelLen !== null,
+        signal: options.signal,
+      });
+    }
+  }
+  const { id, turnFormat, turnFormats = [turnFormat], images } = options.environment;
+  if (showsImages(options.environment) && images === undefined)
+    throw new ConfigError(`${id} shows images, but has no ImageStore with their bytes. Pass one to the environment as \`images\`.`);
+  const client = new OpenAIChatClient({ ...settings, baseUrls, maxRetries: options.maxRetries, ...(images === undefined ? {} : { images }) });
+  const isApproximate = turnFormats.includes('continuation');
+  const form = [
+    'chat messages',
+    ...(isApproximate ? ['an approximation'] : []),
+    ...(options.because === undefined ? [] : [`because ${options.because}`]),
+  ];
+  const because = probe.chatOnlyBecause === null ? '' : ` (${probe.chatOnlyBecause})`;
+  const approximation =
+    `Chat mode is an approximation here: the environment writes into the model's own turn, but ${where(target)} accepts only messages${because}. ` +
+    'Observations are sent as user messages. The scored text is the same, but the rollouts cannot be exported for training.';
+  return {
+    client,
+    model: probe.model,
+    kind: 'endpoint',
+    baseUrl: redactUrl(baseUrls[0]!),
+    description: `${probe.model} at ${where(target)} (${form.join(', ')})`,
+    notices: isApproximate ? [approximation] : [],
+    [Symbol.asyncDispose]: () => client.close(),
+  };
+}
+
+function where({ baseUrls }: EndpointTarget): string {
+  const [first, ...others] = baseUrls.map(redactUrl);
+  return others.length === 0 ? first! : `${first} and ${others.length} more`;
+}

@@ -1,0 +1,98 @@
+/** Turns -t, -T and -S into the sampling parameters of every request. */
+import type { Sampling } from '../../clients/policy-client.ts';
+import { closestName } from '../../core/closest-name.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { hideSecrets } from '../../transport/redact.ts';
+import { isObject } from '../../schemas/is-object.ts';
+import type { Settings } from '../../cli/eval/settings.ts';
+
+/** Request fields that the user cannot set with -S, with the reason or the alternative. */
+const RESERVED: Readonly<Record<string, string>> = {
+  seed: 'use --seed; servers get no seed, so that the rollouts of a row differ',
+  n: 'use -r for several rollouts per row',
+  best_of: 'use -r for several rollouts per row',
+  model: 'use -m',
+  messages: 'the environment writes the prompt',
+  prompt: 'the environment writes the prompt',
+  stop: 'the environment decides where a generation ends',
+  stream: 'responses are not streamed',
+  stream_options: 'responses are not streamed',
+  logprobs: 'log-probs are requested whenever the server supports them',
+  top_logprobs: 'log-probs are requested whenever the server supports them',
+  echo: 'the prompt is already known',
+  return_token_ids: 'token ids are requested whenever the server supports them',
+  prompt_embeds: 'the environment writes the prompt',
+  truncate_prompt_tokens: 'the policy must see the recorded prompt; the environment limits its length',
+  stop_token_ids: 'the environment decides where a generation ends',
+  prompt_logprobs: 'log-probs are requested whenever the server supports them',
+  return_tokens_as_token_ids: 'token ids are requested whenever the server supports them',
+  skip_special_tokens: 'text and token ids must agree',
+  detokenize: 'text and token ids must agree',
+  cache_salt: 'it identifies the policy version',
+  add_special_tokens: 'the prompt is rendered once, by the chat template',
+  include_stop_str_in_output: 'the environment needs the stop string in the text',
+};
+
+const OF_OPENAI = ['temperature', 'top_p', 'max_tokens', 'max_completion_tokens', 'logit_bias', 'presence_penalty', 'frequency_penalty', 'user'];
+const OF_VLLM = [
+  'extra_body',
+  'top_k',
+  'min_p',
+  'min_tokens',
+  'ignore_eos',
+  'repetition_penalty',
+  'length_penalty',
+  'bad_words',
+  'chat_template_kwargs',
+];
+const KNOWN: ReadonlySet<string> = new Set([...OF_OPENAI, ...OF_VLLM, ...Object.keys(RESERVED), 'reasoning_effort']);
+
+export interface ReadSampling {
+  readonly sampling: Sampling;
+  readonly maxTokens: number | null;
+}
+
+/**
+ * Throws ConfigError for a value out of range, and for a field that the user cannot set.
+ * @param source what set the sampling, for errors
+ */
+export function readSampling(settings: Pick<Settings, 'sampling-args' | 'temperature' | 'max-tokens'>, source = '-S'): ReadSampling {
+  const wrong = (name: string, expected: string, value: unknown) => wrongValue(source, name, expected, value);
+  const { extra_body: body, ...direct } = settings['sampling-args'] ?? {};
+  // Python clients put fields that OpenAI does not define under extra_body; in the request they are top-level fields.
+  if (body !== undefined && !isObject(body)) throw wrong('extra_body', 'an object', body);
+  const given: Record<string, unknown> = { ...body, ...direct };
+  for (const [key, reason] of Object.entries(RESERVED)) {
+    if (Object.hasOwn(given, key)) throw new ConfigError(`${source} cannot set "${key}": ${reason}`);
+  }
+  const { temperature = settings.temperature ?? 1, top_p: topP = 1, max_tokens: most, max_completion_tokens: alsoMost, ...extra } = given;
+  if (most !== undefined && alsoMost !== undefined)
+    throw new ConfigError(`${source} has both max_tokens and max_completion_tokens, which are two names of one limit. Leave one out.`);
+  const maxTokens = most ?? alsoMost ?? settings['max-tokens'] ?? null;
+  if (typeof temperature !== 'number' || !(temperature >= 0 && temperature <= 100)) throw wrong('temperature', 'a number from 0 to 100', temperature);
+  if (typeof topP !== 'number' || !(topP > 0 && topP <= 1)) throw wrong('top_p', 'a number above 0 and up to 1', topP);
+  if (maxTokens !== null && !(Number.isSafeInteger(maxTokens) && (maxTokens as number) > 0))
+    throw wrong(alsoMost === undefined ? 'max_tokens' : 'max_completion_tokens', 'an integer of at least 1', maxTokens);
+  for (const [name, value] of Object.entries(extra)) {
+    // Any other name is the server's own business, such as top_a.
+    const meant = KNOWN.has(name) || name.length < 7 ? null : closestName(name, KNOWN, 1);
+    if (meant !== null) throw new ConfigError(`${source} has no ${JSON.stringify(name)}; did you mean ${meant}?`);
+    if (typeof value === 'number' && !Number.isFinite(value)) throw wrong(name, 'a finite number', value);
+  }
+  // Sent under the name that the user chose, because a server may refuse the other one.
+  const further = alsoMost === undefined ? extra : { ...extra, max_completion_tokens: alsoMost };
+  const sampling = { temperature, topP, ...(Object.keys(further).length === 0 ? {} : { extra: further }) };
+  return { sampling, maxTokens: maxTokens as number | null };
+}
+
+/** For a policy by token ids: its route calls the limit `max_tokens`, which the rollout sets. */
+export function tokenSampling({ sampling, maxTokens }: ReadSampling): ReadSampling {
+  const { max_completion_tokens: _, ...extra } = sampling.extra ?? {};
+  const { temperature, topP } = sampling;
+  return { sampling: { temperature, topP, ...(Object.keys(extra).length === 0 ? {} : { extra }) }, maxTokens };
+}
+
+function wrongValue(source: string, name: string, expected: string, value: unknown): ConfigError {
+  const shown = typeof value === 'number' ? String(value) : JSON.stringify(hideSecrets(value, name));
+  return new ConfigError(`${name} in ${source} must be ${expected}, got ${shown}`);
+}

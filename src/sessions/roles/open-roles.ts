@@ -1,0 +1,180 @@
+/** Opens the models of resolved roles: checks that servers answer, and that the policy can chat if it plays a role. */
+import type { PolicyCapabilities, PolicyClient } from '../../clients/policy-client.ts';
+import { PolicyVersions } from '../../clients/policy-versions.ts';
+import { Disposers } from '../../core/disposers.ts';
+import { ConfigError } from '../../core/errors.ts';
+import type { ImageStore } from '../../core/message.ts';
+import { chatProblem, clientModel } from '../../models/client-model.ts';
+import { type OpenedRoleModels, openRoleModels, ROLE_DEFAULTS, type RoleBinding } from '../../models/role-models.ts';
+import type { RoleTable } from '../../schemas/roles-config.ts';
+import { redactUrl, secretRedactor } from '../../transport/redact.ts';
+import type { OpenedPolicy } from '../policy/open-policy.ts';
+import { countText, plural } from '../../reports/text/number-text.ts';
+import { askRoleServer } from './ask-role-server.ts';
+import type { ResolvedRole, RoleEndpoint } from './resolve-roles.ts';
+
+/** The run's own policy, which may also play roles. */
+export interface RolePolicy {
+  readonly name: string;
+  readonly client: () => PolicyClient;
+  readonly capabilities: PolicyCapabilities;
+  /** Says why it cannot play a role. @default its capabilities decide */
+  readonly refusal?: (role: string) => string;
+}
+
+/** The policy of a vf-eval run. */
+export function rolePolicyOf({ client, kind }: Pick<OpenedPolicy, 'client' | 'kind'>): RolePolicy {
+  const refusal = REFUSALS[kind];
+  return {
+    name: client.name,
+    client: () => client,
+    capabilities: client.capabilities,
+    ...(refusal !== undefined && { refusal: (role) => refusal(role, client.name) }),
+  };
+}
+
+const REFUSALS: Readonly<Partial<Record<OpenedPolicy['kind'], (role: string, policy: string) => string>>> = {
+  baseline: (role, policy) => cannotPlay(policy, role, 'a built-in baseline plays this environment by fixed rules and answers nothing else'),
+  program: (role) => `A program has no policy, so role ${role} cannot be bound to it. Name a server: --role ${role}=MODEL@URL.`,
+};
+
+function cannotPlay(policy: string, role: string, problem: string): string {
+  return `The policy ${policy} cannot play role ${role}: ${problem}. Bind the role to another model: --role ${role}=MODEL@URL.`;
+}
+
+export interface OpenRolesOptions {
+  readonly policy: RolePolicy;
+  /** The environment's images, for messages to a server. @default none */
+  readonly images?: ImageStore | undefined;
+  readonly onNotice: (line: string) => void;
+  /** Values that must not be written to a file. */
+  readonly secrets: ReadonlySet<string>;
+  readonly signal: AbortSignal;
+}
+
+export interface OpenedRoles extends AsyncDisposable {
+  readonly models: OpenedRoleModels;
+  /** By role, a line with its model and its limits, without credentials. */
+  readonly descriptions: ReadonlyMap<string, string>;
+  /** By role, the name of its model. It is part of the run's identity, which a resume compares. */
+  readonly players: Readonly<Record<string, string>>;
+  /** Notices for the user before the run. */
+  readonly notices: readonly string[];
+}
+
+export async function openRoles(roles: readonly ResolvedRole[], options: OpenRolesOptions): Promise<OpenedRoles> {
+  await using opened = new Disposers();
+  const bindings: Record<string, RoleBinding> = {};
+  const descriptions = new Map<string, string>();
+  const notices: string[] = [];
+  for (const resolved of roles) {
+    const { binding, who, notice } = await bind(resolved, options, opened);
+    bindings[resolved.role] = binding;
+    descriptions.set(resolved.role, [who, ...limitsText(resolved)].join(', '));
+    if (notice !== null) notices.push(notice);
+  }
+  const models = opened.use(await openRoleModels(bindings, { onNotice: options.onNotice, redact: secretRedactor([...options.secrets]) }));
+  const disposer = opened.move();
+  return {
+    models,
+    descriptions,
+    players: Object.fromEntries(Object.entries(bindings).map(([role, { model }]) => [role, model.name])),
+    notices,
+    [Symbol.asyncDispose]: () => disposer.disposeAsync(),
+  };
+}
+
+interface Bound {
+  readonly binding: RoleBinding;
+  readonly who: string;
+  readonly notice: string | null;
+}
+
+async function bind(resolved: ResolvedRole, { policy, images, signal }: OpenRolesOptions, opened: Disposers): Promise<Bound> {
+  const { role, player, table } = resolved;
+  const limits = limitsOf(table);
+  switch (player.kind) {
+    case 'builtin':
+      return { binding: { model: player.model, ...limits }, who: `${player.model.name} (builtin)`, notice: null };
+    case 'policy': {
+      if (policy.refusal !== undefined) throw new ConfigError(policy.refusal(role));
+      const problem = chatProblem(policy.capabilities);
+      if (problem !== null) throw new ConfigError(cannotPlay(policy.name, role, problem));
+      return {
+        binding: { model: clientModel(policy.client, { name: policy.name, isPolicy: true }), ...limits },
+        who: `${policy.name} (the policy itself)`,
+        notice: null,
+      };
+    }
+    default:
+      return bindEndpoint(role, player, table, { images, signal, opened });
+  }
+}
+
+async function bindEndpoint(
+  role: string,
+  endpoint: RoleEndpoint,
+  table: RoleTable,
+  { images, signal, opened }: Pick<OpenRolesOptions, 'images' | 'signal'> & { readonly opened: Disposers },
+): Promise<Bound> {
+  const { OpenAIChatClient } = await import('../../clients/openai-chat.ts');
+  const { baseUrls, apiKey, keyVariable, headers } = endpoint;
+  const { model, notice } = await askRoleServer(role, endpoint, signal);
+  const limits = limitsOf(table);
+  const client = new OpenAIChatClient({
+    baseUrls,
+    versions: new PolicyVersions({ version: 0, model }),
+    headers,
+    // The role retries, so that a retry may go to another replica. The client has the deadline, so that it avoids a replica that misses it.
+    maxRetries: 0,
+    timeoutMs: limits.timeoutMs ?? ROLE_DEFAULTS.timeoutMs,
+    maxConcurrentRequests: limits.maxConcurrent ?? ROLE_DEFAULTS.maxConcurrent,
+    ...(images === undefined ? {} : { images }),
+    ...(apiKey === null ? {} : { apiKey }),
+    ...(keyVariable === null ? {} : { apiKeyVariable: keyVariable }),
+  });
+  opened.defer(() => client.close());
+  const where = baseUrls.map(redactUrl);
+  const { cache = 'memory' } = table;
+  const binding = {
+    ...limits,
+    model: clientModel(() => client, { name: model, isPolicy: false }),
+    timeoutMs: Infinity,
+    ...(cache === 'off' ? {} : { cache: { identity: `${model} at ${where.toSorted().join(', ')}`, path: cache === 'memory' ? null : cache } }),
+  };
+  const more = where.length === 1 ? '' : ` and ${where.length - 1} more`;
+  return { binding, who: `${model} at ${where[0]}${more}`, notice };
+}
+
+function limitsOf(table: RoleTable): Omit<RoleBinding, 'model' | 'cache'> {
+  const { max_concurrent: maxConcurrent, timeout_s: timeoutS, max_retries: maxRetries, budget_calls: calls, budget_tokens: tokens } = table;
+  return {
+    ...(maxConcurrent === undefined ? {} : { maxConcurrent }),
+    ...(timeoutS === undefined ? {} : { timeoutMs: timeoutS * 1000 }),
+    ...(maxRetries === undefined ? {} : { maxRetries }),
+    budget: { calls: calls ?? null, tokens: tokens ?? null },
+  };
+}
+
+/** Describes a role's model and limits before any server is contacted. */
+export function resolvedRoleText(resolved: ResolvedRole): string {
+  const { player } = resolved;
+  const who =
+    player.kind === 'builtin'
+      ? `${player.model.name} (builtin)`
+      : player.kind === 'policy'
+        ? 'the policy itself'
+        : `${player.model ?? 'the only model'} at ${player.baseUrls.map(redactUrl).join(', ')}`;
+  return [who, ...limitsText(resolved)].join(', ');
+}
+
+function limitsText({ isDefault, table }: ResolvedRole): string[] {
+  const { max_concurrent: maxConcurrent, budget_calls: calls, budget_tokens: tokens, cache } = table;
+  return [
+    ...(isDefault ? ["the environment's default"] : []),
+    ...(maxConcurrent === undefined ? [] : [`${countText(maxConcurrent)} at once`]),
+    ...(calls === undefined ? [] : [`at most ${plural(calls, 'call')}`]),
+    ...(tokens === undefined ? [] : [`at most ${plural(tokens, 'token')}`]),
+    ...(cache === undefined ? [] : [`cache ${cache}`]),
+  ];
+}

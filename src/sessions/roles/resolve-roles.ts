@@ -1,0 +1,167 @@
+/**
+ * Decides which model plays each role of an environment, from its declarations and the user's settings. Reads the endpoint registry and environment
+ * variables; makes no connections.
+ */
+import { suggestion } from '../../core/closest-name.ts';
+import { ConfigError } from '../../core/errors.ts';
+import type { Model, RoleDeclaration, RoleDeclarations } from '../../core/model.ts';
+import type { RoleTable, RoleTables } from '../../schemas/roles-config.ts';
+import { headerCredentials, isSecretValue, urlCredentials } from '../../transport/credentials.ts';
+import { redactUrl } from '../../transport/redact.ts';
+import { type EndpointRegistry, readEndpoints, variableName } from '../policy/endpoints.ts';
+import { isLoopback } from '../policy/policy-target.ts';
+import { PROVIDERS } from '../policy/providers.ts';
+
+/** A server that plays a role. */
+export interface RoleEndpoint {
+  readonly kind: 'endpoint';
+  readonly baseUrls: readonly string[];
+  /** Null for the server's only model. */
+  readonly model: string | null;
+  readonly apiKey: string | null;
+  readonly keyVariable: string | null;
+  readonly headers: Readonly<Record<string, string>>;
+  /** The alias in the registry; null for a URL. */
+  readonly alias: string | null;
+}
+
+type RolePlayer = RoleEndpoint | { readonly kind: 'builtin'; readonly model: Model } | { readonly kind: 'policy' };
+
+export interface ResolvedRole {
+  readonly role: string;
+  readonly about: string;
+  readonly player: RolePlayer;
+  /** True if the user did not choose a model for it. */
+  readonly isDefault: boolean;
+  /** Limits and cache as the user set them. */
+  readonly table: RoleTable;
+}
+
+export interface ResolveRolesOptions {
+  /** The endpoint registry; null for the default file. @default null */
+  readonly endpointsPath?: string | null;
+  readonly variables: Readonly<Record<string, string | undefined>>;
+}
+
+/** In the order of the declarations. Throws a one-line ConfigError for an unknown role, a role without a model, or a model that cannot be used. */
+export async function resolveRoles(
+  declarations: RoleDeclarations,
+  tables: RoleTables,
+  options: ResolveRolesOptions,
+): Promise<readonly ResolvedRole[]> {
+  const known = Object.keys(declarations);
+  const unknown = Object.keys(tables).find((role) => !known.includes(role));
+  if (unknown !== undefined) throw unknownRole(unknown, known);
+  return Promise.all(
+    Object.entries(declarations).map(async ([role, declaration]) => {
+      const table = tables[role] ?? {};
+      const isDefault = table.use === undefined && table.base_url === undefined;
+      const player = await playerOf(role, declaration, table, options);
+      assertFits(role, table, player);
+      return { role, about: declaration.about, player, isDefault, table };
+    }),
+  );
+}
+
+/** Values that must not appear in any output or file. */
+export function secretsOfRoles(roles: readonly ResolvedRole[]): string[] {
+  const secrets = roles.flatMap(({ player }) =>
+    player.kind === 'endpoint' ? [player.apiKey ?? '', ...headerCredentials(player.headers), ...player.baseUrls.flatMap(urlCredentials)] : [],
+  );
+  return [...new Set(secrets.filter(isSecretValue))];
+}
+
+async function playerOf(role: string, declaration: RoleDeclaration, table: RoleTable, options: ResolveRolesOptions): Promise<RolePlayer> {
+  if (table.base_url !== undefined) return endpointAt(role, [table.base_url].flat(), table, options);
+  const use = table.use ?? declaration.default;
+  if (use === null) {
+    throw new ConfigError(
+      `The environment has a role ${role} (${declaration.about.replace(/[.\s]+$/, '')}), but no model is bound to it. Bind one, for example with --role ${role}=gpt-4.1-mini@https://api.openai.com/v1 or --role ${role}=policy, or in a table [roles.${role}].`,
+    );
+  }
+  if (use === 'policy') return { kind: 'policy' };
+  if (use !== 'builtin') return aliased(role, use, table, options);
+  if (declaration.builtin !== undefined) return { kind: 'builtin', model: declaration.builtin };
+  throw new ConfigError(
+    `Role ${role} has no builtin model. Bind it to a server or to the policy: --role ${role}=MODEL@URL, or --role ${role}=policy.`,
+  );
+}
+
+/** Throws for keys that contradict each other. */
+function assertFits(role: string, { use, base_url: baseUrl, model, api_key_var: keyVariable, cache }: RoleTable, { kind }: RolePlayer): void {
+  const refuse = (key: string, why: string) => new ConfigError(`roles.${role}.${key} cannot be used here: ${why}. Leave it out.`);
+  if (use !== undefined && baseUrl !== undefined) throw refuse('use', 'base_url already sets the server');
+  if (model !== undefined && baseUrl === undefined) throw refuse('model', 'it names a model at base_url, which is not set');
+  if (kind === 'endpoint') return;
+  if (keyVariable !== undefined) throw refuse('api_key_var', 'it is for the key of a server, and no server plays the role');
+  if (cache !== undefined && cache !== 'off')
+    throw refuse('cache', kind === 'policy' ? 'the replies of the policy change with its weights' : 'a builtin model runs in this process');
+}
+
+function endpointAt(role: string, baseUrls: readonly string[], table: RoleTable, { variables }: ResolveRolesOptions): RoleEndpoint {
+  baseUrls.forEach((baseUrl) => assertUrl(role, baseUrl));
+  // A provider's key is sent only to the provider, unless the user names its variable for this server.
+  const provider = PROVIDERS.find(({ baseUrl }) => baseUrls.every((url) => url.replace(/\/+$/, '') === baseUrl));
+  const named = table.api_key_var === undefined ? null : variableName(table.api_key_var, `roles.${role}.api_key_var`);
+  const keyVariable = named ?? provider?.keyVariable ?? null;
+  const isNeeded = named !== null || provider?.needsKey === true;
+  const apiKey = keyVariable === null ? null : keyFrom(role, keyVariable, { variables, isNeeded });
+  return { kind: 'endpoint', baseUrls, model: table.model ?? null, apiKey, keyVariable, headers: {}, alias: null };
+}
+
+async function aliased(
+  role: string,
+  alias: string,
+  table: RoleTable,
+  { endpointsPath = null, variables }: ResolveRolesOptions,
+): Promise<RoleEndpoint> {
+  const registry = await readEndpoints(endpointsPath);
+  const { path, endpoints } = registry;
+  const rows = endpoints.filter(({ id }) => id === alias);
+  const [first] = rows;
+  if (first === undefined) throw unknownAlias(role, alias, registry);
+  for (const key of ['model', 'keyVariable', 'headers', 'price'] as const) {
+    if (rows.some((row) => JSON.stringify(row[key]) !== JSON.stringify(first[key])))
+      throw new ConfigError(
+        `The [[endpoint]] tables of alias ${alias} in ${path} differ in ${key}. They are replicas of one model, so they must agree in it.`,
+      );
+  }
+  const baseUrls = rows.map(({ baseUrl }) => baseUrl);
+  baseUrls.forEach((baseUrl) => assertUrl(role, baseUrl));
+  const named = table.api_key_var === undefined ? null : variableName(table.api_key_var, `roles.${role}.api_key_var`);
+  const keyVariable = named ?? first.keyVariable;
+  const isNeeded = named !== null || !baseUrls.every(isLoopback);
+  const apiKey = keyVariable === null ? null : keyFrom(role, keyVariable, { variables, isNeeded });
+  return { kind: 'endpoint', baseUrls, model: first.model, apiKey, keyVariable, headers: first.headers, alias };
+}
+
+/** Null if the variable is not set and not needed, as for many servers on this machine. */
+function keyFrom(
+  role: string,
+  variable: string,
+  { variables, isNeeded }: Pick<ResolveRolesOptions, 'variables'> & { readonly isNeeded: boolean },
+): string | null {
+  const key = variables[variable];
+  if (key !== undefined && key !== '') return key;
+  if (!isNeeded) return null;
+  throw new ConfigError(`The environment variable ${variable} holds no API key for role ${role}. Export it or put it in .env.`);
+}
+
+function assertUrl(role: string, text: string): void {
+  const url = URL.parse(text);
+  if (url !== null && /^https?:$/.test(url.protocol)) return;
+  throw new ConfigError(`The URL of role ${role} must begin with http:// or https://, got ${JSON.stringify(redactUrl(text))}.`);
+}
+
+function unknownRole(role: string, known: readonly string[]): ConfigError {
+  const list = known.length === 0 ? 'It has no roles' : known.length === 1 ? `Its role is ${known[0]}` : `Its roles are ${known.join(', ')}`;
+  return new ConfigError(`The environment has no role ${role}${suggestion(role, known)}. ${list}.`);
+}
+
+function unknownAlias(role: string, alias: string, { path, isPackaged, endpoints }: EndpointRegistry): ConfigError {
+  const own = isPackaged ? ' For aliases of your own, create configs/endpoints.toml here.' : '';
+  const known = [...new Set(endpoints.map(({ id }) => id)), 'builtin', 'policy'];
+  return new ConfigError(
+    `Role ${role} is bound to ${JSON.stringify(alias)}, which is not an alias in ${path}${suggestion(alias, known)}. Use an alias, a URL, MODEL@URL, builtin or policy.${own}`,
+  );
+}

@@ -1,0 +1,78 @@
+/** Detects a resumed run that has nothing left to do. Only reads files: opens and changes nothing. */
+import { totalSteps } from '../../trainer/loop/training-schedule.ts';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { ConfigError, ResultsError } from '../../core/errors.ts';
+import { readLines } from '../../files/json-lines.ts';
+import { Checkpoints } from '../../trainer/records/checkpoints.ts';
+import { readTrainingRun, type TrainingPaths, trainingPaths } from '../../trainer/records/training-directory.ts';
+import type { TrainingOutcome } from '../../trainer/loop/training-outcome.ts';
+import { plural } from '../../reports/text/number-text.ts';
+import { PLOT_FILES } from '../../reports/plot/plot-files.ts';
+import type { TrainingSetup } from '../../cli/train/read-training-config.ts';
+
+export interface FinishedRun {
+  readonly outcome: TrainingOutcome;
+  readonly paths: TrainingPaths;
+  /** Path of the transcripts; null if there are none. */
+  readonly transcripts: string | null;
+}
+
+/**
+ * Returns how the run that `-R` names ended; null if there is something to do: steps, evaluations or curves that a changed setting asks for, a damaged last checkpoint. Throws ConfigError if
+ * `steps` is less than the run has already taken.
+ */
+export async function finishedRun({ config, changes, resumeDirectory }: TrainingSetup): Promise<FinishedRun | null> {
+  if (resumeDirectory === null) return null;
+  const paths = trainingPaths(resumeDirectory);
+  const isShorter = changes.some(({ key, before, after }) => (key === 'steps' || key === 'sft.steps') && Number(after) < Number(before));
+  if (isShorter) await assertStepsAhead(paths, totalSteps(config));
+  if (changes.some(({ key }) => needsRun(key)) || (await readTrainingRun(resumeDirectory)).finished_at === null) return null;
+  const checkpoint = await latestCheckpoint(paths);
+  if (checkpoint === null || checkpoint.step < totalSteps(config)) return null;
+  const { step, version, model, directory, adapterDirectory } = checkpoint;
+  const outcome: TrainingOutcome = {
+    reason: 'finished',
+    message: null,
+    step,
+    version,
+    model,
+    directory: resumeDirectory,
+    adapter: version === 0 ? null : adapterDirectory,
+    checkpoint: directory,
+    plots: PLOT_FILES.map((file) => join(paths.plots, file)).filter((path) => existsSync(path)),
+    events: await lineCount(paths.events),
+    failedRollouts: 0,
+    resumable: false,
+  };
+  return { outcome, paths, transcripts: existsSync(paths.transcripts) ? paths.transcripts : null };
+}
+
+/** Whether a change of this setting gives a finished run something to do: more steps, evaluations, or curves. */
+function needsRun(key: string): boolean {
+  return ['steps', 'sft.steps', 'sft.validate_every'].includes(key) || key.startsWith('evaluation.') || key.startsWith('logging.');
+}
+
+async function assertStepsAhead(paths: TrainingPaths, steps: number): Promise<void> {
+  const step = (await latestCheckpoint(paths))?.step ?? 0;
+  if (step <= steps) return;
+  throw new ConfigError(
+    `This run has already taken ${plural(step, 'step')}, more than steps = ${steps}; raise steps, or leave out -R to start a new run`,
+  );
+}
+
+/** Null also if all checkpoints are damaged: resuming then reports it. */
+async function latestCheckpoint({ checkpoints }: TrainingPaths) {
+  try {
+    return await new Checkpoints(checkpoints).latest();
+  } catch (error) {
+    if (error instanceof ResultsError) return null;
+    throw error;
+  }
+}
+
+async function lineCount(path: string): Promise<number> {
+  let count = 0;
+  for await (const _ of readLines(path)) count++;
+  return count;
+}

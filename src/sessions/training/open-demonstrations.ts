@@ -1,0 +1,105 @@
+/** Tokenises the supervised rows of a run: with the policy that samples, or on this machine where no server is needed. */
+import { ConfigError } from '../../core/errors.ts';
+import type { ImageSizes } from '../../core/image-size.ts';
+import type { Environment } from '../../core/environment.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import type { DemonstrationSet, TrainingSession } from '../../trainer/training-session.ts';
+import { assertInVocabulary } from '../../trainer/sources/assert-in-vocabulary.ts';
+import { demonstrationOf, type DemonstrationTokenizer } from '../../trainer/sources/demonstration.ts';
+import { type Demonstrations, type ReadDemonstration, readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
+import type { Trajectory } from '../../trainer/trajectory.ts';
+import { vocabularySize } from '../policy/vocabulary-size.ts';
+import { demonstrationPictures } from './demonstration-pictures.ts';
+import { openDemonstrationTokenizer } from './demonstration-tokenizer.ts';
+
+/** Rows tokenised at a time; a server tokenises each piece of a row by itself. */
+const CONCURRENT_ROWS = 16;
+
+export interface OpenedDemonstrations {
+  readonly tokenise: (session: TrainingSession, signal: AbortSignal) => Promise<DemonstrationSet>;
+}
+
+/** Reads the rows of `[sft]`. Throws ConfigError for a row that cannot be read. `note` gets a line about rows that are left out. */
+export async function openDemonstrations(
+  config: TrainingConfig,
+  environment: Environment,
+  note: (line: string) => void,
+): Promise<OpenedDemonstrations> {
+  const rows = await readDemonstrations(config);
+  let done: Promise<DemonstrationSet> | null = null;
+  return {
+    tokenise: (session, signal) => {
+      // Every session has the same tokenizer.
+      done ??= tokenised(rows, { config, environment, session, note, signal });
+      done.catch(() => (done = null));
+      return done;
+    },
+  };
+}
+
+interface Tokenising {
+  readonly config: TrainingConfig;
+  readonly environment: Environment;
+  readonly session: TrainingSession;
+  readonly note: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+async function tokenised(rows: Demonstrations, given: Tokenising): Promise<DemonstrationSet> {
+  const { config, environment, session, signal } = given;
+  const limit = config.sft.maxLength ?? Math.min(session.client.capabilities.maxModelLen ?? Infinity, session.backend.capabilities.maxTokens);
+  const pictures = await picturesOf(config, environment, session.client.capabilities.imageTokens ?? null);
+  if (session.isServed === false) {
+    const tokenizer = { ...(await openDemonstrationTokenizer(config.model.path, environment.turnFormat)), ...pictures };
+    return { training: await within(rows.training, tokenizer, limit, given), validation: await within(rows.validation, tokenizer, limit, given) };
+  }
+  await using lease = await session.client.lease(signal);
+  if (lease.kind !== 'tokens') throw new ConfigError('Supervised rows need a policy by token ids; use a vLLM server or the embedded engine');
+  const { closingTokenId = null, tokenizerHash } = session.client.capabilities;
+  const tokenizer: DemonstrationTokenizer = {
+    render: (messages, options) => lease.render(messages, options),
+    renderNext: (history, next, options) => lease.renderNext(history, next, options),
+    encode: (text) => lease.encode(text),
+    closingTokenId,
+    tokenizerHash,
+    turnFormat: environment.turnFormat,
+    ...pictures,
+  };
+  return { training: await within(rows.training, tokenizer, limit, given), validation: await within(rows.validation, tokenizer, limit, given) };
+}
+
+/** How rows show pictures, if they do. */
+async function picturesOf(
+  { sft, environment: { id } }: TrainingConfig,
+  { images }: Environment,
+  sizes: ImageSizes | null,
+): Promise<Pick<DemonstrationTokenizer, 'picture'>> {
+  if (sft.images === null) return {};
+  if (images === undefined)
+    throw new ConfigError(
+      `sft.images is set, but ${id} shows no pictures with these arguments; leave sft.images out, or set arguments with which it shows them (visual-rag: -a '{"observations": "image"}')`,
+    );
+  return { picture: await demonstrationPictures(sft.images, images, sizes) };
+}
+
+/** The trajectories of the rows that fit into the model's window. */
+async function within(
+  rows: readonly ReadDemonstration[],
+  tokenizer: DemonstrationTokenizer,
+  limit: number,
+  { config, note, signal }: Tokenising,
+): Promise<readonly Trajectory[]> {
+  const made: Trajectory[] = [];
+  for (let at = 0; at < rows.length; at += CONCURRENT_ROWS) {
+    signal.throwIfAborted();
+    made.push(...(await Promise.all(rows.slice(at, at + CONCURRENT_ROWS).map((row) => demonstrationOf(row, tokenizer)))));
+  }
+  const vocabulary = vocabularySize(config.model.path);
+  for (const { ids, groupId: place } of made) assertInVocabulary(ids, vocabulary, place);
+  const kept = made.filter(({ ids }) => ids.length <= limit);
+  if (kept.length < made.length)
+    note(`vf-train: ${made.length - kept.length} of ${made.length} supervised rows are longer than ${limit} tokens and are left out`);
+  if (rows.length > 0 && kept.length === 0)
+    throw new ConfigError(`All ${made.length} supervised rows are longer than ${limit} tokens; raise sft.max_length or shorten them`);
+  return kept;
+}

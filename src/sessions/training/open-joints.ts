@@ -1,0 +1,61 @@
+/** The losses and the source of a run: built in, of the environment, or of the user's modules. */
+import { createInterface } from 'node:readline';
+import type { Environment } from '../../core/environment.ts';
+import { readLines } from '../../files/json-lines.ts';
+import { environmentFunction, moduleFunction } from '../../registry/load-export.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { isLossModule, type LossTerm, lossTerms } from '../../trainer/losses/loss-terms.ts';
+import type { LossFactory } from '../../trainer/losses/registry.ts';
+import { checkedSource } from '../../trainer/sources/checked-source.ts';
+import { RolloutFileSource } from '../../trainer/sources/rollout-file-source.ts';
+import { supervisedSteps } from '../../trainer/loop/training-schedule.ts';
+import type { CreateSource, TrajectorySource } from '../../trainer/trajectory-source.ts';
+import { vocabularySize } from '../policy/vocabulary-size.ts';
+import { localTokenizerHash } from '../policy/local-tokenizer-hash.ts';
+
+/** Throws ConfigError for an unknown loss, wrong settings, or a module that cannot be imported. */
+export async function openLosses(config: TrainingConfig, { limits }: Environment): Promise<LossTerm[]> {
+  const used = [
+    { use: config.algorithm.loss.use, key: 'algorithm.loss.use' },
+    ...Object.entries(config.losses).flatMap(([name, { use }]) => (use === undefined ? [] : [{ use, key: `losses.${name}.use` }])),
+  ];
+  const modules = new Map<string, LossFactory>();
+  for (const { use, key } of used) if (isLossModule(use)) modules.set(use, (await moduleFunction(use, 'createLoss', key)) as LossFactory);
+  return lossTerms(config, { algorithm: config.algorithm, responseTokens: limits.responseTokens }, modules);
+}
+
+/**
+ * The source of `rollouts_file`, the one that `source` names, or the one that the environment's module exports; null for sampled rollouts of the training rows.
+ */
+export async function openSource(config: TrainingConfig): Promise<CreateSource | null> {
+  const { source, rolloutsFile, environment } = config;
+  if (rolloutsFile !== null) return rolloutsOf(rolloutsFile, config, await localTokenizerHash(config.model.path));
+  const created =
+    source === null ? await environmentFunction(environment.id, 'createSource') : await moduleFunction(source, 'createSource', 'source');
+  return created === null ? null : checkedSource(created as CreateSource, source ?? environment.id);
+}
+
+function rolloutsOf(path: string, { rollouts, sft, model }: TrainingConfig, tokenizerHash: string | null): CreateSource {
+  const isStream = path === '-';
+  const open: CreateSource = ({ store }) =>
+    new RolloutFileSource({
+      name: isStream ? 'stdin' : path,
+      lines: () => (isStream ? createInterface({ input: process.stdin }) : fileLines(path)),
+      startsOver: !isStream,
+      stepsBefore: supervisedSteps({ sft }),
+      groupsPerStep: rollouts.examplesPerStep,
+      rolloutsPerGroup: rollouts.rolloutsPerExample,
+      temperature: rollouts.temperature,
+      tokenizerHash,
+      vocabularySize: vocabularySize(model.path),
+      store,
+    });
+  if (!isStream) return open;
+  // Where a lost backend makes a new session, it goes on with the lines that the one before has read but not used.
+  let opened: TrajectorySource | null = null;
+  return (context) => (opened ??= open(context));
+}
+
+async function* fileLines(path: string): AsyncGenerator<string, void> {
+  for await (const { text } of readLines(path, { mustExist: true })) yield text;
+}

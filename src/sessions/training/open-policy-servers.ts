@@ -1,0 +1,168 @@
+/** Opens the policy servers: running ones, those that this run starts, or the in-process engine. */
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { basename } from 'node:path';
+import type { Environment } from '../../core/environment.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { LaunchedServers } from '../../launch/launched-servers.ts';
+import { RemoteServers } from '../../launch/remote-servers.ts';
+import { launchReplicas } from '../../launch/launch-replicas.ts';
+import { SleepTurns } from '../../launch/sleep-turns.ts';
+import type { PolicyServers } from '../../trainer/publisher/policy-servers.ts';
+import { contextLength } from '../policy/context-length.ts';
+import { EmbeddedPolicy, logProbsModeFor } from '../policy/embedded-policy.ts';
+import type { OpenTrainingOptions } from './open-training.ts';
+import { reviveInTurn } from './take-turns.ts';
+
+/** Minimum of pending requests at the embedded server, because probes run beside the rollouts. */
+const LEAST_PENDING = 1024;
+/** How long a server that the run did not start may be down before the run gives up. */
+const REMOTE_DEADLINE_MS = 30 * 60_000;
+
+export interface PolicyServer extends AsyncDisposable {
+  readonly servers: PolicyServers;
+  readonly baseUrls: readonly string[];
+  readonly apiKey: string | null;
+  /** The server's name for the base; null for its only model. */
+  readonly model: string | null;
+  /** The in-process policy; null if another process samples. */
+  readonly embedded: EmbeddedPolicy | null;
+  /** Puts a server that shares its GPU with the worker to sleep; null if it never sleeps. */
+  readonly turns: SleepTurns | null;
+}
+
+interface ServersOptions extends OpenTrainingOptions {
+  /** vLLM's share of each of its GPUs; null leaves it to vLLM. */
+  readonly gpuShare: number | null;
+}
+
+/** `playsRoles`: the policy also plays roles of the environment, whose prompts may be longer than its limits. `showsImages`: the policy must see images. */
+export async function openPolicyServers(
+  options: ServersOptions,
+  environment: Environment,
+  { playsRoles, showsImages }: { readonly playsRoles: boolean; readonly showsImages: boolean },
+): Promise<PolicyServer> {
+  const { launch, embedded } = options.config.policy;
+  const maxModelLen = playsRoles ? null : longestRollout(environment, options.config.model.path);
+  if (embedded !== null) return embeddedServers(options, embedded, maxModelLen);
+  return launch === null ? remoteServers(options) : launchedServers(options, launch, { maxModelLen, showsImages });
+}
+
+async function embeddedServers(
+  { config, secrets, note, signal }: OpenTrainingOptions,
+  { threads, cacheTokens, maxRestarts }: NonNullable<OpenTrainingOptions['config']['policy']['embedded']>,
+  maxModelLen: number | null,
+): Promise<PolicyServer> {
+  const { model, policy, backend, rollouts } = config;
+  const servedName = policy.model ?? basename(model.path);
+  const threadCount = threads ?? (backend.kind === 'embedded' ? backend.threads : null);
+  const embedded = await EmbeddedPolicy.open({
+    engine: {
+      modelPath: model.path,
+      ...(threadCount === null ? {} : { threads: threadCount }),
+      ...(maxModelLen === null ? {} : { maxModelLen }),
+      ...(cacheTokens === null ? {} : { cacheTokens }),
+      maxPending: Math.max(LEAST_PENDING, 2 * rollouts.maxConcurrent),
+    },
+    servedName,
+    logProbsMode: logProbsModeFor(rollouts.temperature),
+    maxRestarts,
+    onEvent: note,
+    signal,
+  });
+  const { baseUrl, apiKey } = embedded;
+  secrets.add(apiKey);
+  return {
+    servers: embedded,
+    baseUrls: [baseUrl],
+    apiKey,
+    model: servedName,
+    embedded,
+    turns: null,
+    [Symbol.asyncDispose]: () => embedded[Symbol.asyncDispose](),
+  };
+}
+
+async function remoteServers({ config, variables, secrets, note }: OpenTrainingOptions): Promise<PolicyServer> {
+  const { baseUrl, apiKeyVar, model } = config.policy;
+  const baseUrls = baseUrl === null ? [] : typeof baseUrl === 'string' ? [baseUrl] : baseUrl;
+  if (baseUrls.length === 0)
+    throw new ConfigError(
+      'No policy server is set: -b URL names one (policy.base_url), --launch starts one ([policy.launch]), --embedded samples in this process ([policy.embedded])',
+    );
+  const apiKey = apiKeyVar === null ? null : (variables[apiKeyVar] ?? null);
+  if (apiKeyVar !== null && !apiKey)
+    throw new ConfigError(`The environment variable ${apiKeyVar} holds no API key; set it or leave policy.api_key_var out`);
+  if (apiKey !== null) secrets.add(apiKey);
+  const servers = new RemoteServers({ baseUrls, deadlineMs: REMOTE_DEADLINE_MS, onEvent: note, ...(apiKey === null ? {} : { apiKey }) });
+  return { servers, baseUrls, apiKey, model, embedded: null, turns: null, [Symbol.asyncDispose]: () => servers[Symbol.asyncDispose]() };
+}
+
+async function launchedServers(
+  { config, directory, variables, secrets, note, signal, gpuShare }: ServersOptions,
+  launch: NonNullable<OpenTrainingOptions['config']['policy']['launch']>,
+  { maxModelLen, showsImages }: { readonly maxModelLen: number | null; readonly showsImages: boolean },
+): Promise<PolicyServer> {
+  const { path } = config.model;
+  // vLLM would report it after a minute, in a hundred lines. Any other path may be a hub id.
+  if (/^[./]/.test(path) && !existsSync(path)) throw new ConfigError(`model.path does not exist: ${path}; name a Hugging Face directory`);
+  const apiKey = randomBytes(24).toString('base64url');
+  secrets.add(apiKey);
+  const servedName = config.policy.model ?? basename(config.model.path);
+  const processes = await launchReplicas({
+    python: launch.python,
+    modelPath: config.model.path,
+    servedName,
+    replicas: launch.replicas,
+    tensorParallelSize: launch.tensorParallelSize,
+    loraRank: config.lora.rank,
+    maxStaleness: config.rollouts.maxStaleness,
+    temperature: config.rollouts.temperature,
+    maxModelLen,
+    gpuShare,
+    sleeps: launch.sleep,
+    showsImages,
+    args: launch.args,
+    env: launch.env,
+    baseEnv: variables,
+    logPath: (i) => (i === 0 ? directory.paths.policyLog : directory.paths.policyLog.replace(/\.log$/, `-${i + 1}.log`)),
+    readyTimeoutMs: launch.readyTimeoutS * 1000,
+    apiKey,
+    onProgress: throttled(note),
+    signal,
+  });
+  const servers = new LaunchedServers({ processes, maxRestarts: launch.maxRestarts, onEvent: note });
+  const turns = launch.sleep ? new SleepTurns({ baseUrl: processes[0]!.baseUrl, apiKey }) : null;
+  return {
+    servers: turns === null ? servers : reviveInTurn(servers, turns),
+    baseUrls: processes.map((process) => process.baseUrl),
+    apiKey,
+    model: servedName,
+    embedded: null,
+    turns,
+    async [Symbol.asyncDispose]() {
+      await turns?.[Symbol.asyncDispose]();
+      await Promise.all(processes.map((process) => process.stop()));
+    },
+  };
+}
+
+/** The environment's longest context plus one generation, at most the model's limit; null leaves it to the model. */
+export function longestRollout({ limits }: Pick<Environment, 'limits'>, modelPath: string): number | null {
+  const window = limits.contextTokens + limits.responseTokens;
+  if (!Number.isFinite(window)) return null;
+  const longest = contextLength(modelPath);
+  return longest === null ? window : Math.min(window, longest);
+}
+
+/** A server can load a model for minutes and reports progress every few seconds. */
+const PROGRESS_MS = 30_000;
+
+function throttled(note: (line: string) => void): (line: string) => void {
+  let notedAtMs = -Infinity;
+  return (line) => {
+    if (performance.now() - notedAtMs < PROGRESS_MS) return;
+    notedAtMs = performance.now();
+    note(line);
+  };
+}

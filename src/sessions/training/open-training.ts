@@ -1,0 +1,294 @@
+/** Chooses and starts the parts of a training run: environment, policy servers, and for each session a worker, a client and a publisher. */
+import type { PolicyClient } from '../../clients/policy-client.ts';
+import { PolicyVersions } from '../../clients/policy-versions.ts';
+import type { PolicyProbe } from '../../clients/vllm-probe.ts';
+import { VllmTokensClient } from '../../clients/vllm-tokens.ts';
+import { Disposers } from '../../core/disposers.ts';
+import type { VfError } from '../../core/errors.ts';
+import type { Environment } from '../../core/environment.ts';
+import type { CostOptions } from '../../evaluate/run-cost.ts';
+import { type Message, withoutImages } from '../../core/message.ts';
+import type { RoleDeclarations } from '../../core/model.ts';
+import { Random } from '../../core/random.ts';
+import { LazyModels } from '../../models/lazy-models.ts';
+import { assertPlayable, showsImages } from '../../rollouts/assert-playable.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { clipNotice } from '../../trainer/config/clip-notice.ts';
+import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
+import { PROBE_FORMAT } from '../../trainer/publisher/served-policy.ts';
+import type { TrainingDirectory } from '../../trainer/records/training-directory.ts';
+import type { TrainingObserver } from '../../trainer/training-observer.ts';
+import type { TrainingRun, TrainingSession } from '../../trainer/training-session.ts';
+import { type OpenedRoles, openRoles, type RolePolicy } from '../roles/open-roles.ts';
+import { type ResolvedRole, resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
+import { trainingPrices } from '../policy/run-prices.ts';
+import { vocabularySize } from '../policy/vocabulary-size.ts';
+import { assertTakesAdapters } from './assert-takes-adapters.ts';
+import { assertTrainable } from './assert-trainable.ts';
+import { checkPolicyProbe } from './check-policy-probe.ts';
+import { type EvaluationLabel, evaluationLabel } from '../../reports/training/evaluation-label.ts';
+import { assertReadsImages, assertWorkerStarts, openBackend } from './open-backend.ts';
+import { openDemonstrations } from './open-demonstrations.ts';
+import { openEnvironments } from '../environment/open-environments.ts';
+import { openLosses, openSource } from './open-joints.ts';
+import { longestRollout, openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
+import { isUnserved, openUnservedSession, UNSERVED_POLICY, unservedServers } from './open-supervised-training.ts';
+import { planGpus } from './plan-gpus.ts';
+import { recallAsked } from '../roles/recall-asked.ts';
+import { takeTurns } from './take-turns.ts';
+import { trainingCost } from './training-cost.ts';
+
+export interface OpenTrainingOptions {
+  readonly config: TrainingConfig;
+  /** What a resume changed in the settings. @default none */
+  readonly changes?: readonly string[];
+  /** Earlier processes of the run evaluated at another temperature. @default false */
+  readonly isEvaluatedAgain?: boolean;
+  readonly directory: TrainingDirectory;
+  /** Unique to this start of the process: part of every published name. */
+  readonly attempt: string;
+  readonly variables: Readonly<Record<string, string | undefined>>;
+  /** Collects values that must not be written or shown. */
+  readonly secrets: Set<string>;
+  readonly redact: (text: string) => string;
+  readonly observer: TrainingObserver;
+  readonly note: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+export interface OpenedTraining extends AsyncDisposable {
+  readonly run: TrainingRun;
+  /** The models beside the policy; empty if the environment has no roles. */
+  readonly roles: OpenedRoles;
+  /** Prices of these models; null where none can cost anything. */
+  readonly prices: CostOptions | null;
+  readonly evaluationLabel: EvaluationLabel;
+  /** Number of rows of the evaluation environment. */
+  readonly evaluationRows: number;
+  /** Notices for the user before the run. */
+  readonly notices: readonly string[];
+}
+
+export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTraining> {
+  const { directory, attempt, variables, redact, observer, note, signal, changes = [], isEvaluatedAgain = false } = given;
+  await using opened = new Disposers();
+  const lazy = [new LazyModels(), new LazyModels()] as const;
+  const { environment, evaluation } = await openEnvironments(given, opened, lazy);
+  // Before the servers are started, which may take minutes.
+  await assertTrainable(environment, given.config);
+  const planned = await planGpus(given.config, { contextTokens: longestRollout(environment, given.config.model.path), variables, signal });
+  for (const line of planned.lines) note(line);
+  const { config } = planned;
+  const options = { ...given, config, gpuShare: planned.gpuShare };
+  const common = {
+    config,
+    changes,
+    isEvaluatedAgain,
+    directory,
+    environment,
+    evaluation,
+    observer,
+    redact,
+    ...(await openJoints(config, environment, note)),
+  };
+  const label = evaluationLabel(environment, evaluation);
+  if (isUnserved(config)) {
+    const roles = opened.use(await openRoles([], { policy: UNSERVED_POLICY, onNotice: note, secrets: options.secrets, signal }));
+    const openUnserved = (name: string, sessionSignal: AbortSignal) => openUnservedSession({ ...options, signal: sessionSignal }, name);
+    const unserved = { ...common, servers: unservedServers, openSession: named(attempt, openUnserved) };
+    return openedTraining({ run: unserved, roles, prices: null, label, notices: [...(environment.notices ?? []), NO_EVALUATION] }, opened);
+  }
+  const declared = await resolveTrainingRoles([environment, evaluation], options);
+  if (config.policy.launch !== null) await assertWorkerStarts(config, { variables, signal });
+  const images = [environment, evaluation].some(showsImages);
+  const playsRoles = declared.some(({ player }) => player.kind === 'policy');
+  const server = opened.use(await openPolicyServers(options, environment, { playsRoles, showsImages: images }));
+  const { probe, present } = await checkedProbe(server, { ...options, images });
+  for (const each of new Set([environment, evaluation])) assertPlayable(each, { name: probe.model, capabilities: probe });
+  if (config.policy.baseUrl !== null) await assertTakesAdapters({ ...server, baseUrls: present }, signal);
+  let client: PolicyClient | null = null;
+  const roles = opened.use(
+    await openRoles(declared, {
+      policy: trainedPolicy(probe, () => client!),
+      onNotice: (line) => note(`vf-train: ${line}`),
+      secrets: options.secrets,
+      signal,
+    }),
+  );
+  for (const models of lazy) models.bind(roles.models.models);
+  const prices = await trainingPrices({ roles: declared, players: roles.players }, config.guards.maxCost);
+  const recalled = declared.length === 0 ? [] : await recallAsked(directory, { roles, config });
+  const run: TrainingRun = {
+    ...common,
+    servers: server.servers,
+    ...(declared.length === 0 ? {} : { models: roles.models }),
+    ...(prices === null ? {} : { spentUsd: () => trainingCost(roles.models.stats, prices).usd }),
+    openSession: named(attempt, async (name, sessionSignal, isFirst) => {
+      const checkedPrompt = isFirst ? environment.train.at(0).prompt : null;
+      const session = await openSession({ ...options, signal: sessionSignal }, { server, probe, name, checkedPrompt, environment });
+      client = session.client;
+      return session;
+    }),
+  };
+  return openedTraining({ run, roles, prices, label, notices: [...noticesFor(environment, label, config), ...roles.notices, ...recalled] }, opened);
+}
+
+async function openJoints(
+  config: TrainingConfig,
+  environment: Environment,
+  note: (line: string) => void,
+): Promise<Pick<TrainingRun, 'losses' | 'createSource' | 'openDemonstrations'>> {
+  const losses = await openLosses(config, environment);
+  const createSource = await openSource(config);
+  const demonstrations = config.sft.data === null ? null : await openDemonstrations(config, environment, note);
+  return {
+    losses,
+    ...(createSource === null ? {} : { createSource }),
+    ...(demonstrations === null ? {} : { openDemonstrations: demonstrations.tokenise }),
+  };
+}
+
+type OpenNamed = (name: string, signal: AbortSignal, isFirst: boolean) => Promise<TrainingSession>;
+
+/** Gives every session of a process a name of its own. */
+function named(attempt: string, open: OpenNamed): TrainingRun['openSession'] {
+  let sessions = 0;
+  return (signal) => {
+    sessions++;
+    return open(sessions === 1 ? attempt : `${attempt}-${sessions}`, signal, sessions === 1);
+  };
+}
+
+interface Made extends Pick<OpenedTraining, 'run' | 'roles' | 'prices' | 'notices'> {
+  readonly label: EvaluationLabel;
+}
+
+function openedTraining({ run, roles, prices, label, notices }: Made, opened: Disposers): OpenedTraining {
+  const disposer = opened.move();
+  const clip = clipNotice(run.config, run.createSource !== undefined);
+  return {
+    run,
+    roles,
+    prices,
+    evaluationLabel: label,
+    evaluationRows: run.evaluation.eval.length,
+    notices: [...notices, ...(clip === null ? [] : [clip])],
+    [Symbol.asyncDispose]: () => disposer.disposeAsync(),
+  };
+}
+
+const NO_EVALUATION = 'Nothing is evaluated, because this run has no policy server; add --embedded, --launch or -b URL to play the environment.';
+
+/** Resolves the roles of both environments, because each may declare roles that the other lacks. */
+async function resolveTrainingRoles(
+  environments: readonly Environment[],
+  { config, variables, secrets }: OpenTrainingOptions,
+): Promise<readonly ResolvedRole[]> {
+  const declarations: RoleDeclarations = Object.assign({}, ...environments.toReversed().map(({ roles = {} }) => roles));
+  const declared = await resolveRoles(declarations, config.roles, { variables });
+  for (const secret of secretsOfRoles(declared)) secrets.add(secret);
+  return declared;
+}
+
+/** Each session has its own client, so `client` returns the current one. */
+function trainedPolicy(probe: PolicyProbe, client: () => PolicyClient): RolePolicy {
+  return { name: probe.model, client, capabilities: probe };
+}
+
+/** A replica that is down while others serve joins the run when it answers, as one does that goes down later. */
+async function checkedProbe(
+  server: PolicyServer,
+  { images, config, note, signal }: Pick<OpenTrainingOptions, 'config' | 'note' | 'signal'> & { readonly images: boolean },
+): Promise<CheckedProbe> {
+  const { probeReplicas } = await import('../../clients/vllm-probe.ts');
+  const { baseUrls, apiKey } = server;
+  const absent = new Set<string>();
+  const onAbsent = (baseUrl: string, { message }: VfError) => {
+    absent.add(baseUrl);
+    note(`vf-train: one of ${baseUrls.length} policy servers does not answer. The run begins without it and uses it once it does: ${message}`);
+  };
+  const key = apiKey === null ? {} : { apiKey };
+  const probe = await probeReplicas({ baseUrls, model: server.model, images, signal, quorum: config.publish.quorum, onAbsent, ...key });
+  checkPolicyProbe(probe, config.rollouts.temperature);
+  return { probe, present: baseUrls.filter((baseUrl) => !absent.has(baseUrl)) };
+}
+
+interface CheckedProbe {
+  readonly probe: PolicyProbe;
+  /** Base URLs of the replicas that answer. */
+  readonly present: readonly string[];
+}
+
+interface SessionParts {
+  readonly server: PolicyServer;
+  readonly probe: PolicyProbe;
+  readonly name: string;
+  /** Trainer and server must agree on its log-probs; null where an earlier session has compared them. */
+  readonly checkedPrompt: readonly Message[] | null;
+  readonly environment: Pick<Environment, 'id' | 'needs' | 'images'>;
+}
+
+async function openSession(
+  { config, directory, variables, signal }: OpenTrainingOptions,
+  { server, probe, name, checkedPrompt, environment }: SessionParts,
+): Promise<TrainingSession> {
+  const { publish, rollouts, seed } = config;
+  const { baseUrls, apiKey } = server;
+  const key = apiKey === null ? {} : { apiKey };
+  const shown = environment.images === undefined ? {} : { images: environment.images };
+  const random = Random.fromSeed(seed);
+  await using opened = new Disposers();
+  const backend = await openBackend({ config, embedded: server.embedded, paths: directory.paths, variables, signal });
+  opened.defer(() => backend.close());
+  assertReadsImages(backend, environment, config);
+  const { model: servedModel, hasChatTemplate, chatOnlyBecause: _, chatsWithImages: __, ...capabilities } = probe;
+  const versions = new PolicyVersions({ version: 0, model: servedModel });
+  const client = new VllmTokensClient({
+    baseUrls,
+    versions,
+    capabilities,
+    hasChatTemplate,
+    maxRetries: rollouts.maxRetries,
+    maxConcurrentRequests: rollouts.maxConcurrent,
+    random: random.fork('client'),
+    sendsSeeds: server.embedded !== null,
+    vocabularySize: vocabularySize(config.model.path),
+    name: servedModel,
+    ...shown,
+    ...key,
+  });
+  opened.defer(() => client.close());
+  const publisher = new LoraServerPublisher({
+    baseUrls,
+    ...key,
+    baseModel: servedModel,
+    versions,
+    adapter: backend.adapter,
+    adaptersDirectory: directory.paths.adapters,
+    serverAdaptersDirectory: publish.serverAdapterDir,
+    loadTimeoutMs: publish.loadTimeoutS * 1000,
+    quorum: publish.quorum,
+    logProbsMode: probe.logProbsMode,
+    random: random.fork('publisher'),
+    ...shown,
+  });
+  opened.defer(() => publisher.close());
+  // A server that this run starts, or the engine in this process, serves the directory that the backend loads.
+  if (checkedPrompt !== null && config.policy.baseUrl !== null) {
+    await using lease = await client.lease(signal);
+    await publisher.checkBase(
+      { backend, ids: (await lease.render(withoutImages(checkedPrompt), PROBE_FORMAT)).ids, tolerance: publish.probeTolerance },
+      signal,
+    );
+  }
+  const parts = opened.move();
+  const session = { backend, client, versions, publisher, name, [Symbol.asyncDispose]: () => parts.disposeAsync() };
+  return server.turns === null ? session : takeTurns(session, server.turns, signal);
+}
+
+function noticesFor(environment: Environment, label: EvaluationLabel, { evaluation }: TrainingConfig): string[] {
+  const notices = [...(environment.notices ?? [])];
+  if (label === 'evaluation' && evaluation.every > 0)
+    notices.push('The evaluation rows are the training rows; set environment.eval_args so that evaluations measure generalisation.');
+  return notices;
+}

@@ -1,0 +1,72 @@
+/**
+ * Interface of a loss over tokens. A loss is a pure function: it turns the log-probs of a batch into its share of the step's loss and the derivative by
+ * each log-prob, in float64. The registry has the built-in ones; a user's module can bring its own.
+ */
+import type { LossMetrics } from './losses/loss-metrics.ts';
+import type { TokenCounts } from './losses/token-counts.ts';
+
+/** What a loss reads beside the log-probs and advantages. The trainer computes only what some loss needs. */
+export interface LossNeeds {
+  /** Log-probs under the policy before the step's first update (or the sampler's own, as `algorithm.old_log_probs` says). */
+  readonly old: boolean;
+  /** Log-probs under the policy at the start of the run. */
+  readonly reference: boolean;
+  /** The sampler's log-probs. A trajectory without them is refused. */
+  readonly sampler: boolean;
+  /** The entropy of each token's distribution, with a gradient; only some backends have it. @default false */
+  readonly entropy?: boolean;
+}
+
+/** Trained tokens of whole sequences, concatenated. */
+export interface TokenLossBatch {
+  /** Start of each sequence, then the end of the last one. [B + 1], from 0, never decreasing: a sequence may have no trained token. */
+  readonly offsets: Int32Array;
+  /** log π of each token under the trained policy, in nats; the gradient is taken by these. [N] */
+  readonly logProbs: Float64Array;
+  /** A constant per token: the advantage, or a demonstration's weight. [N] */
+  readonly advantages: Float64Array;
+  /** [N] if needed. */
+  readonly oldLogProbs?: Float64Array;
+  /** [N] if needed. */
+  readonly referenceLogProbs?: Float64Array;
+  /** [N] if needed. */
+  readonly samplerLogProbs?: Float64Array;
+  /** In nats. [N] if needed. */
+  readonly entropy?: Float64Array;
+  /** Who wrote each sequence. [B] @default one role */
+  readonly roles?: readonly string[];
+}
+
+export interface TokenLossValue {
+  /** This batch's share of the step's loss, to be minimised. The shares of all parts sum to the step's loss. */
+  readonly loss: number;
+  /** dLoss / dlogProbs. [N] */
+  readonly gradient: Float64Array;
+  /** dLoss / dentropy. [N], only from a loss that needs the entropy. */
+  readonly dEntropy?: Float64Array;
+  readonly metrics: LossMetrics;
+}
+
+export interface TokenLoss {
+  readonly needs: LossNeeds;
+  /** Tokens with advantage 0 have no gradient under this loss, so sequences without another one need no forward pass. @default false */
+  readonly ignoresZeroAdvantages?: boolean;
+  /** @param counts of the whole optimiser step, for the divisor; `batch` may be a part of it */
+  evaluate(batch: TokenLossBatch, counts: TokenCounts): TokenLossValue;
+}
+
+/** Throws RangeError if a column that the loss needs is missing or has another length. */
+export function checkColumns(needs: LossNeeds, batch: TokenLossBatch): void {
+  const size = batch.logProbs.length;
+  const needed: [name: keyof TokenLossBatch, isNeeded: boolean][] = [
+    ['advantages', true],
+    ['oldLogProbs', needs.old],
+    ['referenceLogProbs', needs.reference],
+    ['samplerLogProbs', needs.sampler],
+    ['entropy', needs.entropy ?? false],
+  ];
+  for (const [name, isNeeded] of needed) {
+    if (isNeeded && batch[name]?.length !== size)
+      throw new RangeError(`There are ${size} log-probs, but ${name} has ${batch[name]?.length ?? 'no values'}`);
+  }
+}

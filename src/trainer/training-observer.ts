@@ -1,0 +1,69 @@
+/** Callbacks that report the progress of a training run. They cannot affect it. */
+import type { RolloutError } from '../rollouts/rollout.ts';
+import type { RecordedMetricsRow } from './records/metrics-journal.ts';
+
+/** Phases of a step, in order. With `max_staleness` above 0, `rollouts` is the wait for them. */
+export const TRAINING_PHASES = ['rollouts', 'forward', 'backward', 'update', 'publish', 'validation', 'evaluation', 'checkpoint'] as const;
+export type TrainingPhase = (typeof TRAINING_PHASES)[number];
+
+/** Something that a user may want to know afterwards. */
+export interface TrainingEvent {
+  readonly step: number;
+  readonly kind:
+    | 'started'
+    | 'resumed'
+    | 'settings_changed'
+    | 'alarm'
+    | 'note'
+    | 'step_skipped'
+    | 'step_repeated'
+    | 'evaluation_repeated'
+    | 'publish_failed'
+    | 'policy_lost'
+    | 'policy_recovered'
+    | 'replica_lost'
+    | 'replica_recovered'
+    | 'backend_lost'
+    | 'token_budget_halved'
+    | 'token_budget_raised'
+    | 'stopped'
+    | 'finished';
+  readonly message: string;
+  /** Of the error behind it, for the terminal of a developer; no file holds it. */
+  readonly stack?: string | null;
+}
+
+/** Where a run starts or continues. */
+export interface TrainingStart {
+  /** Steps finished. Rows of later steps that were reported before do not count: they will be measured again. */
+  readonly step: number;
+  /** The rows on file, of this process and of earlier ones. */
+  readonly rows: readonly RecordedMetricsRow[];
+}
+
+export interface TrainingObserver {
+  /** At the start, at a resume, and again where a lost backend takes the run back to its last checkpoint. */
+  onStart?(start: TrainingStart): void;
+  onPhase?(phase: TrainingPhase, step: number): void;
+  /** Progress of the current batch or evaluation. */
+  onRollouts?(progress: { readonly step: number; readonly done: number; readonly total: number; readonly failed: number }): void;
+  onFailedRollout?(failure: { readonly step: number; readonly rolloutId: string; readonly error: RolloutError }): void;
+  onStep?(row: RecordedMetricsRow): void;
+  onEvaluation?(row: RecordedMetricsRow): void;
+  onValidation?(row: RecordedMetricsRow): void;
+  onEvent?(event: TrainingEvent): void;
+}
+
+/** One observer that calls all of them, in order. */
+export function joinObservers(observers: readonly TrainingObserver[]): TrainingObserver {
+  return {
+    onStart: (start) => observers.forEach((observer) => observer.onStart?.(start)),
+    onPhase: (phase, step) => observers.forEach((observer) => observer.onPhase?.(phase, step)),
+    onRollouts: (progress) => observers.forEach((observer) => observer.onRollouts?.(progress)),
+    onFailedRollout: (failure) => observers.forEach((observer) => observer.onFailedRollout?.(failure)),
+    onStep: (row) => observers.forEach((observer) => observer.onStep?.(row)),
+    onEvaluation: (row) => observers.forEach((observer) => observer.onEvaluation?.(row)),
+    onValidation: (row) => observers.forEach((observer) => observer.onValidation?.(row)),
+    onEvent: (event) => observers.forEach((observer) => observer.onEvent?.(event)),
+  };
+}

@@ -1,0 +1,154 @@
+/** A rollout or a demonstration reduced to what training needs: tokens, who wrote them, the sampler's log-probs, and the reward or weights. */
+import { RewardError, TrainingError } from '../core/errors.ts';
+import type { PlacedImage } from '../core/message.ts';
+import type { TextSegment } from '../core/rubric.ts';
+import type { TokenBuffer } from '../core/token-buffer.ts';
+import { reasonOf } from '../rollouts/rollout-columns.ts';
+import type { Rollout, RolloutError, RolloutFacts } from '../rollouts/rollout.ts';
+
+/** The role of a trajectory where an environment has only one speaker. */
+export const POLICY_ROLE = 'policy';
+
+/**
+ * `policy.version` is the smallest if several versions sampled it. `isCut` is set only on a failed one: a finished one never becomes a trajectory. A
+ * demonstration, such as a row of a supervised data set, has neither a reward nor an error; nor has a trajectory that is paid later.
+ */
+export interface Trajectory extends RolloutFacts {
+  /** Who wrote the targets: `policy`, unless a source plays several roles. */
+  readonly role: string;
+  /** Files of earlier versions have no phase. */
+  readonly error: (Pick<RolloutError, 'type' | 'message' | 'retryable' | 'source' | 'reason'> & Partial<Pick<RolloutError, 'phase'>>) | null;
+  /** The whole sequence, prompt first. [T]; T may be 0 for a failed rollout. */
+  readonly ids: Int32Array;
+  readonly promptLength: number;
+  /** Indices in `ids` of the tokens that the policy sampled, ascending. [M]; M may be 0. */
+  readonly targets: Int32Array;
+  /** Natural-log probability of each target under the sampler. [M]; null if they are unknown, as for demonstrations. A token whose own is not finite is left out of updates that need it. */
+  readonly logProbs: Float64Array | null;
+  /** Weight of each target in the loss, for demonstrations. [M], none is 0. @default 1 */
+  readonly weights?: Float64Array;
+  /** Factor of its advantages, because it is older than `max_staleness`. @default 1 */
+  readonly staleWeight?: number;
+  /** It has no reward yet: `withReward` gives it one. It neither failed nor is it a demonstration. @default false */
+  readonly isUnpaid?: true;
+  /** The version that sampled each target, only if they differ. [M] */
+  readonly versions?: Int32Array;
+  /** The images among the ids, in order. Their bytes are in the run's folder of images. @default none */
+  readonly images?: readonly PlacedImage[];
+  readonly segments: readonly TextSegment[];
+}
+
+/**
+ * Throws TrainingError for a finished rollout without tokens or with a cut context: the run's setup then allows no training at all. A failed rollout
+ * always becomes a trajectory, so that it is counted.
+ */
+export function trajectoryOf(rollout: Rollout, role = POLICY_ROLE): Trajectory & { readonly logProbs: Float64Array } {
+  const { rolloutId, groupId, index, task, tokens, error, stop, isTruncated, isCut, turns, usage } = rollout;
+  const { version, ...sampled } = sampledTokens(tokens, rollout.policy.version);
+  if (error === null && tokens === null) {
+    throw new TrainingError(
+      `Rollout ${rolloutId} has no token ids and log-probs; train with a policy client that samples by token ids (vLLM's /v1/completions)`,
+    );
+  }
+  if (error === null && isCut) {
+    throw new TrainingError(
+      `The context of rollout ${rolloutId} was cut, so it cannot be trained on; set overlong = "stop" for training ("upstream" is only for evaluation)`,
+    );
+  }
+  return {
+    rolloutId,
+    groupId,
+    index,
+    role,
+    task,
+    // + 0 turns -0, which JSON does not preserve, into 0.
+    reward: rollout.reward === null ? null : rollout.reward + 0,
+    metrics: Object.fromEntries(Object.entries(rollout.metrics).map(([name, value]) => [name, value + 0])),
+    error: error && {
+      type: error.type,
+      message: error.message,
+      retryable: error.retryable,
+      source: error.source,
+      phase: error.phase,
+      ...reasonOf(error),
+    },
+    stop,
+    isTruncated,
+    isCut,
+    turns,
+    policy: { model: rollout.policy.model, version },
+    usage,
+    ...sampled,
+    segments: rollout.segments.map(({ kind, text }) => ({ kind, text })),
+  };
+}
+
+type Outcome = Pick<Trajectory, 'reward' | 'error' | 'isUnpaid'>;
+
+/** True for a supervised row: it was neither scored nor did it fail, and no reward is to come. */
+export function isDemonstration({ reward, error, isUnpaid }: Outcome): boolean {
+  return reward === null && error === null && isUnpaid === undefined;
+}
+
+/** True for a rollout that was played to its end, paid or not. */
+export function isFinished(trajectory: Outcome): boolean {
+  return trajectory.error === null && !isDemonstration(trajectory);
+}
+
+/** The trajectory without its reward, which comes later. A failed one stays as it is. */
+export function unpaid<T extends Trajectory>(trajectory: T): T {
+  return trajectory.error === null ? { ...trajectory, reward: null, isUnpaid: true } : trajectory;
+}
+
+/**
+ * The trajectory with this reward, instead of any that it had, and with these metrics beside its own; one of the same name is replaced. For rewards that are
+ * known only when others have played: a proposal is paid by how its task was solved.
+ *
+ * @throws {TrainingError} for a failed trajectory and for a demonstration, which can have no reward
+ * @throws {RewardError} for a reward or a metric that is not finite
+ * @example const paid = withReward(proposal, 1 - solved, { learnability: 1 - solved });
+ */
+export function withReward(trajectory: Trajectory, reward: number, metrics: Readonly<Record<string, number>> = {}): Trajectory {
+  const { rolloutId, error } = trajectory;
+  if (error !== null) throw new TrainingError(`The rollout ${rolloutId} failed (${error.type}), so it can have no reward. Leave it without one.`);
+  if (isDemonstration(trajectory))
+    throw new TrainingError(`${rolloutId} is a demonstration, which can have no reward. Give a reward to rollouts only.`);
+  const [wrong] = Object.entries({ reward, ...metrics }).filter(([, value]) => !Number.isFinite(value));
+  if (wrong !== undefined)
+    throw new RewardError(
+      `The ${wrong[0] === 'reward' ? 'reward' : `metric "${wrong[0]}"`} of ${rolloutId} must be a finite number, got ${wrong[1]}. Where nobody knows it, return the trajectory among discarded instead.`,
+    );
+  const { isUnpaid: _, ...rest } = trajectory;
+  const named = Object.fromEntries(Object.entries(metrics).map(([name, value]) => [name, value + 0]));
+  return { ...rest, reward: reward + 0, metrics: { ...trajectory.metrics, ...named } };
+}
+
+type SampledTokens = Pick<Trajectory, 'ids' | 'promptLength' | 'targets' | 'versions' | 'images'> & {
+  readonly version: number;
+  readonly logProbs: Float64Array;
+};
+
+function sampledTokens(tokens: TokenBuffer | null, leased: number): SampledTokens {
+  if (tokens === null) return { version: leased, ids: new Int32Array(0), promptLength: 0, targets: new Int32Array(0), logProbs: new Float64Array(0) };
+  const written = tokens.segments.filter(({ kind, start, end }) => kind === 'model' && end > start);
+  const targets = new Int32Array(tokens.sampledLength);
+  const versions = new Int32Array(tokens.sampledLength);
+  let count = 0;
+  for (const { start, end, version } of written) {
+    for (let at = start; at < end; at++, count++) {
+      targets[count] = at;
+      versions[count] = version ?? leased;
+    }
+  }
+  const everyLogProb = tokens.logProbs;
+  const version = versions.reduce((smallest, each) => Math.min(smallest, each), versions[0] ?? leased);
+  return {
+    version,
+    ids: tokens.ids.slice(),
+    promptLength: tokens.promptLength,
+    targets,
+    logProbs: Float64Array.from(targets, (at) => everyLogProb[at]!),
+    ...(versions.some((each) => each !== version) ? { versions } : {}),
+    ...(tokens.images.length === 0 ? {} : { images: [...tokens.images] }),
+  };
+}

@@ -1,0 +1,78 @@
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { checkInitialAdapter, checkModel } from '../../src/doctor/check-model.ts';
+import type { TrainingConfig } from '../../src/schemas/training-config.ts';
+
+const nano = join(import.meta.dirname, '../models/nano-base');
+const weights = () => readFileSync(join(nano, 'model.safetensors'));
+const json = { 'config.json': '{}', 'tokenizer.json': '{}' };
+
+function folder(files: Readonly<Record<string, string | Buffer>>): string {
+  const path = join(mkdtempSync(join(tmpdir(), 'vf-model-')), 'base');
+  mkdirSync(path);
+  for (const [name, content] of Object.entries(files)) writeFileSync(join(path, name), content);
+  return path;
+}
+
+function halfOfTheShards(): string {
+  const map = { weight_map: { a: 'model-00001-of-00002.safetensors', b: 'model-00002-of-00002.safetensors' } };
+  const path = folder({ ...json, 'model.safetensors.index.json': JSON.stringify(map) });
+  copyFileSync(join(nano, 'model.safetensors'), join(path, 'model-00001-of-00002.safetensors'));
+  return path;
+}
+
+const missing = (path: string) => checkModel(path).findings.filter(({ state }) => state === 'missing');
+
+describe('checkModel', () => {
+  it('finds nothing missing in a model that loads, and reports its size, shape and window', () => {
+    expect(missing(nano)).toEqual([]);
+    expect(checkModel(nano)).toMatchObject({
+      bytes: weights().length,
+      window: 2048,
+      shape: { layers: 4, modules: { q_proj: [128, 128], k_proj: [128, 64] } },
+    });
+  });
+
+  it.each([
+    ['only a pickle', folder({ ...json, 'pytorch_model.bin': 'x' }), 'weights', /only pickles \(pytorch_model\.bin\)/],
+    ['no weights', folder(json), 'weights', /has no weights/],
+    ['a Git LFS pointer', folder({ ...json, 'model.safetensors': 'version https://git-lfs.github.com/spec/v1\n' }), 'weights', /Git LFS pointer/],
+    ['weights that were cut off', folder({ ...json, 'model.safetensors': weights().subarray(0, -1) }), 'weights', /truncated/],
+    ['an empty file of weights', folder({ ...json, 'model.safetensors': '' }), 'weights', /truncated/],
+    ['a missing shard', halfOfTheShards(), 'weights', /lacks model-00002-of-00002\.safetensors/],
+    ['no tokenizer', folder({ 'config.json': '{}', 'model.safetensors': weights() }), 'tokenizer', /no tokenizer\.json/],
+    [
+      'a config.json that is not JSON',
+      folder({ 'config.json': '{', 'tokenizer.json': '{}', 'model.safetensors': weights() }),
+      'model',
+      /no readable config\.json/,
+    ],
+  ])('finds %s', (_, path, name, message) => {
+    expect(missing(path)).toEqual([{ name, state: 'missing', text: expect.stringMatching(message) as string, remedy: expect.any(String) as string }]);
+  });
+
+  it('treats owner/name as a hub id, and any other path that is not there as a mistake', () => {
+    expect(checkModel('Qwen/Qwen3-4B').findings).toEqual([
+      expect.objectContaining({ state: 'warning', remedy: 'hf download Qwen/Qwen3-4B --local-dir Qwen/Qwen3-4B' }),
+    ]);
+    expect(missing('/nowhere/at/all')).toMatchObject([{ name: 'model' }]);
+  });
+});
+
+describe('checkInitialAdapter', () => {
+  it('requires a PEFT folder with the rank, alpha and targets of the run', () => {
+    const settings = { r: 8, lora_alpha: 16, target_modules: ['model.layers.0.self_attn.v_proj', 'q_proj'] };
+    const adapter = folder({ 'adapter_config.json': JSON.stringify(settings), 'adapter_model.safetensors': weights() });
+    const lora: TrainingConfig['lora'] = { rank: 8, alpha: 16, targets: ['q_proj', 'v_proj'] };
+    expect(checkInitialAdapter(adapter, lora)).toMatchObject({ state: 'ok' });
+    expect(checkInitialAdapter(adapter, { ...lora, rank: 16 })).toMatchObject({ state: 'missing', remedy: 'set [lora].rank to 8' });
+    expect(checkInitialAdapter(adapter, { ...lora, alpha: 32 })).toMatchObject({ state: 'missing', remedy: 'set [lora].alpha to 16' });
+    expect(checkInitialAdapter(adapter, { ...lora, targets: ['q_proj'] })).toMatchObject({
+      state: 'missing',
+      remedy: 'set [lora].targets to ["q_proj","v_proj"]',
+    });
+    expect(checkInitialAdapter(nano, lora)).toMatchObject({ state: 'missing', text: `${nano} is not a PEFT folder with safetensors` });
+  });
+});

@@ -1,0 +1,58 @@
+import { describe, expect, it } from 'vitest';
+import { checkServer } from '../../src/doctor/check-server.ts';
+import type { DoctorTarget } from '../../src/doctor/doctor-target.ts';
+import { imageServer, type ImageServerOptions } from '../loopback/image-server.ts';
+
+const target: DoctorTarget = {
+  config: null,
+  python: 'python3',
+  serverPython: null,
+  baseUrls: [],
+  apiKey: undefined,
+  keyVariable: null,
+  loraRank: 8,
+  maxStaleness: 0,
+  temperature: 1,
+  outputDir: '.',
+  secrets: new Set(),
+};
+
+async function imageFinding(options: ImageServerOptions, needs: readonly 'images'[] = ['images']) {
+  await using server = await imageServer(options);
+  const { signal } = new AbortController();
+  const played = { id: 'gallery', turnFormat: 'chat', needs } as const;
+  const common = { target, contextTokens: null, modelWindow: null, gpuShare: null, signal };
+  const findings = await checkServer({ ...common, baseUrl: `${server.url}/v1`, played });
+  return findings.find(({ name }) => name === 'images');
+}
+
+describe('checkServer', () => {
+  it('says how the server sees images where the environment shows some', async () => {
+    expect(await imageFinding({})).toEqual({
+      name: 'images',
+      state: 'ok',
+      text: '4,096 to 1,048,576 pixels, 32 × 32 a token, at most 16 in a prompt',
+    });
+    expect(await imageFinding({}, [])).toBeUndefined();
+  });
+
+  it('names the route that is missing, and a command with its flag', async () => {
+    const finding = await imageFinding({ hasRoute: false });
+    expect(finding).toMatchObject({
+      state: 'missing',
+      text: expect.stringMatching(/^the environment shows images, but the server has no route .*--enable-scale-out/),
+    });
+    expect(finding!.remedy).toMatch(/vllm serve .*--enable-scale-out .*--limit-mm-per-prompt/);
+  });
+
+  it('says that the model reads text only', async () => {
+    expect(await imageFinding({ sees: false })).toMatchObject({ state: 'missing', text: expect.stringMatching(/but the server takes no images/) });
+  });
+
+  it('warns of a limit that a short episode reaches', async () => {
+    expect(await imageFinding({ limit: 2 })).toMatchObject({
+      state: 'warning',
+      text: expect.stringMatching(/at most 2 in a prompt: a rollout that shows more fails$/),
+    });
+  });
+});

@@ -1,0 +1,52 @@
+import { describe, expect, it } from 'vitest';
+import { renderTranscript } from '../../../src/reports/evaluation/render-transcript.ts';
+import { noPaint } from '../../../src/reports/text/paint.ts';
+
+const sample = { exampleId: 'a', rolloutIndex: 0, prompt: [], segments: [], reward: 1, stopCondition: 'completed' };
+const shown = (answer: unknown) => renderTranscript({ ...sample, answer }, { columns: 80, paint: noPaint, full: false }).slice(1);
+
+describe('renderTranscript', () => {
+  it.each([
+    ['a string', 'Paris'],
+    ['a list of answers', ['Paris', 'City of Light']],
+    ['info with upstream’s ground truth', { data_source: 'nq', ground_truth: { target: ['Paris', 'City of Light'] } }],
+    ['info with golden answers', { golden_answers: ['Paris'], level: 'hard' }],
+  ])('shows the answers that count from %s', (_, answer) => {
+    expect(shown(answer)).toEqual([expect.stringMatching(/^ {2}reference +Paris( \| City of Light)?$/)]);
+  });
+
+  it.each([
+    [1.8599999999999999, '1.86'],
+    [0.052500000000000005, '0.0525'],
+    [1 / 3, '0.333333'],
+    [0, '0'],
+    [-2, '-2'],
+  ])('writes a reward of %s as %s', (reward, text) => {
+    const [title] = renderTranscript({ ...sample, reward, answer: null }, { columns: 80, paint: noPaint, full: false });
+    expect(title).toBe(`One rollout  row a, rollout 1, reward ${text}, completed`);
+  });
+
+  it('shows info of any other kind as one fact per line, not as JSON', () => {
+    expect(shown({ level: 'hard', sources: [1, 2] })).toEqual([
+      expect.stringMatching(/^ {2}reference +level: hard$/),
+      expect.stringMatching(/^ +sources: \[1,2\]$/),
+    ]);
+    expect(shown(null)).toEqual([]);
+  });
+
+  it('shows what the models by role replied after the episode, and no refiner’s reply twice', () => {
+    const segments = [
+      { kind: 'model', text: '<search>capital</search>' },
+      { kind: 'observation', text: '<result>Paris is the capital.</result>' },
+      { kind: 'observation', text: 'Page, 728 x 560 pixels:\nChair: Ada Lee' },
+    ];
+    const asked = [
+      { role: 'refiner', text: 'I read three pages. Final information: Paris is the capital.' },
+      { role: 'generator', text: 'Ada Lee' },
+      { role: 'judge', text: '{"score": 1}' },
+    ];
+    const lines = renderTranscript({ ...sample, segments, asked, answer: 'Ada Lee' }, { columns: 80, paint: noPaint, full: false });
+    expect(lines.slice(-3)).toEqual(['  generator    Ada Lee', '  judge        {"score": 1}', '  reference    Ada Lee']);
+    expect(lines.filter((line) => line.includes('refiner'))).toEqual([]);
+  });
+});

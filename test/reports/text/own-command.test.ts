@@ -1,0 +1,39 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { ownCommand } from '../../../src/reports/text/own-command.ts';
+import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
+
+class Tree extends TemporaryFolder {
+  folder(name: string): string {
+    mkdirSync(join(this.path, name), { recursive: true });
+    return join(this.path, name);
+  }
+}
+
+describe('ownCommand', () => {
+  it('is npx alone where the package is installed, here or in a folder above', () => {
+    using tree = new Tree();
+    tree.folder('node_modules/.bin');
+    tree.write('node_modules/.bin/vf-eval', '');
+    const inner = tree.folder('environments/mine');
+    tree.write('environments/mine/package.json', '{"name": "mine"}');
+    for (const cwd of [tree.path, inner]) expect(ownCommand('vf-eval', ['mine', '-a', '{}'], cwd)).toBe("npx vf-eval mine -a '{}'");
+  });
+
+  it('points npx at the clone from a package inside it', () => {
+    using tree = new Tree();
+    tree.write('package.json', '{"name": "vf-search"}');
+    const plain = tree.folder('docs');
+    const inner = tree.folder('environments/mine');
+    tree.write('environments/mine/package.json', '{"name": "mine"}');
+    for (const cwd of [tree.path, plain]) expect(ownCommand('vf-train', ['-R', 'x'], cwd)).toBe('npx vf-train -R x');
+    expect(ownCommand('vf-train', ['-R', 'x'], inner)).toBe('npx --prefix ../.. vf-train -R x');
+  });
+
+  it('names the package anywhere else: npx would fetch whatever owns the command', () => {
+    using tree = new Tree();
+    tree.write('package.json', '{not json');
+    expect(ownCommand('vf-eval', ['x'], tree.path)).toBe('npx -p vf-search vf-eval x');
+  });
+});

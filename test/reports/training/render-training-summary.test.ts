@@ -1,0 +1,130 @@
+import { stripVTControlCharacters, styleText } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import { noPaint, type Paint } from '../../../src/reports/text/paint.ts';
+import { cellWidth } from '../../../src/reports/text/terminal-text.ts';
+import { renderTrainingSummary } from '../../../src/reports/training/render-training-summary.ts';
+import { trainingSummary } from '../../../src/reports/training/training-summary.ts';
+import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
+import { trainingRecord } from '../../cli/train/training-record.ts';
+import { supervisedRows, trainingRows } from '../../cli/train/training-rows.ts';
+
+const next = [{ why: 'continue this run', command: 'npx vf-train -R outputs/train/nano--0a1b2c3d' }];
+
+describe('renderTrainingSummary', () => {
+  it('says what came of a run, what it took and where things are', async () => {
+    const text = renderTrainingSummary(trainingSummary(trainingRecord()), { columns: 80, paint: noPaint, next: [] });
+    await expect(text).toMatchFileSnapshot('../../golden/cli/train/summary.txt');
+  });
+
+  it('says why a run stopped, and how to continue', async () => {
+    const outcome = {
+      reason: 'stopped',
+      message: '10 steps in a row without an update: the gradient was not finite\u001b[2J',
+      step: 12,
+      resumable: true,
+    } as const;
+    const summary = trainingSummary(trainingRecord({ rows: trainingRows({ steps: 12 }), outcome }));
+    await expect(renderTrainingSummary(summary, { columns: 80, paint: noPaint, next })).toMatchFileSnapshot(
+      '../../golden/cli/train/summary-stopped.txt',
+    );
+  });
+
+  it('shows the losses of a supervised run and the best adapter, and nothing of rollouts', async () => {
+    const rows = supervisedRows();
+    const record = trainingRecord({ rows, outcome: { step: 12, version: 0, plots: [] } });
+    const summary = trainingSummary({ ...record, bestAdapter: `${record.outcome.directory}/best/adapter` });
+    const losses = rows.flatMap(({ kind, step, values }) => (kind === 'step' ? [{ step, value: values['loss/sft/nll']! }] : []));
+    const text = renderTrainingSummary(summary, { columns: 80, paint: noPaint, next: [], rewards: [], losses });
+    await expect(text).toMatchFileSnapshot('../../golden/cli/train/summary-supervised.txt');
+    expect(text).not.toMatch(/rollout|groups|sampled|reward|version/);
+  });
+
+  it('labels the curve with the ends of its axis, which rewards that hardly differ do not fill', () => {
+    const curveOf = (...values: readonly number[]) => {
+      const rewards = values.map((value, i) => ({ step: i + 1, value }));
+      const text = renderTrainingSummary(trainingSummary(trainingRecord()), { columns: 80, paint: noPaint, next: [], rewards });
+      const lines = text.split('\n');
+      const top = lines.indexOf('training reward by step') + 1;
+      return lines.slice(top, top + 5);
+    };
+    const narrow = curveOf(0.097, 0.119, 0.105);
+    expect([narrow[0], narrow[4]!.trim().split(' ')[0]]).toEqual(['    0.197', '0.097']);
+    expect(narrow[3]).toMatch(/^ +[▁▂▃▄]+$/);
+    expect(curveOf(0.1, 0.9, 0.5)[0]).toMatch(/^ +0\.900 +█+$/);
+  });
+
+  it('shows the reward of evaluations beside the losses, and of rollouts what was played', () => {
+    const evaluated = trainingSummary(trainingRecord({ rows: supervisedRows({ isEvaluated: true }) }));
+    const text = renderTrainingSummary(evaluated, { columns: 80, paint: noPaint, next: [] });
+    expect(text).toMatch(/^validation loss +1\.50 at 0 +0\.75 at 12 +0\.50 at 8$/m);
+    expect(text).toMatch(/^held-out reward +0\.200 at 0 +0\.600 at 12/m);
+    const record = trainingRecord({ rows: [...supervisedRows(), ...trainingRows().slice(1)] });
+    const both = trainingSummary({ ...record, bestAdapter: `${record.outcome.directory}/best/adapter` });
+    // The best adapter is that of the supervised steps.
+    expect(renderTrainingSummary(both, { columns: 80, paint: noPaint, next: [] })).toMatch(
+      /supervised loss[^]*training reward[^]*rows [^]*groups [^]*rollouts [^]*\nbest sft /,
+    );
+  });
+
+  it('misses the reward of rollouts that all failed after supervised steps', () => {
+    const failed: MetricsRow = { kind: 'step', step: 13, values: { rollouts: 0, rollouts_failed: 8, reward_mean: null } };
+    const summary = trainingSummary(trainingRecord({ rows: [...supervisedRows(), failed] }));
+    expect(renderTrainingSummary(summary, { columns: 80, paint: noPaint, next: [] })).toMatch(/No rollout finished[^]*supervised loss/);
+  });
+
+  it('explains why no step was applied, and what to do', () => {
+    const summaryOf = (groups: { trained: number; constant: number; tooSmall: number }, stepsApplied = 0) => {
+      const summary = { ...trainingSummary(trainingRecord()), groups, stepsApplied, stepsSkipped: 1 };
+      return renderTrainingSummary(summary, { columns: 100, paint: noPaint, next: [] }).replaceAll(/\s+/g, ' ');
+    };
+    expect(summaryOf({ trained: 0, constant: 2, tooSmall: 0 })).toContain(
+      'steps 0 applied, 1 skipped No weight changed: all rewards within each group were equal. Sample more rollouts per example (-r), raise rollouts.temperature, or use easier rows',
+    );
+    expect(summaryOf({ trained: 0, constant: 0, tooSmall: 2 })).toContain('No weight changed: 2 groups had fewer than two finished rollouts. groups');
+    expect(summaryOf({ trained: 2, constant: 0, tooSmall: 0 })).toContain('No weight changed, although some groups had different rewards.');
+    expect(summaryOf({ trained: 2, constant: 0, tooSmall: 0 }, 3)).not.toContain('No weight changed');
+  });
+
+  it('does not call rows held-out if the run trains on them', () => {
+    const text = renderTrainingSummary(trainingSummary(trainingRecord()), { columns: 80, paint: noPaint, next: [], evaluationLabel: 'evaluation' });
+    expect(text).toMatch(/^evaluation reward +0\.214 at 0/m);
+    expect(text).not.toContain('held-out');
+  });
+
+  it('has no number for what was not measured', () => {
+    const outcome = { reason: 'interrupted', step: 0, version: 0, adapter: null, checkpoint: null, plots: [], events: 0 } as const;
+    const summary = trainingSummary(trainingRecord({ rows: [], outcome }));
+    const text = renderTrainingSummary(summary, { columns: 80, paint: noPaint, next });
+    expect(text).toContain('No rollout finished, so there is no reward.');
+    expect(text).toContain('0.0 s: no step was timed');
+    expect(text).not.toMatch(/NaN|Infinity|null|undefined/);
+  });
+
+  it('draws the training reward over the whole run, what was not reached left empty', () => {
+    const summary = trainingSummary(trainingRecord());
+    const rewards = [0.25, 0.5, 0.75, 1].map((value, i) => ({ step: 1 + Math.floor((i * summary.steps) / 8), value }));
+    const lines = renderTrainingSummary(summary, { columns: 80, paint: noPaint, next: [], rewards }).split('\n');
+    const top = lines.indexOf('training reward by step') + 1;
+    expect(lines[top]).toMatch(/^ {4}1\.000 {2} +█+$/);
+    expect(lines[top + 4]).toMatch(/^ {4}0\.250 {2}▁/);
+    expect(lines.slice(top, top + 5).every((line) => cellWidth(line) < 50)).toBe(true);
+    expect(lines[top + 5]!.trim()).toMatch(new RegExp(`^1 +${summary.steps}$`));
+  });
+
+  it('gives a path in one piece, so that it can be copied', () => {
+    const adapter = `/runs/${'a-long-name-'.repeat(9)}/adapter`;
+    const summary = trainingSummary(trainingRecord({ outcome: { reason: 'finished', adapter } }));
+    expect(renderTrainingSummary(summary, { columns: 60, paint: noPaint, next: [] })).toContain(`\nadapter    ${adapter}\n`);
+  });
+
+  it('stays within the terminal at any width, commands and paths aside', () => {
+    const paint: Paint = (style, text) => styleText(style, text, { validateStream: false });
+    for (const columns of [40, 50, 66, 78, 90, 200]) {
+      const rewards = Array.from({ length: 30 }, (_, i) => ({ step: i + 1, value: i / 30 }));
+      const lines = renderTrainingSummary(trainingSummary(trainingRecord()), { columns, paint, next: [], rewards }).split('\n');
+      const places = lines.findIndex((line) => stripVTControlCharacters(line).startsWith('run '));
+      expect(places).toBeGreaterThan(0);
+      for (const line of lines.slice(0, places)) expect(cellWidth(stripVTControlCharacters(line))).toBeLessThanOrEqual(Math.min(columns, 100));
+    }
+  });
+});

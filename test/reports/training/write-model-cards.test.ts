@@ -1,0 +1,66 @@
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type ModelCardsOptions, writeModelCards } from '../../../src/reports/training/write-model-cards.ts';
+import { presetNamed } from '../../../src/sessions/environment/presets.ts';
+import { presetLayer } from '../../../src/trainer/config/preset.ts';
+import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
+import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
+import { supervisedRows, trainingRows } from '../../cli/train/training-rows.ts';
+
+let folder: TemporaryFolder;
+beforeEach(() => {
+  folder = new TemporaryFolder();
+});
+afterEach(() => folder[Symbol.dispose]());
+
+function options(changes: Partial<ModelCardsOptions> = {}): ModelCardsOptions {
+  const { config, wire } = resolveTrainingConfig([presetLayer(presetNamed('laptop', null)), { source: '--set', table: { steps: 30 } }]);
+  const common = { preset: 'laptop', rows: trainingRows(), evaluationLabel: 'held-out', plots: [], variables: {}, redact: String } as const;
+  return { config, wire, ...common, adapter: null, bestAdapter: null, ...changes };
+}
+
+function place(at: string): string {
+  mkdirSync(join(folder.path, at), { recursive: true });
+  return join(folder.path, at);
+}
+
+const cardIn = (directory: string) => readFileSync(join(directory, 'README.md'), 'utf8');
+
+describe('writeModelCards', () => {
+  it('gives each adapter a card of what led to it, and the picture of rewards, or else of losses', async () => {
+    const adapter = place('checkpoints/step-000020.2/adapter');
+    const bestAdapter = place('best/adapter');
+    folder.write('best/validation.json', '{"step": 5, "validation_nll": 0.4}');
+    const plots = ['overview.png', 'loss.png', 'reward.svg', 'reward.png'].map((name) => folder.write(name, name));
+    await writeModelCards(options({ adapter, bestAdapter, plots }));
+    expect(cardIn(adapter)).toContain('It is the adapter after step 20 of 30.');
+    expect(cardIn(adapter)).toMatch(/\n\| 20 \| \d\.\d{3} \| \d\.\d{3} \|\n\n/);
+    expect(cardIn(bestAdapter)).toContain('It is the adapter with the lowest validation loss, after step 5 of 30.');
+    expect(cardIn(bestAdapter)).toMatch(/\n\| 5 \| \d\.\d{3} \| \d\.\d{3} \|\n\n/);
+    for (const each of [adapter, bestAdapter]) {
+      expect(readdirSync(each).toSorted()).toEqual(['README.md', 'reward.png']);
+      expect(cardIn(each)).toContain('](reward.png)');
+    }
+    await writeModelCards(options({ adapter: place('checkpoints/step-000012/adapter'), rows: supervisedRows(), plots: plots.slice(0, 2) }));
+    expect(readdirSync(join(folder.path, 'checkpoints/step-000012/adapter')).toSorted()).toEqual(['README.md', 'loss.png']);
+  });
+
+  it('writes nothing for a run without adapters, and no secret', async () => {
+    await writeModelCards(options());
+    expect(readdirSync(folder.path)).toEqual([]);
+    const adapter = place('checkpoints/step-000030/adapter');
+    await writeModelCards(options({ adapter, redact: (text) => text.replaceAll('laptop', '***') }));
+    expect(cardIn(adapter)).toContain('--preset ***');
+  });
+
+  it('names models, and no server of the user', async () => {
+    const servers = { environment: { args: { retriever: 'http://10.1.2.3:8000/retrieve' } }, model: { path: 'Qwen/Qwen3-0.6B' } };
+    const { config, wire } = resolveTrainingConfig([presetLayer(presetNamed('laptop', null)), { source: '--set', table: servers }]);
+    const adapter = place('checkpoints/step-000030/adapter');
+    await writeModelCards(options({ config, wire, adapter }));
+    expect(cardIn(adapter)).not.toContain('10.1.2.3');
+    expect(cardIn(adapter)).toContain('[Qwen/Qwen3-0.6B](https://huggingface.co/Qwen/Qwen3-0.6B)');
+    expect(cardIn(adapter)).toMatch(/retriever[^\n]*URL/);
+  });
+});

@@ -1,0 +1,121 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { ConfigError } from '../../../src/core/errors.ts';
+import { presetsText } from '../../../src/cli/train/config-help.ts';
+import { bundledPresets, presetNamed, presetsFor } from '../../../src/sessions/environment/presets.ts';
+import { presetLayer } from '../../../src/trainer/config/preset.ts';
+import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
+
+const BASE = {
+  source: 'run.toml',
+  table: { environment: { id: 'search-r1' }, model: { path: 'models/nano-base' }, policy: { base_url: 'http://h/v1' } },
+};
+const layer = (table: Record<string, unknown>) => ({ source: '--set', table });
+
+describe('bundledPresets()', () => {
+  it.each(bundledPresets().map((preset) => [preset.name, preset] as const))('%s resolves with any number of steps', (_name, preset) => {
+    for (const steps of [1, 1005]) expect(() => resolveTrainingConfig([presetLayer(preset), BASE, layer({ steps })])).not.toThrow();
+  });
+
+  it('name what happens to constant groups, so that none changes with the default', () => {
+    const chosen = bundledPresets().map((preset) => {
+      const { wire, origin } = resolveTrainingConfig([presetLayer(preset), BASE]);
+      expect(origin('algorithm.constant_groups')).toBe(`preset ${preset.name}`);
+      return [preset.name, wire.algorithm.constant_groups];
+    });
+    expect(chosen).toEqual([
+      ['laptop', 'drop'],
+      ['laptop-copy', 'drop'],
+      ['search-r1-grpo', 'keep'],
+      ['search-r1-grpo-format', 'keep'],
+      ['tinker', 'drop'],
+      ['laptop', 'drop'],
+      ['grpo-000', 'keep'],
+      ['laptop', 'drop'],
+      ['laptop', 'drop'],
+      ['azr', 'keep'],
+      ['crsp', 'keep'],
+      ['laptop', 'drop'],
+      ['ddai-phase1', 'keep'],
+      ['ddai-phase1-mini', 'keep'],
+      ['ddai-r1', 'keep'],
+      ['ddai-r1-mini', 'keep'],
+      ['ddai-r2', 'keep'],
+      ['ddai-r2-mini', 'keep'],
+      ['ddai-r3', 'keep'],
+      ['ddai-r3-mini', 'keep'],
+    ]);
+    expect(resolveTrainingConfig([BASE]).wire.algorithm.constant_groups).toBe('keep');
+  });
+
+  it("has upstream's numbers", () => {
+    const { wire } = resolveTrainingConfig([presetLayer(presetNamed('search-r1-grpo-format', null)), BASE]);
+    expect(wire).toMatchObject({
+      steps: 1005,
+      rollouts: { examples_per_step: 512, rollouts_per_example: 5, temperature: 1 },
+      algorithm: { kl: { coefficient: 0.001, estimator: 'k3', clamp: 10 }, entropy_coefficient: 0.001, old_log_probs: 'trainer', minibatches: 10 },
+      optimizer: { learning_rate: 5e-6, warmup_steps: 286, max_grad_norm: 1 },
+      environment: { args: { structure_format_score: 0.2, final_format_score: 0.1, max_turns: 4 } },
+    });
+    const tinker = resolveTrainingConfig([presetLayer(presetNamed('tinker', null)), BASE]).wire;
+    expect(tinker).toMatchObject({
+      lora: { rank: 32 },
+      rollouts: { examples_per_step: 512, rollouts_per_example: 8 },
+      algorithm: { loss: { objective: 'importance_sampling', aggregation: 'sum' } },
+      optimizer: { learning_rate: 4e-5, beta2: 0.95, epsilon: 1e-8, max_grad_norm: null },
+    });
+  });
+
+  it('have no more updates in a step than a smaller batch has groups', () => {
+    const small = layer({ rollouts: { examples_per_step: 8 } });
+    expect(resolveTrainingConfig([presetLayer(presetNamed('search-r1-grpo', null)), BASE, small]).wire.algorithm.minibatches).toBe(8);
+    const asked = layer({ algorithm: { minibatches: 9 } });
+    expect(() => resolveTrainingConfig([presetLayer(presetNamed('search-r1-grpo', null)), BASE, small, asked])).toThrow(/got 9 \(--set\)/);
+  });
+
+  it('suggests the preset that was meant', () => {
+    expect(() => presetNamed('tinkr', null)).toThrow('Unknown preset "tinkr" (did you mean tinker?)');
+  });
+});
+
+describe('presets of an environment', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'vf-presets-'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, 'environment.ts'), 'export const loadEnvironment = () => null;');
+  mkdirSync(join(folder, 'presets'));
+  const write = (name: string, text: string) => writeFileSync(join(folder, 'presets', `${name}.toml`), text);
+
+  it('come before those of search-r1, with the environment as it was named', () => {
+    write('laptop', 'steps = 7\n[preset]\nsummary = "learns to fly"\n[environment.args]\nheight = 3\n');
+    const preset = presetNamed('laptop', folder);
+    expect(preset).toMatchObject({ environment: folder, summary: 'learns to fly', differences: [] });
+    expect(preset.table).toEqual({ steps: 7, environment: { id: folder, args: { height: 3 } } });
+    expect(presetNamed('laptop', null).environment).toBe('search-r1');
+    expect(presetNamed('tinker', folder).environment).toBe('search-r1');
+    expect(() => presetNamed('lptop', folder)).toThrow(/did you mean laptop\?\); known presets: laptop, laptop-copy, search-r1-grpo/);
+  });
+
+  it('are listed before the others, each once', () => {
+    write('laptop', 'steps = 7\n[preset]\nsummary = "learns to fly"\n');
+    const names = (environment: string) => presetsFor(environment).map((preset) => `${preset.environment} ${preset.name}`);
+    const bundled = bundledPresets().map((preset) => `${preset.environment} ${preset.name}`);
+    expect(names(folder)).toEqual([`${folder} laptop`, ...bundled]);
+    expect(names('grpo_000').slice(0, 2)).toEqual(['grpo-000 laptop', 'grpo-000 grpo-000']);
+    expect(names('grpo_000').toSorted()).toEqual(bundled.toSorted());
+    expect(presetsText(folder)).toMatch(/ --preset laptop\n  learns to fly\n/);
+    expect(() => presetsFor('no-such-environment')).toThrow(ConfigError);
+  });
+
+  it.each([
+    ['no head', 'steps = 7\n', /bad\.toml is not a preset: in \[preset\], the table must be an object\.$/],
+    ['no summary', '[preset]\ndifferences = []\n', /in \[preset\], the table must have the key "summary"\.$/],
+    ['an unknown key in its head', '[preset]\nsummary = "x"\ncolour = "red"\n', /must not have the key "colour"\.$/],
+    ['what is not TOML', 'steps = = 7\n', /^Cannot read the preset .*bad\.toml: Invalid TOML/],
+  ])('are refused in one line with %s', (_, text, message) => {
+    write('bad', text);
+    expect(() => presetNamed('bad', folder)).toThrow(message);
+    rmSync(join(folder, 'presets', 'bad.toml'));
+  });
+});

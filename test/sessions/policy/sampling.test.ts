@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import { readSampling, tokenSampling } from '../../../src/sessions/policy/sampling.ts';
+
+describe('readSampling', () => {
+  it('sends temperature 1 and top_p 1 by default', () => {
+    expect(readSampling({})).toEqual({ sampling: { temperature: 1, topP: 1 }, maxTokens: null });
+  });
+
+  it('lets -S win over -t and -T, and lifts what is under extra_body', () => {
+    const settings = {
+      temperature: 0.3,
+      'max-tokens': 10,
+      'sampling-args': { temperature: 0, max_tokens: 20, min_p: 0.1, top_a: 0.2, extra_body: { top_k: 5 } },
+    };
+    expect(readSampling(settings)).toEqual({ sampling: { temperature: 0, topP: 1, extra: { top_k: 5, min_p: 0.1, top_a: 0.2 } }, maxTokens: 20 });
+  });
+
+  it('sends the limit under the name it was given, and to a policy of tokens under the only one there is', () => {
+    const read = readSampling({ 'sampling-args': { max_completion_tokens: 500, top_k: 5 } });
+    expect(read).toEqual({ sampling: { temperature: 1, topP: 1, extra: { top_k: 5, max_completion_tokens: 500 } }, maxTokens: 500 });
+    expect(tokenSampling(read)).toEqual({ sampling: { temperature: 1, topP: 1, extra: { top_k: 5 } }, maxTokens: 500 });
+    expect(tokenSampling(readSampling({}))).toEqual(readSampling({}));
+  });
+
+  it('shows no secret of a value that it refuses', () => {
+    const args = { extra_body: [{ api_key: 'hunter2' }] };
+    expect(() => readSampling({ 'sampling-args': args })).toThrow(/^(?!.*hunter2).*\*\*\*/);
+  });
+
+  it.each([
+    [{ max_tokens: 1, max_completion_tokens: 2 }, /two names of one limit/],
+    [{ temprature: 1 }, /^-S has no "temprature"; did you mean temperature\?$/],
+    [{ n: 4 }, /-S cannot set "n": use -r/],
+    [{ seed: 1 }, /-S cannot set "seed": use --seed/],
+    [{ detokenize: false }, /-S cannot set "detokenize": text and token ids/],
+    [{ extra_body: { seed: 1 } }, /-S cannot set "seed"/],
+    [{ temperature: -1 }, /^temperature in -S must be a number from 0 to 100, got -1/],
+    [{ temperature: Infinity }, /^temperature in -S must be a number from 0 to 100, got Infinity/],
+    [{ top_p: 1.01 }, /^top_p in -S must be/],
+    [{ top_p: NaN }, /^top_p in -S must be .*, got NaN/],
+    [{ min_p: NaN }, /^min_p in -S must be a finite number, got NaN/],
+    [{ stop: ['x'] }, /-S cannot set "stop"/],
+    [{ extra_body: { model: 'x' } }, /-S cannot set "model"/],
+    [{ temperature: 'hot' }, /^temperature in -S must be a number from 0 to 100, got "hot"/],
+    [{ top_p: 0 }, /^top_p in -S must be/],
+    [{ max_tokens: 0 }, /^max_tokens in -S must be/],
+    [{ extra_body: 3 }, /^extra_body in -S must be/],
+  ])('refuses %j', (args, message) => {
+    expect(() => readSampling({ 'sampling-args': args })).toThrow(message);
+  });
+});

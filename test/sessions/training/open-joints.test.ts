@@ -1,0 +1,112 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { openLosses, openSource } from '../../../src/sessions/training/open-joints.ts';
+import { ConfigError, TrainingError } from '../../../src/core/errors.ts';
+import { GroupCredit } from '../../../src/trainer/credit/group-credit.ts';
+import { PhaseTimer } from '../../../src/trainer/loop/phase-timer.ts';
+import type { SourceContext } from '../../../src/trainer/trajectory-source.ts';
+import { updatePolicy } from '../../../src/trainer/loop/update-policy.ts';
+import { CountingEnv } from '../../rollouts/counting-env.ts';
+import { passOver, PLAIN, rollouts } from '../../trainer/credit/credit-cases.ts';
+import { someConfig } from '../../trainer/some-config.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'vf-loss-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+let modules = 0;
+
+/** A module in a folder of its own; its path. */
+function moduleWith(source: string): string {
+  const path = join(folder, `loss-${++modules}.mts`);
+  writeFileSync(path, source);
+  return path;
+}
+
+/** The example of the README of the losses. */
+function documentedModule(): string {
+  const readme = readFileSync(join(import.meta.dirname, '../../../src/trainer/losses/README.md'), 'utf8');
+  return /```ts\n(\/\/ near-sampler\.ts[^]*?)```/.exec(readme)![1]!;
+}
+
+/** What a step with these losses gives: two rollouts of two tokens with log-probs -1, whose sampler said -0.1 and -1/3. */
+async function stepWith(table: Record<string, unknown>) {
+  const algorithm = { advantage: PLAIN, ...(table['algorithm'] as object) };
+  const config = someConfig({ ...table, algorithm });
+  const losses = await openLosses(config, new CountingEnv({ rows: 2 }));
+  const pass = passOver();
+  const work = await new GroupCredit(config).assign(rollouts({ a: [1, 0] }), pass);
+  const adam = { learningRate: 1, beta1: 0.9, beta2: 0.9, epsilon: 1e-8, weightDecay: 0, maxGradNorm: null };
+  return updatePolicy(work, losses, { ...pass, algorithm: config.algorithm, adam, version: 3, timer: new PhaseTimer(1, {}) });
+}
+
+describe('openLosses', () => {
+  const squares = (0.9 ** 2 + (2 / 3) ** 2) / 2;
+
+  it('opens the documented module beside the main loss, with its weight, settings and metrics', async () => {
+    const use = moduleWith(documentedModule());
+    const { applied, values } = await stepWith({ losses: { near: { use, weight: 0.5, args: { scale: 0.2 } } } });
+    expect(applied).toBe(1);
+    expect(values['loss/near/squared_distance']).toBeCloseTo(squares, 6);
+    expect(values['loss/near/loss']).toBeCloseTo((0.5 * 0.2 * squares) / 2, 6);
+    expect(values['loss']).toBeCloseTo(values['policy_loss']! + values['loss/near/loss']!, 12);
+  });
+
+  it('opens it as the main loss; a metric that only the module knows keeps a name of its own', async () => {
+    const use = moduleWith(documentedModule());
+    const { values } = await stepWith({ algorithm: { loss: { use, args: { scale: 0.2 } } } });
+    expect(values['loss']).toBeCloseTo((0.2 * squares) / 2, 6);
+    expect(values['loss/policy/squared_distance']).toBeCloseTo(squares, 6);
+    expect('squared_distance' in values).toBe(false);
+  });
+
+  it('does not let a module overwrite a number of the step', async () => {
+    const metrics = "{ grad_norm: { merge: 'max', value: 99 } }";
+    const use = moduleWith(
+      `export const createLoss = () => ({ needs: { old: false, reference: false, sampler: false }, evaluate: ({ logProbs }) => ({ loss: 0, gradient: logProbs.map(() => 0), metrics: ${metrics} }) });`,
+    );
+    const { values } = await stepWith({ algorithm: { loss: { use } } });
+    expect([values['grad_norm'], values['loss/policy/grad_norm']]).toEqual([1, 99]);
+  });
+
+  it('ends a step whose loss forgets tokens, and names the loss', async () => {
+    const use = moduleWith(
+      'export const createLoss = () => ({ needs: { old: false, reference: false, sampler: false }, evaluate: () => ({ loss: 0, gradient: new Float64Array(1), metrics: {} }) });',
+    );
+    const step = stepWith({ losses: { short: { use } } });
+    await expect(step).rejects.toThrow(TrainingError);
+    await expect(step).rejects.toThrow('The gradient of the loss "short" has 1 values for 4 tokens');
+  });
+
+  it.each([
+    ['no createLoss', 'export const other = 1;', /does not export a function createLoss/],
+    ['a fault', 'throw new Error("no GPU here");', /could not be imported: Error: no GPU here/],
+    ['no loss', 'export const createLoss = () => null;', /must return \{ needs: \{ old, reference, sampler \}, evaluate/],
+  ])('refuses a module with %s in one line', async (_, source, message) => {
+    const use = moduleWith(source);
+    const opening = openLosses(someConfig({ losses: { mine: { use } } }), new CountingEnv({ rows: 2 }));
+    await expect(opening).rejects.toThrow(ConfigError);
+    await expect(opening).rejects.toThrow(message);
+  });
+});
+
+describe('openSource', () => {
+  it('names the module that is missing, and the one whose createSource throws', async () => {
+    const missing = someConfig({ source: './missing-source.ts' });
+    await expect(openSource(missing)).rejects.toThrow(/^There is no module \.\/missing-source\.ts \(source\); name a file/);
+    const path = moduleWith("export const createSource = () => { throw new TypeError('no rows'); };");
+    const createSource = await openSource(someConfig({ source: path }));
+    expect(() => createSource!({} as never)).toThrow(`createSource of ${path} failed: TypeError: no rows`);
+  });
+});
+
+describe('openSource of rollouts_file', () => {
+  const context = { store: null } as unknown as SourceContext;
+
+  it('gives all sessions of a process the same stream, which none can read again, and each its own reading of a file', async () => {
+    const stream = (await openSource(someConfig({ rollouts_file: '-' })))!;
+    expect(stream(context)).toBe(stream(context));
+    const file = (await openSource(someConfig({ rollouts_file: 'theirs.jsonl' })))!;
+    expect(file(context)).not.toBe(file(context));
+  });
+});

@@ -1,0 +1,43 @@
+/** What `vf-train` says of its evaluation rows, in short real runs with the embedded engine. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { describe, expect, it } from 'vitest';
+import { BARE_ENVIRONMENT } from '../../bare-environment.ts';
+import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
+
+const SCRIPT = join(import.meta.dirname, '../../../src/cli/vf-train.ts');
+/** Its rows of training are those of evaluation. */
+const ENVIRONMENT = `
+import { Dataset, reward, Rubric, SingleTurnEnv } from 'vf-search';
+export async function loadEnvironment() {
+  const rows = ['a', 'b'].map((id) => ({ exampleId: id, prompt: [{ role: 'user', content: 'Question: ' + id }], answer: id }));
+  const share = ({ modelText }) => ([...modelText].filter((c) => c === 'e').length % 3) / 2;
+  return new SingleTurnEnv({
+    id: 'tiny', turnFormat: 'continuation', limits: { responseTokens: 8 }, eval: new Dataset('tiny', rows),
+    rubric: new Rubric({ funcs: [reward(share, { name: 'share' })] }),
+  });
+}
+`;
+
+async function linesOf(every: number): Promise<string> {
+  using folder = new TemporaryFolder();
+  const environment = join(folder.path, 'environment.mjs');
+  writeFileSync(environment, ENVIRONMENT);
+  const small = ['-m', 'nano-base', '--embedded', '--rank', '8', '--steps', '1', '-n', '2', '-r', '2', '--plain', '-o', folder.path];
+  const words = ['--conditions=source', '--no-warnings', SCRIPT, environment, ...small, '--set', `evaluation.every=${every}`];
+  const child = spawn(process.execPath, words, { cwd: folder.path, env: { ...BARE_ENVIRONMENT, HOME: folder.path } });
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+  expect({ status: child.exitCode, stderr }).toEqual({ status: 0, stderr: expect.any(String) as string });
+  return stdout + stderr;
+}
+
+describe('openTraining', () => {
+  it('says that the evaluation rows are the training rows where an evaluation is taken, and only there', { timeout: 120_000 }, async () => {
+    const said = 'The evaluation rows are the training rows; set environment.eval_args';
+    expect(await linesOf(1)).toContain(said);
+    expect(await linesOf(0)).not.toContain(said);
+  });
+});
