@@ -1,10 +1,9 @@
 /** An evaluation of a training run, `evaluations/step-000010.jsonl`, as runs of vf-eval are read. It holds neither questions nor answers, so ids alone tell its rows apart. */
 import { existsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../core/errors.ts';
 import { readLines } from '../files/json-lines.ts';
-import { readRegularFileSync } from '../files/regular-file.ts';
+import { readTomlSync } from '../files/toml-text.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { parseWire } from '../schemas/results.ts';
 import { TrajectorySchema, type WireTrajectory } from '../schemas/training-records.ts';
@@ -56,7 +55,7 @@ export async function readTrainingEvaluation(path: string): Promise<TrainingEval
 function readConfig(run: string, path: string) {
   const file = join(run, 'config.toml');
   if (!existsSync(file)) throw new ConfigError(`${path} is not an evaluation of a training run: ${file} is missing.`);
-  const config: Record<string, unknown> = parseToml(readRegularFileSync(file));
+  const config = readTomlSync(file);
   const table = (name: string): Record<string, unknown> => (isObject(config[name]) ? config[name] : {});
   const { id, args, eval_args: evalArgs } = table('environment');
   if (typeof id !== 'string') throw new ConfigError(`${file} names no environment.`);

@@ -1,5 +1,6 @@
 /** The settings of a run, parsed again only where their file has changed: the configuration of a training run, the metadata of an evaluation. */
-import { parse as parseToml } from 'smol-toml';
+import { join } from 'node:path';
+import { parseToml } from '../files/toml-text.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { resolveTrainingConfig } from '../trainer/config/resolve-config.ts';
 import { readInside } from './files-inside.ts';
@@ -24,7 +25,7 @@ export class RunSettings {
     const text = await readInside(directory, kind === 'training' ? 'config.toml' : 'metadata.json', MOST_BYTES);
     if (text === null) return {};
     if (text !== this.#text) {
-      this.#fields = kind === 'training' ? parseToml(text) : fieldsOf(JSON.parse(text));
+      this.#fields = kind === 'training' ? parseToml(text, join(directory, 'config.toml')) : fieldsOf(JSON.parse(text));
       this.#config = null;
       this.#text = text;
     }

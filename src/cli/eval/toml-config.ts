@@ -9,7 +9,7 @@ import { countText } from '../../reports/text/number-text.ts';
 import { type Flag, FLAGS } from './flags.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { checkSetting, type Settings } from './settings.ts';
-import { assertKnownKeys, readToml, tablesOf, typeOf } from './toml-file.ts';
+import { assertKnownKeys, readToml, tablesOf, typeOf } from '../../files/toml-text.ts';
 
 export interface PlannedRun {
   /** Its name in the file, or its swept values; null for a run without a name. */

@@ -1,10 +1,9 @@
 /** Exports the rollouts that a training run has kept of a step, compressed or not, in the form of an evaluation's. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../../core/errors.ts';
 import { demonstrationRow, type ExportCounts, type ExportOptions, unselectedIds } from '../../evaluate/export-run.ts';
-import { readRegularFileSync } from '../../files/regular-file.ts';
+import { readTomlSync } from '../../files/toml-text.ts';
 import { imageColumns } from '../../rollouts/rollout-columns.ts';
 import { tokensRowLine } from '../../schemas/demonstration-row.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
@@ -79,12 +78,7 @@ type RunColumns = Pick<RolloutExport, 'sampling' | 'logprobs_mode' | 'tokenizer_
 
 async function readRun(directory: string): Promise<RunColumns> {
   const path = trainingPaths(directory).config;
-  let config: Readonly<Record<string, unknown>>;
-  try {
-    config = parseToml(readRegularFileSync(path));
-  } catch (cause) {
-    throw new ConfigError(`Cannot read the run's configuration ${path}: ${(cause as Error).message.split('\n')[0]}`, { cause });
-  }
+  const config = readTomlSync(path);
   const { temperature, max_tokens: maxTokens } = fieldsOf(config['rollouts']);
   const { path: model } = fieldsOf(config['model']);
   return {

@@ -13,7 +13,7 @@ import type { RoleTable } from '../../schemas/roles-config.ts';
 import { secretRedactor } from '../../transport/redact.ts';
 import type { CommandContext } from '../command-line.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
-import { assertKnownKeys, readToml } from '../eval/toml-file.ts';
+import { assertKnownKeys, readToml } from '../../files/toml-text.ts';
 import { openRoles, type RolePolicy } from '../../sessions/roles/open-roles.ts';
 import { resolveRoles, secretsOfRoles } from '../../sessions/roles/resolve-roles.ts';
 import { checkRoleTables, parseRoleFlag } from '../roles/role-flag.ts';

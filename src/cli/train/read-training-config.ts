@@ -4,9 +4,7 @@
  */
 import { statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
-import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../../core/errors.ts';
-import { readRegularFileSync } from '../../files/regular-file.ts';
 import { presetLayer } from '../../trainer/config/preset.ts';
 import { type ConfigLayer, PRESET_SOURCE, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
 import { assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/config/resume-config.ts';
@@ -17,7 +15,7 @@ import { modelWorld } from '../../sessions/environment/model-world.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import { variableName } from '../../sessions/policy/endpoints.ts';
 import { secretsOf } from '../../sessions/policy/secrets.ts';
-import { readToml } from '../eval/toml-file.ts';
+import { readToml, readTomlSync } from '../../files/toml-text.ts';
 import type { TrainArguments } from './arguments.ts';
 import { withArgumentSettings } from './argument-settings.ts';
 import { presetNamed } from '../../sessions/environment/presets.ts';
@@ -225,12 +223,7 @@ function isRunFolder(path: string): boolean {
 }
 
 function recordedLayer(directory: string): ConfigLayer {
-  const path = trainingPaths(directory).config;
-  try {
-    return { source: 'config.toml of the run', table: parseToml(readRegularFileSync(path)) };
-  } catch (cause) {
-    throw new ConfigError(`Cannot read the run's configuration ${path}: ${(cause as Error).message.split('\n')[0]}`, { cause });
-  }
+  return { source: 'config.toml of the run', table: readTomlSync(trainingPaths(directory).config) };
 }
 
 /** The run recorded its warm-up as a number of steps. A share in the file would give another number if there are more steps. */

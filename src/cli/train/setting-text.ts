@@ -1,5 +1,5 @@
 /** Parses configuration values from a command line. */
-import { parse as parseToml } from 'smol-toml';
+import { parseToml } from '../../files/toml-text.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { readJson } from '../../core/read-json.ts';
 import { isDeeperThan, MOST_LEVELS } from '../../schemas/nesting.ts';
@@ -34,7 +34,7 @@ export function parseValue(key: string, text: string): unknown {
   const takesOnlyText = schema !== undefined && ['number', 'integer', 'boolean', 'object'].every((type) => !acceptsType(schema, type));
   if (takesOnlyText && !isQuoted) return text;
   try {
-    const document = parseToml(`value = ${text}`);
+    const document = parseToml(`value = ${text}`, key);
     // A line feed could start another key.
     if (Object.keys(document).length === 1) return document['value'] instanceof Date ? text : document['value'];
   } catch {

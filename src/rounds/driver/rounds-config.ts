@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { isDeeperThan, MOST_LEVELS } from '../../schemas/nesting.ts';
-import { assertKnownKeys, readToml } from '../../cli/eval/toml-file.ts';
+import { assertKnownKeys, readToml } from '../../files/toml-text.ts';
 
 /** A training: flags of vf-train, and arguments of the environment. */
 export interface TrainingTable {

@@ -1,11 +1,10 @@
 /** Finds presets: files `presets/<name>.toml` in the folder of an environment. */
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { parse } from 'smol-toml';
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { packageRoot } from '../../data/package-root.ts';
-import { readRegularFileSync } from '../../files/regular-file.ts';
+import { readTomlSync } from '../../files/toml-text.ts';
 import { bundledEnvironments, environmentIfFound, findEnvironment, type FindEnvironmentOptions } from '../../registry/find-environment.ts';
 import { type Preset, presetOf } from '../../trainer/config/preset.ts';
 
@@ -69,14 +68,6 @@ function presetsIn(environmentFolder: string, environment: string): readonly Pre
   const ordered = names.toSorted((a, b) => Number(b === LAPTOP) - Number(a === LAPTOP) || (a < b ? -1 : 1));
   return ordered.map((name) => {
     const path = join(folder, `${name}.toml`);
-    return presetOf(readToml(path), { name, environment, path });
+    return presetOf(readTomlSync(path), { name, environment, path });
   });
-}
-
-function readToml(path: string): Readonly<Record<string, unknown>> {
-  try {
-    return parse(readRegularFileSync(path));
-  } catch (cause) {
-    throw new ConfigError(`Cannot read the preset ${path}: ${(cause as Error).message.split('\n')[0]}`, { cause });
-  }
 }

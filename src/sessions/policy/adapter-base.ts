@@ -1,10 +1,10 @@
 /** Finds the base model of a PEFT adapter on this machine. */
 import { existsSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
-import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../../core/errors.ts';
 import { readJson } from '../../core/read-json.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
+import { readTomlSync } from '../../files/toml-text.ts';
 import { modelPath } from '../../data/bundled-models.ts';
 import { cachedModel } from '../../data/cached-model.ts';
 import { cachedHubId } from '../../engine/adapters/base-name.ts';
@@ -60,7 +60,7 @@ function baseOfRun(adapter: string, named: string): string | null {
 /** Null if the file is not a run's record: then the adapter's own configuration must do. */
 function recordedModel(file: string): string | null {
   try {
-    const { model } = parseToml(readRegularFileSync(file));
+    const { model } = readTomlSync(file);
     return isObject(model) && typeof model['path'] === 'string' ? model['path'] : null;
   } catch {
     return null;

@@ -9,7 +9,7 @@ import type { Price } from '../../core/price.ts';
 import { packageRoot } from '../../data/package-root.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { checkSetting } from '../../cli/eval/settings.ts';
-import { assertKnownKeys, readToml, tablesOf, typeOf } from '../../cli/eval/toml-file.ts';
+import { assertKnownKeys, readToml, tablesOf, typeOf } from '../../files/toml-text.ts';
 
 export type ClientType = 'auto' | 'tokens' | 'chat';
 

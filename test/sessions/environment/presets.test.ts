@@ -112,7 +112,7 @@ describe('presets of an environment', () => {
     ['no head', 'steps = 7\n', /bad\.toml is not a preset: in \[preset\], the table must be an object\.$/],
     ['no summary', '[preset]\ndifferences = []\n', /in \[preset\], the table must have the key "summary"\.$/],
     ['an unknown key in its head', '[preset]\nsummary = "x"\ncolour = "red"\n', /must not have the key "colour"\.$/],
-    ['what is not TOML', 'steps = = 7\n', /^Cannot read the preset .*bad\.toml: Invalid TOML/],
+    ['what is not TOML', 'steps = = 7\n', /bad\.toml is not valid TOML: line 1, column 9/],
   ])('are refused in one line with %s', (_, text, message) => {
     write('bad', text);
     expect(() => presetNamed('bad', folder)).toThrow(message);
