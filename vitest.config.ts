@@ -4,17 +4,16 @@ import { defineConfig } from 'vitest/config';
 import { NODE_FLAGS } from './test/node-flags.ts';
 
 export default defineConfig({
-  // Environments import the package by its own name; "source" resolves it to src, so tests see one copy of every class.
-  resolve: { conditions: ['source'] },
-  ssr: { resolve: { conditions: ['source'] } },
+  // Environments import the package by its own name; "vf-search-source" resolves it to src, so tests see one copy of every class.
+  resolve: { conditions: ['vf-search-source'] },
+  ssr: { resolve: { conditions: ['vf-search-source'] } },
   test: {
     include: ['test/**/*.test.ts'],
     exclude: ['test/vllm/**', 'test/interop/**'],
     // Vitest leaves one core idle by default. Many tests wait for child processes, so that more workers than cores are faster still.
     maxWorkers: Math.ceil(1.5 * availableParallelism()),
     // Environments that tests write are imported by Node, as in a command.
-    // A dependency of the MCP SDK has a condition "source" of its own, which leads to TypeScript that Node does not read under node_modules.
-    server: { deps: { external: [/\/environment\.mjs$/], inline: [/sdk\/dist\/esm\/client\/streamableHttp/, /eventsource-parser/] } },
+    server: { deps: { external: [/\/environment\.mjs$/] } },
     execArgv: NODE_FLAGS,
     // Tests start hundreds of commands from their TypeScript.
     env: { NODE_COMPILE_CACHE: join(tmpdir(), 'vf-search-compile-cache') },

@@ -3,8 +3,8 @@ import { NODE_FLAGS } from './test/node-flags.ts';
 
 /** `npm run test:interop`: proofs with real Python packages, which scripts/interop/install.sh installs. A peer that is not installed is skipped. */
 export default defineConfig({
-  resolve: { conditions: ['source'] },
-  ssr: { resolve: { conditions: ['source'] } },
+  resolve: { conditions: ['vf-search-source'] },
+  ssr: { resolve: { conditions: ['vf-search-source'] } },
   test: {
     include: ['test/interop/**/*.test.ts'],
     globalSetup: ['test/interop/served-models.ts'],

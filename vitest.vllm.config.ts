@@ -5,8 +5,8 @@ import { NODE_FLAGS } from './test/node-flags.ts';
 
 /** `npm run test:vllm`: what needs a real vLLM. Set VLLM_BASE_URL to use one that runs; otherwise one is installed and started. */
 export default defineConfig({
-  resolve: { conditions: ['source'] },
-  ssr: { resolve: { conditions: ['source'] } },
+  resolve: { conditions: ['vf-search-source'] },
+  ssr: { resolve: { conditions: ['vf-search-source'] } },
   test: {
     include: ['test/vllm/**/*.test.ts'],
     globalSetup: ['test/vllm/real-server.ts'],

@@ -59,7 +59,7 @@ async function bundleWorker(path, script, packages) {
     platform: 'browser',
     entryPoints: [script],
     outfile: path,
-    conditions: ['source'],
+    conditions: ['vf-search-source'],
     plugins: [
       {
         name: 'settings are checked when the page is built',

@@ -1,4 +1,4 @@
-/** Writes docs/metrics.md from src/trainer/records/metrics.ts: `node --conditions=source scripts/metrics-doc.ts`. A test checks that it is current. */
+/** Writes docs/metrics.md from src/trainer/records/metrics.ts: `node --conditions=vf-search-source scripts/metrics-doc.ts`. A test checks that it is current. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {

@@ -1,5 +1,5 @@
 /**
- * Checks the port against golden vectors: `node --conditions=source scripts/parity.ts <directory>...`. Prints one line per file, its
+ * Checks the port against golden vectors: `node --conditions=vf-search-source scripts/parity.ts <directory>...`. Prints one line per file, its
  * failures below it, and a total; exit 1 if anything failed.
  */
 import { checkFile } from '../test/parity/check-file.ts';
@@ -10,7 +10,9 @@ const MAX_SHOWN = 5;
 
 const directories = process.argv.slice(2);
 if (directories.length === 0) {
-  process.stderr.write('Pass directories of vector files: node --conditions=source scripts/parity.ts test/golden/parity test/golden/losses\n');
+  process.stderr.write(
+    'Pass directories of vector files: node --conditions=vf-search-source scripts/parity.ts test/golden/parity test/golden/losses\n',
+  );
   process.exit(2);
 }
 const vectors: { readonly directory: string; readonly name: string }[] = [];

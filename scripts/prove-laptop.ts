@@ -37,7 +37,7 @@ const sets = [...worldSettings(given.world), ...given.set].flatMap((setting) => 
 const runs: ProvenRun[] = [];
 for (const seed of seeds) runs.push(await prove(`seed ${seed}`, seed, []));
 runs.push(await prove('negated advantages', seeds[0]!, ['--set', 'algorithm.negate_advantages=true']));
-await reportProof({
+reportProof({
   output,
   name: 'laptop',
   title: 'It learns on a laptop, in half a minute',

@@ -39,7 +39,7 @@ await using server = await serve();
 const runs: ProvenRun[] = [];
 for (const seed of seeds) runs.push(await prove(`seed ${seed}`, ['--seed', String(seed), '--steps', steps], false));
 runs.push(await prove('negated advantages', ['--seed', '0', '--steps', String(controlSteps), '--set', 'algorithm.negate_advantages=true'], true));
-await reportProof({
+reportProof({
   output,
   name: 'learning',
   title: 'It learns',

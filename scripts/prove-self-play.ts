@@ -64,7 +64,7 @@ const long = runs.find(({ kind }) => kind === 'long');
 const frozen = runs.find(({ kind }) => kind === 'frozen');
 const verdicts: Verdict[] = runs.flatMap((run) => judgeSelfPlay(run, { quick, isStrict: given['strict-time'] }));
 if (long !== undefined && frozen !== undefined) verdicts.push(...judgeFrozen(long, frozen));
-await reportSelfPlay({ output, runs, verdicts });
+reportSelfPlay({ output, runs, verdicts });
 
 async function play(kind: SelfPlayKind, label: string, seed: number, settings: readonly string[]): Promise<void> {
   runs.push({ ...(await train(label, seed, settings, isControl(kind))), kind });

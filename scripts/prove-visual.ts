@@ -39,5 +39,5 @@ for (const { name, prove } of VISUAL_PROOFS.filter(({ name: own }) => only.inclu
   keepPart(output, name, part);
   verdicts.push(...namedVerdicts(name, part.verdicts));
 }
-await writeVisualPage(output);
+writeVisualPage(output);
 announceVerdicts(verdicts);

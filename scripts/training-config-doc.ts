@@ -1,4 +1,4 @@
-/** Writes docs/training-config.md from the schema and the presets: `node --conditions=source scripts/training-config-doc.ts`. A test checks that it is current. */
+/** Writes docs/training-config.md from the schema and the presets: `node --conditions=vf-search-source scripts/training-config-doc.ts`. A test checks that it is current. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tomlValue } from '../src/reports/training/toml-value.ts';

@@ -1,5 +1,5 @@
 /**
- * Takes the pictures of `vf-view` in docs/images from real runs in a real Chromium: `node --conditions=source scripts/view-pictures.ts [FOLDER]`, after `npm run build`. FOLDER
+ * Takes the pictures of `vf-view` in docs/images from real runs in a real Chromium: `node --conditions=vf-search-source scripts/view-pictures.ts [FOLDER]`, after `npm run build`. FOLDER
  * has the runs of an earlier call; without one they are made (a training of the nano model and its evaluations before and after, about two minutes).
  */
 import { execFileSync, spawn } from 'node:child_process';

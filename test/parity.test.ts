@@ -65,7 +65,8 @@ describe.each(['grpo-000', 'search-o1', 'self-play', 'visual-rag'])('parity with
 
 describe('scripts/parity.ts', () => {
   const script = path.join(import.meta.dirname, '../scripts/parity.ts');
-  const run = (...args: string[]) => spawnSync(process.execPath, ['--conditions=source', script, ...args], { encoding: 'utf8', timeout: 120_000 });
+  const run = (...args: string[]) =>
+    spawnSync(process.execPath, ['--conditions=vf-search-source', script, ...args], { encoding: 'utf8', timeout: 120_000 });
   const vectors = (file: string, cases: unknown) => writeFile(path.join(folder, file), JSON.stringify({ cases }));
   let folder: string;
   beforeAll(async () => void (folder = await mkdtemp(path.join(tmpdir(), 'parity-'))));

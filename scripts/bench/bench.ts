@@ -50,7 +50,7 @@ function run(name: string): Result {
   const path = join(import.meta.dirname, file!);
   if (!existsSync(path)) return { measurements: [], failure: `${path} does not exist` };
   process.stderr.write(`${name} ...\n`);
-  const { stdout, status, signal, error } = spawnSync(process.execPath, ['--conditions=source', path, ...flags, '--json'], {
+  const { stdout, status, signal, error } = spawnSync(process.execPath, ['--conditions=vf-search-source', path, ...flags, '--json'], {
     stdio: ['ignore', 'pipe', 'inherit'],
     encoding: 'utf8',
   });

@@ -1,7 +1,7 @@
 /**
  * Compares the index with bm25s and numba on the same passages, questions and machine; they alternate, with one thread each:
  *
- *     node --conditions=source scripts/bench/bm25.ts [--rows 100000] [--rounds 3] [--json]
+ *     node --conditions=vf-search-source scripts/bench/bm25.ts [--rows 100000] [--rounds 3] [--json]
  *
  * Prints the median of the rounds for each figure, and the ratio to bm25s with its bar. The rankings differ: bm25s splits words in its own way,
  * ours as Lucene does. The peer's virtual environment and the corpora are created on first use in VF_BENCH_DIR or the user's cache folder.

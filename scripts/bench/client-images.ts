@@ -1,7 +1,7 @@
 /**
  * CPU time of the vLLM client per turn of an episode that shows a page with every turn: the cost of a turn must depend on the new page, not on those before it. The
  * peer sends every page again with every turn, as a client without memory must. Both use a loopback server in its own process, which counts the uploads.
- * `node --conditions=source scripts/bench/client-images.ts [--trajectories 20] [--json]`.
+ * `node --conditions=vf-search-source scripts/bench/client-images.ts [--trajectories 20] [--json]`.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

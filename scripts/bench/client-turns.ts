@@ -1,7 +1,7 @@
 /**
  * CPU time of the vLLM client per turn, over trajectories of 2 to 128 turns: the cost of a turn must depend on its new tokens, not on the
  * history. The peer is a client that serialises and parses the whole prompt each turn. Both use a loopback server in its own process.
- * `node --conditions=source scripts/bench/client-turns.ts [--trajectories 40] [--json]`.
+ * `node --conditions=vf-search-source scripts/bench/client-turns.ts [--trajectories 40] [--json]`.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,7 +1,7 @@
 /**
  * Searches an index of nq-mini with vectors, by words, by vectors and by both; then compares LanceDB with FAISS and numpy on the same vectors, one after the other:
  *
- *     node --conditions=source scripts/bench/dense.ts INDEX     INDEX: made of datasets/nq-mini/corpus.jsonl by vf-index --dense; its server embeds the questions
+ *     node --conditions=vf-search-source scripts/bench/dense.ts INDEX     INDEX: made of datasets/nq-mini/corpus.jsonl by vf-index --dense; its server embeds the questions
  *
  * Prints recall@3 of the three engines over the 500 test questions, whether the exact search gives the ten best of numpy's brute force, recall@10 of IVF-PQ, and time and
  * memory beside FAISS (IndexFlatIP, IndexIVFPQ with the same partitions, bytes, probes and refinement). Each library runs in a process of its own.
@@ -20,7 +20,7 @@ import type { DenseRun } from './dense-run.ts';
 import { peerVenv } from './peer-venv.ts';
 
 const [index] = process.argv.slice(2);
-if (index === undefined) throw new Error('usage: node --conditions=source scripts/bench/dense.ts INDEX');
+if (index === undefined) throw new Error('usage: node --conditions=vf-search-source scripts/bench/dense.ts INDEX');
 const signal = new AbortController().signal;
 const here = (path: string): string => join(import.meta.dirname, path);
 const lines = (path: string) =>
@@ -78,7 +78,7 @@ async function printPeers(): Promise<void> {
     const search = searchOf(rows, dim, 'ivf_pq');
     if (search.kind !== 'ivf_pq') throw new Error('expected the settings of IVF-PQ');
     writeFileSync(join(folder, 'settings.json'), JSON.stringify({ rows, dim, ...search }));
-    const lance = measure(process.execPath, ['--conditions=source', here('dense-run.ts'), folder]) as DenseRun;
+    const lance = measure(process.execPath, ['--conditions=vf-search-source', here('dense-run.ts'), folder]) as DenseRun;
     const bin = peerVenv('dense', readFileSync(here('peers/dense/requirements.txt'), 'utf8').trim().split('\n'));
     const peer = measure(join(bin, 'python'), [here('peers/dense/faiss_run.py'), folder]) as PeerRun;
     printRuns(lance, peer);

@@ -1,7 +1,7 @@
 /**
  * Resident memory of `vf-train` over many small steps of the laptop preset, and its peak: what a long run keeps, and what it leaves lying. Linux only.
  *
- *     node --conditions=source scripts/bench/embedded-memory.ts [--steps 2000] [--json]
+ *     node --conditions=vf-search-source scripts/bench/embedded-memory.ts [--steps 2000] [--json]
  *
  * Uses the compiled package (npm run build), as users do. 2,000 steps take ten minutes on two idle cores.
  */

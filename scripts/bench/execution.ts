@@ -1,6 +1,6 @@
 /**
  * The sandbox `wasi`, beside what it promises (the peer "aim") and beside a process of Python for each program.
- * `node --conditions=source scripts/bench/execution.ts [--json]`
+ * `node --conditions=vf-search-source scripts/bench/execution.ts [--json]`
  */
 import { spawnSync } from 'node:child_process';
 import { setFlagsFromString } from 'node:v8';

@@ -2,7 +2,7 @@
  * Times the metrics of answers over the inputs of their vectors: SequenceMatcher's ratio against CPython's difflib, and all eight metrics of a question
  * against UltraRAG's own code, where `VF_BENCH_ULTRARAG` names a clone of OpenBMB/UltraRAG at 015e838. CPU time, alternating.
  *
- *     node --conditions=source scripts/bench/metrics.ts [--rounds 9] [--json]
+ *     node --conditions=vf-search-source scripts/bench/metrics.ts [--rounds 9] [--json]
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

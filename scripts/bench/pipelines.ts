@@ -3,7 +3,7 @@
  * memory of 1,000 questions. `VF_BENCH_ULTRARAG_2` names a clone of OpenBMB/UltraRAG at 76c1614, which then runs the same file; without it, the
  * peer column has the figures below. Needs `npm run build`, Linux and python3.
  *
- *     node --conditions=source scripts/bench/pipelines.ts [--runs 3] [--json]
+ *     node --conditions=vf-search-source scripts/bench/pipelines.ts [--runs 3] [--json]
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';

@@ -3,7 +3,7 @@
  * autograd of the bare formula. All use the same batch and one thread, and alternate: 64 ragged sequences, 15 % of the tokens masked, token mean. Ours goes
  * through the registry and evaluateTerms, as a training step does, from sequences that hold trained tokens alone.
  *
- *     node --conditions=source scripts/bench/policy-loss.ts [--rounds 9] [--runs 50] [--json]
+ *     node --conditions=vf-search-source scripts/bench/policy-loss.ts [--rounds 9] [--runs 50] [--json]
  *
  * Ours is always float64. First checks that both gradients agree. Without `--json` it also times three losses
  * in one step, and the other losses, without a peer.

@@ -1,6 +1,6 @@
 /**
  * CPU per episode of the rollout engine and of verifiers 0.1.14's, on the same two-turn task with an instant in-process policy. Ours keeps
- * every token in its buffer; both score. `node --conditions=source scripts/bench/rollouts.ts [--runs 5] [--json]`.
+ * every token in its buffer; both score. `node --conditions=vf-search-source scripts/bench/rollouts.ts [--runs 5] [--json]`.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';

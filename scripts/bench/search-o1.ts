@@ -1,6 +1,6 @@
 /**
  * search-o1 without a server: CPU of an episode with one search, beside UltraRAG's pipeline and search-r1 in this package; and how long 31 questions take while
- * the refinement of another is slow. `node --conditions=source scripts/bench/search-o1.ts [--runs 5] [--json]`.
+ * the refinement of another is slow. `node --conditions=vf-search-source scripts/bench/search-o1.ts [--runs 5] [--json]`.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';

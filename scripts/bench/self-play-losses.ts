@@ -3,7 +3,7 @@
  * and task by token, the clipped ratio). Credit, loss, gradient and all metrics of 65,536 tokens in 384 rollouts of three roles and three tasks; both need the
  * sampler's log-probs and no reference policy, so that forward and backward passes of a model are the same for both.
  *
- *     node --conditions=source scripts/bench/self-play-losses.ts [--rounds 9] [--runs 20] [--json]
+ *     node --conditions=vf-search-source scripts/bench/self-play-losses.ts [--rounds 9] [--runs 20] [--json]
  *
  * CPU time, and the memory that one step allocates after a collection.
  */

@@ -2,7 +2,7 @@
  * A step of 16 groups of 8 episodes of visual-rag, 1 to 6 s each in 32 slots, with a judge that takes 2 s and answers 16 at once: scored while other episodes run,
  * against playing all and scoring then. The scored groups must be equal. The floor of the arithmetic is 0.63. And 512 calls of a model at once, again and again: the
  * memory stays, and every row gets its own answer.
- * `node --conditions=source --expose-gc scripts/bench/streamed-scoring.ts [--runs 1] [--speed 1] [--json]`; `--speed 10` divides all times by ten.
+ * `node --conditions=vf-search-source --expose-gc scripts/bench/streamed-scoring.ts [--runs 1] [--speed 1] [--json]`; `--speed 10` divides all times by ten.
  */
 import { isDeepStrictEqual, parseArgs } from 'node:util';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,7 +1,7 @@
 /**
  * Compares the command with verifiers 0.1.14's `vf-eval` on the same two-turn task, questions, flags and instant HTTP server: CPU per episode at n 2,000,
  * including start-up and files; wall clock at n 1; `--help` against `node -e 0`. Needs `npm run build`, Linux and python3.
- * `node --conditions=source scripts/bench/vf-eval.ts [--runs 3] [--json]`.
+ * `node --conditions=vf-search-source scripts/bench/vf-eval.ts [--runs 3] [--json]`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,7 +1,7 @@
 /**
  * Measures `vf-view` over two runs of 100,000 rollouts: time to the first answer, and the most memory of the server while it answers, searches and compares.
  *
- *     npm run --silent build && node --conditions=source scripts/bench/view.ts [--rollouts 100000] [--json] [--strict]
+ *     npm run --silent build && node --conditions=vf-search-source scripts/bench/view.ts [--rollouts 100000] [--json] [--strict]
  *
  * The lines are those of a real evaluation of search-r1, repeated under other ids: some 900 MB in a temporary folder. `--strict`: exit 1 over a bar.
  */

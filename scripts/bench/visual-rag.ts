@@ -1,7 +1,7 @@
 /**
  * visual-rag against its limits, which are peers here: CPU from a page to a crop that is encoded and in the store, opening the bundled deck, and `vf-eval visual-rag
  * -n 20` from start to end. CPU times, so that other work on the machine does not count; the command's wall clock too. Needs `npm run build`, Linux and python3.
- * `node --conditions=source scripts/bench/visual-rag.ts [--runs 3] [--json]`.
+ * `node --conditions=vf-search-source scripts/bench/visual-rag.ts [--runs 3] [--json]`.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

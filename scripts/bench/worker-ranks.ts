@@ -2,7 +2,7 @@
  * Compares the torch worker in two processes (gloo, one thread each) with one process of one thread: forward, backward and Adam of a GRPO batch,
  * alternating. Means something only on a machine with two idle cores.
  *
- *     node --conditions=source scripts/bench/worker-ranks.ts [--rounds 7] [--processes 2] [--json] [--strict]
+ *     node --conditions=vf-search-source scripts/bench/worker-ranks.ts [--rounds 7] [--processes 2] [--json] [--strict]
  */
 import { spawnSync } from 'node:child_process';
 import { join, resolve } from 'node:path';

@@ -1,10 +1,10 @@
-/** Judges the runs of `npm run prove:copy` and writes its page: copy.md, copy.json, copy.svg, copy.png and the metrics of every run. */
+/** Judges the runs of `npm run prove:copy` and writes its page: copy.md, copy.json and copy.svg. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { compareGroups } from '../../src/reports/plot/training-plots.ts';
 import { type CopyProof, PRESET, SECONDS } from './copy-proofs.ts';
 import { beforeAndAfter, stepsOf } from './judge-seeds.ts';
-import { announceVerdicts, keepMetrics, type ProvenRun, provenance, type Verdict, verdictLines, worst, writePlot } from './training-proof.ts';
+import { announceVerdicts, type ProvenRun, provenance, type Verdict, verdictLines, worst } from './training-proof.ts';
 
 const NAME = 'copy';
 
@@ -30,7 +30,7 @@ export function judgeCopyRun(run: CopyRun, { quick, isStrict }: { readonly quick
 }
 
 /** Writes the page, prints the verdicts and sets the exit code. */
-export async function reportCopy({
+export function reportCopy({
   output,
   runs,
   verdicts,
@@ -38,7 +38,7 @@ export async function reportCopy({
   readonly output: string;
   readonly runs: readonly CopyRun[];
   readonly verdicts: readonly Verdict[];
-}): Promise<void> {
+}): void {
   mkdirSync(output, { recursive: true });
   const about = provenance('prove:copy');
   const groups = [...Map.groupBy(runs, ({ proof }) => proof)];
@@ -50,15 +50,13 @@ export async function reportCopy({
       { value: proof.start, label: 'start at most' },
     ],
   }));
-  await writePlot(
-    output,
-    NAME,
+  writeFileSync(
+    join(output, `${NAME}.svg`),
     compareGroups(plotted, { heading: 'nano-copy in environments that it has never seen, GRPO with LoRA in Node alone' }),
   );
   const record = { ...about, node: process.versions.node, runs: runs.map(copyRecord), verdicts };
   writeFileSync(join(output, `${NAME}.json`), `${JSON.stringify(record, null, 2)}\n`);
   writeFileSync(join(output, `${NAME}.md`), markdown(groups, verdicts, about));
-  for (const run of runs) keepMetrics(run, join(output, NAME));
   announceVerdicts(verdicts);
 }
 

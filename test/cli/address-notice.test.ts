@@ -27,7 +27,7 @@ describe('addressNotice', () => {
       ['vf-eval', 'search-r1', '-p', 'embedded', '-n', '1', '-o', folder.path],
     ] as const) {
       const line = 'ulimit -v 5000000; exec "$@"';
-      const command = ['-c', line, 'sh', process.execPath, '--conditions=source', join(ROOT, `src/cli/${name}.ts`), ...args];
+      const command = ['-c', line, 'sh', process.execPath, '--conditions=vf-search-source', join(ROOT, `src/cli/${name}.ts`), ...args];
       const { stderr } = spawnSync('/bin/sh', command, { encoding: 'utf8', cwd: folder.path, env: BARE_ENVIRONMENT });
       expect(stderr.split('\n')[0]).toMatch(new RegExp(`^${name}: the address space is limited to 5000000 KiB .*raise the limit`));
     }

@@ -10,7 +10,7 @@ const { bin } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as 
 
 function help(words: readonly string[]): string {
   const [name, ...rest] = words;
-  const args = ['--conditions=source', join(root, `src/cli/${name}.ts`), ...rest, '--help'];
+  const args = ['--conditions=vf-search-source', join(root, `src/cli/${name}.ts`), ...rest, '--help'];
   const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', env: BARE_ENVIRONMENT });
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   return stdout;

@@ -18,7 +18,7 @@ function misuse(name: string, args: readonly string[]) {
   symlinkSync('circle', join(folder.path, 'circle'));
   const names = () => readdirSync(folder.path, { recursive: true, encoding: 'utf8' }).toSorted();
   const before = names();
-  const command = ['--conditions=source', join(ROOT, 'src/cli', `${name}.ts`), ...args];
+  const command = ['--conditions=vf-search-source', join(ROOT, 'src/cli', `${name}.ts`), ...args];
   const { status, stdout, stderr } = spawnSync(process.execPath, command, { cwd: folder.path, encoding: 'utf8', env: BARE_ENVIRONMENT });
   expect(names()).toEqual(before);
   return { status, stdout, stderr };

@@ -27,7 +27,7 @@ afterEach(() => {
 
 async function serving(...args: readonly string[]) {
   const { PATH = '' } = process.env;
-  const words = ['--conditions=source', join(ROOT, 'src/cli/vf-serve.ts'), 'environment', ENVIRONMENT, '--port', '0', ...args];
+  const words = ['--conditions=vf-search-source', join(ROOT, 'src/cli/vf-serve.ts'), 'environment', ENVIRONMENT, '--port', '0', ...args];
   const child = spawn(process.execPath, words, { cwd: ROOT, env: { PATH } });
   started.add(child);
   const server = { child, stdout: '', stderr: '', ended: once(child, 'close') };
@@ -76,7 +76,7 @@ describe('vf-serve environment', () => {
 
   it.each(['environment', 'verifiers'])('refuses an environment that shows images, in one line, for vf-serve %s (2)', async (command) => {
     const gallery = join(ROOT, 'test/images/gallery.ts');
-    const words = ['--conditions=source', join(ROOT, 'src/cli/vf-serve.ts'), command, gallery];
+    const words = ['--conditions=vf-search-source', join(ROOT, 'src/cli/vf-serve.ts'), command, gallery];
     const child = spawn(process.execPath, words, { cwd: ROOT, env: BARE_ENVIRONMENT });
     started.add(child);
     let said = '';

@@ -47,7 +47,7 @@ describe('examples/tools-project', { timeout: 120_000 }, () => {
   });
 
   it('passes its own tests, which fail where a tool is wrong', async () => {
-    const test = () => run(['--conditions=source', '--test', 'environments/price-desk/environment.test.ts']);
+    const test = () => run(['--conditions=vf-search-source', '--test', 'environments/price-desk/environment.test.ts']);
     expect(await test()).toMatchObject({ code: 0, stdout: expect.stringMatching(/pass 2\b/) as string });
     const text = readFileSync(environment(), 'utf8');
     writeFileSync(environment(), text.replace("['apple', 40]", "['apple', 41]"));

@@ -7,7 +7,7 @@ import { evaluate } from '../../src/evaluate/evaluate.ts';
 import type { EvaluationOptions } from '../../src/evaluate/evaluation-options.ts';
 import { sumsClient, sumsEnvironment, sumsOptions } from '../evaluate/sums-world.ts';
 
-const COMMAND = ['--conditions=source', '--no-warnings', join(import.meta.dirname, '../../src/cli/vf-compare.ts')];
+const COMMAND = ['--conditions=vf-search-source', '--no-warnings', join(import.meta.dirname, '../../src/cli/vf-compare.ts')];
 
 let directory: string;
 const at = (name: string) => join(directory, name);

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { thinLine } from '../../src/trainer/records/trajectory-record.ts';
 import { writeEvaluation, writeTraining } from '../viewing/written-runs.ts';
 
-const COMMAND = ['--conditions=source', '--no-warnings', join(import.meta.dirname, '../../src/cli/vf-export.ts')];
+const COMMAND = ['--conditions=vf-search-source', '--no-warnings', join(import.meta.dirname, '../../src/cli/vf-export.ts')];
 
 const root = mkdtempSync(join(tmpdir(), 'vf-export-training-'));
 const run = join(root, 'run');

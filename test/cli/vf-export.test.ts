@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { evaluate } from '../../src/evaluate/evaluate.ts';
 import { sumsClient, sumsOptions } from '../evaluate/sums-world.ts';
 
-const COMMAND = ['--conditions=source', '--no-warnings', join(import.meta.dirname, '../../src/cli/vf-export.ts')];
+const COMMAND = ['--conditions=vf-search-source', '--no-warnings', join(import.meta.dirname, '../../src/cli/vf-export.ts')];
 
 let directory: string;
 let run: string;

@@ -84,7 +84,7 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     writeFileSync(join(project, 'package.json'), '{}');
     const made = await vfInit(['with-test', '--dir', 'envs/'], project);
     expect(made.stdout).toBe('npx vf-eval with-test --env-dir-path envs\nnpx tsx --test envs/with-test/environment.test.ts\n');
-    const test = () => run(['--conditions=source', '--test', 'envs/with-test/environment.test.ts'], project);
+    const test = () => run(['--conditions=vf-search-source', '--test', 'envs/with-test/environment.test.ts'], project);
     expect(await test()).toMatchObject({ code: 0, stdout: expect.stringMatching(/pass 1\b/) as string });
     const path = join(project, 'envs/with-test/environment.ts');
     writeFileSync(path, readFileSync(path, 'utf8').replace('? 1 : 0', '? 0 : 1'));
@@ -100,10 +100,10 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     await vfInit(['with-tags'], project);
     for (const id of ['with-tools', 'with-tags']) {
       const script = `import { loadEnvironment } from './environments/${id}/environment.ts'; await loadEnvironment({ limit: 'three' });`;
-      const { stderr } = await run(['--conditions=source', '--input-type=module', '-e', script], project);
+      const { stderr } = await run(['--conditions=vf-search-source', '--input-type=module', '-e', script], project);
       expect(stderr).toContain('limit must be an integer of at least 1, got "three"');
     }
-    const test = () => run(['--conditions=source', '--test', 'environments/with-tools/environment.test.ts'], project);
+    const test = () => run(['--conditions=vf-search-source', '--test', 'environments/with-tools/environment.test.ts'], project);
     expect(await test()).toMatchObject({ code: 0, stdout: expect.stringMatching(/pass 1\b/) as string });
     const path = join(project, 'environments/with-tools/environment.ts');
     writeFileSync(path, readFileSync(path, 'utf8').replace("calls: 'native'", "calls: 'text'"));
@@ -120,7 +120,7 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
       import { loadEnvironment } from './environments/with-split/environment.ts';
       const { train, eval: held } = await loadEnvironment();
       console.log(JSON.stringify([train, held].map((rows) => [...rows].map(({ exampleId }) => exampleId))));`;
-    const { stdout } = await run(['--conditions=source', '--input-type=module', '-e', script], project);
+    const { stdout } = await run(['--conditions=vf-search-source', '--input-type=module', '-e', script], project);
     expect(JSON.parse(stdout)).toEqual([Array.from({ length: 12 }, (_, i) => String(i + 1)), ['13', '14', '15', '16']]);
     const read = (name: string) => readFileSync(join(project, 'environments/with-split', name), 'utf8');
     expect(read('README.md')).toContain('npx vf-train with-split --preset laptop-copy ');
@@ -128,7 +128,7 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     const training = [...read('README.md').matchAll(/^ {4}npx vf-train (.*)$/gm)].map(([, words]) => words!.replace(/ +#.*/, '').split(' '));
     expect(training).toHaveLength(2);
     for (const words of training) {
-      const { code, stderr } = await run(['--conditions=source', join(root, 'src/cli/vf-train.ts'), ...words, '--dry-run'], project);
+      const { code, stderr } = await run(['--conditions=vf-search-source', join(root, 'src/cli/vf-train.ts'), ...words, '--dry-run'], project);
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     }
   });

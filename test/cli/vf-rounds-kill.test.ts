@@ -72,7 +72,7 @@ describe('vf-rounds run', () => {
     /** Runs until `isDue` says that now is the time for a kill, of the whole group. */
     const run = async (isDue: (stderr: string, role: string | null) => boolean) => {
       const env = { ...BARE_ENVIRONMENT, HOME: folder };
-      const args = ['--conditions=source', '--no-warnings', SCRIPT, 'run', 'rounds.toml'];
+      const args = ['--conditions=vf-search-source', '--no-warnings', SCRIPT, 'run', 'rounds.toml'];
       const child = spawn(process.execPath, args, { cwd: folder, env, detached: true });
       let [stderr, isKilled] = ['', false];
       const look = (role: string | null) => {

@@ -23,7 +23,10 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 async function run(command: string, ...args: readonly string[]): Promise<void> {
   const env = { ...BARE_ENVIRONMENT, HOME: folder, VF_API_KEY: 'none' };
-  const child = spawn(process.execPath, ['--conditions=source', '--no-warnings', join(ROOT, `src/cli/${command}.ts`), ...args], { cwd: folder, env });
+  const child = spawn(process.execPath, ['--conditions=vf-search-source', '--no-warnings', join(ROOT, `src/cli/${command}.ts`), ...args], {
+    cwd: folder,
+    env,
+  });
   const [stderr] = await Promise.all([text(child.stderr), text(child.stdout), once(child, 'close')]);
   expect({ status: child.exitCode, stderr }).toEqual({ status: 0, stderr: expect.any(String) as string });
 }

@@ -57,7 +57,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 function start(...flags: readonly string[]) {
   const env = { ...BARE_ENVIRONMENT, HOME: folder };
   // A group of its own, so that the command under way can be killed with it.
-  return spawn(process.execPath, ['--conditions=source', '--no-warnings', SCRIPT, 'run', 'rounds.toml', ...flags], {
+  return spawn(process.execPath, ['--conditions=vf-search-source', '--no-warnings', SCRIPT, 'run', 'rounds.toml', ...flags], {
     cwd: folder,
     env,
     detached: true,

@@ -22,7 +22,7 @@ const rowsOf = (path: string) => linesOf(path).map((line) => JSON.parse(line) as
 
 function run(name: string, args: readonly string[], variables: Readonly<Record<string, string>> = {}) {
   const env = { ...BARE_ENVIRONMENT, HOME: folder, ...variables };
-  const command = ['--conditions=source', '--no-warnings', join(ROOT, 'src/cli', `${name}.ts`), ...args];
+  const command = ['--conditions=vf-search-source', '--no-warnings', join(ROOT, 'src/cli', `${name}.ts`), ...args];
   return new Promise<{ status: number; stdout: string; stderr: string }>((resolve) => {
     execFile(process.execPath, command, { cwd: folder, env }, (error, stdout, stderr) => {
       resolve({ status: error === null ? 0 : (error.code as number), stdout, stderr });

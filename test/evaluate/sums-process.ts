@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import type { Summary } from '../../src/schemas/summary.ts';
 
 const SCRIPT = fileURLToPath(import.meta.resolve('./sums-run.ts'));
-export const NODE = ['--conditions=source', '--no-warnings', SCRIPT];
+export const NODE = ['--conditions=vf-search-source', '--no-warnings', SCRIPT];
 export const OPTIONS = { rows: 30, rolloutsPerExample: 4, maxConcurrent: 8, seed: 3 };
 
 export function start(path: string, options: object): ChildProcess {

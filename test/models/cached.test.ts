@@ -30,7 +30,7 @@ afterEach(() => rm(folder, { recursive: true }));
 /** cache-process.ts as a process whose files can grow to so many blocks of 1024 bytes. */
 function limitedProcess(blocks: number, ...args: readonly string[]) {
   const script = join(import.meta.dirname, 'cache-process.ts');
-  const command = ['-c', `ulimit -f ${blocks}; exec "$@"`, 'bash', process.execPath, '--conditions=source', script, ...args];
+  const command = ['-c', `ulimit -f ${blocks}; exec "$@"`, 'bash', process.execPath, '--conditions=vf-search-source', script, ...args];
   const child = spawn('bash', command, { stdio: ['pipe', 'pipe', 'inherit'] });
   return { child, exited: once(child, 'exit') };
 }
@@ -283,7 +283,7 @@ describe('ReplyFile', () => {
   test('a reply is on file before any caller sees it: kill -9 loses none that was answered', async () => {
     const path = join(folder, 'replies.jsonl');
     const script = join(import.meta.dirname, 'cache-process.ts');
-    const child = spawn(process.execPath, ['--conditions=source', script, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(process.execPath, ['--conditions=vf-search-source', script, path], { stdio: ['ignore', 'pipe', 'inherit'] });
     const exited = once(child, 'exit');
     let printed = '';
     for await (const chunk of child.stdout) {

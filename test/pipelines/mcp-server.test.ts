@@ -128,7 +128,10 @@ describe('openMcpServer', () => {
       const options = { cwd: '.', signal: new AbortController().signal, connectTimeoutMs: 800 };
       await openMcpServer('m', ${JSON.stringify(source)}, options).catch(() => process.exit(7));
     `;
-    const { status } = spawnSync(process.execPath, ['--conditions=source', '--input-type=module', '-e', program], { cwd: folder, encoding: 'utf8' });
+    const { status } = spawnSync(process.execPath, ['--conditions=vf-search-source', '--input-type=module', '-e', program], {
+      cwd: folder,
+      encoding: 'utf8',
+    });
     expect(status).toBe(7);
     await until(() => !isAlive(Number(readFileSync(pidFile, 'utf8'))));
   });

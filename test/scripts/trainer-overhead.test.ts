@@ -13,7 +13,7 @@ const step = (number: number, overhead: number | null) =>
 
 function run(metrics: string, ...flags: string[]) {
   writeFileSync(join(directory, 'metrics.jsonl'), metrics);
-  return spawnSync(process.execPath, ['--conditions=source', script, directory, ...flags], { encoding: 'utf8' });
+  return spawnSync(process.execPath, ['--conditions=vf-search-source', script, directory, ...flags], { encoding: 'utf8' });
 }
 
 describe('scripts/bench/trainer-overhead.ts', () => {

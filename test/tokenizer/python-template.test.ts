@@ -47,7 +47,7 @@ describe('PythonTemplate', () => {
       "import { PythonTemplate } from './src/tokenizer/python-template.ts';" +
       `process.stdout.write(new PythonTemplate('{{ strftime_now("%d %b %Y|%B|%A|%-d|%I %p|%%|%Q") }}').render({}));`;
     const environment = { ...process.env, LC_ALL: 'fr_FR.UTF-8', TZ: 'UTC' };
-    const args = ['--conditions=source', '--no-warnings', '--input-type=module-typescript', '-e', program];
+    const args = ['--conditions=vf-search-source', '--no-warnings', '--input-type=module-typescript', '-e', program];
     const printed = execFileSync(process.execPath, args, { cwd: join(import.meta.dirname, '../..'), env: environment, encoding: 'utf8' });
     expect(printed).toMatch(/^\d\d [A-Z][a-z]{2} \d{4}\|[A-Z][a-z]+\|[A-Z][a-z]+day\|[1-9]\d?\|\d\d [AP]M\|%\|%Q$/);
     expect(printed).toContain(new Date().toLocaleDateString('en-US', { month: 'long', timeZone: 'UTC' }));

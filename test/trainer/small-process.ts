@@ -16,7 +16,7 @@ export interface SmallProcessOptions {
 const SCRIPT = fileURLToPath(import.meta.resolve('./train-small.ts'));
 
 export function smallCommand(path: string, options: SmallProcessOptions): [string, ...string[]] {
-  return [process.execPath, '--conditions=source', '--no-warnings', SCRIPT, path, JSON.stringify(options)];
+  return [process.execPath, '--conditions=vf-search-source', '--no-warnings', SCRIPT, path, JSON.stringify(options)];
 }
 
 export function startSmall(path: string, options: SmallProcessOptions): ChildProcess {

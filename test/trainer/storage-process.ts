@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
 const SCRIPT = fileURLToPath(import.meta.resolve('./storage-run.ts'));
-export const STORAGE_RUN = ['--conditions=source', '--no-warnings', SCRIPT];
+export const STORAGE_RUN = ['--conditions=vf-search-source', '--no-warnings', SCRIPT];
 
 export function startStorage(what: 'rollouts' | 'checkpoint', directory: string, number: number): ChildProcess {
   return spawn(process.execPath, [...STORAGE_RUN, what, directory, String(number)], { stdio: ['ignore', 'pipe', 'pipe'] });

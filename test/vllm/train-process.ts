@@ -75,7 +75,7 @@ export class TrainFolder implements Disposable {
   }
 
   start(args: readonly string[], variables: Readonly<Record<string, string>> = {}): TrainProcess {
-    const command = ['--conditions=source', '--no-warnings', join(ROOT, 'src/cli/vf-train.ts'), ...args, '--plain', '--json'];
+    const command = ['--conditions=vf-search-source', '--no-warnings', join(ROOT, 'src/cli/vf-train.ts'), ...args, '--plain', '--json'];
     const child = spawn(process.execPath, command, {
       cwd: this.path,
       env: { ...withoutSettings(process.env), ...variables },

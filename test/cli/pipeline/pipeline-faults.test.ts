@@ -79,7 +79,7 @@ describe.runIf(canMount)('a full disk', () => {
       'mount -o remount,size=16m outputs',
       `${run} -R > second.txt`,
     ];
-    const command = [process.execPath, '--conditions=source', join(ROOT, 'src/cli/vf-pipeline.ts')];
+    const command = [process.execPath, '--conditions=vf-search-source', join(ROOT, 'src/cli/vf-pipeline.ts')];
     const child = spawn('unshare', ['-Urm', 'sh', '-c', steps.join('\n'), 'sh', ...command], { cwd: folder.path, stdio: 'ignore' });
     const [code] = (await once(child, 'close')) as [number];
     expect(file(folder, 'first.txt')).toMatch(/the disk is full[^\n]*\n$/);

@@ -7,7 +7,7 @@ import { BARE_ENVIRONMENT } from '../../bare-environment.ts';
 
 export const ROOT = join(import.meta.dirname, '../../..');
 
-const command = (name: string, args: readonly string[]) => ['--conditions=source', join(ROOT, 'src/cli', `${name}.ts`), ...args];
+const command = (name: string, args: readonly string[]) => ['--conditions=vf-search-source', join(ROOT, 'src/cli', `${name}.ts`), ...args];
 
 export interface Finished {
   readonly status: number | null;

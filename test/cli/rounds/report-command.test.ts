@@ -16,7 +16,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 async function report(...args: string[]): Promise<string> {
-  const words = ['--conditions=source', '--no-warnings', SCRIPT, 'report', ...args];
+  const words = ['--conditions=vf-search-source', '--no-warnings', SCRIPT, 'report', ...args];
   return (await promisify(execFile)(process.execPath, words, { cwd: folder, env: { ...BARE_ENVIRONMENT, HOME: folder } })).stdout;
 }
 

@@ -144,7 +144,7 @@ describe('the files of a stage', () => {
     file('trace.jsonl', traceText([1, 0, 0].map((judge, index) => ({ prompt: 'rare', index, judge, think: 'x'.repeat(50_000) }))));
     mkdirSync(at('small'));
     const steps = `mount -t tmpfs -o size=32k tmpfs small && exec "$@" extract --trace trace.jsonl -o small/rows.jsonl`;
-    const words = [process.execPath, '--conditions=source', '--no-warnings', join(import.meta.dirname, '../../../src/cli/vf-rounds.ts')];
+    const words = [process.execPath, '--conditions=vf-search-source', '--no-warnings', join(import.meta.dirname, '../../../src/cli/vf-rounds.ts')];
     const child = spawn('unshare', ['-Urm', 'sh', '-c', steps, 'sh', ...words], { cwd: at(''), stdio: ['ignore', 'ignore', 'pipe'] });
     const [stderr] = await Promise.all([text(child.stderr), once(child, 'close')]);
     expect({ status: child.exitCode, stderr }).toEqual({
@@ -175,7 +175,7 @@ describe('the files of a stage', () => {
         ['rewrite', 'out/passed.jsonl', '-o', 'out/rewritten.jsonl', ...asks('rewriter')],
         ['finalize', 'out/rewritten.jsonl', '-o', 'out/final.jsonl'],
       ];
-      return spawn(process.execPath, ['--conditions=source', '--no-warnings', STAGES_SCRIPT, JSON.stringify(stages)], { cwd: at('') });
+      return spawn(process.execPath, ['--conditions=vf-search-source', '--no-warnings', STAGES_SCRIPT, JSON.stringify(stages)], { cwd: at('') });
     };
     const contents = (of: string) =>
       Object.fromEntries(

@@ -39,7 +39,7 @@ export function stagesFolder() {
 
   const rounds = async (...args: string[]) => {
     const env = { ...BARE_ENVIRONMENT, HOME: folder };
-    const words = ['--conditions=source', '--no-warnings', SCRIPT, ...args];
+    const words = ['--conditions=vf-search-source', '--no-warnings', SCRIPT, ...args];
     const child = spawn(process.execPath, words, { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
     const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
     return { status: child.exitCode, stdout, stderr };

@@ -21,7 +21,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 async function verify(...args: string[]) {
-  const words = ['--conditions=source', '--no-warnings', SCRIPT, 'verify', '--rows', 'rows.jsonl', '-o', 'list.jsonl', ...args];
+  const words = ['--conditions=vf-search-source', '--no-warnings', SCRIPT, 'verify', '--rows', 'rows.jsonl', '-o', 'list.jsonl', ...args];
   const child = spawn(process.execPath, words, {
     cwd: folder,
     env: { ...BARE_ENVIRONMENT, HOME: folder },

@@ -18,7 +18,7 @@ let run: string;
 async function command(words: readonly string[], { variables = {}, cwd = folder }: { variables?: Record<string, string>; cwd?: string } = {}) {
   const [name, ...rest] = words;
   const env = { ...BARE_ENVIRONMENT, ...variables };
-  const child = spawn(process.execPath, ['--conditions=source', join(root, `src/cli/${name}.ts`), ...rest], { cwd, env });
+  const child = spawn(process.execPath, ['--conditions=vf-search-source', join(root, `src/cli/${name}.ts`), ...rest], { cwd, env });
   let stderr = '';
   child.stdout.resume();
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));

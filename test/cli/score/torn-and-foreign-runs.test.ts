@@ -12,7 +12,7 @@ let folder: string;
 let run: string;
 
 function command(name: string, ...words: string[]) {
-  const { status, stderr } = spawnSync(process.execPath, ['--conditions=source', join(root, `src/cli/${name}.ts`), ...words], {
+  const { status, stderr } = spawnSync(process.execPath, ['--conditions=vf-search-source', join(root, `src/cli/${name}.ts`), ...words], {
     cwd: folder,
     encoding: 'utf8',
     env: BARE_ENVIRONMENT,

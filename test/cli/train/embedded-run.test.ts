@@ -109,7 +109,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     const evaluation = spawnSync(
       process.execPath,
       [
-        '--conditions=source',
+        '--conditions=vf-search-source',
         '--no-warnings',
         join(ROOT, 'src/cli/vf-eval.ts'),
         'search-r1',

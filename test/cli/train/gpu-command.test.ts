@@ -87,7 +87,7 @@ describe('gpuCommand', () => {
   it('is a command line that vf-train accepts', async () => {
     const { wire, preset } = await read([...LAPTOP, '--steps', '3', '--lr', '0.002']);
     const line = shellCommand(gpuCommand(wire, preset));
-    const vfTrain = [process.execPath, '--conditions=source', join(ROOT, 'src/cli/vf-train.ts')];
+    const vfTrain = [process.execPath, '--conditions=vf-search-source', join(ROOT, 'src/cli/vf-train.ts')];
     const { status, stdout, stderr } = spawnSync('/bin/sh', ['-c', `${shellCommand(vfTrain)} ${line} --show-config`], { encoding: 'utf8' });
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     for (const text of ['steps = 3 ', 'learning_rate = 0.002 ', 'kind = "torch" ', 'dataset = "fact-world"']) expect(stdout).toContain(text);

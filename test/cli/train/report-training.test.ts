@@ -15,7 +15,9 @@ it('shows commands for what comes next without the credentials of the run', { ti
   const retriever = retrieval.url.replace('http://', 'http://reader:pass-Word-1@');
   const small = ['--steps', '1', '-n', '2', '-r', '2', '--set', 'evaluation.every=0', '-o', folder.path];
   const args = ['search-r1', '--preset', 'laptop', ...small, '-a', JSON.stringify({ retriever_url: `${retriever}/retrieve` })];
-  const child = spawn(process.execPath, ['--conditions=source', join(ROOT, 'src/cli/vf-train.ts'), ...args], { env: { PATH: '/nonexistent' } });
+  const child = spawn(process.execPath, ['--conditions=vf-search-source', join(ROOT, 'src/cli/vf-train.ts'), ...args], {
+    env: { PATH: '/nonexistent' },
+  });
   const said = { stdout: '', stderr: '' };
   for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (chunk: string) => (said[name] += chunk));
   expect([await once(child, 'close'), said.stderr]).toEqual([[0, null], expect.any(String)]);

@@ -20,7 +20,7 @@ interface Finished {
 }
 
 function start(args: readonly string[]): ChildProcess {
-  return spawn(process.execPath, ['--conditions=source', program, ...args], { cwd: folder });
+  return spawn(process.execPath, ['--conditions=vf-search-source', program, ...args], { cwd: folder });
 }
 
 async function finish(child: ChildProcess): Promise<Finished> {

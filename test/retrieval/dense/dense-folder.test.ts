@@ -50,9 +50,13 @@ describe('DenseFolder', () => {
 
   it('keeps the build unfinished where the manifest could not be written whole', () => {
     const code = `import { DenseFolder } from ${JSON.stringify(module)}; await new DenseFolder(${JSON.stringify(folder.path)}).seal(${JSON.stringify(MANIFEST)});`;
-    const child = spawnSync('sh', ['-c', 'ulimit -f 0; exec "$0" --conditions=source --input-type=module -e "$1"', process.execPath, code], {
-      encoding: 'utf8',
-    });
+    const child = spawnSync(
+      'sh',
+      ['-c', 'ulimit -f 0; exec "$0" --conditions=vf-search-source --input-type=module -e "$1"', process.execPath, code],
+      {
+        encoding: 'utf8',
+      },
+    );
     expect(child.status).not.toBe(0);
     expect(folder.isComplete).toBe(false);
     expect(folder.state()).toEqual(STATE);

@@ -23,7 +23,7 @@ interface Run {
 }
 
 function start(folder: string, args: readonly string[]): Run {
-  const child = spawn(process.execPath, ['--conditions=source', program, ...args], { cwd: folder });
+  const child = spawn(process.execPath, ['--conditions=vf-search-source', program, ...args], { cwd: folder });
   let stdout = '';
   const run: Run = {
     child,
@@ -244,7 +244,9 @@ describe.runIf(isLanceInstalled())('vf-index --dense', () => {
 
   it('is served by vf-serve retrieve --dense over /retrieve', async () => {
     const serve = join(import.meta.dirname, '../../../src/cli/vf-serve.ts');
-    const child = spawn(process.execPath, ['--conditions=source', serve, 'retrieve', '--dense', '--corpus', 'made', '--port', '0'], { cwd: folder });
+    const child = spawn(process.execPath, ['--conditions=vf-search-source', serve, 'retrieve', '--dense', '--corpus', 'made', '--port', '0'], {
+      cwd: folder,
+    });
     try {
       const [line] = (await once(child.stdout, 'data')) as [Buffer];
       const response = await fetch(String(line).trim(), {

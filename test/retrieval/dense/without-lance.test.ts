@@ -25,7 +25,19 @@ describe('vf-index --dense without LanceDB', () => {
     try {
       writeFileSync(join(folder, 'corpus.jsonl'), '{"contents": "a"}\n');
       const hide = `data:text/javascript,${encodeURIComponent(HIDE)}`;
-      const args = ['--import', hide, '--conditions=source', program, 'corpus.jsonl', '-o', 'made', '--dense', server.url, '-m', WORDS_MODEL];
+      const args = [
+        '--import',
+        hide,
+        '--conditions=vf-search-source',
+        program,
+        'corpus.jsonl',
+        '-o',
+        'made',
+        '--dense',
+        server.url,
+        '-m',
+        WORDS_MODEL,
+      ];
       const child = spawn(process.execPath, args, { cwd: folder });
       let stderr = '';
       child.stderr.on('data', (text) => (stderr += String(text)));

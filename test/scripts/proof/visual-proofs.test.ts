@@ -1,4 +1,4 @@
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -7,20 +7,22 @@ import { keepPart, writeVisualPage } from '../../../scripts/proof/visual-page.ts
 import { judgeClip, type VisualPart } from '../../../scripts/proof/visual-proofs.ts';
 import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
 
-const METRICS = join(import.meta.dirname, '../../../docs/results/seeds/search-o1-seed-0/metrics.jsonl');
+const ROWS: MetricsRow[] = [
+  { kind: 'evaluation', step: 0, values: { reward_mean: 0.25 } },
+  { kind: 'step', step: 1, values: { reward_mean: 0.5, loss: 1 } },
+  { kind: 'evaluation', step: 1, values: { reward_mean: 0.75 } },
+];
 
 function part(verdict: string): VisualPart {
-  const directory = mkdtempSync(join(tmpdir(), 'vf-proof-run-'));
-  cpSync(METRICS, join(directory, 'metrics.jsonl'));
   const run: ProvenRun = {
     label: 'visual-rag, seed 0',
     isControl: false,
     seconds: 1,
     peakMemoryBytes: null,
     cpuSeconds: null,
-    directory,
+    directory: 'a run',
     adapter: null,
-    rows: [],
+    rows: ROWS,
   };
   return {
     title: 'A part',
@@ -33,19 +35,24 @@ function part(verdict: string): VisualPart {
 }
 
 describe('writeVisualPage', () => {
-  it('writes a page of the parts that are kept; a part that is proved again replaces its own results', async () => {
+  it('writes a page of the parts that are kept; a part that is proved again replaces its own results', () => {
     const output = join(mkdtempSync(join(tmpdir(), 'vf-proof-page-')), 'results');
     mkdirSync(output);
     keepPart(output, 'laptop', part('first'));
-    await writeVisualPage(output);
+    writeVisualPage(output);
     const page = () => readFileSync(join(output, 'visual.md'), 'utf8');
     expect(page()).toContain('## A part\n\nWritten by `npm run prove:visual');
     expect(page()).toContain('- ok: first');
     expect(readFileSync(join(output, 'visual.svg'), 'utf8')).toContain('the part');
-    for (const file of ['visual.png', 'visual.json', 'visual/laptop/visual-rag-seed-0/metrics.jsonl'])
-      expect(existsSync(join(output, file))).toBe(true);
+    expect(existsSync(join(output, 'visual.json'))).toBe(true);
+    const { runs } = JSON.parse(readFileSync(join(output, 'visual/laptop.json'), 'utf8')) as { runs: { rewards: unknown }[] };
+    expect(runs[0]!.rewards).toEqual([
+      { kind: 'evaluation', step: 0, reward: 0.25 },
+      { kind: 'step', step: 1, reward: 0.5 },
+      { kind: 'evaluation', step: 1, reward: 0.75 },
+    ]);
     keepPart(output, 'laptop', part('second'));
-    await writeVisualPage(output);
+    writeVisualPage(output);
     expect(page()).not.toContain('ok: first');
     expect(page()).toContain('- ok: second');
     expect(JSON.parse(readFileSync(join(output, 'visual.json'), 'utf8'))).toMatchObject({

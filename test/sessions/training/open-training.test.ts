@@ -27,7 +27,7 @@ async function linesOf(every: number): Promise<string> {
   const environment = join(folder.path, 'environment.mjs');
   writeFileSync(environment, ENVIRONMENT);
   const small = ['-m', 'nano-base', '--embedded', '--rank', '8', '--steps', '1', '-n', '2', '-r', '2', '--plain', '-o', folder.path];
-  const words = ['--conditions=source', '--no-warnings', SCRIPT, environment, ...small, '--set', `evaluation.every=${every}`];
+  const words = ['--conditions=vf-search-source', '--no-warnings', SCRIPT, environment, ...small, '--set', `evaluation.every=${every}`];
   const child = spawn(process.execPath, words, { cwd: folder.path, env: { ...BARE_ENVIRONMENT, HOME: folder.path } });
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
   expect({ status: child.exitCode, stderr }).toEqual({ status: 0, stderr: expect.any(String) as string });

@@ -37,7 +37,7 @@ describe('AppendFile', () => {
       import { AppendFile } from ${JSON.stringify(new URL('../../../src/trainer/curves/append-file.ts', import.meta.url).href)};
       const file = new AppendFile(${JSON.stringify(path)});
       try { for (;;) file.append(Buffer.alloc(300, 'x')); } catch (error) { process.stdout.write(error.name); }`;
-    const limited = 'ulimit -f 1 && exec "$0" --no-warnings --conditions=source --input-type=module -e "$1"';
+    const limited = 'ulimit -f 1 && exec "$0" --no-warnings --conditions=vf-search-source --input-type=module -e "$1"';
     const { stdout } = spawnSync('sh', ['-c', limited, process.execPath, script], { encoding: 'utf8' });
     expect(stdout).toBe('ResultsError');
     const { length } = readFileSync(path);

@@ -170,5 +170,5 @@ describe('leastMissed', () => {
 function archiver(folder: string): ChildProcess {
   const module = JSON.stringify(new URL('../../../src/trainer/records/rollout-store.ts', import.meta.url).href);
   const code = `const { RolloutStore } = await import(${module}); console.log('ready'); await new RolloutStore(${JSON.stringify(folder)}).archiveBefore(40, 1e9);`;
-  return spawn(process.execPath, ['--conditions=source', '--input-type=module', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] });
+  return spawn(process.execPath, ['--conditions=vf-search-source', '--input-type=module', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] });
 }

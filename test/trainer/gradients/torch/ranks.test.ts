@@ -258,7 +258,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
     });
 
     it('ends all its processes when the trainer is killed', async () => {
-      const trainer = spawn(process.execPath, ['--conditions=source', join(import.meta.dirname, 'start-nano.ts'), 'cpu', 'cpu'], {
+      const trainer = spawn(process.execPath, ['--conditions=vf-search-source', join(import.meta.dirname, 'start-nano.ts'), 'cpu', 'cpu'], {
         stdio: ['ignore', 'pipe', 'inherit'],
       });
       const [line] = (await once(trainer.stdout, 'data')) as [Buffer];

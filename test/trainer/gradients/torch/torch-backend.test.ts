@@ -311,7 +311,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
   });
 
   it('ends when the trainer is killed', async () => {
-    const trainer = spawn(process.execPath, ['--conditions=source', join(import.meta.dirname, 'start-nano.ts')], {
+    const trainer = spawn(process.execPath, ['--conditions=vf-search-source', join(import.meta.dirname, 'start-nano.ts')], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     const [line] = (await once(trainer.stdout, 'data')) as [Buffer];
