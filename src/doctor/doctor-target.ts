@@ -3,7 +3,7 @@ import { ConfigError } from '../core/errors.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { urlCredentials } from '../transport/credentials.ts';
 import { redactUrl } from '../transport/redact.ts';
-import { readTrainingConfig } from '../cli/train/read-training-config.ts';
+import { resolveTraining } from '../sessions/training/resolve-training.ts';
 
 export interface DoctorFlags {
   /** A TOML file; with a preset also an environment. */
@@ -60,18 +60,8 @@ async function configTarget(
     ...(launches ? { base_url: null, launch: {}, embedded: null } : {}),
     ...(keyVariable === null ? {} : { api_key_var: keyVariable }),
   };
-  const display = { json: false, plain: true, verbose: false };
-  const given = {
-    kind: 'train',
-    action: 'dry-run',
-    target,
-    preset,
-    layers: [{ source: 'flags', table: { policy } }],
-    resume: null,
-    push: null,
-    display,
-  } as const;
-  const { config, apiKey, secrets } = await readTrainingConfig(given, { variables });
+  const request = { target, preset, layers: [{ source: 'flags', table: { policy } }], resume: null };
+  const { config, apiKey, secrets } = await resolveTraining(request, { variables });
   const { baseUrl, launch, apiKeyVar } = config.policy;
   return {
     config,

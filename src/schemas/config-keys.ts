@@ -132,3 +132,8 @@ function rangeText({ minimum, exclusiveMinimum, maximum, exclusiveMaximum }: Key
   if (high === null) return minimum === undefined ? ` ${low}` : ` of at least ${minimum}`;
   return ` ${[low, high].filter((end) => end !== null).join(' ')}`;
 }
+
+/** `a.b.c` and a value as `{ a: { b: { c: value } } }`. */
+export function nestedTable(key: string, value: unknown): Record<string, unknown> {
+  return key.split('.').reduceRight<unknown>((inner, part) => ({ [part]: inner }), value) as Record<string, unknown>;
+}

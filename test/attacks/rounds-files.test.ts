@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ROUND_COMMANDS } from '../../src/cli/rounds/run/round-commands.ts';
 import { runRounds } from '../../src/rounds/driver/run-rounds.ts';
 import { ConfigError } from '../../src/core/errors.ts';
 import { startCommand } from './attacked-process.ts';
@@ -15,7 +16,7 @@ const at = (name: string) => join(folder, name);
 const rows = `rows = "${at('rows.jsonl')}"\n`;
 const output = `output = "${at('out')}"\n`;
 const GOOD = rows + output;
-const context = quietContext();
+const context = { ...quietContext(), commands: ROUND_COMMANDS, variables: process.env, onStart: () => {} };
 
 beforeAll(() => {
   writeFileSync(at('rows.jsonl'), '{"id": "p0"}\n');

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseTrainArguments } from '../../src/cli/train/arguments.ts';
-import { readTrainingConfig } from '../../src/cli/train/read-training-config.ts';
+import { resolveTraining } from '../../src/sessions/training/resolve-training.ts';
 import { modelShape, readModelConfig } from '../../src/launch/model-shape.ts';
 import { GIB, trainerMemory, type TrainerSettings } from '../../src/launch/memory-estimate.ts';
 import { torchPython } from '../trainer/gradients/torch/torch-python.ts';
@@ -59,7 +59,7 @@ function onWire({ model, maxTokens: tokens, bytesPerWeight, device = 'cuda', ...
 async function configured(args: readonly string[], model: string, checkpointing: boolean): Promise<Case> {
   const parsed = parseTrainArguments([...args, '-b', 'http://127.0.0.1:9/v1', '--set', 'policy.launch=null'], '1.2.3');
   if (parsed.kind !== 'train') throw new Error(`Expected a run, got ${parsed.kind}`);
-  const { config } = await readTrainingConfig(parsed, { variables: {}, environmentFile: join(folder, 'none') });
+  const { config } = await resolveTraining(parsed, { variables: {}, environmentFile: join(folder, 'none') });
   const { rank, targets } = config.lora;
   const isCpu = config.backend.device === 'cpu';
   return {

@@ -35,17 +35,22 @@ export function addReportCommand(program: Command, act: (action: RoundAction) =>
     .option('--markdown', 'tables in Markdown')
     .option('--json', 'one JSON object')
     .addHelpText('after', HELP)
-    .action((paths: readonly string[], { trace = [], markdown, json }: ReportFlags) => {
+    .action((paths: readonly string[], flags: ReportFlags) => {
       act(async () => {
-        if (paths.length + trace.length === 0)
+        if (paths.length + (flags.trace ?? []).length === 0)
           throw new ConfigError('Name a folder of stages, or a trace with --trace (see vf-rounds report --help)');
-        const stages = await readFunnel(paths);
-        const traces = trace.length === 0 ? null : await readTraces(trace, { withTexts: false });
-        const analysis = traces === null ? null : { ...analyse(traces.rollouts), counts: traces.counts };
-        process.stdout.write(json === true ? jsonText(stages, analysis) : tablesText(stages, analysis, markdown === true));
+        process.stdout.write(await reportText(paths, flags));
         return EXIT.done;
       });
     });
+}
+
+/** Throws ResultsError if a file is not the one that its manifest names. */
+export async function reportText(paths: readonly string[], { trace = [], markdown, json }: ReportFlags): Promise<string> {
+  const stages = await readFunnel(paths);
+  const traces = trace.length === 0 ? null : await readTraces(trace, { withTexts: false });
+  const analysis = traces === null ? null : { ...analyse(traces.rollouts), counts: traces.counts };
+  return json === true ? jsonText(stages, analysis) : tablesText(stages, analysis, markdown === true);
 }
 
 type TraceAnalysis = Analysis & { readonly counts: Traces['counts'] };

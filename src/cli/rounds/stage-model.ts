@@ -9,6 +9,7 @@ import type { RoleDeclarations } from '../../core/model.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { lockRun } from '../../files/run-lock.ts';
 import type { AskOptions } from '../../rounds/ask-rows.ts';
+import type { StageModelOptions } from '../../rounds/driver/round-commands.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
 import { secretRedactor } from '../../transport/redact.ts';
 import type { CommandContext } from '../command-line.ts';
@@ -19,9 +20,7 @@ import { resolveRoles, secretsOfRoles } from '../../sessions/roles/resolve-roles
 import { checkRoleTables, parseRoleFlag } from '../roles/role-flag.ts';
 import { named } from '../serve/option-values.ts';
 
-export interface RoleOptions {
-  readonly role?: string;
-  readonly config?: string;
+export interface RoleOptions extends StageModelOptions {
   readonly output: string;
 }
 
@@ -54,7 +53,7 @@ export async function isBound(role: StageRole, options: RoleOptions): Promise<bo
  * Rejects with ConfigError, in the words of a table, where the table of a stage names no model that could be asked. Makes no connection and writes nothing.
  * @param table the options of the stage, from the file that has them
  */
-export async function checkStageModel(role: StageRole, table: Pick<RoleOptions, 'role' | 'config'>): Promise<void> {
+export async function checkStageModel(role: StageRole, table: StageModelOptions): Promise<void> {
   await resolvedModel(role, { ...table, output: 'rows.jsonl' }, KEY);
 }
 

@@ -1,13 +1,15 @@
 /** Parses the command line of `vf-train` into configuration layers. Knows no defaults and reads no files. */
 import { Command, Option } from 'commander';
 import { ConfigError } from '../../core/errors.ts';
+import { nestedTable } from '../../schemas/config-keys.ts';
+import type { TrainingRequest } from '../../sessions/training/resolve-training.ts';
 import type { ConfigLayer } from '../../trainer/config/resolve-config.ts';
 import { mergeRoleTables } from '../../schemas/roles-config.ts';
 import { parseProgram } from '../parse-program.ts';
 import { parseRoleFlag } from '../roles/role-flag.ts';
 import { KEY_FLAGS, type KeyFlag } from './flags.ts';
 import { HELP_AFTER, HELP_BEFORE } from './help.ts';
-import { nestedTable, parseJsonObject, parseSet, parseValue } from './setting-text.ts';
+import { parseJsonObject, parseSet, parseValue } from './setting-text.ts';
 
 export interface TrainDisplay {
   /** Print only one JSON object on stdout, at the end. */
@@ -17,17 +19,11 @@ export interface TrainDisplay {
   readonly verbose: boolean;
 }
 
-export interface TrainArguments {
+/** The layers are those of the flags, `--set` last. */
+export interface TrainArguments extends TrainingRequest {
   readonly kind: 'train';
   /** `dry-run` opens the environment and trains nothing, `show-config` prints the resolved configuration. */
   readonly action: 'train' | 'dry-run' | 'show-config';
-  /** An environment id, a path, or a `.toml` file; null to take it from a resumed run or a preset. */
-  readonly target: string | null;
-  readonly preset: string | null;
-  /** The flags' settings, later ones overriding earlier ones; `--set` last. */
-  readonly layers: readonly ConfigLayer[];
-  /** Null starts a new run; a null directory means the newest matching run. */
-  readonly resume: { readonly directory: string | null; readonly allowChanges: boolean } | null;
   /** Model of the hub to which the adapter is pushed; null for none. */
   readonly push: string | null;
   readonly display: TrainDisplay;

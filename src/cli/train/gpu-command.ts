@@ -10,7 +10,8 @@ import { hideSecrets } from '../../transport/redact.ts';
 import { bundledName, modelPath } from '../../data/bundled-models.ts';
 import { KEY_FLAGS } from './flags.ts';
 import { presetNamed } from '../../sessions/environment/presets.ts';
-import { nestedTable, parseValue } from './setting-text.ts';
+import { nestedTable } from '../../schemas/config-keys.ts';
+import { parseValue } from './setting-text.ts';
 import { tomlValue } from '../../reports/training/toml-value.ts';
 import { isObject } from '../../schemas/is-object.ts';
 

@@ -29,13 +29,13 @@ import { openAdapterPush, pushAdapter } from './push-adapter.ts';
 import { openCurves } from '../../sessions/training/open-curves.ts';
 import type { OpenedTraining } from '../../sessions/training/open-training.ts';
 import { usesEngine, withLocalBase } from '../../sessions/policy/local-base.ts';
-import { readTrainingConfig, trainingRunsFolder, type TrainingSetup } from './read-training-config.ts';
+import { resolveTraining, trainingRunsFolder, type TrainingSetup } from '../../sessions/training/resolve-training.ts';
 import { renderConfig } from './render-config.ts';
 import { trainingCost } from '../../sessions/training/training-cost.ts';
 import { Transcripts } from '../../reports/training/transcripts.ts';
 
 export async function runTraining(given: TrainArguments, context: CommandContext): Promise<number> {
-  const setup = await readTrainingConfig(given).catch(async (error: unknown) => {
+  const setup = await resolveTraining(given, { variables: process.env }).catch(async (error: unknown) => {
     const { refuseIncompleteProgram } = await import('../../sessions/training/refuse-program.ts');
     await refuseIncompleteProgram(given, { env: process.env, signal: context.signal });
     throw error;

@@ -3,16 +3,11 @@ import { parseToml } from '../../files/toml-text.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { readJson } from '../../core/read-json.ts';
 import { isDeeperThan, MOST_LEVELS } from '../../schemas/nesting.ts';
-import { acceptsType, configKeys, configTable, type KeySchema } from '../../schemas/config-keys.ts';
+import { acceptsType, configKeys, configTable, type KeySchema, nestedTable } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
 const KEYS = configKeys(configTable(trainingConfigSchema));
-
-/** `a.b.c` and a value as `{ a: { b: { c: value } } }`. */
-export function nestedTable(key: string, value: unknown): Record<string, unknown> {
-  return key.split('.').reduceRight<unknown>((inner, part) => ({ [part]: inner }), value) as Record<string, unknown>;
-}
 
 /** Parses `key=value`. Throws ConfigError if the key or the `=` is missing. */
 export function parseSet(text: string): Record<string, unknown> {

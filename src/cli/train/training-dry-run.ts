@@ -19,7 +19,7 @@ import { countText, plural } from '../../reports/text/number-text.ts';
 import { resolvedRoleText } from '../../sessions/roles/open-roles.ts';
 import { resolveRoles } from '../../sessions/roles/resolve-roles.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
-import type { TrainingSetup } from './read-training-config.ts';
+import type { TrainingSetup } from '../../sessions/training/resolve-training.ts';
 
 export interface TrainingDryRunOptions {
   readonly variables: Readonly<Record<string, string | undefined>>;

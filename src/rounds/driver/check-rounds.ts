@@ -2,17 +2,13 @@
 import { existsSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { Command } from 'commander';
 import { ConfigError, thrownText } from '../../core/errors.ts';
 import { folderProblem } from '../../files/make-folder.ts';
 import { openRegularFile } from '../../files/regular-file.ts';
 import { readExclusions } from '../exclusions.ts';
 import { readPlayedRows } from '../row-files.ts';
-import { parseProgram } from '../../cli/parse-program.ts';
-import { addCurateCommands } from '../../cli/rounds/curate-commands.ts';
-import { addDistillCommands } from '../../cli/rounds/distill-commands.ts';
-import { checkStageModel, type RoleOptions } from '../../cli/rounds/stage-model.ts';
 import { inPlace } from './in-place.ts';
+import type { RoundCommands, RoundStage } from './round-commands.ts';
 import { WEIGHTS } from './round-steps.ts';
 import type { RoundsConfig } from './rounds-config.ts';
 
@@ -26,37 +22,36 @@ const OWN_WORDS = {
   vet: FROM_ROWS,
   rewrite: FROM_ROWS,
   finalize: FROM_ROWS,
-} as const;
-type Stage = keyof typeof OWN_WORDS;
+} as const satisfies Record<RoundStage, readonly string[]>;
 /** Stages that ask a model. */
 const ROLES = { vet: 'vetter', rewrite: 'rewriter' } as const;
 
 /** `rows`: the file with the rows of phase 1. Rejects with ConfigError. */
-export async function checkRounds(config: RoundsConfig, rows: string): Promise<void> {
+export async function checkRounds(config: RoundsConfig, rows: string, commands: StageCommands): Promise<void> {
   const { path, output, adapter } = config;
   const problem = folderProblem(output);
   if (problem !== null) throw new ConfigError(`output in ${path} cannot be used: ${problem}. Name a folder that can be written.`);
-  for (const stage of Object.keys(OWN_WORDS) as Stage[]) await checkStage(stage, config);
+  for (const stage of Object.keys(OWN_WORDS) as RoundStage[]) await checkStage(stage, config, commands);
   await checkFile(rows, `rows in ${path}`);
   await inPlace(`rows in ${path}`, () => readPlayedRows(rows));
   await checkReview(config);
   if (adapter !== null) await checkFile(join(adapter, WEIGHTS), `adapter in ${path}`);
 }
 
-async function checkStage(stage: Stage, config: RoundsConfig): Promise<void> {
+type StageCommands = Pick<RoundCommands, 'stageOptions' | 'checkStageModel'>;
+
+async function checkStage(stage: RoundStage, config: RoundsConfig, commands: StageCommands): Promise<void> {
   const words = config[stage];
   if (words === null) return;
   const where = `[${stage}] of ${config.path}`;
-  const program = new Command('vf-rounds');
-  for (const add of [addCurateCommands, addDistillCommands]) add(program, () => {});
-  await inPlace(where, () => void parseProgram(program, [stage, ...OWN_WORDS[stage], ...words]));
+  const options = await inPlace(where, () => commands.stageOptions(stage, [...OWN_WORDS[stage], ...words]));
   if (stage !== 'vet' && stage !== 'rewrite') return;
-  const { role, config: file } = program.commands.find((command) => command.name() === stage)!.opts<RoleOptions>();
+  const { role, config: file } = options;
   const asked = ROLES[stage];
   if (role === undefined && file === undefined)
     throw new ConfigError(`${where} names no model; set role = "${asked}=MODEL@URL", or set config to a TOML file with a table [roles.${asked}]`);
   const keys = [...(role === undefined ? [] : ['role']), ...(file === undefined ? [] : ['config'])];
-  await inPlace(`${keys.join(' and ')} in ${where}`, () => checkStageModel(asked, { ...(role && { role }), ...(file && { config: file }) }));
+  await inPlace(`${keys.join(' and ')} in ${where}`, () => commands.checkStageModel(asked, options));
 }
 
 /** The lists that leave rows out. One of them can be the list that the buckets will make. */

@@ -8,10 +8,9 @@ import { processStart } from '../../files/process-start.ts';
 import { countRows } from '../row-files.ts';
 import { hashInputs, recordStage, type StageInput } from '../stage-files.ts';
 import type { WireDoneStep, WireRunningSince } from '../../schemas/rounds-state.ts';
-import type { CommandContext } from '../../cli/command-line.ts';
 import { ownCommand } from '../../reports/text/own-command.ts';
 import { isRunning, untilEnded } from './left-command.ts';
-import { type EndedCommand, runOwn } from '../../cli/rounds/run/own-process.ts';
+import type { EndedCommand, RoundsContext } from './round-commands.ts';
 import type { RoundsState } from './rounds-state.ts';
 import { shownWords } from './shown-words.ts';
 import { type StepSummary, summaryIn } from './training-summary.ts';
@@ -41,9 +40,9 @@ export class RoundSteps {
   readonly #state: RoundsState;
   /** The file that says what the rounds are made of. */
   readonly #path: string;
-  readonly #context: CommandContext;
+  readonly #context: RoundsContext;
 
-  constructor(state: RoundsState, path: string, context: CommandContext) {
+  constructor(state: RoundsState, path: string, context: RoundsContext) {
     this.#state = state;
     this.#path = path;
     this.#context = context;
@@ -88,15 +87,15 @@ export class RoundSteps {
   }
 
   /** `begun`: the run of an earlier process, which is continued. The command that is kept is the first one, because it says how the step was made. */
-  async #run({ key, title }: Pick<TrainingOrder, 'key' | 'title'>, name: string, command: readonly string[], begun: string | null) {
-    const { note, signal } = this.#context;
+  async #run({ key, title }: Pick<TrainingOrder, 'key' | 'title'>, name: 'vf-train' | 'vf-rounds', command: readonly string[], begun: string | null) {
+    const { commands, note, signal } = this.#context;
     note(`vf-rounds run: ${title} (${key})${begun === null ? '' : ', which an earlier process began'}`);
     const words = begun === null ? command : ['-R', begun, '--json'];
     const startedAt = new Date();
     const earlier = begun === null ? null : await this.#earlier(key, begun);
     const since = { started_at: startedAt.toISOString(), seconds: 0, ...earlier, process_started_at: startedAt.toISOString() };
     let saved = Promise.resolve();
-    const { status, stdout } = await runOwn(name, words, {
+    const { status, stdout } = await commands.run(name, words, {
       signal,
       onStart: (pid) => {
         saved = processStart(pid).then((start = null) => this.#state.begin({ key, pid, start, since }));

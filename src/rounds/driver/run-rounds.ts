@@ -6,11 +6,11 @@ import { lockRun } from '../../files/run-lock.ts';
 import { lossText } from '../extract-stage.ts';
 import { countRows } from '../row-files.ts';
 import { readManifest } from '../stage-files.ts';
-import { type CommandContext, EXIT } from '../../cli/command-line.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import { ownCommand } from '../../reports/text/own-command.ts';
 import { checkRounds } from './check-rounds.ts';
 import { checkTrainings, examplesPerStep } from './check-trainings.ts';
+import type { RoundsContext } from './round-commands.ts';
 import { offeredRows } from './offered-rows.ts';
 import { adapterInput, RoundSteps, runIn, type Trained } from './round-steps.ts';
 import { readRoundsConfig, type RoundsConfig, type TrainingTable } from './rounds-config.ts';
@@ -24,28 +24,27 @@ interface RoundStart {
   readonly adapter: string | null;
 }
 
-export async function runRounds(path: string, { allowChanges }: { readonly allowChanges: boolean }, context: CommandContext): Promise<number> {
+export async function runRounds(path: string, { allowChanges }: { readonly allowChanges: boolean }, context: RoundsContext): Promise<void> {
   const config = await readRoundsConfig(path);
   const { path: rows } = await findRows(config.rows, 'train', {
-    env: process.env,
+    env: context.variables,
     signal: context.signal,
     takesParquet: true,
     offers: await offeredRows(config.environment),
   });
-  await checkRounds(config, rows);
-  await checkTrainings(config, context.secrets);
+  await checkRounds(config, rows, context.commands);
+  await checkTrainings(config, context);
   makeFolder(config.output);
   await using _ = await lockRun(config.output);
   const state = await RoundsState.open(config, { firstRun: await runIn(join(config.output, 'round-1', 'phase1')), allowChanges });
   const rounds = new Rounds(config, rows, new RoundSteps(state, path, context), context);
-  context.onInterrupt = () => context.note('vf-rounds run: stopping; finished steps are kept. Press Ctrl-C again to stop at once');
+  context.onStart();
   try {
     await rounds.play();
   } catch (error) {
     if (context.signal.aborted) context.note(`vf-rounds run: stopped; go on with ${ownCommand('vf-rounds', ['run', path])}`);
     throw error;
   }
-  return EXIT.done;
 }
 
 class Rounds {
@@ -53,9 +52,9 @@ class Rounds {
   /** File with the rows of phase 1. */
   readonly #rows: string;
   readonly #steps: RoundSteps;
-  readonly #context: CommandContext;
+  readonly #context: RoundsContext;
 
-  constructor(config: RoundsConfig, rows: string, steps: RoundSteps, context: CommandContext) {
+  constructor(config: RoundsConfig, rows: string, steps: RoundSteps, context: RoundsContext) {
     this.#config = config;
     this.#rows = rows;
     this.#steps = steps;
@@ -64,7 +63,7 @@ class Rounds {
 
   async play(): Promise<void> {
     const { rounds } = this.#config;
-    const { note, signal } = this.#context;
+    const { commands, note } = this.#context;
     let start: RoundStart | null = await this.#phase1();
     let round = 1;
     for (; start !== null; round++) {
@@ -76,9 +75,7 @@ class Rounds {
       note(
         `vf-rounds run: ${rounds === 1 ? 'the round is' : `all ${rounds} rounds are`} done; the next one starts from ${start.adapter ?? 'the base model'}`,
       );
-    const { runOwn } = await import('../../cli/rounds/run/own-process.ts');
-    const { stdout } = await runOwn('vf-rounds', ['report', this.#config.output], { signal });
-    process.stdout.write(stdout);
+    await commands.report(this.#config.output);
   }
 
   /** Trains all rows, then keeps those in reach. */
@@ -179,7 +176,7 @@ class Rounds {
 
   /** Buckets and hard prompts become fewer from round to round: a step cannot have more rows than there are. */
   async #lowered(title: string, rows: string): Promise<string[]> {
-    const [count, wanted] = [await countRows(rows), await examplesPerStep(this.#config, this.#config.focused)];
+    const [count, wanted] = [await countRows(rows), await examplesPerStep(this.#config, this.#config.focused, this.#context)];
     if (count >= wanted) return [];
     this.#context.note(`vf-rounds run: ${title} has ${plural(count, 'row')}, so its steps take ${count} instead of ${wanted}`);
     return ['-n', String(count)];

@@ -9,7 +9,7 @@ import { readTrainingRun, type TrainingPaths, trainingPaths } from '../../traine
 import type { TrainingOutcome } from '../../trainer/loop/training-outcome.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import { PLOT_FILES } from '../../reports/plot/plot-files.ts';
-import type { TrainingSetup } from '../../cli/train/read-training-config.ts';
+import type { TrainingSetup } from './resolve-training.ts';
 
 export interface FinishedRun {
   readonly outcome: TrainingOutcome;

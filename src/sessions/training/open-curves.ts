@@ -5,7 +5,7 @@ import { openTensorboardFile } from '../../trainer/curves/tensorboard-file.ts';
 import { openWandbFile, type WandbRun } from '../../trainer/curves/wandb-file.ts';
 import type { TrainingDirectory } from '../../trainer/records/training-directory.ts';
 import { packageVersion } from '../../data/package-root.ts';
-import type { TrainingSetup } from '../../cli/train/read-training-config.ts';
+import type { TrainingSetup } from './resolve-training.ts';
 
 export interface OpenCurvesOptions {
   readonly setup: Pick<TrainingSetup, 'config' | 'wire'>;

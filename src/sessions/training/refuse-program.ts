@@ -2,7 +2,7 @@
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
-import type { TrainArguments } from '../../cli/train/arguments.ts';
+import type { TrainingRequest } from './resolve-training.ts';
 
 /** Throws ConfigError for a program. */
 export function refuseProgram({ id, play, programModels }: Pick<Environment, 'id' | 'play' | 'programModels'>): void {
@@ -19,7 +19,7 @@ export function refuseProgram({ id, play, programModels }: Pick<Environment, 'id
  * environment does not load, because the command fails with another error anyway.
  */
 export async function refuseIncompleteProgram(
-  { target, preset, layers }: Pick<TrainArguments, 'target' | 'preset' | 'layers'>,
+  { target, preset, layers }: Pick<TrainingRequest, 'target' | 'preset' | 'layers'>,
   options: { readonly env: Readonly<Record<string, string | undefined>>; readonly signal: AbortSignal },
 ): Promise<void> {
   const has = (name: string, keys: readonly string[]) => layers.some(({ table }) => keys.some((key) => fieldsOf(table[name])[key] !== undefined));

@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
-import { readTrainingConfig } from '../../../src/cli/train/read-training-config.ts';
+import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
 import { gpuNeeds } from '../../../src/sessions/training/plan-gpus.ts';
 import { fitGpus } from '../../../src/launch/gpu-plan.ts';
 import { parseArguments } from '../../../environments/search-r1/arguments.ts';
@@ -13,7 +13,7 @@ const FILES = globSync('configs/train/*.toml', { cwd: root }).toSorted();
 async function read(file: string) {
   const parsed = parseTrainArguments([join(root, file)], '1.2.3');
   if (parsed.kind !== 'train') throw new Error(`Expected a run, got ${parsed.kind}`);
-  return readTrainingConfig(parsed, { variables: {}, environmentFile: join(root, 'no such file') });
+  return resolveTraining(parsed, { variables: {}, environmentFile: join(root, 'no such file') });
 }
 
 /** As it was before the default changed; new files choose for themselves. */

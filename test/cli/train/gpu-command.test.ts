@@ -4,14 +4,14 @@ import { describe, expect, it } from 'vitest';
 import { shellCommand } from '../../../src/reports/text/shell-text.ts';
 import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
 import { gpuCommand } from '../../../src/cli/train/gpu-command.ts';
-import { readTrainingConfig } from '../../../src/cli/train/read-training-config.ts';
+import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
 
 async function read(given: readonly string[]) {
   const parsed = parseTrainArguments(given, '1.2.3');
   if (parsed.kind !== 'train') throw new Error(`Expected a run, got ${parsed.kind}`);
-  return readTrainingConfig(parsed, { variables: {}, environmentFile: '/nonexistent' });
+  return resolveTraining(parsed, { variables: {}, environmentFile: '/nonexistent' });
 }
 
 /** What a shell makes of the line. */

@@ -2,14 +2,14 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
-import { readTrainingConfig } from '../../../src/cli/train/read-training-config.ts';
+import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
 import { trainingCommand } from '../../../src/cli/train/training-command.ts';
 import { TemporaryFolder } from '../eval/temporary-folder.ts';
 
 async function read(given: readonly string[]) {
   const parsed = parseTrainArguments(given, '1.2.3');
   if (parsed.kind !== 'train') throw new Error(`Expected a run, got ${parsed.kind}`);
-  return readTrainingConfig(parsed, { variables: {}, environmentFile: '/nonexistent' });
+  return resolveTraining(parsed, { variables: {}, environmentFile: '/nonexistent' });
 }
 
 async function commandOf(given: readonly string[]): Promise<string> {

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { trainingDryRun } from '../../../src/cli/train/training-dry-run.ts';
-import { readTrainingConfig } from '../../../src/cli/train/read-training-config.ts';
+import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
 import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
 import { TemporaryFolder } from '../eval/temporary-folder.ts';
 
@@ -19,7 +19,7 @@ async function dryRun(folder: string, flags: readonly string[], note: (line: str
   writeFileSync(path, code);
   const parsed = parseTrainArguments([path, ...flags, '--dry-run'], '0');
   if (parsed.kind !== 'train') throw new Error(`Expected arguments of a run, got ${parsed.kind}`);
-  const setup = await readTrainingConfig(parsed, { variables: {}, environmentFile: join(folder, '.env') });
+  const setup = await resolveTraining(parsed, { variables: {}, environmentFile: join(folder, '.env') });
   return trainingDryRun(setup, { variables: {}, note, signal: new AbortController().signal });
 }
 

@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ROUND_COMMANDS } from '../../../src/cli/rounds/run/round-commands.ts';
 import { checkRounds } from '../../../src/rounds/driver/check-rounds.ts';
 import { readRoundsConfig } from '../../../src/rounds/driver/rounds-config.ts';
 import { problemLine } from '../../cli/rounds/run/problem-line.ts';
@@ -27,7 +28,7 @@ async function problemOf(tables: string): Promise<string | null> {
     'rounds.toml',
     `rows = ${JSON.stringify(rows)}\noutput = ${JSON.stringify(join(folder, 'out'))}\n${tables.replaceAll('FOLDER', folder)}`,
   );
-  return problemLine(checkRounds(await readRoundsConfig(path), rows), folder);
+  return problemLine(checkRounds(await readRoundsConfig(path), rows, ROUND_COMMANDS), folder);
 }
 
 describe('checkRounds', () => {

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ROUND_COMMANDS } from '../../../src/cli/rounds/run/round-commands.ts';
 import { checkTrainings } from '../../../src/rounds/driver/check-trainings.ts';
 import { readRoundsConfig } from '../../../src/rounds/driver/rounds-config.ts';
 import { problemLine } from '../../cli/rounds/run/problem-line.ts';
@@ -22,7 +23,7 @@ function file(name: string, text: string): string {
 async function problemOf(tables: string): Promise<string | null> {
   const top = `rows = "page-world"\noutput = ${JSON.stringify(join(folder, 'out'))}\nflags = ["--preset", "laptop", "--steps", "6"]\n`;
   const path = file('rounds.toml', top + tables.replaceAll('FOLDER', folder));
-  return problemLine(checkTrainings(await readRoundsConfig(path), new Set()), folder);
+  return problemLine(checkTrainings(await readRoundsConfig(path), { commands: ROUND_COMMANDS, variables: process.env, secrets: new Set() }), folder);
 }
 
 describe('checkTrainings', () => {

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
-import { readTrainingConfig } from '../../../src/cli/train/read-training-config.ts';
+import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
 import { trainingConfigFromWire } from '../../../src/schemas/training-config.ts';
 import { openCredit } from '../../../src/trainer/credit/open-credit.ts';
 import { advantagesOf, passOver, spoken, TableBackend } from './credit-cases.ts';
@@ -75,7 +75,7 @@ function rloo(estimator: Estimator): number[][] {
 async function credited(file: string, estimator: Estimator): Promise<number[][]> {
   const parsed = parseTrainArguments([join(CONFIGS, file)], '1.2.3');
   if (parsed.kind !== 'train') throw new Error(`Expected a run, got ${parsed.kind}`);
-  const { wire } = await readTrainingConfig(parsed, { variables: {}, environmentFile: join(CONFIGS, 'no such file') });
+  const { wire } = await resolveTraining(parsed, { variables: {}, environmentFile: join(CONFIGS, 'no such file') });
   const { algorithm, rollouts } = trainingConfigFromWire(wire);
   const kl = estimator === 'none' ? { ...algorithm.kl, coefficient: 0 } : { ...algorithm.kl, coefficient: BETA, estimator };
   const reference: Record<number, number> = {};

@@ -6,24 +6,14 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { onAbort } from '../../../core/abort.ts';
 import { CancelledError } from '../../../core/errors.ts';
+import type { EndedCommand, RunOptions } from '../../../rounds/driver/round-commands.ts';
 import { STOP_MESSAGE } from '../../command-line.ts';
 import { UNDER_ROUNDS } from '../../under-rounds.ts';
 
 const HERE = fileURLToPath(import.meta.url);
 
-export interface EndedCommand {
-  /** Exit code; the name of the signal for a command that somebody killed. */
-  readonly status: number | NodeJS.Signals;
-  readonly stdout: string;
-}
-
-export interface OwnProcessOptions {
-  readonly signal: AbortSignal;
-  readonly onStart?: (pid: number) => void;
-}
-
 /** Its stderr is ours. A stop is passed on and waited for: then it throws CancelledError. */
-export async function runOwn(name: string, words: readonly string[], { signal, onStart }: OwnProcessOptions): Promise<EndedCommand> {
+export async function runOwn(name: string, words: readonly string[], { signal, onStart }: RunOptions): Promise<EndedCommand> {
   signal.throwIfAborted();
   const script = join(HERE, '../../..', `${name}${extname(HERE)}`);
   const child: ChildProcess = spawn(process.execPath, [...process.execArgv, script, ...words], {

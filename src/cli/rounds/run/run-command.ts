@@ -1,5 +1,6 @@
 /** The options and the help of `vf-rounds run`. */
 import type { Command } from 'commander';
+import { EXIT } from '../../command-line.ts';
 import type { RoundAction } from '../stage-command.ts';
 
 const HELP = `
@@ -47,7 +48,12 @@ export function addRunCommand(program: Command, act: (action: RoundAction) => vo
     .action((path: string, { allowChanges = false }: { readonly allowChanges?: boolean }) => {
       act(async (context) => {
         const { runRounds } = await import('../../../rounds/driver/run-rounds.ts');
-        return runRounds(path, { allowChanges }, context);
+        const { ROUND_COMMANDS } = await import('./round-commands.ts');
+        const onStart = () => {
+          context.onInterrupt = () => context.note('vf-rounds run: stopping; finished steps are kept. Press Ctrl-C again to stop at once');
+        };
+        await runRounds(path, { allowChanges }, { ...context, commands: ROUND_COMMANDS, variables: process.env, onStart });
+        return EXIT.done;
       });
     });
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
-import { readTrainingConfig } from '../../../src/cli/train/read-training-config.ts';
+import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'vf-argument-settings-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -11,7 +11,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 async function read(argv: readonly string[]) {
   const parsed = parseTrainArguments(argv, '1.2.3');
   if (parsed.kind !== 'train') throw new Error(`Expected a run, got ${parsed.kind}`);
-  return readTrainingConfig(parsed, { variables: {}, environmentFile: join(folder, '.env') });
+  return resolveTraining(parsed, { variables: {}, environmentFile: join(folder, '.env') });
 }
 
 function file(name: string, text: string): string {

@@ -2,11 +2,10 @@
 import { ConfigError } from '../../core/errors.ts';
 import { environmentIfFound } from '../../registry/find-environment.ts';
 import { environmentTrainingSettings, type TrainingSetting } from '../../registry/training-settings.ts';
-import { configKeys, configTable } from '../../schemas/config-keys.ts';
+import { configKeys, configTable, nestedTable } from '../../schemas/config-keys.ts';
 import { fieldsOf, isObject } from '../../schemas/is-object.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
 import { type ConfigLayer, PRESET_SOURCE } from '../../trainer/config/resolve-config.ts';
-import { nestedTable } from './setting-text.ts';
 
 const SOURCE = 'environment.args';
 const KEYS = configKeys(configTable(trainingConfigSchema));

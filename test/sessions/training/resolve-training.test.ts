@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
-import { readTrainingConfig, trainingRunsFolder } from '../../../src/cli/train/read-training-config.ts';
+import { resolveTraining, trainingRunsFolder } from '../../../src/sessions/training/resolve-training.ts';
 import { renderConfig } from '../../../src/cli/train/render-config.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
 import { TrainingDirectory } from '../../../src/trainer/records/training-directory.ts';
@@ -17,7 +17,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 async function read(argv: readonly string[], variables: NodeJS.ProcessEnv = {}) {
   const parsed = parseTrainArguments(argv, '1.2.3');
   if (parsed.kind !== 'train') throw new Error(`Expected a run, got ${parsed.kind}`);
-  return readTrainingConfig(parsed, { variables, environmentFile: join(folder, '.env') });
+  return resolveTraining(parsed, { variables, environmentFile: join(folder, '.env') });
 }
 
 const SERVER = ['-b', 'http://h/v1'];
@@ -45,7 +45,7 @@ async function recordRun(argv: readonly string[], minutes: number): Promise<stri
   return directory.path;
 }
 
-describe('readTrainingConfig', () => {
+describe('resolveTraining', () => {
   it('lets flags win over the file, the file over its preset, and --preset over the one of the file', async () => {
     const path = file('run.toml', 'preset = "tinker"\nsteps = 7\n[environment]\nid = "search-r1"\n[model]\npath = "m"\n');
     const ofFile = await read([path, ...SERVER, '--lr', '0.5']);
@@ -168,7 +168,7 @@ describe('readTrainingConfig', () => {
   });
 });
 
-describe('readTrainingConfig of given rollouts', () => {
+describe('resolveTraining of given rollouts', () => {
   it('takes as many steps as they fill, where a group of theirs may be several of the run', async () => {
     const rollout = (id: string, group: string) =>
       JSON.stringify({
@@ -205,7 +205,7 @@ describe('readTrainingConfig of given rollouts', () => {
   });
 });
 
-describe('readTrainingConfig with files of the user', () => {
+describe('resolveTraining with files of the user', () => {
   it('continues a supervised run whose number of steps comes from its rows, by the same command with -R', async () => {
     const rows = file('rows.jsonl', '{"prompt": "a", "completion": "b"}\n'.repeat(5));
     const argv = [...START, '--sft', rows, '--set', 'sft.batch_size=2'];
@@ -215,7 +215,7 @@ describe('readTrainingConfig with files of the user', () => {
   });
 });
 
-describe('readTrainingConfig of a first run', () => {
+describe('resolveTraining of a first run', () => {
   const laptop = ['search-r1', '--preset', 'laptop'];
 
   it('has all that it needs from the preset: the bundled model by its directory, its world, the embedded engine', async () => {

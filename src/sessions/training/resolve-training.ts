@@ -1,6 +1,6 @@
 /**
- * Reads the configuration of a run from preset, file, environment variables and flags, and for a resumed run from its record. Reads files and
- * variables; makes no connections.
+ * Resolves what a user asked of a training to its configuration: preset, file, environment variables and settings, and for a resumed run its record. Reads
+ * files and variables; makes no connections.
  */
 import { statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
@@ -11,20 +11,30 @@ import { assertResumable, type ConfigDifference, describeDifferences } from '../
 import { isLossModule } from '../../trainer/losses/loss-terms.ts';
 import { newestTrainingRun, readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
 import { modelPath } from '../../data/bundled-models.ts';
-import { modelWorld } from '../../sessions/environment/model-world.ts';
-import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
-import { variableName } from '../../sessions/policy/endpoints.ts';
-import { secretsOf } from '../../sessions/policy/secrets.ts';
+import { modelWorld } from '../environment/model-world.ts';
+import { loadEnvironmentFile } from '../environment/environment-file.ts';
+import { variableName } from '../policy/endpoints.ts';
+import { secretsOf } from '../policy/secrets.ts';
 import { readToml, readTomlSync } from '../../files/toml-text.ts';
-import type { TrainArguments } from './arguments.ts';
 import { withArgumentSettings } from './argument-settings.ts';
-import { presetNamed } from '../../sessions/environment/presets.ts';
-import { stepsOfRollouts } from '../../sessions/training/steps-of-rollouts.ts';
-import { withSupervisedSteps } from '../../sessions/training/supervised-steps.ts';
+import { presetNamed } from '../environment/presets.ts';
+import { stepsOfRollouts } from './steps-of-rollouts.ts';
+import { withSupervisedSteps } from './supervised-steps.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
+/** What a user asks of a training, before presets, files and defaults are applied. */
+export interface TrainingRequest {
+  /** An environment id, a path, or a `.toml` file; null to take it from a resumed run or a preset. */
+  readonly target: string | null;
+  readonly preset: string | null;
+  /** Settings, later ones overriding earlier ones. The source of each is named in messages, such as the flag that it came from. */
+  readonly layers: readonly ConfigLayer[];
+  /** Null starts a new run; a null directory means the newest matching run. */
+  readonly resume: { readonly directory: string | null; readonly allowChanges: boolean } | null;
+}
+
 export interface TrainingSetup extends ResolvedConfig {
-  /** The preset that the command line or the file names; null for none, and for a resumed run, whose record does not name it. */
+  /** The preset that the request or the file names; null for none, and for a resumed run, whose record does not name it. */
   readonly preset: string | null;
   /** Absolute folder of the run to resume; null for a new run. */
   readonly resumeDirectory: string | null;
@@ -38,9 +48,9 @@ export interface TrainingSetup extends ResolvedConfig {
   readonly notices: readonly string[];
 }
 
-export interface ReadTrainingConfigOptions {
-  /** Environment variables; those of `.env` are added. @default those of this process */
-  readonly variables?: NodeJS.ProcessEnv;
+export interface ResolveTrainingOptions {
+  /** Environment variables; those of `.env` are added. */
+  readonly variables: NodeJS.ProcessEnv;
   /** @default ./.env */
   readonly environmentFile?: string;
   /** Absolute path of supervised rows that do not exist yet: then `sft.steps` stays open, unless it is set. @default none */
@@ -53,9 +63,9 @@ export function trainingRunsFolder(outputDir: string): string {
 }
 
 /** Throws a one-line ConfigError if a file cannot be read, a key is missing, or a resumed run would change a fixed setting. */
-export async function readTrainingConfig(
-  { layers, ...rest }: TrainArguments,
-  { variables = process.env, environmentFile = '.env', laterRows }: ReadTrainingConfigOptions = {},
+export async function resolveTraining(
+  { layers, ...rest }: TrainingRequest,
+  { variables, environmentFile = '.env', laterRows }: ResolveTrainingOptions,
 ): Promise<TrainingSetup> {
   loadEnvironmentFile(environmentFile, variables);
   const given = { ...rest, layers: layers.map(withPaths) };
@@ -80,8 +90,8 @@ export async function readTrainingConfig(
   return setup(resumed, { variables, preset, resumeDirectory: directory, changes: describeDifferences(before, resumed.wire, options) });
 }
 
-/** Layers of the preset, file and environment named on the command line. */
-async function askedLayers({ target, preset }: TrainArguments): Promise<ConfigLayer[]> {
+/** Layers of the preset, file and environment that the request names. */
+async function askedLayers({ target, preset }: TrainingRequest): Promise<ConfigLayer[]> {
   if (target === null) return preset === null ? [] : [presetLayer(presetNamed(preset, null))];
   if (!target.endsWith('.toml')) {
     if (isRunFolder(target))
@@ -150,7 +160,11 @@ function withModelPath(layer: ConfigLayer): ConfigLayer {
 }
 
 /** Adds the model's default world, the server named by environment variables, the flags, and what the environment's arguments set. */
-async function freshLayers(asked: readonly ConfigLayer[], { layers }: TrainArguments, variables: NodeJS.ProcessEnv): Promise<readonly ConfigLayer[]> {
+async function freshLayers(
+  asked: readonly ConfigLayer[],
+  { layers }: TrainingRequest,
+  variables: NodeJS.ProcessEnv,
+): Promise<readonly ConfigLayer[]> {
   const all = [...asked, ...layers];
   return withArgumentSettings([...worldLayer(all), ...asked, ...variableLayers(all, variables), ...layers], { env: variables, completed: withPaths });
 }
@@ -189,7 +203,7 @@ interface Match {
 const givenRun = (directory: string): Match => ({ directory: resolve(directory), other: null });
 
 /** The newest run that the requested configuration can resume. */
-async function newestMatch(asked: readonly ConfigLayer[], given: TrainArguments, variables: NodeJS.ProcessEnv): Promise<Match> {
+async function newestMatch(asked: readonly ConfigLayer[], given: TrainingRequest, variables: NodeJS.ProcessEnv): Promise<Match> {
   const outputDir = [...asked, ...given.layers].map(({ table }) => table['output_dir']).findLast((value) => typeof value === 'string') ?? 'outputs';
   const folder = trainingRunsFolder(outputDir);
   // `-R` alone: the newest run of all.
