@@ -9,7 +9,7 @@ export default defineConfig({
   ssr: { resolve: { conditions: ['vf-search-source'] } },
   test: {
     include: ['test/**/*.test.ts'],
-    exclude: ['test/vllm/**', 'test/interop/**'],
+    exclude: ['test/vllm/**', 'test/interop/**', 'test/**/*.long.test.ts'],
     // Vitest leaves one core idle by default. Many tests wait for child processes, so that more workers than cores are faster still.
     maxWorkers: Math.ceil(1.5 * availableParallelism()),
     // Environments that tests write are imported by Node, as in a command.

@@ -1,6 +1,6 @@
 /**
  * Computes the memory of a training run from a model's shape: what the worker (src/trainer/gradients/torch) holds at its peak, and what vLLM needs. It
- * counts tensors instead of measuring them. test/launch/memory-of-worker.test.ts runs the worker's own modules on tensors without data and compares their
+ * counts tensors instead of measuring them. test/launch/memory-of-worker.long.test.ts runs the worker's own modules on tensors without data and compares their
  * peak with this. Allocators round and fragment, so leave a tenth of a card free.
  */
 import { towerPassBytes } from './vision-shape.ts';

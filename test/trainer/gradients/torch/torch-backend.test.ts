@@ -1,5 +1,4 @@
-import { execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
   closeSync,
@@ -16,10 +15,11 @@ import {
 import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, GradientError } from '../../../../src/core/errors.ts';
 import type { ForwardOptions, PackedBatch } from '../../../../src/trainer/gradient-backend.ts';
-import { TorchBackend } from '../../../../src/trainer/gradients/torch/torch-backend.ts';
+import { type TorchAdapterOptions, TorchBackend } from '../../../../src/trainer/gradients/torch/torch-backend.ts';
+import { WorkerProcess } from '../../../../src/trainer/gradients/torch/worker-process.ts';
 import { distance, readAdapter, readGradient, smallBatch, someGradient } from '../../../contracts/gradient-cases.ts';
 import { isRunning } from './is-running.ts';
 import { type NanoOptions, nanoOptions, openNano } from './nano-backend.ts';
@@ -27,6 +27,7 @@ import { NANO_BASE, skipReason, torchPython } from './torch-python.ts';
 
 const signal = new AbortController().signal;
 const KEPT: ForwardOptions = { retain: true, adapter: 'on', signal };
+const WORKER = join(import.meta.dirname, '../../../../src/trainer/gradients/torch/worker.py');
 const ADAM = { learningRate: 1e-2, beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0, maxGradNorm: 1 };
 const batch = smallBatch(1600);
 const dLogProbs = someGradient(batch.targets.length);
@@ -131,37 +132,106 @@ describe('TorchBackend.start without torch', () => {
 });
 
 describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeout: 300_000 }, () => {
+  /** Shared, because torch takes seconds to import: it is as at its start before each test. Batches of more tokens than these run out of memory for real. */
+  let shared: TorchBackend;
+  let start: string;
   let backend: TorchBackend | undefined;
+  beforeAll(async () => {
+    shared = await openNano({ options: { env: { VF_TORCH_MEMORY_LIMIT_TOKENS: '40,30' } } });
+    start = newFolder();
+    await shared.saveState(start);
+  }, 300_000);
+  beforeEach(() => shared.loadState(start));
+  afterAll(() => shared?.close());
   afterEach(async () => {
     await backend?.close();
     backend = undefined;
   });
-  const start = async (options: NanoOptions) => failureOf(openNano(options));
+
+  /** Of `batch` at the start, with what `then` adds. */
+  async function gradientOf(of: TorchBackend, then: () => Promise<void> = async () => {}) {
+    await of.loadState(start);
+    await accumulate(of, batch, dLogProbs);
+    await then();
+    return await readGradient(of, newFolder);
+  }
 
   describe('start', () => {
     it('names the remedy where torch is missing', async () => {
       // -S and -I hide every installed package.
-      const error = await start({ options: { python: script('bare', `exec ${torchPython.path} -I -S "$@"`) } });
+      const error = await failureOf(openNano({ options: { python: script('bare', `exec ${torchPython.path} -I -S "$@"`) } }));
       expect(error).toBeInstanceOf(ConfigError);
       expect(error.message).toMatch(/No module named 'torch'.*pip install torch transformers safetensors/);
     });
 
-    it.each<[string, RegExp, () => NanoOptions]>([
-      ['a model that is not there', /does not exist: .*nowhere/, () => ({ options: { modelPath: join(root, 'nowhere') } })],
-      ['a directory that is not a model', /No config\.json/, () => ({ options: { modelPath: folder('empty') } })],
-      ['pickled weights', /pytorch_model\.bin.*pickle/, () => ({ options: { modelPath: pickled() } })],
-      ['weights cut short', /as a causal language model/, () => ({ options: { modelPath: torn() } })],
-      [
-        'a target that the base does not have',
-        /lora\.targets names qkv_proj.* choose from .*q_proj/,
-        () => ({ adapter: { targets: ['q_proj', 'qkv_proj'] } }),
-      ],
-      ['an initial adapter that is not there', /adapter_config\.json/, () => ({ adapter: { initial: join(root, 'nowhere') } })],
-    ])('refuses %s in one line', async (_, text, options) => {
-      const error = await start(options());
+    it('refuses a model that is not there in one line, and leaves no process behind', async () => {
+      const log = join(root, 'refused.log');
+      const python = script('noted', `echo "pid $$" >&2; exec ${torchPython.path} "$@"`);
+      const error = await failureOf(openNano({ options: { modelPath: join(root, 'nowhere'), python, logPath: log } }));
       expect(error).toBeInstanceOf(ConfigError);
-      expect(error.message).toMatch(text);
-      expect(error.message).not.toContain('\n');
+      expect(error.message).toMatch(/^[^\n]*does not exist: .*nowhere[^\n]*$/);
+      expect(isRunning(Number(/^pid (\d+)$/m.exec(readFileSync(log, 'utf8'))![1]))).toBe(false);
+    });
+  });
+
+  describe('a worker that is started with what it cannot take', () => {
+    let worker: WorkerProcess;
+    /** The answer to one call of a start, which may come again in the same worker. */
+    const answer = async (name: string, fields: Readonly<Record<string, unknown>>) => (await worker.call(name, fields)).header;
+    const load = (path: string) => answer('load_base', { path, gradient_checkpointing: false, sharding: 'auto' });
+    const adapt = (adapter: Partial<TorchAdapterOptions>) => answer('create_adapter', { ...nanoOptions({ adapter }).adapter });
+    beforeAll(async () => {
+      const { python, env, timeoutMs, devices } = nanoOptions({});
+      worker = new WorkerProcess({ python, script: WORKER, env: env!, logPath: null, timeoutMs, devices, worldSize: 1 });
+      await answer('hello', { protocol: 1, device: 'cpu', dtype: 'auto', threads: 1 });
+    }, 300_000);
+    afterAll(() => worker?.close());
+
+    /** The text of a refusal; empty for any other answer, and for a text of several lines. */
+    function refusal(header: Readonly<Record<string, unknown>>): string {
+      const { ok, code, text } = header as { ok: boolean; code?: string; text?: string };
+      return !ok && code === 'bad_input' && text?.includes('\n') === false ? text : '';
+    }
+
+    it.each<[string, RegExp, () => string]>([
+      ['a model that is not there', /does not exist: .*nowhere/, () => join(root, 'nowhere')],
+      ['a directory that is not a model', /No config\.json/, () => folder('empty')],
+      ['pickled weights', /pytorch_model\.bin.*pickle/, () => pickled()],
+      ['weights cut short', /as a causal language model/, () => torn()],
+    ])('refuses %s in one line', async (_, text, path) => {
+      expect(refusal(await load(path()))).toMatch(text);
+    });
+
+    it('refuses an adapter that the base cannot have, or that is not there', async () => {
+      await load(NANO_BASE);
+      expect(refusal(await adapt({ targets: ['q_proj', 'qkv_proj'] }))).toMatch(/lora\.targets names qkv_proj.* choose from .*q_proj/);
+      await load(NANO_BASE);
+      expect(refusal(await adapt({ initial: join(root, 'nowhere') }))).toMatch(/adapter_config\.json/);
+    });
+
+    it('refuses an initial adapter of another rank, alpha or targets, or with numbers that are not finite', async () => {
+      const targets = ['q_proj'];
+      await load(NANO_BASE);
+      expect(await adapt({ targets })).toMatchObject({ ok: true });
+      const good = join(root, 'good');
+      expect(await answer('save_adapter', { directory: good, base_name: 'nano-base' })).toMatchObject({ ok: true });
+      for (const [adapter, text, remedy] of [
+        [{ rank: 4 }, 'has r 3, but this run needs 4', 'set lora.rank to 3'],
+        [{ alpha: 13 }, 'has lora_alpha 12, but this run needs 13', 'set lora.alpha to 12'],
+        [{ targets: ['k_proj', 'q_proj'] }, 'but this run needs ["k_proj", "q_proj"]', 'set lora.targets to these'],
+      ] as const) {
+        await load(NANO_BASE);
+        const refused = refusal(await adapt({ targets, initial: good, ...adapter }));
+        expect(refused).toContain(text);
+        expect(refused).toContain(remedy);
+      }
+      const broken = join(root, 'broken');
+      cpSync(good, broken, { recursive: true });
+      const weights = readFileSync(join(good, 'adapter_model.safetensors'));
+      weights.writeFloatLE(NaN, weights.length - 4);
+      writeFileSync(join(broken, 'adapter_model.safetensors'), weights);
+      await load(NANO_BASE);
+      expect(refusal(await adapt({ targets, initial: broken }))).toMatch(/finite/);
     });
 
     function folder(name: string): string {
@@ -192,65 +262,45 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
     expect(existsSync(logPath)).toBe(true);
   });
 
-  it('reports a worker that was killed while idle at the next call', async () => {
-    backend = await openNano();
-    process.kill(backend.pid, 'SIGKILL');
-    await backend.exited;
-    expect(await failureOf(backend.forward(batch, KEPT))).toMatchObject({ code: 'lost', message: expect.stringContaining('SIGKILL') });
+  it('survives Ctrl-C, and runs out of memory for real: the gradient stays as it was, and a smaller batch fits', async () => {
+    const expected = await gradientOf(shared);
+    process.kill(shared.pid, 'SIGINT');
+    const kept = await gradientOf(shared, async () => {
+      expect(await failureOf(shared.forward(longBatch(41), KEPT))).toMatchObject({ code: 'out_of_memory' });
+      const { batchId } = await shared.forward(longBatch(31), KEPT);
+      const error = await failureOf(shared.backward(batchId, { dLogProbs: Float32Array.of(1) }));
+      expect(error).toBeInstanceOf(GradientError);
+      expect(error).toMatchObject({ code: 'out_of_memory' });
+      expect(await failureOf(shared.drop(batchId))).toMatchObject({ code: 'bad_input' });
+      expect((await shared.stats()).retainedBatches).toBe(0);
+    });
+    expect(distance(kept, expected)).toBe(0);
   });
 
-  it('closes twice, ends the process and is lost from then on', async () => {
-    backend = await openNano();
+  it('gives the same gradient with gradient checkpointing, drops what was abandoned, closes twice, and is lost from then on', async () => {
+    backend = await openNano({ options: { gradientCheckpointing: true } });
+    const gradients = [];
+    for (const each of [shared, backend]) {
+      const controller = new AbortController();
+      const abandoned = failureOf(each.forward(batch, { ...KEPT, signal: controller.signal }));
+      controller.abort();
+      expect(await abandoned).toBeInstanceOf(CancelledError);
+      gradients.push(await gradientOf(each));
+      expect((await each.stats()).retainedBatches).toBe(0);
+    }
+    expect(distance(gradients[0]!, gradients[1]!)).toBeLessThan(1e-6);
     await Promise.all([backend.close(), backend.close()]);
     expect(await backend.exited).toEqual({ code: 0, signal: null });
     expect(await failureOf(backend.zeroGrad())).toMatchObject({ code: 'lost', message: expect.stringContaining('closed') });
   });
 
-  it('survives Ctrl-C, and runs out of memory for real: the gradient stays as it was, and a smaller batch fits', async () => {
-    backend = await openNano({ options: { env: { VF_TORCH_MEMORY_LIMIT_TOKENS: '40,30' } } });
-    process.kill(backend.pid, 'SIGINT');
-    await accumulate(backend, batch, dLogProbs);
-    expect(await failureOf(backend.forward(longBatch(41), KEPT))).toMatchObject({ code: 'out_of_memory' });
-    const { batchId } = await backend.forward(longBatch(31), KEPT);
-    const error = await failureOf(backend.backward(batchId, { dLogProbs: Float32Array.of(1) }));
-    expect(error).toBeInstanceOf(GradientError);
-    expect(error).toMatchObject({ code: 'out_of_memory' });
-    expect(await failureOf(backend.drop(batchId))).toMatchObject({ code: 'bad_input' });
-    expect((await backend.stats()).retainedBatches).toBe(0);
-    const kept = await readGradient(backend, newFolder);
-    await backend.close();
-    backend = await openNano();
-    await accumulate(backend, batch, dLogProbs);
-    expect(distance(kept, await readGradient(backend, newFolder))).toBe(0);
-  });
-
-  it('gives the same gradient with gradient checkpointing, and drops what was abandoned', async () => {
-    const gradients = [];
-    for (const gradientCheckpointing of [false, true]) {
-      backend = await openNano({ options: { gradientCheckpointing } });
-      const controller = new AbortController();
-      const abandoned = failureOf(backend.forward(batch, { ...KEPT, signal: controller.signal }));
-      controller.abort();
-      expect(await abandoned).toBeInstanceOf(CancelledError);
-      await accumulate(backend, batch, dLogProbs);
-      expect((await backend.stats()).retainedBatches).toBe(0);
-      gradients.push(await readGradient(backend, newFolder));
-      await backend.close();
-    }
-    expect(distance(gradients[0]!, gradients[1]!)).toBeLessThan(1e-6);
-  });
-
   it('gives memory back between two passes without losing the gradient so far', async () => {
-    const gradients = [];
-    for (const releases of [false, true]) {
-      backend = await openNano();
-      await accumulate(backend, batch, dLogProbs);
-      if (releases) await backend.releaseMemory();
-      await accumulate(backend, batch, dLogProbs);
-      gradients.push(await readGradient(backend, newFolder));
-      await backend.close();
-    }
-    expect(distance(gradients[0]!, gradients[1]!)).toBe(0);
+    const twice = (release: boolean) =>
+      gradientOf(shared, async () => {
+        if (release) await shared.releaseMemory();
+        await accumulate(shared, batch, dLogProbs);
+      });
+    expect(distance(await twice(false), await twice(true))).toBe(0);
   });
 
   it('makes A from the seed and the path alone, and says so when a state comes from another number of threads', async () => {
@@ -278,46 +328,13 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
     expect(refused).toMatchObject({ code: 'bad_input', message: expect.stringContaining('has modules') });
   });
 
-  it('refuses an initial adapter of another rank, alpha or targets, or with numbers that are not finite', async () => {
-    backend = await openNano({ adapter: { targets: ['q_proj'] } });
-    const good = (await backend.saveAdapter(join(root, 'good'))).directory;
-    const targets = ['q_proj'];
-    for (const [adapter, text, remedy] of [
-      [{ rank: 4 }, 'has r 3, but this run needs 4', 'set lora.rank to 3'],
-      [{ alpha: 13 }, 'has lora_alpha 12, but this run needs 13', 'set lora.alpha to 12'],
-      [{ targets: ['k_proj', 'q_proj'] }, 'but this run needs ["k_proj", "q_proj"]', 'set lora.targets to these'],
-    ] as const) {
-      const error = await start({ adapter: { targets, initial: good, ...adapter } });
-      expect(error).toMatchObject({ name: 'ConfigError', message: expect.stringContaining(text) });
-      expect(error.message).toContain(remedy);
-    }
-    const broken = join(root, 'broken');
-    cpSync(good, broken, { recursive: true });
-    const weights = readFileSync(join(good, 'adapter_model.safetensors'));
-    weights.writeFloatLE(NaN, weights.length - 4);
-    writeFileSync(join(broken, 'adapter_model.safetensors'), weights);
-    expect((await start({ adapter: { targets, initial: broken } })).message).toMatch(/finite/);
-  });
-
   it('leaves nothing behind where a directory cannot be written', async () => {
-    backend = await openNano();
     const file = join(root, 'a-file');
     writeFileSync(file, '');
     const listed = readdirSync(root);
-    expect(await failureOf(backend.saveState(join(file, 'state')))).toMatchObject({ code: 'internal' });
-    expect(await failureOf(backend.saveAdapter(`/proc/vf-search/adapter`))).toMatchObject({ code: 'internal' });
+    expect(await failureOf(shared.saveState(join(file, 'state')))).toMatchObject({ code: 'internal' });
+    expect(await failureOf(shared.saveAdapter(`/proc/vf-search/adapter`))).toMatchObject({ code: 'internal' });
     expect(readdirSync(root)).toEqual(listed);
-    expect((await backend.forward(batch, KEPT)).logProbs).toHaveLength(batch.targets.length);
-  });
-
-  it('ends when the trainer is killed', async () => {
-    const trainer = spawn(process.execPath, ['--conditions=vf-search-source', join(import.meta.dirname, 'start-nano.ts')], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    const [line] = (await once(trainer.stdout, 'data')) as [Buffer];
-    const pid = Number(line.toString());
-    expect(isRunning(pid)).toBe(true);
-    trainer.kill('SIGKILL');
-    await expect.poll(() => isRunning(pid), { timeout: 20_000 }).toBe(false);
+    expect((await shared.forward(batch, KEPT)).logProbs).toHaveLength(batch.targets.length);
   });
 });
