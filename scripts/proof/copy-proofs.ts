@@ -1,9 +1,9 @@
-/** What `npm run prove:copy` proves: the environments that the model has never seen, how each is made, and its bars. */
+/** What `npm run prove copy` proves: the environments that the model has never seen, how each is made, and its bars. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { writeStrangeWorld } from './strange-world.ts';
-import { ROOT, worldSettings } from './training-proof.ts';
+import { ROOT, worldSettings } from './train-once.ts';
 
 export const PRESET = 'laptop-copy';
 /** Of a run, with Node alone on two idle cores. */

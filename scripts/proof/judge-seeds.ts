@@ -1,6 +1,9 @@
-/** The verdicts of `npm run prove:seeds`. */
-import { type ProvenRun, type Verdict, worst } from './training-proof.ts';
+/** The verdicts of `npm run prove seeds`. */
+import type { ProofOptions } from './proof-options.ts';
+import type { Verdict } from './results-page.ts';
+import { beforeAndAfter, judgeEqual, stepsOf } from './run-figures.ts';
 import type { SeedProof } from './seed-proofs.ts';
+import type { ProvenRun } from './train-once.ts';
 
 export interface SeedRun extends ProvenRun {
   readonly proof: SeedProof;
@@ -10,27 +13,10 @@ export interface SeedRun extends ProvenRun {
   readonly end: number | null;
 }
 
-export interface SeedJudgement {
-  /** Few steps on a machine that may be busy. */
-  readonly quick: boolean;
-  /** The time counts. */
-  readonly isStrict: boolean;
-}
-
-/** A quantity before the first step and after the last; NaN if it was not measured. */
-export function beforeAndAfter({ rows }: Pick<ProvenRun, 'rows'>, metric: string): readonly [before: number, after: number] {
-  const values = rows.filter(({ kind }) => kind === 'evaluation').map(({ values: of }) => of[metric] ?? NaN);
-  return [values[0] ?? NaN, values.at(-1) ?? NaN];
-}
-
-export function stepsOf({ rows }: Pick<ProvenRun, 'rows'>): number {
-  return Math.max(0, ...rows.map(({ step }) => step));
-}
-
-export function judgeSeedRun(run: SeedRun, { quick, isStrict }: SeedJudgement): Verdict[] {
+/** `quick`: few steps on a machine that may be busy; `isStrict`: the time counts. */
+export function judgeSeedRun(run: SeedRun, { quick, isStrict }: Pick<ProofOptions, 'quick' | 'isStrict'>): Verdict[] {
   const { label, kind, proof, seconds } = run;
-  const difference = worst(run.rows, 'log_prob_difference_max');
-  const equal = { ok: difference === 0, text: `${label}: largest |Δ log-prob| of a token, trainer to sampler, ${difference}; must be 0` };
+  const equal = judgeEqual(run);
   const [reward] = proof.quantities;
   const moved = (quantity: SeedProof['quantities'][number]) => {
     const [before, after] = beforeAndAfter(run, quantity.metric);

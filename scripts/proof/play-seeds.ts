@@ -1,37 +1,23 @@
 /** Runs an environment's laptop preset for a proof, as a new user would: once per seed, in further worlds, with other settings, and with negated advantages. */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, symlinkSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { SeedRun } from './judge-seeds.ts';
+import type { ProofOptions } from './proof-options.ts';
 import type { SeedProof } from './seed-proofs.ts';
-import { ROOT, trainOnce } from './training-proof.ts';
-
-export interface SeedsToPlay {
-  /** One seed and few steps. */
-  readonly quick: boolean;
-  readonly seeds: readonly number[];
-  /** Further `key=value`, for vf-train. */
-  readonly settings: readonly string[];
-  /** Folder of the runs. */
-  readonly output: string;
-}
+import { ROOT, setFlags, trainAlone } from './train-once.ts';
 
 /** Throws if a run fails. */
-export async function playSeeds(proof: SeedProof, { quick, seeds, settings: given, output }: SeedsToPlay): Promise<SeedRun[]> {
-  const path = pathWithNodeAlone();
+export async function playSeeds(
+  proof: SeedProof,
+  { quick, seeds, settings: given, runs: output }: Pick<ProofOptions, 'quick' | 'seeds' | 'settings' | 'runs'>,
+): Promise<SeedRun[]> {
   const proven: SeedRun[] = [];
   const play = async (kind: SeedRun['kind'], label: string, seed: number, settings: readonly string[], end?: number): Promise<void> => {
-    const sets = [...(quick ? [`steps=${proof.quickSteps}`] : []), ...settings, ...given].flatMap((setting) => ['--set', setting]);
+    const sets = setFlags([...(quick ? [`steps=${proof.quickSteps}`] : []), ...settings, ...given]);
     const args = [proof.environment, '--preset', 'laptop', '--seed', String(seed), '-o', output, ...sets];
-    // Without node flags, so that the compiled package runs, as for users.
-    const run = await trainOnce({
-      label: `${proof.environment}, ${label}`,
-      isControl: kind === 'control',
-      args,
-      nodeFlags: [],
-      env: { PATH: path, HOME: process.env['HOME'] },
-    });
+    const run = await trainAlone({ label: `${proof.environment}, ${label}`, isControl: kind === 'control', args });
     proven.push({ ...run, proof, kind, end: end ?? null });
   };
   for (const seed of seeds) await play('laptop', `seed ${seed}`, seed, []);
@@ -42,13 +28,6 @@ export async function playSeeds(proof: SeedProof, { quick, seeds, settings: give
   // A policy that always fails gives groups without differences: steps without an update, which would stop the run before its last evaluation.
   await play('control', 'negated advantages', seeds[0]!, ['algorithm.negate_advantages=true', `guards.max_skipped_steps=${proof.steps}`]);
   return proven;
-}
-
-/** A PATH that leads to Node and nothing else. */
-function pathWithNodeAlone(): string {
-  const path = mkdtempSync(join(tmpdir(), 'vf-node-alone-'));
-  symlinkSync(process.execPath, join(path, 'node'));
-  return path;
 }
 
 function makeWorld({ world: { script } }: SeedProof, seed: number): string {

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
-import { ROOT } from './training-proof.ts';
+import { ROOT } from './train-once.ts';
 
 /** Its stdout; stderr is shown. Throws if it fails. */
 export async function runCommand(name: string, words: readonly string[]): Promise<string> {

@@ -1,7 +1,7 @@
-/** What `npm run prove:seeds` proves: for each environment its runs, its bars, and the quantities that they are for. A further environment is a further entry. */
+/** What `npm run prove seeds` proves: for each environment its runs, its bars, and the quantities that they are for. A further environment is a further entry. */
 import { presetNamed } from '../../src/sessions/environment/presets.ts';
 import { settingLines } from './preset-settings.ts';
-import { worldSettings } from './training-proof.ts';
+import { worldSettings } from './train-once.ts';
 
 /** A value of the evaluations, judged before the first step and after the last. */
 export interface ProvenQuantity {

