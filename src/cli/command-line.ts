@@ -36,8 +36,12 @@ export interface CommandContext {
 /** The commands that take `-v`. */
 const WITH_VERBOSE = new Set(['vf-eval', 'vf-pipeline', 'vf-score', 'vf-serve', 'vf-train', 'vf-view']);
 
-/** Runs `main` with the process's arguments and exits with the code that it returns. */
-export async function runCommand(name: string, main: (argv: readonly string[], context: CommandContext) => Promise<number>): Promise<never> {
+/** Runs `main` with the process's arguments and exits with the code that it returns. `hasVerbose`: whether the command takes `-v`. */
+export async function runCommand(
+  name: string,
+  main: (argv: readonly string[], context: CommandContext) => Promise<number>,
+  { hasVerbose = WITH_VERBOSE.has(name) }: { readonly hasVerbose?: boolean } = {},
+): Promise<never> {
   const controller = new AbortController();
   const secrets = new Set<string>();
   const redact = (text: string) => redactSecrets(redactUrl(text), [...secrets]);
@@ -48,7 +52,7 @@ export async function runCommand(name: string, main: (argv: readonly string[], c
     redact,
     note: (line) => void process.stderr.write(`${redact(line)}\n`),
     report: (error) => {
-      context.note(`${name}: ${errorLine(error, { hasVerbose: WITH_VERBOSE.has(name) })}`);
+      context.note(`${name}: ${errorLine(error, { hasVerbose })}`);
       const stack = context.verbose ? stackTrace(error) : null;
       if (stack !== null) context.note(escapeControls(stack, { lines: true }));
     },

@@ -35,7 +35,7 @@ const CASES: [command: string, args: string[], line: RegExp][] = [
   ['vf-serve', ['policy', '--host', '', '--port', '0'], /'--host <address>' argument '' is invalid\. It is empty/],
   ['vf-serve', ['policy', '--allow-adapters-under', '', '--port', '0'], /argument '' is invalid\. It is empty/],
   ['vf-init', ['my-env', '--dir', 'file/below'], /Cannot create the folder file\/below \(--dir\): not a directory \(ENOTDIR\)/],
-  ['vf-export', ['empty', '-o', ''], /-o is empty; name a file/],
+  ['vf-export', ['empty', '-o', ''], /-o needs a value: file to write/],
   ['vf-serve', ['policy', '--threads', '65', '--port', '0'], /'--threads <n>' argument '65' is invalid\. It must be a whole number from 1 to 64/],
   ['vf-serve', ['policy', '--allow-adapters-under', 'file', '--port', '0'], /--allow-adapters-under must name a folder, but file is not one/],
   ['vf-eval', ['search-r1', '-p', 'embedded', '-m', 'file'], /The directory file does not exist\. With -p embedded, -m must name/],

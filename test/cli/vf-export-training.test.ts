@@ -105,7 +105,7 @@ describe('vf-export of a training run', () => {
     ['no step', [run], /is a training run\. Name one of its steps: --step N\. It has kept the steps 1, 2 with their tokens\.$/m],
     ['a step that is gone', [run, '--step', '9'], /has not kept the rollouts of step 9\. It has kept/],
     ['a step without tokens', [run, '--step', '3'], /has kept step 3 without its tokens, to save space/],
-    ['no number', [run, '--step', 'x'], /--step must be a number, got "x"/],
+    ['no number', [run, '--step', 'x'], /--step must be an integer of at least 1, got "x"/],
     [
       'an evaluation with a step',
       [join(root, 'evaluation'), '--step', '1'],

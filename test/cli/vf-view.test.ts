@@ -67,14 +67,14 @@ describe('vf-view', () => {
     ['a file', ['outputs/evals/sums/results.jsonl'], /results\.jsonl is a file\. Name/],
     ['a folder without runs', ['.empty'], /\.empty holds no run\. Name/],
     ['a folder without a tokenizer', ['outputs', '--tokenizer', 'outputs'], /tokenizer/],
-    ['two folders', ['outputs', 'outputs'], /too many arguments/],
+    ['two folders', ['outputs', 'outputs'], /vf-view takes one argument, \[directory\], got 2: outputs outputs/],
     ['an export to a folder', ['outputs', '--export', '.empty'], /--export must name a file, but \.empty is a directory/],
     ['an export into a missing folder', ['outputs', '--export', 'nowhere/x.html'], /The directory nowhere for --export does not exist; create it/],
     ['an export below a file', ['outputs', '--export', 'outputs/evals/sums/metadata.json/x.html'], /metadata\.json for --export does not exist/],
     ['an export to where no file can be', ['outputs', '--export', '/proc/x.html'], /^vf-view: Cannot create \/proc\/x\.html \(--export\): .*\. Name/],
-    ['an export that is to be opened', ['outputs', '--export', 'x.html', '--open'], /--export writes a file and serves no page/],
-    ['an export of the lab', ['--lab', '--export', 'x.html'], /--lab shows no runs, so --export x\.html has no use/],
-    ['a tokenizer for the lab', ['--lab', '--tokenizer', 'outputs'], /--lab shows no runs, so --tokenizer outputs has no use/],
+    ['an export that is to be opened', ['outputs', '--export', 'x.html', '--open'], /--export and --open exclude each other; leave one out/],
+    ['an export of the lab', ['--lab', '--export', 'x.html'], /--lab and --export exclude each other; leave one out/],
+    ['a tokenizer for the lab', ['--lab', '--tokenizer', 'outputs'], /--lab and --tokenizer exclude each other; leave one out/],
   ])('refuses %s in one line', async (_, args, problem) => {
     mkdirSync(join(root, '.empty'), { recursive: true });
     const { code, stdout, stderr } = await ended(args);

@@ -1,0 +1,7 @@
+/** Every command that is declared, for the page of commands and shell completion. No command loads this file for itself. */
+import type { AnyCommand } from '../options/define-command.ts';
+import { vfCompare } from './vf-compare.ts';
+import { vfExport } from './vf-export.ts';
+import { vfView } from './vf-view.ts';
+
+export const ALL_COMMANDS: readonly AnyCommand[] = [vfCompare, vfExport, vfView];

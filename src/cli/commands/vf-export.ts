@@ -1,0 +1,48 @@
+/** Declares `vf-export`, which writes the rollouts of a finished or running evaluation for a trainer. */
+import { argument, defineCommand } from '../options/define-command.ts';
+import { file, flag, number, wholeNumber } from '../options/kinds.ts';
+import { table } from '../options/option.ts';
+
+const NOTES = `
+Each line is one finished rollout: token_ids, loss_mask and logprobs of equal
+length, the segments they belong to, the reward and its metrics, and the policy
+that sampled it. Failed rollouts are left out and counted on stderr. Only runs
+with token ids can be exported (vLLM, embedded), not those over a chat API.
+
+Rejection sampling in two commands: supervised rows from the rollouts that were
+rewarded, at most the best two of each row, and supervised steps on them.
+
+  vf-export <run directory> --sft --min-reward 1 --best 2 -o good.jsonl
+  vf-train search-r1 -m Qwen/Qwen3-4B --sft good.jsonl --launch
+
+docs/results.md describes every field; readRollouts('rollouts.jsonl') of the
+package reads and checks them.`;
+
+export const vfExport = defineCommand({
+  name: 'vf-export',
+  summary: 'Writes the rollouts of an evaluation, or of a step of a training, for a trainer, one JSON object per line.',
+  arguments: {
+    directory: argument('the results folder that vf-eval printed, or the folder of a training run', {
+      label: 'run directory',
+      completion: 'folders',
+    }),
+  },
+  options: table({
+    output: file('file to write; an existing file is replaced; - is stdout', { letter: 'o', required: true }),
+    step: wholeNumber('export the rollouts of this step of a training run', { from: 1 }),
+    sft: flag('write supervised rows for vf-train --sft: the token ids and which of them the policy wrote'),
+    minReward: number('leave out rollouts with a lower reward', {}),
+    best: wholeNumber('keep at most the N best rollouts of each row of the data', { from: 1 }),
+  }),
+  examples: [
+    ['vf-eval search-r1 -n 50 -p vllm -m Qwen/Qwen3-4B', 'a run to export'],
+    ['vf-export outputs/evals/search-r1--Qwen--Qwen3-4B/1a2b3c4d -o rollouts.jsonl', 'all of its finished rollouts'],
+    ['vf-export <run directory> -o - | head -1 | jq .reward', 'to another program'],
+    ['vf-export outputs/train/RUN --step 12 -o step-12.jsonl', 'a step of a training run, which keeps the rollouts of its steps'],
+  ],
+  notes: NOTES,
+  run: async ({ arguments: { directory }, options, context }) => {
+    const { exportRollouts } = await import('../export/export-rollouts.ts');
+    return exportRollouts(directory, options, context);
+  },
+});

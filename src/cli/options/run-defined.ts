@@ -1,0 +1,68 @@
+/** Runs a declared command: prints its help or version, or parses its words and calls its `run`. */
+import { styleText } from 'node:util';
+import { suggestion } from '../../core/closest-name.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { packageVersion } from '../../data/package-root.ts';
+import { asksForStacks, type CommandContext, EXIT, runCommand } from '../command-line.ts';
+import { type AnyCommand, type Command, type CommandGroup, type Invocation, ownName } from './define-command.ts';
+import { asksFor, parseWords, UnknownFlagError } from './parse-words.ts';
+import { renderHelp } from './render-help.ts';
+
+/** Runs the command with the process's arguments and ends the process with its exit code. */
+export async function runDefined(command: AnyCommand): Promise<never> {
+  return runCommand(command.name, (words, context) => runWords(command, words, context), { hasVerbose: hasVerbose(command) });
+}
+
+function hasVerbose(command: AnyCommand): boolean {
+  return 'commands' in command ? command.commands.some(hasVerbose) : 'verbose' in command.options;
+}
+
+/** Throws ConfigError for a mistake of the command line. Resolves to the exit code. */
+export async function runWords(command: AnyCommand, words: readonly string[], context: CommandContext): Promise<number> {
+  if ('commands' in command) return runOneOf(command, words, context);
+  // Set before parsing, so that -v also shows the stack of a parsing error.
+  context.verbose = 'verbose' in command.options && asksForStacks(words);
+  if (words.length === 0 && needsWords(command)) return printHelp(command, EXIT.usage);
+  const asked = asksFor(command, words);
+  if (asked === 'version') return printVersion();
+  if (asked === 'help') return printHelp(command, EXIT.done, { plain: words.includes('--plain') });
+  const invocation: Invocation = { ...(await parsed(command, words)), context };
+  return command.run(invocation as never);
+}
+
+async function runOneOf(group: CommandGroup, words: readonly string[], context: CommandContext): Promise<number> {
+  const [first, ...rest] = words;
+  if (first === undefined) return printHelp(group, EXIT.usage);
+  if (first === '-h' || first === '--help') return printHelp(group, EXIT.done);
+  if (first === '-V' || first === '--version') return printVersion();
+  const command = group.commands.find((candidate) => ownName(candidate) === first);
+  if (command !== undefined) return runWords(command, rest, context);
+  const what = first.startsWith('-') ? 'flag' : 'command';
+  const known = what === 'flag' ? ['--help', '--version'] : group.commands.map(ownName);
+  throw new ConfigError(`Unknown ${what} ${first}${suggestion(first, known)}; ${group.name} --help lists them all`);
+}
+
+async function parsed(command: Command, words: readonly string[]) {
+  try {
+    return parseWords(command, words);
+  } catch (error) {
+    const better = error instanceof UnknownFlagError ? await command.explainUnknown?.(error.unknown) : null;
+    throw better === null || better === undefined ? error : new ConfigError(better, { cause: error });
+  }
+}
+
+function needsWords({ needsWords: isSaid, arguments: table, options }: Command): boolean {
+  return isSaid ?? [...Object.values(table), ...Object.values(options)].some(({ isRequired }) => isRequired);
+}
+
+function printHelp(command: AnyCommand, code: number, { plain = false } = {}): number {
+  const stream = code === EXIT.done ? process.stdout : process.stderr;
+  const isStyled = !plain && code === EXIT.done;
+  stream.write(renderHelp(command, (heading) => (isStyled ? styleText('bold', heading, { stream }) : heading)));
+  return code;
+}
+
+function printVersion(): number {
+  process.stdout.write(`${packageVersion()}\n`);
+  return EXIT.done;
+}

@@ -1,0 +1,97 @@
+/** The kinds of option whose value is a table: JSON objects, arguments of an environment, HTTP headers, models by role. None of their errors shows a secret. */
+import { ConfigError } from '../../core/errors.ts';
+import { readJson } from '../../core/read-json.ts';
+import { isObject } from '../../schemas/is-object.ts';
+import { isDeeperThan, MOST_LEVELS } from '../../schemas/nesting.ts';
+import { mergeRoleTables, type RoleTables } from '../../schemas/roles-config.ts';
+import { isSecretName } from '../../transport/redact.ts';
+import { checkRoleTables, parseRoleFlag } from '../roles/role-flag.ts';
+import { type Always, option, type Settings } from './kinds.ts';
+import { type Option, wrongValue } from './option.ts';
+
+type Table = Readonly<Record<string, unknown>>;
+
+const EXAMPLE = `a JSON object such as '{"topk": 5}', or key=value`;
+
+/** A table: a JSON object, or `key=value`, whose value is JSON or else text. A further occurrence adds its keys and replaces those that are there. */
+export function object<const S extends Settings<Table>>(description: string, settings: S = {} as S): Option<Table, Always<S>> {
+  const parse = (word: string | null, spelling: string, before: Table | undefined) => ({ ...before, ...parseTable(word!, spelling) });
+  const check = (value: unknown, spelling: string): Table => {
+    if (isObject(value)) return value;
+    throw wrongValue(spelling, 'a table', value);
+  };
+  return option<Table, S>(
+    { placeholder: 'JSON|K=V', isRepeatable: true, parse, check, fallbackText: (value) => JSON.stringify(value) },
+    description,
+    settings,
+  );
+}
+
+/** A JSON object, or one key with its value. Throws ConfigError. */
+function parseTable(word: string, spelling: string): Table {
+  const [, key, value] = /^\s*([\w-]+)=(.*)$/s.exec(word) ?? [];
+  if (key !== undefined) return { [key]: levelled(jsonOrText(value!), spelling) };
+  return parseObject(word, spelling);
+}
+
+function jsonOrText(word: string): unknown {
+  try {
+    return readJson(word);
+  } catch {
+    return word;
+  }
+}
+
+/** Throws ConfigError, which does not show a text that may hold a secret. */
+function parseObject(word: string, spelling: string): Table {
+  const mayHoldSecret = (word.match(/[\w-]+/g) ?? []).some(isSecretName);
+  const shown = mayHoldSecret ? 'a value that is not shown because it may hold a secret' : word.length > 60 ? `${word.slice(0, 60)}…` : word;
+  let value: unknown;
+  try {
+    value = readJson(word);
+  } catch (cause) {
+    const position = / at position (\d+)/.exec(String(cause))?.[1];
+    const where = `, which is not valid JSON${position === undefined ? '' : ` from character ${position} on`}`;
+    throw new ConfigError(`${spelling} must be ${EXAMPLE}, got ${shown}${where}`, { cause });
+  }
+  if (!isObject(value)) throw wrongValue(spelling, EXAMPLE, value, { shown });
+  return levelled(value, spelling);
+}
+
+function levelled<T>(value: T, spelling: string): T {
+  if (isDeeperThan(value, MOST_LEVELS)) throw new ConfigError(`${spelling} may be nested at most ${MOST_LEVELS} levels deep`);
+  return value;
+}
+
+type Headers = Readonly<Record<string, string>>;
+
+/** HTTP headers, one `Name: value` each time that the option is given; in a file, a table or a list. */
+export function headers(description: string): Option<Headers, false> {
+  const parse = (word: string | null, spelling: string, before: Headers | undefined) => ({ ...before, ...parseHeader(word!, spelling) });
+  return option<Headers, Settings<Headers>>({ placeholder: '"N: V"', isRepeatable: true, parse, check: checkHeaders }, description, {});
+}
+
+function checkHeaders(value: unknown, spelling: string): Headers {
+  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) {
+    return Object.assign({}, ...value.map((header) => parseHeader(header, spelling))) as Headers;
+  }
+  const entries = isObject(value) ? Object.entries(value) : null;
+  if (entries === null || !entries.every(([, content]) => typeof content === 'string')) {
+    throw new ConfigError(`${spelling} must be a table of strings or a list of "Name: value"`);
+  }
+  return Object.assign({}, ...entries.map(([name, content]) => parseHeader(`${name}: ${String(content)}`, spelling))) as Headers;
+}
+
+function parseHeader(word: string, spelling: string): Record<string, string> {
+  const match = /^\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([\t\x20-\x7e\x80-\xff]*?)\s*$/.exec(word);
+  // The value is not shown: it may be a credential.
+  if (match === null) throw new ConfigError(`${spelling} must be "Name: value". The given value is not shown because it may be a secret.`);
+  return { [match[1]!]: match[2]! };
+}
+
+/** `role=model`, each time that the option is given; in a file, `[roles.judge]` tables. */
+export function roles(description: string): Option<RoleTables, false> {
+  const parse = (word: string | null, spelling: string, before: RoleTables | undefined) =>
+    mergeRoleTables(before ?? {}, parseRoleFlag(word!, spelling));
+  return option<RoleTables, Settings<RoleTables>>({ placeholder: 'NAME=MODEL', isRepeatable: true, parse, check: checkRoleTables }, description, {});
+}

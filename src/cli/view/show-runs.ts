@@ -1,0 +1,66 @@
+/** What `vf-view` does: serves a page of runs or the lab until Ctrl-C, or writes runs as one HTML file. */
+import { once } from 'node:events';
+import { setFlagsFromString } from 'node:v8';
+import { ConfigError } from '../../core/errors.ts';
+import { plural } from '../../reports/text/number-text.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
+import type { OpenedView } from './open-view.ts';
+
+export interface ShowOptions {
+  readonly host: string;
+  readonly port: number;
+  /** Whether to open the browser. @default false */
+  readonly open?: boolean;
+  /** File to write instead of serving a page; `-` is stdout. @default none */
+  readonly export?: string;
+  /** Folder of a tokenizer. @default that of the run's model */
+  readonly tokenizer?: string;
+}
+
+export async function showRuns(
+  folder: string,
+  { host, port, open = false, tokenizer, export: file }: ShowOptions,
+  context: CommandContext,
+): Promise<number> {
+  // Otherwise V8 keeps the short-lived objects of 100,000 rollouts so long that they take another 100 MB.
+  setFlagsFromString('--semi-space-growth-factor=1');
+  const { openView } = await import('./open-view.ts');
+  const view = await openView({ folder, tokenizer });
+  if (file !== undefined) return await writeExport(view, file, context);
+  const { serveView } = await import('./serve-view.ts');
+  await using server = await serveView({ ...view, host, port }, context);
+  return await serveUntilInterrupt(server.address, { open, note: `${plural(view.runs.length, 'run')} below ${folder}` }, context);
+}
+
+export async function showLab(folder: string | undefined, { host, port, open = false }: ShowOptions, context: CommandContext): Promise<number> {
+  if (folder !== undefined) throw new ConfigError(`--lab shows no runs, so ${folder} has no use; leave it out`);
+  const { serveLab } = await import('./serve-lab.ts');
+  await using server = await serveLab({ host, port }, context);
+  return await serveUntilInterrupt(server.address, { open, note: 'the lab trains in your browser' }, context);
+}
+
+async function serveUntilInterrupt(
+  address: string,
+  { open, note }: { readonly open: boolean; readonly note: string },
+  context: CommandContext,
+): Promise<number> {
+  context.interruptIsEnd = true;
+  context.onInterrupt = () => {};
+  process.stdout.write(`${address}\n`);
+  context.note(`vf-view: ${note}; Ctrl-C ends`);
+  if (open) (await import('./open-browser.ts')).openBrowser(address, context);
+  if (!context.signal.aborted) await once(context.signal, 'abort');
+  return EXIT.done;
+}
+
+async function writeExport(view: OpenedView, file: string, context: CommandContext): Promise<number> {
+  const { exportFile } = await import('./export-file.ts');
+  const { bytes, leftOut } = await exportFile(view, { file }, context);
+  const isStdout = file === '-';
+  if (!isStdout) process.stdout.write(`${file}\n`);
+  for (const line of leftOut) context.note(`vf-view: left out: ${line}`);
+  context.note(
+    `vf-view: ${plural(view.runs.length, 'run')} in ${(bytes / 1e6).toFixed(1)} MB${isStdout ? ' written to stdout' : '; open the file in a browser'}`,
+  );
+  return EXIT.done;
+}
