@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { parseArgs } from 'node:util';
-import { RolloutStore } from '../../src/trainer/records/rollout-store.ts';
+import { RolloutFiles } from '../../src/trainer/records/rollout-files.ts';
 import { keptSteps, readKeptStep } from '../../src/trainer/records/kept-steps.ts';
 import { trajectory } from '../../test/trainer/some-trajectories.ts';
 import { isOver, type Measurement, measurement, report } from './measurement.ts';
@@ -27,7 +27,7 @@ const [run] = positionals;
 const folder = await mkdtemp(join(tmpdir(), 'vf-kept-'));
 try {
   const stepSeconds = run === undefined ? await synthesize() : await copy(run);
-  const store = new RolloutStore(folder);
+  const store = new RolloutFiles(folder);
   const steps = (await keptSteps(folder)).length;
   let rollouts = 0;
   for (const step of await keptSteps(folder)) rollouts += (await readKeptStep(step)).length;
@@ -91,7 +91,7 @@ async function copy(directory: string): Promise<number> {
 async function synthesize(): Promise<number> {
   const { steps, rollouts, tokens } = SYNTHETIC;
   const words = readFileSync(new URL('../../README.md', import.meta.url), 'utf8').split(/\s+/);
-  const store = new RolloutStore(folder);
+  const store = new RolloutFiles(folder);
   let state = 1;
   const random = () => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647;
   for (let number = 1; number <= steps; number++) {

@@ -16,8 +16,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { Random } from '../../src/core/random.ts';
-import { evaluateTerms, type LossSequence, termCounts } from '../../src/trainer/loop/evaluate-terms.ts';
-import { type LossTerm, lossTerms } from '../../src/trainer/losses/loss-terms.ts';
+import type { TrainingSequence } from '../../src/trainer/credit.ts';
+import { evaluateTerms, termCounts } from '../../src/trainer/loop/evaluate-terms.ts';
+import { lossTerms } from '../../src/trainer/losses/loss-terms.ts';
+import type { LossTerm } from '../../src/trainer/token-loss.ts';
 import { broadcastOverTokens } from '../../src/trainer/losses/token-counts.ts';
 import { resolveTrainingConfig } from '../../src/trainer/config/resolve-config.ts';
 import { type Measurement, measurement, median, report } from './measurement.ts';
@@ -161,16 +163,16 @@ interface MaskedBatch {
 /** The same as a step has it: the trained tokens of each sequence, and what their forward pass gave. */
 function trained({ offsets, mask, logProbs, ...columns }: MaskedBatch) {
   const own = (column: Float64Array, i: number) => column.slice(offsets[i], offsets[i + 1]).filter((_, k) => mask[offsets[i]! + k] === 1);
-  const made = Array.from({ length: SEQUENCES }, (_, i): LossSequence => {
+  const made = Array.from({ length: SEQUENCES }, (_, i): TrainingSequence => {
     const advantages = own(columns.advantages, i);
     const targets = Int32Array.from(advantages.keys());
-    const trajectory = { rolloutId: `${i}`, role: 'policy' } as LossSequence['trajectory'];
+    const trajectory = { rolloutId: `${i}`, role: 'policy' } as TrainingSequence['trajectory'];
     const logs = {
       logProbs: own(columns.samplerLogProbs, i),
       oldLogProbs: own(columns.oldLogProbs, i),
       referenceLogProbs: own(columns.referenceLogProbs, i),
     };
-    return { trajectory, isDemonstration: false, targets, advantages, ...logs };
+    return { trajectory, ids: new Int32Array(0), isDemonstration: false, targets, advantages, ...logs };
   });
   const ends = made.reduce<number[]>((sums, { targets }) => [...sums, sums.at(-1)! + targets.length], [0]);
   return {

@@ -13,9 +13,9 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Random } from '../../src/core/random.ts';
 import { resolveTrainingConfig } from '../../src/trainer/config/resolve-config.ts';
-import { openCredit } from '../../src/trainer/credit/open-credit.ts';
-import { evaluateTerms, type LossSequence, termCounts } from '../../src/trainer/loop/evaluate-terms.ts';
-import type { PassOptions } from '../../src/trainer/loop/log-prob-pass.ts';
+import { openCredit } from '../../src/trainer/credit/scope-credit.ts';
+import type { TrainingSequence } from '../../src/trainer/credit.ts';
+import { evaluateTerms, termCounts } from '../../src/trainer/loop/evaluate-terms.ts';
 import { lossTerms } from '../../src/trainer/losses/loss-terms.ts';
 import type { Trajectory } from '../../src/trainer/trajectory.ts';
 import { measurement, median, report } from './measurement.ts';
@@ -60,8 +60,8 @@ function stepOf(algorithm: object): () => Promise<number> {
   const credit = openCredit(config);
   return async () => {
     // Nothing here asks for log-probs of a model.
-    const { groups } = await credit.assign(trajectories, {} as PassOptions);
-    const sequences = groups.flat().map((each): LossSequence => ({ ...each, oldLogProbs: each.logProbs, referenceLogProbs: null }));
+    const { groups } = await credit.assign(trajectories, async () => []);
+    const sequences = groups.flat().map((each): TrainingSequence => ({ ...each, oldLogProbs: each.logProbs, referenceLogProbs: null }));
     const ends = sequences.reduce<number[]>((sums, { targets }) => [...sums, sums.at(-1)! + targets.length], [0]);
     const counts = terms.map((term) => termCounts(term, sequences));
     return evaluateTerms(terms, counts, sequences, { offsets: Int32Array.from(ends), logProbs, entropy: null }).values.loss;

@@ -1,5 +1,5 @@
 /** Figures of proven runs, from their metrics, and the verdicts that several proofs share. */
-import type { MetricsRow } from '../../src/trainer/records/metrics.ts';
+import type { MetricsRow } from '../../src/trainer/training-observer.ts';
 import type { Verdict } from './results-page.ts';
 import type { ProvenRun } from './train-once.ts';
 

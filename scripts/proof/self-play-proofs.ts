@@ -1,5 +1,5 @@
 /** The runs of `npm run prove self-play`, and what each must show. */
-import type { MetricsRow } from '../../src/trainer/records/metrics.ts';
+import type { MetricsRow } from '../../src/trainer/training-observer.ts';
 import type { ProofOptions } from './proof-options.ts';
 import type { Verdict } from './results-page.ts';
 import { beforeAndAfter, judgeEqual, stepsOf } from './run-figures.ts';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdtempSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import type { MetricsRow } from '../../src/trainer/records/metrics.ts';
+import type { MetricsRow } from '../../src/trainer/training-observer.ts';
 import { readMetrics } from '../../src/trainer/records/metrics-journal.ts';
 import { type ProcessFigures, watchProcess } from './watch-process.ts';
 

@@ -1,5 +1,5 @@
 /** The part `laptop` of the proof of visual-rag: Node alone. */
-import type { MetricsRow } from '../../src/trainer/records/metrics.ts';
+import type { MetricsRow } from '../../src/trainer/training-observer.ts';
 import { judgeSeedRun, type SeedRun } from './judge-seeds.ts';
 import { rewardGoals } from './learning-page.ts';
 import { playSeeds } from './play-seeds.ts';

@@ -5,7 +5,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { compareGroups, type ComparedRun } from '../../src/reports/plot/training-plots.ts';
-import type { MetricsRow } from '../../src/trainer/records/metrics.ts';
+import type { MetricsRow } from '../../src/trainer/training-observer.ts';
 import type { Proof, ProofOptions } from './proof-options.ts';
 import { provenance, type Provenance, type Verdict, writePage } from './results-page.ts';
 import { runRecord, type RunRecord } from './run-figures.ts';

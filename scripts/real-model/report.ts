@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { COLORS } from '../../src/reports/plot/chart-theme.ts';
 import { type ChartLine, type ChartPoint, lineChart } from '../../src/reports/plot/line-chart.ts';
 import type { Estimate } from '../../src/schemas/summary.ts';
-import type { MetricsRow } from '../../src/trainer/records/metrics.ts';
+import type { MetricsRow } from '../../src/trainer/training-observer.ts';
 import { readMetrics } from '../../src/trainer/records/metrics-journal.ts';
 import type { ProofOptions } from '../proof/proof-options.ts';
 import { tableLines, type Verdict, writePage } from '../proof/results-page.ts';

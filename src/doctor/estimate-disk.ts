@@ -1,6 +1,6 @@
 /** Estimates a run's disk usage from its configuration and the shape of the base. */
 import type { TrainingConfig } from '../schemas/training-config.ts';
-import { totalSteps } from '../trainer/loop/training-schedule.ts';
+import { totalSteps } from '../trainer/config/training-schedule.ts';
 
 export interface BaseShape {
   readonly layers: number;

@@ -11,7 +11,7 @@ import type { TrainingConfig } from '../schemas/training-config.ts';
 import { GroupCredit } from '../trainer/credit/group-credit.ts';
 import { EngineGradients } from '../trainer/gradients/embedded/engine-gradients.ts';
 import { PhaseClock } from '../trainer/loop/phase-clock.ts';
-import { TokenBudget } from '../trainer/loop/token-budget.ts';
+import { TokenBudget } from '../trainer/gradients/token-budget.ts';
 import type { TrainingEvent, TrainingObserver } from '../trainer/training-observer.ts';
 import { trainStep } from '../trainer/loop/train-step.ts';
 import { lossTerms } from '../trainer/losses/loss-terms.ts';

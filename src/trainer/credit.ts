@@ -2,11 +2,17 @@
  * Interface of credit assignment: turns the rewards of a batch into an advantage for every token. `GroupCredit` compares the rollouts of a row with each
  * other, `ScopeCredit` those of a role and task, and `demonstration` gives the tokens of supervised rows their weights.
  */
-import type { PassOptions } from './loop/log-prob-pass.ts';
+import type { ForwardOptions } from './gradient-backend.ts';
 import { isDemonstration, type Trajectory } from './trajectory.ts';
 
+/** Log-probs without a gradient of the targets of each sequence, [M_i], under the policy that is trained or the one at the start of the run. NaN where they are not finite. */
+export type LogProbPass = (
+  sequences: readonly Pick<Trajectory, 'ids' | 'targets' | 'images'>[],
+  adapter: ForwardOptions['adapter'],
+) => Promise<readonly Float64Array[]>;
+
 /** A trajectory with what a loss needs. */
-export interface TrainingSequence {
+export interface TrainingSequence extends Pick<Trajectory, 'ids' | 'images'> {
   readonly trajectory: Trajectory;
   /** A supervised row: it has weights instead of a reward. */
   readonly isDemonstration: boolean;
@@ -16,6 +22,10 @@ export interface TrainingSequence {
   readonly advantages: Float64Array;
   /** Log-probs of the targets under the sampler; null if they are unknown. [M] or empty */
   readonly logProbs: Float64Array | null;
+  /** Denominator of the ratio; null uses the log-probs of the current pass, so that the ratio is 1. [M] or empty */
+  readonly oldLogProbs: Float64Array | null;
+  /** Under the policy at the start of the run; null if no loss needs it. [M] or empty */
+  readonly referenceLogProbs: Float64Array | null;
 }
 
 export interface CreditedBatch {
@@ -32,7 +42,7 @@ export interface Credit {
    * Failed trajectories have no reward and take no part. Throws RewardError for a reward that is not finite.
    * @param pass for a KL penalty in the reward, which needs log-probs under the policy at the start of the run
    */
-  assign(trajectories: readonly Trajectory[], pass: PassOptions): Promise<CreditedBatch>;
+  assign(trajectories: readonly Trajectory[], pass: LogProbPass): Promise<CreditedBatch>;
   /** Writes what later steps depend on, such as running means, into a folder of a checkpoint. */
   saveState(directory: string): Promise<void>;
   /** Reads what `saveState` wrote. Where the folder lacks it, the credit stays as at the start of a run. */
@@ -41,15 +51,19 @@ export interface Credit {
 
 /** The tokens of a trajectory with one advantage for all, or one for each. `mask` leaves out those of truncated rollouts. */
 export function trainingSequence(trajectory: Trajectory, advantages: number | Float64Array, truncated: 'train' | 'mask' = 'train'): TrainingSequence {
-  const { targets, logProbs, isTruncated } = trajectory;
+  const { ids, images, targets, logProbs, isTruncated } = trajectory;
   const perToken = typeof advantages === 'number' ? new Float64Array(targets.length).fill(advantages) : advantages;
   const kept = truncated === 'mask' && isTruncated ? 0 : targets.length;
   return {
     trajectory,
+    ids,
+    ...(images === undefined ? {} : { images }),
     isDemonstration: isDemonstration(trajectory),
     targets: targets.subarray(0, kept),
     advantages: perToken.subarray(0, kept),
     logProbs: logProbs?.subarray(0, kept) ?? null,
+    oldLogProbs: null,
+    referenceLogProbs: null,
   };
 }
 

@@ -3,6 +3,7 @@
  * base, one LoRA adapter and its Adam state. It knows nothing of the loss: it returns log-probs of the target tokens, the trainer computes
  * dLoss / dlogProbs in float64, and the backend propagates that to the adapter. Calls run one at a time, in order.
  */
+import type { AdamOptions } from '../core/adam-options.ts';
 
 /** Whole trajectories, concatenated without padding. A trajectory is never split and never attends to another. */
 export interface PackedBatch {
@@ -83,17 +84,6 @@ export interface AdaptedModule {
   readonly path: string;
   readonly inFeatures: number;
   readonly outFeatures: number;
-}
-
-export interface AdamOptions {
-  readonly learningRate: number;
-  readonly beta1: number;
-  readonly beta2: number;
-  readonly epsilon: number;
-  /** Decoupled, as in AdamW. */
-  readonly weightDecay: number;
-  /** Larger gradients are scaled down to this norm; null turns clipping off. */
-  readonly maxGradNorm: number | null;
 }
 
 export interface OptimStepResult {

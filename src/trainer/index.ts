@@ -3,17 +3,16 @@
  * beside `vf-search` and `vf-search/engine`, because environments need nothing of it. It does not export training itself: that is the command.
  */
 export type { TrainingConfig } from '../schemas/training-config.ts';
-export type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
+export type { CreateSource, PhasePlan, RolloutStore, SourceContext, StepRollouts, TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
 export { POLICY_ROLE, type Trajectory, trajectoryOf, withReward } from './trajectory.ts';
-export type { RolloutStore, StepRollouts } from './records/rollout-store.ts';
 
 export type { Credit, CreditedBatch, TrainingSequence } from './credit.ts';
 export { type AdvantageConfig, type GroupAdvantages, groupAdvantages } from './credit/group-advantages.ts';
 
 export type { LossContext, LossFactory } from './losses/registry.ts';
-export type { LossNeeds, TokenLoss, TokenLossBatch, TokenLossValue } from './token-loss.ts';
-export { broadcastOverTokens, countTokens, type TokenCounts } from './losses/token-counts.ts';
-export { type LossMetric, type LossMetrics, meanMetric, mergeLossMetrics } from './losses/loss-metrics.ts';
+export type { LossMetric, LossMetrics, LossNeeds, TokenCounts, TokenLoss, TokenLossBatch, TokenLossValue } from './token-loss.ts';
+export { broadcastOverTokens, countTokens } from './losses/token-counts.ts';
+export { meanMetric, mergeLossMetrics } from './losses/loss-metrics.ts';
 export { type Aggregation, tokenWeight } from './losses/aggregation.ts';
 export { klEstimate, type KlConfig, type KlEstimator } from './losses/kl.ts';
 export { nllLoss } from './losses/nll-loss.ts';
@@ -24,6 +23,4 @@ export type { SamplerCorrection } from './losses/sampler-correction.ts';
 export type * from './gradient-backend.ts';
 export type * from './weight-publisher.ts';
 
-export type { TrainingEvent, TrainingObserver, TrainingPhase, TrainingStart } from './training-observer.ts';
-export type { MetricsRow } from './records/metrics.ts';
-export type { RecordedMetricsRow } from './records/metrics-journal.ts';
+export type { MetricsRow, RecordedMetricsRow, TrainingEvent, TrainingObserver, TrainingPhase, TrainingStart } from './training-observer.ts';

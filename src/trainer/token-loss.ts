@@ -2,8 +2,26 @@
  * Interface of a loss over tokens. A loss is a pure function: it turns the log-probs of a batch into its share of the step's loss and the derivative by
  * each log-prob, in float64. The registry has the built-in ones; a user's module can bring its own.
  */
-import type { LossMetrics } from './losses/loss-metrics.ts';
-import type { TokenCounts } from './losses/token-counts.ts';
+
+/** Sizes of one whole optimiser step, known before its first gradient: losses are divided by these, however the step is split. */
+export interface TokenCounts {
+  /** Trained tokens. */
+  readonly tokens: number;
+  /** Sequences, those without a trained token included. */
+  readonly sequences: number;
+  /** Sequences with at least one trained token. */
+  readonly trainedSequences: number;
+  /** Trained tokens by role, for losses with a mean per role. @default unknown */
+  readonly tokensByRole?: ReadonlyMap<string, number>;
+}
+
+/** A number, and how it is merged with that of another part. A mean has the weight that it stands for: tokens or sequences. */
+export type LossMetric =
+  | { readonly merge: 'sum' | 'min' | 'max'; readonly value: number }
+  | { readonly merge: 'mean'; readonly value: number; readonly weight: number };
+
+/** By name. What was not measured, for lack of tokens or because it is not configured, is absent. */
+export type LossMetrics = Readonly<Record<string, LossMetric>>;
 
 /** What a loss reads beside the log-probs and advantages. The trainer computes only what some loss needs. */
 export interface LossNeeds {
@@ -53,6 +71,20 @@ export interface TokenLoss {
   readonly ignoresZeroAdvantages?: boolean;
   /** @param counts of the whole optimiser step, for the divisor; `batch` may be a part of it */
   evaluate(batch: TokenLossBatch, counts: TokenCounts): TokenLossValue;
+}
+
+/** One of the losses of a run: which loss is taken on which trajectories, with which weight. */
+export interface LossTerm {
+  /** Prefix of its metrics (`loss/<name>/`), unless `isMain`. */
+  readonly name: string;
+  /** Its metrics have no prefix. */
+  readonly isMain: boolean;
+  readonly loss: TokenLoss;
+  readonly weight: number;
+  /** What it is taken on: trajectories with a reward, or demonstrations. */
+  readonly on: 'rollouts' | 'demonstrations';
+  /** Only trajectories of these roles; null for all. */
+  readonly roles: readonly string[] | null;
 }
 
 /** Throws RangeError if a column that the loss needs is missing or has another length. */

@@ -1,6 +1,5 @@
 /** Callbacks that report the progress of a training run. They cannot affect it. */
 import type { RolloutError } from '../rollouts/rollout.ts';
-import type { RecordedMetricsRow } from './records/metrics-journal.ts';
 
 /** Phases of a step, in order. With `max_staleness` above 0, `rollouts` is the wait for them. */
 export const TRAINING_PHASES = ['rollouts', 'forward', 'backward', 'update', 'publish', 'validation', 'evaluation', 'checkpoint'] as const;
@@ -31,6 +30,20 @@ export interface TrainingEvent {
   readonly message: string;
   /** Of the error behind it, for the terminal of a developer; no file holds it. */
   readonly stack?: string | null;
+}
+
+/** One line of `metrics.jsonl`. */
+export interface MetricsRow {
+  readonly kind: 'step' | 'evaluation' | 'validation';
+  /** Number of finished steps at the time of measurement; 0 at the start. */
+  readonly step: number;
+  readonly values: Readonly<Record<string, number | null>>;
+}
+
+/** A row as recorded on disk. */
+export interface RecordedMetricsRow extends MetricsRow {
+  /** When it was written, ISO 8601. */
+  readonly time: string;
 }
 
 /** Where a run starts or continues. */

@@ -4,11 +4,11 @@ import type { PolicyVersions } from '../clients/policy-versions.ts';
 import type { Environment } from '../core/environment.ts';
 import type { RoleModels } from '../core/model.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
+import type { WireTrainingRun } from '../schemas/training-records.ts';
 import type { GradientBackend } from './gradient-backend.ts';
-import type { LossTerm } from './losses/loss-terms.ts';
-import type { PolicyServers } from './publisher/policy-servers.ts';
+import type { LossTerm } from './token-loss.ts';
+import type { PolicyServers } from './weight-publisher.ts';
 import type { WeightPublisher } from './weight-publisher.ts';
-import type { TrainingDirectory } from './records/training-directory.ts';
 import type { Trajectory } from './trajectory.ts';
 import type { CreateSource } from './trajectory-source.ts';
 import type { TrainingObserver } from './training-observer.ts';
@@ -32,9 +32,48 @@ export interface DemonstrationSet {
   readonly validation: readonly Trajectory[];
 }
 
+/** Absolute paths. At the start only `config`, `run` and the folders exist. */
+export interface TrainingPaths {
+  readonly config: string;
+  readonly run: string;
+  readonly metrics: string;
+  readonly events: string;
+  /** Only of environments that trace. */
+  readonly trace: string;
+  readonly rollouts: string;
+  readonly evaluations: string;
+  readonly adapters: string;
+  readonly checkpoints: string;
+  readonly plots: string;
+  /** Rows of a source of the environment's or the user's own; missing if it gives none. */
+  readonly source: string;
+  /** The adapter with the lowest validation loss of the supervised steps, if rows are held out. */
+  readonly best: string;
+  readonly tensorboard: string;
+  readonly wandb: string;
+  readonly transcripts: string;
+  /** The images that the environment showed, if it shows some (files/run-images.ts). */
+  readonly images: string;
+  readonly policyLog: string;
+  readonly workerLog: string;
+}
+
+/** The folder of a run, locked for this process. */
+export interface RunDirectory {
+  /** Absolute. */
+  readonly path: string;
+  readonly paths: TrainingPaths;
+  /** `run.json`: the processes that worked on the run. */
+  readonly run: WireTrainingRun;
+  /** Saves the settings that a resume changed. Called before a process does any work. */
+  begin(): Promise<void>;
+  /** Whether the run has rollouts, evaluations or checkpoints. */
+  holdsWork(): Promise<boolean>;
+}
+
 export interface TrainingRun {
   readonly config: TrainingConfig;
-  readonly directory: TrainingDirectory;
+  readonly directory: RunDirectory;
   readonly environment: Environment;
   /** Its `eval` holds the evaluation rows; the same object as `environment` if one serves both. */
   readonly evaluation: Environment;
@@ -58,4 +97,32 @@ export interface TrainingRun {
   readonly observer: TrainingObserver;
   /** Removes secrets from text before it is written to files. */
   readonly redact: (text: string) => string;
+}
+
+/** How a training run ended, and where its results are. */
+export interface TrainingOutcome {
+  /** `finished`: all steps are done. `stopped`: a guard or an error ended it. `interrupted`: a user or signal did. */
+  readonly reason: 'finished' | 'stopped' | 'interrupted';
+  /** The cause in one sentence; null if `reason` says enough. */
+  readonly message: string | null;
+  /** Steps done, those of earlier sessions included. */
+  readonly step: number;
+  /** Policy version served at the end; 0 is the initial policy. */
+  readonly version: number;
+  /** The version's name at the server. */
+  readonly model: string;
+  /** The run's folder. */
+  readonly directory: string;
+  /** PEFT directory of the newest checkpoint; null if nothing was trained. */
+  readonly adapter: string | null;
+  /** Newest checkpoint; null before the first. */
+  readonly checkpoint: string | null;
+  /** Plot files, in reading order. */
+  readonly plots: readonly string[];
+  /** Number of events of the run. */
+  readonly events: number;
+  /** Failed rollouts of the step or evaluation that ended the run; no row of the metrics counts them. */
+  readonly failedRollouts: number;
+  /** Whether the run can be resumed with -R. */
+  readonly resumable: boolean;
 }

@@ -4,8 +4,9 @@
  */
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
+import type { AskedRecord } from '../core/model.ts';
+import type { TraceRecord } from '../rollouts/trace-records.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
-import type { RolloutStore } from './records/rollout-store.ts';
 import type { Trajectory } from './trajectory.ts';
 
 export interface TrajectoryBatch {
@@ -58,6 +59,48 @@ export interface PhasePlan {
   readonly isPaidLater?: boolean;
   /** @default the run's environment */
   readonly environment?: Environment;
+}
+
+/** What the files of a run hold of a rollout. */
+export interface RecordedRollout {
+  readonly trajectory: Trajectory;
+  readonly asked: readonly AskedRecord[];
+  readonly trace: readonly TraceRecord[];
+}
+
+/** The rollouts of one step. Closed by `complete` or by disposing. */
+export interface StepRollouts extends AsyncDisposable {
+  readonly step: number;
+  /** The recorded rollouts: the last line of each rollout id, in order of first appearance. Grows with `add`. */
+  readonly recorded: readonly Trajectory[];
+  /** The file has a closing line and as many rollouts as that says. */
+  readonly isComplete: boolean;
+  /** From the closing line; without it, how often the most frequent rollout was recorded. 0 for a step without rollouts. */
+  readonly attempts: number;
+  /** The version that the step trained, if its closing line says so. */
+  readonly version: number | null;
+  /** Writes the rollout to the file before it returns, after what it asked of models by role and its trace. Throws ResultsError if it cannot. */
+  add(trajectory: Trajectory, asked?: readonly AskedRecord[], trace?: readonly TraceRecord[]): void;
+  /** Drops the recorded rollouts, because the whole step is sampled again. The file keeps their lines, and `attempts` counts them. */
+  restart(): void;
+  /** Closes the step; all of it is on disk once this resolves. `attempts`: how often the step was sampled, from 1. `version`: what the step trains. */
+  complete(attempts: number, version?: number): Promise<void>;
+}
+
+/** A file of rollouts; without a phase, that of the step's only one. */
+export interface PhaseName {
+  readonly step: number;
+  readonly phase: string | undefined;
+}
+
+/** The rollouts of a run: what is on file is not sampled again. */
+export interface RolloutStore {
+  /** Opens the rollouts of a step, or of a phase of it, for adding. Throws ResultsError if what is on file is damaged. */
+  open(step: number, phase?: string): Promise<StepRollouts>;
+  /** Steps and phases that have a file, complete or not, ascending by step. */
+  phases(): Promise<PhaseName[]>;
+  /** Deletes the rollouts of a phase, which must not be open. Throws ResultsError if it cannot. */
+  discard(step: number, phase?: string): Promise<void>;
 }
 
 /** What a source is made of. */

@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import type { AdamOptions, GradientBackend, PackedBatch, PackedImage } from '../../src/trainer/gradient-backend.ts';
+import type { GradientBackend, PackedBatch, PackedImage } from '../../src/trainer/gradient-backend.ts';
+import type { AdamOptions } from '../../src/core/adam-options.ts';
 
 export interface GradientCase {
   /** A PEFT directory; null for the base alone. */

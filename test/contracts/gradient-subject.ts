@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { GradientError } from '../../src/core/errors.ts';
-import type { AdamOptions, ForwardOptions, GradientBackend, PackedBatch } from '../../src/trainer/gradient-backend.ts';
+import type { ForwardOptions, GradientBackend, PackedBatch } from '../../src/trainer/gradient-backend.ts';
+import type { AdamOptions } from '../../src/core/adam-options.ts';
 import { type GradientCase, type GradientReference, picturedBatch, smallBatch, someGradient, type TestedImages } from './gradient-cases.ts';
 
 export interface GradientBackendTraits {

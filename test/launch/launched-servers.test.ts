@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { LaunchedServers } from '../../src/launch/launched-servers.ts';
 import { VllmProcess } from '../../src/launch/vllm-process.ts';
-import type { PolicyServers } from '../../src/trainer/publisher/policy-servers.ts';
+import type { PolicyServers } from '../../src/trainer/weight-publisher.ts';
 import { until } from '../transport/loopback.ts';
 import { ask, launchOptions } from './stand-in-python.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { RemoteServers } from '../../src/launch/remote-servers.ts';
-import type { PolicyServers } from '../../src/trainer/publisher/policy-servers.ts';
+import type { PolicyServers } from '../../src/trainer/weight-publisher.ts';
 import { type Loopback, loopback, refusingUrl, sendJson } from '../transport/loopback.ts';
 
 const signal = new AbortController().signal;

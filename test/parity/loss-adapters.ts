@@ -3,7 +3,7 @@ import { groupAdvantages } from '../../src/trainer/credit/group-advantages.ts';
 import { scopeAdvantages } from '../../src/trainer/credit/scope-advantages.ts';
 import type { Aggregation } from '../../src/trainer/losses/aggregation.ts';
 import type { KlEstimator } from '../../src/trainer/losses/kl.ts';
-import type { LossMetrics } from '../../src/trainer/losses/loss-metrics.ts';
+import type { LossMetrics } from '../../src/trainer/token-loss.ts';
 import { nllLoss } from '../../src/trainer/losses/nll-loss.ts';
 import { type Objective, ratioLoss, type RatioLossConfig } from '../../src/trainer/losses/ratio-loss.ts';
 import { type ByRole, rpgLoss, type RpgLossConfig } from '../../src/trainer/losses/rpg-loss.ts';

@@ -1,6 +1,6 @@
 /** Batches with a mask, as upstream and torch have them, in the form of the losses, which hold the trained tokens alone. */
-import { countTokens, type TokenCounts } from '../../src/trainer/losses/token-counts.ts';
-import type { TokenLossBatch } from '../../src/trainer/token-loss.ts';
+import { countTokens } from '../../src/trainer/losses/token-counts.ts';
+import type { TokenCounts, TokenLossBatch } from '../../src/trainer/token-loss.ts';
 
 type Column = 'logProbs' | 'oldLogProbs' | 'advantages' | 'referenceLogProbs' | 'samplerLogProbs';
 

@@ -5,14 +5,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { Random } from '../../src/core/random.ts';
-import type { AdamOptions } from '../../src/trainer/gradient-backend.ts';
+import type { AdamOptions } from '../../src/core/adam-options.ts';
 import type { TorchBackend, TorchBackendOptions } from '../../src/trainer/gradients/torch/torch-backend.ts';
-import type { LossTerm } from '../../src/trainer/losses/loss-terms.ts';
+import type { LossTerm } from '../../src/trainer/token-loss.ts';
 import { ratioLoss, type RatioLossConfig } from '../../src/trainer/losses/ratio-loss.ts';
-import type { LossSequence } from '../../src/trainer/loop/evaluate-terms.ts';
+import type { TrainingSequence } from '../../src/trainer/credit.ts';
 import type { OptimizerStepOptions } from '../../src/trainer/loop/optimizer-step.ts';
-import { PhaseTimer } from '../../src/trainer/loop/phase-timer.ts';
-import { TokenBudget } from '../../src/trainer/loop/token-budget.ts';
+import { PhaseClock } from '../../src/trainer/loop/phase-clock.ts';
+import { TokenBudget } from '../../src/trainer/gradients/token-budget.ts';
 import { readAdapter, type Tensors } from '../contracts/gradient-cases.ts';
 import { openNano } from './gradients/torch/nano-backend.ts';
 import { NANO_BASE, torchPython } from './gradients/torch/torch-python.ts';
@@ -92,8 +92,8 @@ export class NanoTrainer implements AsyncDisposable {
    * One sequence for each advantage, of 6 to 26 tokens, about half of them sampled: by the trainer's weights at the start, moved by up to ± `noise`, so that
    * ratios are not 1.
    */
-  async sequences(advantages: readonly number[], { noise = 0.6, temperature = 1, seed = 5 } = {}): Promise<LossSequence[]> {
-    const made: LossSequence[] = [];
+  async sequences(advantages: readonly number[], { noise = 0.6, temperature = 1, seed = 5 } = {}): Promise<TrainingSequence[]> {
+    const made: TrainingSequence[] = [];
     for (const [i, advantage] of advantages.entries()) {
       const random = Random.fromSeed(seed).fork(`sequence ${i}`);
       const ids = Int32Array.from({ length: 6 + random.integer(21) }, () => random.integer(VOCABULARY));
@@ -101,7 +101,7 @@ export class NanoTrainer implements AsyncDisposable {
       const own = await this.logProbs(ids, targets, 'on', temperature);
       const logProbs = own.map((value) => value + noise * (2 * (random.integer(1e6) / 1e6) - 1));
       const [group, index] = [Math.floor(i / 2), i % 2];
-      const common = { advantages: new Float64Array(targets.length).fill(advantage), isDemonstration: false, targets, logProbs };
+      const common = { advantages: new Float64Array(targets.length).fill(advantage), isDemonstration: false, ids, targets, logProbs };
       const shape = { ids, targets, logProbs, promptLength: 2, version: 3, reward: index };
       made.push({ ...common, trajectory: trajectory(`${group}/${index}`, shape), oldLogProbs: logProbs, referenceLogProbs: null });
     }
@@ -116,7 +116,7 @@ export class NanoTrainer implements AsyncDisposable {
       budget: new TokenBudget(1e6),
       temperature: 1,
       version: 3,
-      timer: new PhaseTimer(1, {}),
+      timer: new PhaseClock(1, {}),
       signal,
       ...changes,
     };
@@ -147,7 +147,7 @@ export interface AutogradCase {
   readonly clipHigh: number;
   readonly kl: number;
   readonly entropy: number;
-  readonly sequences: readonly LossSequence[];
+  readonly sequences: readonly TrainingSequence[];
 }
 
 /** What torch autograd in float64 finds, the loss included: grpo-autograd.py, one process for all cases. */
@@ -160,7 +160,7 @@ export async function lossGradients(cases: readonly AutogradCase[]): Promise<rea
     ...rest,
     clip_low: clipLow,
     clip_high: clipHigh,
-    sequences: sequences.map(({ trajectory: { ids }, targets, oldLogProbs, advantages }) => ({
+    sequences: sequences.map(({ ids, targets, oldLogProbs, advantages }) => ({
       ids: [...ids],
       targets: [...targets],
       old_log_probs: [...oldLogProbs!],

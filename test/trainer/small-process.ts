@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import type { TrainingOutcome } from '../../src/trainer/loop/training-outcome.ts';
+import type { TrainingOutcome } from '../../src/trainer/training-session.ts';
 
 export interface SmallProcessOptions {
   readonly config: Record<string, unknown>;

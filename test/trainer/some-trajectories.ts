@@ -1,5 +1,5 @@
 /** Plain trajectories for tests. */
-import type { RolloutStore } from '../../src/trainer/records/rollout-store.ts';
+import type { RolloutFiles } from '../../src/trainer/records/rollout-files.ts';
 import type { Trajectory } from '../../src/trainer/trajectory.ts';
 
 /** A finished one, with `changes` applied. */
@@ -36,6 +36,6 @@ export function bits({ ids, targets, logProbs, versions }: Trajectory): (string 
 }
 
 /** The steps that are complete in a store without phases. */
-export async function stepsOf(store: RolloutStore): Promise<number[]> {
+export async function stepsOf(store: RolloutFiles): Promise<number[]> {
   return (await store.complete()).map(({ step }) => step);
 }

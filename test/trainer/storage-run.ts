@@ -6,7 +6,7 @@ import { mkdirSync, openSync, writeSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { join } from 'node:path';
 import { Checkpoints } from '../../src/trainer/records/checkpoints.ts';
-import { RolloutStore } from '../../src/trainer/records/rollout-store.ts';
+import { RolloutFiles } from '../../src/trainer/records/rollout-files.ts';
 import { trajectory } from './some-trajectories.ts';
 
 const [what, directory, number] = process.argv.slice(2) as [string, string, string];
@@ -15,7 +15,7 @@ const PIECE = Buffer.alloc(1 << 16, 'w');
 
 /** Adds rollouts `from`, `from` + 1, ... of step 7 until it is killed. */
 async function rollouts(from: number): Promise<void> {
-  await using step = await new RolloutStore(directory).open(7);
+  await using step = await new RolloutFiles(directory).open(7);
   for (let i = from; i < from + 5000; i++) {
     step.add(trajectory(`${i}/0`, { ids: new Int32Array(2000).fill(i), segments: [{ kind: 'model', text: 'x'.repeat(i % 5000) }] }));
     say(`added ${i}`);

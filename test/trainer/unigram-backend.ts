@@ -6,7 +6,6 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CancelledError, GradientError } from '../../src/core/errors.ts';
 import type {
-  AdamOptions,
   AdapterManifest,
   BackendCapabilities,
   ForwardOptions,
@@ -15,6 +14,7 @@ import type {
   OptimStepResult,
   PackedBatch,
 } from '../../src/trainer/gradient-backend.ts';
+import type { AdamOptions } from '../../src/core/adam-options.ts';
 
 const VOCABULARY = 256;
 type Call = 'forward' | 'backward' | 'optimStep' | 'saveAdapter' | 'saveState' | 'loadState';

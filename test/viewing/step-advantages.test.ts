@@ -6,9 +6,9 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { openView } from '../../src/cli/view/open-view.ts';
 import { resolveTrainingConfig } from '../../src/trainer/config/resolve-config.ts';
 import { GroupCredit } from '../../src/trainer/credit/group-credit.ts';
-import type { PassOptions } from '../../src/trainer/loop/log-prob-pass.ts';
 import { parseTrajectory } from '../../src/trainer/records/trajectory-record.ts';
 import { stepText, trajectoryLine, writeTraining } from './written-runs.ts';
+import { passOver } from '../trainer/credit/credit-cases.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'step-advantages-'));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -65,7 +65,7 @@ async function credited(rows: readonly Parameters<typeof trajectoryLine>[0][], t
   const needed = { environment: { id: 'written' }, model: { path: 'nano-base' }, policy: { base_url: 'http://127.0.0.1:1/v1' } };
   const { config } = resolveTrainingConfig([{ source: 'test', table: { ...needed, ...table } }]);
   const trajectories = rows.map((row) => (parseTrajectory(trajectoryLine(row)) as { value: Parameters<GroupCredit['assign']>[0][number] }).value);
-  const { groups } = await new GroupCredit(config).assign(trajectories, {} as PassOptions);
+  const { groups } = await new GroupCredit(config).assign(trajectories, passOver());
   return Object.fromEntries(
     groups.flat().flatMap(({ trajectory, advantages }) => (advantages.length === 0 ? [] : [[trajectory.rolloutId, advantages[0]! + 0]])),
   );

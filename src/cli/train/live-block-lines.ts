@@ -1,5 +1,5 @@
 /** Renders the live view of a training run as lines, each at most `columns` wide. */
-import type { MetricsRow } from '../../trainer/records/metrics.ts';
+import type { MetricsRow } from '../../trainer/training-observer.ts';
 import type { TrainingPhase } from '../../trainer/training-observer.ts';
 import { countText, durationText, figureText, meanText, plural } from '../../reports/text/number-text.ts';
 import { type Paint, noPaint } from '../../reports/text/paint.ts';

@@ -1,5 +1,5 @@
 /** State of the live view, collected from the run's events. No clock, no terminal. */
-import type { MetricsRow } from '../../trainer/records/metrics.ts';
+import type { MetricsRow } from '../../trainer/training-observer.ts';
 import type { TrainingEvent, TrainingPhase } from '../../trainer/training-observer.ts';
 import type { EvaluationLabel } from '../../reports/training/evaluation-label.ts';
 

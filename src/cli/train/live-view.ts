@@ -3,7 +3,7 @@
  * live-block-lines.ts and plain-lines.ts.
  */
 import { stripVTControlCharacters } from 'node:util';
-import type { MetricsRow } from '../../trainer/records/metrics.ts';
+import type { MetricsRow } from '../../trainer/training-observer.ts';
 import type { TrainingEvent, TrainingObserver, TrainingPhase } from '../../trainer/training-observer.ts';
 import { LABEL_WIDTH } from '../../reports/text/labelled-lines.ts';
 import { LiveBlock } from '../live-block.ts';

@@ -1,6 +1,6 @@
 /** Renders rows and events of a training run as log lines. Each is a single line, whatever a message contains. */
-import { type MetricsRow, SOURCE_PREFIX, TASK_PREFIX } from '../../trainer/records/metrics.ts';
-import type { TrainingEvent } from '../../trainer/training-observer.ts';
+import { SOURCE_PREFIX, TASK_PREFIX } from '../../trainer/records/metrics.ts';
+import type { MetricsRow, TrainingEvent } from '../../trainer/training-observer.ts';
 import { countText, durationText, figureText, meanText, plural } from '../../reports/text/number-text.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import type { EvaluationLabel } from '../../reports/training/evaluation-label.ts';

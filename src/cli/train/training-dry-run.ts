@@ -8,7 +8,7 @@ import { environmentFunction } from '../../registry/load-export.ts';
 import { showsImages } from '../../rollouts/assert-playable.ts';
 import { isLossModule } from '../../trainer/losses/loss-terms.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
-import { supervisedSteps } from '../../trainer/loop/training-schedule.ts';
+import { supervisedSteps } from '../../trainer/config/training-schedule.ts';
 import { policyText } from '../../reports/training/announce-run.ts';
 import { assertTrainable } from '../../sessions/training/assert-trainable.ts';
 import { checkLocalBase, usesEngine } from '../../sessions/policy/local-base.ts';

@@ -10,13 +10,13 @@ import type { LoadedAdapter } from '../engine-types.ts';
 import type { AdapterWeights } from '../model/model-types.ts';
 import { ActivationRoom } from './activation-room.ts';
 import type { AdapterNumbers } from './adapter-numbers.ts';
-import { adamProblem } from './adam-problem.ts';
 import { batchBytes } from './batch-bytes.ts';
 import { checkBatch, checkGradient } from './check-batch.ts';
 import { openTrainer, type TrainerParts, type TrainerState } from './open-trainer.ts';
 import { type Shard, splitBatch } from './split-batch.ts';
 import { slices } from './trainer-numbers.ts';
-import type { AdamOptions, EngineAdapterState, EngineTrainer, TrainerOptions } from './trainer-types.ts';
+import type { EngineAdapterState, EngineTrainer, TrainerOptions } from './trainer-types.ts';
+import { type AdamOptions, adamProblem } from '../../core/adam-options.ts';
 import type { TrainingAnswer, TrainingCommand } from './training-commands.ts';
 
 type ForwardOptions = Parameters<EngineTrainer['forward']>[1];

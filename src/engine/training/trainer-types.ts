@@ -1,4 +1,5 @@
 /** The engine's training interface: one LoRA adapter with its Adam state, split over the threads. The gradient backend adapts it to the trainer's contract. */
+import type { AdamOptions } from '../../core/adam-options.ts';
 import type { LoadedAdapter } from '../engine-types.ts';
 import type { AdaptedName } from '../model/model-types.ts';
 import type { SequenceBatch } from '../compute/training-types.ts';
@@ -19,17 +20,6 @@ export interface TrainerOptions {
   /** Limit for activations of all threads together, in bytes; null is 192 MiB, or what a sequence of 2048 tokens needs. Allocated as batches need it. */
   readonly memoryBytes: number | null;
   readonly signal: AbortSignal;
-}
-
-export interface AdamOptions {
-  readonly learningRate: number;
-  readonly beta1: number;
-  readonly beta2: number;
-  readonly epsilon: number;
-  /** Decoupled, as AdamW's. */
-  readonly weightDecay: number;
-  /** A longer gradient is scaled down to this norm; null never clips. */
-  readonly maxGradNorm: number | null;
 }
 
 /** One adapted layer, all float32 and row-major. */

@@ -1,5 +1,5 @@
 /** Plots of a training run from its metrics: the reward, an overview, and a comparison of runs. */
-import type { MetricsRow } from '../../trainer/records/metrics.ts';
+import type { MetricsRow } from '../../trainer/training-observer.ts';
 import type { EvaluationLabel } from '../training/evaluation-label.ts';
 import { metricValue } from '../training/metric-value.ts';
 import { supervisedCurves } from '../training/supervised-curves.ts';

@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { MetricsRow } from '../../trainer/records/metrics.ts';
+import type { MetricsRow } from '../../trainer/training-observer.ts';
 import { rasterize } from './rasterize.ts';
 import { hasDemonstrations, hasRewards, lossPlot, overviewPlot, type PlotLook, rewardPlot } from './training-plots.ts';
 

@@ -2,7 +2,7 @@
 import { basename, join } from 'node:path';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { isLossModule } from '../../trainer/losses/loss-terms.ts';
-import { supervisedSteps } from '../../trainer/loop/training-schedule.ts';
+import { supervisedSteps } from '../../trainer/config/training-schedule.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { displayPath } from '../evaluation/render-summary.ts';
 import { plural } from '../text/number-text.ts';

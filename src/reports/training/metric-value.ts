@@ -1,4 +1,4 @@
-import type { MetricsRow } from '../../trainer/records/metrics.ts';
+import type { MetricsRow } from '../../trainer/training-observer.ts';
 
 /** A metric of a row; null if it was not measured or is not finite. */
 export function metricValue({ values }: MetricsRow, name: string): number | null {

@@ -1,5 +1,5 @@
 /** Time of a step in four parts. */
-import type { MetricsRow } from '../../trainer/records/metrics.ts';
+import type { MetricsRow } from '../../trainer/training-observer.ts';
 import { metricValue } from './metric-value.ts';
 
 export interface StepTime {

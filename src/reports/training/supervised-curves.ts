@@ -1,5 +1,5 @@
 /** The losses on demonstrations in the metrics of a run: of its supervised steps, and of the demonstrations held out. */
-import type { MetricsRow } from '../../trainer/records/metrics.ts';
+import type { MetricsRow } from '../../trainer/training-observer.ts';
 import { metricValue } from './metric-value.ts';
 
 export interface LossAt {

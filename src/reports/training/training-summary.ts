@@ -2,9 +2,9 @@
 import { join } from 'node:path';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/training-summary.ts';
-import type { MetricsRow } from '../../trainer/records/metrics.ts';
-import type { TrainingOutcome } from '../../trainer/loop/training-outcome.ts';
-import { totalSteps } from '../../trainer/loop/training-schedule.ts';
+import type { MetricsRow } from '../../trainer/training-observer.ts';
+import type { TrainingOutcome } from '../../trainer/training-session.ts';
+import { totalSteps } from '../../trainer/config/training-schedule.ts';
 import { metricValue } from './metric-value.ts';
 import { type LossAt, supervisedCurves } from './supervised-curves.ts';
 

@@ -13,7 +13,7 @@ import { readLines } from '../../files/json-lines.ts';
 import type { WireAskedLine } from '../../schemas/asked-line.ts';
 import type { SampleTranscript } from '../../schemas/summary.ts';
 import { askedPath } from '../../trainer/records/step-asked.ts';
-import type { TrainingPaths } from '../../trainer/records/training-directory.ts';
+import type { TrainingPaths } from '../../trainer/training-session.ts';
 import { parseTrajectory } from '../../trainer/records/trajectory-record.ts';
 import type { Trajectory } from '../../trainer/trajectory.ts';
 import { renderTranscript } from '../evaluation/render-transcript.ts';

@@ -1,5 +1,5 @@
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import { supervisedSteps } from '../../trainer/loop/training-schedule.ts';
+import { supervisedSteps } from '../../trainer/config/training-schedule.ts';
 import { readAsked } from '../../trainer/records/step-asked.ts';
 import type { TrainingDirectory } from '../../trainer/records/training-directory.ts';
 import { plural } from '../../reports/text/number-text.ts';

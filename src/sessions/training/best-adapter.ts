@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { TrainingPaths } from '../../trainer/records/training-directory.ts';
+import type { TrainingPaths } from '../../trainer/training-session.ts';
 
 /** The adapter with the lowest validation loss; null without one. */
 export function bestAdapterOf({ best }: Pick<TrainingPaths, 'best'>): string | null {

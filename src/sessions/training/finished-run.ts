@@ -1,12 +1,12 @@
 /** Detects a resumed run that has nothing left to do. Only reads files: opens and changes nothing. */
-import { totalSteps } from '../../trainer/loop/training-schedule.ts';
+import { totalSteps } from '../../trainer/config/training-schedule.ts';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigError, ResultsError } from '../../core/errors.ts';
 import { readLines } from '../../files/json-lines.ts';
 import { Checkpoints } from '../../trainer/records/checkpoints.ts';
-import { readTrainingRun, type TrainingPaths, trainingPaths } from '../../trainer/records/training-directory.ts';
-import type { TrainingOutcome } from '../../trainer/loop/training-outcome.ts';
+import { readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
+import type { TrainingOutcome, TrainingPaths } from '../../trainer/training-session.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import { PLOT_FILES } from '../../reports/plot/plot-files.ts';
 import type { TrainingSetup } from './resolve-training.ts';

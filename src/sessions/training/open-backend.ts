@@ -2,7 +2,7 @@
 import { ConfigError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { GradientBackend } from '../../trainer/gradient-backend.ts';
-import type { TrainingPaths } from '../../trainer/records/training-directory.ts';
+import type { TrainingPaths } from '../../trainer/training-session.ts';
 import type { EmbeddedPolicy } from '../policy/embedded-policy.ts';
 import { hasVisionTower } from '../policy/has-vision-tower.ts';
 import type { Environment } from '../../core/environment.ts';

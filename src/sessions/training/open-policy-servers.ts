@@ -8,7 +8,7 @@ import { LaunchedServers } from '../../launch/launched-servers.ts';
 import { RemoteServers } from '../../launch/remote-servers.ts';
 import { launchReplicas } from '../../launch/launch-replicas.ts';
 import { SleepTurns } from '../../launch/sleep-turns.ts';
-import type { PolicyServers } from '../../trainer/publisher/policy-servers.ts';
+import type { PolicyServers } from '../../trainer/weight-publisher.ts';
 import { contextLength } from '../policy/context-length.ts';
 import { EmbeddedPolicy, logProbsModeFor } from '../policy/embedded-policy.ts';
 import type { OpenTrainingOptions } from './open-training.ts';

@@ -5,7 +5,7 @@ import { Disposers } from '../../core/disposers.ts';
 import { PolicyError, PublishError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { TrainingSession } from '../../trainer/training-session.ts';
-import type { PolicyServers } from '../../trainer/publisher/policy-servers.ts';
+import type { PolicyServers } from '../../trainer/weight-publisher.ts';
 import type { WeightPublisher } from '../../trainer/weight-publisher.ts';
 import type { RolePolicy } from '../roles/open-roles.ts';
 import { openBackend } from './open-backend.ts';

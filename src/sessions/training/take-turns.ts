@@ -8,7 +8,7 @@ import type { LaunchedServers } from '../../launch/launched-servers.ts';
 import type { SleepTurns } from '../../launch/sleep-turns.ts';
 import type { GradientBackend } from '../../trainer/gradient-backend.ts';
 import type { TrainingSession } from '../../trainer/training-session.ts';
-import type { PolicyServers } from '../../trainer/publisher/policy-servers.ts';
+import type { PolicyServers } from '../../trainer/weight-publisher.ts';
 import type { WeightPublisher } from '../../trainer/weight-publisher.ts';
 
 /** `signal`: of the session, for calls that have none of their own. */

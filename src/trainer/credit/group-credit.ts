@@ -3,9 +3,8 @@
  * members gives no advantage and is dropped.
  */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import type { PassOptions } from '../loop/log-prob-pass.ts';
 import { isDemonstration, type Trajectory } from '../trajectory.ts';
-import { byGroup, type Credit, type CreditedBatch, demonstration, trainingSequence, type TrainingSequence } from '../credit.ts';
+import { byGroup, type Credit, type CreditedBatch, demonstration, type LogProbPass, trainingSequence, type TrainingSequence } from '../credit.ts';
 import { groupAdvantages } from './group-advantages.ts';
 import { creditable, penaltyValues, rewardPenalties } from './kl-penalty.ts';
 
@@ -18,7 +17,7 @@ export class GroupCredit implements Credit {
     this.#config = config;
   }
 
-  async assign(trajectories: readonly Trajectory[], pass: PassOptions): Promise<CreditedBatch> {
+  async assign(trajectories: readonly Trajectory[], pass: LogProbPass): Promise<CreditedBatch> {
     const { algorithm, rollouts } = this.#config;
     const demonstrations = trajectories.filter(isDemonstration);
     const played = trajectories.filter((trajectory) => !isDemonstration(trajectory));

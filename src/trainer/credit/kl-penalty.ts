@@ -1,6 +1,6 @@
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { klPenalties } from '../losses/kl.ts';
-import { logProbPass, type PassOptions } from '../loop/log-prob-pass.ts';
+import type { LogProbPass } from '../credit.ts';
 import type { Trajectory } from '../trajectory.ts';
 
 /**
@@ -10,13 +10,13 @@ import type { Trajectory } from '../trajectory.ts';
 export async function rewardPenalties(
   trajectories: readonly Trajectory[],
   { kl, oldLogProbs }: TrainingConfig['algorithm'],
-  pass: PassOptions,
+  pass: LogProbPass,
 ): Promise<ReadonlyMap<Trajectory, Float64Array> | null> {
   if (kl.coefficient === 0 || kl.placement !== 'reward') return null;
   const finished = trajectories.filter(({ reward, targets }) => reward !== null && targets.length > 0);
   const known = oldLogProbs === 'sampler' && finished.every(({ logProbs }) => logProbs !== null);
-  const own = known ? finished.map(({ logProbs }) => logProbs!) : await logProbPass(finished, 'on', pass);
-  const references = await logProbPass(finished, 'initial', pass);
+  const own = known ? finished.map(({ logProbs }) => logProbs!) : await pass(finished, 'on');
+  const references = await pass(finished, 'initial');
   const config = { ...kl, clamp: kl.clamp === null ? null : ([-kl.clamp, kl.clamp] as const) };
   return new Map(
     finished.flatMap((trajectory, i) => {

@@ -7,10 +7,9 @@ import { join } from 'node:path';
 import { ResultsError } from '../../core/errors.ts';
 import { byName, closed, number } from '../../schemas/json-schema.ts';
 import { parseWire } from '../../schemas/results.ts';
-import type { PassOptions } from '../loop/log-prob-pass.ts';
 import { isDemonstration, type Trajectory } from '../trajectory.ts';
-import { byGroup, type Credit, type CreditedBatch, demonstration, trainingSequence, type TrainingSequence } from '../credit.ts';
-import type { CreditConfig } from './group-credit.ts';
+import { byGroup, type Credit, type CreditedBatch, demonstration, type LogProbPass, trainingSequence, type TrainingSequence } from '../credit.ts';
+import { type CreditConfig, GroupCredit } from './group-credit.ts';
 import { creditable, penaltyValues, rewardPenalties } from './kl-penalty.ts';
 import { decayMoments, type Moments, scopeAdvantages } from './scope-advantages.ts';
 
@@ -34,7 +33,7 @@ export class ScopeCredit implements Credit {
     this.#config = config;
   }
 
-  async assign(trajectories: readonly Trajectory[], pass: PassOptions): Promise<CreditedBatch> {
+  async assign(trajectories: readonly Trajectory[], pass: LogProbPass): Promise<CreditedBatch> {
     const { algorithm } = this.#config;
     const { scope } = algorithm.advantage;
     const demonstrations = trajectories.filter(isDemonstration);
@@ -144,4 +143,9 @@ function runs(values: Float64Array): { reward: number; tokens: number }[] {
 function scopeKey(scope: 'group' | 'role_task' | 'role' | 'batch' | 'none', { role, task }: Trajectory): string {
   if (scope === 'role_task') return JSON.stringify([role, task]);
   return scope === 'role' ? JSON.stringify([role]) : 'batch';
+}
+
+/** The credit assignment that `[algorithm.advantage]` describes. */
+export function openCredit(config: CreditConfig): Credit {
+  return config.algorithm.advantage.scope === 'group' ? new GroupCredit(config) : new ScopeCredit(config);
 }

@@ -7,7 +7,7 @@
  */
 import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { RecordedMetricsRow } from '../records/metrics-journal.ts';
+import type { RecordedMetricsRow } from '../training-observer.ts';
 import { AppendFile } from './append-file.ts';
 import { crc32c } from './crc32c.ts';
 import { type CurveFile, curvePoints } from './curve-log.ts';

@@ -9,7 +9,7 @@
 import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
-import type { RecordedMetricsRow } from '../records/metrics-journal.ts';
+import type { RecordedMetricsRow } from '../training-observer.ts';
 import { AppendFile } from './append-file.ts';
 import { type CurveFile, curvePoints } from './curve-log.ts';
 import { messageField, textField, varintField } from './protobuf.ts';

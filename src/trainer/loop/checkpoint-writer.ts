@@ -2,8 +2,8 @@ import { ResultsError, TrainingError } from '../../core/errors.ts';
 import type { RunRecords } from '../records/run-records.ts';
 import type { Guards } from './guards.ts';
 import type { Progress } from './progress.ts';
-import type { TokenBudget } from './token-budget.ts';
-import { totalSteps } from './training-schedule.ts';
+import type { TokenBudget } from '../gradients/token-budget.ts';
+import { totalSteps } from '../config/training-schedule.ts';
 import type { TrainingRun, TrainingSession } from '../training-session.ts';
 
 export interface CheckpointParts {

@@ -1,20 +1,8 @@
 /** Evaluates the losses of a step on a micro-batch: each on the sequences that it takes, with its own divisor, and their gradients summed. */
 import { TrainingError } from '../../core/errors.ts';
 import type { TrainingSequence } from '../credit.ts';
-import type { LossMetrics } from '../losses/loss-metrics.ts';
-import type { LossTerm } from '../losses/loss-terms.ts';
-import { countLengths, type TokenCounts } from '../losses/token-counts.ts';
-import type { TokenLossBatch, TokenLossValue } from '../token-loss.ts';
-
-/** A sequence with the old and reference log-probs that the losses need. */
-export interface LossSequence extends TrainingSequence {
-  /** Denominator of the ratio; null uses the log-probs of the current pass, so that the ratio is 1. [M] */
-  readonly oldLogProbs: Float64Array | null;
-  /** Under the policy at the start of the run; null if no loss needs it. [M] */
-  readonly referenceLogProbs: Float64Array | null;
-}
-
-export type TermCounts = TokenCounts;
+import { countLengths } from '../losses/token-counts.ts';
+import type { LossMetrics, LossTerm, TokenCounts, TokenLossBatch, TokenLossValue } from '../token-loss.ts';
 
 export interface TermValues {
   /** Sum over the terms, weights included. */
@@ -47,7 +35,7 @@ export function takes({ on, roles }: LossTerm, { isDemonstration, trajectory }: 
 }
 
 /** Sizes of the whole step for a term: its divisor. */
-export function termCounts(term: LossTerm, sequences: readonly TrainingSequence[]): TermCounts {
+export function termCounts(term: LossTerm, sequences: readonly TrainingSequence[]): TokenCounts {
   const own = sequences.filter((sequence) => takes(term, sequence));
   return countLengths(
     own.map(({ targets }) => targets.length),
@@ -58,8 +46,8 @@ export function termCounts(term: LossTerm, sequences: readonly TrainingSequence[
 /** @param counts of each term, over the whole optimiser step */
 export function evaluateTerms(
   terms: readonly LossTerm[],
-  counts: readonly TermCounts[],
-  members: readonly LossSequence[],
+  counts: readonly TokenCounts[],
+  members: readonly TrainingSequence[],
   forwarded: Forwarded,
 ): Evaluated {
   const { offsets, logProbs } = forwarded;
@@ -102,13 +90,13 @@ function addAt(own: readonly number[], offsets: Int32Array, weight: number, valu
 function batchOf(
   { loss: { needs }, name }: LossTerm,
   own: readonly number[],
-  members: readonly LossSequence[],
+  members: readonly TrainingSequence[],
   forwarded: Forwarded,
 ): TokenLossBatch {
   const { offsets, logProbs, entropy } = forwarded;
   const current = (i: number) => logProbs.subarray(offsets[i], offsets[i + 1]);
-  const column = (values: (member: LossSequence, i: number) => Float64Array) => concatenated(own.map((i) => values(members[i]!, i)));
-  const sampler = ({ logProbs: sampled, trajectory }: LossSequence) => {
+  const column = (values: (member: TrainingSequence, i: number) => Float64Array) => concatenated(own.map((i) => values(members[i]!, i)));
+  const sampler = ({ logProbs: sampled, trajectory }: TrainingSequence) => {
     if (sampled !== null) return sampled;
     throw new TrainingError(`The loss "${name}" needs the sampler's log-probs, but ${trajectory.rolloutId} has none`);
   };

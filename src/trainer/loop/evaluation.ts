@@ -2,7 +2,7 @@
 import { evaluationValues } from '../records/batch-values.ts';
 import type { RunRecords } from '../records/run-records.ts';
 import { isRecorded, type RolloutPlan, type SampledBatch, type SamplingPlan } from '../sources/sample-rollouts.ts';
-import { totalSteps } from './training-schedule.ts';
+import { totalSteps } from '../config/training-schedule.ts';
 import type { TrainingRun } from '../training-session.ts';
 
 export class Evaluation {

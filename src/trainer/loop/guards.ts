@@ -1,7 +1,7 @@
 /** Guards: conditions under which a run warns or stops by itself. */
 import { type PublishError, TrainingError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import type { LossTerm } from '../losses/loss-terms.ts';
+import type { LossTerm } from '../token-loss.ts';
 import { isDemonstration, type Trajectory } from '../trajectory.ts';
 import type { TrainingEvent } from '../training-observer.ts';
 import { lossNames, type PolicyUpdate } from './update-policy.ts';

@@ -4,12 +4,12 @@
  */
 import { GradientError } from '../../core/errors.ts';
 import type { TrainingSequence } from '../credit.ts';
-import type { AdamOptions } from '../gradient-backend.ts';
+import type { AdamOptions } from '../../core/adam-options.ts';
 import { mergeLossMetrics } from '../losses/loss-metrics.ts';
-import type { LossTerm } from '../losses/loss-terms.ts';
-import { type Evaluated, evaluateTerms, type LossSequence, takes, type TermCounts, termCounts, type TermValues } from './evaluate-terms.ts';
-import { halves, type PassOptions } from './log-prob-pass.ts';
-import { type MicroBatch, microBatchOf, packableOf, packBatches } from './pack-batches.ts';
+import type { LossTerm, TokenCounts } from '../token-loss.ts';
+import { type Evaluated, evaluateTerms, takes, termCounts, type TermValues } from './evaluate-terms.ts';
+import { halves, type PassOptions } from '../gradients/log-prob-pass.ts';
+import { type MicroBatch, microBatchOf, packBatches } from '../gradients/pack-batches.ts';
 import type { PhaseClock } from './phase-clock.ts';
 
 export interface OptimizerStepOptions extends PassOptions {
@@ -61,7 +61,7 @@ const NOTHING: OptimizerStep = {
 
 /** @param dropped sequences of the step that were dropped before: they count in the divisors, as those do that are dropped here */
 export async function optimizerStep(
-  sequences: readonly LossSequence[],
+  sequences: readonly TrainingSequence[],
   options: OptimizerStepOptions,
   dropped: readonly TrainingSequence[] = [],
 ): Promise<OptimizerStep> {
@@ -96,13 +96,16 @@ function needsForward(sequence: TrainingSequence, term: LossTerm): boolean {
 }
 
 /** Accumulates all gradients of the step; restarts with smaller micro-batches if memory runs out. */
-async function accumulate(sequences: readonly LossSequence[], counts: readonly TermCounts[], options: OptimizerStepOptions): Promise<OptimizerStep> {
+async function accumulate(
+  sequences: readonly TrainingSequence[],
+  counts: readonly TokenCounts[],
+  options: OptimizerStepOptions,
+): Promise<OptimizerStep> {
   const { backend, budget, temperature } = options;
-  const packable = sequences.map(packableOf);
   for (;;) {
     const parts: MicroStep[] = [];
     let isSmaller = false;
-    for (const micro of packBatches(packable, budget.tokens, temperature)) {
+    for (const micro of packBatches(sequences, budget.tokens, temperature)) {
       const part = await budget.attempt(micro, () => microStep(micro, sequences, counts, options));
       if (part === null) {
         isSmaller = true;
@@ -137,15 +140,14 @@ const DROPPED: MicroStep = {
 
 async function microStep(
   micro: MicroBatch,
-  sequences: readonly LossSequence[],
-  counts: readonly TermCounts[],
+  sequences: readonly TrainingSequence[],
+  counts: readonly TokenCounts[],
   options: OptimizerStepOptions,
 ): Promise<MicroStep> {
   const { backend, terms, version, temperature, timer, signal } = options;
   const again = async (members: readonly number[]) => {
     if (members.length === 0) return { ...DROPPED, dropped: 0 };
-    const packable = sequences.map(packableOf);
-    return microStep(microBatchOf(packable, members, temperature), sequences, counts, options);
+    return microStep(microBatchOf(sequences, members, temperature), sequences, counts, options);
   };
   const members = micro.members.map((member) => sequences[member]!);
   const entropy = terms.some((term) => term.loss.needs.entropy === true);
@@ -194,7 +196,7 @@ function isGradientFinite(evaluated: Evaluated): boolean {
   return Object.values(inSinglePrecision(evaluated)).every((values) => values.every(Number.isFinite));
 }
 
-function differenceOf(members: readonly LossSequence[], logProbs: Float64Array, offsets: Int32Array, version: number | null): LogProbDifference {
+function differenceOf(members: readonly TrainingSequence[], logProbs: Float64Array, offsets: Int32Array, version: number | null): LogProbDifference {
   let [tokens, sum, max] = [0, 0, 0];
   for (const [i, member] of members.entries()) {
     if (member.logProbs === null || member.trajectory.policy.version !== version) continue;

@@ -10,7 +10,7 @@ import type { TrajectorySource } from '../trajectory-source.ts';
 import type { Trajectory } from '../trajectory.ts';
 import type { Evaluation } from './evaluation.ts';
 import type { Progress } from './progress.ts';
-import { totalSteps } from './training-schedule.ts';
+import { totalSteps } from '../config/training-schedule.ts';
 import type { TrainingRun, TrainingSession } from '../training-session.ts';
 
 export interface Serving {

@@ -1,7 +1,7 @@
 /** Opens the parts of a session where an earlier process ended: loads the last checkpoint and serves its policy if something will be sampled from it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Disposers } from '../../core/disposers.ts';
-import { openCredit } from '../credit/open-credit.ts';
+import { openCredit } from '../credit/scope-credit.ts';
 import type { Credit } from '../credit.ts';
 import { ServedPolicy } from '../publisher/served-policy.ts';
 import { VersionNames } from '../publisher/version-names.ts';
@@ -22,9 +22,9 @@ import { Evaluation } from './evaluation.ts';
 import { Guards } from './guards.ts';
 import { Progress } from './progress.ts';
 import { servePolicyAtStart, type Serving } from './serve-policy.ts';
-import { TokenBudget } from './token-budget.ts';
+import { TokenBudget } from '../gradients/token-budget.ts';
 import type { TrainingEvent } from '../training-observer.ts';
-import { supervisedSteps, totalSteps } from './training-schedule.ts';
+import { supervisedSteps, totalSteps } from '../config/training-schedule.ts';
 import type { DemonstrationSet, TrainingRun, TrainingSession } from '../training-session.ts';
 import { Validation } from './validation.ts';
 

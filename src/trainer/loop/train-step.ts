@@ -1,11 +1,11 @@
 /** One step of training, without its surroundings: takes trajectories from a source, credits their tokens, updates the adapter by the losses. Knows no files and no servers. */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { Credit, CreditedBatch } from '../credit.ts';
-import type { LossTerm } from '../losses/loss-terms.ts';
+import type { LossTerm } from '../token-loss.ts';
 import type { TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
-import type { PassOptions } from './log-prob-pass.ts';
+import { logProbPass, type PassOptions } from '../gradients/log-prob-pass.ts';
 import type { PhaseClock } from './phase-clock.ts';
-import { adamOptions, lossesOfStep, splitOfStep, temperatureOfStep } from './training-schedule.ts';
+import { adamOptions, lossesOfStep, splitOfStep, temperatureOfStep } from '../config/training-schedule.ts';
 import { type PolicyUpdate, updatePolicy } from './update-policy.ts';
 
 export interface StepParts extends Omit<PassOptions, 'temperature'> {
@@ -29,7 +29,7 @@ export async function trainStep(step: number, version: number, parts: StepParts)
   const { config, losses, source, credit, backend, budget, timer, signal, onUpdate } = parts;
   const pass = { backend, budget, temperature: temperatureOfStep(config, step), signal };
   const batch = await timer.measure('rollouts', () => source.take(step, signal));
-  const work = await timer.measure('forward', () => credit.assign(batch.trajectories, pass));
+  const work = await timer.measure('forward', () => credit.assign(batch.trajectories, (sequences, adapter) => logProbPass(sequences, adapter, pass)));
   const update = await updatePolicy(work, lossesOfStep(losses, config, step), {
     ...pass,
     algorithm: splitOfStep(config, step),

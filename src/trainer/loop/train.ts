@@ -4,14 +4,13 @@
  */
 import { CancelledError, firstError, GradientError, TrainingError, stackTrace } from '../../core/errors.ts';
 import { RunRecords } from '../records/run-records.ts';
-import { stepValues } from '../records/step-values.ts';
-import { PhaseTimer } from './phase-timer.ts';
+import { stepValues } from './step-values.ts';
+import { PhaseClock } from './phase-clock.ts';
 import { servePolicy } from './serve-policy.ts';
 import { type SessionStart, startSession } from './start-session.ts';
-import type { TrainingOutcome } from './training-outcome.ts';
 import { trainStep } from './train-step.ts';
-import { totalSteps } from './training-schedule.ts';
-import type { TrainingRun, TrainingSession } from '../training-session.ts';
+import { totalSteps } from '../config/training-schedule.ts';
+import type { TrainingOutcome, TrainingRun, TrainingSession } from '../training-session.ts';
 
 /** Runs until the last step, a stop by a guard, or an interruption. Throws errors that end the run; it can be resumed even then. */
 export async function train(run: TrainingRun, signal: AbortSignal): Promise<TrainingOutcome> {
@@ -75,7 +74,8 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
   while (progress.step < lastStep) {
     guards.cost();
     const step = progress.step + 1;
-    const timer = new PhaseTimer(step, observer);
+    const timer = new PhaseClock(step, observer);
+    const cpuAtStart = process.cpuUsage();
     const { version } = progress;
     const { batch, work, update } = await trainStep(step, version, {
       config,
@@ -91,7 +91,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
     progress.advance(step, update.applied > 0 ? step : version);
     // An interruption while it publishes must not cost the step.
     const served = await settled(timer.measure('publish', () => servePolicy(parts, batch.trajectories)));
-    const values = stepValues({ batch, work, update, served: served.value, timer, version, progress, checkpoints });
+    const values = stepValues({ batch, work, update, served: served.value, timer, cpuAtStart, version, progress, checkpoints });
     records.row({ kind: 'step', step, values });
     await records.sourceTexts(batch);
     guards.notice({ ...batch, values, update });

@@ -1,13 +1,12 @@
 /** Updates the policy on a credited batch: computes old and reference log-probs, then runs epochs of optimiser steps over minibatches of whole groups. */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { CreditedBatch, TrainingSequence } from '../credit.ts';
-import type { AdamOptions } from '../gradient-backend.ts';
-import type { LossTerm } from '../losses/loss-terms.ts';
+import type { AdamOptions } from '../../core/adam-options.ts';
+import type { LossTerm } from '../token-loss.ts';
 import { mergeLossMetrics } from '../losses/loss-metrics.ts';
 import { LOSS_PREFIX, MAIN_LOSS_METRICS } from '../records/metrics.ts';
-import { type LossSequence, takes } from './evaluate-terms.ts';
-import { logProbPass, type PassOptions } from './log-prob-pass.ts';
-import { packableOf } from './pack-batches.ts';
+import { takes } from './evaluate-terms.ts';
+import { logProbPass, type PassOptions } from '../gradients/log-prob-pass.ts';
 import { intoMinibatches } from './minibatches.ts';
 import { type OptimizerStep, optimizerStep } from './optimizer-step.ts';
 import type { PhaseClock } from './phase-clock.ts';
@@ -92,10 +91,10 @@ async function prepare(
   sequences: readonly TrainingSequence[],
   needs: Needs,
   pass: PassOptions,
-): Promise<{ readonly prepared: ReadonlyMap<TrainingSequence, LossSequence>; readonly dropped: number; readonly droppedTokens: number }> {
+): Promise<{ readonly prepared: ReadonlyMap<TrainingSequence, TrainingSequence>; readonly dropped: number; readonly droppedTokens: number }> {
   const known = ({ logProbs }: TrainingSequence) => (needs.sampler ? logProbs : null);
   const passOver = async (adapter: 'initial' | 'on', wanted: readonly TrainingSequence[]) => {
-    const found = await logProbPass(wanted.map(packableOf), adapter, pass);
+    const found = await logProbPass(wanted, adapter, pass);
     return new Map(wanted.map((sequence, i) => [sequence, found[i]!]));
   };
   const references = await passOver('initial', sequences.filter(needs.reference));
@@ -103,7 +102,7 @@ async function prepare(
     'on',
     sequences.filter((sequence) => known(sequence) === null && needs.own(sequence)),
   );
-  const prepared = new Map<TrainingSequence, LossSequence>();
+  const prepared = new Map<TrainingSequence, TrainingSequence>();
   let droppedTokens = 0;
   for (const sequence of sequences) {
     const whole = { ...sequence, oldLogProbs: known(sequence) ?? own.get(sequence) ?? null, referenceLogProbs: references.get(sequence) ?? null };
@@ -116,7 +115,7 @@ async function prepare(
 }
 
 /** The sequence with only the tokens whose old and reference log-probs are finite, where it has them. */
-function withUsableTokens(sequence: LossSequence): LossSequence {
+function withUsableTokens(sequence: TrainingSequence): TrainingSequence {
   const { oldLogProbs: old, referenceLogProbs: reference, logProbs, targets, advantages } = sequence;
   const isUsable = (_: number, t: number) => [old, reference].every((values) => values === null || Number.isFinite(values[t]!));
   if (targets.every(isUsable)) return sequence;

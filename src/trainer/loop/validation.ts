@@ -5,11 +5,10 @@ import { GradientError, ResultsError } from '../../core/errors.ts';
 import { replaceFile } from '../../files/json-lines.ts';
 import type { RunRecords } from '../records/run-records.ts';
 import type { Trajectory } from '../trajectory.ts';
-import { logProbPass } from './log-prob-pass.ts';
-import { packableOf } from './pack-batches.ts';
+import { logProbPass } from '../gradients/log-prob-pass.ts';
 import type { Progress } from './progress.ts';
-import type { TokenBudget } from './token-budget.ts';
-import { supervisedSteps } from './training-schedule.ts';
+import type { TokenBudget } from '../gradients/token-budget.ts';
+import { supervisedSteps } from '../config/training-schedule.ts';
 import type { TrainingRun, TrainingSession } from '../training-session.ts';
 
 export interface ValidationParts {
@@ -43,8 +42,7 @@ export class Validation {
     run.observer.onPhase?.('validation', step);
     await this.#alarmed(() => this.#putBack());
     const startedAtMs = performance.now();
-    const packable = this.#rows.map((trajectory) => packableOf({ trajectory, targets: trajectory.targets }));
-    const logProbs = await logProbPass(packable, 'on', { backend: session.backend, budget, temperature: 1, signal });
+    const logProbs = await logProbPass(this.#rows, 'on', { backend: session.backend, budget, temperature: 1, signal });
     const { sum, weight, tokens } = weighted(this.#rows, logProbs);
     const nll = sum / weight;
     const earlier = records.rows.flatMap(({ kind, values }) => (kind === 'validation' ? [values['validation_nll'] ?? Infinity] : []));

@@ -2,7 +2,7 @@
  * Aggregates token losses to one number. Every rule is a weight per sequence, computed from counts of the whole optimiser step, so the gradient does
  * not depend on how a step is split between sequences.
  */
-import type { TokenCounts } from './token-counts.ts';
+import type { TokenCounts } from '../token-loss.ts';
 
 export type Aggregation =
   /** Σ l: Tinker, whose client does all normalisation. */

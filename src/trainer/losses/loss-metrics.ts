@@ -1,12 +1,5 @@
 /** Metrics of a loss that can be merged: those of an optimiser step's parts give those of the whole step. */
-
-/** A number, and how it is merged with that of another part. A mean has the weight that it stands for: tokens or sequences. */
-export type LossMetric =
-  | { readonly merge: 'sum' | 'min' | 'max'; readonly value: number }
-  | { readonly merge: 'mean'; readonly value: number; readonly weight: number };
-
-/** By name. What was not measured, for lack of tokens or because it is not configured, is absent. */
-export type LossMetrics = Readonly<Record<string, LossMetric>>;
+import type { LossMetric, LossMetrics } from '../token-loss.ts';
 
 /** Merges the metrics of disjoint parts. */
 export function mergeLossMetrics(parts: readonly LossMetrics[]): LossMetrics {

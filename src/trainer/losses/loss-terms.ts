@@ -5,20 +5,7 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { checkedLoss } from './checked-loss.ts';
 import { aggregationOf, type LossContext, type LossFactory, LOSSES } from './registry.ts';
 import { nllLoss } from './nll-loss.ts';
-import type { TokenLoss } from '../token-loss.ts';
-
-export interface LossTerm {
-  /** Prefix of its metrics (`loss/<name>/`), unless `isMain`. */
-  readonly name: string;
-  /** Its metrics have no prefix. */
-  readonly isMain: boolean;
-  readonly loss: TokenLoss;
-  readonly weight: number;
-  /** What it is taken on: trajectories with a reward, or demonstrations. */
-  readonly on: 'rollouts' | 'demonstrations';
-  /** Only trajectories of these roles; null for all. */
-  readonly roles: readonly string[] | null;
-}
+import type { LossTerm } from '../token-loss.ts';
 
 /** Name of the loss of `[algorithm.loss]`. */
 const MAIN = 'policy';

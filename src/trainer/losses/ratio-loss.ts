@@ -7,8 +7,8 @@ import { type Aggregation, tokenWeight } from './aggregation.ts';
 import { addKlGradient, type KlConfig } from './kl.ts';
 import { RatioSums } from './ratio-sums.ts';
 import { correctionWeights, type SamplerCorrection } from './sampler-correction.ts';
-import { checkLayout, type TokenCounts } from './token-counts.ts';
-import { checkColumns, type LossNeeds, type TokenLoss, type TokenLossBatch, type TokenLossValue } from '../token-loss.ts';
+import { checkLayout } from './token-counts.ts';
+import { checkColumns, type LossNeeds, type TokenCounts, type TokenLoss, type TokenLossBatch, type TokenLossValue } from '../token-loss.ts';
 
 export type Objective =
   /**

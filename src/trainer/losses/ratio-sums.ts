@@ -1,5 +1,6 @@
 /** Running sums of one evaluation of the ratio loss; `metrics` divides them and gives each its name in metrics.jsonl. */
-import { type LossMetric, type LossMetrics, meanMetric } from './loss-metrics.ts';
+import { meanMetric } from './loss-metrics.ts';
+import type { LossMetric, LossMetrics } from '../token-loss.ts';
 
 export class RatioSums {
   tokens = 0;

@@ -3,9 +3,9 @@
  * w = π / π_old and the advantage as R. Its gradient is w (−R + β (ln w + 1)) ∇ log π: at w = 1 that of −(R − β).
  */
 import { type Aggregation, tokenWeight } from './aggregation.ts';
-import { type LossMetrics, meanMetric } from './loss-metrics.ts';
-import { checkLayout, type TokenCounts } from './token-counts.ts';
-import { checkColumns, type LossNeeds, type TokenLoss } from '../token-loss.ts';
+import { meanMetric } from './loss-metrics.ts';
+import { checkLayout } from './token-counts.ts';
+import { checkColumns, type LossMetrics, type LossNeeds, type TokenCounts, type TokenLoss } from '../token-loss.ts';
 
 /** A number for all roles, or one per role. */
 export type ByRole = number | Readonly<Record<string, number>>;

@@ -2,18 +2,7 @@
  * Sizes of an optimiser step. The sequences of a batch (one trajectory each, never split) are concatenated in flat arrays that hold the trained tokens alone:
  * prompts, observations and dropped tokens are left out before a loss is evaluated, so no formula can read them.
  */
-
-/** Sizes of one whole optimiser step, known before its first gradient: losses are divided by these, however the step is split. */
-export interface TokenCounts {
-  /** Trained tokens. */
-  readonly tokens: number;
-  /** Sequences, those without a trained token included. */
-  readonly sequences: number;
-  /** Sequences with at least one trained token. */
-  readonly trainedSequences: number;
-  /** Trained tokens by role, for losses with a mean per role. @default unknown */
-  readonly tokensByRole?: ReadonlyMap<string, number>;
-}
+import type { TokenCounts } from '../token-loss.ts';
 
 /** @param offsets start of each sequence, then the end of the last one. [B + 1], from 0, never decreasing */
 export function countTokens(offsets: Int32Array, roles?: readonly string[]): TokenCounts {

@@ -7,10 +7,9 @@ import type { PolicyVersions } from '../../clients/policy-versions.ts';
 import { cancelled, onAbort, untilAborted } from '../../core/abort.ts';
 import { PolicyError, TrainingError, type VfError } from '../../core/errors.ts';
 import type { TrainingEvent } from '../training-observer.ts';
-import type { PolicyServers } from './policy-servers.ts';
 import { asVfError, isUnreachable } from './publish-failure.ts';
 import type { ServingTurns } from './serving-turns.ts';
-import type { WeightPublisher } from '../weight-publisher.ts';
+import type { PolicyServers, WeightPublisher } from '../weight-publisher.ts';
 
 export interface ReplicaKeeperOptions {
   readonly servers: PolicyServers;

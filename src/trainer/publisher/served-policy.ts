@@ -3,13 +3,12 @@ import { join } from 'node:path';
 import type { PlacedImage } from '../../core/message.ts';
 import type { PolicyVersions } from '../../clients/policy-versions.ts';
 import { GradientError, PublishError } from '../../core/errors.ts';
-import { microBatchOf } from '../loop/pack-batches.ts';
+import { microBatchOf } from '../gradients/pack-batches.ts';
 import type { GradientBackend } from '../gradient-backend.ts';
-import type { PolicyServers } from './policy-servers.ts';
 import { defaultTolerance, PROBED_TOKENS, tellingTokens } from './log-prob-probe.ts';
 import { ReplicaKeeper } from './replica-keeper.ts';
 import { ServingTurns } from './serving-turns.ts';
-import type { LogProbProbe, PublishReport, PublishRequest, PublishResult, WeightPublisher } from '../weight-publisher.ts';
+import type { LogProbProbe, PolicyServers, PublishReport, PublishRequest, PublishResult, WeightPublisher } from '../weight-publisher.ts';
 import type { VersionNames } from './version-names.ts';
 import type { TrainingEvent } from '../training-observer.ts';
 

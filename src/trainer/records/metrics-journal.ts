@@ -3,14 +3,9 @@ import { TrainingError } from '../../core/errors.ts';
 import { keepLines, type Line, LineAppender, readLines } from '../../files/json-lines.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { MetricsLineSchema, type WireMetricsLine } from '../../schemas/training-records.ts';
-import { EVALUATION_METRICS, type MetricsRow, OPEN_PREFIXES, STEP_METRICS, VALIDATION_METRICS } from './metrics.ts';
+import { EVALUATION_METRICS, OPEN_PREFIXES, STEP_METRICS, VALIDATION_METRICS } from './metrics.ts';
+import type { MetricsRow, RecordedMetricsRow } from '../training-observer.ts';
 import { recoverLines } from './recover-lines.ts';
-
-/** A row as recorded on disk. */
-export interface RecordedMetricsRow extends MetricsRow {
-  /** When it was written, ISO 8601. */
-  readonly time: string;
-}
 
 export interface MetricsJournalOptions {
   /** Rows of later steps are dropped, because a resumed run measures them again. Null keeps all. */

@@ -183,11 +183,3 @@ export const VALIDATION_METRICS: readonly MetricDefinition[] = [
   ...define('tokens', { demonstration_tokens: 'Tokens of these that have a loss.' }),
   ...define('seconds', { validation_seconds: 'Wall-clock time of the validation.' }),
 ];
-
-/** One line of `metrics.jsonl`. */
-export interface MetricsRow {
-  readonly kind: 'step' | 'evaluation' | 'validation';
-  /** Number of finished steps at the time of measurement; 0 at the start. */
-  readonly step: number;
-  readonly values: Readonly<Record<string, number | null>>;
-}

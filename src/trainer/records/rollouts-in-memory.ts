@@ -1,4 +1,5 @@
-import type { RecordedRollout, RolloutStore, StepRollouts } from './rollout-store.ts';
+import type { RolloutStore } from '../trajectory-source.ts';
+import type { RecordedRollout, StepRollouts } from '../trajectory-source.ts';
 
 /** Rollouts of a group whose step is not known yet: a store of one group, without a file. */
 export class RolloutsInMemory implements Pick<RolloutStore, 'open' | 'discard'> {

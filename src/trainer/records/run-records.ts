@@ -5,19 +5,18 @@ import { TraceFile, type TracePlace } from '../../files/trace-file.ts';
 import { mapStrings } from '../../transport/redact.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { EventLog } from './event-log.ts';
-import type { MetricsRow } from './metrics.ts';
-import { MetricsJournal, type RecordedMetricsRow } from './metrics-journal.ts';
-import { RolloutStore } from './rollout-store.ts';
+import { MetricsJournal } from './metrics-journal.ts';
+import { RolloutFiles } from './rollout-files.ts';
 import { SourceFiles } from './source-files.ts';
 import type { TrajectoryBatch } from '../trajectory-source.ts';
-import type { TrainingEvent, TrainingObserver } from '../training-observer.ts';
-import { totalSteps } from '../loop/training-schedule.ts';
-import type { TrainingOutcome } from '../loop/training-outcome.ts';
+import type { MetricsRow, RecordedMetricsRow, TrainingEvent, TrainingObserver } from '../training-observer.ts';
+import { totalSteps } from '../config/training-schedule.ts';
+import type { TrainingOutcome } from '../training-session.ts';
 import type { TrainingRun } from '../training-session.ts';
 
 export class RunRecords implements AsyncDisposable {
-  readonly rollouts: RolloutStore;
-  readonly evaluations: RolloutStore;
+  readonly rollouts: RolloutFiles;
+  readonly evaluations: RolloutFiles;
   readonly checkpoints: Checkpoints;
   readonly #run: TrainingRun;
   readonly #events: EventLog;
@@ -42,8 +41,8 @@ export class RunRecords implements AsyncDisposable {
     this.#trace = trace;
     this.#observer = observer;
     this.checkpoints = checkpoints;
-    this.rollouts = new RolloutStore(directory.paths.rollouts, writing);
-    this.evaluations = new RolloutStore(directory.paths.evaluations, { ...writing, isEvaluation: true });
+    this.rollouts = new RolloutFiles(directory.paths.rollouts, writing);
+    this.evaluations = new RolloutFiles(directory.paths.evaluations, { ...writing, isEvaluation: true });
   }
 
   static async open(run: TrainingRun): Promise<RunRecords> {
@@ -154,7 +153,7 @@ export class RunRecords implements AsyncDisposable {
 async function openTrace({ environment, evaluation, directory, redact }: TrainingRun): Promise<TraceFile | null> {
   if (environment.traces !== true && evaluation.traces !== true) return null;
   const { paths, run } = directory;
-  const [rollouts, evaluations] = [new RolloutStore(paths.rollouts), new RolloutStore(paths.evaluations)];
+  const [rollouts, evaluations] = [new RolloutFiles(paths.rollouts), new RolloutFiles(paths.evaluations)];
   const recorded = new Map<string, ReadonlySet<string> | null>();
   for (const [store, isEvaluation] of [
     [rollouts, false],

@@ -9,32 +9,7 @@ import { readRegularFile } from '../../files/regular-file.ts';
 import { lockRun } from '../../files/run-lock.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { TrainingRunSchema, type WireTrainingRun } from '../../schemas/training-records.ts';
-
-/** Absolute paths. At the start only `config`, `run` and the folders exist. */
-export interface TrainingPaths {
-  readonly config: string;
-  readonly run: string;
-  readonly metrics: string;
-  readonly events: string;
-  /** Only of environments that trace. */
-  readonly trace: string;
-  readonly rollouts: string;
-  readonly evaluations: string;
-  readonly adapters: string;
-  readonly checkpoints: string;
-  readonly plots: string;
-  /** Rows of a source of the environment's or the user's own; missing if it gives none. */
-  readonly source: string;
-  /** The adapter with the lowest validation loss of the supervised steps, if rows are held out. */
-  readonly best: string;
-  readonly tensorboard: string;
-  readonly wandb: string;
-  readonly transcripts: string;
-  /** The images that the environment showed, if it shows some (files/run-images.ts). */
-  readonly images: string;
-  readonly policyLog: string;
-  readonly workerLog: string;
-}
+import type { RunDirectory, TrainingPaths } from '../training-session.ts';
 
 export function trainingPaths(directory: string): TrainingPaths {
   const at = (name: string) => resolve(directory, name);
@@ -88,7 +63,7 @@ export interface TrainingAttempt {
 const FOLDERS = ['rollouts', 'evaluations', 'adapters', 'checkpoints', 'plots'] as const satisfies readonly (keyof TrainingPaths)[];
 
 /** A run's folder, locked for writing by this process until disposed. */
-export class TrainingDirectory implements AsyncDisposable {
+export class TrainingDirectory implements RunDirectory, AsyncDisposable {
   /** Absolute. */
   readonly path: string;
   readonly paths: TrainingPaths;

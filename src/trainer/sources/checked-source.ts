@@ -7,7 +7,7 @@ import { CancelledError, ConfigError, ownCodeText, RewardError, TrainingError, V
 import { isObject } from '../../schemas/is-object.ts';
 import { SOURCE_PREFIX, STEP_METRICS } from '../records/metrics.ts';
 import { isSourceFileName } from '../records/source-files.ts';
-import { isPhaseName } from '../records/rollout-store.ts';
+import { isPhaseName } from '../records/rollout-files.ts';
 import type { Trajectory } from '../trajectory.ts';
 import type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
 

@@ -6,10 +6,9 @@ import { cancelled, untilAborted } from '../../core/abort.ts';
 import { ConfigError, TrainingError } from '../../core/errors.ts';
 import { exportProblem, type RolloutExport, RolloutExportSchema } from '../../schemas/rollout-export.ts';
 import { parseWire } from '../../schemas/results.ts';
-import type { RolloutStore } from '../records/rollout-store.ts';
 import { assertInVocabulary } from './assert-in-vocabulary.ts';
 import { POLICY_ROLE, type Trajectory } from '../trajectory.ts';
-import type { TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
+import type { RolloutStore, TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
 
 export interface RolloutFileOptions {
   /** Name of the file or stream, for messages. */

@@ -31,7 +31,8 @@ import {
   sentence,
   wholeOf,
 } from './rollout-failures.ts';
-import type { RolloutStore, StepRollouts } from '../records/rollout-store.ts';
+import type { RolloutStore } from '../trajectory-source.ts';
+import type { StepRollouts } from '../trajectory-source.ts';
 import type { TrainingEvent, TrainingObserver } from '../training-observer.ts';
 import { type Trajectory, trajectoryOf, unpaid } from '../trajectory.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { liveState, secondsLeft, stepsDone, withEvent, withPhase, withStep } from '../../../src/cli/train/live-state.ts';
-import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
+import type { MetricsRow } from '../../../src/trainer/training-observer.ts';
 
 const row = (step: number): MetricsRow => ({ kind: 'step', step, values: { reward_mean: step / 10 } });
 const fresh = (rows: readonly MetricsRow[] = []) => liveState({ name: 'n', directory: 'd', steps: 10, rows });

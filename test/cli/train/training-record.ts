@@ -1,7 +1,7 @@
 /** A finished run of 30 steps, or another one by what differs. */
 import type { TrainingRecord } from '../../../src/reports/training/training-summary.ts';
-import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
-import type { TrainingOutcome } from '../../../src/trainer/loop/training-outcome.ts';
+import type { MetricsRow } from '../../../src/trainer/training-observer.ts';
+import type { TrainingOutcome } from '../../../src/trainer/training-session.ts';
 import { someConfig } from '../../trainer/some-config.ts';
 import { trainingRows } from './training-rows.ts';
 

@@ -1,5 +1,5 @@
 /** Rows of a training run as the nano model makes them, the same every time; the shape of the curves is measured, the digits are made up. */
-import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
+import type { MetricsRow } from '../../../src/trainer/training-observer.ts';
 
 /** Looks random and is the same everywhere, in [-1, 1]. */
 function wiggle(n: number): number {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { compareGroups, compareRuns, lossPlot, overviewPlot, rewardPlot } from '../../../src/reports/plot/training-plots.ts';
-import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
+import type { MetricsRow } from '../../../src/trainer/training-observer.ts';
 import { supervisedRows, trainingRows } from '../../cli/train/training-rows.ts';
 import { type SvgNode, findNodes, parseSvg, withClass } from '../../cli/train/plot/svg-tree.ts';
 

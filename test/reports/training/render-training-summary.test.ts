@@ -4,7 +4,7 @@ import { noPaint, type Paint } from '../../../src/reports/text/paint.ts';
 import { cellWidth } from '../../../src/reports/text/terminal-text.ts';
 import { renderTrainingSummary } from '../../../src/reports/training/render-training-summary.ts';
 import { trainingSummary } from '../../../src/reports/training/training-summary.ts';
-import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
+import type { MetricsRow } from '../../../src/trainer/training-observer.ts';
 import { trainingRecord } from '../../cli/train/training-record.ts';
 import { supervisedRows, trainingRows } from '../../cli/train/training-rows.ts';
 

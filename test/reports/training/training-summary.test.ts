@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { trainingSummary } from '../../../src/reports/training/training-summary.ts';
 import { schemaCheck } from '../../../src/schemas/schema-check.ts';
 import { trainingSummarySchema, trainingSummaryToWire } from '../../../src/schemas/training-summary.ts';
-import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
+import type { MetricsRow } from '../../../src/trainer/training-observer.ts';
 import { trainingRecord } from '../../cli/train/training-record.ts';
 import { supervisedRows, trainingRows } from '../../cli/train/training-rows.ts';
 

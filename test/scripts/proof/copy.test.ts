@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type CopyRun, judgeCopyRun } from '../../../scripts/proof/copy.ts';
 import { COPY_PROOFS, SECONDS } from '../../../scripts/proof/copy-proofs.ts';
-import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
+import type { MetricsRow } from '../../../src/trainer/training-observer.ts';
 
 const [proof] = COPY_PROOFS as [CopyRun['proof']];
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { judgeSeedRun, type SeedRun } from '../../../scripts/proof/judge-seeds.ts';
 import { settingLines } from '../../../scripts/proof/preset-settings.ts';
 import { FACT_WORLD, SEED_PROOFS, type SeedProof } from '../../../scripts/proof/seed-proofs.ts';
-import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
+import type { MetricsRow } from '../../../src/trainer/training-observer.ts';
 
 const proof: SeedProof = {
   environment: 'e',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { heldOutArguments, judgeSeeing, type SeeingRun } from '../../../scripts/proof/visual-sees.ts';
-import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
+import type { MetricsRow } from '../../../src/trainer/training-observer.ts';
 
 interface Measured {
   readonly reward?: readonly [number, number];

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { writeVisualPage } from '../../../scripts/proof/visual.ts';
 import { judgeClip } from '../../../scripts/proof/visual-laptop.ts';
 import type { VisualPart } from '../../../scripts/proof/visual-part.ts';
-import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
+import type { MetricsRow } from '../../../src/trainer/training-observer.ts';
 
 const row = (kind: MetricsRow['kind'], step: number, reward: number): MetricsRow => ({ kind, step, values: { reward_mean: reward } });
 

@@ -5,11 +5,11 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { openLosses, openSource } from '../../../src/sessions/training/open-joints.ts';
 import { ConfigError, TrainingError } from '../../../src/core/errors.ts';
 import { GroupCredit } from '../../../src/trainer/credit/group-credit.ts';
-import { PhaseTimer } from '../../../src/trainer/loop/phase-timer.ts';
+import { PhaseClock } from '../../../src/trainer/loop/phase-clock.ts';
 import type { SourceContext } from '../../../src/trainer/trajectory-source.ts';
 import { updatePolicy } from '../../../src/trainer/loop/update-policy.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
-import { passOver, PLAIN, rollouts } from '../../trainer/credit/credit-cases.ts';
+import { passOptions, passOver, PLAIN, rollouts } from '../../trainer/credit/credit-cases.ts';
 import { someConfig } from '../../trainer/some-config.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'vf-loss-'));
@@ -34,10 +34,9 @@ async function stepWith(table: Record<string, unknown>) {
   const algorithm = { advantage: PLAIN, ...(table['algorithm'] as object) };
   const config = someConfig({ ...table, algorithm });
   const losses = await openLosses(config, new CountingEnv({ rows: 2 }));
-  const pass = passOver();
-  const work = await new GroupCredit(config).assign(rollouts({ a: [1, 0] }), pass);
+  const work = await new GroupCredit(config).assign(rollouts({ a: [1, 0] }), passOver());
   const adam = { learningRate: 1, beta1: 0.9, beta2: 0.9, epsilon: 1e-8, weightDecay: 0, maxGradNorm: null };
-  return updatePolicy(work, losses, { ...pass, algorithm: config.algorithm, adam, version: 3, timer: new PhaseTimer(1, {}) });
+  return updatePolicy(work, losses, { ...passOptions(), algorithm: config.algorithm, adam, version: 3, timer: new PhaseClock(1, {}) });
 }
 
 describe('openLosses', () => {

@@ -1,8 +1,8 @@
 /** Rollouts for the tests of credit, a backend whose log-probs a test writes down, and readings of what was credited. */
-import type { CreditedBatch } from '../../../src/trainer/credit.ts';
+import type { CreditedBatch, LogProbPass } from '../../../src/trainer/credit.ts';
 import type { ForwardOptions, ForwardResult, PackedBatch } from '../../../src/trainer/gradient-backend.ts';
-import type { PassOptions } from '../../../src/trainer/loop/log-prob-pass.ts';
-import { TokenBudget } from '../../../src/trainer/loop/token-budget.ts';
+import { logProbPass, type PassOptions } from '../../../src/trainer/gradients/log-prob-pass.ts';
+import { TokenBudget } from '../../../src/trainer/gradients/token-budget.ts';
 import type { Trajectory } from '../../../src/trainer/trajectory.ts';
 import { trajectory } from '../some-trajectories.ts';
 import { StillBackend } from '../still-backend.ts';
@@ -54,8 +54,12 @@ export class TableBackend extends StillBackend {
   }
 }
 
-export function passOver(backend: StillBackend = new StillBackend()): PassOptions {
+export function passOptions(backend: StillBackend = new StillBackend()): PassOptions {
   return { backend, budget: new TokenBudget(100), temperature: 1, signal: new AbortController().signal };
+}
+
+export function passOver(backend?: StillBackend): LogProbPass {
+  return (sequences, adapter) => logProbPass(sequences, adapter, passOptions(backend));
 }
 
 /** The advantages of each rollout's tokens. */

@@ -1,12 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { creditable, rewardPenalties } from '../../../src/trainer/credit/kl-penalty.ts';
-import { openCredit } from '../../../src/trainer/credit/open-credit.ts';
-import { TokenBudget } from '../../../src/trainer/loop/token-budget.ts';
+import { openCredit } from '../../../src/trainer/credit/scope-credit.ts';
 import { someConfig } from '../some-config.ts';
+import { passOver } from './credit-cases.ts';
 import { trajectory } from '../some-trajectories.ts';
 import { StillBackend } from '../still-backend.ts';
 
-const signal = new AbortController().signal;
 const FAILED = { reward: null, error: { type: 'PolicyError', message: 'refused', retryable: true, source: 'policy' as const } };
 /** The backend gives -1 for every token, with and without the adapter. */
 const ROLLOUTS = [
@@ -17,7 +16,7 @@ const ROLLOUTS = [
 ];
 const penaltiesOf = async (kl: object, rest: object = {}, rollouts = ROLLOUTS, backend = new StillBackend()) => {
   const { algorithm } = someConfig({ algorithm: { kl: { coefficient: 0.1, placement: 'reward', ...kl }, ...rest } });
-  const penalties = await rewardPenalties(rollouts, algorithm, { backend, budget: new TokenBudget(100), temperature: 1, signal });
+  const penalties = await rewardPenalties(rollouts, algorithm, passOver(backend));
   return { penalties, forwarded: backend.forwarded.length };
 };
 const close = (...values: readonly number[]) => values.map((value) => expect.closeTo(value, 6));
@@ -46,8 +45,7 @@ describe('rewardPenalties', () => {
     const kl = { coefficient: 0.1, placement: 'reward', estimator: 'k1' };
     const values = async (scope: string, rest: object = {}) => {
       const config = someConfig({ algorithm: { kl: { ...kl, ...rest }, advantage: { scope } } });
-      const pass = { backend: new StillBackend(), budget: new TokenBudget(100), temperature: 1, signal };
-      return (await openCredit(config).assign(ROLLOUTS, pass)).values;
+      return (await openCredit(config).assign(ROLLOUTS, passOver())).values;
     };
     for (const scope of ['group', 'batch']) expect((await values(scope))['kl']).toBeCloseTo((0.5 - 2 + 0 + 0) / 4, 6);
     expect(await values('group', { coefficient: 0 })).not.toHaveProperty('kl');

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
 import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
 import { trainingConfigFromWire } from '../../../src/schemas/training-config.ts';
-import { openCredit } from '../../../src/trainer/credit/open-credit.ts';
+import { openCredit } from '../../../src/trainer/credit/scope-credit.ts';
 import { advantagesOf, passOver, spoken, TableBackend } from './credit-cases.ts';
 
 const CONFIGS = join(import.meta.dirname, '../../../configs/train');

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { ResultsError, RewardError } from '../../../src/core/errors.ts';
-import { openCredit } from '../../../src/trainer/credit/open-credit.ts';
+import { openCredit } from '../../../src/trainer/credit/scope-credit.ts';
 import { ScopeCredit } from '../../../src/trainer/credit/scope-credit.ts';
 import type { Trajectory } from '../../../src/trainer/trajectory.ts';
 import { someConfig } from '../some-config.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ResultsError } from '../../../src/core/errors.ts';
 import { CurveLog, type CurveFile, curvePoints } from '../../../src/trainer/curves/curve-log.ts';
-import type { RecordedMetricsRow } from '../../../src/trainer/records/metrics-journal.ts';
+import type { RecordedMetricsRow } from '../../../src/trainer/training-observer.ts';
 
 const row = (step: number, kind: RecordedMetricsRow['kind'] = 'step'): RecordedMetricsRow => ({
   kind,

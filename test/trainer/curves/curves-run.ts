@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { CurveLog } from '../../../src/trainer/curves/curve-log.ts';
 import { openTensorboardFile } from '../../../src/trainer/curves/tensorboard-file.ts';
 import { openWandbFile } from '../../../src/trainer/curves/wandb-file.ts';
-import type { RecordedMetricsRow } from '../../../src/trainer/records/metrics-journal.ts';
+import type { RecordedMetricsRow } from '../../../src/trainer/training-observer.ts';
 import type { ReadPoint } from './read-curves.ts';
 
 export const SETTINGS = { steps: 6, optimizer: { learning_rate: 1e-5 }, name: null, environment: { id: 'x', tags: ['a', 'b'] }, deep: { on: true } };

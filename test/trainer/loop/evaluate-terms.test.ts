@@ -1,12 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { TrainingError } from '../../../src/core/errors.ts';
 import { demonstration, trainingSequence } from '../../../src/trainer/credit.ts';
-import { evaluateTerms, type LossSequence, takes, termCounts } from '../../../src/trainer/loop/evaluate-terms.ts';
-import { type LossTerm, lossTerms } from '../../../src/trainer/losses/loss-terms.ts';
+import type { TrainingSequence } from '../../../src/trainer/credit.ts';
+import { evaluateTerms, takes, termCounts } from '../../../src/trainer/loop/evaluate-terms.ts';
+import { lossTerms } from '../../../src/trainer/losses/loss-terms.ts';
+import type { LossTerm } from '../../../src/trainer/token-loss.ts';
 import { row, spoken } from '../credit/credit-cases.ts';
 import { someConfig } from '../some-config.ts';
 
-const prepared = (sequence: ReturnType<typeof demonstration>, old: Float64Array | null = null): LossSequence => ({
+const prepared = (sequence: ReturnType<typeof demonstration>, old: Float64Array | null = null): TrainingSequence => ({
   ...sequence,
   oldLogProbs: old,
   referenceLogProbs: sequence.targets.length === 0 ? new Float64Array(0) : new Float64Array(sequence.targets.length).fill(-0.75),
@@ -41,7 +43,7 @@ const MIXED = termsOf({
 const [policy, asking, sft] = MIXED as [LossTerm, LossTerm, LossTerm];
 
 /** As one micro-batch, with log-probs of -1 and entropies of 2 unless given. */
-function evaluated(terms: readonly LossTerm[], members: readonly LossSequence[], whole = members, logProb = -1) {
+function evaluated(terms: readonly LossTerm[], members: readonly TrainingSequence[], whole = members, logProb = -1) {
   const counts = terms.map((term) => termCounts(term, whole));
   const offsets = Int32Array.from({ length: members.length + 1 }, (_, i) => 2 * i);
   const logProbs = new Float64Array(2 * members.length).fill(logProb);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { PublishError, TrainingError } from '../../../src/core/errors.ts';
 import { Guards, type GuardsStart } from '../../../src/trainer/loop/guards.ts';
-import type { LossTerm } from '../../../src/trainer/losses/loss-terms.ts';
+import type { LossTerm } from '../../../src/trainer/token-loss.ts';
 import type { TrainingEvent } from '../../../src/trainer/training-observer.ts';
 import { someConfig } from '../some-config.ts';
 import { trajectory } from '../some-trajectories.ts';

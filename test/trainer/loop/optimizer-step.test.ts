@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TrainingError } from '../../../src/core/errors.ts';
 import type { RatioLossConfig } from '../../../src/trainer/losses/ratio-loss.ts';
-import { logProbPass } from '../../../src/trainer/loop/log-prob-pass.ts';
-import type { LossSequence } from '../../../src/trainer/loop/evaluate-terms.ts';
+import { logProbPass } from '../../../src/trainer/gradients/log-prob-pass.ts';
+import type { TrainingSequence } from '../../../src/trainer/credit.ts';
 import { type OptimizerStep, optimizerStep, type OptimizerStepOptions } from '../../../src/trainer/loop/optimizer-step.ts';
-import { TokenBudget } from '../../../src/trainer/loop/token-budget.ts';
+import { TokenBudget } from '../../../src/trainer/gradients/token-budget.ts';
 import { distance } from '../../contracts/gradient-cases.ts';
 import { skipReason, torchPython } from '../gradients/torch/torch-python.ts';
 import { ADAM, type AutogradCase, lossGradients, NanoTrainer, ratioTerm, signal } from '../nano-trainer.ts';
@@ -13,16 +13,16 @@ const ADVANTAGES = [1, -1, 0.25, -0.5, 1.5, -1.25, 0.75];
 
 describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker${skipReason}`, { timeout: 240_000 }, () => {
   let nano: NanoTrainer;
-  let sequences: LossSequence[];
+  let sequences: TrainingSequence[];
   beforeAll(async () => {
     nano = await NanoTrainer.open();
     sequences = await nano.sequences(ADVANTAGES);
   }, 240_000);
   afterAll(() => nano?.[Symbol.asyncDispose]());
 
-  const gradient = (of: readonly LossSequence[], changes: Partial<OptimizerStepOptions> = {}) =>
+  const gradient = (of: readonly TrainingSequence[], changes: Partial<OptimizerStepOptions> = {}) =>
     nano.gradientOf((adam) => optimizerStep(of, nano.stepOptions({ ...changes, adam })));
-  const weightsAfter = async (of: readonly LossSequence[], changes: Partial<OptimizerStepOptions> = {}) => {
+  const weightsAfter = async (of: readonly TrainingSequence[], changes: Partial<OptimizerStepOptions> = {}) => {
     await nano.reset();
     const step = await optimizerStep(of, nano.stepOptions(changes));
     const weights = await nano.weights();
@@ -31,12 +31,11 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
   };
   const k3 = (coefficient: number): Partial<RatioLossConfig> => ({ kl: { estimator: 'k3', coefficient, clamp: [-10, 10], against: 'reference' } });
   const termsOf = (changes: Partial<RatioLossConfig>) => ({ terms: [ratioTerm(changes)] });
-  const constant = (sequence: LossSequence, advantage: number) => ({ ...sequence, advantages: sequence.advantages.map(() => advantage) });
-  const packable = ({ trajectory, targets }: LossSequence) => ({ ids: trajectory.ids, targets });
+  const constant = (sequence: TrainingSequence, advantage: number) => ({ ...sequence, advantages: sequence.advantages.map(() => advantage) });
   const valueOf = (step: OptimizerStep, name: string) => step.values.byTerm.get('policy')![name]!.value;
-  const withReference = async (of: readonly LossSequence[], temperature = 1) => {
+  const withReference = async (of: readonly TrainingSequence[], temperature = 1) => {
     const pass = { backend: nano.backend, budget: new TokenBudget(64), temperature, signal };
-    const references = await logProbPass(of.map(packable), 'off', pass);
+    const references = await logProbPass(of, 'off', pass);
     return of.map((sequence, i) => ({ ...sequence, referenceLogProbs: references[i]! }));
   };
 
@@ -219,9 +218,9 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
     it('continues with what is left of a pass without gradient', async () => {
       const budget = new TokenBudget(130);
       const pass = { temperature: 1, signal };
-      const found = await logProbPass(sequences.map(packable), 'on', { ...pass, backend: small.backend, budget });
+      const found = await logProbPass(sequences, 'on', { ...pass, backend: small.backend, budget });
       expect(budget.tokens).toBeLessThanOrEqual(65);
-      const expected = await logProbPass(sequences.map(packable), 'on', { ...pass, backend: nano.backend, budget: new TokenBudget(1) });
+      const expected = await logProbPass(sequences, 'on', { ...pass, backend: nano.backend, budget: new TokenBudget(1) });
       for (const [i, values] of found.entries()) {
         expect(values).toHaveLength(sequences[i]!.targets.length);
         expect([...values]).toEqual([...expected[i]!].map((value) => expect.closeTo(value, 4) as number));

@@ -7,7 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { PolicyError } from '../../../src/core/errors.ts';
 import { Random } from '../../../src/core/random.ts';
-import { RolloutStore } from '../../../src/trainer/records/rollout-store.ts';
+import { RolloutFiles } from '../../../src/trainer/records/rollout-files.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
 import { finishSmall, startSmall, untilPhases } from '../small-process.ts';
 import { UnigramBackend } from '../unigram-backend.ts';
@@ -45,7 +45,7 @@ async function expectRepeatable(outcome: Awaited<ReturnType<typeof run>>, config
 
 /** Ids of the groups that each step has on file. */
 async function groupsOnFile(steps: number): Promise<string[][]> {
-  const store = new RolloutStore(join(path, 'rollouts'));
+  const store = new RolloutFiles(join(path, 'rollouts'));
   await store.restoreFrom(1);
   const groups: string[][] = [];
   for (let step = 1; step <= steps; step++) {

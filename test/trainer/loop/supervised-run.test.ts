@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { reward, Rubric } from '../../../src/core/rubric.ts';
-import type { TrainingOutcome } from '../../../src/trainer/loop/training-outcome.ts';
+import type { TrainingOutcome } from '../../../src/trainer/training-session.ts';
 import type { TrainingSession } from '../../../src/trainer/training-session.ts';
 import type { Trajectory } from '../../../src/trainer/trajectory.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';

@@ -11,7 +11,7 @@ import { GradientError } from '../../../src/core/errors.ts';
 import { Random } from '../../../src/core/random.ts';
 import { reward, Rubric } from '../../../src/core/rubric.ts';
 import { TRAINING_PHASES } from '../../../src/trainer/training-observer.ts';
-import type { TrainingOutcome } from '../../../src/trainer/loop/training-outcome.ts';
+import type { TrainingOutcome } from '../../../src/trainer/training-session.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
 import { finishSmall, smallCommand, startSmall, untilPhases } from '../small-process.ts';

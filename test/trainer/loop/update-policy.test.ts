@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { TrainingSequence } from '../../../src/trainer/credit.ts';
 import { lossTerms } from '../../../src/trainer/losses/loss-terms.ts';
 import { STEP_METRICS } from '../../../src/trainer/records/metrics.ts';
-import type { LossSequence } from '../../../src/trainer/loop/evaluate-terms.ts';
+import type { TrainingSequence } from '../../../src/trainer/credit.ts';
 import { optimizerStep } from '../../../src/trainer/loop/optimizer-step.ts';
-import { adamOptions } from '../../../src/trainer/loop/training-schedule.ts';
+import { adamOptions } from '../../../src/trainer/config/training-schedule.ts';
 import { updatePolicy } from '../../../src/trainer/loop/update-policy.ts';
 import { distance } from '../../contracts/gradient-cases.ts';
 import { skipReason, torchPython } from '../gradients/torch/torch-python.ts';
@@ -47,7 +46,7 @@ describe.skipIf(torchPython.path === null)(`updatePolicy over the torch worker${
     expect([applied, values['optimizer_steps']]).toEqual([4, 4]);
     await nano.reset();
     const adam = adamOptions(configOf({}), 1);
-    const old = (sequence: TrainingSequence): LossSequence => ({ ...sequence, oldLogProbs: sequence.logProbs, referenceLogProbs: null });
+    const old = (sequence: TrainingSequence): TrainingSequence => ({ ...sequence, oldLogProbs: sequence.logProbs, referenceLogProbs: null });
     const minibatches = [groups.slice(0, 1), groups.slice(1)].map((each) => each.flat().map(old));
     for (const minibatch of [...minibatches, ...minibatches]) {
       await optimizerStep(minibatch, nano.stepOptions({ terms: termsOf({}), adam }));

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type LossMetrics, meanMetric, mergeLossMetrics } from '../../../src/trainer/losses/loss-metrics.ts';
+import { meanMetric, mergeLossMetrics } from '../../../src/trainer/losses/loss-metrics.ts';
+import type { LossMetrics } from '../../../src/trainer/token-loss.ts';
 
 describe('mergeLossMetrics', () => {
   it('sums, weighs means, and keeps the least and the greatest', () => {

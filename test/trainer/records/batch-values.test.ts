@@ -3,9 +3,7 @@ import { batchValues, evaluationValues } from '../../../src/trainer/records/batc
 import { GroupCredit } from '../../../src/trainer/credit/group-credit.ts';
 import { EVALUATION_METRICS, RUBRIC_PREFIX, STEP_METRICS } from '../../../src/trainer/records/metrics.ts';
 import { type Trajectory, unpaid } from '../../../src/trainer/trajectory.ts';
-import { TokenBudget } from '../../../src/trainer/loop/token-budget.ts';
-import type { PassOptions } from '../../../src/trainer/loop/log-prob-pass.ts';
-import { UnigramBackend } from '../unigram-backend.ts';
+import { passOver } from '../credit/credit-cases.ts';
 import { someConfig } from '../some-config.ts';
 import { trajectory } from '../some-trajectories.ts';
 
@@ -36,7 +34,7 @@ const ROLLOUTS = [
   trajectory('d/1', { ...FAILED, ...sampledBy(5), isTruncated: true, ...tokens(3, 0, -99) }),
 ];
 const CONFIG = someConfig({ algorithm: { advantage: { std: 'population', epsilon: 0 } } });
-const pass: PassOptions = { backend: new UnigramBackend(), budget: new TokenBudget(1000), temperature: 1, signal: new AbortController().signal };
+const pass = passOver();
 const valuesOf = async (rollouts: readonly Trajectory[], version = 6) =>
   batchValues(rollouts, await new GroupCredit(CONFIG).assign(rollouts, pass), { version });
 

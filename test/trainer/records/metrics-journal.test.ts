@@ -5,7 +5,8 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { TrainingError } from '../../../src/core/errors.ts';
 import { MetricsJournal, readMetrics } from '../../../src/trainer/records/metrics-journal.ts';
-import { EVALUATION_METRICS, type MetricsRow, STEP_METRICS } from '../../../src/trainer/records/metrics.ts';
+import { EVALUATION_METRICS, STEP_METRICS } from '../../../src/trainer/records/metrics.ts';
+import type { MetricsRow } from '../../../src/trainer/training-observer.ts';
 
 const clock = () => new Date(Date.UTC(2026, 0, 2, 3, 4, 5, 678));
 const time = '2026-01-02T03:04:05.678Z';

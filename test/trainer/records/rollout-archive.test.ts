@@ -9,14 +9,14 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { keptSteps, readKeptStep } from '../../../src/trainer/records/kept-steps.ts';
 import { leastMissed, rolloutFiles } from '../../../src/trainer/records/rollout-archive.ts';
-import { RolloutStore } from '../../../src/trainer/records/rollout-store.ts';
+import { RolloutFiles } from '../../../src/trainer/records/rollout-files.ts';
 import { bits, trajectory } from '../some-trajectories.ts';
 
 let directory: string;
-let store: RolloutStore;
+let store: RolloutFiles;
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'vf-archive-'));
-  store = new RolloutStore(directory, { asks: true });
+  store = new RolloutFiles(directory, { asks: true });
 });
 afterEach(() => rm(directory, { recursive: true }));
 
@@ -168,7 +168,7 @@ describe('leastMissed', () => {
 
 /** Archives in a process of its own; says so once it begins. */
 function archiver(folder: string): ChildProcess {
-  const module = JSON.stringify(new URL('../../../src/trainer/records/rollout-store.ts', import.meta.url).href);
-  const code = `const { RolloutStore } = await import(${module}); console.log('ready'); await new RolloutStore(${JSON.stringify(folder)}).archiveBefore(40, 1e9);`;
+  const module = JSON.stringify(new URL('../../../src/trainer/records/rollout-files.ts', import.meta.url).href);
+  const code = `const { RolloutFiles } = await import(${module}); console.log('ready'); await new RolloutFiles(${JSON.stringify(folder)}).archiveBefore(40, 1e9);`;
   return spawn(process.execPath, ['--conditions=vf-search-source', '--input-type=module', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] });
 }

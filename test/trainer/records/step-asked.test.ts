@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { AskedRecord } from '../../../src/core/model.ts';
 import { readAsked } from '../../../src/trainer/records/step-asked.ts';
-import { RolloutStore } from '../../../src/trainer/records/rollout-store.ts';
+import { RolloutFiles } from '../../../src/trainer/records/rollout-files.ts';
 import type { WireAskedLine } from '../../../src/schemas/asked-line.ts';
 import { trajectory, stepsOf } from '../some-trajectories.ts';
 
@@ -38,7 +38,7 @@ describe('readAsked', () => {
     const seen: string[] = [];
     const read = () => readAsked(directory, (calls) => seen.push(...calls.map(({ text }) => text)));
     expect(await read()).toEqual([]);
-    const store = new RolloutStore(directory, { asks: true });
+    const store = new RolloutFiles(directory, { asks: true });
     for (const number of [12, 7]) {
       const step = await store.open(number);
       step.add(trajectory('x/0'), [asked(`${number}a`), asked(`${number}b`)]);
@@ -52,9 +52,9 @@ describe('readAsked', () => {
   });
 });
 
-describe('RolloutStore with models by role', () => {
+describe('RolloutFiles with models by role', () => {
   it('keeps what the rollouts of a step asked in a file beside them, without secrets, and does not take that file for a step', async () => {
-    const store = new RolloutStore(directory, { asks: true, redact: (text) => text.replaceAll('secret', '***') });
+    const store = new RolloutFiles(directory, { asks: true, redact: (text) => text.replaceAll('secret', '***') });
     const step = await store.open(7);
     step.add(trajectory('secret/0'), [asked('a secret'), asked('b')]);
     step.add(trajectory('x/1'), []);
@@ -72,7 +72,7 @@ describe('RolloutStore with models by role', () => {
   });
 
   it('continues after a line that a dying process left torn', async () => {
-    const store = new RolloutStore(directory, { asks: true });
+    const store = new RolloutFiles(directory, { asks: true });
     await using first = await store.open(7);
     first.add(trajectory('a/0'), [asked('a')]);
     await first[Symbol.asyncDispose]();
@@ -83,7 +83,7 @@ describe('RolloutStore with models by role', () => {
   });
 
   it('a run without roles has no such file', async () => {
-    const store = new RolloutStore(directory);
+    const store = new RolloutFiles(directory);
     await using step = await store.open(7);
     step.add(trajectory('a/0'), [asked('a')]);
     expect(await readdir(directory)).toEqual(['step-000007.jsonl']);

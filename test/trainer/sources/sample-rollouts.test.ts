@@ -6,7 +6,7 @@ import type { PolicyClient } from '../../../src/clients/policy-client.ts';
 import { ScriptedClient, type ScriptedTurn } from '../../../src/clients/scripted.ts';
 import { CancelledError, ModelError, PolicyError, RetrievalError, TrainingError } from '../../../src/core/errors.ts';
 import { groupReward, metric, reward, Rubric } from '../../../src/core/rubric.ts';
-import { RolloutStore } from '../../../src/trainer/records/rollout-store.ts';
+import { RolloutFiles } from '../../../src/trainer/records/rollout-files.ts';
 import { sampleRollouts, type SamplingParts, type SamplingPlan } from '../../../src/trainer/sources/sample-rollouts.ts';
 import type { TrainingEvent } from '../../../src/trainer/training-observer.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
@@ -14,14 +14,14 @@ import { someConfig } from '../some-config.ts';
 import { stepsOf, trajectory } from '../some-trajectories.ts';
 
 let directory: string;
-let store: RolloutStore;
+let store: RolloutFiles;
 let reported: Omit<TrainingEvent, 'step'>[];
 let recoveries: number;
 /** Rollout ids in the order in which they were begun. */
 let played: string[];
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'vf-sample-'));
-  store = new RolloutStore(directory);
+  store = new RolloutFiles(directory);
   [reported, recoveries, played] = [[], 0, []];
 });
 afterEach(() => rm(directory, { recursive: true }));

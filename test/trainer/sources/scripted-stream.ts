@@ -1,6 +1,6 @@
 /** A stream of groups that a test ends in any order, over real files. */
 import { join } from 'node:path';
-import { RolloutStore } from '../../../src/trainer/records/rollout-store.ts';
+import { RolloutFiles } from '../../../src/trainer/records/rollout-files.ts';
 import { type GroupPlan, type PlayedGroup, StreamedSource } from '../../../src/trainer/sources/streamed-source.ts';
 import type { TrajectoryBatch } from '../../../src/trainer/trajectory-source.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
@@ -19,7 +19,7 @@ export interface Playing {
 
 /** A stream whose groups end when the test says so; `train` stands for a step that changes the weights. */
 export async function stream(folder: string, { rows = 30, steps = 20, rollouts = {} }: StreamOptions = {}) {
-  const store = new RolloutStore(join(folder, 'rollouts'));
+  const store = new RolloutFiles(join(folder, 'rollouts'));
   const recorded = new Set((await store.complete()).map(({ step }) => step));
   const playing: Playing[] = [];
   const begun: string[] = [];

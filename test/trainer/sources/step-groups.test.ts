@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { RolloutStore } from '../../../src/trainer/records/rollout-store.ts';
+import { RolloutFiles } from '../../../src/trainer/records/rollout-files.ts';
 import { StepGroups, type StepGroupsOptions } from '../../../src/trainer/sources/step-groups.ts';
 import { trajectory } from '../some-trajectories.ts';
 
@@ -27,7 +27,7 @@ const group = (row: string, version: number) =>
 
 describe('StepGroups', () => {
   it('can have the row of a group that is too old again, and then has only the new one', async () => {
-    const store = new RolloutStore(directory);
+    const store = new RolloutFiles(directory);
     const groups = await StepGroups.open(store, OPTIONS);
     groups.add(group('a', 0), 1);
     groups.add(group('b', 5), 1);

@@ -9,7 +9,6 @@ import { EngineInputError, EngineLostError, MemoryLimitError, NotFiniteError } f
 import type { TokenEngine } from '../../../engine/engine-types.ts';
 import type { EngineTrainer } from '../../../engine/training/trainer-types.ts';
 import type {
-  AdamOptions,
   AdapterDescription,
   BackendCapabilities,
   ForwardOptions,
@@ -18,6 +17,7 @@ import type {
   OptimStepResult,
   PackedBatch,
 } from '../../gradient-backend.ts';
+import type { AdamOptions } from '../../../core/adam-options.ts';
 
 const BATCH = /^batch-(\d+)$/;
 

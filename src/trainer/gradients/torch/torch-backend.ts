@@ -6,7 +6,6 @@
 import { join, resolve } from 'node:path';
 import { CancelledError, ConfigError, GradientError } from '../../../core/errors.ts';
 import type {
-  AdamOptions,
   AdapterDescription,
   AdapterManifest,
   BackendCapabilities,
@@ -16,8 +15,8 @@ import type {
   OptimStepResult,
   PackedBatch,
 } from '../../gradient-backend.ts';
+import { type AdamOptions, adamProblem } from '../../../core/adam-options.ts';
 import { baseName } from '../../../engine/adapters/base-name.ts';
-import { checkAdam } from '../check-adam.ts';
 import type { Frame, FrameArrays } from './frames.ts';
 import {
   type BaseAnswer,
@@ -185,7 +184,8 @@ export class TorchBackend implements GradientBackend {
   }
 
   async optimStep(options: AdamOptions): Promise<OptimStepResult> {
-    checkAdam(options);
+    const problem = adamProblem(options);
+    if (problem !== null) throw new GradientError(problem, { code: 'bad_input' });
     const { learningRate, beta1, beta2, epsilon, weightDecay, maxGradNorm } = options;
     const fields = { learning_rate: learningRate, beta1, beta2, epsilon, weight_decay: weightDecay, max_grad_norm: maxGradNorm };
     const { step, grad_norm, skipped } = readStep((await this.#call('optim_step', fields)).header);

@@ -1,6 +1,6 @@
 /** The cases of the gradient backend's contract, solved in float64 by PlainQwen3: the reference where there is no Python. */
 import type { GradientCase, GradientReference } from '../../../contracts/gradient-cases.ts';
-import type { AdamOptions } from '../../../../src/trainer/gradient-backend.ts';
+import type { AdamOptions } from '../../../../src/core/adam-options.ts';
 import { PlainQwen3, type PlainAdapter, readPlainAdapter } from './plain-qwen3.ts';
 import { type Matrix, Tape } from './tape.ts';
 

@@ -1,12 +1,12 @@
 import type { CreditedBatch } from '../credit.ts';
-import type { CheckpointWriter } from '../loop/checkpoint-writer.ts';
-import type { PhaseTimer } from '../loop/phase-timer.ts';
-import type { Progress } from '../loop/progress.ts';
-import type { PolicyUpdate } from '../loop/update-policy.ts';
+import type { CheckpointWriter } from './checkpoint-writer.ts';
+import type { PhaseClock } from './phase-clock.ts';
+import type { Progress } from './progress.ts';
+import type { PolicyUpdate } from './update-policy.ts';
 import type { Published } from '../publisher/served-policy.ts';
 import { isFinished } from '../trajectory.ts';
 import type { TrajectoryBatch } from '../trajectory-source.ts';
-import { batchValues } from './batch-values.ts';
+import { batchValues } from '../records/batch-values.ts';
 
 /** What happened in a step. */
 export interface StepRecord {
@@ -15,7 +15,9 @@ export interface StepRecord {
   readonly update: PolicyUpdate;
   /** Null if nothing was published. */
   readonly served: Published | null;
-  readonly timer: PhaseTimer;
+  readonly timer: PhaseClock;
+  /** CPU time of this process when the step began. */
+  readonly cpuAtStart: NodeJS.CpuUsage;
   /** Version that was trained. */
   readonly version: number;
   readonly progress: Progress;
@@ -23,11 +25,22 @@ export interface StepRecord {
 }
 
 /** All numbers of a step, by their names in metrics.ts. */
-export function stepValues({ batch, work, update, served, timer, version, progress, checkpoints }: StepRecord): Record<string, number | null> {
+export function stepValues({
+  batch,
+  work,
+  update,
+  served,
+  timer,
+  cpuAtStart,
+  version,
+  progress,
+  checkpoints,
+}: StepRecord): Record<string, number | null> {
   const { trajectories, discarded = [], attempts = 0, values = {} } = batch;
   const report = served?.ok === true ? served.report : null;
   const [forward, backward, rollouts] = [timer.seconds('forward'), timer.seconds('backward'), timer.seconds('rollouts')];
   const sampled = attempts === 0 ? 0 : [...trajectories, ...discarded].filter(isFinished).reduce((sum, { targets }) => sum + targets.length, 0);
+  const { user, system } = process.cpuUsage(cpuAtStart);
   return {
     ...batchValues(trajectories, work, { version, discarded }),
     ...values,
@@ -43,7 +56,7 @@ export function stepValues({ batch, work, update, served, timer, version, progre
     publish_seconds: timer.seconds('publish'),
     publish_load_seconds: report?.loadSeconds ?? null,
     checkpoint_seconds: checkpoints.takeSeconds(),
-    overhead_cpu_seconds: timer.cpuSeconds,
+    overhead_cpu_seconds: (user + system) / 1e6,
     probe_difference_mean: report?.probeMeanDifference ?? null,
     probe_difference_max: report?.probeMaxDifference ?? null,
     sampled_tokens_per_second: rollouts === 0 || sampled === 0 ? null : sampled / rollouts,

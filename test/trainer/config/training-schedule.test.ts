@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { scheduledValue } from '../../../src/trainer/loop/schedule.ts';
+import { scheduledValue } from '../../../src/trainer/config/training-schedule.ts';
 
-const schedule = { peak: 1, floor: 0.1, warmupSteps: 4, totalSteps: 14 };
+const schedule = { peak: 1, floor: 0.1, warmupSteps: 4, steps: 14 };
 const steps = (shape: 'constant' | 'linear' | 'cosine') => Array.from({ length: 16 }, (_, step) => scheduledValue({ ...schedule, shape }, step));
 
 describe('scheduledValue', () => {
@@ -25,6 +25,6 @@ describe('scheduledValue', () => {
 
   it('works without a warm-up, and with nothing but a warm-up', () => {
     expect(scheduledValue({ ...schedule, shape: 'linear', warmupSteps: 0 }, 0)).toBe(1);
-    expect(scheduledValue({ ...schedule, shape: 'cosine', warmupSteps: 3, totalSteps: 3 }, 3)).toBe(1);
+    expect(scheduledValue({ ...schedule, shape: 'cosine', warmupSteps: 3, steps: 3 }, 3)).toBe(1);
   });
 });

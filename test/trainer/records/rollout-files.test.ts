@@ -3,20 +3,20 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Random } from '../../../src/core/random.ts';
-import { RolloutStore } from '../../../src/trainer/records/rollout-store.ts';
+import { RolloutFiles } from '../../../src/trainer/records/rollout-files.ts';
 import type { WireTrajectory } from '../../../src/schemas/training-records.ts';
 import type { Trajectory } from '../../../src/trainer/trajectory.ts';
 import { bits, trajectory, stepsOf } from '../some-trajectories.ts';
 import { killAfter, startStorage } from '../storage-process.ts';
 
 let directory: string;
-let store: RolloutStore;
+let store: RolloutFiles;
 const file = (step: number) => join(directory, `step-${String(step).padStart(6, '0')}.jsonl`);
 const ids = (trajectories: readonly Trajectory[]) => trajectories.map(({ rolloutId }) => rolloutId);
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'vf-rollouts-'));
-  store = new RolloutStore(directory);
+  store = new RolloutFiles(directory);
 });
 afterEach(() => rm(directory, { recursive: true }));
 
@@ -26,7 +26,7 @@ async function record(step: number, rolloutIds: readonly string[], attempts?: nu
   if (attempts !== undefined) await open.complete(attempts);
 }
 
-describe('RolloutStore', () => {
+describe('RolloutFiles', () => {
   it('has a rollout on file when add returns, and gives it back bit for bit when the step is opened again', async () => {
     await using step = await store.open(12);
     expect(step).toMatchObject({ step: 12, recorded: [], isComplete: false, attempts: 0 });
@@ -97,11 +97,11 @@ describe('RolloutStore', () => {
   });
 
   it('has no steps where there is no folder yet', async () => {
-    expect(await stepsOf(new RolloutStore(join(directory, 'missing')))).toEqual([]);
+    expect(await stepsOf(new RolloutFiles(join(directory, 'missing')))).toEqual([]);
   });
 
   it('writes no secret', async () => {
-    await using step = await new RolloutStore(directory, { redact: (text) => text.replaceAll('sk-1234', '***') }).open(1);
+    await using step = await new RolloutFiles(directory, { redact: (text) => text.replaceAll('sk-1234', '***') }).open(1);
     step.add(trajectory('0/0', { segments: [{ kind: 'model', text: 'say sk-1234' }] }));
     expect(await readFile(file(1), 'utf8')).not.toContain('sk-1234');
   });

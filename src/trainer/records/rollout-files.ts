@@ -18,40 +18,9 @@ import { askedPath, StepAsked } from './step-asked.ts';
 import { isCompleteFile, readIds } from './step-file.ts';
 import { parseTrajectory, trajectoryRecord } from './trajectory-record.ts';
 import type { Trajectory } from '../trajectory.ts';
+import type { PhaseName, RolloutStore, StepRollouts } from '../trajectory-source.ts';
 
-/** What the files of a run hold of a rollout. */
-export interface RecordedRollout {
-  readonly trajectory: Trajectory;
-  readonly asked: readonly AskedRecord[];
-  readonly trace: readonly TraceRecord[];
-}
-
-/** The rollouts of one step. Closed by `complete` or by disposing. */
-export interface StepRollouts extends AsyncDisposable {
-  readonly step: number;
-  /** The recorded rollouts: the last line of each rollout id, in order of first appearance. Grows with `add`. */
-  readonly recorded: readonly Trajectory[];
-  /** The file has a closing line and as many rollouts as that says. */
-  readonly isComplete: boolean;
-  /** From the closing line; without it, how often the most frequent rollout was recorded. 0 for a step without rollouts. */
-  readonly attempts: number;
-  /** The version that the step trained, if its closing line says so. */
-  readonly version: number | null;
-  /** Writes the rollout to the file before it returns, after what it asked of models by role and its trace. Throws ResultsError if it cannot. */
-  add(trajectory: Trajectory, asked?: readonly AskedRecord[], trace?: readonly TraceRecord[]): void;
-  /** Drops the recorded rollouts, because the whole step is sampled again. The file keeps their lines, and `attempts` counts them. */
-  restart(): void;
-  /** Closes the step; all of it is on disk once this resolves. `attempts`: how often the step was sampled, from 1. `version`: what the step trains. */
-  complete(attempts: number, version?: number): Promise<void>;
-}
-
-/** A file of rollouts; without a phase, that of the step's only one. */
-export interface PhaseName {
-  readonly step: number;
-  readonly phase: string | undefined;
-}
-
-export interface RolloutStoreOptions {
+export interface RolloutFilesOptions {
   /** Removes secrets from written text. @default no change */
   readonly redact?: (text: string) => string;
   /** Rollouts ask models by role: a file of what they asked lies beside that of each step. @default false */
@@ -70,14 +39,14 @@ export function isPhaseName(name: unknown): name is string {
   return typeof name === 'string' && /^[A-Za-z0-9-]+$/.test(name) && name !== ASKED;
 }
 
-export class RolloutStore {
+export class RolloutFiles implements RolloutStore {
   readonly #directory: string;
   readonly #redact: (text: string) => string;
   readonly #asks: boolean;
   readonly #trace: TraceFile | null;
   readonly #isEvaluation: boolean;
 
-  constructor(directory: string, { redact = (text) => text, asks = false, trace = null, isEvaluation = false }: RolloutStoreOptions = {}) {
+  constructor(directory: string, { redact = (text) => text, asks = false, trace = null, isEvaluation = false }: RolloutFilesOptions = {}) {
     this.#directory = directory;
     this.#redact = redact;
     this.#asks = asks;

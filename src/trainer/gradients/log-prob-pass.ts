@@ -1,7 +1,8 @@
 /** Log-probs without a gradient, under the policy before an update or the policy at the start of the run. */
 import { GradientError } from '../../core/errors.ts';
+import type { LogProbPass } from '../credit.ts';
 import type { ForwardOptions, GradientComputation } from '../gradient-backend.ts';
-import { type MicroBatch, microBatchOf, type PackableSequence, packBatches } from './pack-batches.ts';
+import { type MicroBatch, microBatchOf, packBatches } from './pack-batches.ts';
 import type { TokenBudget } from './token-budget.ts';
 
 export interface PassOptions {
@@ -14,7 +15,7 @@ export interface PassOptions {
 
 /** Log-probs of the targets of each sequence, [M_i]; empty if a sequence has none, NaN if they are not finite. */
 export async function logProbPass(
-  sequences: readonly PackableSequence[],
+  sequences: Parameters<LogProbPass>[0],
   adapter: ForwardOptions['adapter'],
   { backend, budget, temperature, signal }: PassOptions,
 ): Promise<Float64Array[]> {

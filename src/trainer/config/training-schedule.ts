@@ -1,8 +1,7 @@
 /** Which steps a run has, and the learning rate of each: supervised steps first, then those on rollouts. */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import type { AdamOptions } from '../gradient-backend.ts';
-import type { LossTerm } from '../losses/loss-terms.ts';
-import { scheduledValue } from './schedule.ts';
+import type { AdamOptions } from '../../core/adam-options.ts';
+import type { LossTerm } from '../token-loss.ts';
 
 /** Number of supervised steps, which come first; 0 without `[sft]`. */
 export function supervisedSteps({ sft }: Pick<TrainingConfig, 'sft'>): number {
@@ -22,11 +21,8 @@ export function adamOptions(config: Pick<TrainingConfig, 'optimizer' | 'sft' | '
   const { learningRate: peak, minLearningRate: floor, schedule: shape, warmupSteps } = optimizer;
   const learningRate =
     step <= supervised
-      ? scheduledValue(
-          { shape: sft.schedule, peak: sft.learningRate ?? peak, floor: 0, warmupSteps: sft.warmupSteps, totalSteps: supervised },
-          step - 1,
-        )
-      : scheduledValue({ shape, peak, floor, warmupSteps, totalSteps: steps }, step - supervised - 1);
+      ? scheduledValue({ shape: sft.schedule, peak: sft.learningRate ?? peak, floor: 0, warmupSteps: sft.warmupSteps, steps: supervised }, step - 1)
+      : scheduledValue({ shape, peak, floor, warmupSteps, steps }, step - supervised - 1);
   return { learningRate, beta1, beta2, epsilon, weightDecay, maxGradNorm };
 }
 
@@ -47,4 +43,29 @@ export function temperatureOfStep(config: Pick<TrainingConfig, 'sft' | 'steps' |
 export function lossesOfStep(losses: readonly LossTerm[], config: Pick<TrainingConfig, 'sft' | 'steps'>, step: number): readonly LossTerm[] {
   if (step <= supervisedSteps(config)) return losses;
   return losses.map((term) => (term.on === 'demonstrations' ? { ...term, weight: term.weight * config.sft.mixWeight } : term));
+}
+
+/** A setting over the steps of a run: linear warm-up, then constant or a linear or half-cosine decay to a floor. */
+export interface Schedule {
+  readonly shape: 'constant' | 'linear' | 'cosine';
+  /** The value after the warm-up: the learning rate, a KL coefficient, ... */
+  readonly peak: number;
+  /** The value at the end of a decaying schedule. */
+  readonly floor: number;
+  /** Steps until the peak. Upstream sets a share of the run: ⌊0.285 · steps⌋. */
+  readonly warmupSteps: number;
+  /** Steps of the whole run, warm-up included; later ones stay at the floor. */
+  readonly steps: number;
+}
+
+/**
+ * The value at `step`, counted from 0. The warm-up reaches the peak at step `warmupSteps` − 1. In Hugging Face and verl it starts at exactly 0, which
+ * wastes the first batch.
+ */
+export function scheduledValue({ shape, peak, floor, warmupSteps, steps }: Schedule, step: number): number {
+  if (step < warmupSteps) return (peak * (step + 1)) / warmupSteps;
+  if (shape === 'constant') return peak;
+  const progress = Math.min((step - warmupSteps) / Math.max(steps - warmupSteps, 1), 1);
+  const left = shape === 'linear' ? 1 - progress : 0.5 * (1 + Math.cos(Math.PI * progress));
+  return floor + (peak - floor) * left;
 }

@@ -1,4 +1,14 @@
-import type { AdamOptions } from './trainer-types.ts';
+/** The settings of one step of Adam. */
+export interface AdamOptions {
+  readonly learningRate: number;
+  readonly beta1: number;
+  readonly beta2: number;
+  readonly epsilon: number;
+  /** Decoupled, as in AdamW. */
+  readonly weightDecay: number;
+  /** Larger gradients are scaled down to this norm; null turns clipping off. */
+  readonly maxGradNorm: number | null;
+}
 
 /** What is wrong with the options, in one sentence: one is negative or not finite, or a beta is 1 or more. Null if nothing is. */
 export function adamProblem(options: AdamOptions): string | null {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { GradientError, TrainingError } from '../../../src/core/errors.ts';
-import { packBatches } from '../../../src/trainer/loop/pack-batches.ts';
-import { TokenBudget } from '../../../src/trainer/loop/token-budget.ts';
+import { packBatches } from '../../../src/trainer/gradients/pack-batches.ts';
+import { TokenBudget } from '../../../src/trainer/gradients/token-budget.ts';
 
 const outOfMemory = new GradientError('no room', { code: 'out_of_memory' });
 /** One batch of this many sequences of ten tokens. */

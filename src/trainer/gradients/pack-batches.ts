@@ -1,26 +1,9 @@
 /** Packs whole sequences into micro-batches without padding, as many as the token budget allows. */
-import type { PlacedImage } from '../../core/message.ts';
 import type { PackedBatch } from '../gradient-backend.ts';
+import type { Trajectory } from '../trajectory.ts';
 
-/** Token ids, and the tokens among them whose log-prob is wanted. */
-export interface PackableSequence {
-  readonly ids: Int32Array;
-  /** Indices in `ids`, ascending, from 1, at least one. */
-  readonly targets: Int32Array;
-  /** The images among the ids, in order. @default none */
-  readonly images?: readonly PlacedImage[];
-}
-
-/** A trajectory with the tokens of it that are wanted. */
-export function packableOf({
-  trajectory: { ids, images },
-  targets,
-}: {
-  readonly trajectory: Omit<PackableSequence, 'targets'>;
-  readonly targets: Int32Array;
-}): PackableSequence {
-  return { ids, targets, ...(images === undefined ? {} : { images }) };
-}
+/** Token ids, the tokens among them whose log-prob is wanted (from 1, at least one), and the images. */
+type Packable = Pick<Trajectory, 'ids' | 'targets' | 'images'>;
 
 /** A micro-batch. Sequence `members[i]` has targets `[targetOffsets[i], targetOffsets[i + 1])`. */
 export interface MicroBatch {
@@ -34,7 +17,7 @@ export interface MicroBatch {
  * First-fit decreasing: micro-batches are nearly full and depend only on the lengths. A sequence longer than the budget gets its own micro-batch, since
  * it cannot be split; whether it fits in memory shows in the backend.
  */
-export function packBatches(sequences: readonly PackableSequence[], maxTokens: number, temperature: number): MicroBatch[] {
+export function packBatches(sequences: readonly Packable[], maxTokens: number, temperature: number): MicroBatch[] {
   const order = sequences.map((_, i) => i).toSorted((a, b) => sequences[b]!.ids.length - sequences[a]!.ids.length || a - b);
   const bins: { members: number[]; tokens: number }[] = [];
   for (const member of order) {
@@ -50,7 +33,7 @@ export function packBatches(sequences: readonly PackableSequence[], maxTokens: n
 }
 
 /** The sequences `members` in one micro-batch, in this order. */
-export function microBatchOf(sequences: readonly PackableSequence[], members: readonly number[], temperature: number): MicroBatch {
+export function microBatchOf(sequences: readonly Packable[], members: readonly number[], temperature: number): MicroBatch {
   const packed = members.map((member) => sequences[member]!);
   const offsets = runningSum(packed.map(({ ids }) => ids.length));
   const targetOffsets = runningSum(packed.map(({ targets }) => targets.length));
