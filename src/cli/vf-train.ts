@@ -12,8 +12,8 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     process.stdout.write(parsed.kind === 'list-presets' ? presetsText(parsed.environment) : configHelpText());
     return EXIT.done;
   }
-  const { runTraining } = await import('./train/run-training.ts');
-  return runTraining(parsed, context);
+  const { runTrain } = await import('./train/run-train.ts');
+  return runTrain(parsed, context);
 }
 
 await runCommand('vf-train', main);

@@ -1,8 +1,14 @@
 /** Summarises a training run's metrics. Values that were not measured are null or left out, never counted as a reward of 0. */
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import type { RoleStats } from '../../schemas/role-stats.ts';
+import type { RunCost } from '../../schemas/run-cost.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/training-summary.ts';
 import type { MetricsRow } from '../../trainer/training-observer.ts';
+import { readMetrics } from '../../trainer/records/metrics-journal.ts';
+import { sourceFiles } from '../../trainer/records/source-files.ts';
+import type { TrainingPaths } from '../../trainer/training-session.ts';
 import type { TrainingOutcome } from '../../trainer/training-session.ts';
 import { totalSteps } from '../../trainer/config/training-schedule.ts';
 import { metricValue } from './metric-value.ts';
@@ -23,8 +29,49 @@ export interface TrainingRecord {
   readonly sharesProcess?: boolean;
 }
 
+/** A run that has ended, in its folder. */
+export interface EndedRun {
+  readonly outcome: TrainingOutcome;
+  readonly config: TrainingConfig;
+  readonly paths: TrainingPaths;
+  /** Path of the transcripts; null if there are none. */
+  readonly transcripts: string | null;
+  /** Calls of the models by role in this process. @default none */
+  readonly roles?: ReadonlyMap<string, RoleStats>;
+  /** What they cost; null where none can cost anything. @default null */
+  readonly cost?: RunCost | null;
+}
+
+/** Reads the rows of a run and summarises them. */
+export async function readTrainingSummary({ outcome, config, paths, transcripts, roles = new Map(), cost = null }: EndedRun): Promise<{
+  readonly summary: TrainingSummary;
+  readonly rows: readonly MetricsRow[];
+}> {
+  const rows = await readMetrics(paths.metrics);
+  const sharesProcess = config.policy.embedded !== null || config.backend.kind === 'embedded';
+  const kept = { bestAdapter: bestAdapterOf(paths), sourceFiles: await sourceFiles(paths.source) };
+  const asked = [...roles].filter(([, { calls, failures }]) => calls + failures > 0);
+  const summary = {
+    ...trainingSummary({ outcome, config, transcripts, rows, ...kept, sharesProcess }),
+    ...(asked.length === 0 ? {} : { roles: Object.fromEntries(asked) }),
+    ...(cost === null ? {} : { cost: costOf(cost) }),
+  };
+  return { summary, rows };
+}
+
+/** The adapter with the lowest validation loss; null without one. */
+export function bestAdapterOf({ best }: Pick<TrainingPaths, 'best'>): string | null {
+  const adapter = join(best, 'adapter');
+  return existsSync(adapter) ? adapter : null;
+}
+
+/** Without the parts that only an evaluation has. */
+function costOf({ usd, roles, unpriced, uncounted, limit, limitReached }: RunCost): NonNullable<TrainingSummary['cost']> {
+  return { usd, roles: { ...roles }, unpriced: [...unpriced], uncounted: [...uncounted], limit, limitReached };
+}
+
 export function trainingSummary(record: TrainingRecord): TrainingSummary {
-  const { config, rows, outcome, transcripts = null, sharesProcess = false, bestAdapter = null, sourceFiles = [] } = record;
+  const { config, rows, outcome, transcripts = null, sharesProcess = false, bestAdapter = null, sourceFiles: files = [] } = record;
   const steps = rows.filter(({ kind }) => kind === 'step');
   const evaluations = rows.filter(({ kind }) => kind === 'evaluation');
   const total = (metric: string) => sum(steps, metric);
@@ -63,7 +110,7 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
     checkpoint,
     plots,
     transcripts,
-    ...(sourceFiles.length === 0 ? {} : { sourceFiles: [...sourceFiles] }),
+    ...(files.length === 0 ? {} : { sourceFiles: [...files] }),
     events,
     resumable,
   };

@@ -27,10 +27,12 @@ export async function openLosses(config: TrainingConfig, { limits }: Environment
 
 /**
  * The source of `rollouts_file`, the one that `source` names, or the one that the environment's module exports; null for sampled rollouts of the training rows.
+ * `hasModule`: the environment was loaded from a module.
  */
-export async function openSource(config: TrainingConfig): Promise<CreateSource | null> {
+export async function openSource(config: TrainingConfig, { hasModule = true } = {}): Promise<CreateSource | null> {
   const { source, rolloutsFile, environment } = config;
   if (rolloutsFile !== null) return rolloutsOf(rolloutsFile, config, await localTokenizerHash(config.model.path));
+  if (source === null && !hasModule) return null;
   const created =
     source === null ? await environmentFunction(environment.id, 'createSource') : await moduleFunction(source, 'createSource', 'source');
   return created === null ? null : checkedSource(created as CreateSource, source ?? environment.id);

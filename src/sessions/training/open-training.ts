@@ -45,6 +45,8 @@ export interface OpenTrainingOptions {
   /** Earlier processes of the run evaluated at another temperature. @default false */
   readonly isEvaluatedAgain?: boolean;
   readonly directory: TrainingDirectory;
+  /** An environment that is already loaded, and that stays open. @default the one that the configuration names */
+  readonly environment?: Environment;
   /** Unique to this start of the process: part of every published name. */
   readonly attempt: string;
   readonly variables: Readonly<Record<string, string | undefined>>;
@@ -73,7 +75,8 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
   const { directory, attempt, variables, redact, observer, note, signal, changes = [], isEvaluatedAgain = false } = given;
   await using opened = new Disposers();
   const lazy = [new LazyModels(), new LazyModels()] as const;
-  const { environment, evaluation } = await openEnvironments(given, opened, lazy);
+  const { environment, evaluation } =
+    given.environment === undefined ? await openEnvironments(given, opened, lazy) : { environment: given.environment, evaluation: given.environment };
   // Before the servers are started, which may take minutes.
   await assertTrainable(environment, given.config);
   const planned = await planGpus(given.config, { contextTokens: longestRollout(environment, given.config.model.path), variables, signal });
@@ -89,7 +92,7 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
     evaluation,
     observer,
     redact,
-    ...(await openJoints(config, environment, note)),
+    ...(await openJoints(config, environment, { hasModule: given.environment === undefined, note })),
   };
   const label = evaluationLabel(environment, evaluation);
   if (isUnserved(config)) {
@@ -136,10 +139,10 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
 async function openJoints(
   config: TrainingConfig,
   environment: Environment,
-  note: (line: string) => void,
+  { hasModule, note }: { readonly hasModule: boolean; readonly note: (line: string) => void },
 ): Promise<Pick<TrainingRun, 'losses' | 'createSource' | 'openDemonstrations'>> {
   const losses = await openLosses(config, environment);
-  const createSource = await openSource(config);
+  const createSource = await openSource(config, { hasModule });
   const demonstrations = config.sft.data === null ? null : await openDemonstrations(config, environment, note);
   return {
     losses,

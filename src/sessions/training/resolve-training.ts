@@ -18,6 +18,7 @@ import { secretsOf } from '../policy/secrets.ts';
 import { readToml, readTomlSync } from '../../files/toml-text.ts';
 import { withArgumentSettings } from './argument-settings.ts';
 import { presetNamed } from '../environment/presets.ts';
+import { refuseIncompleteProgram } from './refuse-program.ts';
 import { stepsOfRollouts } from './steps-of-rollouts.ts';
 import { withSupervisedSteps } from './supervised-steps.ts';
 import { isObject } from '../../schemas/is-object.ts';
@@ -53,6 +54,8 @@ export interface ResolveTrainingOptions {
   readonly variables: NodeJS.ProcessEnv;
   /** @default ./.env */
   readonly environmentFile?: string;
+  /** Where the configuration is incomplete because the environment is a program, the error then says that; needs the environment loaded. @default not looked up */
+  readonly signal?: AbortSignal;
   /** Absolute path of supervised rows that do not exist yet: then `sft.steps` stays open, unless it is set. @default none */
   readonly laterRows?: string;
 }
@@ -63,7 +66,16 @@ export function trainingRunsFolder(outputDir: string): string {
 }
 
 /** Throws a one-line ConfigError if a file cannot be read, a key is missing, or a resumed run would change a fixed setting. */
-export async function resolveTraining(
+export async function resolveTraining(request: TrainingRequest, options: ResolveTrainingOptions): Promise<TrainingSetup> {
+  try {
+    return await readSetup(request, options);
+  } catch (error) {
+    if (options.signal !== undefined) await refuseIncompleteProgram(request, { env: options.variables, signal: options.signal });
+    throw error;
+  }
+}
+
+async function readSetup(
   { layers, ...rest }: TrainingRequest,
   { variables, environmentFile = '.env', laterRows }: ResolveTrainingOptions,
 ): Promise<TrainingSetup> {

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseTrainArguments, type TrainArguments } from '../../../src/cli/train/arguments.ts';
 import { openCurves } from '../../../src/sessions/training/open-curves.ts';
 import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
-import { renderConfig } from '../../../src/cli/train/render-config.ts';
+import { renderConfig } from '../../../src/sessions/training/render-config.ts';
 import { TrainingDirectory } from '../../../src/trainer/records/training-directory.ts';
 
 let parent: string;

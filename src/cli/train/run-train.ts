@@ -1,0 +1,124 @@
+/** The body of `vf-train`: shows a training while it runs, then prints its summary or pushes its adapter. */
+import { relative } from 'node:path';
+import { ConfigError } from '../../core/errors.ts';
+import { announcedLines } from '../../reports/training/announce-run.ts';
+import { resumeCommand } from '../../reports/training/next-training-commands.ts';
+import { paintFor } from '../../reports/text/paint.ts';
+import { escapeControls } from '../../reports/text/terminal-text.ts';
+import { engineThreads } from '../../sessions/engine/engine-threads.ts';
+import { collectGarbage, collectGarbageInTime, keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
+import { usesEngine } from '../../sessions/policy/local-base.ts';
+import { bestAdapterOf } from '../../reports/training/training-summary.ts';
+import { finishedRun } from '../../sessions/training/finished-run.ts';
+import { renderConfig } from '../../sessions/training/render-config.ts';
+import { resolveTraining, type TrainingSetup } from '../../sessions/training/resolve-training.ts';
+import { runTraining, type TrainingWatch } from '../../sessions/training/run-training.ts';
+import { totalSteps } from '../../trainer/config/training-schedule.ts';
+import { readMetrics } from '../../trainer/records/metrics-journal.ts';
+import type { TrainingDirectory } from '../../trainer/records/training-directory.ts';
+import { joinObservers } from '../../trainer/training-observer.ts';
+import { addressNotice } from '../address-notice.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
+import { isUnderRounds } from '../under-rounds.ts';
+import type { TrainArguments, TrainDisplay } from './arguments.ts';
+import { LiveView } from './live-view.ts';
+import { openAdapterPush, pushAdapter } from './push-adapter.ts';
+
+export async function runTrain(given: TrainArguments, context: CommandContext): Promise<number> {
+  const { action, display } = given;
+  const setup = await resolveTraining(given, { variables: process.env, signal: context.signal });
+  const { config } = setup;
+  for (const secret of setup.secrets) context.secrets.add(secret);
+  if (action === 'show-config') {
+    process.stdout.write(renderConfig(setup, { secrets: [...setup.secrets] }));
+    return EXIT.done;
+  }
+  if (action === 'dry-run') {
+    const { trainingDryRun } = await import('./training-dry-run.ts');
+    process.stdout.write(await trainingDryRun(setup, { variables: process.env, note: context.note, signal: context.signal }));
+    return EXIT.done;
+  }
+  const push = await openAdapterPush(given.push, context);
+  const finished = await finishedRun(setup);
+  if (finished !== null) {
+    const { reportFinished } = await import('./report-training.ts');
+    await reportFinished(finished, setup, { display, note: context.note });
+    const { outcome: kept, paths } = finished;
+    const adapter = bestAdapterOf(paths) ?? kept.adapter;
+    return push === null ? EXIT.done : await pushAdapter(push, { config, directory: kept.directory, adapter, context });
+  }
+  const { outcome, paths, cost } = await runTraining(setup, {
+    ...context,
+    variables: process.env,
+    watch: (directory) => watchRun(directory, setup, display, context),
+    conclude: async (ended) => {
+      // The engine is closed, and drawing needs as much memory as it did.
+      if (usesEngine(config)) collectGarbage();
+      const { reportTraining } = await import('./report-training.ts');
+      await reportTraining(ended, { display, note: context.note, redact: context.redact });
+    },
+    onFailure: async (error, directory) => {
+      // After a ConfigError the user must fix the configuration first.
+      if (error instanceof ConfigError || isUnderRounds() || !(await directory.holdsWork())) return;
+      context.note(`vf-train: all work so far is kept; continue this run with ${resumeCommand(directory.path)}`);
+    },
+  });
+  if (outcome.reason === 'finished') {
+    if (push === null) return EXIT.done;
+    return await pushAdapter(push, { config, directory: outcome.directory, adapter: bestAdapterOf(paths) ?? outcome.adapter, context });
+  }
+  if (push !== null) context.note('vf-train: the run has not finished, so nothing was pushed; with -R and --push it is pushed at its end');
+  if (outcome.reason === 'interrupted') return EXIT.interrupted;
+  return cost?.limitReached === true ? EXIT.costReached : EXIT.failed;
+}
+
+/** Begins with the rows that a resumed run has on file. */
+async function watchRun(
+  directory: TrainingDirectory,
+  { config, notices, resumeDirectory }: TrainingSetup,
+  display: TrainDisplay,
+  context: CommandContext,
+): Promise<TrainingWatch> {
+  const { stderr } = process;
+  const paint = paintFor(stderr, { plain: display.plain });
+  const isPlain = display.plain || !stderr.isTTY;
+  const view = new LiveView({
+    plain: isPlain,
+    paint,
+    verbose: display.verbose,
+    redact: context.redact,
+    stream: stderr,
+    name: config.name,
+    directory: relative(process.cwd(), directory.path) || '.',
+    steps: totalSteps(config),
+    rows: resumeDirectory === null ? [] : await readMetrics(directory.paths.metrics),
+  });
+  context.onInterrupt = () => view.note('vf-train: stopping; all work so far is kept. Press Ctrl-C again to stop at once');
+  const note: TrainingWatch['note'] = (line, style) => view.note(escapeControls(context.redact(line)), style);
+  let isAnnounced = false;
+  const announce = () => {
+    if (isAnnounced) return;
+    isAnnounced = true;
+    announcedLines(config, directory.path).forEach((line) => note(line, 'dim'));
+  };
+  for (const notice of notices) note(notice);
+  // In plain mode the announcement waits for the first event, so that a run that cannot start prints only its error.
+  if (!isPlain) announce();
+  if (usesEngine(config)) prepareEngine(config, note);
+  const collect = () => void (usesEngine(config) && collectGarbageInTime());
+  return {
+    // An evaluation of a thousand rollouts makes more garbage than a step.
+    observer: joinObservers([{ onEvent: announce }, view, { onRollouts: collect, onStep: collect }]),
+    note,
+    transcripts: { columns: Math.min(stderr.columns || 80, 100) - 1, paint, note },
+    onOpened: ({ evaluationLabel }) => view.nameEvaluations(evaluationLabel),
+    close: () => view.close(),
+  };
+}
+
+function prepareEngine({ policy, backend }: TrainingSetup['config'], note: (line: string) => void): void {
+  keepHeapSmall();
+  const threads = policy.embedded?.threads ?? backend.threads;
+  const addresses = addressNotice(engineThreads(threads === null ? {} : { threads }));
+  if (addresses !== null) note(`vf-train: ${addresses}`);
+}

@@ -1,0 +1,152 @@
+/** A training from its resolved configuration to its end: the run's folder, its parts, the loop, what it cost. Prints nothing: a host shows what happens. */
+import { createHash, randomBytes } from 'node:crypto';
+import { basename } from 'node:path';
+import { packageVersion } from '../../data/package-root.ts';
+import type { RoleStats } from '../../schemas/role-stats.ts';
+import type { RunCost } from '../../schemas/run-cost.ts';
+import { differenceText } from '../../trainer/config/resume-config.ts';
+import type { TrainingOutcome } from '../../trainer/training-session.ts';
+import { TrainingDirectory } from '../../trainer/records/training-directory.ts';
+import type { TrainingPaths } from '../../trainer/training-session.ts';
+import { joinObservers, type TrainingObserver } from '../../trainer/training-observer.ts';
+import type { Environment } from '../../core/environment.ts';
+import type { EvaluationLabel } from '../../reports/training/evaluation-label.ts';
+import { Transcripts, type TranscriptsOptions } from '../../reports/training/transcripts.ts';
+import { withLocalBase } from '../policy/local-base.ts';
+import { openCurves } from './open-curves.ts';
+import type { OpenedTraining } from './open-training.ts';
+import { renderConfig } from './render-config.ts';
+import { trainingRunsFolder, type TrainingSetup } from './resolve-training.ts';
+import { trainingCost } from './training-cost.ts';
+
+/** What a run needs of the process that it runs in. */
+export interface TrainingHost {
+  readonly variables: Readonly<Record<string, string | undefined>>;
+  /** Collects values that must not be written or shown. */
+  readonly secrets: Set<string>;
+  readonly redact: (text: string) => string;
+  /** Aborting interrupts the run, which can then be resumed. */
+  readonly signal: AbortSignal;
+  /** Takes what is said before the run has its folder, such as the progress of a download. */
+  readonly note: (line: string) => void;
+  /** Called once the run has its folder. Shows the notices of the setup. */
+  readonly watch: (directory: TrainingDirectory) => Promise<TrainingWatch>;
+  /** An environment that is already loaded, and that the run leaves open. @default the one that the configuration names */
+  readonly environment?: Environment;
+  /** Called at the end, before a finished run is marked as such: writes what every finished run has. @default nothing */
+  readonly conclude?: (ended: EndedTraining) => Promise<void>;
+  /** Called when the run fails with an error, before that is thrown. @default nothing */
+  readonly onFailure?: (error: unknown, directory: TrainingDirectory) => Promise<void>;
+}
+
+/** Shows one run. */
+export interface TrainingWatch {
+  readonly observer: TrainingObserver;
+  /** Takes a line for the user, free of secrets; a server, a log or an environment may have written it. */
+  readonly note: (line: string, style?: 'dim') => void;
+  /** Where transcripts of the first and the last evaluation are shown. */
+  readonly transcripts: Pick<TranscriptsOptions, 'columns' | 'paint' | 'note'>;
+  /** Called once all parts are open. */
+  readonly onOpened?: (training: OpenedTraining) => void;
+  readonly close: () => void;
+}
+
+export interface EndedTraining {
+  readonly outcome: TrainingOutcome;
+  readonly setup: TrainingSetup;
+  readonly paths: TrainingPaths;
+  /** Path of the transcripts; null if there are none. */
+  readonly transcripts: string | null;
+  readonly evaluationLabel: EvaluationLabel;
+  /** Number of rows of the evaluation environment. */
+  readonly evaluationRows: number;
+  /** Calls of the models by role in this process. */
+  readonly roles: ReadonlyMap<string, RoleStats>;
+  /** What they cost; null where none can cost anything. */
+  readonly cost: RunCost | null;
+}
+
+/** Runs or resumes the training until its last step, a stop by a guard, or an interruption. Throws errors that end it; it can be resumed even then. */
+export async function runTraining(setup: TrainingSetup, host: TrainingHost): Promise<EndedTraining> {
+  // Before the run has a folder.
+  const config = await withLocalBase(setup.config, host);
+  await using directory = await openDirectory(setup);
+  const ended = await runIn(directory, { setup, config }, host).catch(async (error: unknown) => {
+    // Otherwise -R would resume this run, which never began, as the newest.
+    if (setup.resumeDirectory === null) await directory.removeUnused();
+    await host.onFailure?.(error, directory);
+    throw error;
+  });
+  await host.conclude?.(ended);
+  if (ended.outcome.reason === 'finished') await directory.finish(new Date());
+  return ended;
+}
+
+/** Creates a new folder, or opens the resumed one and updates its configuration. */
+async function openDirectory(setup: TrainingSetup): Promise<TrainingDirectory> {
+  const { config, resumeDirectory, changes, secrets } = setup;
+  const text = renderConfig(setup, { secrets: [...secrets] });
+  const configDigest = createHash('sha256').update(JSON.stringify(setup.wire)).digest('hex');
+  if (resumeDirectory === null) {
+    return TrainingDirectory.create({
+      outputDirectory: trainingRunsFolder(config.outputDir),
+      name: config.name,
+      id: randomBytes(4).toString('hex'),
+      config: text,
+      configDigest,
+      startedAt: new Date(),
+    });
+  }
+  const directory = await TrainingDirectory.open(resumeDirectory);
+  if (changes.length > 0) directory.changeConfig({ config: text, configDigest });
+  return directory;
+}
+
+interface Run {
+  readonly setup: TrainingSetup;
+  /** That of the setup, with the base as a folder of this machine where the embedded engine needs one. */
+  readonly config: TrainingSetup['config'];
+}
+
+async function runIn(directory: TrainingDirectory, { setup, config }: Run, host: TrainingHost): Promise<EndedTraining> {
+  const attempt = attemptName(config.name);
+  await directory.beginAttempt({ id: attempt, startedAt: new Date(), packageVersion: packageVersion() });
+  const { paths } = directory;
+  const watch = await host.watch(directory);
+  const { note } = watch;
+  const curves = openCurves({ setup, directory, configText: await directory.readConfig(), secrets: host.secrets, note });
+  let isFinished = false;
+  let transcripts: Transcripts | null = null;
+  try {
+    const { openTraining } = await import('./open-training.ts');
+    await using training = await openTraining({
+      ...host,
+      config,
+      changes: setup.changes.map((change) => host.redact(differenceText(change))),
+      isEvaluatedAgain: setup.changes.some(({ key }) => key === 'evaluation.temperature'),
+      directory,
+      attempt,
+      observer: joinObservers([watch.observer, ...curves, { onEvaluation: () => transcripts?.evaluated() }]),
+      note,
+    });
+    watch.onOpened?.(training);
+    for (const notice of training.notices) note(notice);
+    for (const [role, text] of training.roles.descriptions) note(`role ${role}: ${text}`, 'dim');
+    transcripts = new Transcripts({ environment: training.run.evaluation, paths, ...watch.transcripts });
+    const { train } = await import('../../trainer/loop/train.ts');
+    const outcome = await train(training.run, host.signal);
+    isFinished = outcome.reason === 'finished';
+    const { evaluationLabel, evaluationRows, roles, prices } = training;
+    const { stats } = roles.models;
+    const cost = prices === null ? null : trainingCost(stats, prices);
+    return { outcome, setup, paths, transcripts: await transcripts.finish(), evaluationLabel, evaluationRows, roles: stats, cost };
+  } finally {
+    for (const curve of curves) curve.close({ isFinished });
+    watch.close();
+  }
+}
+
+/** `<run>-<random>`: unique, and short enough for a model name. */
+function attemptName(runName: string): string {
+  return `${basename(runName).slice(0, 40)}-${randomBytes(3).toString('hex')}`;
+}
