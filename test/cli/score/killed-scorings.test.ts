@@ -1,20 +1,11 @@
 /** vf-score that was killed: the same command finishes it from any point, another one does not touch it, and vf-eval -R does not mix two kinds of scores. */
 import { appendFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import type { ChatServer } from '../../models/chat-server.ts';
 import { chatServer } from '../../models/chat-server.ts';
 import { until } from '../../transport/loopback.ts';
-import type { Ended } from '../vf-eval-process.ts';
-import { oneLine, policyServer, rowIn, said, ScoreFolder } from './score-folder.ts';
-
-const KILL_AT = pathToFileURL(join(import.meta.dirname, 'kill-at.mjs')).href;
-
-/** vf-score, killed at its n-th change of a file. */
-function killedAt(folder: ScoreFolder, n: number, words: readonly string[]): Promise<Ended> {
-  return folder.start(words, { NODE_OPTIONS: `--import ${KILL_AT}`, KILL_AT: String(n) }, 'vf-score').ended;
-}
+import { oneLine, policyServer, rowIn, ScoreFolder, verdict } from './score-folder.ts';
 
 /** Kills vf-score on `run` at the first change of a file after which the claim holds. */
 async function killedOnce(folder: ScoreFolder, words: readonly string[], claim: () => boolean): Promise<void> {
@@ -23,63 +14,14 @@ async function killedOnce(folder: ScoreFolder, words: readonly string[], claim: 
   for (let n = 1; !claim(); n++) {
     rmSync(run, { recursive: true });
     cpSync(played, run, { recursive: true });
-    expect(await killedAt(folder, n, words)).toMatchObject({ signal: 'SIGKILL' });
+    expect(await folder.killedAt(n, words)).toMatchObject({ signal: 'SIGKILL' });
   }
 }
 
-/** Everything but times. */
-function scores(folder: ScoreFolder, run: string) {
-  const { updated_at: _, scorings, roles: ___, ...metadata } = folder.metadata(run);
-  const results = [...folder.rollouts(run).values()].map(({ timing: __, ...result }) => result);
-  const verdicts = [...folder.asked(run)].map(([id, calls]) => [id, calls.map(({ model, text }) => [model, text])]);
-  return { metadata, scorings: scorings?.map(({ at: __, ...scoring }) => scoring), results, verdicts, files: Object.keys(folder.run_files(run)) };
-}
-
-const verdict = ({ messages }: { readonly messages: readonly { readonly role: string; readonly content: string }[] }) =>
-  said(rowIn(messages) === '1' ? 0.25 : 0.5);
 const resumed = (folder: ScoreFolder, policy: ChatServer, run: string, ...words: string[]) =>
   folder.run(['judged', '-n', '3', '-b', `${policy.url}/v1`, '-m', 'm', '-t', '8', '--api-client-type', 'chat', ...words, '-R', run]);
 
 describe.concurrent('vf-score that was killed', { timeout: 300_000 }, () => {
-  it.each([
-    ['in place', ['--in-place'], 'run'],
-    ['in a new run', [], 'run-scored'],
-  ])('%s is finished by the same command from any point: nothing is lost, scored twice or left over', async (_, how, scored) => {
-    await using policy = await policyServer();
-    await using judge = await chatServer(verdict);
-    using folder = new ScoreFolder();
-    await folder.play(policy, ['-n', '2']);
-    const words = ['run', ...how, '--max-scoring', '1', '--role', `judge=judge-model@${judge.url}/v1`, '--weight', 'judge=2'];
-    const played = join(folder.path, 'played');
-    cpSync(join(folder.path, 'run'), played, { recursive: true });
-    expect(await folder.score(...words)).toMatchObject({ code: 0 });
-    const wanted = scores(folder, scored);
-    expect(wanted.scorings).toHaveLength(1);
-    let points = 0;
-    for (let isKilled = true; isKilled;) {
-      for (const name of readdirSync(folder.path)) if (name.startsWith('run')) rmSync(join(folder.path, name), { recursive: true });
-      cpSync(played, join(folder.path, 'run'), { recursive: true });
-      const calls = judge.bodies.length;
-      isKilled = (await killedAt(folder, points + 1, words)).signal === 'SIGKILL';
-      if (!isKilled) break;
-      points += 1;
-      const { code, stderr: noted } = await folder.score(...words);
-      // A busy machine takes long enough for a note of progress.
-      const stderr = noted.replaceAll(/^.*rollouts scored.*\n/gm, '');
-      const left = readdirSync(folder.path).filter((name) => name.startsWith('run'));
-      const asked = judge.bodies.length - calls;
-      expect({ points, code, stderr, asked, left, ...scores(folder, scored) }).toEqual({
-        points,
-        code: 0,
-        stderr: '',
-        asked: 2,
-        left: [...new Set(['run', scored])].toSorted(),
-        ...wanted,
-      });
-    }
-    expect(points).toBeGreaterThan(8);
-  });
-
   it('goes on only for the same run, weights, model, server and --ask-again', async () => {
     let isSlow = true;
     await using policy = await policyServer();

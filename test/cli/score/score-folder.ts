@@ -1,6 +1,7 @@
 /** A folder with an environment that a judge scores, runs of it, and vf-score as a child process. */
 import { cpSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import type { WireAskedLine } from '../../../src/schemas/asked-line.ts';
 import type { WireMetadata, WireResult } from '../../../src/schemas/results.ts';
 import { chatServer, type ChatServer } from '../../models/chat-server.ts';
@@ -34,6 +35,8 @@ export function loadEnvironment({ rows = 4, group = false, answer = 'Paris', hoo
 }
 `;
 
+const KILL_AT = pathToFileURL(join(import.meta.dirname, 'kill-at.mjs')).href;
+
 export class ScoreFolder extends EvalFolder {
   constructor() {
     super();
@@ -54,6 +57,11 @@ export class ScoreFolder extends EvalFolder {
 
   score(...words: readonly string[]): Promise<Ended> {
     return this.run(words, {}, 'vf-score');
+  }
+
+  /** vf-score, killed at its n-th change of a file. */
+  killedAt(n: number, words: readonly string[]): Promise<Ended> {
+    return this.start(words, { NODE_OPTIONS: `--import ${KILL_AT}`, KILL_AT: String(n) }, 'vf-score').ended;
   }
 
   text(run: string, name: string): string {
@@ -98,3 +106,6 @@ export const refused = { status: 400, body: { error: { message: 'down' } } };
 /** Which row a judge is asked about. */
 export const rowIn = (messages: readonly { readonly content: string }[]) => /France, (\d+)\?/.exec(messages.at(-1)!.content)![1]!;
 export const oneLine = ({ code, stdout, stderr }: Ended) => ({ code, stdout, lines: stderr.trimEnd().split('\n').length });
+/** What a judge says of a row: little of the second one, more of the others. */
+export const verdict = ({ messages }: { readonly messages: readonly { readonly role: string; readonly content: string }[] }) =>
+  said(rowIn(messages) === '1' ? 0.25 : 0.5);

@@ -1,5 +1,4 @@
 /** Runs with max_staleness of 2 and more: groups enter a step as they end. */
-import { once } from 'node:events';
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +8,6 @@ import { PolicyError } from '../../../src/core/errors.ts';
 import { Random } from '../../../src/core/random.ts';
 import { RolloutFiles } from '../../../src/trainer/records/rollout-files.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
-import { finishSmall, startSmall, untilPhases } from '../small-process.ts';
 import { UnigramBackend } from '../unigram-backend.ts';
 
 let parent: string;
@@ -96,24 +94,6 @@ describe('a run that streams its groups', () => {
     expect(attempts).toBeGreaterThan(20);
     expect((await groupsOnFile(6)).map(({ length }) => length)).toEqual(Array(6).fill(3));
     expect((await rowsOf(path)).filter(({ kind }) => kind === 'step').map(({ step }) => step)).toEqual([1, 2, 3, 4, 5, 6]);
-    await expectRepeatable(outcome);
-  });
-
-  it('ends with the weights of its recorded batches after it was killed at random moments', { timeout: 120_000 }, async () => {
-    const random = Random.fromSeed(6);
-    let kills = 0;
-    for (let round = 0; round < 5; round++) {
-      const child = startSmall(path, { config: STREAMED, slowMs: 4 });
-      await untilPhases(child, 1 + random.integer(25));
-      if (child.exitCode !== null) continue;
-      child.kill('SIGKILL');
-      kills++;
-      await once(child, 'close');
-    }
-    expect(kills).toBeGreaterThan(1);
-    const outcome = await finishSmall(path, { config: STREAMED });
-    expect(outcome).toMatchObject({ reason: 'finished', step: 6 });
-    expect((await rowsOf(path)).filter(({ kind }) => kind === 'step').map(({ rollouts }) => rollouts)).toEqual(Array(6).fill(12));
     await expectRepeatable(outcome);
   });
 

@@ -1,5 +1,4 @@
 /** The loop over the real worker: killed or not, a run reaches the same adapter from the same rollouts, bit for bit. */
-import { once } from 'node:events';
 import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,11 +6,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Random } from '../../../src/core/random.ts';
 import type { TorchBackend } from '../../../src/trainer/gradients/torch/torch-backend.ts';
 import { LoraServerPublisher } from '../../../src/trainer/publisher/lora-server.ts';
-import { distance, readAdapter } from '../../contracts/gradient-cases.ts';
 import { loraServer } from '../../loopback/lora-server.ts';
 import { openNano } from '../gradients/torch/nano-backend.ts';
 import { skipReason, torchPython } from '../gradients/torch/torch-python.ts';
-import { finishSmall, startSmall, untilPhases } from '../small-process.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
 
 const CONFIG = {
@@ -92,42 +89,5 @@ describe.skipIf(torchPython.path === null)(`train over the torch worker${skipRea
     expect(await rowsOf(path)).toEqual(whole.rows);
     expect((await eventsOf(path)).map(({ kind }) => kind)).toEqual(['resumed', 'backend_lost', 'resumed', 'finished']);
     expect(workers).toHaveLength(2);
-  });
-
-  it('continues by itself to the same bits when one of two processes is killed, near the adapter that one process trains', async () => {
-    const two = () => openNano({ options: { devices: ['cpu', 'cpu'] } });
-    const uninterrupted = await trainSmall(await recorded('two'), { backend: two, config: CONFIG });
-    const weights = await finalAdapter(uninterrupted, WEIGHTS);
-    const path = await recorded('rank');
-    const workers: TorchBackend[] = [];
-    const backend = async () => {
-      workers.push(await two());
-      return workers.at(-1)!;
-    };
-    const onPhase = (phase: string, step: number) => {
-      if (phase === 'backward' && step === 4 && workers.length === 1) process.kill(workers[0]!.pids[1]!, 'SIGKILL');
-    };
-    const outcome = await trainSmall(path, { backend, config: CONFIG, observer: { onPhase } });
-    expect(await finalAdapter(outcome, WEIGHTS)).toEqual(weights);
-    const events = await eventsOf(path);
-    expect(events.map(({ kind }) => kind)).toEqual(['resumed', 'backend_lost', 'resumed', 'finished']);
-    expect(events[1]!.message).toContain(`rank 1 (pid ${workers[0]!.pids[1]}) was killed (SIGKILL)`);
-    expect(distance(readAdapter(outcome.adapter!), readAdapter(whole.adapter))).toBeLessThan(1e-5);
-  });
-
-  it('resumes to the same bits after the whole process was killed', async () => {
-    const path = await recorded('process');
-    for (const phases of [20, 55]) {
-      const child = startSmall(path, { config: CONFIG, backend: 'torch' });
-      await untilPhases(child, phases);
-      child.kill('SIGKILL');
-      await once(child, 'close');
-      expect(child.signalCode).toBe('SIGKILL');
-    }
-    const outcome = await finishSmall(path, { config: CONFIG, backend: 'torch' });
-    expect(outcome.reason).toBe('finished');
-    expect(await finalAdapter(outcome, WEIGHTS)).toEqual(whole.weights);
-    expect(await rowsOf(path)).toEqual(whole.rows);
-    expect((await readdir(path, { recursive: true })).filter((name) => /tmp|lock/.test(name))).toEqual([]);
   });
 });

@@ -236,7 +236,8 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
       backend = undefined;
     });
 
-    it.each([0, 1])('is lost, names rank %i and its signal, and leaves no process or folder behind', async (rank) => {
+    it('is lost, names the rank and its signal, and leaves no process or folder behind', async () => {
+      const rank = 1;
       const temporary = mkdtempSync(join(root, 'temporary-'));
       const before = process.env['TMPDIR'];
       process.env['TMPDIR'] = temporary;
