@@ -17,8 +17,9 @@ export default defineConfig({
     execArgv: NODE_FLAGS,
     // Tests start hundreds of commands from their TypeScript.
     env: { NODE_COMPILE_CACHE: join(tmpdir(), 'vf-search-compile-cache') },
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    // Ends what hangs. No test is to fail because a machine is busy.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     reporters: ['default', './test/count-reporter.ts'],
   },
 });

@@ -74,11 +74,11 @@ export async function startServer(
 }
 
 /**
- * Bytes by which the process's memory grew at its peak while `attack` ran. 0 where the system does not report it (only Linux does);
- * then a claim about it holds by default.
+ * Bytes by which the process's memory grew at its peak while `attack` ran. 0 where nobody measures it; then a claim about it holds by default. Measured by
+ * `npm run test:long` (VF_MEASURE_MEMORY) on Linux: on a busy machine a process gives its memory back later, and `npm test` must not depend on that.
  */
 export async function peakGrowth({ child }: AttackedProcess, attack: () => Promise<void>): Promise<number> {
-  if (process.platform !== 'linux') {
+  if (process.platform !== 'linux' || process.env['VF_MEASURE_MEMORY'] === undefined) {
     await attack();
     return 0;
   }
