@@ -1,5 +1,5 @@
 /**
- * Makes the data set deck-mini: `node scripts/deck-mini/make.ts [FOLDER]`, by default into datasets/deck-mini. The same versions of renderer and encoder give
+ * Makes the data set deck-mini: `node scripts/deck-mini/make.ts [FOLDER]`, by default into packages/vf-search-models/datasets/deck-mini. The same versions of renderer and encoder give
  * the same bytes, others the same pixels up to the palette. `--check` compares instead: every pixel, every word, every question.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -19,7 +19,7 @@ const SEED = 20_260_101;
 const PALETTE = 64;
 
 const { values, positionals } = parseArgs({ options: { check: { type: 'boolean', default: false } }, allowPositionals: true });
-const folder = positionals[0] ?? join(ROOT, 'datasets/deck-mini');
+const folder = positionals[0] ?? join(ROOT, 'packages/vf-search-models/datasets/deck-mini');
 
 await initWasm(await readFile(fileURLToPath(import.meta.resolve('@resvg/resvg-wasm/index_bg.wasm'))));
 const font = await readFile(join(ROOT, 'src/cli/train/plot/dejavu-sans-subset.ttf'));

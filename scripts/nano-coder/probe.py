@@ -1,6 +1,6 @@
 """Probes of a nano coder: held-out accuracy, proposals, critiques.
 
-    python scripts/nano-coder/probe.py models/nano-coder [--draws 2] [--greedy]
+    python scripts/nano-coder/probe.py packages/vf-search-models/models/nano-coder [--draws 2] [--greedy]
 """
 
 import argparse

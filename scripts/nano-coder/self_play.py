@@ -1,6 +1,6 @@
 """Self-play as a probe: whether a base learns from its own proposals, with Python's answer as the only teacher. Plain torch.
 
-    python scripts/nano-coder/self_play.py models/nano-coder [--steps 60] [--seed 0] [--kinds oif] [--control frozen|negated]
+    python scripts/nano-coder/self_play.py packages/vf-search-models/models/nano-coder [--steps 60] [--seed 0] [--kinds oif] [--control frozen|negated]
 
 A step: 16 proposals of each kind, every valid one solved 8 times; these solutions pay the proposer and are the solver's own batch. Proposals of kind f give
 inputs for a program of the buffer. The proposer gets -1 for an invalid proposal, else 1 - accuracy, and -0.5 where accuracy is 0 or 1 or the program was

@@ -1,7 +1,7 @@
 """The page world: 240 pages about invented towns, each with six figures in small print below their labels. Standard library only.
 
 No model can know the figures, and no page shows them: they are legible only on a part that is cut out around them. The default seeds give the committed
-datasets/page-world, byte for byte:
+packages/vf-search-models/datasets/page-world, byte for byte:
 
     python3 scripts/nano-pages/pages.py --out /tmp/page-world
     python3 scripts/nano-pages/pages.py --out /tmp/another --seed 7          # other pages of the same towns

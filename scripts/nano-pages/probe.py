@@ -1,6 +1,6 @@
 """Probes of a nano model of pages: single skills on the held-out pages of a world, every token forced, so that habits do not count.
 
-    python scripts/nano-pages/probe.py models/nano-pages [--seed 7]
+    python scripts/nano-pages/probe.py packages/vf-search-models/models/nano-pages [--seed 7]
 
 A skill counts where all of its tokens are the likeliest ones. `vf-eval visual-rag -p embedded -n -1` gives the reward.
 """

@@ -1,4 +1,4 @@
-"""Writes models/MANIFEST.json with the size and SHA-256 of every file of the bundled models. Standard library only.
+"""Writes models/MANIFEST.json with the size and SHA-256 of every file of the bundled models, those of packages/vf-search-models included. Standard library only.
 
     python3 scripts/nano/manifest.py
 """
@@ -7,7 +7,9 @@ import hashlib
 import json
 import pathlib
 
-MODELS = pathlib.Path(__file__).resolve().parents[2] / "models"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODELS = ROOT / "models"
+PACKAGE = "vf-search-models"
 DESCRIPTION = "Qwen3-format base of 1M parameters that knows the {} protocol but rarely searches: for learning runs on a CPU"
 MODELS_BY_NAME = {
     "nano-base": (DESCRIPTION.format("Search-R1"), "scripts/nano/README.md"),
@@ -27,14 +29,16 @@ MODELS_BY_NAME = {
 }
 
 
-def describe(path):
+def describe(path, models):
     content = path.read_bytes()
-    return {"path": path.relative_to(MODELS).as_posix(), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    return {"path": path.relative_to(models).as_posix(), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def entry(name, description, made_by):
-    files = [describe(path) for path in sorted((MODELS / name).iterdir())]
-    return {"description": description, "license": "Apache-2.0", "made_by": made_by, "files": files}
+    own = (MODELS / name).is_dir()
+    models = MODELS if own else ROOT / "packages" / PACKAGE / "models"
+    files = [describe(path, models) for path in sorted((models / name).iterdir())]
+    return {"description": description, **({} if own else {"package": PACKAGE}), "license": "Apache-2.0", "made_by": made_by, "files": files}
 
 
 def main():

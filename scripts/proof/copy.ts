@@ -85,7 +85,7 @@ function writeCopyPage(runs: readonly CopyRun[], verdicts: readonly Verdict[], o
     name: 'copy',
     title: 'A laptop model learns in environments that it has never seen',
     intro: [
-      `Every run is \`npx vf-train ENVIRONMENT --preset ${PRESET}\` with Node alone, from \`models/nano-copy\`. Right answers are the share of sampled rollouts on held-out questions whose answer is exact, before the`,
+      `Every run is \`npx vf-train ENVIRONMENT --preset ${PRESET}\` with Node alone, from \`nano-copy\`. Right answers are the share of sampled rollouts on held-out questions whose answer is exact, before the`,
       'first step and after the last. Every seed of the first two environments has a world of its own, of names that pre-training cannot contain (`scripts/proof/strange-world.ts`). Seconds are those of',
       'the whole command, on a machine that may be busy with other work; CPU seconds are those of all its threads.',
     ],

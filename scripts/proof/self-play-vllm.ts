@@ -32,7 +32,7 @@ async function proveKills(options: ProofOptions): Promise<readonly Verdict[]> {
   const launch = ['--launch', '--vllm-python', PYTHON, ...setFlags(LAUNCH.map((setting) => `policy.launch.${setting}`))];
   const killed = victims.includes('server') ? await killOne('server', launched, launch) : null;
   const env = { VF_VLLM_LORA: '1', VF_VLLM_MAX_MODEL_LEN: '512' };
-  await using server = await serveVllm({ model: 'models/nano-coder', env, ...(baseUrl === undefined ? {} : { baseUrl }) });
+  await using server = await serveVllm({ model: 'packages/vf-search-models/models/nano-coder', env, ...(baseUrl === undefined ? {} : { baseUrl }) });
   const runs: KilledRun[] = killed === null ? [] : [await judged('server', launched, killed, server.url)];
   for (const victim of victims.filter((each) => each !== 'server')) {
     using folder = new TrainFolder();
@@ -85,7 +85,7 @@ function writeKillsPage(runs: readonly KilledRun[], options: ProofOptions): read
     name: 'self-play-vllm',
     title: 'Self-play through a real vLLM and PyTorch, killed in every phase',
     intro: [
-      'Every run is `npx vf-train self-play-code --preset crsp` with `models/nano-coder`, which proposes programs, solves them and grades the thinking; vLLM samples, the PyTorch worker trains. In each run one process is',
+      'Every run is `npx vf-train self-play-code --preset crsp` with `nano-coder`, which proposes programs, solves them and grades the thinking; vLLM samples, the PyTorch worker trains. In each run one process is',
       `killed with SIGKILL once in every phase of a step, in steps 2 to ${STEPS - 1} of ${STEPS}. A run whose trainer was killed is continued with \`-R\`; a run whose worker or vLLM was killed goes on by itself.`,
     ],
     plot: null,

@@ -41,7 +41,7 @@ const STAGES = ['bucket', 'extract', 'finalize', 'sft'];
 
 /** Mean reward up to which a held-out question counts as hard for the round's start. */
 const HARD = 0.6;
-const ROWS = 'datasets/page-world';
+const ROWS = 'packages/vf-search-models/datasets/page-world';
 
 export async function proveLoop(options: ProofOptions): Promise<VisualPart> {
   const loops: Loop[] = [];

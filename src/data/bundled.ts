@@ -1,14 +1,15 @@
 /**
- * The data sets that come with the package, described by `datasets/MANIFEST.json`. Loading compares file sizes, a cheap check that finds a truncated or
+ * The bundled data sets, described by `datasets/MANIFEST.json`; some of them are in the package vf-search-models. Loading compares file sizes, a cheap check that finds a truncated or
  * converted file; the test suite compares the SHA-256 sums.
  */
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
+import { entryFolder, missingPackageError, type PackagedEntry } from './models-package.ts';
 import { packageRoot } from './package-root.ts';
 
 export interface BundledFile {
-  /** Relative to `datasets/`. */
+  /** Relative to the folder `datasets` of the set's package. */
   readonly path: string;
   /** Lines of a JSONL or TSV file; null for a picture. */
   readonly rows: number | null;
@@ -16,7 +17,7 @@ export interface BundledFile {
   readonly sha256: string;
 }
 
-export interface BundledDataset {
+export interface BundledDataset extends PackagedEntry {
   readonly description: string;
   /** SPDX identifier. */
   readonly license: string;
@@ -34,19 +35,24 @@ export interface BundledManifest {
   readonly datasets: Readonly<Record<string, BundledDataset>>;
 }
 
-/** The folder that the manifest's paths are relative to. */
-export function datasetsFolder(): string {
-  return join(packageRoot(), 'datasets');
-}
-
 export async function readBundledManifest(): Promise<BundledManifest> {
-  return JSON.parse(await readFile(join(datasetsFolder(), 'MANIFEST.json'), 'utf8')) as BundledManifest;
+  return JSON.parse(await readFile(join(packageRoot(), 'datasets/MANIFEST.json'), 'utf8')) as BundledManifest;
 }
 
-/** The folder of a bundled data set's files, for those that are no records, such as pictures; null if no set has the name. */
+/**
+ * The folder of a bundled data set's files, for those that are not records, such as pictures; null if no set has the name. Throws ConfigError if the set's package is
+ * not installed.
+ */
 export async function bundledFolder(name: string): Promise<string | null> {
   const { datasets } = await readBundledManifest();
-  return Object.hasOwn(datasets, name) ? join(datasetsFolder(), name) : null;
+  return Object.hasOwn(datasets, name) ? join(datasetsFolder(datasets[name]!, name), name) : null;
+}
+
+/** The folder that the paths of the set's files are relative to. Throws ConfigError if the set's package is not installed. */
+export function datasetsFolder(dataset: PackagedEntry, name: string): string {
+  const folder = entryFolder(dataset, 'datasets');
+  if (folder === null) throw missingPackageError(`The data set ${name}`);
+  return folder;
 }
 
 /** Names of the sets of questions with passages of their own. */
@@ -64,11 +70,11 @@ export function pageSets({ datasets }: BundledManifest): string[] {
   return Object.entries(datasets).flatMap(([name, { splits }]) => ('pages' in splits ? [name] : []));
 }
 
-/** Throws ConfigError if the file on disk is not the one in the manifest. */
-export async function bundledPath(dataset: Pick<BundledDataset, 'files'>, path: string): Promise<{ path: string; file: BundledFile }> {
+/** Throws ConfigError if the file on disk is not the one in the manifest, or if the set's package is not installed. */
+export async function bundledPath(dataset: Pick<BundledDataset, 'files' | 'package'>, path: string): Promise<{ path: string; file: BundledFile }> {
   const file = dataset.files.find((f) => f.path === path);
   if (file === undefined) throw new ConfigError(`datasets/MANIFEST.json has no entry for ${path}.`);
-  const absolute = join(datasetsFolder(), path);
+  const absolute = join(datasetsFolder(dataset, path.split('/')[0]!), path);
   const bytes = await stat(absolute).then(
     (s) => s.size,
     (cause: unknown) => {

@@ -1,7 +1,7 @@
 /** Finds the tokenizer that a run used: of the bundled models, or the one that the command names. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { bundledModels, modelPath } from '../data/bundled-models.ts';
+import { installedModels } from '../data/bundled-models.ts';
 import { thrownText } from '../core/errors.ts';
 import { openTokenizer } from '../tokenizer/open-tokenizer.ts';
 import { IncrementalText } from '../tokenizer/incremental-text.ts';
@@ -39,13 +39,14 @@ export class RunTokenizers {
 
   async find({ hash, model }: UsedTokenizer): Promise<FoundTokenizer> {
     if (hash !== null) {
-      for (const name of bundledModels()) {
-        const { tokenizer, hash: own } = await this.#open(modelPath(name));
+      for (const path of installedModels().values()) {
+        const { tokenizer, hash: own } = await this.#open(path);
         if (own === hash) return { tokenizer, problem: null };
       }
     } else {
       const name = model?.split(/[/\\]/).findLast((part) => part !== '');
-      if (name !== undefined && bundledModels().includes(name)) return { tokenizer: (await this.#open(modelPath(name))).tokenizer, problem: null };
+      const bundled = name === undefined ? undefined : installedModels().get(name);
+      if (bundled !== undefined) return { tokenizer: (await this.#open(bundled)).tokenizer, problem: null };
       // A directory of this machine, as a training run names its base.
       if (this.#options.given === null && model !== null && existsSync(join(model, 'tokenizer.json'))) return await this.#findIn(model, null);
     }

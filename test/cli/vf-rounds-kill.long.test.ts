@@ -65,7 +65,7 @@ describe('vf-rounds run', () => {
       if (units === undefined) return JSON.stringify(PASS);
       return JSON.stringify({ units: units.map(({ index, thinks }) => ({ index, thinks: thinks.map(() => 'In other words.') })) });
     });
-    const rows = readFileSync(join(ROOT, 'datasets/page-world/train.jsonl'), 'utf8').split('\n').slice(0, 2);
+    const rows = readFileSync(join(ROOT, 'packages/vf-search-models/datasets/page-world/train.jsonl'), 'utf8').split('\n').slice(0, 2);
     writeFileSync(join(folder, 'rows.jsonl'), `${rows.join('\n')}\n`);
     writeFileSync(join(folder, 'rounds.toml'), config(server.url));
 

@@ -13,7 +13,7 @@ import { chatServer } from '../models/chat-server.ts';
 import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-const ROWS = join(ROOT, 'datasets/deck-mini/test.jsonl');
+const ROWS = join(ROOT, 'packages/vf-search-models/datasets/deck-mini/test.jsonl');
 
 let folder: string;
 beforeEach(() => {

@@ -15,18 +15,21 @@ describe('datasets/MANIFEST.json', () => {
   it('describes every data file, byte for byte', async () => {
     const { datasets } = await readBundledManifest();
     const described = Object.values(datasets).flatMap((set) => set.files);
-    const present = readdirSync(datasetsFolder(), { recursive: true, encoding: 'utf8' }).filter((path) => /\.(jsonl|tsv|png)$/.test(path));
+    const present = ['datasets', 'packages/vf-search-models/datasets']
+      .flatMap((folder) => readdirSync(join(packageRoot(), folder), { recursive: true, encoding: 'utf8' }))
+      .filter((path) => /\.(jsonl|tsv|png)$/.test(path));
     expect(described.map((f) => f.path).toSorted()).toEqual(present.toSorted());
     expect(present).toHaveLength(94);
-    for (const file of described) {
-      const bytes = readFileSync(join(datasetsFolder(), file.path));
-      const found = {
-        bytes: bytes.length,
-        rows: file.path.endsWith('.png') ? null : bytes.toString().split('\n').length - 1,
-        sha256: createHash('sha256').update(bytes).digest('hex'),
-      };
-      expect({ path: file.path, ...found }).toEqual(file);
-    }
+    for (const [name, set] of Object.entries(datasets))
+      for (const file of set.files) {
+        const bytes = readFileSync(join(datasetsFolder(set, name), file.path));
+        const found = {
+          bytes: bytes.length,
+          rows: file.path.endsWith('.png') ? null : bytes.toString().split('\n').length - 1,
+          sha256: createHash('sha256').update(bytes).digest('hex'),
+        };
+        expect({ path: file.path, ...found }).toEqual(file);
+      }
   });
 
   it('gives a licence, an attribution and sources for every set', async () => {
@@ -52,7 +55,7 @@ describe('datasets/MANIFEST.json', () => {
 describe('bundledPath', () => {
   it('refuses a file that is not the one of the manifest', async () => {
     const set = (await readBundledManifest()).datasets['fact-world']!;
-    await expect(bundledPath(set, set.corpus!)).resolves.toMatchObject({ path: join(datasetsFolder(), 'fact-world/corpus.jsonl') });
+    await expect(bundledPath(set, set.corpus!)).resolves.toMatchObject({ path: join(packageRoot(), 'datasets/fact-world/corpus.jsonl') });
     const changed = { ...set, files: set.files.map((f) => ({ ...f, bytes: f.bytes + 1 })) };
     await expect(bundledPath(changed, set.corpus!)).rejects.toThrow(/bytes, got \d+: it was changed or truncated/);
     const gone = { ...set, files: [{ path: 'fact-world/gone.jsonl', rows: 0, bytes: 0, sha256: '' }] };

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { datasetsFolder } from '../../src/data/bundled.ts';
+import { packageRoot } from '../../src/data/package-root.ts';
 import { limoRows } from '../../src/data/limo-rows.ts';
 
-const lines = readFileSync(join(datasetsFolder(), 'worked-problems/train.jsonl'), 'utf8').trimEnd().split('\n');
+const lines = readFileSync(join(packageRoot(), 'datasets/worked-problems/train.jsonl'), 'utf8').trimEnd().split('\n');
 const read = limoRows(lines.map((line) => JSON.parse(line) as unknown));
 const rows = 'rows' in read ? read.rows : [];
 

@@ -12,7 +12,9 @@ import { contentText } from '../../src/core/message.ts';
 import { LocalTokenizer } from '../../src/tokenizer/local-tokenizer.ts';
 import { openTokenizer } from '../../src/tokenizer/open-tokenizer.ts';
 
-const MODELS = path.join(import.meta.dirname, '../../models');
+const ROOT = path.join(import.meta.dirname, '../..');
+const [MODELS, MORE_MODELS] = [path.join(ROOT, 'models'), path.join(ROOT, 'packages/vf-search-models/models')];
+const folderOf = (name: string) => path.join(name === 'nano-base' ? MODELS : MORE_MODELS, name);
 const CONTROL = ['<|endoftext|>', '<|im_start|>', '<|im_end|>'];
 const PASSAGES = [{ contents: 'Kinzer\nThe mayor of Kinzer is Purorka.' }];
 const PAGES = await loadEnvironment({ dataset: 'page-world' });
@@ -99,27 +101,28 @@ interface TokenizerJson {
   model: { vocab: Record<string, number> };
 }
 
-const readJson = (file: string) => JSON.parse(readFileSync(path.join(MODELS, file), 'utf8')) as unknown;
+const readJson = (name: string, file: string) => JSON.parse(readFileSync(path.join(folderOf(name), file), 'utf8')) as unknown;
 
 describe('models/MANIFEST.json', () => {
-  const { models } = readJson('MANIFEST.json') as { models: Record<string, { license: string; files: FileEntry[] }> };
+  const { models } = JSON.parse(readFileSync(path.join(MODELS, 'MANIFEST.json'), 'utf8')) as {
+    models: Record<string, { package?: string; license: string; files: FileEntry[] }>;
+  };
 
   it('describes every file of every base, byte for byte', () => {
     expect(Object.keys(models).toSorted()).toEqual(Object.keys(BASES).toSorted());
     expect(Object.keys(models).toSorted()).toEqual(
-      readdirSync(MODELS)
-        .filter((entry) => entry !== 'MANIFEST.json')
-        .toSorted(),
+      [...readdirSync(MODELS), ...readdirSync(MORE_MODELS)].filter((entry) => entry !== 'MANIFEST.json').toSorted(),
     );
-    for (const [name, { license, files }] of Object.entries(models)) {
+    for (const [name, { package: own, license, files }] of Object.entries(models)) {
+      expect(own).toBe(name === 'nano-base' ? undefined : 'vf-search-models');
       expect(license).toBe('Apache-2.0');
       expect(files.map((file) => file.path)).toEqual(
-        readdirSync(path.join(MODELS, name))
+        readdirSync(folderOf(name))
           .toSorted()
           .map((file) => `${name}/${file}`),
       );
       for (const file of files) {
-        const content = readFileSync(path.join(MODELS, file.path));
+        const content = readFileSync(path.join(folderOf(name), '..', file.path));
         expect(file).toEqual({ path: file.path, bytes: content.length, sha256: createHash('sha256').update(content).digest('hex') });
       }
     }
@@ -131,15 +134,15 @@ describe('models/MANIFEST.json', () => {
 });
 
 describe.each(Object.entries(BASES))('models/%s', (name, { markers, texts }) => {
-  const config = readJson(`${name}/config.json`) as Record<string, number | boolean | string>;
-  const tokenizerJson = readJson(`${name}/tokenizer.json`) as TokenizerJson;
+  const config = readJson(name, 'config.json') as Record<string, number | boolean | string>;
+  const tokenizerJson = readJson(name, 'tokenizer.json') as TokenizerJson;
   const tokenizer = tokenizerOf(name);
   const encode = (text: string) => encoded(tokenizer, text);
   const decode = (ids: number[]) => tokenizer.decode(ids, { skip_special_tokens: false, clean_up_tokenization_spaces: false });
 
   it('is a Qwen3 of about a million float32 parameters with the head size that a vLLM on a CPU takes', () => {
     expect(config).toMatchObject({ model_type: 'qwen3', head_dim: 32, tie_word_embeddings: true, attention_bias: false, dtype: 'float32' });
-    const { parameters, types } = readSafetensors(path.join(MODELS, name, 'model.safetensors'));
+    const { parameters, types } = readSafetensors(path.join(folderOf(name), 'model.safetensors'));
     expect(types).toEqual(new Set(['F32']));
     expect(parameters).toBeGreaterThan(800_000);
     expect(parameters).toBeLessThan(1_250_000);
@@ -187,7 +190,7 @@ describe('models/nano-coder', () => {
   });
 
   it('has a chat template of two tokens: one before the prompt and one after it', async () => {
-    const model = await openTokenizer(path.join(MODELS, 'nano-coder'));
+    const model = await openTokenizer(folderOf('nano-coder'));
     const rendered = await new LocalTokenizer('nano-coder', model).render([{ role: 'user', content: 'propose o' }]);
     expect(model.decode(rendered.ids, { skipSpecialTokens: false })).toBe('<|im_start|>propose o\n');
     expect(rendered.ids).toHaveLength(5);
@@ -197,7 +200,7 @@ describe('models/nano-coder', () => {
 describe('models/nano-pages', () => {
   it('encodes every name, and every box with its line break, piece by piece as one token', () => {
     const tokenizer = tokenizerOf('nano-pages');
-    const pages = readFileSync(path.join(import.meta.dirname, '../../datasets/page-world/pages.jsonl'), 'utf8')
+    const pages = readFileSync(path.join(import.meta.dirname, '../../packages/vf-search-models/datasets/page-world/pages.jsonl'), 'utf8')
       .trimEnd()
       .split('\n')
       .map((line) => JSON.parse(line) as { words: [string, ...number[]][] });
@@ -219,7 +222,7 @@ describe('models/nano-pages', () => {
   });
 
   it("has ChatML as its template: an episode's prompt of 19 tokens", async () => {
-    const model = await openTokenizer(path.join(MODELS, 'nano-pages'));
+    const model = await openTokenizer(folderOf('nano-pages'));
     const [system, user] = PAGE_PROMPT as [string, string];
     const rendered = await new LocalTokenizer('nano-pages', model).render([
       { role: 'system', content: system },
@@ -233,7 +236,7 @@ describe('models/nano-pages', () => {
 });
 
 function tokenizerOf(name: string): Tokenizer {
-  return new Tokenizer(readJson(`${name}/tokenizer.json`), readJson(`${name}/tokenizer_config.json`));
+  return new Tokenizer(readJson(name, 'tokenizer.json'), readJson(name, 'tokenizer_config.json'));
 }
 
 function encoded(tokenizer: Tokenizer, text: string): number[] {

@@ -8,7 +8,7 @@ afterAll(() => folder[Symbol.dispose]());
 interface Played {
   readonly environment: string;
   readonly args: Readonly<Record<string, unknown>>;
-  /** A folder of models/ with a server of its own. @default nano-base, on the suite's server */
+  /** A folder of packages/vf-search-models/models with a server of its own. @default nano-base, on the suite's server */
   readonly model?: string;
   readonly flags?: readonly string[];
 }
@@ -31,7 +31,7 @@ describe.each(FACT_WORLD)('vf-eval $environment over the fact world, played by a
   let summary: EvaluationSummary;
   let rollouts: RecordedRollout[];
   beforeAll(async () => {
-    if (model !== undefined) ({ url } = server = await serveModel(`models/${model}`));
+    if (model !== undefined) ({ url } = server = await serveModel(`packages/vf-search-models/models/${model}`));
     // Two of each: a third of the rollouts search, so that the bound below holds by a wide margin.
     const policy = { url, ...(model === undefined ? {} : { model }) };
     ({ summary, rollouts } = await folder.evaluate(policy, environment, '-n', '60', '-r', '2', '-a', JSON.stringify(args), ...flags));

@@ -13,7 +13,7 @@ import { PYTHON } from './train-process.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const { signal } = new AbortController();
 const folder = mkdtempSync(join(tmpdir(), 'vf-pooling-'));
-const deck = join(ROOT, 'datasets/deck-mini/pages');
+const deck = join(ROOT, 'packages/vf-search-models/datasets/deck-mini/pages');
 const PAGES: PagePictures = {
   pages: ['deck_1_1', 'deck_1_2', 'deck_2_1'],
   picture: (page) => Promise.resolve({ bytes: readFileSync(join(deck, `${page}.png`)), mediaType: 'image/png' }),

@@ -19,7 +19,7 @@ export function selfPlayArgs({ steps }: { readonly steps: number }): string[] {
     'guards.max_log_prob_difference': 1e-4,
     'guards.on_alarm': 'stop',
   };
-  const model = join(import.meta.dirname, '../../models/nano-coder');
+  const model = join(import.meta.dirname, '../../packages/vf-search-models/models/nano-coder');
   const length = { max_response_length: RESPONSE_TOKENS };
   const args = { prompt: 'mini', ...length };
   return ['self-play-code', '--preset', 'crsp', '-m', model, '--python', PYTHON, '-o', '.', '--steps', String(steps)].concat(

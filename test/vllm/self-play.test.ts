@@ -17,7 +17,9 @@ const signal = new AbortController().signal;
 
 let server: ServedModel;
 beforeAll(async () => {
-  server = await serveUnlessGiven('VLLM_CODER_BASE_URL', () => serveModel(`models/${MODEL}`, { VF_VLLM_LORA: '1', VF_VLLM_MAX_MODEL_LEN: '512' }));
+  server = await serveUnlessGiven('VLLM_CODER_BASE_URL', () =>
+    serveModel(`packages/vf-search-models/models/${MODEL}`, { VF_VLLM_LORA: '1', VF_VLLM_MAX_MODEL_LEN: '512' }),
+  );
 });
 afterAll(() => server?.[Symbol.asyncDispose]());
 

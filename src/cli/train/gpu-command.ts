@@ -7,7 +7,7 @@ import { type Preset, presetLayer } from '../../trainer/config/preset.ts';
 import { type ConfigLayer, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
 import { describeDifferences } from '../../trainer/config/resume-config.ts';
 import { hideSecrets } from '../../transport/redact.ts';
-import { bundledName, modelPath } from '../../data/bundled-models.ts';
+import { bundledName, installedModels } from '../../data/bundled-models.ts';
 import { KEY_FLAGS } from './flags.ts';
 import { presetNamed } from '../../sessions/environment/presets.ts';
 import { nestedTable } from '../../schemas/config-keys.ts';
@@ -98,7 +98,7 @@ function isModelOf(preset: Preset | null, path: string): boolean {
 
 /** A bundled model by its name, which is valid on every machine. */
 function modelWord(path: string): string {
-  return bundledName(modelPath(path)) ?? path;
+  return bundledName(installedModels().get(path) ?? path) ?? path;
 }
 
 /** Uses the key's own flag if it has one. */

@@ -3,6 +3,7 @@
  * translates to the engine of this package (`engine-types.ts`), which `vf-serve policy` and `vf-train` use as well, so the same call gives the same tokens in all of them.
  */
 import { onAbort } from '../../core/abort.ts';
+import { ConfigError } from '../../core/errors.ts';
 import { bundledModels, modelPath } from '../../data/bundled-models.ts';
 import type { ModelTokenizer } from '../../tokenizer/tokenizer-types.ts';
 import { EmbeddedEngine } from '../embedded-engine.ts';
@@ -63,6 +64,7 @@ export class Engine implements AsyncDisposable {
       // A program waits for its own requests, so they are never refused as too many.
       return new Engine(await EmbeddedEngine.open({ ...rest, modelPath: modelPath(model), maxPending: Number.MAX_SAFE_INTEGER, signal }));
     } catch (error) {
+      if (error instanceof ConfigError) throw new EngineInputError(error.message, { code: 'not_found', param: 'model', cause: error });
       if (!(error instanceof EngineInputError && error.code === 'not_found')) throw error;
       const { message, code } = error;
       throw new EngineInputError(`${message}, or the name of a bundled model (${bundledModels().join(', ')})`, {

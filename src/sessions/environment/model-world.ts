@@ -1,7 +1,7 @@
 /** The small model of an environment. One that knows a single world gets questions about that world unless the user names others. */
 import { existsSync, realpathSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
-import { modelPath } from '../../data/bundled-models.ts';
+import { installedModels } from '../../data/bundled-models.ts';
 import type { FindEnvironmentOptions } from '../../registry/find-environment.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import { LAPTOP, ownPreset } from './presets.ts';
@@ -32,7 +32,7 @@ export function modelWorld(
   { environmentId, args, ...options }: { readonly environmentId: string; readonly args: Arguments } & FindEnvironmentOptions,
 ): ModelWorld | null {
   const { model, world } = ownLaptop(environmentId, options) ?? { model: null, world: {} };
-  if (model === null || Object.keys(world).length === 0 || !isSameFolder(modelPath(model), modelDirectory)) return null;
+  if (model === null || Object.keys(world).length === 0 || !isSameFolder(installedModels().get(model) ?? model, modelDirectory)) return null;
   const name = basename(resolve(modelDirectory));
   const isGiven = (key: string) => (args[key] ?? null) !== null;
   if (DATA_ARGUMENTS.some((key) => isGiven(key) && args[key] !== world[key])) {

@@ -6,7 +6,7 @@ import { chatServer } from '../../models/chat-server.ts';
 import { rowsText, traceText } from '../../rounds/trace-lines.ts';
 import { group, stagesFolder } from './stages-folder.ts';
 
-const PAGE_ROWS = join(import.meta.dirname, '../../../datasets/page-world/train.jsonl');
+const PAGE_ROWS = join(import.meta.dirname, '../../../packages/vf-search-models/datasets/page-world/train.jsonl');
 const { at, file, rowsOf, idsOf, manifest, rounds, done, world } = stagesFolder();
 
 describe('vf-rounds bucket', () => {

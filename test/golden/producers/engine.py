@@ -247,7 +247,7 @@ def main():
     FULL_NANO = {"base_model.model.model.layers.0.self_attn.k_proj.lora_A.weight", "base_model.model.model.layers.3.mlp.down_proj.lora_B.weight"}
     makers = {
         "nano": lambda: figures(directory_case("test/models/nano-base", NANO_HEAD, NANO_QUESTIONS), lambda tensor: tensor in FULL_NANO),
-        "o1": lambda: figures(directory_case("models/nano-o1", O1_HEAD, O1_QUESTIONS), lambda tensor: False),
+        "o1": lambda: figures(directory_case("packages/vf-search-models/models/nano-o1", O1_HEAD, O1_QUESTIONS), lambda tensor: False),
         "tiny": lambda: figures(tiny_case(), lambda tensor: True),
         "wide": lambda: figures(tiny_case(WIDE, rank=3, alpha=9, temperature=0.7, head_norm=3, longest=200), lambda tensor: False),
         "deep": lambda: figures(tiny_case(DEEP, rank=16, alpha=8, temperature=0.7), lambda tensor: False),

@@ -14,7 +14,7 @@ from laid_context import lay_context
 from model import NanoConfig, init_weights
 from pretrain import Rows, losses_of
 torch.set_num_threads(1)
-tokenizer = load_tokenizer(pathlib.Path("../../models/nano-copy"))
+tokenizer = load_tokenizer(pathlib.Path("../../packages/vf-search-models/models/nano-copy"))
 config = NanoConfig(vocabulary=tokenizer.get_vocab_size(), hidden=160, feed_forward=320, rope_theta=1e6)
 def share(weights, kind):
     rows, right, count = Rows(tokenizer, 7), 0, 0

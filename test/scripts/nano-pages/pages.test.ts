@@ -8,7 +8,7 @@ import { type Asked, playQuestions } from './play-questions.ts';
 import { runScript } from './python.ts';
 
 const ROOT = path.join(import.meta.dirname, '../../..');
-const COMMITTED = path.join(ROOT, 'datasets/page-world');
+const COMMITTED = path.join(ROOT, 'packages/vf-search-models/datasets/page-world');
 const SPLITS = ['pages', 'train', 'test'];
 /** Shown pixels for a pixel of the page. */
 const SCALE = 4;
@@ -52,7 +52,7 @@ const rewards = async (boxOf: (asked: Asked) => Box) =>
   (await playQuestions((asked, i) => turns(asked, boxOf(asked))[i]!)).map(({ reward }) => reward);
 
 describe('scripts/nano-pages/pages.py', () => {
-  it('reproduces datasets/page-world byte for byte', () => {
+  it('reproduces packages/vf-search-models/datasets/page-world byte for byte', () => {
     const folder = generate();
     for (const split of SPLITS) expect(read(folder, split)).toBe(read(COMMITTED, split));
   });

@@ -24,7 +24,7 @@ describe('assertTrainable', () => {
   });
 
   it('refuses a text model there in one line', async () => {
-    await expect(trains(join(ROOT, 'models/nano-coder'))).rejects.toThrow(
+    await expect(trains(join(ROOT, 'packages/vf-search-models/models/nano-coder'))).rejects.toThrow(
       /^visual-rag shows images, and .*nano-coder cannot see them\. Use a vision-language model/,
     );
   });
