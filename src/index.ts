@@ -127,7 +127,7 @@ export { type DataRecord, loadRecords, type LoadRecordsOptions } from './data/lo
 export { loadRows, type LoadRowsOptions, type RowsProvenance } from './data/load-rows.ts';
 export { bundledFolder } from './data/bundled.ts';
 export type { RowsSource } from './data/find-rows.ts';
-export { evaluate } from './evaluate/evaluate.ts';
+export { recordEvaluation } from './evaluate/record-evaluation.ts';
 export type { EvaluationEvent, EvaluationOptions, EvaluationResult, RunIdentity } from './evaluate/evaluation-options.ts';
 export { readRollouts } from './evaluate/read-rollouts.ts';
 export type { RolloutExport } from './schemas/rollout-export.ts';

@@ -25,6 +25,10 @@ export interface CommandContext {
   readonly report: (error: unknown) => void;
   /** Replaces secrets, and credentials in URLs, with `***`. */
   readonly redact: (text: string) => string;
+  /** Environment variables. */
+  readonly variables: NodeJS.ProcessEnv;
+  /** Writes a line to stderr that begins with the command's name, redacted. */
+  readonly warn: (line: string) => void;
   /** Writes a line to stderr, redacted. */
   readonly note: (line: string) => void;
   /** Called at the first Ctrl-C, instead of printing the default line. */
@@ -50,6 +54,8 @@ export async function runCommand(
     secrets,
     verbose: false,
     redact,
+    variables: process.env,
+    warn: (line) => context.note(`${name}: ${line}`),
     note: (line) => void process.stderr.write(`${redact(line)}\n`),
     report: (error) => {
       context.note(`${name}: ${errorLine(error, { hasVerbose })}`);

@@ -3,7 +3,7 @@ import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { evaluate } from '../../src/evaluate/evaluate.ts';
+import { recordEvaluation } from '../../src/evaluate/record-evaluation.ts';
 import type { EvaluationOptions } from '../../src/evaluate/evaluation-options.ts';
 import { sumsClient, sumsEnvironment, sumsOptions } from '../evaluate/sums-world.ts';
 
@@ -17,7 +17,7 @@ const half = () => sumsClient();
 const allRight = () => sumsClient({ turns: ({ index, key }) => (index === 0 ? 'hm, ' : `=${2 * Number(key!.split('/')[0])}`) });
 
 async function play(name: string, changes: Partial<EvaluationOptions> = {}): Promise<void> {
-  await evaluate(sumsOptions(at(name), { environment: sumsEnvironment({ rows: 10 }), rolloutsPerExample: 2, ...changes }));
+  await recordEvaluation(sumsOptions(at(name), { environment: sumsEnvironment({ rows: 10 }), rolloutsPerExample: 2, ...changes }));
 }
 
 beforeAll(async () => {

@@ -4,7 +4,7 @@ import { lstat, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { evaluate } from '../../src/evaluate/evaluate.ts';
+import { recordEvaluation } from '../../src/evaluate/record-evaluation.ts';
 import { sumsClient, sumsOptions } from '../evaluate/sums-world.ts';
 
 const COMMAND = ['--conditions=vf-search-source', '--no-warnings', join(import.meta.dirname, '../../src/cli/vf-export.ts')];
@@ -14,7 +14,7 @@ let run: string;
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'vf-export-'));
   run = join(directory, 'run');
-  await evaluate(sumsOptions(run));
+  await recordEvaluation(sumsOptions(run));
 });
 afterAll(() => rm(directory, { recursive: true }));
 
@@ -100,7 +100,7 @@ describe('vf-export', () => {
   it('says of a chat run that it has no tokens, and leaves an older export in place', async () => {
     const chat = join(directory, 'chat');
     await mkdir(chat);
-    await evaluate(sumsOptions(chat, { client: sumsClient({ kind: 'chat' }) }));
+    await recordEvaluation(sumsOptions(chat, { client: sumsClient({ kind: 'chat' }) }));
     const path = join(directory, 'kept.jsonl');
     await vfExport(run, '-o', path);
     const { code, stderr } = await vfExport(chat, '-o', path);

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { evaluate } from '../../src/evaluate/evaluate.ts';
+import { recordEvaluation } from '../../src/evaluate/record-evaluation.ts';
 import { startCommand } from '../attacks/attacked-process.ts';
 import { sumsClient, sumsEnvironment, sumsOptions } from '../evaluate/sums-world.ts';
 import { until } from '../transport/loopback.ts';
@@ -16,7 +16,7 @@ const runs = join(root, 'outputs');
 const evaluation = join(runs, 'evals', 'sums');
 
 beforeAll(async () => {
-  await evaluate(sumsOptions(evaluation, { environment: sumsEnvironment({ rows: 4 }), rolloutsPerExample: 2, client: sumsClient() }));
+  await recordEvaluation(sumsOptions(evaluation, { environment: sumsEnvironment({ rows: 4 }), rolloutsPerExample: 2, client: sumsClient() }));
   writeTraining(join(runs, 'train', 'written'));
 });
 afterAll(() => rmSync(root, { recursive: true }));

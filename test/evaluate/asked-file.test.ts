@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { scriptedModel } from '../../src/core/builtin-judges.ts';
-import { evaluate } from '../../src/evaluate/evaluate.ts';
+import { recordEvaluation } from '../../src/evaluate/record-evaluation.ts';
 import { JudgeRubric } from '../../src/core/judge-rubric.ts';
 import { openRoleModels } from '../../src/models/role-models.ts';
 import type { WireAskedLine } from '../../src/schemas/asked-line.ts';
@@ -39,7 +39,7 @@ async function judged(
   await using models = await openRoleModels({ judge: { model } });
   const environment = Object.assign(sumsEnvironment({ rows }), { rubric: new JudgeRubric() });
   const options = sumsOptions(directory, { environment, models, numExamples: rows, rolloutsPerExample: 1, resume, secrets });
-  const { summary } = await evaluate({ ...options, run: { ...options.run, roles: { judge } } });
+  const { summary } = await recordEvaluation({ ...options, run: { ...options.run, roles: { judge } } });
   return { summary, calls };
 }
 
@@ -73,7 +73,7 @@ describe('asked.jsonl', () => {
   });
 
   it('a run without roles has none', async () => {
-    const { summary } = await evaluate(sumsOptions(directory, { numExamples: 1 }));
+    const { summary } = await recordEvaluation(sumsOptions(directory, { numExamples: 1 }));
     expect(summary).not.toHaveProperty('roles');
     await expect(lines()).rejects.toThrow(/ENOENT/);
   });

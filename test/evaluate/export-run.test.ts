@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { PolicyError } from '../../src/core/errors.ts';
-import { evaluate } from '../../src/evaluate/evaluate.ts';
+import { recordEvaluation } from '../../src/evaluate/record-evaluation.ts';
 import { exportRun } from '../../src/evaluate/export-run.ts';
 import { readRollouts } from '../../src/evaluate/read-rollouts.ts';
 import { exportProblem, type RolloutExport } from '../../src/schemas/rollout-export.ts';
@@ -35,7 +35,7 @@ async function rollouts(lines: readonly string[]): Promise<RolloutExport[]> {
 describe('exportRun', () => {
   it('gives every token with its author, its log-prob where it was sampled, and the reward', async () => {
     const versions = new PolicyVersions({ version: 3, model: 'adapter-3' });
-    await evaluate(sumsOptions(directory, { numExamples: 1, client: sumsClient({ versions }), maxTokens: 50 }));
+    await recordEvaluation(sumsOptions(directory, { numExamples: 1, client: sumsClient({ versions }), maxTokens: 50 }));
     const [rollout] = await rollouts((await exported()).lines);
     const ids = [...Buffer.from('What is 0 + 0?hm, \u2028 look again: =0')];
     const nulls = (n: number) => Array.from({ length: n }, () => null);
@@ -66,7 +66,7 @@ describe('exportRun', () => {
   });
 
   it('writes floats as floats and integers as integers, so that files of several runs load together', async () => {
-    await evaluate(sumsOptions(directory, { numExamples: 1, client: sumsClient({ logProb: (i) => -i }) }));
+    await recordEvaluation(sumsOptions(directory, { numExamples: 1, client: sumsClient({ logProb: (i) => -i }) }));
     const [line] = (await exported()).lines;
     expect(line).toContain('"schema_version":1,');
     expect(line).toContain('"reward":1.0,"metrics":{"right":1.0,"em":1.0,"pieces":3.0},');
@@ -84,10 +84,10 @@ describe('exportRun', () => {
     const plain = join(directory, 'plain');
     const environment = sumsEnvironment();
     Object.assign(environment, { limits: { ...environment.limits, responseTokens: 60 } });
-    await evaluate(sumsOptions(plain, { numExamples: 1, environment }));
+    await recordEvaluation(sumsOptions(plain, { numExamples: 1, environment }));
     const further = join(directory, 'further');
     const sampling = { temperature: 0.7, topP: 0.9, extra: { top_k: 5, guided: { api_key: 'open sesame', near: 'hush-hush "quoted"' } } };
-    await evaluate(sumsOptions(further, { numExamples: 1, sampling, maxTokens: 40, secrets: ['hush-hush "quoted"'] }));
+    await recordEvaluation(sumsOptions(further, { numExamples: 1, sampling, maxTokens: 40, secrets: ['hush-hush "quoted"'] }));
     expect(await keys(plain)).toEqual(Object.entries({ temperature: 1, top_p: 1, max_tokens: 300, extra: '{}' }));
     const extra = '{"top_k":5,"guided":{"api_key":"***","near":"***"}}';
     expect(await keys(further)).toEqual(Object.entries({ temperature: 0.7, top_p: 0.9, max_tokens: 40, extra }));
@@ -96,7 +96,7 @@ describe('exportRun', () => {
   });
 
   it('exports a run of an earlier version, whose further sampling fields stand beside the others', async () => {
-    await evaluate(sumsOptions(directory, { numExamples: 1 }));
+    await recordEvaluation(sumsOptions(directory, { numExamples: 1 }));
     const path = join(directory, 'metadata.json');
     const metadata = JSON.parse(await readFile(path, 'utf8')) as WireMetadata;
     await writeFile(path, JSON.stringify({ ...metadata, sampling_args: { temperature: 1, top_p: 1, max_tokens: 8, top_k: 5, extra: 'x' } }));
@@ -106,7 +106,7 @@ describe('exportRun', () => {
 
   it('keeps log-probs to the last bit', async () => {
     const logProb = (i: number) => -Math.exp(i) / 3;
-    await evaluate(sumsOptions(directory, { numExamples: 1, client: sumsClient({ logProb }) }));
+    await recordEvaluation(sumsOptions(directory, { numExamples: 1, client: sumsClient({ logProb }) }));
     const [rollout] = await rollouts((await exported()).lines);
     expect(rollout!.logprobs.filter((l) => l !== null)).toEqual([0, 1, 2, 3, 0, 1].map(logProb));
   });
@@ -118,7 +118,7 @@ describe('exportRun', () => {
         return sumsTurn(turn);
       },
     });
-    await evaluate(sumsOptions(directory, { client }));
+    await recordEvaluation(sumsOptions(directory, { client }));
     const drop = async (file: string, change: (text: string) => string) => {
       const path = join(directory, file);
       const lines = (await readFile(path, 'utf8')).split('\n').map(change);
@@ -132,7 +132,7 @@ describe('exportRun', () => {
   });
 
   it('leaves rollouts in which the policy wrote nothing out of supervised rows, before it selects the best', async () => {
-    await evaluate(sumsOptions(directory));
+    await recordEvaluation(sumsOptions(directory));
     const path = join(directory, 'results.jsonl');
     const lost = (line: string) => {
       const result = JSON.parse(line) as { rollout_id: string; token_usage: { output_tokens: number } };
@@ -148,7 +148,7 @@ describe('exportRun', () => {
   });
 
   it('never meets a log-prob that is not finite: such a rollout is an error', async () => {
-    await evaluate(
+    await recordEvaluation(
       sumsOptions(directory, { client: sumsClient({ logProb: (i, _id, turn) => (turn.key === '2/0' ? [NaN, -Infinity][i % 2]! : -1) }) }),
     );
     const { counts, lines } = await exported();
@@ -157,14 +157,14 @@ describe('exportRun', () => {
   });
 
   it('reads the directory of a run that was just killed', async () => {
-    await evaluate(sumsOptions(directory));
+    await recordEvaluation(sumsOptions(directory));
     await appendFile(join(directory, 'tokens.jsonl'), '{"rollout_id":"7/0","token_ids":[1,2');
     await appendFile(join(directory, 'results.jsonl'), '{"example_id":7');
     expect((await exported()).counts).toMatchObject({ exported: 6 });
   });
 
   it('says that a chat run has no tokens, and that a directory is not a run', async () => {
-    await evaluate(sumsOptions(join(directory, 'chat'), { client: sumsClient({ kind: 'chat' }) }));
+    await recordEvaluation(sumsOptions(join(directory, 'chat'), { client: sumsClient({ kind: 'chat' }) }));
     await expect(exported(join(directory, 'chat'))).rejects.toThrow(
       /was played in chat mode \(scripted\), so it has no token ids or log-probs to export\. .*-p embedded.*--dry-run/,
     );
@@ -187,7 +187,7 @@ describe('readRollouts', () => {
     ['a wrong prompt length', (r) => ({ ...r, prompt_length: 13 }), /prompt_length is 13 for a prompt of 14 tokens/],
     ['a null reward', (r) => ({ ...r, reward: null }), /reward must be a number$/],
   ])('refuses %s and names the line', async (_, change, message) => {
-    await evaluate(sumsOptions(directory, { numExamples: 1 }));
+    await recordEvaluation(sumsOptions(directory, { numExamples: 1 }));
     const { lines } = await exported();
     const broken = `${JSON.stringify(change(JSON.parse(lines[0]!) as RolloutExport))}\n`;
     await expect(rollouts([lines[0]!, broken])).rejects.toThrow(new RegExp(`Line 2 of .*${message.source}`));
@@ -200,7 +200,7 @@ describe('readRollouts', () => {
 
 describe('exportProblem', () => {
   it('finds no problem in a correct rollout, and one after any single bit of its mask is flipped', async () => {
-    await evaluate(sumsOptions(directory, { numExamples: 1 }));
+    await recordEvaluation(sumsOptions(directory, { numExamples: 1 }));
     const rollout = JSON.parse((await exported()).lines[0]!) as RolloutExport;
     expect(exportProblem(rollout)).toBeNull();
     fc.assert(

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Row } from '../../src/core/dataset.ts';
-import { evaluate } from '../../src/evaluate/evaluate.ts';
+import { recordEvaluation } from '../../src/evaluate/record-evaluation.ts';
 import { SharedTools } from '../../src/evaluate/shared-tools.ts';
 import { MetadataSchema, parseWire } from '../../src/schemas/results.ts';
 import { sumsClient, sumsEnvironment, sumsOptions } from './sums-world.ts';
@@ -23,7 +23,9 @@ async function toolsAfter(rows: number, toolsOf: (row: Row) => readonly object[]
   const start = environment.start.bind(environment);
   environment.start = async (row, context) => Object.assign(await start(row, context), { tools: toolsOf(row) });
   const client = sumsClient({ kind: 'chat' });
-  await evaluate(sumsOptions(directory, { environment, client, numExamples: rows, resume, run: { ...sumsOptions('').run, policyKind: 'chat' } }));
+  await recordEvaluation(
+    sumsOptions(directory, { environment, client, numExamples: rows, resume, run: { ...sumsOptions('').run, policyKind: 'chat' } }),
+  );
   const parsed = parseWire(MetadataSchema, await readFile(join(directory, 'metadata.json'), 'utf8'));
   if ('problem' in parsed) throw new Error(parsed.problem);
   return parsed.value.tools;

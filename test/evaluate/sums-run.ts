@@ -1,6 +1,6 @@
 /** One evaluation of the small world in a process of its own: `sums-run.ts <directory> '<options as JSON>'`. Prints the summary, or the error. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { evaluate } from '../../src/evaluate/evaluate.ts';
+import { recordEvaluation } from '../../src/evaluate/record-evaluation.ts';
 import type { EvaluationOptions } from '../../src/evaluate/evaluation-options.ts';
 import { sumsClient, sumsEnvironment, sumsOptions, sumsTurn } from './sums-world.ts';
 
@@ -21,7 +21,7 @@ try {
     await sleep(turnMs);
     return turn.index === 0 ? 'hm, '.padEnd(4 + padding, '.') : sumsTurn(turn);
   };
-  const { summary, interrupted } = await evaluate(
+  const { summary, interrupted } = await recordEvaluation(
     sumsOptions(process.argv[2]!, {
       environment: sumsEnvironment({ rows, traces }),
       client: sumsClient({ turns }),

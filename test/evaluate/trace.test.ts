@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Random } from '../../src/core/random.ts';
-import { evaluate } from '../../src/evaluate/evaluate.ts';
+import { recordEvaluation } from '../../src/evaluate/record-evaluation.ts';
 import { finish, recorded, start } from './sums-process.ts';
 import { sumsEnvironment, sumsOptions } from './sums-world.ts';
 
@@ -27,7 +27,7 @@ async function traceOf(run: string): Promise<Line[]> {
 
 describe('trace.jsonl of an evaluation', () => {
   it('has every turn, what the environment reported of it and the reward, in this order, with the place of each', async () => {
-    await evaluate(sumsOptions(join(directory, 'run'), { environment: sumsEnvironment({ rows: 2, traces: true }) }));
+    await recordEvaluation(sumsOptions(join(directory, 'run'), { environment: sumsEnvironment({ rows: 2, traces: true }) }));
     const lines = await traceOf('run');
     expect(lines.map(({ event, turn }) => [event, turn])).toEqual([
       ['run.start', null],
@@ -57,7 +57,7 @@ describe('trace.jsonl of an evaluation', () => {
   });
 
   it('is not written where the environment does not trace', async () => {
-    await evaluate(sumsOptions(join(directory, 'run')));
+    await recordEvaluation(sumsOptions(join(directory, 'run')));
     expect(await readdir(join(directory, 'run'))).not.toContain('trace.jsonl');
   });
 
@@ -84,7 +84,7 @@ describe('trace.jsonl of an evaluation', () => {
   });
 
   it('holds no secret', async () => {
-    await evaluate(sumsOptions(join(directory, 'run'), { environment: sumsEnvironment({ rows: 1, traces: true }), secrets: ['hm, '] }));
+    await recordEvaluation(sumsOptions(join(directory, 'run'), { environment: sumsEnvironment({ rows: 1, traces: true }), secrets: ['hm, '] }));
     const lines = await traceOf('run');
     expect(lines[1]).toMatchObject({ event: 'model.turn', text: '***' });
     expect(JSON.stringify(lines)).not.toContain('hm, ');
@@ -92,7 +92,7 @@ describe('trace.jsonl of an evaluation', () => {
 
   it('that cannot be written costs the run nothing, and the summary counts what it lacks', async () => {
     await mkdir(join(directory, 'run', 'trace.jsonl'), { recursive: true });
-    const { summary } = await evaluate(sumsOptions(join(directory, 'run'), { environment: sumsEnvironment({ rows: 3, traces: true }) }));
+    const { summary } = await recordEvaluation(sumsOptions(join(directory, 'run'), { environment: sumsEnvironment({ rows: 3, traces: true }) }));
     expect(summary.rollouts.finished).toBe(3);
     expect(summary.notices.at(-1)).toMatch(/^trace\.jsonl lacks 3 rollouts: .*is a folder/);
   });
@@ -100,9 +100,9 @@ describe('trace.jsonl of an evaluation', () => {
   it('is compared with the results on resume, so that the summary still counts what an earlier process could not write', async () => {
     const run = join(directory, 'run');
     const resumed = (rows: number) =>
-      evaluate({ ...sumsOptions(run, { environment: sumsEnvironment({ rows, traces: true }) }), numExamples: rows, resume: true });
+      recordEvaluation({ ...sumsOptions(run, { environment: sumsEnvironment({ rows, traces: true }) }), numExamples: rows, resume: true });
     await mkdir(join(run, 'trace.jsonl'), { recursive: true });
-    await evaluate(sumsOptions(run, { environment: sumsEnvironment({ rows: 3, traces: true }) }));
+    await recordEvaluation(sumsOptions(run, { environment: sumsEnvironment({ rows: 3, traces: true }) }));
     expect((await resumed(3)).summary.notices.at(-1)).toMatch(/^trace\.jsonl lacks 3 rollouts: .*is a folder/);
     await rmdir(join(run, 'trace.jsonl'));
     const lost = 'trace.jsonl lacks 3 rollouts: an earlier process of this run did not write them';
@@ -113,7 +113,7 @@ describe('trace.jsonl of an evaluation', () => {
 
   it('that is whole gives no notice on resume', async () => {
     const options = sumsOptions(join(directory, 'run'), { environment: sumsEnvironment({ rows: 3, traces: true }) });
-    await evaluate(options);
-    expect((await evaluate({ ...options, resume: true })).summary.notices.join()).not.toContain('trace.jsonl');
+    await recordEvaluation(options);
+    expect((await recordEvaluation({ ...options, resume: true })).summary.notices.join()).not.toContain('trace.jsonl');
   });
 });

@@ -5,7 +5,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { NO_POLICY } from '../../src/clients/no-policy.ts';
 import type { Row } from '../../src/core/dataset.ts';
 import { CancelledError, ConfigError, ModelError, RetrievalError } from '../../src/core/errors.ts';
-import { evaluate } from '../../src/evaluate/evaluate.ts';
+import { recordEvaluation } from '../../src/evaluate/record-evaluation.ts';
 import { exportRun } from '../../src/evaluate/export-run.ts';
 import { openRoleModels } from '../../src/models/role-models.ts';
 import { playProgramRows, programContract } from '../contracts/program.ts';
@@ -130,7 +130,7 @@ describe('an evaluation of a program', () => {
       .split('\n');
 
   it('writes text, state and metrics, no tokens, and says that no policy played', async () => {
-    const { summary } = await evaluate(options('whole', new SummaryProgram()));
+    const { summary } = await recordEvaluation(options('whole', new SummaryProgram()));
     expect(summary).toMatchObject({ policyKind: 'none', model: 'pen', reward: { value: 1 }, turns: { value: 2 }, tokens: { input: 0, output: 0 } });
     const lines = json('whole', 'results.jsonl').map((line) => JSON.parse(line) as Record<string, unknown>);
     expect(lines).toHaveLength(4);
@@ -159,15 +159,15 @@ describe('an evaluation of a program', () => {
   it('goes on after a failure, playing only the rows that failed', async () => {
     const played: unknown[] = [];
     const note = (row: Row) => void played.push(row.exampleId);
-    const { summary } = await evaluate(options('resumed', new SummaryProgram(at(2, fails(new RetrievalError('down'))))));
+    const { summary } = await recordEvaluation(options('resumed', new SummaryProgram(at(2, fails(new RetrievalError('down'))))));
     expect(summary.rollouts).toMatchObject({ finished: 3, errored: 1 });
-    const resumed = await evaluate(options('resumed', new SummaryProgram(async (row) => note(row)), { resume: true }));
+    const resumed = await recordEvaluation(options('resumed', new SummaryProgram(async (row) => note(row)), { resume: true }));
     expect(resumed.summary.rollouts).toMatchObject({ finished: 4, errored: 0 });
     expect(played).toEqual([2]);
   });
 
   it('has nothing to export', async () => {
-    await evaluate(options('exported', new SummaryProgram()));
+    await recordEvaluation(options('exported', new SummaryProgram()));
     await expect(exportRun(join(folder, 'exported'), async () => {})).rejects.toThrow(
       /is a run of the program summaries, which asks models of its own, so it has no token ids or log-probs to export\./,
     );

@@ -7,24 +7,21 @@ import { hideSecrets } from '../../transport/redact.ts';
 import { countText, plural } from '../../reports/text/number-text.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { describeRun } from '../../reports/evaluation/describe-run.ts';
-import type { PreparedRun } from './run-evaluation.ts';
+import type { OpenedEvaluation } from '../../sessions/evaluation/open-evaluation.ts';
 
-export async function dryRunText(prepared: PreparedRun, signal: AbortSignal): Promise<string> {
-  const { planned, opened, policy, roles, counts, environmentArgs } = prepared;
-  const { rows, rolloutsPerExample, seed, shuffleSeed } = counts;
+export async function dryRunText(prepared: OpenedEvaluation, name: string | null, signal: AbortSignal): Promise<string> {
+  const { request, opened, policy, roles, counts, environmentArgs } = prepared;
+  const { rows, rolloutsPerRow, seed, shuffleSeed } = counts;
   const { environment } = opened;
-  const ordered = planned.settings.shuffle ? environment.eval.shuffle(Random.fromSeed(shuffleSeed)) : environment.eval;
+  const ordered = request.shuffle === true ? environment.eval.shuffle(Random.fromSeed(shuffleSeed)) : environment.eval;
   const row = ordered.at(0);
   const isProgram = environment.play !== undefined;
   const facts: [string, string][] = [
-    [
-      'environment',
-      `${environment.id}${planned.name === null ? '' : ` (${planned.name})`}, ${isProgram ? 'a program' : `${environment.turnFormat} format`}`,
-    ],
+    ['environment', `${environment.id}${name === null ? '' : ` (${name})`}, ${isProgram ? 'a program' : `${environment.turnFormat} format`}`],
     ['-a and -x', JSON.stringify(hideSecrets(environmentArgs))],
     [
       'data',
-      `${environment.eval.name}: ${countText(rows)} of ${plural(environment.eval.length, 'row')} × ${plural(rolloutsPerExample, 'rollout')}, seed ${seed}`,
+      `${environment.eval.name}: ${countText(rows)} of ${plural(environment.eval.length, 'row')} × ${plural(rolloutsPerRow, 'rollout')}, seed ${seed}`,
     ],
     isProgram ? ['models', policy.description ?? 'none'] : ['policy', `${policy.description}, model ${policy.model}`],
     ...[...roles.descriptions].map(([role, text]): [string, string] => ['role', `${role}: ${text}`]),

@@ -6,10 +6,9 @@ import { paintFor } from '../../reports/text/paint.ts';
 import type { Arguments } from './arguments.ts';
 import { compareSweep, type PlayedRun, type SweepComparison, sweepText, sweepToWire } from '../../reports/evaluation/compare-sweep.ts';
 import { planRuns } from './plan-runs.ts';
-import { EMBEDDED } from '../../sessions/policy/providers.ts';
 import { checkPushTargets, openResultsPush, pushResults } from './push-results.ts';
-import { type EvaluationOutcome, rolesOf, runEvaluation } from './run-evaluation.ts';
-import { SharedRoles, UnknownSharedRoleError } from '../../sessions/roles/shared-roles.ts';
+import { type EvaluationOutcome, runEvaluation } from './run-evaluation.ts';
+import { SharedRoles, UnknownSharedRoleError } from './shared-roles.ts';
 import type { PlannedRun } from './toml-config.ts';
 
 export interface RunEvaluationsOptions {
@@ -23,7 +22,7 @@ export async function runEvaluations({ arguments: given, context, packageVersion
   loadEnvironmentFile('.env', process.env);
   const { runs, file } = await planRuns(given);
   checkPushTargets(runs);
-  const sharedRoles = new SharedRoles(runs, (run) => rolesOf(run, context.signal));
+  const sharedRoles = new SharedRoles(runs, context);
   const json: object[] = [];
   const played: PlayedRun[] = [];
   let code: number = EXIT.done;
@@ -33,7 +32,7 @@ export async function runEvaluations({ arguments: given, context, packageVersion
       context.note(`${i === 0 ? '' : '\n'}run ${i + 1} of ${runs.length}: ${run.envId}${run.name === null ? '' : ` (${run.name})`}`);
     try {
       const push = await openResultsPush(run, context);
-      const outcome = await runEvaluation(await withLocalModel(run, context), { context, packageVersion, sharedRoles, words: given.words });
+      const outcome = await runEvaluation(run, { context, packageVersion, sharedRoles, words: given.words });
       if (outcome === null) continue;
       json.push(jsonOf(run, outcome));
       const { directory, rollouts } = outcome.summary;
@@ -69,14 +68,6 @@ async function comparisonsOf(played: readonly PlayedRun[], context: CommandConte
     context.report(error);
     return [];
   }
-}
-
-/** The run with the folder of a model that -p embedded names by its id on the hub, downloaded if necessary. */
-async function withLocalModel(run: PlannedRun, context: CommandContext): Promise<PlannedRun> {
-  const { provider, model } = run.settings;
-  if (provider !== EMBEDDED || model === undefined) return run;
-  const { localModel } = await import('../../sessions/policy/local-model.ts');
-  return { ...run, settings: { ...run.settings, model: await localModel(model, 'vf-eval', context) } };
 }
 
 /** Failed rollouts are data, but a run with only failed rollouts has failed. */

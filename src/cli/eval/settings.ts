@@ -4,6 +4,7 @@ import { readJson } from '../../core/read-json.ts';
 import { isDeeperThan, MOST_LEVELS } from '../../schemas/nesting.ts';
 import { isSecretName } from '../../transport/redact.ts';
 import { mergeRoleTables, type RoleTables } from '../../schemas/roles-config.ts';
+import { checkHeaders, parseHeader } from '../../sessions/policy/headers.ts';
 import { checkRoleTables, parseRoleFlag } from '../roles/role-flag.ts';
 import type { Flag, FlagKind, FLAGS } from './flags.ts';
 import { isObject } from '../../schemas/is-object.ts';
@@ -52,14 +53,7 @@ const CHECKS: Readonly<Record<FlagKind, (value: unknown, spelling: string, flag:
   switch: (value, spelling) => expected(typeof value === 'boolean', 'true or false', value, spelling),
   resume: (value, spelling) => expected(typeof value === 'boolean' || typeof value === 'string', 'true, false or a directory', value, spelling),
   names: (value, spelling) => (typeof value === 'string' ? splitNames(value) : expected(isTextList(value), 'a list of strings', value, spelling)),
-  headers: (value, spelling) => {
-    if (isTextList(value)) return Object.assign({}, ...value.map((header) => parseHeader(header, spelling)));
-    const table = isObject(value) ? Object.entries(value) : null;
-    if (table === null || !table.every(([, text]) => typeof text === 'string')) {
-      throw new ConfigError(`${spelling} must be a table of strings or a list of "Name: value"`);
-    }
-    return Object.assign({}, ...table.map(([name, text]) => parseHeader(`${name}: ${String(text)}`, spelling)));
-  },
+  headers: (value, spelling) => checkHeaders(value, spelling),
 };
 
 function expected(isRight: boolean, what: string, value: unknown, spelling: string): unknown {
@@ -99,13 +93,6 @@ export function parseObject(text: string, spelling: string): Readonly<Record<str
   if (!isObject(value)) throw wrong('');
   if (isDeeperThan(value, MOST_LEVELS)) throw new ConfigError(`${spelling} may be nested at most ${MOST_LEVELS} levels deep`);
   return value;
-}
-
-function parseHeader(text: string, spelling: string): Record<string, string> {
-  const match = /^\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([\t\x20-\x7e\x80-\xff]*?)\s*$/.exec(text);
-  // The value is not shown: it may be a credential.
-  if (match === null) throw new ConfigError(`${spelling} must be "Name: value". The given value is not shown because it may be a secret.`);
-  return { [match[1]!]: match[2]! };
 }
 
 function splitNames(text: string): string[] {

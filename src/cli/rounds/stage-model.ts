@@ -16,7 +16,8 @@ import type { CommandContext } from '../command-line.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import { assertKnownKeys, readToml } from '../../files/toml-text.ts';
 import { openRoles, type RolePolicy } from '../../sessions/roles/open-roles.ts';
-import { resolveRoles, secretsOfRoles } from '../../sessions/roles/resolve-roles.ts';
+import { secretsOf } from '../../sessions/policy/secrets.ts';
+import { resolveRoles } from '../../sessions/roles/resolve-roles.ts';
 import { checkRoleTables, parseRoleFlag } from '../roles/role-flag.ts';
 import { named } from '../serve/option-values.ts';
 
@@ -92,7 +93,7 @@ export async function openStageModel(
 ): Promise<Pick<AskOptions, 'role' | 'model' | 'redact' | 'keptIn' | 'signal'> & AsyncDisposable> {
   await using opened = new Disposers();
   const { cache, resolved } = await resolvedModel(role, options, FLAG);
-  for (const secret of secretsOfRoles(resolved)) secrets.add(secret);
+  for (const secret of secretsOf({ roles: resolved })) secrets.add(secret);
   const folder = dirname(options.output);
   makeFolder(folder);
   // Before the replies are read: a second process would pay for all of them, too.

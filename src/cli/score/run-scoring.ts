@@ -22,7 +22,7 @@ import { type CommandContext } from '../command-line.ts';
 import { openEnvironment } from '../../sessions/environment/open-environment.ts';
 import { secretsOf } from '../../sessions/policy/secrets.ts';
 import { openRoles } from '../../sessions/roles/open-roles.ts';
-import { resolveRoles, secretsOfRoles } from '../../sessions/roles/resolve-roles.ts';
+import { resolveRoles } from '../../sessions/roles/resolve-roles.ts';
 import { abandonPlace, assertOutside, closePlace, openPlace, type ScoreOutput } from './score-place.ts';
 import { scoreRoles } from './score-roles.ts';
 import { assertSameScores, isOtherEnvironment, recordedSettings, scoreArguments, scoringEnvironment } from './score-settings.ts';
@@ -69,7 +69,7 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
   const { variables, withheld } = variablesFor(recordedRun.env_args, flags.args, process.env);
   if (withheld !== null) context.note(`vf-score: ${withheldText(withheld)}`);
   const args = scoreArguments(run, recordedRun, flags.args);
-  const secrets = new Set(secretsOf({ kind: 'program' }, args, {}));
+  const secrets = new Set(secretsOf({ settings: [args] }));
   for (const secret of secrets) context.secrets.add(secret);
   await using opened = await openEnvironment(envId, args, {
     environmentsDir,
@@ -88,7 +88,7 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
   const declared = { ...environment.roles, ...own?.roles };
   const { declarations, recordedOnly } = scoreRoles(declared, flags.roles, recorded);
   const resolved = await resolveRoles(declarations, flags.roles, { endpointsPath, variables: process.env });
-  for (const secret of secretsOfRoles(resolved)) {
+  for (const secret of secretsOf({ roles: resolved })) {
     secrets.add(secret);
     context.secrets.add(secret);
   }

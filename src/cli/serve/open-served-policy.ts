@@ -9,6 +9,7 @@ import { openPolicy } from '../../sessions/policy/open-policy.ts';
 import type { EndpointTarget } from '../../sessions/policy/policy-target.ts';
 import { readSampling } from '../../sessions/policy/sampling.ts';
 import { secretsOf } from '../../sessions/policy/secrets.ts';
+import { PROPERTY_NAMES } from '../../sessions/setting-names.ts';
 import { openRoles, rolePolicyOf } from '../../sessions/roles/open-roles.ts';
 import type { ResolvedRole } from '../../sessions/roles/resolve-roles.ts';
 
@@ -25,7 +26,7 @@ export interface ServedPolicyParts {
 export function policiesOf(parts: ServedPolicyParts, context: CommandContext): Pick<ServedPoliciesOptions, 'open' | 'readSampling'> {
   return {
     open: (address, signal) => openServedPolicy(address, parts, context, signal),
-    readSampling: (fields) => readSampling({ 'sampling-args': fields }, 'sampling'),
+    readSampling: (fields) => readSampling({ sampling: fields }, PROPERTY_NAMES),
   };
 }
 
@@ -36,7 +37,7 @@ async function openServedPolicy(
   signal: AbortSignal,
 ): Promise<ServedPolicy> {
   const target = endpointOf(address, field);
-  for (const secret of secretsOf(target)) context.secrets.add(secret);
+  for (const secret of secretsOf({ servers: [target] })) context.secrets.add(secret);
   await using opened = new Disposers();
   const { version, cacheSalt } = address;
   const policy = opened.use(
@@ -45,6 +46,8 @@ async function openServedPolicy(
       seed: 0,
       maxRetries: 3,
       maxConcurrent,
+      names: PROPERTY_NAMES,
+      variables: context.variables,
       version,
       ...(cacheSalt === undefined ? {} : { cacheSalt }),
       signal,
@@ -84,6 +87,6 @@ function endpointOf({ baseUrl, model, keyVariable, isKeyNeeded = true, headers =
     clientType: kind,
     alias: null,
     chosenBy: `${field}.base_url`,
-    isOfCommand: false,
+    isOfRequest: true,
   };
 }

@@ -20,7 +20,7 @@ import { secretsOf } from '../../sessions/policy/secrets.ts';
 import { readSetting } from '../eval/settings.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import { parseRoleFlag } from '../roles/role-flag.ts';
-import { resolveRoles, secretsOfRoles } from '../../sessions/roles/resolve-roles.ts';
+import { resolveRoles } from '../../sessions/roles/resolve-roles.ts';
 import { collectOldObjectsEarly, keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { localTokenizerHash } from '../../sessions/policy/local-tokenizer-hash.ts';
@@ -109,7 +109,7 @@ export async function openServed(id: string, options: ServedEnvironmentFlags, co
   collectOldObjectsEarly();
   loadEnvironmentFile('.env', process.env);
   const args = parseArgs(options.envArgs);
-  for (const secret of secretsOf({ kind: 'baseline', asked: true }, args)) context.secrets.add(secret);
+  for (const secret of secretsOf({ settings: [args] })) context.secrets.add(secret);
   const models = new LazyModels();
   const environment = await loadEnvironment(id, args, {
     environmentsDir: options.envDirPath,
@@ -135,7 +135,7 @@ export async function openServed(id: string, options: ServedEnvironmentFlags, co
   }
   const tables = (options.role ?? []).reduce<RoleTables>((before, text) => mergeRoleTables(before, parseRoleFlag(text, '--role')), {});
   const roles = await resolveRoles(environment.roles ?? {}, tables, { variables: process.env });
-  for (const secret of secretsOfRoles(roles)) context.secrets.add(secret);
+  for (const secret of secretsOf({ roles })) context.secrets.add(secret);
   return { environment, tokenizer: options.tokenizer === undefined ? null : await openCallerTokenizer(options.tokenizer), roles };
 }
 

@@ -10,7 +10,7 @@ import { modelPath as modelPathOf } from '../../data/bundled-models.ts';
 import { cachedHubId } from '../../engine/adapters/base-name.ts';
 import { localModel } from '../../sessions/policy/local-model.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
-import { addressNotice } from '../address-notice.ts';
+import { addressNotice } from '../../sessions/engine/address-notice.ts';
 import { cacheProblem } from '../../sessions/engine/cache-problem.ts';
 import { engineThreads } from '../../sessions/engine/engine-threads.ts';
 import { keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
@@ -75,7 +75,7 @@ function checkPlace(place: string, context: CommandContext): void {
 
 async function start(options: ServePolicyOptions, apiKey: string | null, context: CommandContext): Promise<PolicyServer> {
   const { host, port, threads, maxModelLen, cacheTokens, maxPending, maxLoraRank, servedModelName, generationConfig, logprobsMode } = options;
-  const modelPath = options.model === undefined ? bundledModel() : resolve(modelPathOf(await localModel(options.model, 'vf-serve', context)));
+  const modelPath = options.model === undefined ? bundledModel() : resolve(modelPathOf(await localModel(options.model, context)));
   const hubName = cachedHubId(modelPath)?.split('/').at(-1);
   const servedName = servedModelName ?? hubName;
   const open = {

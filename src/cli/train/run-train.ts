@@ -17,7 +17,7 @@ import { totalSteps } from '../../trainer/config/training-schedule.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import type { TrainingDirectory } from '../../trainer/records/training-directory.ts';
 import { joinObservers } from '../../trainer/training-observer.ts';
-import { addressNotice } from '../address-notice.ts';
+import { addressNotice } from '../../sessions/engine/address-notice.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { isUnderRounds } from '../under-rounds.ts';
 import type { TrainArguments, TrainDisplay } from './arguments.ts';

@@ -1,11 +1,12 @@
 /** Describes the setup of a run, for the printed summary and for `--json`. */
 import type { Summary } from '../../schemas/summary.ts';
+import type { Sampling } from '../../clients/policy-client.ts';
+import type { Environment } from '../../core/environment.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { countText, plural } from '../text/number-text.ts';
-import { paintFor } from '../text/paint.ts';
+import type { Paint } from '../text/paint.ts';
 import { nextCommands } from './next-commands.ts';
 import { renderSummary } from './render-summary.ts';
-import type { PreparedRun } from '../../cli/eval/run-evaluation.ts';
 
 /** Fields that `--json` adds to the summary; in snake_case, as printed. */
 export interface RunFacts {
@@ -18,7 +19,18 @@ export interface RunFacts {
   readonly sampling_args: Readonly<Record<string, unknown>>;
 }
 
-export function describeRun({ policy, opened, counts, sampling }: PreparedRun): RunFacts {
+/** The parts of an evaluation that its reports describe. */
+export interface DescribedRun {
+  readonly request: { readonly environment: string; readonly shuffle?: boolean };
+  readonly policy: { readonly kind: string; readonly model: string; readonly baseUrl: string | null; readonly description: string | null };
+  readonly opened: { readonly environment: Environment };
+  readonly roles: { readonly descriptions: ReadonlyMap<string, string> };
+  readonly sampling: { readonly sampling: Sampling; readonly maxTokens: number | null };
+  readonly counts: { readonly rows: number; readonly rolloutsPerRow: number; readonly seed: number; readonly shuffleSeed: number };
+  readonly laptopModel: string | null;
+}
+
+export function describeRun({ policy, opened, counts, sampling }: DescribedRun): RunFacts {
   const { temperature, topP, extra = {} } = sampling.sampling;
   const isProgram = policy.kind === 'program';
   const limit = sampling.maxTokens === null || 'max_completion_tokens' in extra ? {} : { max_tokens: sampling.maxTokens };
@@ -32,32 +44,43 @@ export function describeRun({ policy, opened, counts, sampling }: PreparedRun): 
   };
 }
 
-export function summaryText(summary: Summary, prepared: PreparedRun, words: readonly string[]): string {
-  const { planned, policy, opened, laptopModel } = prepared;
-  const { settings, envId } = planned;
+/** How a command shows the summary, and what it suggests next. */
+export interface RunView {
+  /** Name of the run in a file of runs; null for one without. */
+  readonly name: string | null;
+  /** The arguments of the command, without -R. */
+  readonly words: readonly string[];
+  readonly columns: number;
+  readonly paint: Paint;
+  readonly abbreviated: boolean;
+  readonly verbose: boolean;
+}
+
+export function summaryText(summary: Summary, run: DescribedRun, view: RunView): string {
+  const { request, policy, opened, laptopModel } = run;
+  const { rubric, images } = opened.environment;
+  const { words } = view;
   return renderSummary(summary, {
-    columns: (process.stdout.isTTY && process.stdout.columns) || 80,
-    paint: paintFor(process.stdout, { plain: settings.plain ?? false }),
-    abbreviated: (settings['abbreviated-summary'] ?? false) || !summary.complete,
-    verbose: settings.verbose ?? false,
-    rewardNames: opened.environment.rubric.rewardNames,
-    displays: opened.environment.rubric.displays ?? new Map(),
-    setup: setupLines(prepared),
-    next: nextCommands(summary, { envId, words, policy, laptopModel, showsImages: opened.environment.images !== undefined }),
+    ...view,
+    abbreviated: view.abbreviated || !summary.complete,
+    rewardNames: rubric.rewardNames,
+    displays: rubric.displays ?? new Map(),
+    setup: setupLines(run, view.name),
+    next: nextCommands(summary, { envId: request.environment, words, policy, laptopModel, showsImages: images !== undefined }),
   });
 }
 
-function setupLines(prepared: PreparedRun): [label: string, text: string][] {
-  const { planned, opened, counts, policy, roles } = prepared;
+function setupLines(run: DescribedRun, runName: string | null): [label: string, text: string][] {
+  const { request, opened, counts, policy, roles } = run;
   const { length, name } = opened.environment.eval;
   const isProgram = policy.kind === 'program';
-  const order = planned.settings.shuffle ? `shuffled with seed ${counts.shuffleSeed}` : 'in order';
-  const sampling = Object.entries(describeRun(prepared).sampling_args).map(([key, value]) => `${key} ${JSON.stringify(value)}`);
+  const order = request.shuffle === true ? `shuffled with seed ${counts.shuffleSeed}` : 'in order';
+  const sampling = Object.entries(describeRun(run).sampling_args).map(([key, value]) => `${key} ${JSON.stringify(value)}`);
   return [
-    ...(planned.name === null ? [] : [['run', planned.name] as [string, string]]),
+    ...(runName === null ? [] : [['run', runName] as [string, string]]),
     [isProgram ? 'models' : 'policy', policy.description ?? 'none'],
     ...[...roles.descriptions].map(([role, text]): [string, string] => ['role', `${role}: ${text}`]),
-    ['data', `${name}: ${countText(counts.rows)} of ${plural(length, 'row')}, ${order} × ${plural(counts.rolloutsPerExample, 'rollout')}`],
+    ['data', `${name}: ${countText(counts.rows)} of ${plural(length, 'row')}, ${order} × ${plural(counts.rolloutsPerRow, 'rollout')}`],
     ...(isProgram ? [] : [['sampling', `${sampling.join(', ')}, seed ${counts.seed}`] as [string, string]]),
   ];
 }

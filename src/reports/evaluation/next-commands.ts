@@ -3,7 +3,6 @@ import { basename } from 'node:path';
 import type { Summary } from '../../schemas/summary.ts';
 import { isEnvironmentPath } from '../../registry/find-environment.ts';
 import { ownCommand } from '../text/own-command.ts';
-import type { OpenedPolicy } from '../../sessions/policy/open-policy.ts';
 import { displayPath } from './render-summary.ts';
 
 /** The same command with `-R DIRECTORY`, or with `-R` alone for a TOML file of runs. */
@@ -31,7 +30,7 @@ export interface NextOptions {
   readonly envId: string;
   /** The arguments of the command, without -R. */
   readonly words: readonly string[];
-  readonly policy: OpenedPolicy;
+  readonly policy: { readonly kind: string; readonly model: string };
   /** The model of the environment's own preset `laptop`; null if it brings none. */
   readonly laptopModel: string | null;
   /** The environment shows images, so the suggested model must see. @default false */

@@ -18,6 +18,14 @@ const DATA_ARGUMENTS = ['dataset', 'corpus', 'retriever_url', 'retrieverUrl', 'e
 
 type Arguments = Readonly<Record<string, unknown>>;
 
+export interface ModelWorldOptions extends FindEnvironmentOptions {
+  readonly environmentId: string;
+  /** The given arguments of the environment. */
+  readonly args: Arguments;
+  /** What chooses other questions, in the caller's words. @default the argument dataset */
+  readonly choose?: string;
+}
+
 /** The model of the environment's own preset `laptop`, by its bundled name or path; null if it brings none. */
 export function laptopModel(environmentId: string, options: FindEnvironmentOptions = {}): string | null {
   return ownLaptop(environmentId, options)?.model ?? null;
@@ -29,7 +37,7 @@ export function laptopModel(environmentId: string, options: FindEnvironmentOptio
  */
 export function modelWorld(
   modelDirectory: string,
-  { environmentId, args, ...options }: { readonly environmentId: string; readonly args: Arguments } & FindEnvironmentOptions,
+  { environmentId, args, choose = 'the argument dataset', ...options }: ModelWorldOptions,
 ): ModelWorld | null {
   const { model, world } = ownLaptop(environmentId, options) ?? { model: null, world: {} };
   if (model === null || Object.keys(world).length === 0 || !isSameFolder(installedModels().get(model) ?? model, modelDirectory)) return null;
@@ -40,8 +48,7 @@ export function modelWorld(
   }
   const added = Object.fromEntries(Object.entries(world).filter(([key]) => !isGiven(key)));
   if (Object.keys(added).length === 0) return null;
-  const choose = `-a '{"dataset": ...}' chooses other questions.`;
-  return { args: added, notice: `${name} knows only the world of the preset ${LAPTOP}, so ${listed(added)}; ${choose}` };
+  return { args: added, notice: `${name} knows only the world of the preset ${LAPTOP}, so ${listed(added)}; ${choose} chooses other questions.` };
 }
 
 function listed(args: Arguments): string {

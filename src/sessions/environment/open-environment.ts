@@ -25,7 +25,8 @@ export interface OpenedEnvironment extends AsyncDisposable {
 }
 
 export interface OpenEnvironmentOptions {
-  readonly environmentsDir: string;
+  /** @default environments, in the working directory */
+  readonly environmentsDir?: string;
   /** Environment variables that the environment may look up. */
   readonly variables: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
@@ -37,12 +38,12 @@ export interface OpenEnvironmentOptions {
 export async function openEnvironment(
   id: string,
   args: Readonly<Record<string, unknown>>,
-  { environmentsDir, variables, signal, note = () => {} }: OpenEnvironmentOptions,
+  { variables, signal, note = () => {}, ...searched }: OpenEnvironmentOptions,
 ): Promise<OpenedEnvironment> {
-  const { folder, entry, description } = findEnvironment(id, { environmentsDir });
+  const { folder, entry, description } = findEnvironment(id, searched);
   const models = new LazyModels();
   const images = new RunImages();
-  const environment = await loadEnvironment(id, args, { environmentsDir, env: variables, signal, models, images, note });
+  const environment = await loadEnvironment(id, args, { ...searched, env: variables, signal, models, images, note });
   const commit = gitCommit(packageRoot());
   const version = versionOf(folder);
   return {

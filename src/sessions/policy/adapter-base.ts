@@ -19,7 +19,7 @@ const HUB_ID = /^[A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*$/;
  * The base's directory: that of the training run which holds the adapter, or what `base_model_name_or_path` names, in the working directory, the bundled models or
  * the hub's cache. Throws ConfigError.
  */
-export function adapterBase(directory: string, env: Readonly<Record<string, string | undefined>> = process.env): string {
+export function adapterBase(directory: string, env: Readonly<Record<string, string | undefined>>): string {
   const file = join(directory, 'adapter_config.json');
   let named: unknown;
   try {

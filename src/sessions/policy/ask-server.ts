@@ -3,7 +3,9 @@ import { PolicyError, TimeoutError } from '../../core/errors.ts';
 import { HttpEndpoint } from '../../transport/http-endpoint.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import type { PolicyProbe } from '../../clients/vllm-probe.ts';
+import type { SettingNames } from '../setting-names.ts';
 import type { EndpointTarget } from './policy-target.ts';
+import { BASELINE } from './providers.ts';
 
 /** A running server lists its models at once, and the user should not wait minutes for one that is down. */
 const REACH_DEADLINE_MS = 5_000;
@@ -11,12 +13,13 @@ const REACH_DEADLINE_MS = 5_000;
 export interface AskServerOptions {
   /** Also find out how images become tokens, for an environment that shows some. @default false */
   readonly images?: boolean;
+  readonly names: SettingNames;
   readonly signal: AbortSignal;
 }
 
 /** Throws PolicyError if a server cannot be reached or rejects the key, ConfigError if it does not serve the model. */
-export async function askServer(target: EndpointTarget, { images = false, signal }: AskServerOptions): Promise<PolicyProbe> {
-  await Promise.all(target.baseUrls.map((baseUrl) => assertReachable(baseUrl, target, signal)));
+export async function askServer(target: EndpointTarget, { images = false, names, signal }: AskServerOptions): Promise<PolicyProbe> {
+  await Promise.all(target.baseUrls.map((baseUrl) => assertReachable(baseUrl, target, { names, signal })));
   const { baseUrls, apiKey, keyVariable, headers, model, clientType } = target;
   if (clientType === 'chat' && model !== null) {
     const unknown = { maxModelLen: null, tokenizerHash: null, hasChatTemplate: null } as const;
@@ -32,8 +35,8 @@ export async function askServer(target: EndpointTarget, { images = false, signal
 
 async function assertReachable(
   baseUrl: string,
-  { apiKey, headers, chosenBy, isOfCommand = true }: EndpointTarget,
-  signal: AbortSignal,
+  { apiKey, headers, chosenBy, isOfRequest = false }: EndpointTarget,
+  { names, signal }: AskServerOptions,
 ): Promise<void> {
   const endpoint = new HttpEndpoint({
     baseUrl,
@@ -48,9 +51,9 @@ async function assertReachable(
   } catch (cause) {
     if (signal.aborted) throw cause;
     const url = redactUrl(baseUrl);
-    const remedy = isOfCommand
-      ? 'start the server, correct the URL, or use -p baseline to play without a model'
-      : 'start the server or correct the URL';
+    const remedy = isOfRequest
+      ? 'start the server or correct the URL'
+      : `start the server, correct the URL, or use ${names.given({ provider: BASELINE })} to play without a model`;
     if (deadline.aborted)
       throw new TimeoutError(`The policy server at ${url} (${chosenBy}) did not answer within ${REACH_DEADLINE_MS / 1000} s; ${remedy}`, {
         cause,

@@ -1,4 +1,4 @@
-/** Resolves the model of `-p embedded -m ...`: a model directory, a bundled model, a PEFT adapter, or the folder of a training run. Reads only small files. */
+/** Resolves the model of a policy in this process: a model directory, a bundled model, a PEFT adapter, or the folder of a training run. Reads only small files. */
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
@@ -6,6 +6,7 @@ import { bundledModels, modelPath } from '../../data/bundled-models.ts';
 import { cachedHubId } from '../../engine/adapters/base-name.ts';
 import { shellCommand } from '../../reports/text/shell-text.ts';
 import { adapterBase } from './adapter-base.ts';
+import type { OpenPolicyOptions } from './open-policy.ts';
 
 export interface EmbeddedModel {
   /** Directory of the base model. */
@@ -16,16 +17,16 @@ export interface EmbeddedModel {
 }
 
 /** Throws a one-line ConfigError. */
-export function embeddedModel(asked: string): EmbeddedModel {
+export function embeddedModel(asked: string, { variables, names }: Pick<OpenPolicyOptions, 'variables' | 'names'>): EmbeddedModel {
   const path = modelPath(asked);
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) {
     throw new ConfigError(
-      `The directory ${path} does not exist. With -p embedded, -m must name a model directory, an adapter directory, a bundled model (${bundledModels().join(', ')}) or a model of the Hugging Face hub (owner/name).`,
+      `The directory ${path} does not exist. With ${names.given({ provider: 'embedded' })}, ${names.name('model')} must name a model directory, an adapter directory, a bundled model (${bundledModels().join(', ')}) or a model of the Hugging Face hub (owner/name).`,
     );
   }
   const directory = newestAdapter(path) ?? path;
   if (!existsSync(join(directory, 'adapter_config.json'))) return { directory: path, name: nameOf(path), adapter: null };
-  const base = adapterBase(directory);
+  const base = adapterBase(directory, variables);
   return { directory: base, name: nameOf(base), adapter: { name: adapterName(resolve(directory)), directory } };
 }
 

@@ -8,7 +8,7 @@ import { ConfigError } from '../../core/errors.ts';
 import type { Price } from '../../core/price.ts';
 import { packageRoot } from '../../data/package-root.ts';
 import { isObject } from '../../schemas/is-object.ts';
-import { checkSetting } from '../../cli/eval/settings.ts';
+import { checkHeaders } from './headers.ts';
 import { assertKnownKeys, readToml, tablesOf, typeOf } from '../../files/toml-text.ts';
 
 export type ClientType = 'auto' | 'tokens' | 'chat';
@@ -87,7 +87,7 @@ function endpointOf(table: Readonly<Record<string, unknown>>, where: string): En
     baseUrl: text('url', pick(SPELLINGS.url)),
     keyVariable: key === undefined || key === 'EMPTY' ? null : variableName(text('key', key), `key in ${where}`),
     clientType: type === undefined ? 'auto' : parseClientType(text('type', type), `type in ${where}`),
-    headers: checkSetting({ name: 'headers', kind: 'headers', group: 'Policy', help: '' }, headers, `headers in ${where}`) as Endpoint['headers'],
+    headers: checkHeaders(headers, `headers in ${where}`),
     price: table['price'] === undefined ? null : priceOf(table['price'], `price in ${where}`),
   };
 }

@@ -1,11 +1,9 @@
 /** Asks the environment's preset `laptop` about its model. Presets are parsed only for a model in this process. */
 import type { FindEnvironmentOptions } from '../../registry/find-environment.ts';
-import type { ModelWorld } from '../environment/model-world.ts';
-import type { Settings } from '../../cli/eval/settings.ts';
+import type { ModelWorld, ModelWorldOptions } from '../environment/model-world.ts';
 
-/** Where `--env-dir-path` says that environments are. */
-export function searchedIn(settings: Settings): FindEnvironmentOptions {
-  const environmentsDir = settings['env-dir-path'];
+/** Where the caller says that environments are. */
+export function searchedIn({ environmentsDir }: FindEnvironmentOptions): FindEnvironmentOptions {
   return environmentsDir === undefined ? {} : { environmentsDir };
 }
 
@@ -14,10 +12,7 @@ export async function laptopModelOf(environmentId: string, options: FindEnvironm
   return laptopModel(environmentId, options);
 }
 
-export async function worldOf(
-  modelDirectory: string,
-  environment: { readonly environmentId: string; readonly args: Readonly<Record<string, unknown>> } & FindEnvironmentOptions,
-): Promise<ModelWorld | null> {
+export async function worldOf(modelDirectory: string, options: ModelWorldOptions): Promise<ModelWorld | null> {
   const { modelWorld } = await import('../environment/model-world.ts');
-  return modelWorld(modelDirectory, environment);
+  return modelWorld(modelDirectory, options);
 }

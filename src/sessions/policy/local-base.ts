@@ -4,15 +4,15 @@ import { basename } from 'node:path';
 import { cachedModel } from '../../data/cached-model.ts';
 import { parseHubModel } from '../../data/hub-model.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import type { CommandContext } from '../../cli/command-line.ts';
+import type { Surroundings } from '../surroundings.ts';
 import { localModel } from './local-model.ts';
 import { checkModel } from '../engine/open-engine.ts';
 
 /** Downloads a base that `model.path` names by its id on the hub. PyTorch and vLLM download theirs themselves. Throws ConfigError. */
-export async function withLocalBase<C extends TrainingConfig>(config: C, context: Pick<CommandContext, 'secrets' | 'signal' | 'note'>): Promise<C> {
+export async function withLocalBase<C extends TrainingConfig>(config: C, surroundings: Surroundings): Promise<C> {
   const { model, policy } = config;
   if (!usesEngine(config)) return config;
-  const path = await localModel(model.path, 'vf-train', context);
+  const path = await localModel(model.path, surroundings);
   if (path === model.path) return config;
   // A folder of the hub's cache has the name of a commit.
   const name = policy.embedded === null ? policy.model : (policy.model ?? basename(hubNameOf(model.path)));

@@ -11,34 +11,33 @@ import { hubCacheFolder } from '../../data/hub-cache.ts';
 import { fetchHubModel, parseHubModel } from '../../data/hub-model.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
 import { isObject } from '../../schemas/is-object.ts';
-import type { CommandContext } from '../../cli/command-line.ts';
+import type { Surroundings } from '../surroundings.ts';
 import { bytesText, plural } from '../../reports/text/number-text.ts';
 import { checkModel } from '../engine/open-engine.ts';
 
 /** `asked`: a directory, a bundled model, or `owner/name[@revision]`. Only the last becomes another path. Throws ConfigError for what cannot be had or used. */
-export async function localModel(asked: string, name: string, context: Pick<CommandContext, 'secrets' | 'signal' | 'note'>): Promise<string> {
+export async function localModel(asked: string, surroundings: Surroundings): Promise<string> {
   if (isFolder(modelPath(asked))) return asked;
   const hubModel = parseHubModel(asked);
   if (hubModel === null) return asked;
-  const token = hubToken(process.env);
-  if (token !== '') context.secrets.add(token);
+  const { variables: env, secrets, signal, warn } = surroundings;
+  const token = hubToken(env);
+  if (token !== '') secrets.add(token);
   let isThere = false;
   const directory = await fetchHubModel(hubModel, {
-    env: process.env,
-    signal: context.signal,
+    env,
+    signal,
     check: async (folder) => {
       isThere = true;
       if (!existsSync(join(folder, 'adapter_config.json'))) await checkModel(folder);
     },
-    onDownload: (files, bytes) =>
-      context.note(`${name}: downloading ${asked} (${plural(files, 'file')}, ${bytesText(bytes)}) to ${hubCacheFolder(process.env)}`),
+    onDownload: (files, bytes) => warn(`downloading ${asked} (${plural(files, 'file')}, ${bytesText(bytes)}) to ${hubCacheFolder(env)}`),
   }).catch((error: unknown) => {
     throw isThere || !(error instanceof ConfigError) ? error : neitherError(asked, error);
   });
   const base = baseOf(directory);
   // A base that is elsewhere on this machine is found later, as for any adapter.
-  if (base !== null && base !== asked && cachedModel(base, process.env) === null && parseHubModel(base) !== null)
-    await localModel(base, name, context);
+  if (base !== null && base !== asked && cachedModel(base, env) === null && parseHubModel(base) !== null) await localModel(base, surroundings);
   return directory;
 }
 

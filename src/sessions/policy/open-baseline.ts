@@ -4,12 +4,12 @@ import type { Baseline } from '../../core/environment.ts';
 import type { OpenedPolicy, OpenPolicyOptions } from './open-policy.ts';
 
 /** `asked`: the user named it, so no notice explains why it plays. */
-export async function openBaseline(asked: boolean, { seed, environment: { turnFormat, baseline } }: OpenPolicyOptions): Promise<OpenedPolicy> {
+export async function openBaseline(asked: boolean, { seed, names, environment: { turnFormat, baseline } }: OpenPolicyOptions): Promise<OpenedPolicy> {
   const kind = turnFormat === 'chat' ? 'chat' : 'tokens';
   const { client, how } = baseline === undefined ? await extractiveBaseline(seed, kind) : await ownBaseline(baseline, kind);
   const notice = [
     `No model is configured, so the built-in ${how}`,
-    'To evaluate a model: -p embedded (a small one in this process), -p vllm -m NAME (a server on this machine), -b URL -k KEY_VARIABLE -m NAME (any OpenAI-compatible API), or VF_BASE_URL in .env.',
+    `To evaluate a model: ${names.given({ provider: 'embedded' })} (a small one in this process), ${names.given({ provider: 'vllm', model: 'NAME' })} (a server on this machine), ${names.given({ baseUrl: 'URL', apiKeyVar: 'KEY_VARIABLE', model: 'NAME' })} (any OpenAI-compatible API), or VF_BASE_URL in .env.`,
   ];
   return {
     client,

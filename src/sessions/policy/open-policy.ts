@@ -16,7 +16,9 @@ import { countText } from '../../reports/text/number-text.ts';
 import { vocabularySize } from './vocabulary-size.ts';
 import { openBaseline } from './open-baseline.ts';
 import { embeddedModel } from './embedded-model.ts';
+import type { SettingNames } from '../setting-names.ts';
 import type { EmbeddedTarget, EndpointTarget, PolicyTarget } from './policy-target.ts';
+import { EMBEDDED } from './providers.ts';
 
 export interface OpenedPolicy extends AsyncDisposable {
   readonly client: PolicyClient;
@@ -33,6 +35,8 @@ export interface OpenedPolicy extends AsyncDisposable {
 export interface OpenPolicyOptions {
   readonly environment: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs' | 'tokens' | 'images' | 'programModels' | 'baseline'>;
   readonly seed: number;
+  /** What the caller calls its settings, for errors and notices. */
+  readonly names: SettingNames;
   /** Retries of a request after a transient failure. */
   readonly maxRetries: number;
   readonly maxConcurrent: number;
@@ -40,6 +44,8 @@ export interface OpenPolicyOptions {
   readonly version?: number;
   /** Sent with requests by token ids, so that weights that change under one name share no prefix cache. @default none */
   readonly cacheSalt?: string;
+  /** Environment variables, which say where models of the hub are kept. */
+  readonly variables: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
 }
 
@@ -72,7 +78,7 @@ function openNoPolicy(program: OpenPolicyOptions['environment']): OpenedPolicy {
 /** The engine in this process, called over loopback with the same client as any server. */
 async function openEmbedded(target: EmbeddedTarget, options: OpenPolicyOptions): Promise<OpenedPolicy> {
   const { EmbeddedPolicy, loadNamedAdapter } = await import('./embedded-policy.ts');
-  const { directory, name, adapter } = embeddedModel(target.model);
+  const { directory, name, adapter } = embeddedModel(target.model, options);
   const { signal, maxConcurrent } = options;
   await using opened = new Disposers();
   // Reports the model's own log-probs, at every temperature.
@@ -87,7 +93,7 @@ async function openEmbedded(target: EmbeddedTarget, options: OpenPolicyOptions):
   if (adapter !== null) await loadNamedAdapter(embedded, adapter, signal);
   const model = adapter?.name ?? name;
   const policy = opened.use(
-    await openEndpoint(endpointOf(embedded, model), { ...options, sendsSeeds: true, vocabularySize: vocabularySize(directory) }),
+    await openEndpoint(endpointOf(embedded, model, options.names), { ...options, sendsSeeds: true, vocabularySize: vocabularySize(directory) }),
   );
   const disposer = opened.move();
   return {
@@ -99,7 +105,7 @@ async function openEmbedded(target: EmbeddedTarget, options: OpenPolicyOptions):
   };
 }
 
-function endpointOf({ baseUrl, apiKey }: { readonly baseUrl: string; readonly apiKey: string }, model: string): EndpointTarget {
+function endpointOf({ baseUrl, apiKey }: { readonly baseUrl: string; readonly apiKey: string }, model: string, names: SettingNames): EndpointTarget {
   return {
     kind: 'endpoint',
     model,
@@ -110,7 +116,7 @@ function endpointOf({ baseUrl, apiKey }: { readonly baseUrl: string; readonly ap
     // Chat mode would gain nothing: the engine's chat uses the same template.
     clientType: 'tokens',
     alias: null,
-    chosenBy: '-p embedded',
+    chosenBy: names.given({ provider: EMBEDDED }),
   };
 }
 
@@ -122,12 +128,12 @@ type ChatOptions = OpenPolicyOptions & { readonly because?: string };
 
 async function openEndpoint(target: EndpointTarget, options: EndpointOptions): Promise<OpenedPolicy> {
   const { askServer } = await import('./ask-server.ts');
-  const probe = await askServer(target, { images: showsImages(options.environment), signal: options.signal });
+  const probe = await askServer(target, { images: showsImages(options.environment), names: options.names, signal: options.signal });
   if (target.clientType === 'tokens' && probe.kind !== 'tokens') {
     const remedy =
-      target.isOfCommand === false
+      target.isOfRequest === true
         ? 'Name a server that returns them, such as vLLM, or ask for chat: kind "chat", or type "eval" of a verifiers client.'
-        : 'Use --api-client-type chat to play in chat mode.';
+        : `Use ${options.names.given({ clientType: 'chat' })} to play in chat mode.`;
     throw new ConfigError(`${where(target)} does not return token ids: ${probe.chatOnlyBecause}. ${remedy}`);
   }
   if (probe.kind !== 'tokens') return openChat(target, probe, options);

@@ -1,13 +1,15 @@
 /**
- * Resolves the policy from flags, the endpoint registry and environment variables. Makes no connections.
- * Order: -b, -p, an alias named by -m, VF_BASE_URL, then the built-in baseline.
+ * Resolves the policy from what the caller says of it, the endpoint registry and environment variables. Makes no connections.
+ * Order: a URL, a provider, an alias that the model names, VF_BASE_URL, then the built-in baseline.
  */
 import { ConfigError } from '../../core/errors.ts';
+import type { Price } from '../../core/price.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { suggestion } from '../../core/closest-name.ts';
 import { type ClientType, type Endpoint, parseClientType, readEndpoints, variableName } from './endpoints.ts';
 import { BASELINE, EMBEDDED, type Provider, PROVIDER_NAMES, PROVIDERS } from './providers.ts';
-import type { Settings } from '../../cli/eval/settings.ts';
+import type { PolicySpec } from './policy-spec.ts';
+import type { SettingNames } from '../setting-names.ts';
 
 export interface EndpointTarget {
   readonly kind: 'endpoint';
@@ -23,10 +25,12 @@ export interface EndpointTarget {
   readonly clientType: ClientType;
   /** The alias in the registry, if one was used. */
   readonly alias: string | null;
+  /** That the caller gave; @default that of the registry */
+  readonly price?: Price;
   /** What selected this policy, for messages: `-p vllm`, `VF_BASE_URL`. */
   readonly chosenBy: string;
-  /** False for a policy that a request to a server names. @default true */
-  readonly isOfCommand?: boolean;
+  /** True for a policy that a request to a server names. @default false */
+  readonly isOfRequest?: boolean;
 }
 
 /** A model in this process. */
@@ -38,59 +42,70 @@ export interface EmbeddedTarget {
 
 export type PolicyTarget = EndpointTarget | EmbeddedTarget | { readonly kind: 'baseline'; readonly asked: boolean } | { readonly kind: 'program' };
 
-type Variables = Readonly<Record<string, string | undefined>>;
+/** What resolving a policy needs to know of its caller. */
+export interface PolicyContext {
+  readonly variables: Readonly<Record<string, string | undefined>>;
+  readonly names: SettingNames;
+  /** The model in this process where the caller names none. */
+  readonly bundledModel: () => Promise<string>;
+}
 
-/** @param bundledModel the model of `-p embedded` without -m */
-export async function resolvePolicyTarget(settings: Settings, variables: Variables, bundledModel: () => Promise<string>): Promise<PolicyTarget> {
+export async function resolvePolicyTarget(spec: PolicySpec, context: PolicyContext): Promise<PolicyTarget> {
+  const { variables, names } = context;
   // Read even if another setting chooses the policy; otherwise a misspelled path would go unnoticed.
-  if (settings['endpoints-path'] !== undefined) await readEndpoints(settings['endpoints-path']);
-  const model = settings.model ?? nonEmpty(variables['VF_MODEL']);
-  const clientType = parseClientType(settings['api-client-type'] ?? 'auto', '--api-client-type');
-  const provider = settings.provider === undefined ? null : providerNamed(settings.provider);
+  if (spec.endpointsPath !== undefined) await readEndpoints(spec.endpointsPath);
+  const model = spec.model ?? nonEmpty(variables['VF_MODEL']);
+  const clientType = parseClientType(spec.clientType ?? 'auto', names.name('clientType'));
+  const provider = spec.provider === undefined ? null : providerNamed(spec.provider, names);
   if (provider === BASELINE) {
-    if (settings['api-base-url'] !== undefined)
-      throw new ConfigError('-p baseline (the built-in policy) and -b URL cannot be combined. Leave one out.');
+    if (spec.baseUrl !== undefined) {
+      const pair = `${names.given({ provider: BASELINE })} (the built-in policy) and ${names.given({ baseUrl: 'URL' })}`;
+      throw new ConfigError(`${pair} cannot be combined. Leave one out.`);
+    }
     return { kind: 'baseline', asked: true };
   }
-  if (provider === EMBEDDED) return embeddedTarget(settings, bundledModel);
-  if (provider !== null || settings['api-base-url'] !== undefined) return explicitTarget(settings, provider, model, clientType, variables);
-  const alias = model === null ? null : await aliasTarget(model, settings, variables);
+  if (provider === EMBEDDED) return embeddedTarget(spec, context);
+  if (provider !== null || spec.baseUrl !== undefined) return explicitTarget(spec, provider, { model, clientType }, context);
+  const alias = model === null ? null : await aliasTarget(model, spec, context);
   if (alias !== null) return alias;
   const baseUrl = nonEmpty(variables['VF_BASE_URL']);
-  if (baseUrl !== null) {
-    return { ...endpoint([baseUrl], 'VF_BASE_URL'), model, clientType, ...keyFor(settings, null, variables), headers: settings.header ?? {} };
-  }
-  if (model !== null) throw await modelWithoutServer(model, settings);
-  for (const flag of ['api-key-var', 'header', 'api-client-type'] as const) {
-    if (settings[flag] !== undefined) throw new ConfigError(`--${flag} needs a policy: add -b URL or -p NAME`);
+  if (baseUrl !== null) return { ...endpoint([baseUrl], 'VF_BASE_URL', spec), model, clientType, ...keyFor(spec, null, context) };
+  if (model !== null) throw await modelWithoutServer(model, spec, names);
+  for (const setting of OF_SERVER) {
+    if (spec[setting] === undefined) continue;
+    const choices = `${names.given({ baseUrl: 'URL' })} or ${names.given({ provider: 'NAME' })}`;
+    throw new ConfigError(`${names.name(setting)} needs a policy: add ${choices}`);
   }
   return { kind: 'baseline', asked: false };
 }
 
+/** Settings that only a server heeds. */
+const OF_SERVER = ['apiKeyVar', 'apiKey', 'headers', 'clientType'] as const satisfies readonly (keyof PolicySpec)[];
+
 /** Ignores VF_MODEL, which names a model at VF_BASE_URL. */
-async function embeddedTarget(settings: Settings, bundledModel: () => Promise<string>): Promise<EmbeddedTarget> {
-  for (const flag of ['api-base-url', 'api-key-var', 'header', 'api-client-type'] as const) {
-    if (settings[flag] !== undefined) throw new ConfigError(`--${flag} cannot be combined with -p embedded, because the model runs in this process`);
+async function embeddedTarget(spec: PolicySpec, { names, bundledModel }: PolicyContext): Promise<EmbeddedTarget> {
+  for (const setting of ['baseUrl', ...OF_SERVER] as const) {
+    if (spec[setting] === undefined) continue;
+    const embedded = names.given({ provider: EMBEDDED });
+    throw new ConfigError(`${names.name(setting)} cannot be combined with ${embedded}, because the model runs in this process`);
   }
-  return { kind: 'embedded', model: settings.model ?? (await bundledModel()) };
+  return { kind: 'embedded', model: spec.model ?? (await bundledModel()) };
 }
 
 function explicitTarget(
-  settings: Settings,
+  spec: PolicySpec,
   provider: Provider | null,
-  model: string | null,
-  clientType: ClientType,
-  variables: Variables,
+  asked: Pick<EndpointTarget, 'model' | 'clientType'>,
+  context: PolicyContext,
 ): EndpointTarget {
-  const baseUrl = settings['api-base-url'] ?? provider!.baseUrl;
-  // A provider's key is sent to a URL from -b only if the user also named the provider.
-  const key = keyFor(settings, provider, variables);
-  const chosenBy = settings['api-base-url'] === undefined ? `-p ${provider!.name}` : '-b';
-  return { ...endpoint([baseUrl], chosenBy), model, clientType, ...key, headers: settings.header ?? {} };
+  const { names } = context;
+  const chosenBy = spec.baseUrl === undefined ? names.given({ provider: provider!.name }) : names.name('baseUrl');
+  // A provider's key is sent to another URL only if the user also named the provider.
+  return { ...endpoint([spec.baseUrl ?? provider!.baseUrl], chosenBy, spec), ...asked, ...keyFor(spec, provider, context) };
 }
 
-async function aliasTarget(model: string, settings: Settings, variables: Variables): Promise<EndpointTarget | null> {
-  const { path, endpoints } = await readEndpoints(settings['endpoints-path'] ?? null);
+async function aliasTarget(model: string, spec: PolicySpec, context: PolicyContext): Promise<EndpointTarget | null> {
+  const { path, endpoints } = await readEndpoints(spec.endpointsPath ?? null);
   const rows = endpoints.filter((e) => e.id === model);
   const [first] = rows;
   if (first === undefined) return null;
@@ -99,68 +114,70 @@ async function aliasTarget(model: string, settings: Settings, variables: Variabl
       throw new ConfigError(`Every "${model}" in ${path} must have the same ${key}, because they are replicas of one model`);
     }
   }
-  const forced = settings['api-client-type'];
+  const urls = rows.map((row) => row.baseUrl);
+  const forced = spec.clientType;
   return {
-    ...endpoint(
-      rows.map((row) => row.baseUrl),
-      `alias ${model} in ${path}`,
-    ),
+    ...endpoint(urls, `alias ${model} in ${path}`, spec),
     model: first.model,
-    clientType: forced === undefined ? first.clientType : parseClientType(forced, '--api-client-type'),
+    clientType: forced === undefined ? first.clientType : parseClientType(forced, context.names.name('clientType')),
     alias: model,
-    ...aliasKey(first, path, settings, variables),
-    headers: { ...first.headers, ...settings.header },
+    ...aliasKey(first, path, spec, context),
+    headers: { ...first.headers, ...spec.headers },
   };
 }
 
 type Key = Pick<EndpointTarget, 'apiKey' | 'keyVariable'>;
 
-function aliasKey(row: Endpoint, path: string, settings: Settings, variables: Variables): Key {
-  if (settings['api-key-var'] !== undefined) return keyFor(settings, null, variables);
+function aliasKey(row: Endpoint, path: string, spec: PolicySpec, context: PolicyContext): Key {
+  if (spec.apiKey !== undefined || spec.apiKeyVar !== undefined) return keyFor(spec, null, context);
   if (row.keyVariable === null) return { apiKey: null, keyVariable: null };
-  const apiKey = nonEmpty(variables[row.keyVariable]);
+  const apiKey = nonEmpty(context.variables[row.keyVariable]);
   if (apiKey === null && !isLoopback(row.baseUrl)) throw missingKey(row.keyVariable, `alias ${row.id} in ${path}`);
   return { apiKey, keyVariable: row.keyVariable };
 }
 
-function endpoint(baseUrls: readonly string[], chosenBy: string): Pick<EndpointTarget, 'kind' | 'baseUrls' | 'alias' | 'chosenBy'> {
+type CommonParts = Pick<EndpointTarget, 'kind' | 'baseUrls' | 'alias' | 'chosenBy' | 'headers' | 'price'>;
+
+function endpoint(baseUrls: readonly string[], chosenBy: string, { headers = {}, price }: Pick<PolicySpec, 'headers' | 'price'>): CommonParts {
   for (const baseUrl of baseUrls) {
     const url = URL.parse(baseUrl);
     if (url === null || !/^https?:$/.test(url.protocol)) {
       throw new ConfigError(`The URL ${JSON.stringify(redactUrl(baseUrl))} (${chosenBy}) does not begin with http:// or https://`);
     }
   }
-  return { kind: 'endpoint', baseUrls, alias: null, chosenBy };
+  return { kind: 'endpoint', baseUrls, alias: null, chosenBy, headers, ...(price === undefined ? {} : { price }) };
 }
 
-/** From -k, else the provider's own variable, else VF_API_KEY. */
-function keyFor(settings: Settings, provider: Provider | null, variables: Variables): Key {
-  const named = settings['api-key-var'];
-  const keyVariable = named === undefined ? (provider?.keyVariable ?? 'VF_API_KEY') : variableName(named, '-k');
+/** The key itself, else that of the named variable, else of the provider's own, else of VF_API_KEY. */
+function keyFor({ apiKey: given, apiKeyVar: named }: PolicySpec, provider: Provider | null, { variables, names }: PolicyContext): Key {
+  if (given !== undefined) return { apiKey: given, keyVariable: null };
+  const keyVariable = named === undefined ? (provider?.keyVariable ?? 'VF_API_KEY') : variableName(named, names.name('apiKeyVar'));
   const apiKey = nonEmpty(variables[keyVariable]);
   if (apiKey === null && (named !== undefined || provider?.needsKey === true)) {
-    throw missingKey(keyVariable, named === undefined ? `-p ${provider!.name}` : '-k');
+    throw missingKey(keyVariable, named === undefined ? names.given({ provider: provider!.name }) : names.name('apiKeyVar'));
   }
   return { apiKey, keyVariable };
 }
 
-function providerNamed(name: string): Provider | typeof BASELINE | typeof EMBEDDED {
+function providerNamed(name: string, names: SettingNames): Provider | typeof BASELINE | typeof EMBEDDED {
   if (name === BASELINE || name === EMBEDDED) return name;
   const provider = PROVIDERS.find((p) => p.name === name);
   if (provider === undefined) {
+    const other = names.given({ baseUrl: 'URL' });
     throw new ConfigError(
-      `Unknown provider "${name}"${suggestion(name, PROVIDER_NAMES)}; known are ${PROVIDER_NAMES.join(', ')}; use -b URL for any other server`,
+      `Unknown provider "${name}"${suggestion(name, PROVIDER_NAMES)}; known are ${PROVIDER_NAMES.join(', ')}; use ${other} for any other server`,
     );
   }
   return provider;
 }
 
-async function modelWithoutServer(model: string, settings: Settings): Promise<ConfigError> {
-  const { path, isPackaged, endpoints } = await readEndpoints(settings['endpoints-path'] ?? null);
+async function modelWithoutServer(model: string, spec: PolicySpec, names: SettingNames): Promise<ConfigError> {
+  const { path, isPackaged, endpoints } = await readEndpoints(spec.endpointsPath ?? null);
   const aliases = endpoints.map((row) => row.id);
-  const source = settings.model === undefined ? 'VF_MODEL' : '-m';
+  const source = spec.model === undefined ? 'VF_MODEL' : names.name('model');
+  const providers = PROVIDER_NAMES.filter((n) => n !== BASELINE).join(', ');
   return new ConfigError(
-    `The model "${model}" (${source}) has no server: add -p NAME (${PROVIDER_NAMES.filter((n) => n !== BASELINE).join(', ')}) or -b URL, ` +
+    `The model "${model}" (${source}) has no server: add ${names.given({ provider: 'NAME' })} (${providers}) or ${names.given({ baseUrl: 'URL' })}, ` +
       `or use an alias from ${path}${suggestion(model, aliases)}${isPackaged ? '; for aliases of your own, create configs/endpoints.toml here' : ''}`,
   );
 }

@@ -7,10 +7,14 @@ import type { ResolvedRole } from '../roles/resolve-roles.ts';
 import { type EndpointRegistry, readEndpoints } from './endpoints.ts';
 import type { OpenedPolicy } from './open-policy.ts';
 import { isLoopback, type PolicyTarget } from './policy-target.ts';
-import type { Settings } from '../../cli/eval/settings.ts';
+import type { SettingNames } from '../setting-names.ts';
 
 export interface RunPricesOptions {
-  readonly settings: Settings;
+  /** US dollars; null for no limit. */
+  readonly limit: number | null;
+  /** The endpoint registry; null for the default file. */
+  readonly endpointsPath: string | null;
+  readonly names: SettingNames;
   readonly target: PolicyTarget;
   readonly policy: Pick<OpenedPolicy, 'model'>;
   readonly environment: Pick<Environment, 'id' | 'programModels'>;
@@ -25,32 +29,33 @@ interface AskedModel {
   readonly model: string;
   readonly alias: string | null;
   readonly baseUrls: readonly string[];
+  /** That the caller gave. @default that of the registry */
+  readonly price?: Price | null;
 }
 
 const NO_REGISTRY: EndpointRegistry = { path: 'configs/endpoints.toml', isPackaged: false, endpoints: [] };
 
 /**
- * Null where no model can cost anything (all run in this process, or on servers of this machine without a price), and for a program whose models nobody counts. Throws ConfigError for --max-cost with a model
- * that has no price.
+ * Null where no model can cost anything (all run in this process, or on servers of this machine without a price), and for a program whose models nobody counts. Throws ConfigError for a limit with a model that has
+ * no price.
  */
 export async function runPrices(options: RunPricesOptions): Promise<CostOptions | null> {
-  const { settings, target, environment } = options;
-  const limit = settings['max-cost'] ?? null;
+  const { limit, endpointsPath, names, target, environment } = options;
   const isUncounted = target.kind === 'program' && (environment.programModels?.description ?? null) !== null;
   if (limit !== null && isUncounted)
     throw new ConfigError(
-      `--max-cost cannot be used with ${environment.id}: it is a program that brings its own models, whose tokens are not counted. Leave it out.`,
+      `${names.name('maxCostUsd')} cannot be used with ${environment.id}: it is a program that brings its own models, whose tokens are not counted. Leave it out.`,
     );
   const policy: AskedModel =
     target.kind === 'endpoint'
-      ? { asker: 'the policy', model: options.policy.model, alias: target.alias, baseUrls: target.baseUrls }
+      ? { asker: 'the policy', model: options.policy.model, alias: target.alias, baseUrls: target.baseUrls, price: target.price ?? null }
       : { ...OWN_POLICY, model: options.policy.model };
-  return pricesOf(policy, options, { limit, isUncounted, endpointsPath: settings['endpoints-path'] ?? null });
+  return pricesOf(policy, options, { limit, isUncounted, endpointsPath, limitName: names.name('maxCostUsd') });
 }
 
 /** As `runPrices`, for a training: its policy is a server of the user's own, which costs nothing by the token. */
 export function trainingPrices(models: Pick<RunPricesOptions, 'roles' | 'players'>, limit: number | null): Promise<CostOptions | null> {
-  return pricesOf(OWN_POLICY, models, { limit, isUncounted: false, endpointsPath: null });
+  return pricesOf(OWN_POLICY, models, { limit, isUncounted: false, endpointsPath: null, limitName: '--max-cost' });
 }
 
 const OWN_POLICY: AskedModel = { asker: 'the policy', model: 'the policy', alias: null, baseUrls: [] };
@@ -59,12 +64,14 @@ interface PricesOptions {
   readonly limit: number | null;
   readonly isUncounted: boolean;
   readonly endpointsPath: string | null;
+  /** What the caller calls the limit. */
+  readonly limitName: string;
 }
 
 async function pricesOf(
   policy: AskedModel,
   models: Pick<RunPricesOptions, 'roles' | 'players'>,
-  { limit, isUncounted, endpointsPath }: PricesOptions,
+  { limit, isUncounted, endpointsPath, limitName }: PricesOptions,
 ): Promise<CostOptions | null> {
   const roles = models.roles.map(({ role, player }): readonly [string, AskedModel] => {
     const asked = { asker: `role ${role}`, model: models.players[role] ?? role };
@@ -77,7 +84,7 @@ async function pricesOf(
   const all = [policy, ...roles.map(([, asked]) => asked)];
   const registry = all.every(({ baseUrls }) => baseUrls.length === 0) ? NO_REGISTRY : await registryOf(endpointsPath, limit);
   const unpriced = all.filter((asked) => priceOf(asked, registry) === null);
-  if (limit !== null && unpriced.length > 0) throw unknownPrice(unpriced[0]!, registry);
+  if (limit !== null && unpriced.length > 0) throw unknownPrice(unpriced[0]!, registry, limitName);
   const mayCost = all.some((asked) => (priceOf(asked, registry) === null ? !asked.baseUrls.every(isLoopback) : asked.baseUrls.length > 0));
   if ((!mayCost || isUncounted) && limit === null) return null;
   const priced = (asked: AskedModel): PricedModel => ({ model: asked.model, price: priceOf(asked, registry) });
@@ -94,8 +101,9 @@ async function registryOf(endpointsPath: string | null, limit: number | null): P
   }
 }
 
-/** Of the alias, else of any endpoint with the same URL and model; null if none has a price. */
-function priceOf({ alias, model, baseUrls }: AskedModel, { endpoints }: EndpointRegistry): Price | null {
+/** The caller's, else of the alias, else of any endpoint with the same URL and model; null if none has a price. */
+function priceOf({ alias, model, baseUrls, price = null }: AskedModel, { endpoints }: EndpointRegistry): Price | null {
+  if (price !== null) return price;
   if (baseUrls.length === 0) return FREE;
   const rows = alias === null ? endpoints.filter((row) => row.model === model && baseUrls.some((url) => isSameUrl(url, row.baseUrl))) : endpoints;
   return rows.find((row) => (alias === null || row.id === alias) && row.price !== null)?.price ?? null;
@@ -106,10 +114,10 @@ function isSameUrl(a: string, b: string): boolean {
   return plain(a) === plain(b);
 }
 
-function unknownPrice({ asker, model, alias }: AskedModel, { path, isPackaged }: EndpointRegistry): ConfigError {
+function unknownPrice({ asker, model, alias }: AskedModel, { path, isPackaged }: EndpointRegistry, limitName: string): ConfigError {
   const file = isPackaged ? 'configs/endpoints.toml' : path;
   const place = alias === null ? `a table [[endpoint]] with its url and model to ${file}` : `the price to alias ${alias} in ${file}`;
   return new ConfigError(
-    `--max-cost needs the price of every model, and ${model} (${asker}) has none. Add ${place}: price = { input = 0.5, cached = 0.1, output = 1.5 }, in US dollars per million tokens, or 0 for a server of your own.`,
+    `${limitName} needs the price of every model, and ${model} (${asker}) has none. Add ${place}: price = { input = 0.5, cached = 0.1, output = 1.5 }, in US dollars per million tokens, or 0 for a server of your own.`,
   );
 }

@@ -1,17 +1,21 @@
-/** Turns -t, -T and -S into the sampling parameters of every request. */
+/** Turns what the caller says of sampling into the parameters of every request. */
 import type { Sampling } from '../../clients/policy-client.ts';
 import { closestName } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { isObject } from '../../schemas/is-object.ts';
-import type { Settings } from '../../cli/eval/settings.ts';
+import type { EvaluationRequest } from '../evaluation/evaluation-request.ts';
+import type { Setting, SettingNames } from '../setting-names.ts';
 
-/** Request fields that the user cannot set with -S, with the reason or the alternative. */
+/** Request fields that other settings set. */
+const ELSEWHERE: Readonly<Record<string, readonly [Setting, after: string]>> = {
+  seed: ['seed', '; servers get no seed, so that the rollouts of a row differ'],
+  n: ['rolloutsPerRow', ' for several rollouts per row'],
+  best_of: ['rolloutsPerRow', ' for several rollouts per row'],
+  model: ['model', ''],
+};
+/** Request fields that the user cannot set, with the reason. */
 const RESERVED: Readonly<Record<string, string>> = {
-  seed: 'use --seed; servers get no seed, so that the rollouts of a row differ',
-  n: 'use -r for several rollouts per row',
-  best_of: 'use -r for several rollouts per row',
-  model: 'use -m',
   messages: 'the environment writes the prompt',
   prompt: 'the environment writes the prompt',
   stop: 'the environment decides where a generation ends',
@@ -45,7 +49,7 @@ const OF_VLLM = [
   'bad_words',
   'chat_template_kwargs',
 ];
-const KNOWN: ReadonlySet<string> = new Set([...OF_OPENAI, ...OF_VLLM, ...Object.keys(RESERVED), 'reasoning_effort']);
+const KNOWN: ReadonlySet<string> = new Set([...OF_OPENAI, ...OF_VLLM, ...Object.keys(ELSEWHERE), ...Object.keys(RESERVED), 'reasoning_effort']);
 
 export interface ReadSampling {
   readonly sampling: Sampling;
@@ -54,21 +58,25 @@ export interface ReadSampling {
 
 /**
  * Throws ConfigError for a value out of range, and for a field that the user cannot set.
- * @param source what set the sampling, for errors
+ * @param names what the caller calls its settings, for errors
  */
-export function readSampling(settings: Pick<Settings, 'sampling-args' | 'temperature' | 'max-tokens'>, source = '-S'): ReadSampling {
+export function readSampling(settings: Pick<EvaluationRequest, 'sampling' | 'temperature' | 'maxTokens'>, names: SettingNames): ReadSampling {
+  const source = names.name('sampling');
   const wrong = (name: string, expected: string, value: unknown) => wrongValue(source, name, expected, value);
-  const { extra_body: body, ...direct } = settings['sampling-args'] ?? {};
+  const { extra_body: body, ...direct } = settings.sampling ?? {};
   // Python clients put fields that OpenAI does not define under extra_body; in the request they are top-level fields.
   if (body !== undefined && !isObject(body)) throw wrong('extra_body', 'an object', body);
   const given: Record<string, unknown> = { ...body, ...direct };
+  for (const [key, [setting, after]] of Object.entries(ELSEWHERE)) {
+    if (Object.hasOwn(given, key)) throw new ConfigError(`${source} cannot set "${key}": use ${names.name(setting)}${after}`);
+  }
   for (const [key, reason] of Object.entries(RESERVED)) {
     if (Object.hasOwn(given, key)) throw new ConfigError(`${source} cannot set "${key}": ${reason}`);
   }
   const { temperature = settings.temperature ?? 1, top_p: topP = 1, max_tokens: most, max_completion_tokens: alsoMost, ...extra } = given;
   if (most !== undefined && alsoMost !== undefined)
     throw new ConfigError(`${source} has both max_tokens and max_completion_tokens, which are two names of one limit. Leave one out.`);
-  const maxTokens = most ?? alsoMost ?? settings['max-tokens'] ?? null;
+  const maxTokens = most ?? alsoMost ?? settings.maxTokens ?? null;
   if (typeof temperature !== 'number' || !(temperature >= 0 && temperature <= 100)) throw wrong('temperature', 'a number from 0 to 100', temperature);
   if (typeof topP !== 'number' || !(topP > 0 && topP <= 1)) throw wrong('top_p', 'a number above 0 and up to 1', topP);
   if (maxTokens !== null && !(Number.isSafeInteger(maxTokens) && (maxTokens as number) > 0))

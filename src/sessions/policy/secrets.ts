@@ -1,7 +1,7 @@
 /** Finds the secrets of a run, which must not appear in any output or file. */
 import { headerCredentials, isSecretValue, urlCredentials } from '../../transport/credentials.ts';
 import { isSecretName } from '../../transport/redact.ts';
-import type { PolicyTarget } from './policy-target.ts';
+import type { ResolvedRole } from '../roles/resolve-roles.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
 /** Shorter values under a secret-looking name are probably ordinary words. */
@@ -9,11 +9,27 @@ const SHORTEST_ARGUMENT = 8;
 /** Matches settings of pipelines inside an argument: `generation.api_key=VALUE`, `openai={api_key: VALUE}`. A match begins only where a word begins, which keeps it linear. */
 const ASSIGNMENT = /(?<![\w.-])([\w.-]+)["']?\s*[:=]\s*["']?([^\s"',}\]]+)/g;
 
-/** `settings` are tables in which names such as api_key mark secrets: arguments of the environment, further request fields. */
-export function secretsOf(target: PolicyTarget, ...settings: readonly Readonly<Record<string, unknown>>[]): ReadonlySet<string> {
-  const ofPolicy =
-    target.kind === 'endpoint' ? [target.apiKey ?? '', ...headerCredentials(target.headers), ...target.baseUrls.flatMap(urlCredentials)] : [];
-  return new Set([...ofPolicy, ...settings.flatMap((table) => [...argumentSecrets(table, false)])].filter(isSecretValue));
+/** Where a run's secrets come from; each part is optional. */
+export interface SecretSources {
+  readonly servers?: readonly {
+    readonly apiKey: string | null;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly baseUrls: readonly string[];
+  }[];
+  readonly roles?: readonly Pick<ResolvedRole, 'player'>[];
+  /** Tables in which names such as api_key mark secrets: arguments of the environment, further request fields. */
+  readonly settings?: readonly Readonly<Record<string, unknown>>[];
+}
+
+/** Values that must not appear in any output or file. */
+export function secretsOf({ servers = [], roles = [], settings = [] }: SecretSources): ReadonlySet<string> {
+  const players = roles.flatMap(({ player }) => (player.kind === 'endpoint' ? [player] : []));
+  const ofServers = [...servers, ...players].flatMap(({ apiKey, headers, baseUrls }) => [
+    apiKey ?? '',
+    ...headerCredentials(headers),
+    ...baseUrls.flatMap(urlCredentials),
+  ]);
+  return new Set([...ofServers, ...settings.flatMap((table) => [...argumentSecrets(table, false)])].filter(isSecretValue));
 }
 
 function* argumentSecrets(value: unknown, isSecret: boolean): Generator<string> {

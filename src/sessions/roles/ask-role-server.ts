@@ -2,6 +2,7 @@
 import { ConfigError, ModelError, thrownText } from '../../core/errors.ts';
 import { HttpEndpoint } from '../../transport/http-endpoint.ts';
 import { redactUrl } from '../../transport/redact.ts';
+import { ROLE_FLAG, type SettingNames } from '../setting-names.ts';
 import type { RoleEndpoint } from './resolve-roles.ts';
 
 /** A running server lists its models at once. */
@@ -17,7 +18,12 @@ export interface RoleServerAnswer {
  * Returns the model to request. Throws ModelError if a server does not answer or rejects the key, ConfigError if no model is named and the
  * server does not serve exactly one.
  */
-export async function askRoleServer(role: string, endpoint: RoleEndpoint, signal: AbortSignal): Promise<RoleServerAnswer> {
+export async function askRoleServer(
+  role: string,
+  endpoint: RoleEndpoint,
+  signal: AbortSignal,
+  names: Pick<SettingNames, 'role'> = ROLE_FLAG,
+): Promise<RoleServerAnswer> {
   const lists = await Promise.all(endpoint.baseUrls.map((baseUrl) => modelsAt(role, baseUrl, endpoint, signal)));
   const url = redactUrl(endpoint.baseUrls[0]!);
   const served = lists[0] ?? null;
@@ -29,7 +35,7 @@ export async function askRoleServer(role: string, endpoint: RoleEndpoint, signal
         : served.length === 0
           ? 'serves no model'
           : `serves ${served.length} models (${shortList(served)})`;
-    throw new ConfigError(`The server of role ${role} at ${url} ${what}. Name the model: --role ${role}=MODEL@${url}.`);
+    throw new ConfigError(`The server of role ${role} at ${url} ${what}. Name the model: ${names.role(role, `MODEL@${url}`)}.`);
   }
   const isListed = served === null || served.includes(endpoint.model);
   const notice = isListed ? null : `The server of role ${role} at ${url} does not list ${endpoint.model} among its models (${shortList(served)}).`;

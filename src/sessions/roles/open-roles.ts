@@ -10,8 +10,11 @@ import type { RoleTable } from '../../schemas/roles-config.ts';
 import { redactUrl, secretRedactor } from '../../transport/redact.ts';
 import type { OpenedPolicy } from '../policy/open-policy.ts';
 import { countText, plural } from '../../reports/text/number-text.ts';
+import { ROLE_FLAG, type SettingNames } from '../setting-names.ts';
 import { askRoleServer } from './ask-role-server.ts';
 import type { ResolvedRole, RoleEndpoint } from './resolve-roles.ts';
+
+type RoleNames = Pick<SettingNames, 'role'>;
 
 /** The run's own policy, which may also play roles. */
 export interface RolePolicy {
@@ -19,7 +22,7 @@ export interface RolePolicy {
   readonly client: () => PolicyClient;
   readonly capabilities: PolicyCapabilities;
   /** Says why it cannot play a role. @default its capabilities decide */
-  readonly refusal?: (role: string) => string;
+  readonly refusal?: (role: string, names: RoleNames) => string;
 }
 
 /** The policy of a vf-eval run. */
@@ -29,17 +32,20 @@ export function rolePolicyOf({ client, kind }: Pick<OpenedPolicy, 'client' | 'ki
     name: client.name,
     client: () => client,
     capabilities: client.capabilities,
-    ...(refusal !== undefined && { refusal: (role) => refusal(role, client.name) }),
+    ...(refusal !== undefined && { refusal: (role: string, names: RoleNames) => refusal(role, client.name, names) }),
   };
 }
 
-const REFUSALS: Readonly<Partial<Record<OpenedPolicy['kind'], (role: string, policy: string) => string>>> = {
-  baseline: (role, policy) => cannotPlay(policy, role, 'a built-in baseline plays this environment by fixed rules and answers nothing else'),
-  program: (role) => `A program has no policy, so role ${role} cannot be bound to it. Name a server: --role ${role}=MODEL@URL.`,
+type Refusal = (role: string, policy: string, names: RoleNames) => string;
+
+const REFUSALS: Readonly<Partial<Record<OpenedPolicy['kind'], Refusal>>> = {
+  baseline: (role, policy, names) =>
+    cannotPlay(policy, role, 'a built-in baseline plays this environment by fixed rules and answers nothing else', names),
+  program: (role, _, names) => `A program has no policy, so role ${role} cannot be bound to it. Name a server: ${names.role(role, 'MODEL@URL')}.`,
 };
 
-function cannotPlay(policy: string, role: string, problem: string): string {
-  return `The policy ${policy} cannot play role ${role}: ${problem}. Bind the role to another model: --role ${role}=MODEL@URL.`;
+function cannotPlay(policy: string, role: string, problem: string, names: RoleNames): string {
+  return `The policy ${policy} cannot play role ${role}: ${problem}. Bind the role to another model: ${names.role(role, 'MODEL@URL')}.`;
 }
 
 export interface OpenRolesOptions {
@@ -49,6 +55,8 @@ export interface OpenRolesOptions {
   readonly onNotice: (line: string) => void;
   /** Values that must not be written to a file. */
   readonly secrets: ReadonlySet<string>;
+  /** What the caller calls a role's model, for errors. @default as on the command line */
+  readonly names?: RoleNames;
   readonly signal: AbortSignal;
 }
 
@@ -90,16 +98,16 @@ interface Bound {
   readonly notice: string | null;
 }
 
-async function bind(resolved: ResolvedRole, { policy, images, signal }: OpenRolesOptions, opened: Disposers): Promise<Bound> {
+async function bind(resolved: ResolvedRole, { policy, images, names = ROLE_FLAG, signal }: OpenRolesOptions, opened: Disposers): Promise<Bound> {
   const { role, player, table } = resolved;
   const limits = limitsOf(table);
   switch (player.kind) {
     case 'builtin':
       return { binding: { model: player.model, ...limits }, who: `${player.model.name} (builtin)`, notice: null };
     case 'policy': {
-      if (policy.refusal !== undefined) throw new ConfigError(policy.refusal(role));
+      if (policy.refusal !== undefined) throw new ConfigError(policy.refusal(role, names));
       const problem = chatProblem(policy.capabilities);
-      if (problem !== null) throw new ConfigError(cannotPlay(policy.name, role, problem));
+      if (problem !== null) throw new ConfigError(cannotPlay(policy.name, role, problem, names));
       return {
         binding: { model: clientModel(policy.client, { name: policy.name, isPolicy: true }), ...limits },
         who: `${policy.name} (the policy itself)`,
@@ -107,7 +115,7 @@ async function bind(resolved: ResolvedRole, { policy, images, signal }: OpenRole
       };
     }
     default:
-      return bindEndpoint(role, player, table, { images, signal, opened });
+      return bindEndpoint(role, player, table, { images, names, signal, opened });
   }
 }
 
@@ -115,11 +123,11 @@ async function bindEndpoint(
   role: string,
   endpoint: RoleEndpoint,
   table: RoleTable,
-  { images, signal, opened }: Pick<OpenRolesOptions, 'images' | 'signal'> & { readonly opened: Disposers },
+  { images, names, signal, opened }: Pick<OpenRolesOptions, 'images' | 'signal'> & { readonly names: RoleNames; readonly opened: Disposers },
 ): Promise<Bound> {
   const { OpenAIChatClient } = await import('../../clients/openai-chat.ts');
   const { baseUrls, apiKey, keyVariable, headers } = endpoint;
-  const { model, notice } = await askRoleServer(role, endpoint, signal);
+  const { model, notice } = await askRoleServer(role, endpoint, signal, names);
   const limits = limitsOf(table);
   const client = new OpenAIChatClient({
     baseUrls,

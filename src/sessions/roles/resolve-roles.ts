@@ -6,11 +6,11 @@ import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { Model, RoleDeclaration, RoleDeclarations } from '../../core/model.ts';
 import type { RoleTable, RoleTables } from '../../schemas/roles-config.ts';
-import { headerCredentials, isSecretValue, urlCredentials } from '../../transport/credentials.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { type EndpointRegistry, readEndpoints, variableName } from '../policy/endpoints.ts';
 import { isLoopback } from '../policy/policy-target.ts';
 import { PROVIDERS } from '../policy/providers.ts';
+import { ROLE_FLAG, type SettingNames } from '../setting-names.ts';
 
 /** A server that plays a role. */
 export interface RoleEndpoint {
@@ -40,6 +40,8 @@ export interface ResolvedRole {
 export interface ResolveRolesOptions {
   /** The endpoint registry; null for the default file. @default null */
   readonly endpointsPath?: string | null;
+  /** What the caller calls a role's model, for errors. @default as on the command line */
+  readonly names?: Pick<SettingNames, 'role'>;
   readonly variables: Readonly<Record<string, string | undefined>>;
 }
 
@@ -63,27 +65,20 @@ export async function resolveRoles(
   );
 }
 
-/** Values that must not appear in any output or file. */
-export function secretsOfRoles(roles: readonly ResolvedRole[]): string[] {
-  const secrets = roles.flatMap(({ player }) =>
-    player.kind === 'endpoint' ? [player.apiKey ?? '', ...headerCredentials(player.headers), ...player.baseUrls.flatMap(urlCredentials)] : [],
-  );
-  return [...new Set(secrets.filter(isSecretValue))];
-}
-
 async function playerOf(role: string, declaration: RoleDeclaration, table: RoleTable, options: ResolveRolesOptions): Promise<RolePlayer> {
+  const { role: named } = options.names ?? ROLE_FLAG;
   if (table.base_url !== undefined) return endpointAt(role, [table.base_url].flat(), table, options);
   const use = table.use ?? declaration.default;
   if (use === null) {
     throw new ConfigError(
-      `The environment has a role ${role} (${declaration.about.replace(/[.\s]+$/, '')}), but no model is bound to it. Bind one, for example with --role ${role}=gpt-4.1-mini@https://api.openai.com/v1 or --role ${role}=policy, or in a table [roles.${role}].`,
+      `The environment has a role ${role} (${declaration.about.replace(/[.\s]+$/, '')}), but no model is bound to it. Bind one, for example with ${named(role, 'gpt-4.1-mini@https://api.openai.com/v1')} or ${named(role, 'policy')}${options.names === undefined ? `, or in a table [roles.${role}]` : ''}.`,
     );
   }
   if (use === 'policy') return { kind: 'policy' };
   if (use !== 'builtin') return aliased(role, use, table, options);
   if (declaration.builtin !== undefined) return { kind: 'builtin', model: declaration.builtin };
   throw new ConfigError(
-    `Role ${role} has no builtin model. Bind it to a server or to the policy: --role ${role}=MODEL@URL, or --role ${role}=policy.`,
+    `Role ${role} has no builtin model. Bind it to a server or to the policy: ${named(role, 'MODEL@URL')}, or ${named(role, 'policy')}.`,
   );
 }
 

@@ -20,8 +20,9 @@ import type { TrainingDirectory } from '../../trainer/records/training-directory
 import type { TrainingObserver } from '../../trainer/training-observer.ts';
 import type { TrainingRun, TrainingSession } from '../../trainer/training-session.ts';
 import { type OpenedRoles, openRoles, type RolePolicy } from '../roles/open-roles.ts';
-import { type ResolvedRole, resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
+import { type ResolvedRole, resolveRoles } from '../roles/resolve-roles.ts';
 import { trainingPrices } from '../policy/run-prices.ts';
+import { secretsOf } from '../policy/secrets.ts';
 import { vocabularySize } from '../policy/vocabulary-size.ts';
 import { assertTakesAdapters } from './assert-takes-adapters.ts';
 import { assertTrainable } from './assert-trainable.ts';
@@ -189,7 +190,7 @@ async function resolveTrainingRoles(
 ): Promise<readonly ResolvedRole[]> {
   const declarations: RoleDeclarations = Object.assign({}, ...environments.toReversed().map(({ roles = {} }) => roles));
   const declared = await resolveRoles(declarations, config.roles, { variables });
-  for (const secret of secretsOfRoles(declared)) secrets.add(secret);
+  for (const secret of secretsOf({ roles: declared })) secrets.add(secret);
   return declared;
 }
 

@@ -298,7 +298,7 @@ function setup(resolved: ResolvedConfig, { variables, preset, resumeDirectory = 
     apiKey,
     keyVariable: policy.api_key_var,
   } as const;
-  const secrets = secretsOf({ ...server, headers: {}, clientType: 'tokens', alias: null, chosenBy: 'policy.base_url' }, named);
+  const secrets = secretsOf({ servers: [{ ...server, headers: {} }], settings: [named] });
   return { ...resolved, preset, resumeDirectory, changes, apiKey, secrets, notices };
 }
 

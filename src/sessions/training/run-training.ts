@@ -69,7 +69,7 @@ export interface EndedTraining {
 /** Runs or resumes the training until its last step, a stop by a guard, or an interruption. Throws errors that end it; it can be resumed even then. */
 export async function runTraining(setup: TrainingSetup, host: TrainingHost): Promise<EndedTraining> {
   // Before the run has a folder.
-  const config = await withLocalBase(setup.config, host);
+  const config = await withLocalBase(setup.config, { ...host, warn: (line) => host.note(`vf-train: ${line}`) });
   await using directory = await openDirectory(setup);
   const ended = await runIn(directory, { setup, config }, host).catch(async (error: unknown) => {
     // Otherwise -R would resume this run, which never began, as the newest.

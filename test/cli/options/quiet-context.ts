@@ -11,6 +11,8 @@ export function quietContext(): CommandContext & { readonly notes: string[] } {
     report: (error) => void notes.push(String(error)),
     redact: (text) => text,
     note: (line) => void notes.push(line),
+    variables: {},
+    warn: (line) => void notes.push(line),
     onInterrupt: null,
   };
 }

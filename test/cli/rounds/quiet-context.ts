@@ -7,6 +7,8 @@ export const quietContext = (): CommandContext => ({
   verbose: false,
   report: () => {},
   redact: (text) => text,
+  variables: process.env,
+  warn: () => {},
   note: () => {},
   onInterrupt: null,
 });

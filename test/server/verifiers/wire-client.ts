@@ -9,6 +9,7 @@ import type { WireDelta, WireRunReply } from '../../../src/schemas/verifiers-wir
 import type { PolicyAddress, ServedPoliciesOptions, ServedPolicy } from '../../../src/server/environment/served-policies.ts';
 import { startVerifiersServer, type VerifiersServerOptions } from '../../../src/server/verifiers/start-verifiers-server.ts';
 import { readSampling } from '../../../src/sessions/policy/sampling.ts';
+import { PROPERTY_NAMES } from '../../../src/sessions/setting-names.ts';
 import { TalkEnv } from '../environment/environment-client.ts';
 
 export interface Recording {
@@ -128,7 +129,7 @@ export async function serveWire({ environment = new TalkEnv(), script = {}, poli
   const server = await startVerifiersServer({
     environment,
     split: 'eval',
-    policies: { open, readSampling: (fields) => readSampling({ 'sampling-args': fields }, 'sampling'), ...policies },
+    policies: { open, readSampling: (fields) => readSampling({ sampling: fields }, PROPERTY_NAMES), ...policies },
     redact: (text) => text,
     address: 'tcp://127.0.0.1:0',
     variables: {},

@@ -3,12 +3,14 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { bundledModels, bundledName, modelPath } from '../../../src/data/bundled-models.ts';
 import { adapterBase } from '../../../src/sessions/policy/adapter-base.ts';
-import { embeddedModel } from '../../../src/sessions/policy/embedded-model.ts';
+import { embeddedModel as embeddedModelOf } from '../../../src/sessions/policy/embedded-model.ts';
+import { FLAG_NAMES } from '../../../src/cli/eval/evaluation-request.ts';
 import { laptopModel, modelWorld } from '../../../src/sessions/environment/model-world.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
 import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
 
 const NANO = join(import.meta.dirname, '../../../models/nano-base');
+const embeddedModel = (asked: string) => embeddedModelOf(asked, { variables: process.env, names: FLAG_NAMES });
 
 let folder: TemporaryFolder;
 beforeEach(() => {

@@ -2,6 +2,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
+import { FLAG_NAMES } from '../../../src/cli/eval/evaluation-request.ts';
 import { openPolicy } from '../../../src/sessions/policy/open-policy.ts';
 import type { EndpointTarget } from '../../../src/sessions/policy/policy-target.ts';
 import { EmbeddedPolicy } from '../../../src/sessions/policy/embedded-policy.ts';
@@ -22,7 +23,7 @@ const folder = mkdtempSync(join(tmpdir(), 'open-policy-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const environment = { id: 'lab', turnFormat: 'chat', needs: ['native_tools'] } as const;
-const options = { environment, seed: 0, maxRetries: 0, maxConcurrent: 1, signal };
+const options = { environment, seed: 0, maxRetries: 0, maxConcurrent: 1, names: FLAG_NAMES, variables: {}, signal };
 const refusal = /lab calls tools natively, and .* writes calls in no format that can be parsed/;
 
 const MESSAGES = '{% for m in messages %}{{ m["content"] }}\n{% endfor %}';

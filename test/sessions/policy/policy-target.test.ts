@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { resolvePolicyTarget } from '../../../src/sessions/policy/policy-target.ts';
+import { type EndpointTarget, type PolicyTarget, resolvePolicyTarget } from '../../../src/sessions/policy/policy-target.ts';
+import type { PolicySpec } from '../../../src/sessions/policy/policy-spec.ts';
+import { PROPERTY_NAMES } from '../../../src/sessions/setting-names.ts';
 import { secretsOf } from '../../../src/sessions/policy/secrets.ts';
+import { evaluationRequest, FLAG_NAMES } from '../../../src/cli/eval/evaluation-request.ts';
 import type { Settings } from '../../../src/cli/eval/settings.ts';
 import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
 
@@ -28,10 +31,14 @@ key = "FAR_KEY"
 
 async function resolve(settings: Settings, variables: Record<string, string> = {}, registry = REGISTRY) {
   using folder = new TemporaryFolder();
-  return await resolvePolicyTarget({ 'endpoints-path': folder.write('endpoints.toml', registry), ...settings }, variables, bundledModel);
+  return await resolveFlags({ 'endpoints-path': folder.write('endpoints.toml', registry), ...settings }, variables);
 }
 
 const bundledModel = async () => 'nano-base';
+
+function resolveFlags(settings: Settings, variables: Record<string, string>) {
+  return resolvePolicyTarget(evaluationRequest({ envId: 'capitals', settings }).policy!, { variables, names: FLAG_NAMES, bundledModel });
+}
 
 describe('resolvePolicyTarget', () => {
   it('plays a directory in this process with -p embedded, whatever server the variables name', async () => {
@@ -98,7 +105,7 @@ describe('resolvePolicyTarget', () => {
     [{ model: 'far' }, /FAR_KEY \(alias far in/],
     [{ 'api-base-url': 'ftp://h', model: 'M' }, /does not begin with http/],
     [{ provider: 'baseline', 'api-base-url': 'http://h/v1' }, /cannot be combined\. Leave one out/],
-    [{ provider: 'embedded', 'api-base-url': 'http://h/v1' }, /--api-base-url cannot be combined with -p embedded/],
+    [{ provider: 'embedded', 'api-base-url': 'http://h/v1' }, /-b cannot be combined with -p embedded/],
     [{ provider: 'embeded' }, /did you mean embedded\?/],
     [{ 'api-client-type': 'renderer', provider: 'vllm' }, /^--api-client-type must be one of auto, tokens, chat/],
     [{ header: { A: 'b' } }, /--header needs a policy/],
@@ -124,10 +131,29 @@ describe('resolvePolicyTarget', () => {
   });
 
   it('reads the registry of the package where the folder has none', async () => {
-    await expect(resolvePolicyTarget({ model: 'qwen2.5-3b-i' }, {}, bundledModel)).resolves.toMatchObject({
+    await expect(resolveFlags({ model: 'qwen2.5-3b-i' }, {})).resolves.toMatchObject({
       model: 'Qwen/Qwen2.5-3B-Instruct',
       apiKey: null,
     });
+  });
+});
+
+function endpointOf(target: PolicyTarget): EndpointTarget {
+  if (target.kind !== 'endpoint') throw new Error(`got ${target.kind}`);
+  return target;
+}
+
+describe('resolvePolicyTarget for callers in code', () => {
+  const inCode = (spec: PolicySpec, variables: Record<string, string> = {}) =>
+    resolvePolicyTarget(spec, { variables, names: PROPERTY_NAMES, bundledModel });
+
+  it('takes the key itself and a price, and calls settings by their properties', async () => {
+    const price = { input: 1, cached: 1, output: 2 };
+    const target = await inCode({ baseUrl: 'http://h/v1', model: 'm', apiKey: 'sk-1', price });
+    expect(target).toMatchObject({ apiKey: 'sk-1', keyVariable: null, price, chosenBy: 'baseUrl' });
+    await expect(inCode({ provider: 'embedded', apiKey: 'sk-1' })).rejects.toThrow(/^apiKey cannot be combined with provider: "embedded"/);
+    await expect(inCode({ baseUrl: 'http://h/v1', apiKeyVar: 'NOPE' })).rejects.toThrow(/environment variable NOPE \(apiKeyVar\) holds no API key/);
+    await expect(inCode({ model: 'nowhere' })).rejects.toThrow(/\(model\) has no server: add provider: "NAME" .* or baseUrl: "URL"/);
   });
 });
 
@@ -160,10 +186,11 @@ describe('secretsOf', () => {
       'retriever-pass',
     ];
     const encoded = ['user:pass!word', 'u:retriever-pass'].map((pair) => Buffer.from(pair).toString('base64'));
-    expect([...secretsOf(target, args)].toSorted()).toEqual([...written, ...encoded].toSorted());
+    expect([...secretsOf({ servers: [endpointOf(target)], settings: [args] })].toSorted()).toEqual([...written, ...encoded].toSorted());
   });
 
   it('does not take a placeholder for a secret', async () => {
-    expect([...secretsOf(await resolve({ 'api-base-url': 'http://h/v1' }, { VF_API_KEY: 'EMPTY' }), {})]).toEqual([]);
+    const target = await resolve({ 'api-base-url': 'http://h/v1' }, { VF_API_KEY: 'EMPTY' });
+    expect([...secretsOf({ servers: [endpointOf(target)], settings: [{}] })]).toEqual([]);
   });
 });

@@ -1,5 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { readSampling, tokenSampling } from '../../../src/sessions/policy/sampling.ts';
+import { evaluationRequest, FLAG_NAMES } from '../../../src/cli/eval/evaluation-request.ts';
+import type { Settings } from '../../../src/cli/eval/settings.ts';
+import { readSampling as readRequest, tokenSampling } from '../../../src/sessions/policy/sampling.ts';
+
+const readSampling = (settings: Settings) => readRequest(evaluationRequest({ envId: 'capitals', settings }), FLAG_NAMES);
 
 describe('readSampling', () => {
   it('sends temperature 1 and top_p 1 by default', () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { checkRoleTables, parseRoleFlag } from '../../../src/cli/roles/role-flag.ts';
-import { resolveRoles, secretsOfRoles } from '../../../src/sessions/roles/resolve-roles.ts';
+import { secretsOf } from '../../../src/sessions/policy/secrets.ts';
+import { resolveRoles } from '../../../src/sessions/roles/resolve-roles.ts';
 import { scriptedModel } from '../../../src/core/builtin-judges.ts';
 import type { RoleDeclarations } from '../../../src/core/model.ts';
 import type { RoleTable } from '../../../src/schemas/roles-config.ts';
@@ -108,7 +109,7 @@ describe('resolveRoles', () => {
       apiKey: 'near-key-1234',
       alias: 'near',
     });
-    expect(secretsOfRoles([resolved])).toEqual(['near-key-1234', 'team-secret-1']);
+    expect([...secretsOf({ roles: [resolved] })]).toEqual(['near-key-1234', 'team-secret-1']);
   });
 
   test('a key may be missing only on this machine', async () => {

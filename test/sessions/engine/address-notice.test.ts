@@ -1,11 +1,11 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { addressNotice } from '../../src/cli/address-notice.ts';
-import { TemporaryFolder } from './eval/temporary-folder.ts';
-import { BARE_ENVIRONMENT } from '../bare-environment.ts';
+import { addressNotice } from '../../../src/sessions/engine/address-notice.ts';
+import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
+import { BARE_ENVIRONMENT } from '../../bare-environment.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
+const ROOT = join(import.meta.dirname, '../../..');
 
 describe('addressNotice', () => {
   it('has nothing to say where there is no limit, or where all threads find room', () => {

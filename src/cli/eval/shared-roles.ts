@@ -2,18 +2,21 @@
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { RoleTables } from '../../schemas/roles-config.ts';
-import type { PlannedRun } from '../../cli/eval/toml-config.ts';
+import { openEnvironment } from '../../sessions/environment/open-environment.ts';
+import type { Surroundings } from '../../sessions/surroundings.ts';
+import { evaluationRequest } from './evaluation-request.ts';
+import type { PlannedRun } from './toml-config.ts';
 
 export class SharedRoles {
   readonly #runs: readonly PlannedRun[];
-  readonly #rolesOf: (run: PlannedRun) => Promise<readonly string[]>;
+  readonly #surroundings: Pick<Surroundings, 'variables' | 'signal'>;
   /** Roles of the environments loaded so far, by environment and arguments. */
   readonly #known = new Map<string, readonly string[]>();
 
-  /** `rolesOf` loads a run's environment; it is called only to look up a role that no loaded environment has. */
-  constructor(runs: readonly PlannedRun[], rolesOf: (run: PlannedRun) => Promise<readonly string[]>) {
+  /** The environment of a run is loaded only to look up a role that no loaded environment has. */
+  constructor(runs: readonly PlannedRun[], surroundings: Pick<Surroundings, 'variables' | 'signal'>) {
     this.#runs = runs;
-    this.#rolesOf = rolesOf;
+    this.#surroundings = surroundings;
   }
 
   /** The run's role tables, without shared ones for roles that its environment lacks. Throws UnknownSharedRoleError. */
@@ -30,7 +33,7 @@ export class SharedRoles {
     for (const run of this.#runs) {
       if (this.#known.has(keyOf(run))) continue;
       // An environment that does not load may have the role; its own run reports the error.
-      const roles = await this.#rolesOf(run).catch(() => null);
+      const roles = await rolesOf(run, this.#surroundings).catch(() => null);
       if (roles === null) return true;
       this.#known.set(keyOf(run), roles);
       if (roles.includes(role)) return true;
@@ -51,4 +54,12 @@ export class UnknownSharedRoleError extends ConfigError {}
 
 function keyOf({ envId, settings }: PlannedRun): string {
   return JSON.stringify([envId, settings['env-args'], settings['extra-env-kwargs'], settings['env-dir-path']]);
+}
+
+/** Names of the roles that the run's environment has. */
+async function rolesOf(run: PlannedRun, { variables, signal }: Pick<Surroundings, 'variables' | 'signal'>): Promise<readonly string[]> {
+  const { environment, environmentArgs = {}, environmentsDir } = evaluationRequest(run);
+  const searched = environmentsDir === undefined ? {} : { environmentsDir };
+  await using opened = await openEnvironment(environment, environmentArgs, { ...searched, variables, signal });
+  return Object.keys(opened.environment.roles ?? {});
 }

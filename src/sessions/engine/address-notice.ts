@@ -3,7 +3,7 @@
  * report that nothing can catch. Whether they will cannot be predicted, because it depends on what V8 reserves and releases meanwhile.
  */
 import { readFileSync } from 'node:fs';
-import { MAX_MEMORY_BYTES } from '../engine/compute/memory.ts';
+import { MAX_MEMORY_BYTES } from '../../engine/compute/memory.ts';
 
 /** Addresses of a command on Node 24 before it opens the engine, and of each engine thread (mostly reserved for compiled code). Measured, rounded up. */
 const PROCESS_BYTES = 2e9;

@@ -26,7 +26,7 @@ import { figures, sampleTranscript } from './summary.ts';
  * process writes to, and for a resume with another configuration; ResultsError if a file cannot be written; PolicyError as soon as the server
  * reports a failure that no rollout can avoid (a wrong key, an unknown model): a resume continues from there.
  */
-export async function evaluate<R extends Row>(options: EvaluationOptions<R>): Promise<EvaluationResult> {
+export async function recordEvaluation<R extends Row>(options: EvaluationOptions<R>): Promise<EvaluationResult> {
   checkOptions(options);
   const rows = selectRows(options);
   const { outputDir } = options;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, PolicyError } from '../../src/core/errors.ts';
 import { metric } from '../../src/core/rubric.ts';
-import { evaluate } from '../../src/evaluate/evaluate.ts';
+import { recordEvaluation } from '../../src/evaluate/record-evaluation.ts';
 import type { EvaluationEvent, EvaluationOptions } from '../../src/evaluate/evaluation-options.ts';
 import { findRun, newRunDirectory } from '../../src/evaluate/run-directory.ts';
 import { MetadataSchema, parseWire, ResultSchema, type WireMetadata, type WireResult, type WireTokens } from '../../src/schemas/results.ts';
@@ -39,7 +39,7 @@ function failing(ids: readonly string[], message = 'the server fell over') {
   });
 }
 
-describe('evaluate', () => {
+describe('recordEvaluation', () => {
   it('records the prompt that the policy was given, not the row as it is', async () => {
     const environment = sumsEnvironment();
     const start = environment.start.bind(environment);
@@ -47,7 +47,7 @@ describe('evaluate', () => {
       const episode = await start(row, context);
       return Object.assign(episode, { prompt: [{ role: 'system', content: 'Calculate.' }, ...row.prompt] });
     };
-    await evaluate(sumsOptions(directory, { numExamples: 1, environment }));
+    await recordEvaluation(sumsOptions(directory, { numExamples: 1, environment }));
     const [result] = await jsonLines<WireResult>('results.jsonl');
     expect(result!.prompt).toEqual([
       { role: 'system', content: 'Calculate.' },
@@ -61,9 +61,9 @@ describe('evaluate', () => {
         throw new Error('no such container');
       },
     });
-    const { summary } = await evaluate(sumsOptions(directory, { environment, numExamples: 4 }));
+    const { summary } = await recordEvaluation(sumsOptions(directory, { environment, numExamples: 4 }));
     expect(summary.notices.at(-1)).toMatch(/^Clean-up failed in 4 of 4 rollouts: Error: no such container\. /);
-    const resumed = await evaluate(sumsOptions(directory, { numExamples: 4, resume: true }));
+    const resumed = await recordEvaluation(sumsOptions(directory, { numExamples: 4, resume: true }));
     expect(resumed.summary.notices).toEqual(summary.notices);
   });
 
@@ -77,7 +77,7 @@ describe('evaluate', () => {
     let shown: EvaluationEvent['progress']['headlines'] = [];
     const onEvent = ({ progress }: EvaluationEvent) => (shown = progress.headlines);
     const options = { environment, numExamples: 4, secrets: ['hush-hush'], onEvent };
-    const { summary } = await evaluate(sumsOptions(directory, options));
+    const { summary } = await recordEvaluation(sumsOptions(directory, options));
     expect(summary).toMatchObject({ rollouts: { finished: 4, errored: 0 }, metrics: { notes: { value: 1 } } });
     expect(shown).toContainEqual({ name: 'notes', mean: 1 });
     const text = /^Metric "notes" failed in 1 of 4 rollouts: TypeError: no notes at \S+\. Its mean leaves these rollouts out/;
@@ -85,12 +85,12 @@ describe('evaluate', () => {
     const last = (await jsonLines<WireResult>('results.jsonl')).find(({ example_id: id }) => id === 3);
     expect(last).toMatchObject({ reward: expect.any(Number), error: null, notes: null, metrics: { notes: null } });
     expect(last!.metric_errors).toEqual({ notes: expect.stringMatching(/^Metric "notes" failed: TypeError: no notes at (?!hush)/) });
-    const resumed = await evaluate(sumsOptions(directory, { ...options, resume: true }));
+    const resumed = await recordEvaluation(sumsOptions(directory, { ...options, resume: true }));
     expect(resumed.summary.notices.at(-1)).toMatch(text);
   });
 
   it('writes floats as floats and integers as integers in every file', async () => {
-    await evaluate(sumsOptions(directory, { numExamples: 1, stateColumns: ['turns'], client: sumsClient({ logProb: (i) => -i }) }));
+    await recordEvaluation(sumsOptions(directory, { numExamples: 1, stateColumns: ['turns'], client: sumsClient({ logProb: (i) => -i }) }));
     const result = await readFile(join(directory, 'results.jsonl'), 'utf8');
     for (const part of ['"reward":1.0,', '"metrics":{"right":1.0,"em":1.0,"pieces":3.0}', '"right":1.0,"em":1.0,"pieces":3.0}'])
       expect(result).toContain(part);
@@ -104,7 +104,7 @@ describe('evaluate', () => {
 
   it('keeps the digest of a configuration of earlier versions, in which sampling has the keys that were given', async () => {
     const sampling = { temperature: 0.5, topP: 1, extra: { top_k: 5 } };
-    await evaluate(sumsOptions(directory, { numExamples: 2, sampling, maxTokens: 50 }));
+    await recordEvaluation(sumsOptions(directory, { numExamples: 2, sampling, maxTokens: 50 }));
     const { config, config_digest: digest } = await metadataOf();
     expect(config['sampling_args']).toEqual({ temperature: 0.5, top_p: 1, max_tokens: 50, top_k: 5 });
     // Of the version before `extra` was a column.
@@ -112,7 +112,7 @@ describe('evaluate', () => {
   });
 
   it('resumes a run of an earlier version, whose floats and sampling keys were written in another way', async () => {
-    await evaluate(sumsOptions(directory, { client: failing(['1/0']) }));
+    await recordEvaluation(sumsOptions(directory, { client: failing(['1/0']) }));
     const rewrite = async (file: string, change: (value: object) => object) => {
       const path = join(directory, file);
       const lines = file === 'metadata.json' ? [await readFile(path, 'utf8')] : (await readFile(path, 'utf8')).trimEnd().split('\n');
@@ -120,18 +120,18 @@ describe('evaluate', () => {
     };
     await rewrite('metadata.json', (metadata) => ({ ...metadata, sampling_args: { temperature: 1, top_p: 1 } }));
     for (const file of ['results.jsonl', 'tokens.jsonl']) await rewrite(file, (line) => line);
-    const { summary } = await evaluate(sumsOptions(directory, { resume: true }));
+    const { summary } = await recordEvaluation(sumsOptions(directory, { resume: true }));
     expect(summary.rollouts).toMatchObject({ finished: 6, errored: 0 });
     expect(Object.keys((await metadataOf()).sampling_args!)).toEqual(['temperature', 'top_p', 'max_tokens', 'extra']);
   });
 
   it('accepts any number of rollouts at once, however few there are', async () => {
-    const { summary } = await evaluate(sumsOptions(directory, { maxConcurrent: Number.MAX_SAFE_INTEGER }));
+    const { summary } = await recordEvaluation(sumsOptions(directory, { maxConcurrent: Number.MAX_SAFE_INTEGER }));
     expect(summary.complete).toBe(true);
   });
 
   it('writes v0 columns, its own, every metric and the chosen state of each rollout', async () => {
-    await evaluate(sumsOptions(directory, { numExamples: 1, stateColumns: ['noted', 'turns', 'missing', 'reward', 'em'] }));
+    await recordEvaluation(sumsOptions(directory, { numExamples: 1, stateColumns: ['noted', 'turns', 'missing', 'reward', 'em'] }));
     const [result] = await jsonLines<WireResult>('results.jsonl');
     expect(result).toMatchObject({
       example_id: 0,
@@ -166,7 +166,7 @@ describe('evaluate', () => {
   });
 
   it('writes the observations of a chat policy as user messages and no tokens', async () => {
-    await evaluate(sumsOptions(directory, { numExamples: 1, client: sumsClient({ kind: 'chat' }) }));
+    await recordEvaluation(sumsOptions(directory, { numExamples: 1, client: sumsClient({ kind: 'chat' }) }));
     const [result] = await jsonLines<WireResult>('results.jsonl');
     expect(result!.completion).toEqual([
       { role: 'assistant', content: 'hm, ' },
@@ -177,14 +177,14 @@ describe('evaluate', () => {
   });
 
   it('writes lines and metadata that fit their schemas, failed rollouts included', async () => {
-    await evaluate(sumsOptions(directory, { client: failing(['2/0']), rolloutsPerExample: 2 }));
+    await recordEvaluation(sumsOptions(directory, { client: failing(['2/0']), rolloutsPerExample: 2 }));
     const lines = (await readFile(join(directory, 'results.jsonl'), 'utf8')).trimEnd().split('\n');
     expect(lines.map((line) => parseWire(ResultSchema, line)).filter((parsed) => 'problem' in parsed)).toEqual([]);
     expect(parseWire(MetadataSchema, await readFile(join(directory, 'metadata.json'), 'utf8'))).not.toHaveProperty('problem');
   });
 
   it('records a failure as null with its error, and leaves it out of every mean', async () => {
-    const { summary } = await evaluate(sumsOptions(directory, { client: failing(['0/0', '2/0']) }));
+    const { summary } = await recordEvaluation(sumsOptions(directory, { client: failing(['0/0', '2/0']) }));
     const failed = (await jsonLines<WireResult>('results.jsonl')).filter((r) => r.error !== null);
     expect(failed.map((r) => [r.rollout_id, r.reward, r.metrics, r.is_completed, r.stop_condition])).toEqual([
       ['0/0', null, { right: null, em: null, pieces: null }, false, 'has_error'],
@@ -207,14 +207,14 @@ describe('evaluate', () => {
 
   it('has no mean at all when everything failed', async () => {
     const all = Array.from({ length: 6 }, (_, i) => `${i}/0`);
-    const { summary } = await evaluate(sumsOptions(directory, { client: failing(all) }));
+    const { summary } = await recordEvaluation(sumsOptions(directory, { client: failing(all) }));
     expect(summary).toMatchObject({ reward: null, examples: 0, errors: { PolicyError: 6 } });
     expect(await metadataOf()).toMatchObject({ avg_reward: null, avg_error: 1, avg_metrics: {} });
   });
 
   it('keeps secrets and credentials out of every file', async () => {
     const secret = 'sk-very"secret';
-    await evaluate(
+    await recordEvaluation(
       sumsOptions(directory, {
         client: failing(['1/0'], `401 from https://ann:pa55@host/v1?api_key=abc with ${secret}`),
         secrets: [secret],
@@ -242,7 +242,7 @@ describe('evaluate', () => {
     let runs = 0;
     const order = async (changes: Partial<EvaluationOptions>) => {
       const path = join(directory, String(runs++));
-      await evaluate(sumsOptions(path, { maxConcurrent: 1, ...changes }));
+      await recordEvaluation(sumsOptions(path, { maxConcurrent: 1, ...changes }));
       return (await readFile(join(path, 'results.jsonl'), 'utf8'))
         .trimEnd()
         .split('\n')
@@ -262,7 +262,7 @@ describe('evaluate', () => {
         return sumsTurn(turn);
       },
     });
-    const { summary, interrupted } = await evaluate(
+    const { summary, interrupted } = await recordEvaluation(
       sumsOptions(directory, {
         client,
         signal: stop.signal,
@@ -280,7 +280,7 @@ describe('evaluate', () => {
     const stop = new AbortController();
     setTimeout(() => stop.abort(new CancelledError('Ctrl-C')), 20);
     const environment = sumsEnvironment({ rows: 3000 });
-    const { interrupted, summary } = await evaluate(sumsOptions(directory, { environment, maxConcurrent: 2, signal: stop.signal }));
+    const { interrupted, summary } = await recordEvaluation(sumsOptions(directory, { environment, maxConcurrent: 2, signal: stop.signal }));
     expect(interrupted).toBe(true);
     expect(summary.rollouts.recorded).toBeLessThan(3000);
     expect(await jsonLines('results.jsonl')).toHaveLength(summary.rollouts.recorded);
@@ -292,7 +292,7 @@ describe('evaluate', () => {
     [{ maxConcurrent: 0 }, /maxConcurrent/],
     [{ environment: sumsEnvironment({ rows: 0 }) }, /sums has no rows/],
   ])('refuses %o', async (changes, message) => {
-    const attempt = evaluate(sumsOptions(directory, changes));
+    const attempt = recordEvaluation(sumsOptions(directory, changes));
     await expect(attempt).rejects.toThrow(message);
     await expect(attempt).rejects.toThrow(ConfigError);
     expect(await readdir(directory)).toEqual([]);
@@ -300,20 +300,20 @@ describe('evaluate', () => {
 
   it('says that a run cannot lie inside a file', async () => {
     await writeFile(join(directory, 'file'), '');
-    await expect(evaluate(sumsOptions(join(directory, 'file', 'run')))).rejects.toThrow(ConfigError);
+    await expect(recordEvaluation(sumsOptions(join(directory, 'file', 'run')))).rejects.toThrow(ConfigError);
   });
 
   it('does not write a second run over a first', async () => {
-    await evaluate(sumsOptions(directory));
-    await expect(evaluate(sumsOptions(directory))).rejects.toThrow(/already holds a run: .*metadata\.json\. Resume it/);
+    await recordEvaluation(sumsOptions(directory));
+    await expect(recordEvaluation(sumsOptions(directory))).rejects.toThrow(/already holds a run: .*metadata\.json\. Resume it/);
   });
 });
 
 describe('evaluate with resume', () => {
-  const resumed = (changes: Partial<EvaluationOptions> = {}) => evaluate(sumsOptions(directory, { resume: true, ...changes }));
+  const resumed = (changes: Partial<EvaluationOptions> = {}) => recordEvaluation(sumsOptions(directory, { resume: true, ...changes }));
 
   it('keeps finished rollouts, plays failed and missing ones, and says how many', async () => {
-    await evaluate(sumsOptions(directory, { client: failing(['1/1', '3/0']), numExamples: 4, rolloutsPerExample: 2 }));
+    await recordEvaluation(sumsOptions(directory, { client: failing(['1/1', '3/0']), numExamples: 4, rolloutsPerExample: 2 }));
     const before = await jsonLines<WireResult>('results.jsonl');
     const events: EvaluationEvent[] = [];
     const { summary } = await resumed({ rolloutsPerExample: 2, onEvent: (event) => events.push(event) });
@@ -331,7 +331,7 @@ describe('evaluate with resume', () => {
   });
 
   it('changes nothing when nothing is left to do', async () => {
-    await evaluate(sumsOptions(directory));
+    await recordEvaluation(sumsOptions(directory));
     const before = await readFile(join(directory, 'results.jsonl'));
     const { summary, interrupted } = await resumed();
     expect(await readFile(join(directory, 'results.jsonl'))).toEqual(before);
@@ -350,7 +350,7 @@ describe('evaluate with resume', () => {
     ['the kind of policy', { client: sumsClient({ kind: 'chat' }) }, /policy_kind was "tokens" and is "chat" now/],
     ['fewer examples', { numExamples: 2 }, /num_examples was 6 and is 2 now; it may only grow/],
   ])('refuses a change of %s and names it with both values', async (_, changes, message) => {
-    await evaluate(sumsOptions(directory));
+    await recordEvaluation(sumsOptions(directory));
     const before = await readFile(join(directory, 'metadata.json'), 'utf8');
     await expect(resumed(changes)).rejects.toThrow(message);
     await expect(resumed(changes)).rejects.toThrow(ConfigError);
@@ -358,15 +358,15 @@ describe('evaluate with resume', () => {
   });
 
   it('accepts another speed, or another address of the same model', async () => {
-    await evaluate(sumsOptions(directory, { client: failing(['1/0']) }));
+    await recordEvaluation(sumsOptions(directory, { client: failing(['1/0']) }));
     const { summary } = await resumed({ maxConcurrent: 1, maxRetries: 5, run: { ...sumsOptions('').run, baseUrl: 'http://127.0.0.1:1/v1' } });
     expect(summary.rollouts.finished).toBe(6);
   });
 
   it('plays a whole group again when group rewards need it and a member is missing', async () => {
     const environment = sumsEnvironment({ groups: true });
-    await evaluate(sumsOptions(directory, { environment, client: failing(['3/1']), rolloutsPerExample: 2 }));
-    const { summary } = await evaluate(sumsOptions(directory, { environment, rolloutsPerExample: 2, resume: true }));
+    await recordEvaluation(sumsOptions(directory, { environment, client: failing(['3/1']), rolloutsPerExample: 2 }));
+    const { summary } = await recordEvaluation(sumsOptions(directory, { environment, rolloutsPerExample: 2, resume: true }));
     expect(summary.rollouts).toEqual({ planned: 12, recorded: 12, finished: 12, errored: 0 });
     const results = await jsonLines<WireResult>('results.jsonl');
     expect(new Set(results.slice(-2).map((r) => r.rollout_id))).toEqual(new Set(['3/0', '3/1']));
@@ -375,15 +375,15 @@ describe('evaluate with resume', () => {
   });
 
   it('names the line that is not a result, and the folder that holds no run', async () => {
-    await evaluate(sumsOptions(directory));
+    await recordEvaluation(sumsOptions(directory));
     await appendFile(join(directory, 'results.jsonl'), 'what\n');
     await expect(resumed()).rejects.toThrow(/Line 7 of .*results\.jsonl is not a record of a rollout: text that is not JSON/);
-    await expect(evaluate(sumsOptions(join(directory, 'none'), { resume: true }))).rejects.toThrow(/The directory .*none does not exist/);
+    await expect(recordEvaluation(sumsOptions(join(directory, 'none'), { resume: true }))).rejects.toThrow(/The directory .*none does not exist/);
     expect(await readdir(directory)).not.toContain('none');
   });
 
   it('refuses a data set that lost an example', async () => {
-    await evaluate(sumsOptions(directory, { shuffle: false, environment: sumsEnvironment({ rows: 3 }) }));
+    await recordEvaluation(sumsOptions(directory, { shuffle: false, environment: sumsEnvironment({ rows: 3 }) }));
     const text = await readFile(join(directory, 'results.jsonl'), 'utf8');
     await writeFile(join(directory, 'results.jsonl'), text.replace('"group_id":"1"', '"group_id":"77"'));
     await expect(resumed({ environment: sumsEnvironment({ rows: 3 }) })).rejects.toThrow(/example "77" is not among the 3 rows to play now/);
@@ -418,7 +418,7 @@ describe('findRun', () => {
     const paths: string[] = [];
     for (const client of [failing(['0/0']), failing(['1/0']), sumsClient()]) {
       paths.push(newRunDirectory(directory, run.envId, run.model));
-      await evaluate(sumsOptions(paths.at(-1)!, { client }));
+      await recordEvaluation(sumsOptions(paths.at(-1)!, { client }));
     }
     expect(await findRun(directory, options)).toEqual({ path: paths[1], difference: null });
     expect(await findRun(directory, { ...options, run: { ...run, model: 'other' } })).toEqual(none);
@@ -430,7 +430,7 @@ describe('findRun', () => {
 
   it('finds a finished run where there is no other', async () => {
     const path = newRunDirectory(directory, 'sums', sumsOptions('').run.model);
-    await evaluate(sumsOptions(path));
+    await recordEvaluation(sumsOptions(path));
     const options = sumsOptions('');
     expect((await findRun(directory, options)).path).toBe(options.run.envId === 'sums' ? path : null);
   });

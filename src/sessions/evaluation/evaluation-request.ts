@@ -1,0 +1,52 @@
+/** What a caller asks of an evaluation. Only `environment` has no default. */
+import type { RoleTables } from '../../schemas/roles-config.ts';
+import type { PolicySpec } from '../policy/policy-spec.ts';
+
+export interface EvaluationRequest {
+  /** An id, or the path of a folder or module. */
+  readonly environment: string;
+  /** Arguments of the environment. @default {} */
+  readonly environmentArgs?: Readonly<Record<string, unknown>>;
+  /** Folder of your own environments. @default ./environments */
+  readonly environmentsDir?: string;
+  /** @default the server of the environment variable VF_BASE_URL, else the environment's baseline */
+  readonly policy?: PolicySpec;
+  /** By role, the model that plays it and its limits. @default what the environment declares */
+  readonly roles?: RoleTables;
+  /** New tokens per generation. @default the environment decides */
+  readonly maxTokens?: number;
+  /** 0 to 100; 0 is greedy. @default 1 */
+  readonly temperature?: number;
+  /** Further fields of the request, such as `top_p`; they override `maxTokens` and `temperature`. @default {} */
+  readonly sampling?: Readonly<Record<string, unknown>>;
+  /** Rows to play, at least 1; -1 plays all. @default the environment's own number, else 5 */
+  readonly rows?: number;
+  /** Rollouts of each row, at least 1. @default the environment's own number, else 1 */
+  readonly rolloutsPerRow?: number;
+  /** Seeds the order of rows, the baseline and a model in this process; never sent to other servers. @default 0 */
+  readonly seed?: number;
+  /** Plays the rows in random order. @default false */
+  readonly shuffle?: boolean;
+  /** Seed of the random order. @default seed */
+  readonly shuffleSeed?: number;
+  /** Rollouts in flight at once, at least 1. @default 32 */
+  readonly maxConcurrent?: number;
+  /** Rollouts scored at once, in addition to those in flight. @default maxConcurrent */
+  readonly maxScoring?: number;
+  /** Milliseconds per rollout; null for no limit. @default null */
+  readonly timeoutMs?: number | null;
+  /** Milliseconds to compute the rewards of a rollout; null for no limit. @default timeoutMs */
+  readonly scoringTimeoutMs?: number | null;
+  /** Retries after a transient failure. @default 3 */
+  readonly maxRetries?: number;
+  /** Begins no further rollouts once the run has cost this many US dollars; needs the price of every model. @default no limit */
+  readonly maxCostUsd?: number;
+  /** Scores each rollout alone, without group rewards. @default false */
+  readonly independentScoring?: boolean;
+  /** Folder in which runs get folders of their own. @default ./outputs */
+  readonly outputDir?: string;
+  /** A run's folder: continues that run. True: continues the newest that matches, if there is one. @default a new run */
+  readonly resume?: string | boolean;
+  /** Keys of the episode's state to record as columns. @default none */
+  readonly stateColumns?: readonly string[];
+}

@@ -1,0 +1,166 @@
+/** Opens the parts of one evaluation from its request: fills in defaults, loads the environment, opens its policy and the models of its roles, and finds their prices. */
+import { Disposers } from '../../core/disposers.ts';
+import type { Environment } from '../../core/environment.ts';
+import { ConfigError } from '../../core/errors.ts';
+import type { CostOptions } from '../../evaluate/run-cost.ts';
+import { plural, countText } from '../../reports/text/number-text.ts';
+import { leftOutTasks } from '../../reports/evaluation/left-out-tasks.ts';
+import { assertPlayable } from '../../rollouts/assert-playable.ts';
+import type { RoleTables } from '../../schemas/roles-config.ts';
+import { addressNotice } from '../engine/address-notice.ts';
+import { engineThreads } from '../engine/engine-threads.ts';
+import { type OpenedEnvironment, openEnvironment } from '../environment/open-environment.ts';
+import { embeddedModel } from '../policy/embedded-model.ts';
+import { laptopModelOf, searchedIn, worldOf } from '../policy/laptop-model.ts';
+import { type OpenedPolicy, openPolicy } from '../policy/open-policy.ts';
+import { namedPolicy, playedBy, refusalOf } from '../policy/played-by.ts';
+import type { PolicyTarget } from '../policy/policy-target.ts';
+import { EMBEDDED } from '../policy/providers.ts';
+import { runPrices } from '../policy/run-prices.ts';
+import { type ReadSampling, readSampling, tokenSampling } from '../policy/sampling.ts';
+import { secretsOf } from '../policy/secrets.ts';
+import { type OpenedRoles, openRoles, rolePolicyOf } from '../roles/open-roles.ts';
+import { resolveRoles } from '../roles/resolve-roles.ts';
+import type { SettingNames } from '../setting-names.ts';
+import type { Surroundings } from '../surroundings.ts';
+import type { EvaluationRequest } from './evaluation-request.ts';
+
+/** What an evaluation takes from its caller besides the request. */
+export interface EvaluationContext extends Surroundings {
+  readonly names: SettingNames;
+  /** Version of this package, for the record. */
+  readonly packageVersion: string;
+  /** Chooses the role tables once the environment's roles are known. @default those of the request */
+  readonly rolesFor?: (declared: readonly string[]) => Promise<RoleTables>;
+}
+
+/** All parts of an evaluation; disposing closes them. */
+export interface OpenedEvaluation extends AsyncDisposable {
+  readonly request: EvaluationRequest;
+  readonly environmentArgs: Readonly<Record<string, unknown>>;
+  readonly opened: OpenedEnvironment;
+  readonly target: PolicyTarget;
+  readonly policy: OpenedPolicy;
+  readonly roles: OpenedRoles;
+  /** Null where no model costs anything. */
+  readonly cost: CostOptions | null;
+  readonly sampling: ReadSampling;
+  readonly counts: EvaluationCounts;
+  readonly secrets: readonly string[];
+  /** Notices of the parts, for the user before the run. */
+  readonly notices: readonly string[];
+  /** The model of the environment's own preset `laptop`, where a model in this process plays; else null. */
+  readonly laptopModel: string | null;
+}
+
+export interface EvaluationCounts {
+  /** Number of rows that are played. */
+  readonly rows: number;
+  /** Number of requested rows that the data set lacks. */
+  readonly missing: number;
+  readonly rolloutsPerRow: number;
+  readonly seed: number;
+  readonly shuffleSeed: number;
+}
+
+export const EVALUATION_DEFAULTS = { rows: 5, rolloutsPerRow: 1, maxConcurrent: 32, maxRetries: 3, seed: 0 };
+
+/** Throws ConfigError for what cannot run as asked, PolicyError or ModelError for a server that does not answer, CancelledError. */
+export async function openEvaluation(given: EvaluationRequest, context: EvaluationContext): Promise<OpenedEvaluation> {
+  const { names, variables, signal, warn } = context;
+  await using parts = new Disposers();
+  const request = await withLocalModel(given, context);
+  const sampling = readSampling(request, names);
+  const named = await namedPolicy(request, context);
+  const world = await worldFor(request, named.target, context);
+  const environmentArgs = { ...world?.args, ...request.environmentArgs };
+  const servers = named.target.kind === 'endpoint' ? [named.target] : [];
+  const secrets = new Set(secretsOf({ servers, settings: [environmentArgs, sampling.sampling.extra ?? {}] }));
+  for (const secret of secrets) context.secrets.add(secret);
+  const loading = openEnvironment(request.environment, environmentArgs, { ...searchedIn(request), variables, signal, note: warn });
+  const opened = parts.use(await loading.catch((error: unknown) => Promise.reject((signal.aborted ? null : refusalOf(named, request)) ?? error)));
+  const { environment } = opened;
+  const target = playedBy(environment, named, request, names);
+  const declared = await resolvedRoles(environment, request, context);
+  for (const secret of secretsOf({ roles: declared })) {
+    secrets.add(secret);
+    context.secrets.add(secret);
+  }
+  const counts = countsOf(request, opened);
+  const addresses = target.kind === 'embedded' ? addressNotice(engineThreads({})) : null;
+  if (addresses !== null) warn(addresses);
+  const { maxRetries = EVALUATION_DEFAULTS.maxRetries, maxConcurrent = EVALUATION_DEFAULTS.maxConcurrent } = request;
+  const policy = parts.use(await openPolicy(target, { environment, seed: counts.seed, maxRetries, maxConcurrent, names, variables, signal }));
+  assertPlayable(environment, policy.client);
+  const roles = parts.use(
+    await openRoles(declared, { policy: rolePolicyOf(policy), images: environment.images, onNotice: warn, secrets, names, signal }),
+  );
+  opened.bindModels(roles.models.models);
+  const prices = { limit: request.maxCostUsd ?? null, endpointsPath: request.policy?.endpointsPath ?? null, names };
+  const cost = await runPrices({ ...prices, target, policy, environment, roles: declared, players: roles.players });
+  const laptopModel = target.kind === 'embedded' ? await laptopModelOf(request.environment, searchedIn(request)) : null;
+  const disposer = parts.move();
+  return {
+    request,
+    environmentArgs,
+    opened,
+    target,
+    policy,
+    roles,
+    cost,
+    sampling: policy.client.capabilities.kind === 'tokens' ? tokenSampling(sampling) : sampling,
+    counts,
+    secrets: [...secrets],
+    notices: [...(world === null ? [] : [world.notice]), ...policy.notices, ...roles.notices],
+    laptopModel,
+    [Symbol.asyncDispose]: () => disposer.disposeAsync(),
+  };
+}
+
+/** Everything that the user should know before the first rollout. */
+export function evaluationNotices({ request, notices, opened, counts }: OpenedEvaluation): readonly string[] {
+  const { environment } = opened;
+  const { rows: count, shuffleSeed, missing } = counts;
+  const leftOut = leftOutTasks({ rows: environment.eval, count, shuffleSeed: request.shuffle === true ? shuffleSeed : null });
+  const few = `${request.environment} has only ${plural(environment.eval.length, 'row')}, ${countText(missing)} fewer than requested; each is played once`;
+  return [...(environment.notices ?? []), ...notices, ...(leftOut === null ? [] : [leftOut]), ...(missing === 0 ? [] : [few])];
+}
+
+/** The request with the folder of a model in this process that it names by its id on the hub, downloaded if necessary. */
+async function withLocalModel(request: EvaluationRequest, context: EvaluationContext): Promise<EvaluationRequest> {
+  const { policy } = request;
+  if (policy?.provider !== EMBEDDED || policy.model === undefined) return request;
+  const { localModel } = await import('../policy/local-model.ts');
+  return { ...request, policy: { ...policy, model: await localModel(policy.model, context) } };
+}
+
+/** What the model in this process knows, where it knows only the environment's small world. */
+async function worldFor(request: EvaluationRequest, target: PolicyTarget, context: EvaluationContext) {
+  if (target.kind !== 'embedded') return null;
+  const found = { environmentId: request.environment, args: request.environmentArgs ?? {}, ...searchedIn(request) };
+  return worldOf(embeddedModel(target.model, context).directory, { ...found, choose: context.names.given({ environmentArgs: '{"dataset": ...}' }) });
+}
+
+/** Before the policy is opened, which may take minutes. */
+async function resolvedRoles(environment: Environment, request: EvaluationRequest, { rolesFor, variables, names }: EvaluationContext) {
+  const declarations = environment.roles ?? {};
+  const tables = rolesFor === undefined ? (request.roles ?? {}) : await rolesFor(Object.keys(declarations));
+  return resolveRoles(declarations, tables, { endpointsPath: request.policy?.endpointsPath ?? null, variables, names });
+}
+
+/** The sizes that the caller asks for, else those of the environment's package.json, else our defaults. */
+function countsOf(request: EvaluationRequest, { environment, defaults }: OpenedEnvironment): EvaluationCounts {
+  const available = environment.eval.length;
+  if (available === 0) throw new ConfigError(`${environment.eval.name} has no rows to evaluate`);
+  const asked = request.rows ?? defaults.numExamples ?? EVALUATION_DEFAULTS.rows;
+  const wanted = asked === -1 ? available : asked;
+  const { seed = EVALUATION_DEFAULTS.seed } = request;
+  return {
+    rows: Math.min(wanted, available),
+    // Only a number that the user gave deserves a notice.
+    missing: request.rows === undefined ? 0 : Math.max(0, wanted - available),
+    rolloutsPerRow: request.rolloutsPerRow ?? defaults.rolloutsPerExample ?? EVALUATION_DEFAULTS.rolloutsPerRow,
+    seed,
+    shuffleSeed: request.shuffleSeed ?? seed,
+  };
+}

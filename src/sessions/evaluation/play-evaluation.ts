@@ -1,0 +1,91 @@
+/** Plays an opened evaluation into the folder of its run, new or resumed. */
+import { join } from 'node:path';
+import type { EvaluationEvent, EvaluationOptions, RunIdentity } from '../../evaluate/evaluation-options.ts';
+import { recordEvaluation } from '../../evaluate/record-evaluation.ts';
+import type { Summary } from '../../schemas/summary.ts';
+import { EVALUATION_DEFAULTS, type EvaluationContext, type EvaluationCounts, type OpenedEvaluation } from './open-evaluation.ts';
+import { recordedRun } from './recorded-run.ts';
+import { runDirectory } from './run-directory.ts';
+
+export interface PlayCallbacks {
+  /** Once, before the first rollout. `evaluation` has the number of rows that is played. */
+  readonly onStarted?: (evaluation: OpenedEvaluation, directory: string) => void;
+  readonly onEvent?: (event: EvaluationEvent) => void;
+}
+
+export interface PlayedEvaluation {
+  readonly summary: Summary;
+  /** With the number of rows that was played, which a resumed run keeps. */
+  readonly evaluation: OpenedEvaluation;
+}
+
+/** Throws as `recordEvaluation`. */
+export async function playEvaluation(fresh: OpenedEvaluation, context: EvaluationContext, callbacks: PlayCallbacks): Promise<PlayedEvaluation> {
+  const { request } = fresh;
+  const { directory, resume } = await runDirectory(request, evaluationOptions(fresh, context), context);
+  await fresh.opened.images.keepIn(join(directory, 'images'));
+  const evaluation = resume ? { ...fresh, counts: resumedCounts(fresh, directory) } : fresh;
+  const { summary } = await recordEvaluation({
+    ...evaluationOptions(evaluation, context),
+    outputDir: directory,
+    resume,
+    onEvent: (event) => {
+      if (event.type === 'started') callbacks.onStarted?.(evaluation, directory);
+      callbacks.onEvent?.(event);
+    },
+  });
+  return { summary, evaluation };
+}
+
+function evaluationOptions(evaluation: OpenedEvaluation, context: EvaluationContext): Omit<EvaluationOptions, 'outputDir'> {
+  const { request, opened, policy, roles, cost, sampling, counts, secrets } = evaluation;
+  const { names, signal } = context;
+  return {
+    environment: opened.environment,
+    client: policy.client,
+    ...(roles.models.stats.size === 0 ? {} : { models: roles.models }),
+    ...(cost === null ? {} : { cost }),
+    run: identityOf(evaluation, context),
+    sampling: sampling.sampling,
+    maxTokens: sampling.maxTokens,
+    numExamples: counts.rows,
+    rolloutsPerExample: counts.rolloutsPerRow,
+    maxConcurrent: request.maxConcurrent ?? EVALUATION_DEFAULTS.maxConcurrent,
+    seed: counts.seed,
+    shuffle: request.shuffle ?? false,
+    shuffleSeed: counts.shuffleSeed,
+    timeoutMs: request.timeoutMs ?? null,
+    ...(request.maxScoring === undefined ? {} : { maxScoring: request.maxScoring }),
+    ...(request.scoringTimeoutMs === undefined ? {} : { scoringTimeoutMs: request.scoringTimeoutMs }),
+    timeoutNames: { rollout: names.name('timeoutMs'), scoring: names.name('scoringTimeoutMs') },
+    maxRetries: request.maxRetries ?? EVALUATION_DEFAULTS.maxRetries,
+    independentScoring: request.independentScoring ?? false,
+    stateColumns: request.stateColumns ?? [],
+    resume: false,
+    secrets,
+    signal,
+  };
+}
+
+function identityOf(
+  { opened, environmentArgs, policy, roles, target }: OpenedEvaluation,
+  { packageVersion }: Pick<EvaluationContext, 'packageVersion'>,
+): RunIdentity {
+  return {
+    envId: opened.environment.id,
+    envArgs: environmentArgs,
+    model: policy.model,
+    baseUrl: policy.baseUrl,
+    policyKind: target.kind === 'program' ? 'none' : policy.client.capabilities.kind,
+    roles: roles.players,
+    packageVersion,
+    ...opened.versions,
+    ...(target.kind === 'endpoint' && target.alias !== null ? { endpointName: target.alias } : {}),
+  };
+}
+
+/** A resumed run keeps its number of rows unless the caller asks for another. */
+function resumedCounts({ request, counts }: OpenedEvaluation, directory: string): EvaluationCounts {
+  const rows = request.rows === undefined ? recordedRun(directory)?.rows : undefined;
+  return rows === undefined ? counts : { ...counts, rows };
+}

@@ -1,0 +1,26 @@
+/** What a caller says of a policy. Everything is optional: without a server or a model, the environment's built-in baseline plays. */
+import type { Price } from '../../core/price.ts';
+
+export interface PolicySpec {
+  /** A server by name (`vllm`, `openai`, ...), `embedded` for a model in this process, or `baseline`. @default the server at `baseUrl` */
+  readonly provider?: string;
+  /** Any OpenAI-compatible server, up to and including `/v1`. @default that of `provider`, else the environment variable VF_BASE_URL */
+  readonly baseUrl?: string;
+  /**
+   * The name of the model at its server, an alias of `endpoints.toml`, or, with `provider: 'embedded'`, a directory, a bundled model or an adapter.
+   * @default the environment variable VF_MODEL, else the server's only model; embedded: the environment's own small model
+   */
+  readonly model?: string;
+  /** The key itself. @default the value of `apiKeyVar` */
+  readonly apiKey?: string;
+  /** Environment variable that holds the key. @default that of `provider`, else VF_API_KEY */
+  readonly apiKeyVar?: string;
+  /** `tokens`, `chat`, or `auto`: what the server supports. @default 'auto' */
+  readonly clientType?: string;
+  /** HTTP headers sent to the server. @default none */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** TOML file with aliases, replicas and prices. @default ./configs/endpoints.toml, else the package's own */
+  readonly endpointsPath?: string;
+  /** US dollars per million tokens. @default that of `endpoints.toml` */
+  readonly price?: Price;
+}
