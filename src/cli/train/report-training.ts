@@ -28,11 +28,11 @@ export interface ReportOptions {
 
 export async function reportTraining(ended: EndedTraining, { display, note, redact }: ReportOptions): Promise<void> {
   const { outcome, setup, paths, evaluationLabel, evaluationRows } = ended;
-  const { config, wire, preset } = setup;
+  const { config, wire } = setup;
   const rows = await readMetrics(paths.metrics);
   const plots = await plotsOf(rows, { name: config.name, folder: paths.plots, evaluationLabel, note });
   const adapters = { adapter: outcome.adapter, bestAdapter: bestAdapterOf(paths) };
-  await cardsOf({ config, wire, preset, rows, evaluationLabel, ...adapters, plots, variables: process.env, redact }, note);
+  await cardsOf({ config, wire, rows, evaluationLabel, ...adapters, plots, variables: process.env, redact }, note);
   const { summary } = await readTrainingSummary({ ...ended, config, outcome: { ...outcome, plots } });
   if (display.json) {
     process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
@@ -46,7 +46,7 @@ export async function reportTraining(ended: EndedTraining, { display, note, reda
     return value === null ? [] : [{ step: row.step, value }];
   });
   const losses = supervisedCurves(rows).training;
-  const next = nextTrainingCommands(summary, config, wire, { preset, rows: evaluationRows }).map(({ why, command }) => ({
+  const next = nextTrainingCommands(summary, config, { backend: wire.backend.kind, rows: evaluationRows }).map(({ why, command }) => ({
     why,
     command: redact(command),
   }));

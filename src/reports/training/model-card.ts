@@ -32,7 +32,7 @@ export interface CardFacts {
   readonly columns: readonly CardColumn[];
   /** A picture of them beside the card; null for none. */
   readonly image: string | null;
-  /** Free of secrets. */
+  /** Repeats the training from the config.toml in the card's folder. */
   readonly command: string;
 }
 
@@ -53,7 +53,7 @@ export function modelCard(facts: CardFacts): string {
     ...curves(facts),
     '## Command',
     '',
-    'It repeats the training. Output folder and Pythons are left out; addresses of servers are `URL`, secrets are `***`.',
+    'It repeats the training with the settings in `config.toml`. In that file, paths of the training machine are shortened, addresses of servers are `URL`, and secrets are `***`.',
     '',
     ...codeBlock('sh', command),
     '',

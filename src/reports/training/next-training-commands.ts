@@ -1,6 +1,6 @@
 /** Useful commands after a training run. */
-import { basename } from 'node:path';
-import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-config.ts';
+import { basename, join } from 'node:path';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { TrainingSummary } from '../../schemas/training-summary.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
 import { maxLoraRank } from '../../launch/vllm-flags.ts';
@@ -9,9 +9,8 @@ import { bundledModels, bundledName } from '../../data/bundled-models.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import { displayPath } from '../evaluation/render-summary.ts';
 import { ownCommand } from '../text/own-command.ts';
-import { bundledPresets } from '../../sessions/environment/presets.ts';
+import { ownPresets } from '../../sessions/environment/presets.ts';
 import { shellCommand } from '../text/shell-text.ts';
-import { gpuCommand } from '../../cli/train/gpu-command.ts';
 
 interface NextCommand {
   readonly why: string;
@@ -21,23 +20,21 @@ interface NextCommand {
 type Config = Pick<TrainingConfig, 'environment' | 'policy' | 'lora' | 'roles'>;
 
 interface NextOptions {
-  /** The preset that the run names; null for none. */
-  readonly preset: string | null;
+  readonly backend: TrainingConfig['backend']['kind'];
   /** Rows of the evaluation environment. @default unknown */
   readonly rows?: number;
 }
 
-/** `wire` is the resolved configuration. */
-export function nextTrainingCommands(summary: TrainingSummary, config: Config, wire: TrainingConfigWire, options: NextOptions): NextCommand[] {
+export function nextTrainingCommands(summary: TrainingSummary, config: Config, options: NextOptions): NextCommand[] {
   const { resumable, directory, adapter } = summary;
   if (resumable) return [{ why: 'continue this run', command: resumeCommand(directory) }];
   if (adapter === null) return [];
   const [baseUrl] = [config.policy.baseUrl ?? []].flat();
   if (baseUrl !== undefined) return [{ why: 'evaluate what serves now', command: evaluateServed(summary, config, baseUrl) }];
-  if (config.policy.embedded !== null) return afterEmbedded(summary, config, { ...options, adapter, wire });
+  if (config.policy.embedded !== null) return afterEmbedded(summary, config, { ...options, adapter });
   if (config.policy.launch !== null) return afterLaunched(summary, config, adapter);
   // No server ever had the adapter, so it has no name yet; that of the base would be answered by the base.
-  if (wire.backend.kind === 'torch') return afterLaunched({ ...summary, model: basename(summary.directory) }, config, adapter);
+  if (options.backend === 'torch') return afterLaunched({ ...summary, model: basename(summary.directory) }, config, adapter);
   return [evaluatedHere(config, { ...options, adapter })];
 }
 
@@ -65,24 +62,22 @@ function afterLaunched(summary: TrainingSummary, config: Config, adapter: string
 
 /** A few dozen rows suffice for an evaluation by hand. */
 const MOST_ROWS = 50;
-/** A real model on real questions without downloading a corpus: NQ over the bundled passages. */
-const REAL_QUESTIONS = ['search-r1', '-m', 'Qwen/Qwen3-4B', '-a', '{"dataset":"nq-mini"}', '--launch'];
-
 function afterEmbedded(
-  { baseModel }: TrainingSummary,
+  { baseModel, directory }: TrainingSummary,
   config: Config,
-  { wire, ...options }: NextOptions & { readonly adapter: string; readonly wire: TrainingConfigWire },
+  options: NextOptions & { readonly adapter: string },
 ): NextCommand[] {
-  const { id } = config.environment;
+  const bundled = bundledName(baseModel);
   const onGpu = 'repeat it on a GPU machine with vLLM and PyTorch in its python3 (check with npx vf-doctor)';
-  const commands = [evaluatedHere(config, options), { why: onGpu, command: ownCommand('vf-train', gpuCommand(wire, options.preset)) }];
-  return bundledName(baseModel) === null ? commands : [...commands, ...withRealModel(id)];
+  // A bundled model lies elsewhere there.
+  const words = [displayPath(join(directory, 'config.toml')), ...(bundled === null ? [] : ['-m', bundled]), '--launch', '--python', 'python3'];
+  const commands = [evaluatedHere(config, options), { why: onGpu, command: ownCommand('vf-train', words) }];
+  return bundled === null ? commands : [...commands, ...withRealModel(config.environment.id)];
 }
 
 /** Names the environment's own preset for a model that the package does not ship, preferably one for a single GPU (`-mini`); nothing if it has none. */
 function withRealModel(id: string): NextCommand[] {
-  if (id === 'search-r1') return [{ why: 'train a real model on real questions there', command: ownCommand('vf-train', REAL_QUESTIONS) }];
-  const presets = bundledPresets().filter(({ environment, table }) => environment === id && isDownloaded(fieldsOf(table['model'])['path']));
+  const presets = ownPresets(id).filter(({ table }) => isDownloaded(fieldsOf(table['model'])['path']));
   const preset = presets.find(({ name }) => name.endsWith('-mini')) ?? presets[0];
   if (preset === undefined) return [];
   return [{ why: 'train a real model there', command: ownCommand('vf-train', [id, '--preset', preset.name, '--launch']) }];

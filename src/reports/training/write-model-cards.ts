@@ -1,4 +1,4 @@
-/** Puts a model card beside the adapters of a run that a user would publish: that of the newest checkpoint, and the best one of supervised steps. */
+/** Puts a model card and the run's configuration into the folders of the adapters that a user would publish: the newest checkpoint's, and the best one of supervised steps. */
 import { copyFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { packageVersion } from '../../data/package-root.ts';
@@ -8,6 +8,7 @@ import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-
 import { totalSteps } from '../../trainer/config/training-schedule.ts';
 import type { MetricsRow } from '../../trainer/training-observer.ts';
 import { hideAddresses } from '../../transport/redact.ts';
+import { ownCommand } from '../text/own-command.ts';
 import { escapeControls } from '../text/terminal-text.ts';
 import { trainedText } from './announce-run.ts';
 import { baseFacts } from './base-facts.ts';
@@ -15,14 +16,13 @@ import type { EvaluationLabel } from './evaluation-label.ts';
 import { metricValue } from './metric-value.ts';
 import { type CardColumn, type CardFacts, modelCard } from './model-card.ts';
 import { supervisedCurves } from './supervised-curves.ts';
-import { trainingCommand } from '../../cli/train/training-command.ts';
+import { publishedConfig } from './published-config.ts';
+import { renderConfig } from '../../sessions/training/render-config.ts';
 
 export interface ModelCardsOptions {
   readonly config: TrainingConfig;
   /** The resolved configuration. */
   readonly wire: TrainingConfigWire;
-  /** The preset that the run names; null for none. */
-  readonly preset: string | null;
   readonly rows: readonly MetricsRow[];
   readonly evaluationLabel: EvaluationLabel;
   /** PEFT directory of the newest checkpoint, and the one with the lowest validation loss; null where there is none. */
@@ -34,6 +34,8 @@ export interface ModelCardsOptions {
   readonly redact: (text: string) => string;
 }
 
+const CONFIG_HEADING =
+  'The configuration of the vf-train run that made this adapter, with the meaning of each key. Paths, addresses and secrets are left out.';
 /** The picture that says most, of those that the run has. */
 const PICTURES = ['reward.png', 'loss.png'];
 
@@ -54,11 +56,13 @@ async function writeCard(directory: string, which: Which, options: CardOptions):
   const picture = PICTURES.flatMap((name) => options.plots.find((path) => basename(path) === name) ?? [])[0] ?? null;
   if (picture !== null) await copyFile(picture, join(directory, basename(picture)));
   const facts = cardFacts(which, picture === null ? null : basename(picture), options);
-  const text = hideAddresses(options.redact(modelCard(facts)));
-  await replaceFile(join(directory, 'README.md'), (write) => write(Buffer.from(text, 'utf8')));
+  const wire = publishedConfig(options.wire, (text) => hideAddresses(options.redact(text)));
+  const files = { 'config.toml': renderConfig({ wire }, { heading: CONFIG_HEADING }), 'README.md': modelCard(facts) };
+  for (const [name, text] of Object.entries(files))
+    await replaceFile(join(directory, name), (write) => write(Buffer.from(hideAddresses(options.redact(text)), 'utf8')));
 }
 
-function cardFacts({ step, what }: Which, image: string | null, { config, wire, preset, variables, ...options }: CardOptions): CardFacts {
+function cardFacts({ step, what }: Which, image: string | null, { config, variables, ...options }: CardOptions): CardFacts {
   const base = baseFacts(config.model.path, variables);
   return {
     name: escapeControls(config.name ?? config.environment.id),
@@ -73,7 +77,7 @@ function cardFacts({ step, what }: Which, image: string | null, { config, wire, 
       options.evaluationLabel,
     ),
     image,
-    command: escapeControls(trainingCommand(wire, preset)),
+    command: ownCommand('vf-train', ['config.toml', ...(config.policy.baseUrl === null ? [] : ['--launch'])]),
   };
 }
 

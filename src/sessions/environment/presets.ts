@@ -27,7 +27,7 @@ export function bundledPresets(): readonly Preset[] {
 export function presetsFor(environment: string): readonly Preset[] {
   const { folder, isBundled } = findEnvironment(environment);
   const id = isBundled ? basename(folder) : null;
-  const own = presetsOf(id ?? environment);
+  const own = ownPresets(id ?? environment);
   return [...own, ...bundledPresets().filter((preset) => preset.environment !== id)];
 }
 
@@ -37,7 +37,7 @@ export function presetsFor(environment: string): readonly Preset[] {
  * Throws ConfigError for an unknown name, or a file that is not a preset.
  */
 export function presetNamed(name: string, environment: string | null): Preset {
-  const own = environment === null ? [] : presetsOf(environment);
+  const own = environment === null ? [] : ownPresets(environment);
   const presets = [...own, ...presetsIn(bundledFolder(DEFAULT_ENVIRONMENT), DEFAULT_ENVIRONMENT)];
   const preset = presets.find((candidate) => candidate.name === name);
   if (preset !== undefined) return preset;
@@ -47,10 +47,11 @@ export function presetNamed(name: string, environment: string | null): Preset {
 
 /** The preset of that name that the environment itself brings; null if it brings none. */
 export function ownPreset(name: string, environment: string, options: FindEnvironmentOptions = {}): Preset | null {
-  return presetsOf(environment, options).find((preset) => preset.name === name) ?? null;
+  return ownPresets(environment, options).find((preset) => preset.name === name) ?? null;
 }
 
-function presetsOf(environment: string, options: FindEnvironmentOptions = {}): readonly Preset[] {
+/** The presets that the environment itself brings. */
+export function ownPresets(environment: string, options: FindEnvironmentOptions = {}): readonly Preset[] {
   // One that cannot be found has an error of its own, and a command for another machine may name one that is only there.
   const found = environmentIfFound(environment, options);
   return found === null ? [] : presetsIn(found.isBundled ? bundledFolder(basename(found.folder)) : found.folder, environment);

@@ -6,7 +6,7 @@ import { statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { presetLayer } from '../../trainer/config/preset.ts';
-import { type ConfigLayer, PRESET_SOURCE, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
+import { type ConfigLayer, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
 import { assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/config/resume-config.ts';
 import { isLossModule } from '../../trainer/losses/loss-terms.ts';
 import { newestTrainingRun, readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
@@ -35,8 +35,6 @@ export interface TrainingRequest {
 }
 
 export interface TrainingSetup extends ResolvedConfig {
-  /** The preset that the request or the file names; null for none, and for a resumed run, whose record does not name it. */
-  readonly preset: string | null;
   /** Absolute folder of the run to resume; null for a new run. */
   readonly resumeDirectory: string | null;
   /** Differences from the resumed run's record, all of them allowed. */
@@ -82,14 +80,13 @@ async function readSetup(
   loadEnvironmentFile(environmentFile, variables);
   const given = { ...rest, layers: layers.map(withPaths) };
   const asked = (await askedLayers(given)).map(withPaths);
-  const preset = presetOf(asked);
-  if (given.resume === null) return setup(await resolveFresh(await freshLayers(asked, given, variables), laterRows), { variables, preset });
+  if (given.resume === null) return setup(await resolveFresh(await freshLayers(asked, given, variables), laterRows), { variables });
   const { directory, other } = given.resume.directory === null ? await newestMatch(asked, given, variables) : givenRun(given.resume.directory);
   if (directory === null) {
     const fresh = await resolveFresh(await freshLayers(asked, given, variables));
     const where = join(fresh.wire.output_dir, 'train');
     const notice = `found no run under ${where} that this configuration can resume${other === null ? '' : ` (${other})`}; starting a new one`;
-    return setup(fresh, { variables, preset, notices: [notice] });
+    return setup(fresh, { variables, notices: [notice] });
   }
   await readTrainingRun(directory);
   const recorded = recordedLayer(directory);
@@ -99,7 +96,7 @@ async function readSetup(
   // Hidden secrets were given again, otherwise the line above has thrown.
   const before = resolveTrainingConfig([withSecretsOf(recorded, resumed.wire)]).wire;
   assertResumable(before, resumed.wire, options);
-  return setup(resumed, { variables, preset, resumeDirectory: directory, changes: describeDifferences(before, resumed.wire, options) });
+  return setup(resumed, { variables, resumeDirectory: directory, changes: describeDifferences(before, resumed.wire, options) });
 }
 
 /** Layers of the preset, file and environment that the request names. */
@@ -119,10 +116,6 @@ async function askedLayers({ target, preset }: TrainingRequest): Promise<ConfigL
   const { environment } = table;
   const id = isObject(environment) && typeof environment['id'] === 'string' ? environment['id'] : null;
   return [...(name === undefined ? [] : [presetLayer(presetNamed(name, id))]), { source: target, table }];
-}
-
-function presetOf(asked: readonly ConfigLayer[]): string | null {
-  return asked.find(({ source }) => source.startsWith(PRESET_SOURCE))?.source.slice(PRESET_SOURCE.length) ?? null;
 }
 
 /** Resolves a new run. Without --steps, one on rollouts of a file takes every full step that the file holds. */
@@ -284,10 +277,9 @@ function isHidden(recorded: unknown): boolean {
   return Array.isArray(recorded) ? recorded.some(isHidden) : typeof recorded === 'string' && recorded.includes('***');
 }
 
-type Extras = Partial<Pick<TrainingSetup, 'resumeDirectory' | 'changes' | 'notices'>> &
-  Pick<TrainingSetup, 'preset'> & { readonly variables: NodeJS.ProcessEnv };
+type Extras = Partial<Pick<TrainingSetup, 'resumeDirectory' | 'changes' | 'notices'>> & { readonly variables: NodeJS.ProcessEnv };
 
-function setup(resolved: ResolvedConfig, { variables, preset, resumeDirectory = null, changes = [], notices = [] }: Extras): TrainingSetup {
+function setup(resolved: ResolvedConfig, { variables, resumeDirectory = null, changes = [], notices = [] }: Extras): TrainingSetup {
   const { policy, environment } = resolved.wire;
   const apiKey = policy.api_key_var === null ? null : apiKeyFrom(policy.api_key_var, resolved.origin('policy.api_key_var'), variables);
   const named = { args: environment.args, eval_args: environment.eval_args, env: policy.launch?.env ?? {} };
@@ -299,7 +291,7 @@ function setup(resolved: ResolvedConfig, { variables, preset, resumeDirectory = 
     keyVariable: policy.api_key_var,
   } as const;
   const secrets = secretsOf({ servers: [{ ...server, headers: {} }], settings: [named] });
-  return { ...resolved, preset, resumeDirectory, changes, apiKey, secrets, notices };
+  return { ...resolved, resumeDirectory, changes, apiKey, secrets, notices };
 }
 
 function apiKeyFrom(variable: string, source: string, variables: NodeJS.ProcessEnv): string {

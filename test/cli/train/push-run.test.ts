@@ -40,7 +40,14 @@ describe('vf-train --push', { timeout: 120_000 }, () => {
       stderr: expect.stringContaining(`pushed to ${hub.url}/me/searcher (new and private`),
     });
     const { files, titles } = hub.repositories.get('models/me/searcher')!;
-    expect([...files.keys()].toSorted()).toEqual(['.gitattributes', 'README.md', 'adapter_config.json', 'adapter_model.safetensors', 'reward.png']);
+    expect([...files.keys()].toSorted()).toEqual([
+      '.gitattributes',
+      'README.md',
+      'adapter_config.json',
+      'adapter_model.safetensors',
+      'config.toml',
+      'reward.png',
+    ]);
     expect(titles).toEqual([expect.stringMatching(/^Add the adapter of search-r1\S* \(vf-search /)]);
     const adapter = join(run.path, 'checkpoints/step-000001/adapter');
     const pushed = [...files].filter(([name]) => name !== '.gitattributes');

@@ -22,10 +22,10 @@ it('shows commands for what comes next without the credentials of the run', { ti
   for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (chunk: string) => (said[name] += chunk));
   expect([await once(child, 'close'), said.stderr]).toEqual([[0, null], expect.any(String)]);
   expect(said.stdout.match(/npx vf-(eval|train)/g)).toEqual(['npx vf-eval', 'npx vf-train', 'npx vf-train']);
-  expect(said.stdout.match(/"retriever_url":"[^"]*"/g)).toHaveLength(2);
+  expect(said.stdout.match(/"retriever_url":"[^"]*"/g)).toHaveLength(1);
   expect(said.stdout + said.stderr).not.toContain('pass-Word-1');
   const [run] = readdirSync(join(folder.path, 'train'));
-  const card = readFileSync(join(folder.path, 'train', run!, 'checkpoints/step-000001/adapter/README.md'), 'utf8');
-  expect(card).toContain('"retriever_url":"URL"');
-  expect(card).not.toContain('pass-Word-1');
+  const ofAdapter = (file: string) => readFileSync(join(folder.path, 'train', run!, 'checkpoints/step-000001/adapter', file), 'utf8');
+  expect(ofAdapter('config.toml')).toContain('retriever_url = "URL"');
+  expect(ofAdapter('config.toml') + ofAdapter('README.md')).not.toContain('pass-Word-1');
 });

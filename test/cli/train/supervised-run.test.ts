@@ -93,7 +93,13 @@ describe('vf-train --sft', () => {
     const validations = rowsOf(path).filter(({ kind }) => kind === 'validation');
     expect(validations.map(({ step }) => step)).toEqual([0, 2, 4]);
     expect(validations.at(-1)!['validation_nll'] as number).toBeLessThan(validations[0]!['validation_nll'] as number);
-    expect(readdirSync(join(path, 'best/adapter')).toSorted()).toEqual(['README.md', 'adapter_config.json', 'adapter_model.safetensors', 'loss.png']);
+    expect(readdirSync(join(path, 'best/adapter')).toSorted()).toEqual([
+      'README.md',
+      'adapter_config.json',
+      'adapter_model.safetensors',
+      'config.toml',
+      'loss.png',
+    ]);
     const card = readFileSync(join(path, 'best/adapter/README.md'), 'utf8');
     expect(card).toContain('It is the adapter with the lowest validation loss, after step 4 of 4.');
     expect(card).toMatch(/\| step \| loss \| validation loss \|\n\|---\|---\|---\|\n\| 0 \| – \| \d\.\d{3} \|\n/);

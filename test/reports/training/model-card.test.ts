@@ -22,7 +22,7 @@ const FACTS: CardFacts = {
     { title: 'loss', isHeldOut: false, points: [] },
   ],
   image: 'reward.png',
-  command: 'npx -p vf-search vf-train search-r1 -m Qwen/Qwen2.5-3B --launch',
+  command: 'npx vf-train config.toml --launch',
 };
 
 const tableOf = (facts: CardFacts) =>
@@ -78,10 +78,10 @@ The figure of one training batch is noisy.
 
 ## Command
 
-It repeats the training. Output folder and Pythons are left out; addresses of servers are \`URL\`, secrets are \`***\`.
+It repeats the training with the settings in \`config.toml\`. In that file, paths of the training machine are shortened, addresses of servers are \`URL\`, and secrets are \`***\`.
 
 \`\`\`sh
-npx -p vf-search vf-train search-r1 -m Qwen/Qwen2.5-3B --launch
+npx vf-train config.toml --launch
 \`\`\`
 `);
   });

@@ -16,7 +16,7 @@ afterEach(() => folder[Symbol.dispose]());
 
 function options(changes: Partial<ModelCardsOptions> = {}): ModelCardsOptions {
   const { config, wire } = resolveTrainingConfig([presetLayer(presetNamed('laptop', null)), { source: '--set', table: { steps: 30 } }]);
-  const common = { preset: 'laptop', rows: trainingRows(), evaluationLabel: 'held-out', plots: [], variables: {}, redact: String } as const;
+  const common = { rows: trainingRows(), evaluationLabel: 'held-out', plots: [], variables: {}, redact: String } as const;
   return { config, wire, ...common, adapter: null, bestAdapter: null, ...changes };
 }
 
@@ -26,6 +26,7 @@ function place(at: string): string {
 }
 
 const cardIn = (directory: string) => readFileSync(join(directory, 'README.md'), 'utf8');
+const configIn = (directory: string) => readFileSync(join(directory, 'config.toml'), 'utf8');
 
 describe('writeModelCards', () => {
   it('gives each adapter a card of what led to it, and the picture of rewards, or else of losses', async () => {
@@ -39,19 +40,20 @@ describe('writeModelCards', () => {
     expect(cardIn(bestAdapter)).toContain('It is the adapter with the lowest validation loss, after step 5 of 30.');
     expect(cardIn(bestAdapter)).toMatch(/\n\| 5 \| \d\.\d{3} \| \d\.\d{3} \|\n\n/);
     for (const each of [adapter, bestAdapter]) {
-      expect(readdirSync(each).toSorted()).toEqual(['README.md', 'reward.png']);
+      expect(readdirSync(each).toSorted()).toEqual(['README.md', 'config.toml', 'reward.png']);
       expect(cardIn(each)).toContain('](reward.png)');
     }
     await writeModelCards(options({ adapter: place('checkpoints/step-000012/adapter'), rows: supervisedRows(), plots: plots.slice(0, 2) }));
-    expect(readdirSync(join(folder.path, 'checkpoints/step-000012/adapter')).toSorted()).toEqual(['README.md', 'loss.png']);
+    expect(readdirSync(join(folder.path, 'checkpoints/step-000012/adapter')).toSorted()).toEqual(['README.md', 'config.toml', 'loss.png']);
   });
 
   it('writes nothing for a run without adapters, and no secret', async () => {
     await writeModelCards(options());
     expect(readdirSync(folder.path)).toEqual([]);
     const adapter = place('checkpoints/step-000030/adapter');
-    await writeModelCards(options({ adapter, redact: (text) => text.replaceAll('laptop', '***') }));
-    expect(cardIn(adapter)).toContain('--preset ***');
+    await writeModelCards(options({ adapter, redact: (text) => text.replaceAll('fact-world', '***') }));
+    expect(cardIn(adapter)).toContain('to play search-r1 on ***');
+    expect(configIn(adapter)).toContain('dataset = "***"');
   });
 
   it('names models, and no server of the user', async () => {
@@ -59,8 +61,8 @@ describe('writeModelCards', () => {
     const { config, wire } = resolveTrainingConfig([presetLayer(presetNamed('laptop', null)), { source: '--set', table: servers }]);
     const adapter = place('checkpoints/step-000030/adapter');
     await writeModelCards(options({ config, wire, adapter }));
-    expect(cardIn(adapter)).not.toContain('10.1.2.3');
+    expect(cardIn(adapter) + configIn(adapter)).not.toContain('10.1.2.3');
     expect(cardIn(adapter)).toContain('[Qwen/Qwen3-0.6B](https://huggingface.co/Qwen/Qwen3-0.6B)');
-    expect(cardIn(adapter)).toMatch(/retriever[^\n]*URL/);
+    expect(configIn(adapter)).toMatch(/retriever = "URL"/);
   });
 });

@@ -28,6 +28,7 @@ describe('bundledPresets()', () => {
     expect(chosen).toEqual([
       ['laptop', 'drop'],
       ['laptop-copy', 'drop'],
+      ['nq-mini', 'keep'],
       ['search-r1-grpo', 'keep'],
       ['search-r1-grpo-format', 'keep'],
       ['tinker', 'drop'],
@@ -94,7 +95,7 @@ describe('presets of an environment', () => {
     expect(preset.table).toEqual({ steps: 7, environment: { id: folder, args: { height: 3 } } });
     expect(presetNamed('laptop', null).environment).toBe('search-r1');
     expect(presetNamed('tinker', folder).environment).toBe('search-r1');
-    expect(() => presetNamed('lptop', folder)).toThrow(/did you mean laptop\?\); known presets: laptop, laptop-copy, search-r1-grpo/);
+    expect(() => presetNamed('lptop', folder)).toThrow(/did you mean laptop\?\); known presets: laptop, laptop-copy, nq-mini, search-r1-grpo/);
   });
 
   it('are listed before the others, each once', () => {

@@ -27,16 +27,18 @@ describe('finishedRun', { timeout: 120_000 }, () => {
     expect(run.files()).toEqual(before);
   });
 
-  it('has a card beside its adapter, which names no path of this machine', () => {
+  it('has a card and a configuration with its adapter, which name no path of this machine', () => {
     const adapter = join(run.path, 'checkpoints/step-000002/adapter');
     const card = readFileSync(join(adapter, 'README.md'), 'utf8');
     expect(card).toMatch(/^---\nlibrary_name: peft\npipeline_tag: text-generation\nlicense: apache-2\.0\ntags:\n/);
     expect(card).toMatch(/\n\| 2 \| \d\.\d{3} \| \d\.\d{3} \|\n/);
-    expect(card).toMatch(/\nnpx -p vf-search vf-train search-r1 --preset laptop --steps 2 -n 2 --set \S+/);
+    expect(card).toMatch(/\nnpx .*vf-train config\.toml\n/);
     expect(readFileSync(join(adapter, 'reward.png'))).toEqual(readFileSync(join(run.path, 'plots/reward.png')));
     const { base_model_name_or_path: base } = JSON.parse(readFileSync(join(adapter, 'adapter_config.json'), 'utf8')) as Record<string, string>;
     expect([isAbsolute(base!), basename(base!)]).toEqual([false, 'nano-base']);
-    expect(card).not.toContain(run.path);
+    const config = readFileSync(join(adapter, 'config.toml'), 'utf8');
+    expect(config).toMatch(/\nsteps = 2 .*\n[^]*\npath = "nano-base"\n/);
+    for (const text of [card, config]) expect(text).not.toContain(run.path);
   });
 
   it('refuses an end that the run has passed, and leaves every file as it was', async () => {
