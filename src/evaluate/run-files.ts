@@ -6,29 +6,23 @@ import type { WireAskedLine } from '../schemas/asked-line.ts';
 import { metadataText, type WireMetadata, type WireResult } from '../schemas/results.ts';
 import { readLines, replaceFile } from '../files/json-lines.ts';
 
-export interface RunFiles {
-  readonly metadata: string;
-  readonly results: string;
+const FILES = {
+  metadata: 'metadata.json',
+  results: 'results.jsonl',
   /** Only for token policies. */
-  readonly tokens: string;
+  tokens: 'tokens.jsonl',
   /** What rewards read of an episode besides its result. */
-  readonly played: string;
+  played: 'played.jsonl',
   /** Only for environments with models by role. */
-  readonly asked: string;
+  asked: 'asked.jsonl',
   /** Only for environments that trace. */
-  readonly trace: string;
-}
+  trace: 'trace.jsonl',
+} as const;
+
+export type RunFiles = Readonly<Record<keyof typeof FILES, string>>;
 
 export function runFiles(directory: string): RunFiles {
-  const file = (name: string) => join(directory, name);
-  return {
-    metadata: file('metadata.json'),
-    results: file('results.jsonl'),
-    tokens: file('tokens.jsonl'),
-    played: file('played.jsonl'),
-    asked: file('asked.jsonl'),
-    trace: file('trace.jsonl'),
-  };
+  return Object.fromEntries(Object.entries(FILES).map(([name, file]) => [name, join(directory, file)])) as unknown as RunFiles;
 }
 
 export async function writeMetadata(directory: string, metadata: WireMetadata): Promise<void> {

@@ -32,31 +32,34 @@ export interface DemonstrationSet {
   readonly validation: readonly Trajectory[];
 }
 
-/** Absolute paths. At the start only `config`, `run` and the folders exist. */
-export interface TrainingPaths {
-  readonly config: string;
-  readonly run: string;
-  readonly metrics: string;
-  readonly events: string;
+/** Files and folders of a run. At the start only `config`, `run` and the folders exist. */
+export const TRAINING_FILES = {
+  config: 'config.toml',
+  run: 'run.json',
+  metrics: 'metrics.jsonl',
+  events: 'events.jsonl',
   /** Only of environments that trace. */
-  readonly trace: string;
-  readonly rollouts: string;
-  readonly evaluations: string;
-  readonly adapters: string;
-  readonly checkpoints: string;
-  readonly plots: string;
+  trace: 'trace.jsonl',
+  rollouts: 'rollouts',
+  evaluations: 'evaluations',
+  adapters: 'adapters',
+  checkpoints: 'checkpoints',
+  plots: 'plots',
   /** Rows of a source of the environment's or the user's own; missing if it gives none. */
-  readonly source: string;
+  source: 'source',
   /** The adapter with the lowest validation loss of the supervised steps, if rows are held out. */
-  readonly best: string;
-  readonly tensorboard: string;
-  readonly wandb: string;
-  readonly transcripts: string;
+  best: 'best',
+  tensorboard: 'tensorboard',
+  wandb: 'wandb',
+  transcripts: 'transcripts.txt',
   /** The images that the environment showed, if it shows some (files/run-images.ts). */
-  readonly images: string;
-  readonly policyLog: string;
-  readonly workerLog: string;
-}
+  images: 'images',
+  policyLog: 'policy.log',
+  workerLog: 'worker.log',
+} as const;
+
+/** Absolute. */
+export type TrainingPaths = Readonly<Record<keyof typeof TRAINING_FILES, string>>;
 
 /** The folder of a run, locked for this process. */
 export interface RunDirectory {

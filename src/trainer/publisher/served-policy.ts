@@ -2,14 +2,12 @@
 import { join } from 'node:path';
 import type { PlacedImage } from '../../core/message.ts';
 import type { PolicyVersions } from '../../clients/policy-versions.ts';
-import { GradientError, PublishError } from '../../core/errors.ts';
+import { ConfigError, GradientError, PublishError } from '../../core/errors.ts';
 import { microBatchOf } from '../gradients/pack-batches.ts';
 import type { GradientBackend } from '../gradient-backend.ts';
 import { defaultTolerance, PROBED_TOKENS, tellingTokens } from './log-prob-probe.ts';
-import { ReplicaKeeper } from './replica-keeper.ts';
-import { ServingTurns } from './serving-turns.ts';
+import { ReplicaKeeper, ServingTurns } from './replica-keeper.ts';
 import type { LogProbProbe, PolicyServers, PublishReport, PublishRequest, PublishResult, WeightPublisher } from '../weight-publisher.ts';
-import type { VersionNames } from './version-names.ts';
 import type { TrainingEvent } from '../training-observer.ts';
 
 /** Number of tokens to choose a probe from: a forward pass over one sequence is cheap. */
@@ -223,4 +221,27 @@ function consideredTokens(probed: ProbeText): Int32Array {
   const start = (probed.images ?? []).map(({ offset, length }) => offset + length).findLast((end) => end <= first) ?? 1;
   const before = Math.min(Math.max(0, PROBED_TOKENS - own.length), first - start);
   return Int32Array.from({ length: before + own.length }, (_, i) => (i < before ? first - before + i : own[i - before]!));
+}
+
+/**
+ * Names each attempt to publish a version: `run-v000012`, then `run-v000012-2`. The server serves the adapter under that name, and the adapter's directory
+ * has the name of the attempt for which it was written. A name is never used twice: a server may still hold the adapter of a failed attempt.
+ */
+export class VersionNames {
+  readonly #runName: string;
+  readonly #attempts = new Map<number, number>();
+
+  /** Throws ConfigError if servers could not serve such a name. */
+  constructor(runName: string) {
+    // It becomes part of a model name, which some servers use as a path.
+    if (!/^[\w][\w.-]{0,99}$/.test(runName))
+      throw new ConfigError(`The run name may have up to 100 letters, digits, dots, dashes and underscores, got ${JSON.stringify(runName)}`);
+    this.#runName = runName;
+  }
+
+  next(version: number): string {
+    const attempt = (this.#attempts.get(version) ?? 0) + 1;
+    this.#attempts.set(version, attempt);
+    return `${this.#runName}-v${String(version).padStart(6, '0')}${attempt === 1 ? '' : `-${attempt}`}`;
+  }
 }

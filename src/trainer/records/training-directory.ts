@@ -9,30 +9,10 @@ import { readRegularFile } from '../../files/regular-file.ts';
 import { lockRun } from '../../files/run-lock.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { TrainingRunSchema, type WireTrainingRun } from '../../schemas/training-records.ts';
-import type { RunDirectory, TrainingPaths } from '../training-session.ts';
+import { type RunDirectory, TRAINING_FILES, type TrainingPaths } from '../training-session.ts';
 
 export function trainingPaths(directory: string): TrainingPaths {
-  const at = (name: string) => resolve(directory, name);
-  return {
-    config: at('config.toml'),
-    run: at('run.json'),
-    metrics: at('metrics.jsonl'),
-    events: at('events.jsonl'),
-    trace: at('trace.jsonl'),
-    rollouts: at('rollouts'),
-    evaluations: at('evaluations'),
-    adapters: at('adapters'),
-    checkpoints: at('checkpoints'),
-    plots: at('plots'),
-    source: at('source'),
-    best: at('best'),
-    tensorboard: at('tensorboard'),
-    wandb: at('wandb'),
-    images: at('images'),
-    transcripts: at('transcripts.txt'),
-    policyLog: at('policy.log'),
-    workerLog: at('worker.log'),
-  };
+  return Object.fromEntries(Object.entries(TRAINING_FILES).map(([name, file]) => [name, resolve(directory, file)])) as unknown as TrainingPaths;
 }
 
 /** The text of config.toml. */

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError } from '../../../src/core/errors.ts';
 import type { LoraServerOptions } from '../../../src/trainer/publisher/lora-server.ts';
-import { VersionNames } from '../../../src/trainer/publisher/version-names.ts';
+import { VersionNames } from '../../../src/trainer/publisher/served-policy.ts';
 import type { PublishResult } from '../../../src/trainer/weight-publisher.ts';
 import { weightPublisherContract } from '../../contracts/weight-publisher.ts';
 import { type Fault, loraProxy } from '../../loopback/lora-proxy.ts';

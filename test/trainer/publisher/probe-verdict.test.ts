@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../../src/core/random.ts';
 import { difference, PROBED_TOKENS, tellingTokens } from '../../../src/trainer/publisher/log-prob-probe.ts';
-import { judgeApplication, type ProbeVerdict } from '../../../src/trainer/publisher/probe-verdict.ts';
+import { judgeApplication, type ProbeVerdict } from '../../../src/trainer/publisher/adapter-loader.ts';
 
 /** Tokens that the trainer forwards to choose from. */
 const CONSIDERED = 256;

@@ -6,7 +6,7 @@ import { PolicyVersions } from '../../../src/clients/policy-versions.ts';
 import { Random } from '../../../src/core/random.ts';
 import type { AdapterManifest } from '../../../src/trainer/gradient-backend.ts';
 import { LoraServerPublisher, type LoraServerOptions } from '../../../src/trainer/publisher/lora-server.ts';
-import { VersionNames } from '../../../src/trainer/publisher/version-names.ts';
+import { VersionNames } from '../../../src/trainer/publisher/served-policy.ts';
 import type { LogProbProbe, PublishRequest } from '../../../src/trainer/weight-publisher.ts';
 import { NANO_ADAPTER, writeAdapter } from './adapter-files.ts';
 

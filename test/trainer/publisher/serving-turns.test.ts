@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { onAbort } from '../../../src/core/abort.ts';
-import { ServingTurns } from '../../../src/trainer/publisher/serving-turns.ts';
+import { ServingTurns } from '../../../src/trainer/publisher/replica-keeper.ts';
 
 const { signal } = new AbortController();
 /** Rejects when its signal aborts, and never ends otherwise. */
