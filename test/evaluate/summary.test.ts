@@ -70,6 +70,11 @@ describe('figures', () => {
     expect(got.passAllK['2']).toMatchObject({ value: expect.closeTo(1 / 4, 12) as number, n: 2 });
   });
 
+  it('counts a reward at the threshold as a pass', () => {
+    const two = figures([rollout(0, 0, { reward: 0.5 }), rollout(0, 1, { reward: 0.5 })], { planned: 2, rolloutsPerExample: 2 });
+    expect([two.passThreshold, two.passAtK['1']?.value]).toEqual([0.5, 1]);
+  });
+
   it('has no pass@k for one rollout per example', () => {
     expect(figures([rollout(0, 0)], { planned: 1, rolloutsPerExample: 1 })).toMatchObject({ passAtK: {}, passAllK: {} });
   });

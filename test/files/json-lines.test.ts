@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -82,6 +83,22 @@ describe('LineAppender', () => {
     expect(() => file.append(['one'])).toThrow(full);
     expect(() => file.append(['two'])).toThrow(full);
     await expect(file.close()).rejects.toThrow(full);
+  });
+
+  // Only Linux has the signal's name in its shell and counts the limit in these blocks.
+  it.runIf(process.platform === 'linux')('takes back what was written of a line that did not fit', async () => {
+    const module = JSON.stringify(new URL('../../src/files/json-lines.ts', import.meta.url).href);
+    const program = `
+      const { LineAppender } = await import(${module});
+      const file = await LineAppender.open(${JSON.stringify(path)});
+      file.append(['one']);
+      try { file.append(['x'.repeat(10_000)]); } catch (error) { console.log(error.name); }
+      try { file.appendPieces(['two']); } catch (error) { console.log(error.name); }
+    `;
+    // The file may grow to 8 blocks of 512 bytes, or of 1,024 in some shells.
+    const limited = `trap '' XFSZ; ulimit -f 8; exec "$0" --input-type=module --no-warnings -e "$1"`;
+    expect(execFileSync('sh', ['-c', limited, process.execPath, program], { encoding: 'utf8' })).toBe('ResultsError\nResultsError\n');
+    expect(await readFile(path, 'utf8')).toBe('one\n');
   });
 
   it('says which file it cannot open', async () => {
