@@ -1,12 +1,12 @@
 /** Runs an environment's laptop preset for a proof, as a new user would: once per seed, in further worlds, with other settings, and with negated advantages. */
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { SeedRun } from './judge-seeds.ts';
 import type { ProofOptions } from './proof-options.ts';
+import { runRecipe } from './run-command.ts';
 import type { SeedProof } from './seed-proofs.ts';
-import { ROOT, setFlags, trainAlone } from './train-once.ts';
+import { setFlags, trainAlone } from './train-once.ts';
 
 /** Throws if a run fails. */
 export async function playSeeds(
@@ -30,10 +30,8 @@ export async function playSeeds(
   return proven;
 }
 
-function makeWorld({ world: { script } }: SeedProof, seed: number): string {
+function makeWorld({ world: { module } }: SeedProof, seed: number): string {
   const folder = mkdtempSync(join(tmpdir(), 'vf-world-'));
-  const args = [join(ROOT, script), '--out', folder, '--seed', String(seed)];
-  const { status, error } = spawnSync('python3', args, { stdio: ['ignore', 'ignore', 'inherit'] });
-  if (status !== 0) throw new Error(`python3 ${args.join(' ')} failed.`, { cause: error });
+  runRecipe(module, ['--out', folder, '--seed', String(seed)]);
   return folder;
 }

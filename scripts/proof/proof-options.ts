@@ -25,7 +25,7 @@ const FLAGS = {
   set: { type: 'string', multiple: true, value: 'KEY=VALUE', about: 'a setting of vf-train; may be repeated' },
   'strict-time': { type: 'boolean', about: 'judges the time too; only for an idle machine with two cores' },
   model: { type: 'string', value: 'DIR', about: 'trains another model' },
-  world: { type: 'string', value: 'DIR', about: 'another world with the same names, written by scripts/nano/world.py' },
+  world: { type: 'string', value: 'DIR', about: 'another world with the same names, written by recipes/base/world.py' },
   'base-url': { type: 'string', value: 'URL', about: 'a running vLLM with LoRA, up to and with /v1' },
   threads: { type: 'string', value: 'N', about: 'threads of the server and of the trainer (2)' },
   dtype: { type: 'string', value: 'TYPE', about: 'of the server (bfloat16; with --quick float32, which most processors compute faster)' },

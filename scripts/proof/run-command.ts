@@ -1,5 +1,5 @@
-/** Runs a command of the package in the clone, as a user would. */
-import { spawn } from 'node:child_process';
+/** Runs commands of the package, and modules of `recipes`, in the clone as a user would. */
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { ROOT } from './train-once.ts';
@@ -13,4 +13,11 @@ export async function runCommand(name: string, words: readonly string[]): Promis
   const [stdout] = await Promise.all([text(child.stdout), once(child, 'close')]);
   if (child.exitCode !== 0) throw new Error(`${name} ${words.join(' ')} failed with ${child.signalCode ?? `exit code ${child.exitCode}`}.`);
   return stdout;
+}
+
+/** Runs a Python module, such as `recipes.base.world`, with the system's python3. Throws if it fails. */
+export function runRecipe(module: string, words: readonly string[]): void {
+  const args = ['-m', module, ...words];
+  const { status, error } = spawnSync('python3', args, { cwd: ROOT, stdio: ['ignore', 'ignore', 'inherit'] });
+  if (status !== 0) throw new Error(`python3 ${args.join(' ')} failed.`, { cause: error });
 }

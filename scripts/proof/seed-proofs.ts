@@ -28,13 +28,13 @@ export interface ProofVariant {
 }
 
 export interface ProofWorld {
-  /** A script in Python that takes --out and --seed. */
-  readonly script: string;
-  /** `key=value`, for `--set`. @param folder what the script wrote */
+  /** A Python module of `recipes` that takes --out and --seed. */
+  readonly module: string;
+  /** `key=value`, for `--set`. @param folder what the module wrote */
   readonly settings: (folder: string) => string[];
 }
 
-export const FACT_WORLD: ProofWorld = { script: 'scripts/nano/world.py', settings: worldSettings };
+export const FACT_WORLD: ProofWorld = { module: 'recipes.base.world', settings: worldSettings };
 
 export interface SeedProof {
   readonly environment: string;

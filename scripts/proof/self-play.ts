@@ -2,13 +2,13 @@
  * One policy learns from programs that it invents: `npx vf-train self-play-code --preset laptop` as a new user would run it, with Node alone, once per seed; and what is
  * left of it without its parts. self-play-proofs.ts has the bars.
  */
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { compareRuns } from '../../src/reports/plot/training-plots.ts';
 import type { Proof, ProofOptions } from './proof-options.ts';
 import { tableLines, type Verdict, writePage } from './results-page.ts';
+import { runRecipe } from './run-command.ts';
 import { stepsOf, worst } from './run-figures.ts';
 import {
   ACCURACY,
@@ -22,7 +22,7 @@ import {
   type SelfPlayKind,
   type SelfPlayRun,
 } from './self-play-proofs.ts';
-import { type ProvenRun, ROOT, setFlags, trainAlone } from './train-once.ts';
+import { type ProvenRun, setFlags, trainAlone } from './train-once.ts';
 
 const LONG_STEPS = 150;
 const SHORT_STEPS = 18;
@@ -163,8 +163,6 @@ function proposalsOf(file: string): string {
 /** Programs of one to five statements, for as many steps as a run has. */
 function drawnPrograms(): string {
   const folder = mkdtempSync(join(tmpdir(), 'vf-programs-'));
-  const args = [join(ROOT, 'scripts/nano-coder/tasks.py'), '--out', folder, '--seed', '7', '--held-out', '960'];
-  const { status, error } = spawnSync('python3', args, { stdio: ['ignore', 'ignore', 'inherit'] });
-  if (status !== 0) throw new Error(`python3 ${args.join(' ')} failed.`, { cause: error });
+  runRecipe('recipes.coder.tasks', ['--out', folder, '--seed', '7', '--held-out', '960']);
   return join(folder, 'heldout.jsonl');
 }

@@ -1,6 +1,6 @@
 /**
  * Worlds that no pre-training of a bundled model can have seen. Every name, relation, verb and further word of a passage is reserved: its CRC-32 in lower case
- * is divisible by four, and scripts/nano-copy/words.py, from which pre-training takes every word that it writes, never returns such a word. Only the common
+ * is divisible by four, and recipes/copy/words.py, from which pre-training takes every word that it writes, never returns such a word. Only the common
  * words "the", "of" and "is" and what a question begins with are shared. Names are built from syllables of their own.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';

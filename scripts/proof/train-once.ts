@@ -71,7 +71,7 @@ export function setFlags(settings: readonly string[]): string[] {
   return settings.flatMap((setting) => ['--set', setting]);
 }
 
-/** vf-train settings for another world with the same names: a directory written by scripts/nano/world.py. */
+/** vf-train settings for another world with the same names: a directory written by recipes/base/world.py. */
 export function worldSettings(world: string | undefined): string[] {
   if (world === undefined) return [];
   const file = (name: string) => resolve(world, `${name}.jsonl`);

@@ -20,7 +20,7 @@ const VISUAL_LAPTOP: SeedProof = {
   variants: [],
   worlds: [7],
   world: {
-    script: 'scripts/nano-pages/pages.py',
+    module: 'recipes.pages.pages',
     settings: (folder) => [
       `environment.args.dataset=${folder}/train.jsonl`,
       `environment.args.pages=${folder}/pages.jsonl`,

@@ -3,11 +3,11 @@
  * groups of 8. The built-in reader reads a number only inside a crop of its square, so boxes are what is rewarded. Judged are the held-out reward of every seed, a run
  * with negated advantages, and every trained policy on white pages of the same size: what it gained must be gone there.
  */
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'smol-toml';
 import { withAdapter } from '../real-model/served-adapter.ts';
+import { runRecipe } from './run-command.ts';
 import { runEvaluation } from './run-evaluation.ts';
 import { rewardGoals } from './learning-page.ts';
 import type { ProofOptions } from './proof-options.ts';
@@ -17,8 +17,8 @@ import { type ProvenRun, ROOT, setFlags, trainOnce } from './train-once.ts';
 import type { VisualPart } from './visual-part.ts';
 import { lastLine, serveVllm } from './vllm-server.ts';
 
-const CONFIG = 'scripts/nano-vlm/sees.toml';
-const MODEL = 'scripts/nano-vlm/model';
+const CONFIG = 'recipes/vlm/sees.toml';
+const MODEL = 'recipes/vlm/model';
 /** A blind policy can do no better than to guess one of 16 cells. 0.15 is five standard errors of 192 questions above that. */
 const CHANCE = { most: 0.15 };
 /** A run starts at or below one held-out reward and reaches the other; a quick run has a lower bar. */
@@ -51,7 +51,7 @@ export async function proveSees({ seeds, quick, isStrict, settings, runs: output
   return {
     title: 'Sees: a vision-language model through a real vLLM',
     lines: [
-      '`vf-train scripts/nano-vlm/sees.toml`: a Qwen3-VL of 1.2 million parameters (`scripts/nano-vlm`), GSPO with LoRA in the PyTorch worker, a new adapter for vLLM at every step. It searches a page by its',
+      '`vf-train recipes/vlm/sees.toml`: a Qwen3-VL of 1.2 million parameters (`recipes/vlm`), GSPO with LoRA in the PyTorch worker, a new adapter for vLLM at every step. It searches a page by its',
       'title, boxes the square of the colour that the question names, and completes. A square’s number can be read only in a crop of it, so the reward is for looking at the right place. The last',
       'adapter is evaluated again on white pages, where nothing can be seen: a guess is right once in 16.',
       '',
@@ -69,7 +69,7 @@ export async function proveSees({ seeds, quick, isStrict, settings, runs: output
 
 /** Makes white pictures under the names of the data set's pages in `folder`; theirs. */
 function whitePages(folder: string): string {
-  execFileSync('python3', [join(ROOT, 'scripts/nano-vlm/dataset.py'), '--blank', '--out', folder]);
+  runRecipe('recipes.vlm.dataset', ['--blank', '--out', folder]);
   return join(folder, 'images');
 }
 

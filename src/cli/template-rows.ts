@@ -10,7 +10,7 @@ interface TemplateRow {
 /** Number of rows at the end that the environment of `vf-init --tools` holds out for evaluation. */
 export const HELD_OUT_ROWS = 4;
 
-/** General knowledge in our own words. scripts/nano-copy/words.py keeps these words out of the pre-training of nano-copy. */
+/** General knowledge in our own words. recipes/copy/words.py keeps these words out of the pre-training of nano-copy. */
 export const ROWS: readonly TemplateRow[] = [
   {
     question: 'Which planet is closest to the Sun?',

@@ -8,7 +8,7 @@ import { modelShape, parameterCount, readModelShape } from '../../src/launch/mod
 import { fakeNvidiaSmi } from '../cli/train/fake-nvidia-smi.ts';
 import { someConfig } from '../trainer/some-config.ts';
 
-const NANO = join(import.meta.dirname, '../../scripts/nano-vlm/model');
+const NANO = join(import.meta.dirname, '../../recipes/vlm/model');
 const settings = { rank: 16, targets: ['q_proj', 'v_proj'], maxTokens: 8192, checkpointing: true, bytesPerWeight: 2 };
 
 /** Numbers in the tensors of a safetensors file. */

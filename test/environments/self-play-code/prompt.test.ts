@@ -1,4 +1,4 @@
-/** The short prompts are held byte for byte by test/scripts/nano-coder/texts.test.ts. */
+/** The short prompts are held byte for byte by test/recipes/coder/texts.test.ts. */
 import { contentText } from 'vf-search';
 import { describe, expect, it } from 'vitest';
 import { critiquePrompt, type ProposalPrompt, proposePrompt, solvePrompt } from '../../../environments/self-play-code/prompt.ts';

@@ -49,6 +49,6 @@ describe('judgeSeeing', () => {
 
 describe('heldOutArguments', () => {
   it('are those of training, but for held-out questions', () => {
-    expect(heldOutArguments()).toMatchObject({ dataset: 'scripts/nano-vlm/squares/heldout.jsonl', shown_pixels: [4096, 16_384], max_turns: 5 });
+    expect(heldOutArguments()).toMatchObject({ dataset: 'recipes/vlm/squares/heldout.jsonl', shown_pixels: [4096, 16_384], max_turns: 5 });
   });
 });

@@ -5,7 +5,7 @@ import { assertTrainable } from '../../../src/sessions/training/assert-trainable
 import { RunImages } from '../../../src/files/run-images.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
-const SQUARES = join(ROOT, 'scripts/nano-vlm/squares');
+const SQUARES = join(ROOT, 'recipes/vlm/squares');
 const RUN = { rollouts: { examplesPerStep: 12 }, steps: 1, rolloutsFile: null, source: null };
 
 describe('assertTrainable', () => {
@@ -20,7 +20,7 @@ describe('assertTrainable', () => {
   const trains = (path: string) => assertTrainable(environment, { ...RUN, model: { path } } as Parameters<typeof assertTrainable>[1]);
 
   it('accepts a model with a vision tower where the environment shows images', async () => {
-    await expect(trains(join(ROOT, 'scripts/nano-vlm/model'))).resolves.toBeUndefined();
+    await expect(trains(join(ROOT, 'recipes/vlm/model'))).resolves.toBeUndefined();
   });
 
   it('refuses a text model there in one line', async () => {
