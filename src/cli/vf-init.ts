@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import { join, relative, resolve } from 'node:path';
 import { Command } from 'commander';
 import { ConfigError } from '../core/errors.ts';
+import { IS_PUBLISHED } from '../core/is-published.ts';
 import { packageRoot, packageVersion } from '../data/package-root.ts';
 import { bundledEnvironments } from '../registry/find-environment.ts';
 import { makeFolder } from '../files/make-folder.ts';
@@ -19,8 +20,7 @@ Examples:
   vf-init capital-quiz                 writes environments/capital-quiz/
   vf-init capital-quiz --tools         the same task, with a native tool
   vf-init capital-quiz --dir envs      writes envs/capital-quiz/
-  npx -p vf-search vf-init my-env      without vf-search installed
-
+${IS_PUBLISHED ? '  npx -p vf-search vf-init my-env      without vf-search installed\n' : ''}
 The files work as written; change them to make them your own:
   environment.ts        the environment: what a search returns, what ends an
                         episode, what is rewarded

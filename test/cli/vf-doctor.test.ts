@@ -383,9 +383,9 @@ describe('vf-doctor', () => {
       return (await folder.findings([file, '--python', folder.python()], { HF_HUB_OFFLINE: '1' })).of('retriever');
     };
     expect((await remedy({ dataset: 'nq-mini', retriever_url: url }))?.remedy).toBe(
-      `npx -p vf-search vf-serve retrieve --corpus nq-mini --port ${port}`,
+      `npx --prefix ${root} vf-serve retrieve --corpus nq-mini --port ${port}`,
     );
-    const full = `hf download PeterJinGo/wiki-18-corpus wiki-18.jsonl.gz --repo-type dataset --local-dir . && gunzip -c wiki-18.jsonl.gz | npx -p vf-search vf-index - -o wiki-18.index && npx -p vf-search vf-serve retrieve --corpus wiki-18.index --port`;
+    const full = `hf download PeterJinGo/wiki-18-corpus wiki-18.jsonl.gz --repo-type dataset --local-dir . && gunzip -c wiki-18.jsonl.gz | npx --prefix ${root} vf-index - -o wiki-18.index && npx --prefix ${root} vf-serve retrieve --corpus wiki-18.index --port`;
     expect((await remedy({ dataset: 'nq', retriever_url: url }))?.remedy).toBe(`${full} ${port}`);
     expect(await remedy({ dataset: 'nq' })).toMatchObject({
       state: 'warning',

@@ -57,7 +57,7 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     const made = await vfInit(['capital-quiz']);
     expect(made).toMatchObject({ code: 0, stderr: expect.stringContaining('environments/capital-quiz; next:') as string });
     expect(made.stdout).toBe(
-      'npx -p vf-search vf-eval capital-quiz\nnpm install vf-search tsx && npx tsx --test environments/capital-quiz/environment.test.ts\n',
+      `npx --prefix ${root} vf-eval capital-quiz\nnpm install vf-search tsx && npx tsx --test environments/capital-quiz/environment.test.ts\n`,
     );
     const names = ['README.md', 'environment.test.ts', 'environment.ts', 'package.json', 'rows.jsonl'];
     expect(readdirSync(join(folder, 'environments/capital-quiz')).toSorted()).toEqual(names);
@@ -175,7 +175,7 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
 
   it('teaches with --help, and without arguments on stderr (2)', async () => {
     const help = await vfInit(['--help']);
-    expect(help).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('npx -p vf-search vf-init my-env') as string });
+    expect(help).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('vf-init capital-quiz --dir envs') as string });
     expect(await vfInit([])).toEqual({ code: 2, stdout: '', stderr: help.stdout });
   });
 });

@@ -51,7 +51,7 @@ describe('vf-rounds bucket', () => {
     const { trace } = world();
     const { stderr } = await rounds('bucket', '--trace', trace, '--rows', 'nope', '-o', 'r1');
     const named = /Choose (.*) \(bundled\)/.exec(stderr)?.[1]?.split(', ') ?? [];
-    const { datasets } = JSON.parse(readFileSync(join(PAGE_ROWS, '../../MANIFEST.json'), 'utf8')) as {
+    const { datasets } = JSON.parse(readFileSync(join(import.meta.dirname, '../../../datasets/MANIFEST.json'), 'utf8')) as {
       datasets: Record<string, { splits: Record<string, string> }>;
     };
     expect(named).toEqual(Object.keys(datasets).filter((name) => datasets[name]!.splits['train'] !== undefined));

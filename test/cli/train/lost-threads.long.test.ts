@@ -30,7 +30,7 @@ describe('vf-train --preset laptop', () => {
     const { code, stdout, stderr } = await running.ended;
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toMatch(/after 0 of 0 restarts/);
-    expect(stderr).toContain('continue this run with npx -p vf-search vf-train -R');
+    expect(stderr).toContain('continue this run with npx --prefix');
     await finished<Printed>(runs.resume(run));
     expectWhole(run, 4);
     await expectReplay(runs, run);

@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { packageRoot } from '../../../src/data/package-root.ts';
 import { ownCommand } from '../../../src/reports/text/own-command.ts';
 import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
 
@@ -31,9 +32,9 @@ describe('ownCommand', () => {
     expect(ownCommand('vf-train', ['-R', 'x'], inner)).toBe('npx --prefix ../.. vf-train -R x');
   });
 
-  it('names the package anywhere else: npx would fetch whatever owns the command', () => {
+  it('names this installation anywhere else: npx would fetch whatever owns the command', () => {
     using tree = new Tree();
     tree.write('package.json', '{not json');
-    expect(ownCommand('vf-eval', ['x'], tree.path)).toBe('npx -p vf-search vf-eval x');
+    expect(ownCommand('vf-eval', ['x'], tree.path)).toBe(`npx --prefix ${packageRoot()} vf-eval x`);
   });
 });
