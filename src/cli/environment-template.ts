@@ -178,7 +178,7 @@ The model gets a question, can ${isTools ? 'look up notes with a native tool cal
     npx vf-train ${target} --preset laptop-copy       # trains the small model, in this process
     npx vf-train ${target} --preset search-r1-grpo -n ${trainingRows} -m MODEL -b http://127.0.0.1:8001/v1
 
-${IS_PUBLISHED ? 'Where \`vf-search\` is not installed, write \`npx -p vf-search\` instead of \`npx\`. ' : ''}The small model reads no English. It learns to search with the last
+${IS_PUBLISHED ? 'Where `vf-search` is not installed, write `npx -p vf-search` instead of `npx`. ' : ''}The small model reads no English. It learns to search with the last
 words of a question and to answer with what follows them in a note, so it can learn questions that a note answers in their own words. The server of the last command must accept LoRA adapters; \`vf-doctor -b URL\` reports what it lacks.
 ${isTools ? "\nThe model's chat template describes the tools in the prompt, and its calls are parsed in the template's own format (Hermes and Qwen, Qwen3-Coder, Llama 3). A chat API does both itself.\n" : ''}
 | file | contents |

@@ -46,7 +46,7 @@ export function nextCommands(
   if (errored > 0)
     return [...scoreAgain(summary, envId, words), { why: 'retry the failed rollouts', command: resumeCommand(words, summary.directory) }];
   if (finished === 0) return [];
-  if (policy.kind === 'baseline') return withModel(envId, words, showsImages ? 'Qwen/Qwen2.5-VL-7B-Instruct' : 'Qwen/Qwen2.5-3B-Instruct');
+  if (policy.kind === 'baseline') return withModel(words, showsImages ? 'Qwen/Qwen2.5-VL-7B-Instruct' : 'Qwen/Qwen2.5-3B-Instruct');
   const isTrainable = policy.kind === 'embedded' && laptopModel !== null && policy.model === basename(laptopModel);
   const train = isTrainable ? [{ why: 'train it on this machine', command: ownCommand('vf-train', [envId, '--preset', 'laptop']) }] : [];
   if (summary.policyKind === 'tokens') {
@@ -77,12 +77,15 @@ function scoreAgain(
 }
 
 /** The command of a baseline run, changed to play a model. */
-function withModel(envId: string, words: readonly string[], model: string): { why: string; command: string }[] {
+function withModel(words: readonly string[], model: string): { why: string; command: string }[] {
   // A TOML file names its models itself.
   if (isFileOfRuns(words)) return [];
-  const same = words.some((word) => /^(-p|--provider)/.test(word)) ? [envId] : words;
-  const command = ownCommand('vf-eval', [...same, '-p', 'vllm', '-m', model]);
+  const command = ownCommand('vf-eval', [...withoutProvider(words), '-p', 'vllm', '-m', model]);
   return [{ why: 'evaluate a model (here: vLLM on this machine)', command }];
+}
+
+function withoutProvider(words: readonly string[]): string[] {
+  return words.filter((word, i) => !/^(-p|--provider)/.test(word) && !/^(-p|--provider)$/.test(words[i - 1] ?? ''));
 }
 
 function isFileOfRuns(words: readonly string[]): boolean {

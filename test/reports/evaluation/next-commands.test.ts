@@ -25,6 +25,8 @@ describe('nextCommands', () => {
   it('offers a model after the baseline, with the same options', () => {
     expect(commands({}, baseline)).toEqual([`npx vf-eval search-r1 -n 50 -a '{"topk": 5}' -p vllm -m Qwen/Qwen2.5-3B-Instruct`]);
     expect(commands({}, baseline, ['search-r1', '-p', 'baseline'])).toEqual(['npx vf-eval search-r1 -p vllm -m Qwen/Qwen2.5-3B-Instruct']);
+    const given = ['search-r1', '-n', '4', '--provider=baseline', '-a', '{"topk":1}', '-o', 'runs'];
+    expect(commands({}, baseline, given)).toEqual([`npx vf-eval search-r1 -n 4 -a '{"topk":1}' -o runs -p vllm -m Qwen/Qwen2.5-3B-Instruct`]);
     expect(commands({}, baseline, ['runs.toml'])).toEqual([]);
   });
 
