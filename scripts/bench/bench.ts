@@ -3,6 +3,7 @@
  *
  *     npm run bench                            # all: a few minutes, more the first time, to install the peers
  *     npm run bench -- rollouts vf-eval        # only these
+ *     npm run bench -- kernels --seconds 1     # one that prints its own figures, with its own flags (OWN_FIGURES)
  *     npm run bench -- --large --strict        # also BM25 over a million passages, 2,000 training steps, and vf-view over 100,000 rollouts; exit 1 if a bar is missed or a bench fails
  */
 import { spawnSync } from 'node:child_process';
@@ -35,6 +36,16 @@ const BENCHES: Readonly<Record<string, readonly string[]>> = {
   'embedded-peers': ['embedded-peers.ts'],
   'view-large': ['view.ts'],
   'worker-ranks': ['worker-ranks.ts'],
+};
+/** They print their own figures, because they need an argument, take long or have no peer; run only when they are named, with the flags that follow. */
+const OWN_FIGURES: Readonly<Record<string, string>> = {
+  dense: 'dense.ts',
+  'engine-compute': 'engine-compute.ts',
+  'environment-soak': 'environment-soak.ts',
+  'kept-rollouts': 'kept-rollouts.ts',
+  kernels: 'kernels.ts',
+  'policy-server-soak': 'policy-server-soak.ts',
+  'trainer-overhead': 'trainer-overhead.ts',
 };
 const LARGE = Object.keys(BENCHES).filter((name) => name.endsWith('-large'));
 const DEFAULT_BENCHES = Object.keys(BENCHES).filter((name) => !LARGE.includes(name));
@@ -73,10 +84,17 @@ function surroundings(): string {
   return `${model}, ${availableParallelism()} cores, ${memoryGb} GB, Node ${process.versions.node}, load ${load}`;
 }
 
+const [first, ...flags] = process.argv.slice(2);
+if (first !== undefined && Object.hasOwn(OWN_FIGURES, first)) {
+  const script = join(import.meta.dirname, OWN_FIGURES[first]!);
+  const { status, error } = spawnSync(process.execPath, ['--conditions=vf-search-source', script, ...flags], { stdio: 'inherit' });
+  if (error) throw error;
+  process.exit(status ?? 1);
+}
 const { values, positionals } = parseArgs({ options: { large: { type: 'boolean' }, strict: { type: 'boolean' } }, allowPositionals: true });
 const unknown = positionals.find((name) => !(name in BENCHES));
 if (unknown !== undefined) {
-  process.stderr.write(`There is no bench ${unknown}. Choose from ${Object.keys(BENCHES).join(', ')}.\n`);
+  process.stderr.write(`There is no bench ${unknown}. Choose from ${[...Object.keys(BENCHES), ...Object.keys(OWN_FIGURES)].join(', ')}.\n`);
   process.exit(2);
 }
 const names = positionals.length > 0 ? positionals : DEFAULT_BENCHES;

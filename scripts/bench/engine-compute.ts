@@ -1,7 +1,7 @@
 /**
  * Times the embedded engine's passes on one thread with the nano model: prefill, decode at several batch sizes, forward and backward of a batch of rollouts.
  *
- *     node --conditions=vf-search-source scripts/bench/engine-compute.ts [--rounds 7] [--build relaxed|plain] [--python PATH] [--json]
+ *     npm run bench -- engine-compute [--rounds 7] [--build relaxed|plain] [--python PATH] [--json]
  *
  * Uses CPU time of the process, because other work distorts the wall clock. With `--python` (torch and transformers) torch does the same forward and backward on one
  * thread, alternating with ours; both must agree on log-probs and the gradient's norm.

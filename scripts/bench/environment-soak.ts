@@ -1,7 +1,7 @@
 /**
  * Load on `vf-serve environment`: OpenEnv sessions and token episodes at once, with disconnects, repeats, late samples and garbage. Every observation is checked against
  * its own episode, so that a mix-up between callers shows. Prints memory over time, p95 of a step without retrieval, and the slowest /health.
- * `node --conditions=vf-search-source scripts/bench/environment-soak.ts [--sessions 256] [--episodes 256] [--seconds 300] [--think-ms 1500]`
+ * `npm run bench -- environment-soak [--sessions 256] [--episodes 256] [--seconds 300] [--think-ms 1500]`
  * Callers think between their steps, as models do: up to twice `--think-ms`.
  */
 import { spawn } from 'node:child_process';

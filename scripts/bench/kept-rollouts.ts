@@ -1,7 +1,7 @@
 /**
  * Measures what it costs to keep the rollouts of old steps: the time to compress a step and to thin it, and the bytes of a rollout before and after.
  *
- *     node --conditions=vf-search-source scripts/bench/kept-rollouts.ts [RUN] [--json] [--strict]
+ *     npm run bench -- kept-rollouts [RUN] [--json] [--strict]
  *
  * RUN is the folder of a finished run: its own rollouts are compressed again in a copy, against the wall clock of its steps. Without RUN, a step of 512 rollouts
  * of 2,000 tokens, half of them sampled by a model whose log-probs have no pattern, against a step of a minute. `--strict`: exit 1 over the bar.

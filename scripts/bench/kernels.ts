@@ -2,7 +2,7 @@
  * Billions of operations per second of the most expensive kernels: matrix products and attention, both builds, one thread. Takes the best of several runs,
  * because other work only ever slows them down.
  *
- *     node --conditions=vf-search-source scripts/bench/kernels.ts [--seconds 0.2]
+ *     npm run bench -- kernels [--seconds 0.2]
  */
 import { parseArgs } from 'node:util';
 import { Random } from '../../src/core/random.ts';

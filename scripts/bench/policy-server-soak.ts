@@ -2,7 +2,7 @@
  * Runs the policy server with clients that come and go, long enough to see a leak. Reports requests, disconnects, adapter loads, answers that differ from a
  * quiet server's, and memory at start and end. Fails if an answer was wrong or something is left behind.
  *
- *     node --conditions=vf-search-source scripts/bench/policy-server-soak.ts [--minutes 5] [--clients 64] [--threads 2] [--seed 1] [--json]
+ *     npm run bench -- policy-server-soak [--minutes 5] [--clients 64] [--threads 2] [--seed 1] [--json]
  *
  * Server and clients share one process, so the memory covers both. It is compared with the end of the first round, when everything has been used once.
  */

@@ -1,7 +1,7 @@
 /**
  * Measures the trainer's own cost in a finished run: its CPU time outside sampling, forward and backward, as a share of each step's wall clock.
  *
- *     node --conditions=vf-search-source scripts/bench/trainer-overhead.ts RUN [--json] [--strict]
+ *     npm run bench -- trainer-overhead RUN [--json] [--strict]
  *
  * RUN is a run's folder or its metrics.jsonl. If a step was measured twice (resumed after a kill), its last line counts. `--strict`: exit 1 if the
  * median is over the bar.

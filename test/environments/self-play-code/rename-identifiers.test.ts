@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { IDENTIFIER_MAPPING, IdentifierRenamer } from '../../scripts/rename-identifiers/mapping.ts';
+import { IDENTIFIER_MAPPING, IdentifierRenamer } from '../../../environments/self-play-code/rename-identifiers/mapping.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
+const ROOT = join(import.meta.dirname, '../../..');
 const renamer = new IdentifierRenamer();
 
 describe('IdentifierRenamer', () => {
@@ -70,7 +70,7 @@ describe('rename-identifiers', () => {
   const git = (...args: string[]) => spawnSync('git', ['-C', folder, '-c', 'user.name=x', '-c', 'user.email=x@x', ...args], { encoding: 'utf8' });
 
   function run(...args: string[]) {
-    const script = ['--no-warnings', join(ROOT, 'scripts/rename-identifiers.ts')];
+    const script = ['--no-warnings', join(ROOT, 'environments/self-play-code/rename-identifiers/rename-identifiers.ts')];
     const { status, stdout, stderr } = spawnSync(process.execPath, [...script, ...args], { encoding: 'utf8' });
     return { status, stdout, stderr };
   }

@@ -2,9 +2,9 @@
  * Renames the identifiers of Absolute Zero Reasoner in a copy of its repository to those of Cognition via Rewarded Self-Play: in text files, in the names of files and
  * folders. Prints what it does and which old names stay. Exit code 0 done, 2 refused; nothing is changed if it is refused.
  *
- *   node scripts/rename-identifiers.ts FOLDER --dry-run
- *   node scripts/rename-identifiers.ts FOLDER
- *   node scripts/rename-identifiers.ts FOLDER --force     where git has changes that are not committed
+ *   node environments/self-play-code/rename-identifiers/rename-identifiers.ts FOLDER --dry-run
+ *   node environments/self-play-code/rename-identifiers/rename-identifiers.ts FOLDER
+ *   node environments/self-play-code/rename-identifiers/rename-identifiers.ts FOLDER --force     where git has changes that are not committed
  *
  * It refuses this repository. Links are not followed, binary files keep their contents. A second run changes nothing.
  */
@@ -12,10 +12,10 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, realpathSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { IdentifierRenamer } from './rename-identifiers/mapping.ts';
-import { planRenames, type RenamePlan, renameText } from './rename-identifiers/plan-renames.ts';
+import { IdentifierRenamer } from './mapping.ts';
+import { planRenames, type RenamePlan, renameText } from './plan-renames.ts';
 
-const USAGE = 'usage: node scripts/rename-identifiers.ts FOLDER [--dry-run] [--force]';
+const USAGE = 'usage: node environments/self-play-code/rename-identifiers/rename-identifiers.ts FOLDER [--dry-run] [--force]';
 const MOST_SHOWN = 40;
 
 function main(argv: readonly string[]): number {
