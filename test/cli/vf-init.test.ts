@@ -161,9 +161,9 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
       [['../up', '--dir', 'refused'], 'must be lower-case words'],
       [['Camel', '--dir', 'refused'], 'must be lower-case words'],
       [['ok', '--dir', 'a-file'], 'a-file is a file'],
-      [['ok', '--dir', ''], '--dir is empty'],
-      [['ok', 'more'], 'too many arguments'],
-      [['ok', '--force'], "unknown option '--force'"],
+      [['ok', '--dir', ''], '--dir needs a value: folder of the environments'],
+      [['ok', 'more'], 'vf-init takes one argument, <id>, got 2: ok more'],
+      [['ok', '--force'], 'Unknown flag --force; vf-init --help lists them all'],
     ] as const) {
       const result = await vfInit(args);
       expect(result).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(/^vf-init: [^\n]+\n$/) as string });

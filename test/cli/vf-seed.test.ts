@@ -118,15 +118,15 @@ describe('vf-seed', () => {
     ['an unknown name', ['limo', '-o', 'x'], /The data set "limo" does not exist\. Choose worked-problems \(bundled\), GAIR\/LIMO/],
     ['a missing file', ['none.jsonl', '-o', 'x'], /The file none\.jsonl does not exist/],
     ['a split that the set does not have', ['worked-problems', '-o', 'x', '--split', 'test'], /has no split "test"\. Choose train\./],
-    ['a limit of none', ['worked-problems', '-o', 'x', '--limit', '0'], /--limit must be a whole number of at least 1, got "0"/],
-    ['a negative weight', ['worked-problems', '-o', 'x', '--answer-weight=-1'], /--answer-weight must be a number of at least 0, got "-1"/],
+    ['a limit of none', ['worked-problems', '-o', 'x', '--limit', '0'], /--limit must be an integer of at least 1, got 0/],
+    ['a negative weight', ['worked-problems', '-o', 'x', '--answer-weight=-1'], /--answer-weight must be a number of at least 0, got -1/],
     [
       'an environment that does not exist',
       ['worked-problems', '-o', 'x', '--for', 'search-r9'],
       /The environment "search-r9" is unknown; .* known are /,
     ],
-    ['an unknown form', ['worked-problems', '-o', 'x', '--form', 'xml'], /'xml' is invalid\. Allowed choices are tags, text\./],
-    ['no output', ['worked-problems'], /required option '-o, --output <file>' not specified/],
+    ['an unknown form', ['worked-problems', '-o', 'x', '--form', 'xml'], /--form must be tags or text, got "xml"/],
+    ['no output', ['worked-problems'], /vf-seed needs -o: file to write/],
   ])('answers %s with one line and exit code 2, and writes nothing', async (_, args, message) => {
     written('bad.jsonl', [[], { ...GOOD, answer: ' ' }]);
     const { status, stdout, stderr } = await vfSeed(...args);

@@ -1,7 +1,10 @@
 /** Every command that is declared, for the page of commands and shell completion. No command loads this file for itself. */
 import type { AnyCommand } from '../options/define-command.ts';
 import { vfCompare } from './vf-compare.ts';
+import { vfDoctor } from './vf-doctor.ts';
 import { vfExport } from './vf-export.ts';
+import { vfInit } from './vf-init.ts';
+import { vfSeed } from './vf-seed.ts';
 import { vfView } from './vf-view.ts';
 
-export const ALL_COMMANDS: readonly AnyCommand[] = [vfCompare, vfExport, vfView];
+export const ALL_COMMANDS: readonly AnyCommand[] = [vfCompare, vfDoctor, vfExport, vfInit, vfSeed, vfView];

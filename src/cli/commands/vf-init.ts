@@ -1,0 +1,39 @@
+/** Declares `vf-init`, which writes a new environment that is ready to evaluate with `vf-eval`. */
+import { IS_PUBLISHED } from '../../core/is-published.ts';
+import { argument, defineCommand } from '../options/define-command.ts';
+import { flag, folder } from '../options/kinds.ts';
+import { table } from '../options/option.ts';
+
+const NOTES = `
+The files work as written; change them to make them your own:
+  environment.ts        the environment: what a search returns, what ends an
+                        episode, what is rewarded
+  rows.jsonl            16 questions with their answers
+  environment.test.ts   a test that plays an episode step by step
+  package.json          the "verifiers" key: id, entry, default size of an
+                        evaluation (left out inside the repository of vf-search
+                        itself)
+  README.md             instructions for users
+
+Then: vf-eval <id>, and vf-eval --help for models, sampling and results.`;
+
+export const vfInit = defineCommand({
+  name: 'vf-init',
+  summary: 'Writes a new environment in TypeScript, ready to evaluate.',
+  arguments: { id: argument('its name: lower-case words joined by hyphens') },
+  options: table({
+    tools: flag('write a chat environment with a native tool; by default the model writes its searches as <search> tags'),
+    dir: folder('folder of the environments', { default: 'environments' }),
+  }),
+  examples: [
+    ['vf-init capital-quiz', 'writes environments/capital-quiz/'],
+    ['vf-init capital-quiz --tools', 'the same task, with a native tool'],
+    ['vf-init capital-quiz --dir envs', 'writes envs/capital-quiz/'],
+    ...(IS_PUBLISHED ? ([['npx -p vf-search vf-init my-env', 'without vf-search installed']] as const) : []),
+  ],
+  notes: NOTES,
+  run: async ({ arguments: { id }, options, context }) => {
+    const { writeEnvironment } = await import('../init/write-environment.ts');
+    return writeEnvironment(id, options, context);
+  },
+});

@@ -1,0 +1,75 @@
+/** `vf-doctor`: prints what a training run lacks, each with the command that puts it right, or its plan of GPU memory. */
+import { ConfigError } from '../../core/errors.ts';
+import { assumedCards, memoryTable } from '../../doctor/check-gpus.ts';
+import { checkRun } from '../../doctor/check-run.ts';
+import { type DoctorTarget, readTarget } from '../../doctor/doctor-target.ts';
+import type { Finding } from '../../doctor/finding.ts';
+import { readGpuCards } from '../../launch/gpu-cards.ts';
+import { paintFor } from '../../reports/text/paint.ts';
+import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
+import { urlCredentials } from '../../transport/credentials.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
+import { renderFinding, renderVerdict } from './render-findings.ts';
+
+interface DoctorOptions {
+  readonly preset?: string;
+  readonly launch?: boolean;
+  readonly python?: string;
+  readonly vllmPython?: string;
+  readonly baseUrl?: readonly string[];
+  readonly apiKeyVar?: string;
+  readonly json?: boolean;
+  readonly memory?: boolean;
+  readonly gpus?: string;
+  /** In tokens. */
+  readonly context?: number;
+}
+
+export async function runDoctor(config: string | null, options: DoctorOptions, context: CommandContext): Promise<number> {
+  const { preset = null, launch = false, python = null, vllmPython = null, baseUrl = [], apiKeyVar = null, memory = false } = options;
+  const { json = false, gpus, context: tokens } = options;
+  for (const url of baseUrl) for (const secret of urlCredentials(url)) context.secrets.add(secret);
+  loadEnvironmentFile('.env', process.env);
+  const wanted = { config, preset, launches: launch, python, vllmPython, baseUrls: baseUrl, keyVariable: apiKeyVar };
+  const target = await readTarget(wanted, process.env);
+  for (const secret of target.secrets) context.secrets.add(secret);
+  if (memory) {
+    process.stdout.write(await memoryPlan(target, { gpus, tokens }, context.signal));
+    return EXIT.done;
+  }
+  if (gpus !== undefined || tokens !== undefined) throw new ConfigError('--gpus and --context belong to --memory; add it or leave them out');
+  return printFindings(target, { json }, context);
+}
+
+async function printFindings(target: DoctorTarget, { json }: { readonly json: boolean }, context: CommandContext): Promise<number> {
+  const paint = paintFor(process.stdout, { plain: false });
+  const columns = process.stdout.columns ?? 100;
+  const findings: Finding[] = [];
+  for await (const found of checkRun(target, { variables: process.env, signal: context.signal })) {
+    const finding = redacted(found, context);
+    findings.push(finding);
+    if (!json) process.stdout.write(`${renderFinding(finding, columns, paint)}\n`);
+  }
+  const isWell = findings.every(({ state }) => state !== 'missing');
+  if (json) process.stdout.write(`${JSON.stringify({ ok: isWell, findings }, null, 2)}\n`);
+  else process.stdout.write(`\n${renderVerdict(findings, paint)}\n`);
+  return isWell ? EXIT.done : EXIT.failed;
+}
+
+/** As in Search-R1: a generation may start at 4,096 tokens and add 500. */
+const SEARCH_R1_TOKENS = 4596;
+
+async function memoryPlan(
+  { config }: DoctorTarget,
+  { gpus, tokens = SEARCH_R1_TOKENS }: { readonly gpus: string | undefined; readonly tokens: number | undefined },
+  signal: AbortSignal,
+): Promise<string> {
+  if (config === null) throw new ConfigError('--memory needs a training configuration: vf-doctor run.toml --memory, or --preset NAME');
+  const cards = gpus === undefined ? await readGpuCards({ env: process.env, signal }) : assumedCards(gpus);
+  // Visibility concerns the GPUs that are here.
+  return memoryTable(config, { cards, contextTokens: tokens, variables: gpus === undefined ? process.env : {} });
+}
+
+function redacted(finding: Finding, { redact }: CommandContext): Finding {
+  return { ...finding, text: redact(finding.text), ...(finding.remedy === undefined ? {} : { remedy: redact(finding.remedy) }) };
+}

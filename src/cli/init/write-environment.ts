@@ -1,0 +1,83 @@
+/** `vf-init`: writes a new environment and prints the commands that evaluate and test it. */
+import { existsSync, mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join, relative, resolve } from 'node:path';
+import { ConfigError } from '../../core/errors.ts';
+import { packageRoot } from '../../data/package-root.ts';
+import { makeFolder } from '../../files/make-folder.ts';
+import { bundledEnvironments } from '../../registry/find-environment.ts';
+import { ownCommand } from '../../reports/text/own-command.ts';
+import { shellCommand } from '../../reports/text/shell-text.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
+import { environmentFiles } from '../environment-template.ts';
+import { placeError } from '../place-error.ts';
+
+interface WriteOptions {
+  /** Folder of the environments. */
+  readonly dir: string;
+  readonly tools?: boolean;
+}
+
+export function writeEnvironment(id: string, { dir, tools = false }: WriteOptions, { note }: CommandContext): number {
+  const directory = dir.replace(/(?<=.)\/+$/, '');
+  const names = writeFiles(id, directory, tools ? 'tools' : 'tags');
+  const folder = join(directory, id);
+  note(`vf-init: wrote ${names.join(', ')} in ${folder}; next:`);
+  const dirFlag = resolve(directory) === resolve('environments') ? [] : ['--env-dir-path', directory];
+  process.stdout.write(`${ownCommand('vf-eval', [id, ...dirFlag])}\n`);
+  const test = shellCommand(['npx', 'tsx', '--test', join(folder, 'environment.test.ts')]);
+  process.stdout.write(`${canResolvePackage() ? '' : 'npm install vf-search tsx && '}${test}\n`);
+  return EXIT.done;
+}
+
+/** Writes all files or none and returns their names; never overwrites anything. */
+function writeFiles(id: string, directory: string, kind: 'tags' | 'tools'): string[] {
+  if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(id) || id.length > 64) {
+    throw new ConfigError(`The name must be lower-case words joined by hyphens, such as capital-quiz, got ${JSON.stringify(id)}`);
+  }
+  if (bundledEnvironments().includes(id)) throw new ConfigError(`vf-search itself has an environment ${id}; choose another name`);
+  const target = resolve(directory, id);
+  const taken = [id, id.replaceAll('-', '_')].map((name) => resolve(directory, name)).find((path) => existsSync(path));
+  if (taken !== undefined) throw new ConfigError(`${relative('', taken) || taken} already exists; nothing was written, choose another name`);
+  if (statSync(directory, { throwIfNoEntry: false })?.isFile()) throw new ConfigError(`--dir must name a folder, but ${directory} is a file`);
+  const files = environmentFiles({ id, directory, kind, withManifest: !isInsideClone(directory) });
+  const temporary = temporaryIn(directory, id);
+  try {
+    // Renames an inner folder: the temporary one is readable only by this user and would stay so.
+    const unfinished = join(temporary, id);
+    mkdirSync(unfinished);
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(unfinished, name), text);
+    renameSync(unfinished, target);
+  } finally {
+    rmSync(temporary, { recursive: true, force: true });
+  }
+  return Object.keys(files);
+}
+
+function temporaryIn(directory: string, id: string): string {
+  try {
+    makeFolder(directory);
+    return mkdtempSync(join(directory, `.${id}-`));
+  } catch (error) {
+    throw placeError(error, { flag: '--dir', path: directory });
+  }
+}
+
+/** True in the repository of vf-search: its environments resolve the package through the package.json above them. */
+function isInsideClone(directory: string): boolean {
+  for (let folder = resolve(directory); ; folder = resolve(folder, '..')) {
+    const manifest = join(folder, 'package.json');
+    if (existsSync(manifest)) return realpathSync(folder) === realpathSync(packageRoot());
+    if (folder === resolve(folder, '..')) return false;
+  }
+}
+
+function canResolvePackage(): boolean {
+  try {
+    createRequire(join(process.cwd(), 'any.js')).resolve('vf-search/package.json');
+    return true;
+  } catch {
+    // Not installed here: the printed commands install it.
+    return false;
+  }
+}
