@@ -1,0 +1,142 @@
+/** The body of `train`: its options as a request, its callbacks as the host of a run. */
+import { suggestion } from '../core/closest-name.ts';
+import { ConfigError } from '../core/errors.ts';
+import { metricValue } from '../reports/training/metric-value.ts';
+import { noPaint } from '../reports/text/paint.ts';
+import { readTrainingSummary, type EndedRun } from '../reports/training/training-summary.ts';
+import { type KeySchema, tableSchema } from '../schemas/config-keys.ts';
+import { isObject } from '../schemas/is-object.ts';
+import { camelKeys } from '../schemas/key-case.ts';
+import { trainingConfigSchema } from '../schemas/training-config.ts';
+import { finishedRun } from '../sessions/training/finished-run.ts';
+import { resolveTraining, type TrainingRequest, type TrainingSetup } from '../sessions/training/resolve-training.ts';
+import { runTraining, type TrainingWatch } from '../sessions/training/run-training.ts';
+import type { ConfigLayer } from '../trainer/config/resolve-config.ts';
+import { totalSteps } from '../trainer/config/training-schedule.ts';
+import type { MetricsRow } from '../trainer/training-observer.ts';
+import { redactSecrets, redactUrl } from '../transport/redact.ts';
+import type { Trained, TrainOptions } from './train.ts';
+
+const OPTIONS: Readonly<Record<keyof TrainOptions, true>> = {
+  environment: true,
+  preset: true,
+  settings: true,
+  args: true,
+  steps: true,
+  output: true,
+  resume: true,
+  signal: true,
+  variables: true,
+  onStart: true,
+  onStep: true,
+  onEvaluation: true,
+  onEvent: true,
+  onNotice: true,
+};
+
+export async function runTrainOptions(options: TrainOptions): Promise<Trained> {
+  checkOptions(options);
+  const { environment, signal = new AbortController().signal, onNotice } = options;
+  const variables: NodeJS.ProcessEnv = { ...(options.variables ?? process.env) };
+  const setup = await resolveTraining(requestOf(options), { variables, signal });
+  const { config } = setup;
+  const finished = await finishedRun(setup);
+  if (finished !== null) return trainedOf({ ...finished, config });
+  const secrets = new Set(setup.secrets);
+  const redact = (text: string) => redactSecrets(redactUrl(text), [...secrets]);
+  // A caller knows who speaks.
+  const note = (line: string) => onNotice?.(redact(line.replace(/^vf-train: /, '')));
+  const ended = await runTraining(setup, {
+    variables,
+    secrets,
+    redact,
+    signal,
+    note,
+    ...(typeof environment === 'object' && { environment }),
+    watch: async ({ path }) => {
+      setup.notices.forEach(note);
+      return watchOf(options, { setup, directory: path, note, redact });
+    },
+  });
+  return trainedOf({ ...ended, config });
+}
+
+function checkOptions(options: TrainOptions): void {
+  const unknown = Object.keys(options).find((key) => !Object.hasOwn(OPTIONS, key));
+  const known = Object.keys(OPTIONS);
+  if (unknown !== undefined)
+    throw new ConfigError(`train has no option ${unknown}${suggestion(unknown, known)}. Leave it out; it has ${known.join(', ')}.`);
+  const { environment, resume, args, settings } = options;
+  if (environment === undefined && (resume ?? false) === false)
+    throw new ConfigError("train needs an environment: give its name, its path or a loaded one, such as environment: 'search-r1'.");
+  if (typeof environment !== 'object') return;
+  if (args !== undefined || settings?.environment !== undefined)
+    throw new ConfigError('train takes arguments for an environment that it loads, and this one is loaded. Leave args and settings.environment out.');
+  if (environment.images !== undefined)
+    throw new ConfigError(`train keeps the images of an environment that it loads itself. Give ${environment.id} by its name or path.`);
+}
+
+function requestOf({ environment, preset, settings, args, steps, output, resume = false }: TrainOptions): TrainingRequest {
+  const layer = (source: string, table: ConfigLayer['table'] | null): ConfigLayer[] => (table === null ? [] : [{ source, table }]);
+  return {
+    target: typeof environment === 'string' ? environment : null,
+    preset: preset ?? null,
+    layers: [
+      ...layer('environment', typeof environment === 'object' ? { environment: { id: environment.id } } : null),
+      ...layer('settings', settings === undefined ? null : wireOf(settings, trainingConfigSchema, 'settings')),
+      ...layer('args', args === undefined ? null : { environment: { args } }),
+      ...layer('steps', steps === undefined ? null : { steps }),
+      ...layer('output', output === undefined ? null : { output_dir: output }),
+    ],
+    resume: resume === false ? null : { directory: resume === true ? null : resume, allowChanges: false },
+  };
+}
+
+/** Settings as the file has them. Throws ConfigError for a name that no setting has. */
+function wireOf(settings: object, { properties = {} }: KeySchema, path: string): Record<string, unknown> {
+  const keys = new Map(Object.keys(properties).map((key) => [Object.keys(camelKeys({ [key]: null }) as object)[0]!, key]));
+  const entries = Object.entries(settings).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(
+    entries.map(([name, value]: [string, unknown]) => {
+      const key = keys.get(name);
+      if (key === undefined)
+        throw new ConfigError(`train has no setting ${path}.${name}${suggestion(name, keys.keys())}. Known are ${[...keys.keys()].join(', ')}.`);
+      const table = tableSchema(properties[key]!);
+      return [key, table !== null && isObject(value) ? wireOf(value, table, `${path}.${name}`) : value];
+    }),
+  );
+}
+
+interface Watched {
+  readonly setup: TrainingSetup;
+  readonly directory: string;
+  readonly note: (line: string) => void;
+  readonly redact: (text: string) => string;
+}
+
+function watchOf({ onStart, onStep, onEvaluation, onEvent }: TrainOptions, { setup, directory, note, redact }: Watched): TrainingWatch {
+  const steps = totalSteps(setup.config);
+  const value = metricValue;
+  return {
+    observer: {
+      onStart: ({ step }) => onStart?.({ directory, step, steps }),
+      onStep: (row) => onStep?.({ step: row.step, steps, reward: value(row, 'reward_mean'), loss: value(row, 'loss'), metrics: row.values }),
+      onEvaluation: (row) => onEvaluation?.({ step: row.step, steps, ...interval(row), metrics: row.values }),
+      onEvent: ({ step, kind, message }) => onEvent?.({ step, kind, message: redact(message) }),
+    },
+    note,
+    transcripts: { columns: 100, paint: noPaint, note: () => {} },
+    close: () => {},
+  };
+}
+
+function interval(row: MetricsRow): Record<'reward' | 'low' | 'high', number | null> {
+  return { reward: metricValue(row, 'reward_mean'), low: metricValue(row, 'reward_low'), high: metricValue(row, 'reward_high') };
+}
+
+async function trainedOf(ended: EndedRun): Promise<Trained> {
+  const { summary, rows } = await readTrainingSummary(ended);
+  const { reason, message, step, resumable, directory, adapter } = ended.outcome;
+  const bestAdapter = summary.supervised?.bestAdapter ?? null;
+  return { reason, message, step, resumable, directory, adapter, bestAdapter, metrics: rows, summary };
+}
