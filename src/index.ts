@@ -142,3 +142,4 @@ export {
 export type { EnvironmentDefaults } from './schemas/environment-description.ts';
 export type { ArgumentsCheck, ArgumentsContext } from './registry/check-arguments.ts';
 export type { TrainingSetting, TrainingSettings, TrainingSettingsContext } from './registry/training-settings.ts';
+export { type Trained, type TrainedStep, type TrainingEvaluation, type TrainSettings, type TrainOptions, train } from './library/train.ts';

@@ -15,6 +15,7 @@ import type { ConfigLayer } from '../trainer/config/resolve-config.ts';
 import { totalSteps } from '../trainer/config/training-schedule.ts';
 import type { MetricsRow } from '../trainer/training-observer.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
+import { checkOptions } from './check-options.ts';
 import type { Trained, TrainOptions } from './train.ts';
 
 const OPTIONS: Readonly<Record<keyof TrainOptions, true>> = {
@@ -35,7 +36,7 @@ const OPTIONS: Readonly<Record<keyof TrainOptions, true>> = {
 };
 
 export async function runTrainOptions(options: TrainOptions): Promise<Trained> {
-  checkOptions(options);
+  checkTrainOptions(options);
   const { environment, signal = new AbortController().signal, onNotice } = options;
   const variables: NodeJS.ProcessEnv = { ...(options.variables ?? process.env) };
   const setup = await resolveTraining(requestOf(options), { variables, signal });
@@ -61,11 +62,8 @@ export async function runTrainOptions(options: TrainOptions): Promise<Trained> {
   return trainedOf({ ...ended, config });
 }
 
-function checkOptions(options: TrainOptions): void {
-  const unknown = Object.keys(options).find((key) => !Object.hasOwn(OPTIONS, key));
-  const known = Object.keys(OPTIONS);
-  if (unknown !== undefined)
-    throw new ConfigError(`train has no option ${unknown}${suggestion(unknown, known)}. Leave it out; it has ${known.join(', ')}.`);
+function checkTrainOptions(options: TrainOptions): void {
+  checkOptions('train', options, Object.keys(OPTIONS));
   const { environment, resume, args, settings } = options;
   if (environment === undefined && (resume ?? false) === false)
     throw new ConfigError("train needs an environment: give its name, its path or a loaded one, such as environment: 'search-r1'.");

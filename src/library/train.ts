@@ -9,18 +9,18 @@ import type { TrainingEvent } from '../trainer/training-observer.ts';
 type Part<T> = T extends readonly unknown[] ? T : T extends object ? { readonly [K in keyof T]?: Part<T[K]> | undefined } : T;
 
 /** Settings of a training, nested as in docs/training-config.md, with names in camelCase. Arguments, roles and losses keep the names that they have there. */
-export type TrainingSettings = Part<TrainingConfig>;
+export type TrainSettings = Part<TrainingConfig>;
 
 export interface TrainOptions {
   /**
-   * An environment's name (`search-r1`) or path (`./city-notes`), a TOML file of `vf-train`, or a loaded environment of text, which stays open. Required, unless
-   * `resume` names a run on an environment that is found by name or path.
+   * An environment's name (`search-r1`) or path (`./city-notes`), a TOML file of `vf-train`, or a loaded environment of text, which stays open: load it with
+   * `loadEnvironment(name, args, { purpose: 'training' })`. Required, unless `resume` names a run on an environment that is found by name or path.
    */
   readonly environment?: string | Environment;
   /** Ready-made settings, such as `laptop`; `vf-train --list-presets` lists them. @default none: then `settings` names model and policy */
   readonly preset?: string;
   /** Override preset and file. @default none */
-  readonly settings?: TrainingSettings;
+  readonly settings?: TrainSettings;
   /** Arguments of an environment that is given by name or path. @default none */
   readonly args?: Readonly<Record<string, unknown>>;
   /** Number of steps, from 0. @default that of preset or file, else 100 */

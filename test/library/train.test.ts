@@ -72,7 +72,7 @@ describe('train', () => {
     expect(weights(join(folder, 'command/train', run!, 'checkpoints/step-000003/adapter'))).toBe(weights(whole.adapter));
   });
 
-  it('trains a loaded environment as the one of that name, tells every evaluation, and leaves it open', { timeout: 120_000 }, async () => {
+  it('trains a loaded environment as the one of that name, tells every evaluation, and leaves it open', { timeout: 300_000 }, async () => {
     const args = { dataset: 'fact-world', topk: 3, max_turns: 1, end_of_turn: 'kept' };
     const environment = await loadEnvironment('search-r1', args, { purpose: 'training' });
     onTestFinished(() => environment.close());
@@ -103,7 +103,7 @@ describe('train', () => {
     ['a value', { ...SHORT, steps: -1 }, /\bsteps\b.*at least 0/],
     ['no environment', { preset: 'laptop' }, /^train needs an environment/],
   ])('refuses %s', async (_, options, message) => {
-    const error = await train({ ...options, output: folder } as TrainOptions).catch((thrown: unknown) => thrown);
+    const error = await train({ ...options, output: folder }).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(ConfigError);
     expect((error as Error).message).toMatch(message);
     expect((error as Error).message).not.toContain('\n');
