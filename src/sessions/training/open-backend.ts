@@ -84,10 +84,10 @@ export function worldSize(devices: number, variables: OpenBackendOptions['variab
   if (address === undefined || size === undefined) return devices;
   if (rank !== '0')
     throw new ConfigError(`vf-train runs on the host of rank 0, got RANK=${rank}; on other hosts start worker.py --join (docs/gpu-training.md)`);
-  if (port === undefined) throw new ConfigError(`Expected MASTER_PORT beside MASTER_ADDR=${address}, the port where the ranks meet; got none`);
+  if (port === undefined) throw new ConfigError(`MASTER_ADDR=${address} needs MASTER_PORT, the port where the ranks meet; set both or neither`);
   const count = Number(size);
   if (Number.isSafeInteger(count) && count >= devices) return count;
-  throw new ConfigError(`Expected WORLD_SIZE to be a whole number of at least ${devices}, the length of backend.devices; got ${size}`);
+  throw new ConfigError(`WORLD_SIZE must be a whole number of at least ${devices}, the length of backend.devices, got ${JSON.stringify(size)}`);
 }
 
 async function embeddedBackend({ config, embedded, signal }: OpenBackendOptions): Promise<GradientBackend> {

@@ -282,7 +282,10 @@ function schemaError(faults: readonly SchemaFault[], values: Readonly<Record<str
     path = path === '' ? part : `${path}.${part}`;
   }
   const texts = isFreeTable(property) && isObject(value) ? ' of strings' : '';
-  return new ConfigError(`Expected ${path} (${origin(path)}) to be ${allowedText(property)}${texts}, got ${valueText(value)}`);
+  const source = origin(path);
+  // A flag of its own is what the user wrote.
+  const named = source.startsWith('--') && source !== '--set' ? source : `${path} (${source})`;
+  return new ConfigError(`${named} must be ${allowedText(property)}${texts}, got ${valueText(value)}`);
 }
 
 /** Does not show tables, which may hold secrets. */

@@ -15,10 +15,10 @@ describe('worldSize', () => {
   });
 
   it.each([
-    [{ ...meeting, WORLD_SIZE: '1' }, /WORLD_SIZE to be a whole number of at least 2, .*; got 1$/],
-    [{ ...meeting, WORLD_SIZE: 'four' }, /got four$/],
+    [{ ...meeting, WORLD_SIZE: '1' }, /^WORLD_SIZE must be a whole number of at least 2, .*, got "1"$/],
+    [{ ...meeting, WORLD_SIZE: 'four' }, /got "four"$/],
     [{ ...meeting, WORLD_SIZE: '4', RANK: '2' }, /host of rank 0, got RANK=2; .* worker\.py --join/],
-    [{ MASTER_ADDR: '10.0.0.1', WORLD_SIZE: '4' }, /MASTER_PORT beside MASTER_ADDR=10\.0\.0\.1/],
+    [{ MASTER_ADDR: '10.0.0.1', WORLD_SIZE: '4' }, /^MASTER_ADDR=10\.0\.0\.1 needs MASTER_PORT/],
   ])('refuses %o', (variables, text) => {
     expect(() => worldSize(2, variables)).toThrow(ConfigError);
     expect(() => worldSize(2, variables)).toThrow(text);

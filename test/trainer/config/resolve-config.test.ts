@@ -84,7 +84,8 @@ describe('resolveTrainingConfig', () => {
   it('reads "none" as null where a number may be null, and nowhere else', () => {
     expect(resolve({ optimizer: { max_grad_norm: 'none' } }).wire.optimizer.max_grad_norm).toBeNull();
     expect(resolve({ model: { initial_adapter: 'none' } }).wire.model.initial_adapter).toBe('none');
-    expect(() => resolve({ steps: 'none' })).toThrow('Expected steps (--set) to be an integer of at least 0, got "none"');
+    expect(() => resolveTrainingConfig([{ source: '--steps', table: { steps: 'x' } }])).toThrow('--steps must be an integer of at least 0, got "x"');
+    expect(() => resolve({ steps: 'none' })).toThrow('steps (--set) must be an integer of at least 0, got "none"');
   });
 
   it('turns a warm-up ratio into steps, whichever of the two was set last', () => {
@@ -154,27 +155,27 @@ describe('resolveTrainingConfig', () => {
       'Unknown key policy.embedded.thread (--set) (did you mean policy.embedded.threads?); known keys in [policy.embedded]: threads, cache_tokens, max_restarts',
     ],
     [{ policy: { launch: { pyhton: 'x' } } }, /Unknown key policy.launch.pyhton \(--set\) \(did you mean policy.launch.python\?\)/],
-    [{ policy: { embedded: { threads: 65 } } }, 'Expected policy.embedded.threads (--set) to be an integer from 1 to 64 or null, got 65'],
-    [{ lora: { rank: 0 } }, 'Expected lora.rank (--set) to be an integer of at least 1, got 0'],
-    [{ lora: { rank: 2.5 } }, 'Expected lora.rank (--set) to be an integer of at least 1, got 2.5'],
-    [{ lora: 8 }, 'Expected lora (--set) to be a table, got 8'],
+    [{ policy: { embedded: { threads: 65 } } }, 'policy.embedded.threads (--set) must be an integer from 1 to 64 or null, got 65'],
+    [{ lora: { rank: 0 } }, 'lora.rank (--set) must be an integer of at least 1, got 0'],
+    [{ lora: { rank: 2.5 } }, 'lora.rank (--set) must be an integer of at least 1, got 2.5'],
+    [{ lora: 8 }, 'lora (--set) must be a table, got 8'],
     [
       { algorithm: { loss: { objective: 'ppo' } } },
-      /Expected algorithm.loss.objective \(--set\) to be "clip" or "cispo" or "importance_sampling", got "ppo"/,
+      /algorithm.loss.objective \(--set\) must be "clip" or "cispo" or "importance_sampling", got "ppo"/,
     ],
-    [{ optimizer: { learning_rate: 'fast' } }, 'Expected optimizer.learning_rate (--set) to be a number above 0, got "fast"'],
-    [{ optimizer: { beta1: 1 } }, 'Expected optimizer.beta1 (--set) to be a number from 0 below 1, got 1'],
-    [{ rollouts: { max_staleness: -1 } }, 'Expected rollouts.max_staleness (--set) to be an integer of at least 0, got -1'],
-    [{ policy: { base_url: 3 } }, 'Expected policy.base_url (--set) to be a non-empty string or a list of strings or null, got 3'],
+    [{ optimizer: { learning_rate: 'fast' } }, 'optimizer.learning_rate (--set) must be a number above 0, got "fast"'],
+    [{ optimizer: { beta1: 1 } }, 'optimizer.beta1 (--set) must be a number from 0 below 1, got 1'],
+    [{ rollouts: { max_staleness: -1 } }, 'rollouts.max_staleness (--set) must be an integer of at least 0, got -1'],
+    [{ policy: { base_url: 3 } }, 'policy.base_url (--set) must be a non-empty string or a list of strings or null, got 3'],
     [{ publish: { quorum: 2 } }, 'Expected publish.quorum to be at most the number of policy servers (1), got 2 (--set)'],
     [
       { policy: { base_url: ['http://a/v1', 'http://b/v1'] }, publish: { quorum: 3 } },
       'Expected publish.quorum to be at most the number of policy servers (2), got 3 (--set)',
     ],
-    [{ policy: { launch: { env: { A: 1 } } } }, 'Expected policy.launch.env (--set) to be a table of strings, got a table'],
-    [{ policy: { launch: { args: ['a', 1] } } }, /Expected policy.launch.args \(--set\) to be a list of strings/],
-    [{ name: 'my run' }, /Expected name \(--set\) to be a string that matches/],
-    [{ model: { path: '' } }, 'Expected model.path (--set) to be a non-empty string, got ""'],
+    [{ policy: { launch: { env: { A: 1 } } } }, 'policy.launch.env (--set) must be a table of strings, got a table'],
+    [{ policy: { launch: { args: ['a', 1] } } }, /policy.launch.args \(--set\) must be a list of strings/],
+    [{ name: 'my run' }, /name \(--set\) must be a string that matches/],
+    [{ model: { path: '' } }, 'model.path (--set) must be a non-empty string, got ""'],
     [{ environment: { args: { serper_api_key: '***' } } }, /environment.args.serper_api_key is a secret/],
   ])('refuses %j in one line', (table, message) => {
     expect(() => resolve(table)).toThrow(ConfigError);
@@ -338,8 +339,8 @@ describe('roles', () => {
 
   it.each<[object, string]>([
     [{ judge: { base_ur: 'x' } }, 'Unknown key roles.judge.base_ur (--set) (did you mean roles.judge.base_url?)'],
-    [{ judge: { max_concurrent: 0 } }, 'Expected roles.judge.max_concurrent (--set) to be an integer of at least 1, got 0'],
-    [{ judge: 'gpt' }, 'Expected roles.judge (--set) to be a table, got "gpt"'],
+    [{ judge: { max_concurrent: 0 } }, 'roles.judge.max_concurrent (--set) must be an integer of at least 1, got 0'],
+    [{ judge: 'gpt' }, 'roles.judge (--set) must be a table, got "gpt"'],
   ])('%j is refused', (roles, message) => {
     expect(() => resolve({ roles })).toThrow(message);
   });
