@@ -3,7 +3,7 @@ import type { Row } from 'vf-search';
 import { critiquePrompt, type PromptStyle, proposePrompt, solvePrompt } from './prompt.ts';
 import type { IoRecord, TaskKind, TaskRecord } from './records.ts';
 
-/** What a row is about, for the rubric and for whoever reads a rollout. */
+/** The subject of a row, for the rubric and for readers of a rollout. */
 export type TaskInfo =
   | { readonly role: 'propose'; readonly kind: TaskKind; readonly program: string | null }
   | { readonly role: 'solve'; readonly kind: TaskKind; readonly record: TaskRecord }
@@ -49,7 +49,7 @@ export function solveRow(exampleId: string, record: TaskRecord, { prompt }: Pick
   };
 }
 
-/** For whoever reads a rollout: another input or function can be as right. */
+/** For readers of a rollout: another input or function can be just as right. */
 function referenceAnswer(record: TaskRecord): string {
   if (record.kind === 'code_f') return record.snippet;
   return record.kind === 'code_i' ? record.input : record.output;

@@ -123,7 +123,7 @@ type Given = ArgumentValues<typeof KINDS>;
 /** @param env for upstream's RM_JUDGE_COEF, RM_NDCG_COEF and RM_FORMAT_COEF, which an argument overrides */
 function parseArguments(args: Readonly<Record<string, unknown>>, env: Readonly<Record<string, string | undefined>>): VisualArguments {
   const given: Given = readArguments('visual-rag', KINDS, args);
-  // Whoever names pictures wants them to be seen.
+  // A user who names pictures wants the model to see them.
   const values = { ...DEFAULTS, observations: given.images === undefined ? ('ocr' as const) : ('image' as const), ...given };
   const coefficients = { ...COEFFICIENTS, ...coefficientsOf(env), ...given.coefficients };
   const { search_url: searchUrl = null, ...named } = values;

@@ -8,7 +8,7 @@ import { ConfigError } from './errors.ts';
 export function checkSpelling(id: string, given: object, known: readonly string[]): void {
   for (const name of Object.keys(given)) {
     const meant = known.includes(name) ? null : closestName(name, known, 1);
-    // Beside the option that it resembles, it is one of the subclass's own.
+    // The subclass may declare it as an option of its own, next to the one that it resembles.
     if (meant !== null && !(meant in given)) throw new ConfigError(`The environment ${id} has no option ${name}; did you mean ${meant}?`);
   }
 }

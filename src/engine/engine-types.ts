@@ -13,7 +13,7 @@ export interface EngineOptions {
   readonly chatTemplate?: string;
   /** Compute threads, from 1 to 64. @default the machine's cores, at most 8 */
   readonly threads?: number;
-  /** Longest sequence, in tokens. @default the model's own limit, or less if the memory beside the model holds less */
+  /** Longest sequence, in tokens. @default the model's own limit, or less if the memory that the model leaves holds less */
   readonly maxModelLen?: number;
   /** Size of each thread's key-value cache, in tokens; at least `maxModelLen`. 0: the engine only trains. @default its share of 64 MiB, at least maxModelLen */
   readonly cacheTokens?: number;

@@ -15,7 +15,7 @@ const ROWS = 256;
 const LOGIT_ROWS = 64;
 /** Logits computed at once: 64 rows of up to 65,536 tokens. */
 const LOGIT_BYTES = 16 * 2 ** 20;
-/** Share of the memory beside the model that is kept for adapters and training. */
+/** Share of the memory left by the model that is kept for adapters and training. */
 const KEPT_SHARE = 0.25;
 
 export interface ThreadMemory {

@@ -1,4 +1,4 @@
-/** The Python that serves inside the sandboxes, read from the files beside this one. */
+/** The Python that serves inside the sandboxes, read from the files in this folder. */
 import { readFile } from 'node:fs/promises';
 
 export type Role = 'runner' | 'analyst';

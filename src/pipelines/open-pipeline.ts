@@ -55,7 +55,7 @@ export class OpenPipeline implements AsyncDisposable {
   readonly sources: Pipeline['servers'];
   /** What is set, without defaults. */
   readonly set: Parameters;
-  /** Finds a file that a parameter names: as it is, else beside the pipeline. */
+  /** Finds a file that a parameter names: as it is, or else in the pipeline's folder. */
   readonly resolve: (path: string) => string;
   readonly #text: string;
   readonly #disposers: Disposers;

@@ -1,4 +1,4 @@
-/** The files of a pipeline: `<stem>.yaml`, and beside it `parameter/<stem>.yaml`, or `parameter/<stem>_parameter.yaml` as UltraRAG's code names it. */
+/** The files of a pipeline: `<stem>.yaml`, and in the same folder `parameter/<stem>.yaml`, or `parameter/<stem>_parameter.yaml` as UltraRAG's code names it. */
 import { existsSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join } from 'node:path';
 import { readText, readTextIfPresent } from '../files/json-object.ts';

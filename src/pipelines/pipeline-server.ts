@@ -28,7 +28,7 @@ export interface ServedModel {
 export interface CheckContext {
   /** All parameters of the server. */
   readonly parameters: Values;
-  /** The path of a file that a parameter names: as it is, else beside the pipeline, else as it is. */
+  /** The path of a file that a parameter names: in the pipeline's folder if it is not found as it is. */
   readonly resolve: (path: string) => string;
   readonly signal: AbortSignal;
   /** Takes a line about something that can run but is probably not meant. @default nobody reads it */

@@ -25,7 +25,7 @@ class RateLimitedRetriever implements Retriever {
   readonly #inner: Retriever;
   readonly #intervalMs: number;
   readonly #maxQueued: number;
-  /** Whoever holds it is next. */
+  /** The caller that holds it is next. */
   readonly #turns = new Limiter(1);
   #nextAtMs = 0;
 

@@ -104,7 +104,7 @@ export function extractStage({ rollouts, counts }: Traces, kept: readonly KeptPr
   };
 }
 
-/** The row of a demonstration, with what later stages need beside its messages. */
+/** The row of a demonstration, with its messages and what later stages need. */
 function candidateLine({
   prompt,
   rollout,

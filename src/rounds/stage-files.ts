@@ -1,5 +1,5 @@
 /**
- * The files of a stage: its outputs, and beside them a manifest with the SHA-256 of everything that it read and wrote. A kill leaves each file old or new; until
+ * The files of a stage: its outputs, and with them a manifest with the SHA-256 of everything that it read and wrote. A kill leaves each file old or new; until
  * the manifest is new, the stage counts as not done. A stage only replaces what a stage of its kind has written.
  */
 import { createHash } from 'node:crypto';

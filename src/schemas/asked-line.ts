@@ -1,4 +1,4 @@
-/** One line of `asked.jsonl`: what a rollout asked of models beside the policy. docs/roles.md describes every field. */
+/** One line of `asked.jsonl`: what a rollout asked of models other than the policy. docs/roles.md describes every field. */
 import type { XStatic } from 'typebox/schema';
 import { encodeWithFloats } from './float-json.ts';
 import { anyOf, count, countOrNull, listOf, number, object, only, text } from './json-schema.ts';

@@ -1,4 +1,4 @@
-/** One line of `played.jsonl`: what rewards read of an episode and its result does not say, so that it can be scored again. docs/score.md describes every field. */
+/** One line of `played.jsonl`: what the rewards read of an episode but its result does not record, so that the episode can be scored again. docs/score.md describes every field. */
 import type { XStatic } from 'typebox/schema';
 import { count, countOrNull, json, object, only, text } from './json-schema.ts';
 
@@ -11,7 +11,7 @@ export const PlayedLineSchema = object({
   asked: count,
   /** The same until the environment's hook `finish` had run, whose fields the state holds; null if it failed. */
   asked_finished: countOrNull,
-  /** The episode's final state, as far as JSON can hold it. */
+  /** The episode's final state, without what JSON cannot hold. */
   state: json,
 });
 export type WirePlayedLine = XStatic<typeof PlayedLineSchema>;

@@ -64,7 +64,7 @@ export const ResultSchema = object(
     error: nullable(
       object(
         { error: text, message: text, error_chain_repr: text, error_chain_str: text, phase: text, retryable: flag },
-        /** Of a model beside the policy: `failed`, `malformed`, `budget` or `not_set_up`. */
+        /** Of a model other than the policy: `failed`, `malformed`, `budget` or `not_set_up`. */
         { reason: text },
       ),
     ),
@@ -201,7 +201,7 @@ export const MetadataSchema = object(
     ),
   },
   {
-    /** What models beside the policy cost and how long they took, by role; absent where none was asked. */
+    /** What models other than the policy cost and how long they took, by role; absent where none was asked. */
     roles: byName(RoleStatsSchema),
     /** When vf-score gave rollouts other scores, oldest first; absent if it did not. */
     scorings: listOf(

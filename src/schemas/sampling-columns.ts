@@ -1,6 +1,6 @@
 /**
  * Sampling parameters as metadata and exports have them: the same keys in every file, so that files of several runs load together. Runs of earlier
- * versions have fields of their own beside the first three instead of `extra`.
+ * versions have further fields next to the first three, instead of `extra`.
  */
 import { countOrNull, number, numberOrNull, object } from './json-schema.ts';
 

@@ -57,7 +57,7 @@ export interface Summary {
   readonly truncated: Estimate | null;
   /** Failed rollouts by error class, most frequent first. */
   readonly errors: Readonly<Record<string, number>>;
-  /** Of models beside the policy, how they failed, by error class; absent without such failures. */
+  /** How models other than the policy failed, by error class; absent without such failures. */
   readonly errorReasons?: Readonly<Record<string, Readonly<Record<string, number>>>>;
   /** One message per class of `errors`. */
   readonly errorExamples: Readonly<Record<string, string>>;
@@ -71,7 +71,7 @@ export interface Summary {
   };
   /** Rollouts in which a prompt did not extend the previous one. */
   readonly prefixBreaks: number;
-  /** What models beside the policy cost and how long they took, by role; absent where none was asked. */
+  /** What models other than the policy cost and how long they took, by role; absent where none was asked. */
   readonly roles?: Readonly<Record<string, RoleStats>>;
   /** In US dollars; absent where every model runs in this process. */
   readonly cost?: RunCost;

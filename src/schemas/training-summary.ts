@@ -71,7 +71,7 @@ export const trainingSummarySchema = closed(
     resumable: flag,
   },
   {
-    /** What models beside the policy cost and how long they took, by role, in this process; absent where none was asked. */
+    /** What models other than the policy cost and how long they took, by role, in this process; absent where none was asked. */
     roles: byName(RoleStatsSchema),
     /** US dollars that these models have cost in all processes of the run, null where a price or the usage of a server is missing; absent where none can cost anything. */
     cost: closed({

@@ -8,7 +8,7 @@ import type { RolloutSet } from './view-wire.ts';
 export interface SetFile {
   readonly set: RolloutSet;
   readonly file: IndexedFile;
-  /** What its rollouts asked models beside the policy; the file may be missing. */
+  /** What its rollouts asked of models other than the policy; the file may be missing. */
   readonly asked: IndexedFile;
 }
 

@@ -149,7 +149,7 @@ export interface RolloutDetail {
   readonly error: { readonly name: string; readonly message: string; readonly phase: string | null } | null;
   /** Why metrics are null. */
   readonly metric_errors: Readonly<Record<string, string>>;
-  /** What it asked models beside the policy. */
+  /** What it asked of models other than the policy. */
   readonly asked: readonly Asked[];
   /** Further figures to show: name and value (seconds, attempts, policy version, weights and so on). */
   readonly facts: readonly { readonly name: string; readonly value: string }[];

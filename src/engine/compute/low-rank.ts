@@ -1,4 +1,4 @@
-/** Applies adapters beside the linear layers, never merged: y += B (A x) for each run of rows with its adapter. */
+/** Applies adapters next to the linear layers without merging them: y += B (A x) for each run of rows with its adapter. */
 import type { AdaptedName } from '../model/model-types.ts';
 import type { Kernels } from '../kernels/kernels.ts';
 import type { AdapterRun } from './row-plan.ts';

@@ -1,5 +1,5 @@
 /**
- * WebAssembly as far as the engine uses it. TypeScript declares it for browsers only, and a global declaration of ours would collide with theirs, or be missing, in the
+ * The part of WebAssembly that the engine uses. TypeScript declares it for browsers only, and a global declaration of ours would collide with theirs, or be missing, in the
  * programs of others that import the engine's types.
  */
 export interface EngineMemory {

@@ -122,7 +122,7 @@ export class Engine implements AsyncDisposable {
     using _ = onAbort(options.signal ?? left.signal, () => left.abort(options.signal?.reason));
     let generated: GeneratedText | null = null;
     const parts = new ReadableStream<GeneratedPart>({
-      // A rejection becomes the stream's error; whoever has left the loop does not see it.
+      // A rejection becomes the stream's error, which a caller that has left the loop does not see.
       start: async (controller) => {
         const onProgress = ({ ids, text, logProbs }: GenerationDelta) => controller.enqueue({ ids, text, logProbs });
         generated = await this.#generate(() => ({ ...generateRequest(this.#engine, options), signal: left.signal, onProgress }));

@@ -26,7 +26,7 @@ export interface GenerationOptions {
   readonly stop?: string | readonly string[];
   /** Keeps the stop text in the result. @default false */
   readonly includeStop?: boolean;
-  /** Ids that end the generation, beside the model's own end tokens. @default none */
+  /** Ids that end the generation, in addition to the model's own end tokens. @default none */
   readonly stopTokenIds?: readonly number[];
   /** Generates past the model's own end tokens. @default false */
   readonly ignoreEnd?: boolean;

@@ -104,7 +104,7 @@ export class Scheduler {
         i++;
         continue;
       }
-      // Smaller requests may not overtake, or a long prompt could wait for ever.
+      // Smaller requests may not overtake, or a long prompt might never start.
       if (!this.#fits(request, prefix)) return;
       this.#waiting.splice(i, 1);
       this.#start(request, prefix);

@@ -65,7 +65,7 @@ function closingQuote(scanner: Scanner, quote: string): number {
   throw scanner.problem('a text that does not end');
 }
 
-/** Collects characters and, beside them, the key. */
+/** Collects the characters and the key. */
 class Characters {
   value = '';
   key = '';

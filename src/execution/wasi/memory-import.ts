@@ -1,5 +1,5 @@
 /**
- * Rewrites a WebAssembly binary that defines its one memory, so that it imports it as `host.memory` instead. Whoever creates an instance then decides how
+ * Rewrites a WebAssembly binary that defines its one memory, so that it imports it as `host.memory` instead. The code that creates an instance then decides how
  * far that instance's memory can grow, and one compiled module serves instances of any limit.
  */
 

@@ -33,7 +33,7 @@ export class SandboxLoop {
     this.#post = post;
   }
 
-  /** Serves for ever; returns only if no warm interpreter starts. */
+  /** Serves until the thread ends; returns only if no warm interpreter starts. */
   run(): void {
     for (;;) {
       const session = new WarmSession(this.#program, this.#warm, {

@@ -149,7 +149,7 @@ export class WasiHost {
 
   #read(fd: number, vectors: number, count: number, readAt: number): number {
     if (fd !== STDIN) return EBADF;
-    // One vector is enough: whoever reads asks again.
+    // One vector is enough: a reader that needs more asks again.
     const target = this.#vectors(vectors, count).find((vector) => vector.length > 0);
     const bytes = target === undefined ? new Uint8Array() : this.#options.read(target.length);
     target?.set(bytes);

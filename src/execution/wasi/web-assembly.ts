@@ -1,4 +1,4 @@
-/** WebAssembly as far as the sandbox uses it. TypeScript declares it for browsers only. */
+/** The part of WebAssembly that the sandbox uses. TypeScript declares it for browsers only. */
 export interface SandboxMemory {
   readonly buffer: ArrayBuffer;
   /** @param pages number of 64 KiB pages to add. Returns the previous number. Throws RangeError. */

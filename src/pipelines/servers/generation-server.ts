@@ -154,7 +154,7 @@ interface ReadSampling {
   readonly extra: Values;
 }
 
-/** `extra_body` counts as if its fields stood beside the others, as the openai package sends them. Throws PipelineFileError. */
+/** `extra_body` counts as if its fields were among the others: the openai package sends them so. Throws PipelineFileError. */
 function readSampling({ extra_body: extraBody, ...beside }: Values): ReadSampling {
   if (extraBody !== undefined && extraBody !== null && !isObject(extraBody)) {
     throw wrong(`generation.sampling_params.extra_body must be a table, got ${kindOrNumber(extraBody)}`);

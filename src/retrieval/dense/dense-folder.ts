@@ -119,7 +119,7 @@ export class DenseFolder {
     return parseDenseManifest(json) !== 'its manifest.json was not written by vf-index --dense' && json.includes('"vf-search-');
   }
 
-  /** Removes what a killed build left beside its files. */
+  /** Removes the leftover files of a build that was killed. */
   sweep(): void {
     for (const name of readdirSync(this.path)) if (LEFT.test(name)) rmSync(join(this.path, name), { recursive: true, force: true });
   }

@@ -1,5 +1,5 @@
 /**
- * LanceDB, which a user installs beside this package: 185 MB that most users do not need. The types are the part of its interface that is used here, so that the
+ * LanceDB, which a user installs separately, because most users do not need its 185 MB. The types are the part of its interface that is used here, so that the
  * package is checked without it; `scripts/lancedb/install.sh` installs it for tests.
  */
 import { createRequire } from 'node:module';

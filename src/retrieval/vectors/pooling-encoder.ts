@@ -20,7 +20,7 @@ export interface PoolingEncoderOptions extends SearchEndpointOptions {
   readonly signal: AbortSignal;
 }
 
-/** What ColPali and ColQwen3 were trained to read beside a picture. */
+/** The text that ColPali and ColQwen3 were trained to read with a picture. */
 const BESIDE_PICTURE = 'Describe the image.';
 
 const LONGEST_ID = 200;

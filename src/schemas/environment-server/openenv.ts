@@ -23,7 +23,7 @@ import {
 } from '../json-schema.ts';
 import { wireMessageSchema } from './served-rollout.ts';
 
-/** What stands in `metadata`: where the episode stands, beside what the model is shown. */
+/** The content of `metadata`: the state of the episode, as opposed to what the model is shown. */
 const place = {
   episode_id: text,
   example_id: textOrNumber,

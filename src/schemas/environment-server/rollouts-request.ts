@@ -26,7 +26,7 @@ export const RolloutsRequestSchema = closed(
     sampling: json,
     max_concurrent: atLeastOne,
     request_id: { ...filledText, maxLength: 200 },
-    /** Whether messages stand beside the tokens. */
+    /** Whether the answer has messages as well as tokens. */
     messages: flag,
   },
 );

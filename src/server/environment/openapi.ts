@@ -15,7 +15,7 @@ export interface DescribedRoute {
   readonly parameters?: readonly object[];
   readonly answer: object;
   readonly type?: string;
-  /** Statuses of refusals beside those of every route. */
+  /** Statuses of refusals that not every route has. */
   readonly refusals?: readonly number[];
   readonly isOpen?: boolean;
 }

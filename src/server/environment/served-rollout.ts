@@ -14,7 +14,7 @@ export interface ServedRolloutOptions {
   readonly sampling: ServedRollout['sampling'];
   /** Removes secrets from an error's message. */
   readonly redact: (text: string) => string;
-  /** Whether the messages stand beside the tokens. @default only without tokens */
+  /** Whether the answer has the messages as well as the tokens. @default only without tokens */
   readonly withMessages?: boolean;
 }
 

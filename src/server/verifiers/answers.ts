@@ -25,7 +25,7 @@ class RequestProblem extends VfError {
   override readonly name = 'ValueError';
 }
 
-/** Memory of a decoded value beside its bytes. */
+/** Memory of a decoded value in addition to its bytes. */
 const BYTES_PER_VALUE = 64;
 /** The client's are 32 digits. */
 const MOST_ID_BYTES = 1024;

@@ -19,7 +19,7 @@ export interface OutboxOptions {
 
 /** Until a client that had not read is tried again. */
 const RETRY_MS = 5;
-/** Memory of a message beside its data. */
+/** Memory of a message in addition to its data. */
 const MESSAGE_BYTES = 512;
 
 interface Waiting {

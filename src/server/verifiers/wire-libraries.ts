@@ -1,4 +1,4 @@
-/** The packages of the wire, which a user installs beside this one: most users need neither. */
+/** The packages of the wire, which a user installs separately, because most users need neither. */
 import type * as msgpack from '@msgpack/msgpack';
 import type * as zeromq from 'zeromq';
 import { ConfigError } from '../../core/errors.ts';

@@ -96,7 +96,7 @@ export function viewApp({ source, host, token, page, onFailure = () => {} }: Vie
 function failure(c: Context, error: Error, onFailure: (error: unknown) => void): Response {
   if (error instanceof ViewRequestError) return refuse(c, error.status, error.message);
   if (error instanceof TimeoutError || error instanceof ConfigError) return refuse(c, 400, error.message);
-  // Whoever asked is gone.
+  // The client has gone.
   if (error instanceof CancelledError || error.name === 'AbortError') return refuse(c, 400, 'The request was given up.');
   onFailure(error);
   return refuse(c, 500, `The answer failed: ${errorMessage(error)}. See the terminal of vf-view.`);
