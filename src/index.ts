@@ -139,6 +139,13 @@ export {
   loadEnvironment as load_environment,
   type LoadEnvironmentOptions,
 } from './registry/load-environment.ts';
+export { evaluate, type Evaluated, type EvaluateOptions, type RoleSpec } from './library/evaluate.ts';
+export { openPolicy, type OpenPolicyFor } from './library/open-policy.ts';
+export { type EpisodeRecord, scoreEpisode, type ScoreEpisodeOptions } from './library/score-episode.ts';
+export { type DrivenEpisode, startEpisode, type StartEpisodeOptions } from './library/start-episode.ts';
+export type { RecordedRollout } from './evaluate/recorded-rollout.ts';
+export type { OpenedPolicy } from './sessions/policy/open-policy.ts';
+export type { PolicySpec } from './sessions/policy/policy-spec.ts';
 export type { EnvironmentDefaults } from './schemas/environment-description.ts';
 export type { ArgumentsCheck, ArgumentsContext } from './registry/check-arguments.ts';
 export type { TrainingSetting, TrainingSettings, TrainingSettingsContext } from './registry/training-settings.ts';

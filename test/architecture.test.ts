@@ -9,136 +9,62 @@ const root = join(import.meta.dirname, '..');
 /** Where implementations are not allowed, an interface file still is. */
 const INTERFACES = ['src/clients/policy-client.ts', 'src/clients/policy-versions.ts', 'src/retrieval/retriever.ts'];
 
-/** Directory → the directories and files it may import from, besides its own. */
+const BASE = ['src/core', 'src/schemas', 'src/transport', 'src/files'];
+/** Everything from which a run is put together. */
+const PARTS = [
+  ...[
+    'registry',
+    'evaluate',
+    'pipelines',
+    'trainer',
+    'launch',
+    'engine',
+    'execution',
+    'tokenizer',
+    'rollouts',
+    'clients',
+    'models',
+    'retrieval',
+    'data',
+  ].map((name) => `src/${name}`),
+  ...BASE,
+];
+
+/** Directory → the directories and files it may import from, besides its own. The longest directory that holds a file is its layer. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/schemas': [],
   'src/core': ['src/schemas'],
   'src/transport': ['src/core'],
   'src/files': ['src/core', 'src/schemas'],
-  'src/data': ['src/core', 'src/schemas', 'src/transport', 'src/files'],
+  'src/data': BASE,
   'src/tokenizer': ['src/core', 'src/schemas', 'src/files'],
   'src/clients': ['src/tokenizer', 'src/core', 'src/schemas', 'src/transport'],
-  'src/models': ['src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
+  'src/models': [...BASE, ...INTERFACES],
   'src/metrics': [],
-  'src/retrieval': ['src/core', 'src/schemas', 'src/transport', 'src/files', 'src/data', 'src/metrics/porter.ts', 'src/metrics/stop-words.ts'],
+  'src/retrieval': [...BASE, 'src/data', 'src/metrics/porter.ts', 'src/metrics/stop-words.ts'],
   'src/rollouts': ['src/core', 'src/schemas', ...INTERFACES],
-  'src/trainer': ['src/rollouts', 'src/models', 'src/engine', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
+  'src/trainer': ['src/rollouts', 'src/models', 'src/engine', ...BASE, ...INTERFACES],
   'src/engine': ['src/tokenizer', 'src/core', 'src/schemas', 'src/files', 'src/data/bundled-models.ts'],
   'src/execution': ['src/core', 'src/schemas', 'src/transport'],
-  'src/launch': ['src/core', 'src/schemas', 'src/transport', 'src/files'],
-  'src/evaluate': ['src/rollouts', 'src/models', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
-  'src/pipelines': ['src/metrics', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
-  'src/rounds': ['src/core', 'src/schemas', 'src/transport', 'src/files', 'src/metrics'],
+  'src/launch': BASE,
+  'src/evaluate': ['src/rollouts', 'src/models', ...BASE, ...INTERFACES],
+  'src/pipelines': ['src/metrics', ...BASE, ...INTERFACES],
+  'src/rounds': [...BASE, 'src/metrics'],
   'src/viewing': ['src/trainer', 'src/evaluate', 'src/tokenizer', 'src/core', 'src/schemas', 'src/files', 'src/data/bundled-models.ts'],
-  'src/registry': [
-    'src/pipelines',
-    'src/core',
-    'src/schemas',
-    'src/data',
-    'src/retrieval',
-    'src/clients',
-    'src/models',
-    'src/engine',
-    'src/transport',
-    'src/files',
-  ],
+  'src/registry': ['src/pipelines', 'src/data', 'src/retrieval', 'src/clients', 'src/models', 'src/engine', ...BASE],
   'src/lab': ['src/trainer', 'src/engine', 'src/tokenizer', 'src/rollouts', 'src/clients', 'src/retrieval', 'src/core', 'src/schemas'],
-  'src/server': [
-    'src/viewing',
-    'src/files',
-    'src/engine',
-    'src/execution',
-    'src/tokenizer',
-    'src/rollouts',
-    'src/clients',
-    'src/retrieval',
-    'src/transport',
-    'src/core',
-    'src/schemas',
-  ],
-  'src/reports': [
-    'src/evaluate',
-    'src/trainer',
-    'src/models',
-    'src/pipelines',
-    'src/rollouts',
-    'src/launch',
-    'src/registry',
-    'src/data',
-    'src/tokenizer',
-    'src/files',
-    'src/core',
-    'src/schemas',
-  ],
-  'src/sessions': [
-    'src/reports',
-    'src/registry',
-    'src/evaluate',
-    'src/pipelines',
-    'src/trainer',
-    'src/launch',
-    'src/engine',
-    'src/tokenizer',
-    'src/rollouts',
-    'src/clients',
-    'src/models',
-    'src/retrieval',
-    'src/data',
-    'src/transport',
-    'src/files',
-    'src/core',
-    'src/schemas',
-  ],
-  'src/doctor': [
-    'src/sessions',
-    'src/reports',
-    'src/execution',
-    'src/registry',
-    'src/evaluate',
-    'src/pipelines',
-    'src/trainer',
-    'src/launch',
-    'src/engine',
-    'src/tokenizer',
-    'src/rollouts',
-    'src/clients',
-    'src/models',
-    'src/retrieval',
-    'src/data',
-    'src/transport',
-    'src/files',
-    'src/core',
-    'src/schemas',
-  ],
-  'src/cli': [
-    'src/sessions',
-    'src/reports',
-    'src/doctor',
-    'src/server',
-    'src/registry',
-    'src/evaluate',
-    'src/pipelines',
-    'src/rounds',
-    'src/viewing',
-    'src/trainer',
-    'src/launch',
-    'src/engine',
-    'src/execution',
-    'src/tokenizer',
-    'src/rollouts',
-    'src/clients',
-    'src/models',
-    'src/retrieval',
-    'src/data',
-    'src/transport',
-    'src/files',
-    'src/core',
-    'src/schemas',
-  ],
+  'src/server': ['src/viewing', 'src/engine', 'src/execution', 'src/tokenizer', 'src/rollouts', 'src/clients', 'src/retrieval', ...BASE],
+  'src/reports': [...PARTS, 'src/sessions/environment/presets.ts', 'src/sessions/policy/has-vision-tower.ts'],
+  // A model in this process is a policy server on loopback.
+  'src/sessions': ['src/reports', ...PARTS, 'src/server/policy/start-policy-server.ts'],
+  'src/doctor': ['src/sessions', 'src/reports', ...PARTS, 'src/server/listen.ts'],
+  'src/rounds/driver': ['src/sessions', 'src/reports', 'src/rounds', ...PARTS],
+  'src/library': ['src/sessions', ...PARTS],
+  'src/cli': ['src/sessions', 'src/reports', 'src/doctor', 'src/rounds', 'src/rounds/driver', 'src/viewing', 'src/server', 'src/metrics', ...PARTS],
 };
 
-/** Only these may write to stdout or read process.env; the registry only as the default of an option, for callers that are not commands. */
-const MAY_TOUCH_PROCESS = ['src/cli', 'src/server', 'src/registry'];
+/** Only these may write to stdout or read process.env; the registry and the library only as the default of an option, for callers that are not commands. */
+const MAY_TOUCH_PROCESS = ['src/cli', 'src/server', 'src/registry', 'src/library'];
 
 interface Source {
   readonly path: string;
@@ -163,7 +89,8 @@ function sources(directory: string): Source[] {
   });
 }
 
-const layerOf = (path: string) => path.split('/').slice(0, 2).join('/');
+const LAYERS = Object.keys(MAY_IMPORT).toSorted((a, b) => b.length - a.length);
+const layerOf = (path: string) => LAYERS.find((layer) => path.startsWith(`${layer}/`)) ?? path;
 const src = sources('src');
 const pages = sources('web');
 const environments = sources('environments');
@@ -183,9 +110,16 @@ describe('architecture', () => {
       const layer = layerOf(path);
       const allowed = [layer, ...MAY_IMPORT[layer]!];
       const targets = imports.filter((i) => i.startsWith('.')).map((i) => relative(root, join(root, dirname(path), i)));
-      return targets.filter((target) => !allowed.some((a) => target === a || target.startsWith(`${a}/`))).map((target) => `${path} → ${target}`);
+      return targets.filter((target) => !allowed.includes(target) && !allowed.includes(layerOf(target))).map((target) => `${path} → ${target}`);
     });
     expect(climbing).toEqual([]);
+  });
+
+  it('imports the commands from the commands alone', () => {
+    const importing = src.filter(
+      ({ path, imports }) => layerOf(path) !== 'src/cli' && imports.some((i) => join(dirname(path), i).startsWith('src/cli/')),
+    );
+    expect(importing.map(({ path }) => path)).toEqual([]);
   });
 
   it('has environments that know the package by its name only', () => {
@@ -241,8 +175,8 @@ describe('architecture', () => {
 
   it('draws every random number from the seeded generator', () => {
     const drawing = [...src, ...environments].filter(({ text }) => /Math\.random|randomUUID|randomBytes/.test(text)).map((s) => s.path);
-    // Run directories need a name that no other process picks, episodes one that no other caller guesses, and jobs of a sandbox one that no program writes by chance; none is part of a run's numbers.
-    const names = ['src/evaluate/run-directory', 'src/cli/', 'src/server/', 'src/execution/'];
+    // Run directories need a name that no other process picks, servers on loopback a key, episodes a name that no other caller guesses, and jobs of a sandbox one that no program writes by chance; none is part of a run's numbers.
+    const names = ['src/evaluate/run-directory', 'src/cli/', 'src/server/', 'src/execution/', 'src/sessions/policy/', 'src/sessions/training/'];
     expect(drawing.filter((path) => !names.some((name) => path.startsWith(name)))).toEqual([]);
   });
 

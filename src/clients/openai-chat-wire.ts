@@ -5,7 +5,8 @@ import type { ImageStore, Message } from '../core/message.ts';
 import { isTokenCount } from '../core/sampling.ts';
 import { fieldsOf } from '../schemas/is-object.ts';
 import { type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
-import { readToolCalls, spelledCalls, wireMessages, wireTools } from './openai-chat-messages.ts';
+import { spelledCalls } from '../core/spelled-calls.ts';
+import { readToolCalls, wireMessages, wireTools } from './openai-chat-messages.ts';
 import type { GenerateRequest, TextSample } from './policy-client.ts';
 import { restoreStop } from './restore-stop.ts';
 

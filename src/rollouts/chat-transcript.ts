@@ -31,6 +31,11 @@ export class ChatTranscript implements Transcript {
     this.#maxNewTokens = Number.isFinite(limit) ? limit : null;
   }
 
+  /** Everything that the policy has read and written so far. */
+  get messages(): readonly Message[] {
+    return this.#messages;
+  }
+
   async openTurn(prefill: string | undefined): Promise<void> {
     this.#prefill = prefill ?? '';
     // A declared prefill is refused before the run; one of a single turn only shows up here. Most servers would ignore it.

@@ -117,7 +117,7 @@ export class Scoring<R extends Row> implements AsyncDisposable {
     const playable = members.filter(({ rollout, failure }) => rollout.error === null && failure === null);
     const clocks = playable.map(({ clock }) => clock);
     const contexts = playable.map((member) => rewardContext(rubric, member, member.clock.signal));
-    const outcomes = playable.length === 0 ? [] : await settle(rubric, contexts, this.#runner(clocks));
+    const outcomes = playable.length === 0 ? [] : await settleScores(rubric, contexts, this.#runner(clocks));
     const together = outcomes.filter((outcome) => !(outcome instanceof Error)).length;
     const scored: Rollout<R>[] = [];
     for (const member of members) {
@@ -176,7 +176,7 @@ export class Scoring<R extends Row> implements AsyncDisposable {
 type Scored<R extends Row> = Pick<Environment<R>, 'rubric' | 'finish'>;
 
 /** Checks for a method, not for our class, which an environment's rubric need not extend. */
-async function settle<R extends Row>(
+export async function settleScores<R extends Row>(
   rubric: Rubric<R>,
   contexts: readonly RewardContext<R>[],
   run: ScoringRunner,

@@ -32,14 +32,14 @@ const RUN_FLAGS = {
   maxRetries: 'max-retries',
   maxCostUsd: 'max-cost',
   independentScoring: 'independent-scoring',
-  outputDir: 'output-dir',
+  output: 'output-dir',
   resume: 'resume',
   stateColumns: 'state-columns',
 } as const satisfies Partial<Record<keyof EvaluationRequest, FlagName>>;
 
 /** Settings whose values differ from those of the flags. */
 const OTHERS: Readonly<Partial<Record<Setting, FlagName>>> = {
-  environmentArgs: 'env-args',
+  args: 'env-args',
   timeoutMs: 'timeout',
   scoringTimeoutMs: 'scoring-timeout',
 };
@@ -48,7 +48,7 @@ export function evaluationRequest({ envId, settings }: Pick<PlannedRun, 'envId' 
   const { timeout, 'scoring-timeout': scoringTimeout } = settings;
   return {
     environment: envId,
-    environmentArgs: { ...settings['env-args'], ...settings['extra-env-kwargs'] },
+    args: { ...settings['env-args'], ...settings['extra-env-kwargs'] },
     policy: picked(settings, POLICY_FLAGS),
     ...picked(settings, RUN_FLAGS),
     timeoutMs: milliseconds(timeout ?? 0),

@@ -58,8 +58,8 @@ function keyOf({ envId, settings }: PlannedRun): string {
 
 /** Names of the roles that the run's environment has. */
 async function rolesOf(run: PlannedRun, { variables, signal }: Pick<Surroundings, 'variables' | 'signal'>): Promise<readonly string[]> {
-  const { environment, environmentArgs = {}, environmentsDir } = evaluationRequest(run);
+  const { environment, args = {}, environmentsDir } = evaluationRequest(run);
   const searched = environmentsDir === undefined ? {} : { environmentsDir };
-  await using opened = await openEnvironment(environment, environmentArgs, { ...searched, variables, signal });
+  await using opened = await openEnvironment(environment, args, { ...searched, variables, signal });
   return Object.keys(opened.environment.roles ?? {});
 }

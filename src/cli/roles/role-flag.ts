@@ -2,7 +2,8 @@
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { allowedText, type KeySchema } from '../../schemas/config-keys.ts';
-import { type RoleTable, roleTableSchema, type RoleTables } from '../../schemas/roles-config.ts';
+import { roleTableSchema, type RoleTables } from '../../schemas/roles-config.ts';
+import { roleTableOf } from '../../sessions/roles/role-table.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
@@ -14,13 +15,7 @@ export function parseRoleFlag(text: string, flag: string): RoleTables {
     const example = '--role judge=gpt-4.1-mini@https://api.openai.com/v1';
     throw new ConfigError(`${flag} needs a role and its model, such as ${example}, got ${JSON.stringify(redactUrl(text))}.`);
   }
-  return { [role]: whoTable(who) };
-}
-
-function whoTable(who: string): RoleTable {
-  if (/^https?:\/\//i.test(who)) return { base_url: who };
-  const at = who.search(/@https?:\/\//i);
-  return at > 0 ? { model: who.slice(0, at), base_url: who.slice(at + 1) } : { use: who };
+  return { [role]: roleTableOf(who) };
 }
 
 const KEYS: Readonly<Record<string, KeySchema>> = roleTableSchema.properties;

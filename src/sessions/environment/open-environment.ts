@@ -13,7 +13,7 @@ import { gitCommit } from './git-commit.ts';
 /** A loaded environment; disposing closes it. */
 export interface OpenedEnvironment extends AsyncDisposable {
   readonly environment: Environment;
-  /** Absolute path of its module. */
+  /** Absolute path of its module; empty for one that the caller has loaded. */
   readonly entry: string;
   /** Default size of an evaluation, from the environment's package.json. */
   readonly defaults: { readonly numExamples?: number; readonly rolloutsPerExample?: number };
@@ -54,6 +54,20 @@ export async function openEnvironment(
     images,
     versions: { ...(commit === null ? {} : { gitCommit: commit }), ...(version === null ? {} : { environmentVersion: version }) },
     [Symbol.asyncDispose]: () => environment.close(),
+  };
+}
+
+/** An environment that the caller has loaded and closes. It has no images: those of an environment are kept by the run that loads it. */
+export function givenEnvironment(environment: Environment): OpenedEnvironment {
+  const commit = gitCommit(packageRoot());
+  return {
+    environment,
+    entry: '',
+    defaults: {},
+    bindModels: () => {},
+    images: new RunImages(),
+    versions: commit === null ? {} : { gitCommit: commit },
+    async [Symbol.asyncDispose]() {},
   };
 }
 

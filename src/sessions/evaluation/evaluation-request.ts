@@ -6,7 +6,7 @@ export interface EvaluationRequest {
   /** An id, or the path of a folder or module. */
   readonly environment: string;
   /** Arguments of the environment. @default {} */
-  readonly environmentArgs?: Readonly<Record<string, unknown>>;
+  readonly args?: Readonly<Record<string, unknown>>;
   /** Folder of your own environments. @default ./environments */
   readonly environmentsDir?: string;
   /** @default the server of the environment variable VF_BASE_URL, else the environment's baseline */
@@ -44,7 +44,7 @@ export interface EvaluationRequest {
   /** Scores each rollout alone, without group rewards. @default false */
   readonly independentScoring?: boolean;
   /** Folder in which runs get folders of their own. @default ./outputs */
-  readonly outputDir?: string;
+  readonly output?: string;
   /** A run's folder: continues that run. True: continues the newest that matches, if there is one. @default a new run */
   readonly resume?: string | boolean;
   /** Keys of the episode's state to record as columns. @default none */

@@ -9,7 +9,7 @@ import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { RoleTables } from '../../schemas/roles-config.ts';
 import { addressNotice } from '../engine/address-notice.ts';
 import { engineThreads } from '../engine/engine-threads.ts';
-import { type OpenedEnvironment, openEnvironment } from '../environment/open-environment.ts';
+import { givenEnvironment, type OpenedEnvironment, openEnvironment } from '../environment/open-environment.ts';
 import { embeddedModel } from '../policy/embedded-model.ts';
 import { laptopModelOf, searchedIn, worldOf } from '../policy/laptop-model.ts';
 import { type OpenedPolicy, openPolicy } from '../policy/open-policy.ts';
@@ -30,6 +30,8 @@ export interface EvaluationContext extends Surroundings {
   readonly names: SettingNames;
   /** Version of this package, for the record. */
   readonly packageVersion: string;
+  /** An environment that is already loaded, and that the evaluation leaves open. @default the one that the request names */
+  readonly loaded?: Environment;
   /** Chooses the role tables once the environment's roles are known. @default those of the request */
   readonly rolesFor?: (declared: readonly string[]) => Promise<RoleTables>;
 }
@@ -73,11 +75,15 @@ export async function openEvaluation(given: EvaluationRequest, context: Evaluati
   const sampling = readSampling(request, names);
   const named = await namedPolicy(request, context);
   const world = await worldFor(request, named.target, context);
-  const environmentArgs = { ...world?.args, ...request.environmentArgs };
+  const environmentArgs = { ...world?.args, ...request.args };
   const servers = named.target.kind === 'endpoint' ? [named.target] : [];
   const secrets = new Set(secretsOf({ servers, settings: [environmentArgs, sampling.sampling.extra ?? {}] }));
   for (const secret of secrets) context.secrets.add(secret);
-  const loading = openEnvironment(request.environment, environmentArgs, { ...searchedIn(request), variables, signal, note: warn });
+  const { loaded } = context;
+  const loading =
+    loaded === undefined
+      ? openEnvironment(request.environment, environmentArgs, { ...searchedIn(request), variables, signal, note: warn })
+      : Promise.resolve(givenEnvironment(loaded));
   const opened = parts.use(await loading.catch((error: unknown) => Promise.reject((signal.aborted ? null : refusalOf(named, request)) ?? error)));
   const { environment } = opened;
   const target = playedBy(environment, named, request, names);
@@ -136,9 +142,9 @@ async function withLocalModel(request: EvaluationRequest, context: EvaluationCon
 
 /** What the model in this process knows, where it knows only the environment's small world. */
 async function worldFor(request: EvaluationRequest, target: PolicyTarget, context: EvaluationContext) {
-  if (target.kind !== 'embedded') return null;
-  const found = { environmentId: request.environment, args: request.environmentArgs ?? {}, ...searchedIn(request) };
-  return worldOf(embeddedModel(target.model, context).directory, { ...found, choose: context.names.given({ environmentArgs: '{"dataset": ...}' }) });
+  if (target.kind !== 'embedded' || context.loaded !== undefined) return null;
+  const found = { environmentId: request.environment, args: request.args ?? {}, ...searchedIn(request) };
+  return worldOf(embeddedModel(target.model, context).directory, { ...found, choose: context.names.given({ args: '{"dataset": ...}' }) });
 }
 
 /** Before the policy is opened, which may take minutes. */

@@ -7,12 +7,12 @@ import type { EvaluationRequest } from './evaluation-request.ts';
 
 /** The directory of a run: the one to resume, or a new one. */
 export async function runDirectory(
-  { outputDir, resume }: Pick<EvaluationRequest, 'outputDir' | 'resume'>,
+  { output, resume }: Pick<EvaluationRequest, 'output' | 'resume'>,
   options: Omit<EvaluationOptions, 'outputDir'>,
   { warn }: Pick<Surroundings, 'warn'>,
 ) {
   const { envId, model } = options.run;
-  const base = resolve(outputDir ?? 'outputs');
+  const base = resolve(output ?? 'outputs');
   if (typeof resume === 'string') return { directory: resolve(resume), resume: true };
   if (resume === true) {
     const { path, difference } = await findRun(base, options);

@@ -1,0 +1,120 @@
+/** The body of `evaluate`: its options as a request, its callbacks as the surroundings of a session. */
+import { packageVersion } from '../data/package-root.ts';
+import type { Row } from '../core/dataset.ts';
+import type { Environment } from '../core/environment.ts';
+import { ConfigError } from '../core/errors.ts';
+import { readRecords } from '../evaluate/run-records.ts';
+import { type RecordedRollout, recordedRollout } from '../evaluate/recorded-rollout.ts';
+import { runFiles } from '../evaluate/run-files.ts';
+import { ResultSchema } from '../schemas/results.ts';
+import type { RoleTable } from '../schemas/roles-config.ts';
+import type { EvaluationRequest } from '../sessions/evaluation/evaluation-request.ts';
+import { type EvaluationContext, evaluationNotices, openEvaluation } from '../sessions/evaluation/open-evaluation.ts';
+import { playEvaluation } from '../sessions/evaluation/play-evaluation.ts';
+import { roleTableOf } from '../sessions/roles/role-table.ts';
+import { PROPERTY_NAMES } from '../sessions/setting-names.ts';
+import { redactSecrets, redactUrl } from '../transport/redact.ts';
+import { checkOptions } from './check-options.ts';
+import { checkPolicySpec } from './open-policy.ts';
+import type { Evaluated, EvaluateOptions, RoleSpec } from './evaluate.ts';
+
+const OPTIONS: Readonly<Record<keyof EvaluateOptions, true>> = {
+  environment: true,
+  args: true,
+  environmentsDir: true,
+  policy: true,
+  roles: true,
+  rows: true,
+  rolloutsPerRow: true,
+  maxTokens: true,
+  temperature: true,
+  sampling: true,
+  seed: true,
+  shuffle: true,
+  shuffleSeed: true,
+  maxConcurrent: true,
+  maxScoring: true,
+  timeoutMs: true,
+  scoringTimeoutMs: true,
+  maxRetries: true,
+  maxCostUsd: true,
+  independentScoring: true,
+  stateColumns: true,
+  output: true,
+  resume: true,
+  signal: true,
+  variables: true,
+  onEvent: true,
+  onNotice: true,
+};
+
+const ROLE_KEYS = {
+  use: 'use',
+  baseUrl: 'base_url',
+  model: 'model',
+  apiKeyVar: 'api_key_var',
+  maxConcurrent: 'max_concurrent',
+  maxRetries: 'max_retries',
+  budgetCalls: 'budget_calls',
+  budgetTokens: 'budget_tokens',
+  cache: 'cache',
+} as const satisfies Partial<Record<keyof RoleSpec, keyof RoleTable>>;
+
+export async function runEvaluateOptions<R extends Row>(options: EvaluateOptions<R>): Promise<Evaluated> {
+  checkOptions('evaluate', options, Object.keys(OPTIONS));
+  const { environment, signal = new AbortController().signal, variables = process.env, onEvent, onNotice, roles, ...request } = options;
+  if (request.policy !== undefined) checkPolicySpec(request.policy);
+  const secrets = new Set<string>();
+  const say = (line: string) => onNotice?.(redactSecrets(redactUrl(line), [...secrets]));
+  const context: EvaluationContext = {
+    variables,
+    secrets,
+    signal,
+    warn: say,
+    names: PROPERTY_NAMES,
+    packageVersion: packageVersion(),
+    ...(typeof environment === 'string' ? {} : { loaded: loadedEnvironment(environment, options) }),
+  };
+  const asked: EvaluationRequest = {
+    ...request,
+    environment: typeof environment === 'string' ? environment : environment.id,
+    ...(roles === undefined ? {} : { roles: Object.fromEntries(Object.entries(roles).map(([role, spec]) => [role, tableOf(role, spec)])) }),
+  };
+  await using opened = await openEvaluation(asked, context);
+  const { summary } = await playEvaluation(opened, context, {
+    onStarted: (started) => evaluationNotices(started).forEach(say),
+    ...(onEvent === undefined ? {} : { onEvent }),
+  });
+  return { summary, rollouts: await rolloutsIn(summary.directory), directory: summary.directory };
+}
+
+function loadedEnvironment(environment: unknown, { args, environmentsDir }: Pick<EvaluateOptions, 'args' | 'environmentsDir'>): Environment {
+  if (typeof environment !== 'object' || environment === null)
+    throw new ConfigError("evaluate needs an environment: give its name, its path or a loaded one, such as environment: 'search-r1'.");
+  const loaded = environment as Environment;
+  if (args !== undefined || environmentsDir !== undefined)
+    throw new ConfigError('evaluate takes arguments for an environment that it loads, and this one is loaded. Leave args and environmentsDir out.');
+  if (loaded.images !== undefined)
+    throw new ConfigError(`evaluate keeps the images of an environment that it loads itself. Give ${loaded.id} by its name or path.`);
+  return loaded;
+}
+
+function tableOf(role: string, spec: RoleSpec | string): RoleTable {
+  if (typeof spec === 'string') return roleTableOf(spec);
+  checkOptions(`The role ${role}`, spec, [...Object.keys(ROLE_KEYS), 'timeoutMs']);
+  const named = Object.entries(ROLE_KEYS).flatMap(([key, name]) => {
+    const value = spec[key as keyof typeof ROLE_KEYS];
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  return { ...Object.fromEntries(named), ...(spec.timeoutMs === undefined ? {} : { timeout_s: spec.timeoutMs / 1000 }) };
+}
+
+/** In the order of rows; of two records of a rollout, the later one. */
+async function rolloutsIn(directory: string): Promise<readonly RecordedRollout[]> {
+  const rollouts = new Map<string, RecordedRollout>();
+  await readRecords(runFiles(directory).results, ResultSchema, (result) => {
+    const rollout = recordedRollout(result);
+    rollouts.set(rollout.rolloutId, rollout);
+  });
+  return [...rollouts.values()];
+}

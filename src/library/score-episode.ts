@@ -1,0 +1,58 @@
+/** `scoreEpisode` of the library: the reward of an episode that a harness of your own has driven. */
+import type { Row } from '../core/dataset.ts';
+import type { Environment, StopCondition } from '../core/environment.ts';
+import { ConfigError } from '../core/errors.ts';
+import { markedText, type Message } from '../core/message.ts';
+import type { Models } from '../core/model.ts';
+import type { Score, TextSegment } from '../core/rubric.ts';
+import { spelledCalls } from '../core/spelled-calls.ts';
+
+/** What was said in an episode, and how it ended. A `DrivenEpisode` is one. */
+export interface EpisodeRecord {
+  /** Everything after the prompt, in order. */
+  readonly segments?: readonly TextSegment[];
+  /** Instead of `segments`: the messages after the prompt. Those of the assistant are the model's. */
+  readonly messages?: readonly Message[];
+  /** @default the row's */
+  readonly prompt?: readonly Message[];
+  /** What the environment's reward functions read of its episodes; one that keeps no state needs none. @default {} */
+  readonly state?: Readonly<Record<string, unknown>>;
+  /** Null is refused: the episode goes on. @default 'completed' */
+  readonly stop?: StopCondition | null;
+}
+
+export interface ScoreEpisodeOptions {
+  /** The models of the environment's roles, such as a judge. @default none */
+  readonly models?: Models;
+  /** @default never */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Computes the reward and the metrics of an episode, with the environment's `finish` hook and rubric. Group rewards see a group of one.
+ *
+ * Rejects with RewardError if a reward cannot be computed: that is no reward of 0. ConfigError for an episode that is not over.
+ * @example
+ * const row = environment.eval.at(0);
+ * const { reward, metrics } = await scoreEpisode(environment, row, { messages: [{ role: 'assistant', content: 'Paris' }] });
+ */
+export async function scoreEpisode<R extends Row>(
+  environment: Environment<R>,
+  row: R,
+  episode: EpisodeRecord,
+  { models = {}, signal = new AbortController().signal }: ScoreEpisodeOptions = {},
+): Promise<Score> {
+  const { segments, messages, prompt = row.prompt, state = {}, stop = 'completed' } = episode;
+  if (stop === null) throw new ConfigError('The episode is not over, so it has no reward. Step it until its stop is no longer null.');
+  const said = segments ?? messages?.map(segmentOf);
+  if (said === undefined) throw new ConfigError('An episode to score needs segments, or the messages after its prompt');
+  const { scoreAlone } = await import('../rollouts/score-alone.ts');
+  return scoreAlone(environment, { row, prompt, segments: said, stop, state, models, signal });
+}
+
+function segmentOf(message: Message): TextSegment {
+  const { toolCalls = [] } = message;
+  const isPlain = typeof message.content === 'string' && message.role !== 'tool' && toolCalls.length === 0;
+  const kind = message.role === 'assistant' ? 'model' : 'observation';
+  return { kind, text: spelledCalls(markedText(message.content), toolCalls), ...(isPlain ? {} : { messages: [message] }) };
+}

@@ -1,0 +1,51 @@
+/** Episodes that a harness of your own drives: it asks its model, the environment answers. */
+import type { Row } from '../core/dataset.ts';
+import type { Environment, StopCondition } from '../core/environment.ts';
+import type { Message } from '../core/message.ts';
+import type { Models } from '../core/model.ts';
+import type { TextSegment } from '../core/rubric.ts';
+import type { ToolSpec } from '../core/tool-calls.ts';
+
+export interface StartEpisodeOptions {
+  /** Seeds the episode's own random numbers. @default 0 */
+  readonly seed?: number;
+  /** The models of the environment's roles. @default none */
+  readonly models?: Models;
+  /** Cancels the start and every step. @default never */
+  readonly signal?: AbortSignal;
+}
+
+/** An episode between two turns of the model. Dispose it when it is over. */
+export interface DrivenEpisode extends AsyncDisposable {
+  readonly prompt: readonly Message[];
+  /** Everything said so far, with the prompt: what the model reads next. */
+  readonly messages: readonly Message[];
+  /** The tools to offer the model natively. */
+  readonly tools: readonly ToolSpec[];
+  /** Strings that should end the model's turn; they stay in the text. */
+  readonly stopStrings: readonly string[];
+  /** Everything after the prompt, as reward functions read it. */
+  readonly segments: readonly TextSegment[];
+  /** The environment's state for reward functions. */
+  readonly state: Readonly<Record<string, unknown>>;
+  /** Why the episode is over; null while it goes on. */
+  readonly stop: StopCondition | null;
+  /**
+   * Gives the model's turn to the environment: its text, or an assistant message with `toolCalls` of `{ id, name, arguments }`, where `arguments` is the JSON
+   * text that the model wrote. Rejects with EnvironmentError once the episode is over.
+   */
+  step(reply: string | Message): Promise<void>;
+}
+
+/**
+ * Starts an episode of one row for a harness that asks a model itself.
+ * @example
+ * await using episode = await startEpisode(environment, environment.eval.at(0));
+ * while (episode.stop === null) await episode.step(await ask(episode.messages, episode.tools));
+ * const { reward } = await scoreEpisode(environment, environment.eval.at(0), episode);
+ */
+export async function startEpisode<R extends Row>(environment: Environment<R>, row: R, options: StartEpisodeOptions = {}): Promise<DrivenEpisode> {
+  const { driveEpisode } = await import('../rollouts/drive-episode.ts');
+  const { seed = 0, models = {}, signal = new AbortController().signal } = options;
+  return driveEpisode(environment, row, { seed, models, signal });
+}

@@ -1,0 +1,88 @@
+/** An episode whose model somebody else asks, turn by turn, as a chat. */
+import type { ChatLease } from '../clients/policy-client.ts';
+import { untilAborted } from '../core/abort.ts';
+import type { Row } from '../core/dataset.ts';
+import type { Environment, StopCondition } from '../core/environment.ts';
+import { ConfigError, EnvironmentError } from '../core/errors.ts';
+import { contentText, type Message, type ToolCall } from '../core/message.ts';
+import type { Models } from '../core/model.ts';
+import { Random } from '../core/random.ts';
+import { spelledCalls } from '../core/spelled-calls.ts';
+import { ChatTranscript } from './chat-transcript.ts';
+
+export interface DriveOptions {
+  readonly seed: number;
+  readonly models: Models;
+  readonly signal: AbortSignal;
+}
+
+const CAPABILITIES = { kind: 'chat', maxModelLen: null, tokenizerHash: null, logProbsMode: 'none' } as const;
+const NO_USAGE = { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
+
+/** Nobody asks it: the harness brings the turns. */
+const NO_LEASE: ChatLease = {
+  kind: 'chat',
+  policy: { model: 'harness', version: 0 },
+  generate: () => Promise.reject(new EnvironmentError('A harness drives this episode: give its turns to step')),
+  async [Symbol.asyncDispose]() {},
+};
+
+export async function driveEpisode<R extends Row>(environment: Environment<R>, row: R, { seed, models, signal }: DriveOptions) {
+  const episode = await environment.start(row, { random: Random.fromSeed(seed), models, signal });
+  const { prompt, tools = [], prefill, stop: stopStrings } = episode;
+  const transcript = new ChatTranscript(NO_LEASE, {
+    prompt,
+    tools,
+    limits: episode.limits ?? environment.limits,
+    capabilities: CAPABILITIES,
+    maxTokens: null,
+    overlong: 'stop',
+    turnFormat: 'chat',
+    tokens: {},
+    signal,
+  });
+  let stop: StopCondition | null = null;
+  let nextPrefill = prefill;
+  return {
+    prompt,
+    tools,
+    stopStrings,
+    get messages() {
+      return transcript.messages;
+    },
+    get segments() {
+      return transcript.segments;
+    },
+    get state() {
+      return episode.state;
+    },
+    get stop() {
+      return stop;
+    },
+    async step(reply: string | Message): Promise<void> {
+      if (stop !== null) throw new EnvironmentError(`The episode is over (${stop}). Start another one.`);
+      const { content, toolCalls } = turnOf(reply);
+      await transcript.openTurn(nextPrefill);
+      const sample = { text: spelledCalls(content, toolCalls), content, toolCalls, finish: 'stop', stopReason: null, usage: NO_USAGE } as const;
+      const kept = sample.text.slice(0, episode.keep(sample.text));
+      const { toolCalls: attempts } = transcript.commit(sample, kept.length);
+      const step = episode.step(kept, { finish: 'stop', stopReason: null, toolCalls: attempts, signal });
+      const { observation, stop: end, next } = await untilAborted(step, signal);
+      if (observation !== null) await transcript.observe(observation);
+      stop = end;
+      nextPrefill = next?.prefill ?? prefill;
+    },
+    [Symbol.asyncDispose]: () => Promise.resolve(episode[Symbol.asyncDispose]()),
+  };
+}
+
+function turnOf(reply: string | Message): { readonly content: string; readonly toolCalls: readonly ToolCall[] } {
+  if (typeof reply === 'string') return { content: reply, toolCalls: [] };
+  if (typeof reply !== 'object' || reply === null || reply.role !== 'assistant')
+    throw new ConfigError("A turn of the model is its text, or a message such as { role: 'assistant', content: '...', toolCalls: [...] }");
+  const { content, toolCalls = [] } = reply;
+  const isCall = (call: ToolCall) => [call?.id, call?.name, call?.arguments].every((field) => typeof field === 'string');
+  if (!Array.isArray(toolCalls) || !toolCalls.every(isCall))
+    throw new ConfigError('A tool call of a message is { id, name, arguments }, three texts; arguments is the JSON that the model wrote');
+  return { content: contentText(content), toolCalls };
+}

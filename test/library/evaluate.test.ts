@@ -1,0 +1,107 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { Dataset } from '../../src/core/dataset.ts';
+import { reward, Rubric } from '../../src/core/rubric.ts';
+import { SingleTurnEnv } from '../../src/core/single-turn.ts';
+import { defineTool, ToolEnv } from '../../src/core/tool-use.ts';
+import { evaluate } from '../../src/library/evaluate.ts';
+import { openPolicy } from '../../src/library/open-policy.ts';
+import { scoreEpisode } from '../../src/library/score-episode.ts';
+import { startEpisode } from '../../src/library/start-episode.ts';
+import { chatServer } from '../models/chat-server.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'library-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const rows = ['Paris', 'Rome', 'Oslo'].map((answer, i) => ({ exampleId: i, prompt: [{ role: 'user' as const, content: `capital ${i}?` }], answer }));
+const dataset = new Dataset('capitals', rows);
+const exact = reward(({ row, modelText }) => Number(modelText === row['answer']), { name: 'exact' });
+const capitals = () => new SingleTurnEnv({ id: 'capitals-here', train: dataset, eval: dataset, rubric: new Rubric({ funcs: [exact] }) });
+
+describe('evaluate', () => {
+  it('plays a server with the defaults of vf-eval, records the run, and continues it', async () => {
+    await using server = await chatServer(({ messages }) => (messages.at(-1)!.content.includes('1') ? 'Rome' : 'Bern'));
+    const events: string[] = [];
+    const policy = { baseUrl: `${server.url}/v1`, model: 'm', clientType: 'chat' };
+    const common = { environment: capitals(), policy, output: folder, variables: {} };
+    const { summary, rollouts, directory } = await evaluate({ ...common, rows: 2, onEvent: ({ type }) => events.push(type) });
+    expect(summary).toMatchObject({ complete: true, policyKind: 'chat', rollouts: { planned: 2, finished: 2, errored: 0 }, reward: { value: 0.5 } });
+    expect(rollouts.map((rollout) => [rollout.rolloutId, rollout.reward])).toEqual([
+      ['0/0', 0],
+      ['1/0', 1],
+    ]);
+    expect(events.filter((type) => type !== 'active')).toEqual(['started', 'rollout', 'rollout']);
+    const metadata = JSON.parse(readFileSync(join(directory, 'metadata.json'), 'utf8')) as Record<string, unknown>;
+    expect(metadata).toMatchObject({ env_id: 'capitals-here', num_examples: 2, rollouts_per_example: 1 });
+    const resumed = await evaluate({ ...common, rows: 3, resume: directory });
+    expect(resumed.directory).toBe(directory);
+    expect(resumed.rollouts.map((rollout) => rollout.reward)).toEqual([0, 1, 0]);
+  });
+
+  it.each<[object, RegExp]>([
+    [{ row: 3 }, /^evaluate has no option row \(did you mean rows\?\)\. Leave it out; it has environment, /],
+    [{ policy: { baseURL: 'http://h/v1' } }, /^policy has no option baseURL \(did you mean baseUrl\?\)/],
+    [{ args: { a: 1 } }, /^evaluate takes arguments for an environment that it loads/],
+    [{ policy: { provider: 'embedded', baseUrl: 'http://h/v1' } }, /^baseUrl cannot be combined with provider: "embedded"/],
+    [{ sampling: { n: 3 } }, /^sampling cannot set "n": use rolloutsPerRow for several/],
+  ])('refuses %j in the words of code', async (options, message) => {
+    await expect(evaluate({ environment: capitals(), output: folder, variables: {}, ...options })).rejects.toThrow(message);
+  });
+});
+
+describe('openPolicy', () => {
+  it('opens the model in this process', async () => {
+    await using policy = await openPolicy({ provider: 'embedded', model: 'nano-base' }, { variables: {} });
+    expect(policy).toMatchObject({ model: 'nano-base', kind: 'embedded' });
+    expect(policy.client.capabilities.kind).toBe('tokens');
+  });
+
+  it('refuses a key beside a provider that takes none', async () => {
+    await expect(openPolicy({ provider: 'embedded', apiKey: 'sk-1' }, { variables: {} })).rejects.toThrow(/^apiKey cannot be combined/);
+  });
+});
+
+describe('startEpisode and scoreEpisode', () => {
+  const add = defineTool({
+    name: 'add',
+    description: 'Adds.',
+    parameters: { type: 'object', properties: { a: { type: 'number' }, b: { type: 'number' } }, required: ['a', 'b'] },
+    execute: ({ a, b }) => String(Number(a) + Number(b)),
+  });
+  const sumRows = new Dataset('sums', [{ exampleId: 0, prompt: [{ role: 'user' as const, content: '1 + 2?' }], answer: '3' }]);
+  const sums = () =>
+    new ToolEnv({
+      id: 'sums',
+      train: sumRows,
+      eval: sumRows,
+      tools: [add],
+      rubric: new Rubric({ funcs: [reward(({ row, segments }) => Number(segments.at(-1)!.text === row['answer']), { name: 'exact' })] }),
+    });
+
+  it('refuses a call of another shape in one sentence', async () => {
+    const environment = sums();
+    await using episode = await startEpisode(environment, environment.train.at(0));
+    const call = { id: 'c1', name: 'add', args: { a: 1, b: 2 } } as never;
+    await expect(episode.step({ role: 'assistant', content: '', toolCalls: [call] })).rejects.toThrow(
+      /^A tool call of a message is \{ id, name, arguments \}/,
+    );
+  });
+
+  it('scores plain messages, and never turns a failed reward into 0', async () => {
+    const environment = capitals();
+    const row = environment.eval.at(0);
+    expect(await scoreEpisode(environment, row, { messages: [{ role: 'assistant', content: 'Paris' }] })).toMatchObject({ reward: 1 });
+    expect(await scoreEpisode(environment, row, { messages: [{ role: 'assistant', content: 'Rome' }] })).toMatchObject({ reward: 0 });
+    const failing = reward(
+      () => {
+        throw new Error('no network');
+      },
+      { name: 'failing' },
+    );
+    const broken = new SingleTurnEnv({ id: 'broken', train: dataset, eval: dataset, rubric: new Rubric({ funcs: [failing] }) });
+    await expect(scoreEpisode(broken, row, { messages: [{ role: 'assistant', content: 'Paris' }] })).rejects.toThrow(/no network/);
+    await expect(scoreEpisode(environment, row, {})).rejects.toThrow(/needs segments, or the messages/);
+  });
+});
