@@ -2,7 +2,6 @@
 import { ConfigError } from '../core/errors.ts';
 import { ResultSchema, TokensSchema, type WireMetadata, type WireResult, type WireTokens } from '../schemas/results.ts';
 import { exportLine, exportProblem, type RolloutExport } from '../schemas/rollout-export.ts';
-import { readSamplingColumns } from '../schemas/sampling-columns.ts';
 import { type TokensRow, tokensRowLine } from '../schemas/demonstration-row.ts';
 import { recordedMetrics } from './recorded-rollout.ts';
 import { runFiles } from './run-files.ts';
@@ -137,7 +136,7 @@ function exportHead({ sampling_args: sampling, policy }: WireMetadata, result: W
     is_truncated: result.is_truncated,
     policy: { model: result.model, version: result.policy_version },
     // Only a program has none, and its runs are refused above.
-    sampling: readSamplingColumns(sampling!, longestLimit(result)),
+    sampling: { ...sampling!, max_tokens: sampling!.max_tokens ?? longestLimit(result) },
     logprobs_mode: policy.logprobs_mode,
     tokenizer_hash: policy.tokenizer_hash,
   };

@@ -12,7 +12,7 @@ import type { WireMessage, WireResult } from '../schemas/results.ts';
 export interface SavedRollout<R extends Row> {
   readonly result: WireResult;
   readonly row: R;
-  /** Null in a run of an earlier version. */
+  /** Null where the run saved no states, such as an evaluation of a training. */
   readonly played: WirePlayedLine | null;
   readonly asked: readonly AskedRecord[];
 }
@@ -54,8 +54,7 @@ export function savedRollout<R extends Row>({ result, row, played, asked }: Save
 function unsavedState(): Readonly<Record<string, unknown>> {
   const refuse = (what: string): never => {
     throw new RewardError(
-      `The reward reads ${what} of the episode's state, which the run did not save, because an earlier version of vf-search wrote it. ` +
-        'Play the row again, or use a rubric that reads texts alone.',
+      `The reward reads ${what} of the episode's state, which the run did not save. Play the row again, or use a rubric that reads texts alone.`,
     );
   };
   return new Proxy<Record<string, unknown>>(

@@ -20,8 +20,8 @@ interface Header {
 export interface FoundLines extends RescoredLines {
   /** Its lines say why it has no score; a later process tries it again. */
   readonly failed?: true;
-  /** SHA-256 of the result's line before; absent in journals of earlier versions. */
-  readonly before?: string;
+  /** SHA-256 of the result's line before. */
+  readonly before: string;
 }
 
 interface JournalLine extends FoundLines {

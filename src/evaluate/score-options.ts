@@ -61,7 +61,7 @@ export interface ScoreResult {
   readonly changed: number;
   /** Rollouts that could not be scored, by error. */
   readonly failures: readonly { readonly rolloutId: string; readonly type: string; readonly message: string; readonly hadScore: boolean }[];
-  /** Rollouts that failed before their rewards, and those that an earlier version recorded without how they ended. */
+  /** Rollouts that failed before their rewards, and those that were recorded without how they ended. */
   readonly unplayed: number;
   readonly unsaved: number;
   /** Rollouts that the scoring does not cover: with `failedOnly` those that have a score, with `fromScore` those that have none. */

@@ -94,7 +94,7 @@ class RunScorer<R extends Row> {
     for (const [id, { before, result }] of found) {
       if (!index.rollouts.has(id)) throw changedSince(directory);
       const { lines } = await reader.read(id);
-      if (before !== undefined && lines.result !== result && digestOf(lines.result) !== before) throw changedSince(directory);
+      if (lines.result !== result && digestOf(lines.result) !== before) throw changedSince(directory);
     }
   }
 

@@ -1,8 +1,5 @@
-/**
- * Sampling parameters as metadata and exports have them: the same keys in every file, so that files of several runs load together. Runs of earlier
- * versions have further fields next to the first three, instead of `extra`.
- */
-import { countOrNull, number, numberOrNull, object } from './json-schema.ts';
+/** Sampling parameters as metadata and exports have them: the same keys in every file, so that files of several runs load together. */
+import { countOrNull, number, numberOrNull, object, text } from './json-schema.ts';
 
 export interface SamplingColumns {
   readonly temperature: number;
@@ -14,7 +11,7 @@ export interface SamplingColumns {
 }
 
 /** As our files have it. */
-export const recordedSampling = object({ temperature: number, top_p: number }, { max_tokens: countOrNull });
+export const recordedSampling = object({ temperature: number, top_p: number, max_tokens: countOrNull, extra: text });
 /** As somebody else's exports may have it. */
 export const anySampling = object({}, { temperature: numberOrNull, top_p: numberOrNull, max_tokens: countOrNull });
 
@@ -28,16 +25,6 @@ interface Sampling {
 
 export function samplingColumns({ temperature, topP, maxTokens, extra = {} }: Sampling): SamplingColumns {
   return { temperature, top_p: topP, max_tokens: maxTokens, extra: JSON.stringify(extra) };
-}
-
-/** The columns of a recorded run. `longest` is the largest limit that one of its requests had, where the run has none of its own. */
-export function readSamplingColumns(
-  { temperature, top_p, max_tokens = null, ...further }: { temperature: number; top_p: number; max_tokens?: number | null },
-  longest: number | null,
-): SamplingColumns {
-  const { extra, ...others }: Readonly<Record<string, unknown>> = further;
-  const isColumn = typeof extra === 'string' && Object.keys(others).length === 0;
-  return { temperature, top_p, max_tokens: max_tokens ?? longest, extra: isColumn ? extra : JSON.stringify(further) };
 }
 
 /** Of a caller that says how it samples in the fields of OpenAI's API, or does not say. */

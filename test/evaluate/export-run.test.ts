@@ -95,15 +95,6 @@ describe('exportRun', () => {
     expect(metadata.sampling_args).toEqual({ temperature: 0.7, top_p: 0.9, max_tokens: 40, extra });
   });
 
-  it('exports a run of an earlier version, whose further sampling fields stand beside the others', async () => {
-    await recordEvaluation(sumsOptions(directory, { numExamples: 1 }));
-    const path = join(directory, 'metadata.json');
-    const metadata = JSON.parse(await readFile(path, 'utf8')) as WireMetadata;
-    await writeFile(path, JSON.stringify({ ...metadata, sampling_args: { temperature: 1, top_p: 1, max_tokens: 8, top_k: 5, extra: 'x' } }));
-    const [rollout] = await rollouts((await exported()).lines);
-    expect(rollout!.sampling).toEqual({ temperature: 1, top_p: 1, max_tokens: 8, extra: '{"top_k":5,"extra":"x"}' });
-  });
-
   it('keeps log-probs to the last bit', async () => {
     const logProb = (i: number) => -Math.exp(i) / 3;
     await recordEvaluation(sumsOptions(directory, { numExamples: 1, client: sumsClient({ logProb }) }));

@@ -12,7 +12,7 @@ export function scoredText({ run, directory, result, after }: ScoredRun): string
     ['scored', `${plural(scored, 'rollout')}, ${countText(changed)} with another score`],
     ...leftOut('left', left, 'as they were: this scoring does not cover them'),
     ...leftOut('left', unplayed, 'failed before their rewards: vf-eval -R plays them again'),
-    ...leftOut('left', unsaved, 'recorded by an earlier version, which did not save how they ended'),
+    ...leftOut('left', unsaved, 'recorded without how they ended'),
     ...[...Map.groupBy(failures, ({ type, message }) => `${type}: ${message}`)]
       .slice(0, 5)
       .map(([text, all]): [string, string] => ['failed', `${countText(all.length)} × ${text}`]),

@@ -190,10 +190,6 @@ export async function readTrainingRun(directory: string): Promise<WireTrainingRu
     throw new ConfigError(`${directory} is not the folder of a training run: it has no run.json`, { cause });
   }
   const parsed = parseWire(TrainingRunSchema, text);
-  if ('problem' in parsed && /"schema_version":\s*1\b/.test(text))
-    throw new ConfigError(
-      `${directory} is a run of an earlier version of vf-search, which this version cannot continue. Start a new run, or use the version that made it`,
-    );
   if ('problem' in parsed) throw new ConfigError(`${path} is not the record of a training run: ${parsed.problem}`);
   return parsed.value;
 }

@@ -42,8 +42,7 @@ export interface StreamContext extends SourceContext {
 }
 
 const FILE = 'rows.json';
-// A checkpoint of an earlier version of this program has no versions.
-const StateSchema = object({ next: count, open: listOf(count) }, { versions: listOf(count) });
+const StateSchema = object({ next: count, open: listOf(count), versions: listOf(count) });
 
 export class StreamedSource implements TrajectorySource {
   readonly #context: StreamContext;
@@ -128,7 +127,7 @@ export class StreamedSource implements TrajectorySource {
     const parsed: { readonly value: XStatic<typeof StateSchema> } | { readonly problem: string } = parseWire(StateSchema, text);
     if ('problem' in parsed) throw new ResultsError(`${path} is invalid: ${parsed.problem}; resume from an earlier checkpoint`);
     this.#cursor.load(parsed.value);
-    this.#versions.load(parsed.value.versions ?? []);
+    this.#versions.load(parsed.value.versions);
   }
 
   async close(): Promise<void> {
