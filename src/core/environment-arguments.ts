@@ -21,6 +21,17 @@ export function choiceArgument<const T extends string>(...choices: readonly T[])
   return { expected: choices.map((c) => `"${c}"`).join(' or '), accepts: (v): v is T => (choices as readonly unknown[]).includes(v) };
 }
 
+/** Thrown for an argument that an environment does not have. */
+export class UnknownArgumentError extends ConfigError {
+  /** Names of the arguments that it has. */
+  readonly known: readonly string[];
+
+  constructor(message: string, known: readonly string[]) {
+    super(message);
+    this.known = known;
+  }
+}
+
 /** The values of a table of kinds, each of its own type. */
 export type ArgumentValues<K> = { readonly [N in keyof K]?: K[N] extends ArgumentKind<infer T> ? T : never };
 
@@ -43,7 +54,7 @@ export function readArguments<const K extends Readonly<Record<string, ArgumentKi
     const snake = key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
     const name = Object.hasOwn(aliases, snake) ? aliases[snake]! : snake;
     if (!Object.hasOwn(kinds, name))
-      throw new ConfigError(`${id} has no argument "${key}"${suggestion(name, known)}. Its arguments are ${known.join(', ')}.`);
+      throw new UnknownArgumentError(`${id} has no argument "${key}"${suggestion(name, known)}. Its arguments are ${known.join(', ')}.`, known);
     if (value === null || value === undefined) continue;
     const kind: ArgumentKind<unknown> = kinds[name]!;
     if (!kind.accepts(value)) throw new ConfigError(`${key} must be ${kind.expected}, got ${JSON.stringify(value)}`);

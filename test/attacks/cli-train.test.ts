@@ -18,8 +18,8 @@ function run(args: readonly string[], cwd: string): Promise<{ code: unknown; std
 describe.concurrent('vf-train', { timeout: 30_000 }, () => {
   it.each<[string, string[], RegExp]>([
     ['a key by the name it has elsewhere', ['--set', 'optimizer.lr=1e-5'], /did you mean optimizer\.learning_rate\?/],
-    ['JSON that is 50,000 levels deep', ['-a', `{"a": ${'['.repeat(50_000)}${']'.repeat(50_000)}}`], /--env-args is nested more than 64 levels deep/],
-    ['half a secret', ['-a', '{"service_token": "hunter2'], /--env-args must be a JSON object .*its value is not valid JSON/],
+    ['JSON that is 50,000 levels deep', ['-a', `{"a": ${'['.repeat(50_000)}${']'.repeat(50_000)}}`], /-a may be nested at most 64 levels deep/],
+    ['half a secret', ['-a', '{"service_token": "hunter2'], /-a must be a JSON object .*may hold a secret, which is not valid JSON/],
   ])('refuses %s in one line, and shows where with -v', async (_, args, message) => {
     using folder = new TemporaryFolder();
     const plain = await run(['search-r1', '--preset', 'laptop', ...args], folder.path);

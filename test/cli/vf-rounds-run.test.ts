@@ -275,7 +275,7 @@ describe('vf-rounds run', () => {
     [
       'a flag of a later training that vf-train does not have',
       'rows = "rows.jsonl"\nenvironment = "tiny"\nflags = ["-m", "nano-base", "--embedded"]\n[sft]\nflags = ["--sett"]',
-      /The training \[sft\] of rounds\.toml: unknown option '--sett'/,
+      /The training \[sft\] of rounds\.toml: Unknown flag --sett/,
     ],
     [
       'a flag with which nothing is trained',

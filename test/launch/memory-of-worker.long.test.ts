@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parseTrainArguments } from '../../src/cli/train/arguments.ts';
+import { parseTrain } from '../cli/train/parse-train.ts';
 import { resolveTraining } from '../../src/sessions/training/resolve-training.ts';
 import { modelShape, readModelConfig } from '../../src/launch/model-shape.ts';
 import { GIB, trainerMemory, type TrainerSettings } from '../../src/launch/memory-estimate.ts';
@@ -57,8 +57,7 @@ function onWire({ model, maxTokens: tokens, bytesPerWeight, device = 'cuda', ...
 }
 
 async function configured(args: readonly string[], model: string, checkpointing: boolean): Promise<Case> {
-  const parsed = parseTrainArguments([...args, '-b', 'http://127.0.0.1:9/v1', '--set', 'policy.launch=null'], '1.2.3');
-  if (parsed.kind !== 'train') throw new Error(`Expected a run, got ${parsed.kind}`);
+  const parsed = parseTrain([...args, '-b', 'http://127.0.0.1:9/v1', '--set', 'policy.launch=null']);
   const { config } = await resolveTraining(parsed, { variables: {}, environmentFile: join(folder, 'none') });
   const { rank, targets } = config.lora;
   const isCpu = config.backend.device === 'cpu';

@@ -5,6 +5,7 @@ import { vfDoctor } from './vf-doctor.ts';
 import { vfExport } from './vf-export.ts';
 import { vfInit } from './vf-init.ts';
 import { vfSeed } from './vf-seed.ts';
+import { vfTrain } from './vf-train.ts';
 import { vfView } from './vf-view.ts';
 
-export const ALL_COMMANDS: readonly AnyCommand[] = [vfCompare, vfDoctor, vfExport, vfInit, vfSeed, vfView];
+export const ALL_COMMANDS: readonly AnyCommand[] = [vfCompare, vfDoctor, vfExport, vfInit, vfSeed, vfTrain, vfView];

@@ -84,8 +84,8 @@ export interface UnknownFlag {
   readonly flag: string;
   /** Its value, or the word after it; null if there is none. */
   readonly value: string | null;
-  /** The whole command line. */
-  readonly words: readonly string[];
+  /** The words that are neither flags nor their values, such as the environment. */
+  readonly positionals: readonly string[];
 }
 
 export interface CommandDeclaration<O extends OptionTable, A extends ArgumentTable> {

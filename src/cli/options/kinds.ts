@@ -84,7 +84,7 @@ function numeric<const S extends NumberSettings>(
   settings: S,
 ): Option<number, Always<S>> {
   const { from = -Infinity, above = -Infinity, to = Infinity, or } = settings as NumberSettings;
-  const wanted = `${what}${rangeText({ from, above, to })}${or === undefined ? '' : `, or ${or.value} for ${or.means}`}`;
+  const wanted = `${from === to ? String(to) : `${what}${rangeText({ from, above, to })}`}${or === undefined ? '' : `, or ${or.value} for ${or.means}`}`;
   const check = (value: unknown, spelling: string): number => {
     if (typeof value === 'number' && isOne(value) && ((value >= from && value > above && value <= to) || value === or?.value)) return value;
     throw wrongValue(spelling, wanted, value);

@@ -41,7 +41,7 @@ export function parseWords<O extends OptionTable, A extends ArgumentTable>(comma
   for (const [i, token] of tokens.entries()) {
     if (token.kind === 'positional' && !used.has(token.index)) positionals.push(token.value);
     if (token.kind !== 'option') continue;
-    const { name, option } = byFlag.get(token.name) ?? refuseUnknown(command, token, words);
+    const { name, option } = byFlag.get(token.name) ?? refuseUnknown(command, token, { words, tokens });
     let value = token.value ?? null;
     const next = tokens[i + 1];
     const isNext = next?.kind === 'positional' && next.index === token.index + 1;
@@ -111,13 +111,19 @@ function isFlagOf(options: OptionTable, word: string): boolean {
   return Object.entries(options).some(([name, { letter }]) => word === flagOf(name) || word === `-${letter}`);
 }
 
-function refuseUnknown(command: Pick<Command, 'name' | 'options'>, token: OptionToken, words: readonly string[]): never {
+interface Line {
+  readonly words: readonly string[];
+  readonly tokens: readonly Token[];
+}
+
+function refuseUnknown(command: Pick<Command, 'name' | 'options'>, token: OptionToken, { words, tokens }: Line): never {
   const { rawName: flag, index } = token;
   const known = [...Object.keys(command.options).map(flagOf), '--help', '--version'];
   const near = flag.startsWith('--') ? suggestion(flag, known) : '';
   const next = words[index + 1];
+  const positionals = tokens.flatMap((other) => (other.kind === 'positional' ? other.value : []));
   const value = token.value ?? (next === undefined || next.startsWith('--') ? null : next);
-  throw new UnknownFlagError(`Unknown flag ${flag}${near}; ${command.name} --help lists them all`, { flag, value, words });
+  throw new UnknownFlagError(`Unknown flag ${flag}${near}; ${command.name} --help lists them all`, { flag, value, positionals });
 }
 
 function assertWhole<O extends OptionTable, A extends ArgumentTable>(

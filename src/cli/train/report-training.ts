@@ -7,7 +7,7 @@ import { displayPath } from '../../reports/evaluation/render-summary.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import { paintFor } from '../../reports/text/paint.ts';
 import { isUnderRounds } from '../under-rounds.ts';
-import type { TrainDisplay } from './arguments.ts';
+import type { TrainDisplay } from './train-arguments.ts';
 import { metricValue } from '../../reports/training/metric-value.ts';
 import { nextTrainingCommands, resumeCommand } from '../../reports/training/next-training-commands.ts';
 import { type TrainingPlotOptions, writeTrainingPlots } from '../../reports/plot/write-training-plots.ts';

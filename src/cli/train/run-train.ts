@@ -20,7 +20,7 @@ import { joinObservers } from '../../trainer/training-observer.ts';
 import { addressNotice } from '../../sessions/engine/address-notice.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { isUnderRounds } from '../under-rounds.ts';
-import type { TrainArguments, TrainDisplay } from './arguments.ts';
+import type { TrainArguments, TrainDisplay } from './train-arguments.ts';
 import { LiveView } from './live-view.ts';
 import { openAdapterPush, pushAdapter } from './push-adapter.ts';
 

@@ -1,28 +1,20 @@
-/** Parses configuration values from a command line. */
+/** Parses settings of a training from a command line. */
 import { parseToml } from '../../files/toml-text.ts';
-import { ConfigError } from '../../core/errors.ts';
-import { readJson } from '../../core/read-json.ts';
-import { isDeeperThan, MOST_LEVELS } from '../../schemas/nesting.ts';
 import { acceptsType, configKeys, configTable, type KeySchema, nestedTable } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
-import { isObject } from '../../schemas/is-object.ts';
+import type { ConfigLayer } from '../../trainer/config/resolve-config.ts';
 
 const KEYS = configKeys(configTable(trainingConfigSchema));
 
-/** Parses `key=value`. Throws ConfigError if the key or the `=` is missing. */
-export function parseSet(text: string): Record<string, unknown> {
+/** The layer of `key=value`, which is known to have a key; without a value it unsets the key. */
+export function settingLayer(text: string): ConfigLayer {
   const split = text.indexOf('=');
-  const key = text.slice(0, Math.max(split, 0)).trim();
-  if (split < 1 || !key.split('.').every((part) => /^[\w-]+$/.test(part))) {
-    throw new ConfigError(
-      `--set needs key=value with a dotted key, such as optimizer.learning_rate=1e-5, got ${split < 0 ? `"${text}"` : `"${key}="`}`,
-    );
-  }
-  return nestedTable(key, parseValue(key, text.slice(split + 1).trim()));
+  const [key, value] = [text.slice(0, split).trim(), text.slice(split + 1).trim()];
+  return value === '' ? { source: '--set', table: {}, unset: key } : { source: '--set', table: nestedTable(key, parseValue(key, value)) };
 }
 
 /** Parses TOML, and `null` as null; any other text is a string. A key that takes only strings needs no quotes. */
-export function parseValue(key: string, text: string): unknown {
+function parseValue(key: string, text: string): unknown {
   const schema = KEYS.find(({ path }) => path === key)?.schema ?? entrySchema(key);
   if (text === 'null') return null;
   const isQuoted = /^["'[{]/.test(text);
@@ -52,17 +44,4 @@ function entrySchema(key: string): KeySchema | undefined {
           .slice(table!.path.split('.').length + 1)
           .join('.')
       ];
-}
-
-/** Throws ConfigError without showing the text, which may hold a secret. */
-export function parseJsonObject(text: string, flag: string): Record<string, unknown> {
-  let value: unknown;
-  try {
-    value = readJson(text);
-  } catch (cause) {
-    throw new ConfigError(`${flag} must be a JSON object such as '{"topk": 5}', but its value is not valid JSON`, { cause });
-  }
-  if (isDeeperThan(value, MOST_LEVELS)) throw new ConfigError(`${flag} is nested more than ${MOST_LEVELS} levels deep; use a flatter object`);
-  if (!isObject(value)) throw new ConfigError(`${flag} must be a JSON object such as '{"topk": 5}', but its value is another kind of JSON`);
-  return value;
 }

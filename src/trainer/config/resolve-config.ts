@@ -12,12 +12,15 @@ import { type TrainingConfig, trainingConfigFromWire, trainingConfigSchema, type
 import { redactUrl } from '../../transport/redact.ts';
 import { checkConfig } from './check-config.ts';
 import { isObject } from '../../schemas/is-object.ts';
+import { unsetKey } from './unset-key.ts';
 
 export interface ConfigLayer {
   /** Human-readable: `preset tinker`, `run.toml`, `--steps`. */
   readonly source: string;
   /** Part of a configuration, snake_case. */
   readonly table: Readonly<Record<string, unknown>>;
+  /** A dotted key that earlier layers no longer set: `backend.device`. @default none */
+  readonly unset?: string;
 }
 
 export interface ResolvedConfig {
@@ -37,13 +40,17 @@ const KEYS = configKeys(configTable(schema));
 
 /**
  * Merges tables key by key, `args`, `eval_args` and `env` too; replaces anything else. A layer that names another environment drops the arguments of
- * earlier layers, and one that names a policy server replaces the preset's. For a nullable number, the string `none` means null, which TOML lacks.
+ * earlier layers, and one that names a policy server replaces the preset's. A layer's `unset` removes what earlier layers gave a key. For a nullable number, the string `none` means null, which TOML lacks.
  * Throws a one-line ConfigError for an unknown key, an invalid value, or values that do not go together.
  */
 export function resolveTrainingConfig(layers: readonly ConfigLayer[]): ResolvedConfig {
   const origins = new Origins();
   const given: Record<string, unknown> = {};
-  for (const { source, table } of layers) {
+  for (const { source, table, unset } of layers) {
+    if (unset !== undefined) {
+      unsetKey(given, unset, source);
+      origins.forget(unset);
+    }
     forgetOtherEnvironment(given, table, origins);
     forgetOtherWarmup(given, table, source);
     forgetServerOfPreset(given, table, origins);

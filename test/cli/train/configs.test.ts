@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
+import { parseTrain } from './parse-train.ts';
 import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
 import { gpuNeeds } from '../../../src/sessions/training/plan-gpus.ts';
 import { fitGpus } from '../../../src/launch/gpu-plan.ts';
@@ -11,8 +11,7 @@ const root = join(import.meta.dirname, '../../..');
 const FILES = globSync('configs/train/*.toml', { cwd: root }).toSorted();
 
 async function read(file: string) {
-  const parsed = parseTrainArguments([join(root, file)], '1.2.3');
-  if (parsed.kind !== 'train') throw new Error(`Expected a run, got ${parsed.kind}`);
+  const parsed = parseTrain([join(root, file)]);
   return resolveTraining(parsed, { variables: {}, environmentFile: join(root, 'no such file') });
 }
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { trainingDryRun } from '../../../src/cli/train/training-dry-run.ts';
 import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
-import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
+import { parseTrain } from './parse-train.ts';
 import { TemporaryFolder } from '../eval/temporary-folder.ts';
 
 const ENVIRONMENT = `
@@ -17,8 +17,7 @@ export function loadEnvironment() {
 async function dryRun(folder: string, flags: readonly string[], note: (line: string) => void = () => {}, code = ENVIRONMENT): Promise<string> {
   const path = join(folder, 'environment.mjs');
   writeFileSync(path, code);
-  const parsed = parseTrainArguments([path, ...flags, '--dry-run'], '0');
-  if (parsed.kind !== 'train') throw new Error(`Expected arguments of a run, got ${parsed.kind}`);
+  const parsed = parseTrain([path, ...flags, '--dry-run']);
   const setup = await resolveTraining(parsed, { variables: {}, environmentFile: join(folder, '.env') });
   return trainingDryRun(setup, { variables: {}, note, signal: new AbortController().signal });
 }

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
+import { parseTrain } from '../../cli/train/parse-train.ts';
 import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
 import { publishedConfig } from '../../../src/reports/training/published-config.ts';
 import { renderConfig } from '../../../src/sessions/training/render-config.ts';
@@ -14,8 +14,7 @@ beforeEach(() => {
 afterEach(() => folder[Symbol.dispose]());
 
 async function read(given: readonly string[]) {
-  const parsed = parseTrainArguments(given, '1.2.3');
-  if (parsed.kind !== 'train') throw new Error(`Expected a run, got ${parsed.kind}`);
+  const parsed = parseTrain(given);
   return resolveTraining(parsed, { variables: {}, environmentFile: '/nonexistent' });
 }
 
@@ -53,8 +52,7 @@ const RUNS: [what: string, given: string[], flags?: string[]][] = [
 
 describe('publishedConfig', () => {
   it.each(RUNS)('is a file that vf-train takes for the same settings: %s', async (_, given, flags = []) => {
-    const parsed = parseTrainArguments(given, '1.2.3');
-    if (parsed.kind !== 'train') throw new Error('not a run');
+    const parsed = parseTrain(given);
     const { wire: run } = await resolveTraining(parsed, { variables: { KEY: 'secret' }, environmentFile: '/nonexistent' });
     const { wire: again } = await read([folder.write('config.toml', renderConfig({ wire: publishedConfig(run, String) })), ...flags]);
     expect(again).toMatchObject({ ...run, output_dir: 'outputs', policy: expect.anything(), backend: { ...run.backend, python: 'python3' } });

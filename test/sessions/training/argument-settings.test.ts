@@ -2,15 +2,14 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
+import { parseTrain } from '../../cli/train/parse-train.ts';
 import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'vf-argument-settings-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 async function read(argv: readonly string[]) {
-  const parsed = parseTrainArguments(argv, '1.2.3');
-  if (parsed.kind !== 'train') throw new Error(`Expected a run, got ${parsed.kind}`);
+  const parsed = parseTrain(argv);
   return resolveTraining(parsed, { variables: {}, environmentFile: join(folder, '.env') });
 }
 

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { parseTrainArguments, type TrainArguments } from '../../../src/cli/train/arguments.ts';
+import { parseTrain } from '../../cli/train/parse-train.ts';
 import { openCurves } from '../../../src/sessions/training/open-curves.ts';
 import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
 import { renderConfig } from '../../../src/sessions/training/render-config.ts';
@@ -23,7 +23,7 @@ const WITH_SECRETS = ['-b', 'http://me:hunter22@h/v1', '-k', 'MY_KEY', '-a', '{"
 
 /** Opens the curves of `vf-train search-r1 ...` as the command does, starts and ends the run. Returns the text of every file that they wrote. */
 async function written(args: readonly string[]): Promise<Map<string, string>> {
-  const given = parseTrainArguments(['search-r1', '-m', 'nano-base', ...args], '0') as TrainArguments;
+  const given = parseTrain(['search-r1', '-m', 'nano-base', ...args]);
   const setup = await resolveTraining(given, { variables: { MY_KEY: 'sk-of-the-policy' }, environmentFile: join(parent, 'none') });
   const configText = renderConfig(setup, { secrets: [...setup.secrets] });
   const options = { outputDirectory: parent, name: 'run', id: '01234567', config: configText, configDigest: '', startedAt: new Date(0) };

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
+import { parseTrain } from '../../cli/train/parse-train.ts';
 import { resolveTraining, trainingRunsFolder } from '../../../src/sessions/training/resolve-training.ts';
 import { renderConfig } from '../../../src/sessions/training/render-config.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
@@ -15,8 +15,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 async function read(argv: readonly string[], variables: NodeJS.ProcessEnv = {}) {
-  const parsed = parseTrainArguments(argv, '1.2.3');
-  if (parsed.kind !== 'train') throw new Error(`Expected a run, got ${parsed.kind}`);
+  const parsed = parseTrain(argv);
   return resolveTraining(parsed, { variables, environmentFile: join(folder, '.env') });
 }
 

@@ -88,6 +88,20 @@ describe('resolveTrainingConfig', () => {
     expect(() => resolve({ steps: 'none' })).toThrow('steps (--set) must be an integer of at least 0, got "none"');
   });
 
+  it('lets a later layer unset a key of an earlier one', () => {
+    const unset = (key: string) => ({ source: '--set', table: {}, unset: key });
+    const file = {
+      source: 'run.toml',
+      table: { environment: { id: 'x' }, model: { path: 'm' }, policy: { base_url: 'http://h/v1' }, backend: { device: 'cuda:1' } },
+    };
+    const more = { source: '--set', table: { backend: { devices: ['cuda:0', 'cuda:1'] } } };
+    expect(() => resolveTrainingConfig([file, more])).toThrow(ConfigError);
+    const { wire, origin } = resolveTrainingConfig([file, unset('backend.device'), more]);
+    expect(wire.backend).toMatchObject({ device: 'auto', devices: ['cuda:0', 'cuda:1'] });
+    expect(origin('backend.device')).toBe('default');
+    expect(() => resolveTrainingConfig([file, unset('backend.devise')])).toThrow('Unknown key backend.devise (--set) (did you mean backend.device?)');
+  });
+
   it('turns a warm-up ratio into steps, whichever of the two was set last', () => {
     const ratio = { optimizer: { warmup_ratio: 0.285 } };
     expect(resolve({ steps: 1005 }, ratio).wire.optimizer).toMatchObject({ warmup_steps: 286, warmup_ratio: null });

@@ -1,7 +1,7 @@
 /** REINFORCE++ and RLOO as configs/train sets them, against the formulas of the papers and numbers of verl's own functions. */
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
+import { parseTrain } from '../../cli/train/parse-train.ts';
 import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
 import { trainingConfigFromWire } from '../../../src/schemas/training-config.ts';
 import { openCredit } from '../../../src/trainer/credit/scope-credit.ts';
@@ -73,8 +73,7 @@ function rloo(estimator: Estimator): number[][] {
 
 /** What the configuration of the file credits, with this estimator instead of its own. */
 async function credited(file: string, estimator: Estimator): Promise<number[][]> {
-  const parsed = parseTrainArguments([join(CONFIGS, file)], '1.2.3');
-  if (parsed.kind !== 'train') throw new Error(`Expected a run, got ${parsed.kind}`);
+  const parsed = parseTrain([join(CONFIGS, file)]);
   const { wire } = await resolveTraining(parsed, { variables: {}, environmentFile: join(CONFIGS, 'no such file') });
   const { algorithm, rollouts } = trainingConfigFromWire(wire);
   const kl = estimator === 'none' ? { ...algorithm.kl, coefficient: 0 } : { ...algorithm.kl, coefficient: BETA, estimator };

@@ -1,20 +1,19 @@
 import { describe, expect, it } from 'vitest';
-import { parseTrainArguments, type TrainArguments, trainProgram } from '../../../src/cli/train/arguments.ts';
-import { KEY_FLAGS } from '../../../src/cli/train/flags.ts';
-import { HELP_AFTER } from '../../../src/cli/train/help.ts';
+import { vfTrain } from '../../../src/cli/commands/vf-train.ts';
+import { renderHelp } from '../../../src/cli/options/render-help.ts';
+import { runWords } from '../../../src/cli/options/run-defined.ts';
+import type { TrainArguments } from '../../../src/cli/train/train-arguments.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
 import { configKeys, configTable } from '../../../src/schemas/config-keys.ts';
+import { KEY_FLAGS } from '../../../src/cli/train/key-flags.ts';
+import { quietContext } from '../options/quiet-context.ts';
+import { parseTrain } from './parse-train.ts';
 import { trainingConfigSchema } from '../../../src/schemas/training-config.ts';
 
-const parse = (argv: readonly string[]) => {
-  const parsed = parseTrainArguments(argv, '1.2.3');
-  if (parsed.kind !== 'train') throw new Error(`Expected a run, got ${parsed.kind}`);
-  return parsed;
-};
 const words = (line: string) => line.split(' ');
 const tables = ({ layers }: TrainArguments) => layers.map(({ source, table }) => [source, table]);
 
-describe('parseTrainArguments', () => {
+describe('trainArguments', () => {
   it('makes a layer of every flag, named after it', () => {
     const argv = [
       ...words('search-r1 --preset tinker -m models/x -b http://a/v1,http://b/v1 -k KEY --server-model base --python py --steps 5 -n 4'),
@@ -24,7 +23,7 @@ describe('parseTrainArguments', () => {
       '--eval-args',
       '{"data_split":"dev"}',
     ];
-    const parsed = parse(argv);
+    const parsed = parseTrain(argv);
     expect(parsed).toMatchObject({ target: 'search-r1', preset: 'tinker', action: 'dry-run', resume: null });
     expect(parsed.display).toEqual({ json: true, plain: true, verbose: true });
     expect(Object.fromEntries(tables(parsed) as [string, unknown][])).toEqual({
@@ -64,7 +63,7 @@ describe('parseTrainArguments', () => {
       'policy.base_url=["http://a"]',
       'policy.launch.env.N=1',
     ];
-    const parsed = parse(['x', ...[...sets, ...more].flatMap((text) => ['--set', text]), '--steps', '3']);
+    const parsed = parseTrain(['x', ...[...sets, ...more].flatMap((text) => ['--set', text]), '--steps', '3']);
     expect(tables(parsed)).toEqual([
       ['--steps', { steps: 3 }],
       ['--set', { lora: { rank: 8 } }],
@@ -82,21 +81,21 @@ describe('parseTrainArguments', () => {
   });
 
   it('lets no value of --set smuggle in a second key', () => {
-    expect(tables(parse(['x', '--set', 'environment.args.a=1\nb = 2']))).toEqual([['--set', { environment: { args: { a: '1\nb = 2' } } }]]);
+    expect(tables(parseTrain(['x', '--set', 'environment.args.a=1\nb = 2']))).toEqual([['--set', { environment: { args: { a: '1\nb = 2' } } }]]);
   });
 
   it('--launch and --vllm-python take the place of a URL in a file, -b that of [policy.launch]', () => {
-    expect(tables(parse(words('x --launch --vllm-python py')))).toEqual([
+    expect(tables(parseTrain(words('x --launch --vllm-python py')))).toEqual([
       ['--launch', { policy: { base_url: null, api_key_var: null, launch: {}, embedded: null } }],
       ['--vllm-python', { policy: { base_url: null, api_key_var: null, launch: { python: 'py' }, embedded: null } }],
     ]);
-    expect(tables(parse(words('x -b http://a/v1 -b http://b/v1')))).toEqual([
+    expect(tables(parseTrain(words('x -b http://a/v1 -b http://b/v1')))).toEqual([
       ['--api-base-url', { policy: { base_url: ['http://a/v1', 'http://b/v1'], launch: null, embedded: null } }],
     ]);
   });
 
   it('--embedded samples and trains in this process, whatever a file says', () => {
-    expect(tables(parse(words('x --embedded')))).toEqual([
+    expect(tables(parseTrain(words('x --embedded')))).toEqual([
       ['--embedded', { policy: { base_url: null, api_key_var: null, launch: null, embedded: {} }, backend: { kind: 'embedded' } }],
     ]);
   });
@@ -108,41 +107,45 @@ describe('parseTrainArguments', () => {
     ['run.toml --resume=out/x', { target: 'run.toml', resume: { directory: 'out/x', allowChanges: false } }],
     ['run.toml --show-config', { action: 'show-config' }],
   ])('reads %j', (line, expected) => {
-    expect(parse(words(line))).toMatchObject(expected);
+    expect(parseTrain(words(line))).toMatchObject(expected);
   });
 
   it.each([
-    ['--list-presets', { kind: 'list-presets', environment: null }],
-    ['--help-config', { kind: 'help-config' }],
-  ])('%s needs no environment', (flag, expected) => {
-    expect(parseTrainArguments([flag], '1.2.3')).toEqual(expected);
-  });
-
-  it.each([
-    ['x --stpes 3', /unknown option '--stpes'[^]*Did you mean --steps[^]*vf-train --help/],
-    ['x --steps', /argument missing/],
-    ['x y', /too many arguments/],
+    ['x --stpes 3', /^Unknown flag --stpes \(did you mean --steps\?\); vf-train --help lists them all$/],
+    ['x --steps', /^--steps needs a value: batches to train on/],
+    ['x y', /takes one argument, .*, got 2: x y/],
     ['--steps 3', /Name an environment or a TOML file/],
     ['x -b http://a --launch', /Use only one of -b .*, --launch .*, --embedded .*; got -b .* and --launch/],
     ['x --embedded --vllm-python py', /got --launch .* and --embedded/],
     ['x --launch -k KEY', /-k names the API key of a running server \(-b\); leave it out with --launch/],
     ['x -k KEY --embedded', /leave it out with --embedded/],
-    ['x --set rank', /--set needs key=value .* got "rank"/],
-    ['x --set =3', /--set needs key=value/],
+    ['x --set rank', /--set must be key=value, such as .* got "rank"/],
+    ['x --set =3', /--set must be key=value/],
     ['x --set a..b=3', /got "a..b="/],
-    ['x -a {topk:5}', /--env-args must be a JSON object/],
+    ['x -a {topk:5}', /^-a must be a JSON object/],
     ['x --eval-args [1]', /--eval-args must be a JSON object/],
+    ['x -n x', /^-n must be an integer of at least 1, got "x"$/],
+    ['x -T 3', /^-T must be a number above 0 and at most 2, got 3$/],
+    ['x --top-p 0.9', /^--top-p must be 1, got 0.9$/],
+    ['x -S top_k=5', /^top_k in -S cannot be trained with/],
+    ['x -S top_p=0.5', /^top_p in -S must be 1, got 0.5/],
   ])('refuses %j in one line', (line, message) => {
-    expect(() => parse(words(line))).toThrow(ConfigError);
-    expect(() => parse(words(line))).toThrow(message);
+    expect(() => parseTrain(words(line))).toThrow(ConfigError);
+    expect(() => parseTrain(words(line))).toThrow(message);
   });
 });
 
-describe('trainProgram', () => {
-  it('teaches the command in 80 columns', () => {
-    const text = `${trainProgram('1.2.3').helpInformation()}${HELP_AFTER}`;
-    expect(text.split('\n').filter((line) => line.length > 80)).toEqual([]);
-    for (const name of ['search-r1-grpo-format', 'tinker', '--set', '--resume', '--preset laptop']) expect(text).toContain(name);
+describe('vfTrain', () => {
+  it('teaches the command', () => {
+    const text = renderHelp(vfTrain);
+    for (const name of ['search-r1-grpo-format', 'tinker', '--set', '--resume', '--preset laptop', '(default: 4e-5)']) expect(text).toContain(name);
+  });
+
+  it('names an argument of the environment that was given as a flag', async () => {
+    await expect(runWords(vfTrain, ['search-r1', '--max-turns', '3'], quietContext())).rejects.toThrow(
+      `Unknown flag --max-turns. It is an argument of search-r1: -a '{"max_turns": 3}'`,
+    );
+    await expect(runWords(vfTrain, ['search-r1', '--min-turns', '3'], quietContext())).rejects.toThrow('Unknown flag --min-turns; vf-train --help');
   });
 });
 
@@ -150,6 +153,6 @@ describe('KEY_FLAGS', () => {
   it('name keys that the schema has', () => {
     const table = configTable(trainingConfigSchema);
     const known = [...configKeys(table).map(({ path }) => path), ...table.tables.flatMap(({ tables: inner }) => inner.map(({ path }) => path))];
-    expect(KEY_FLAGS.map(({ key }) => key).filter((key) => !known.includes(key))).toEqual([]);
+    expect(Object.values(KEY_FLAGS).filter(({ key }) => !known.includes(key))).toEqual([]);
   });
 });

@@ -1,0 +1,25 @@
+/** The sentence about a flag that is no flag of the command, but an argument of the environment that the command line names. */
+import { environmentArgumentNames } from '../registry/argument-names.ts';
+import { environmentIfFound } from '../registry/find-environment.ts';
+import { isSecretName } from '../transport/redact.ts';
+import type { UnknownFlag } from './options/define-command.ts';
+
+/** Null if it is none, or if the environment does not say which arguments it takes. Never rejects. */
+export async function explainArgument({ flag, value, positionals }: UnknownFlag): Promise<string | null> {
+  if (!flag.startsWith('--')) return null;
+  const name = flag.slice(2).replaceAll('-', '_');
+  const id = positionals.find((word) => !word.endsWith('.toml') && environmentIfFound(word) !== null);
+  if (id === undefined || !(await environmentArgumentNames(id, process.env)).includes(name)) return null;
+  const shown = isSecretName(name) ? '"***"' : JSON.stringify(valueOf(value));
+  const json = `{"${name}": ${shown}}`.replaceAll("'", String.raw`'\''`);
+  return `Unknown flag ${flag}. It is an argument of ${id}: -a '${json}'`;
+}
+
+function valueOf(word: string | null): unknown {
+  if (word === null) return true;
+  try {
+    return JSON.parse(word);
+  } catch {
+    return word;
+  }
+}

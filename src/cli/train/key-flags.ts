@@ -1,0 +1,40 @@
+/** The flags of `vf-train` that set one key of the configuration. */
+
+interface KeyFlag {
+  /** Dotted key of the configuration. */
+  readonly key: string;
+  readonly letter?: string;
+  /** The value that a switch sets. */
+  readonly value?: unknown;
+}
+
+/** By the name of the option in camelCase: `examplesPerStep` is `--examples-per-step`. */
+export const KEY_FLAGS = {
+  model: { key: 'model.path', letter: 'm' },
+  envArgs: { key: 'environment.args', letter: 'a' },
+  evalArgs: { key: 'environment.eval_args' },
+  name: { key: 'name' },
+  outputDir: { key: 'output_dir', letter: 'o' },
+  apiBaseUrl: { key: 'policy.base_url', letter: 'b' },
+  apiKeyVar: { key: 'policy.api_key_var', letter: 'k' },
+  serverModel: { key: 'policy.model' },
+  vllmPython: { key: 'policy.launch.python' },
+  temperature: { key: 'rollouts.temperature', letter: 'T' },
+  maxTokens: { key: 'rollouts.max_tokens', letter: 't' },
+  python: { key: 'backend.python' },
+  sft: { key: 'sft.data' },
+  rollouts: { key: 'rollouts_file' },
+  maxCost: { key: 'guards.max_cost' },
+  steps: { key: 'steps' },
+  examplesPerStep: { key: 'rollouts.examples_per_step', letter: 'n' },
+  rolloutsPerExample: { key: 'rollouts.rollouts_per_example', letter: 'r' },
+  maxConcurrent: { key: 'rollouts.max_concurrent', letter: 'c' },
+  async: { key: 'rollouts.max_staleness', value: 1 },
+  lr: { key: 'optimizer.learning_rate' },
+  rank: { key: 'lora.rank' },
+  seed: { key: 'seed' },
+  tensorboard: { key: 'logging.tensorboard', value: true },
+  wandb: { key: 'logging.wandb.project' },
+} as const satisfies Readonly<Record<string, KeyFlag>>;
+
+export type KeyFlagName = keyof typeof KEY_FLAGS;

@@ -1,0 +1,81 @@
+/** The options of `vf-train`. Those that set a key of the configuration take its kind, range and default from the schema of the configuration. */
+import { assignments, file, flag, folder, number, optionalFolder, text, texts, wholeNumber } from '../options/kinds.ts';
+import { groups, type OptionValues } from '../options/option.ts';
+import { object, roles } from '../options/table-kinds.ts';
+import { setting } from './setting-option.ts';
+
+export const TRAIN_OPTIONS = groups({
+  'What is trained': {
+    preset: text('ready-made settings, listed below; file and flags override them', { placeholder: 'NAME' }),
+    model: setting('model', 'the base model: a Hugging Face directory, a bundled model, or owner/name on the hub', 'PATH'),
+    envArgs: object('arguments of the training environment', { letter: 'a' }),
+    evalArgs: object('override them for the evaluation environment'),
+    role: roles("the model for one of the environment's roles, such as its judge: an alias, URL, MODEL@URL, builtin or policy"),
+    name: setting('name', 'name of the run', 'NAME', 'environment and model'),
+    outputDir: folder("parent of the run's folder", { letter: 'o', otherwise: 'outputs' }),
+  },
+  'Policy server (one of -b, --launch, --embedded, $VF_BASE_URL)': {
+    apiBaseUrl: texts('a running vLLM server, up to and including /v1; one for each replica, also with commas between them', {
+      letter: 'b',
+      placeholder: 'URL',
+      commas: true,
+    }),
+    apiKeyVar: setting('apiKeyVar', 'environment variable that holds the API key', 'VAR'),
+    serverModel: setting('serverModel', "the server's name for the base", 'NAME', 'its only model'),
+    launch: flag('start vLLM with this run, with the flags it needs'),
+    embedded: flag('sample and train in this process: no server, no Python'),
+    vllmPython: file('the Python with vLLM; implies --launch', { placeholder: 'PATH' }),
+  },
+  Sampling: {
+    maxTokens: setting('maxTokens', 'new tokens per generation', 'N', 'the environment decides'),
+    temperature: setting('temperature', 'sampling temperature'),
+    topP: number('only 1: no trainer reproduces the log-probs of a lower one', { from: 1, to: 1, otherwise: '1' }),
+    samplingArgs: object('temperature, max_tokens and top_p in one; override -T, -t and --top-p', { letter: 'S' }),
+  },
+  Training: {
+    python: file('the Python with torch and transformers; implies the torch worker', { placeholder: 'PATH', otherwise: 'python3' }),
+    sft: texts('only supervised steps, on the rows of this JSONL file (messages, prompt and segments, or token ids)', {
+      placeholder: 'FILE',
+      completion: 'files',
+    }),
+    rollouts: file("train on these rollouts instead of sampling: a file in vf-export's form, or - for stdin"),
+    maxCost: setting(
+      'maxCost',
+      'begin no further step once the models by role have cost this many US dollars; needs their prices (docs/roles.md)',
+      'USD',
+    ),
+    steps: wholeNumber('batches to train on; with --sft, supervised steps', { from: 0, otherwise: '100; with --sft, one pass' }),
+    examplesPerStep: setting('examplesPerStep', 'rows per batch'),
+    rolloutsPerExample: setting('rolloutsPerExample', 'rollouts per row, which form a group'),
+    maxConcurrent: setting('maxConcurrent', 'concurrent rollouts'),
+    async: flag(
+      'sample the next batch while training on this one, from a policy one step older, which the loss corrects; for more steps: rollouts.max_staleness',
+    ),
+    lr: setting('lr', 'learning rate'),
+    rank: setting('rank', 'rank of the adapter'),
+    seed: setting('seed', 'order of rows, initial adapter, samples of the embedded engine; never sent to vLLM'),
+    set: assignments('any key of the configuration; KEY= unsets it', { example: 'optimizer.learning_rate=1e-5' }),
+  },
+  Curves: {
+    tensorboard: flag("write TensorBoard's event files, into tensorboard/ in the run's folder"),
+    wandb: setting('wandb', 'write a run for Weights & Biases, which wandb sync uploads; needs no Python and no key', 'PROJECT'),
+  },
+  Runs: {
+    resume: optionalFolder('continue a run: its folder, or the newest matching run', { letter: 'R' }),
+    allowChanges: flag('with -R: allow changes to [optimizer] and [algorithm]'),
+    push: text('upload the adapter and its card to this model of the Hugging Face hub, a private one if it is new; the token is in $HF_TOKEN', {
+      placeholder: 'OWNER/NAME',
+    }),
+    dryRun: flag('open the environment and print the settings, the size of a step and the first prompt; asks no server (vf-doctor does)'),
+    showConfig: flag('print the resolved configuration as TOML and exit'),
+    helpConfig: flag('print every key with default and meaning and exit'),
+    listPresets: flag('print the presets, those of the environment first, and how they differ from upstream'),
+  },
+  Display: {
+    json: flag('print the result as one JSON object on stdout'),
+    plain: flag('no colour and no live display'),
+    verbose: flag('show every failure, with stack traces', { letter: 'v' }),
+  },
+});
+
+export type TrainValues = OptionValues<typeof TRAIN_OPTIONS>;
