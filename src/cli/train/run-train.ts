@@ -10,7 +10,7 @@ import { collectGarbage, collectGarbageInTime, keepHeapSmall } from '../../sessi
 import { usesEngine } from '../../sessions/policy/local-base.ts';
 import { bestAdapterOf } from '../../reports/training/training-summary.ts';
 import { finishedRun } from '../../sessions/training/finished-run.ts';
-import { renderConfig } from '../../sessions/training/render-config.ts';
+import { renderConfig } from '../../reports/training/render-config.ts';
 import { resolveTraining, type TrainingSetup } from '../../sessions/training/resolve-training.ts';
 import { runTraining, type TrainingWatch } from '../../sessions/training/run-training.ts';
 import { totalSteps } from '../../trainer/config/training-schedule.ts';

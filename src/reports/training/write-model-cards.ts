@@ -17,7 +17,7 @@ import { metricValue } from './metric-value.ts';
 import { type CardColumn, type CardFacts, modelCard } from './model-card.ts';
 import { supervisedCurves } from './supervised-curves.ts';
 import { publishedConfig } from './published-config.ts';
-import { renderConfig } from '../../sessions/training/render-config.ts';
+import { renderConfig } from './render-config.ts';
 
 export interface ModelCardsOptions {
   readonly config: TrainingConfig;

@@ -256,10 +256,9 @@ function withoutRatio({ source, table }: ConfigLayer): ConfigLayer {
 /** In a run of supervised steps alone, `--steps` are those, whether or not `--sft` is given again. */
 function layersFor({ table: { steps } }: ConfigLayer, layers: readonly ConfigLayer[]): readonly ConfigLayer[] {
   if (steps !== 0) return layers;
-  return layers.map(({ source, table }) => ({
-    source,
-    table: source === '--steps' && 'steps' in table ? { sft: { steps: table['steps'] } } : table,
-  }));
+  return layers.map((layer) =>
+    'steps' in layer.table && layer.source === '--steps' ? { ...layer, table: { sft: { steps: layer.table['steps'] } } } : layer,
+  );
 }
 
 /** Fills in the secrets that the record hides from a configuration that has them, so that they do not count as differences. */

@@ -15,7 +15,7 @@ import { Transcripts, type TranscriptsOptions } from '../../reports/training/tra
 import { withLocalBase } from '../policy/local-base.ts';
 import { openCurves } from './open-curves.ts';
 import type { OpenedTraining } from './open-training.ts';
-import { renderConfig } from './render-config.ts';
+import { renderConfig } from '../../reports/training/render-config.ts';
 import { trainingRunsFolder, type TrainingSetup } from './resolve-training.ts';
 import { trainingCost } from './training-cost.ts';
 

@@ -2,7 +2,6 @@
  * Resolves a run's configuration from layers (a preset, a file, flags): defaults from the schema, then each layer over the earlier ones, then every
  * check that needs no disk or network. Pure. Keeps the source of each value, for messages and for the record.
  */
-import { closestName } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { allowedText, configKeys, configTable, isFreeTable, isNullable, type KeySchema } from '../../schemas/config-keys.ts';
 import { acceptsType, entryTable, tableSchema, withDefaults } from '../../schemas/config-keys.ts';
@@ -12,6 +11,7 @@ import { type TrainingConfig, trainingConfigFromWire, trainingConfigSchema, type
 import { redactUrl } from '../../transport/redact.ts';
 import { checkConfig } from './check-config.ts';
 import { isObject } from '../../schemas/is-object.ts';
+import { unknownKey } from './unknown-key.ts';
 import { unsetKey } from './unset-key.ts';
 
 export interface ConfigLayer {
@@ -226,39 +226,6 @@ function withSequenceClip(loss: TrainingConfigWire['algorithm']['loss'], origin:
 function minibatchesOf({ algorithm, rollouts }: TrainingConfigWire, source: string): number {
   const isOfPreset = source.startsWith(PRESET_SOURCE);
   return isOfPreset ? Math.min(algorithm.minibatches, rollouts.examples_per_step) : algorithm.minibatches;
-}
-
-/** What other trainers call a key of this one. */
-const ABBREVIATIONS: Readonly<Record<string, string>> = {
-  lr: 'learning_rate',
-  wd: 'weight_decay',
-  eps: 'epsilon',
-  batch_size: 'examples_per_step',
-  num_generations: 'rollouts_per_example',
-  group_size: 'rollouts_per_example',
-  max_steps: 'steps',
-  num_steps: 'steps',
-  lora_alpha: 'alpha',
-  lora_rank: 'rank',
-  r: 'rank',
-  target_modules: 'targets',
-  kl_coef: 'coefficient',
-  max_new_tokens: 'max_tokens',
-};
-
-function unknownKey(path: string, siblings: readonly string[], source: string): ConfigError {
-  const [name, table] = [path.split('.').at(-1)!, path.split('.').slice(0, -1).join('.')];
-  // By its own name: a long table in front would make any key look near.
-  const closest = closestName(name, siblings);
-  const beside = closest === null ? '' : ` (did you mean ${table === '' ? closest : `${table}.${closest}`}?)`;
-  // A key in the wrong table is as common as a misspelled one.
-  const meant = ABBREVIATIONS[name] ?? name;
-  const everywhere = KEYS.filter((key) => key.name === meant).map((key) => key.path);
-  const own = everywhere.filter((key) => key === `${table}.${meant}`);
-  const elsewhere = own.length > 0 ? own : everywhere;
-  const near = elsewhere.length > 0 ? ` (did you mean ${elsewhere.join(' or ')}?)` : beside;
-  const where = table === '' ? 'at the top level' : `in [${table}]`;
-  return new ConfigError(`Unknown key ${path} (${source})${near}; known keys ${where}: ${siblings.join(', ')}`);
 }
 
 interface SchemaFault {

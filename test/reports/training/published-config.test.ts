@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseTrain } from '../../cli/train/parse-train.ts';
 import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
 import { publishedConfig } from '../../../src/reports/training/published-config.ts';
-import { renderConfig } from '../../../src/sessions/training/render-config.ts';
+import { renderConfig } from '../../../src/reports/training/render-config.ts';
 import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
 
 let folder: TemporaryFolder;

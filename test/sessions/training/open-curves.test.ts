@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseTrain } from '../../cli/train/parse-train.ts';
 import { openCurves } from '../../../src/sessions/training/open-curves.ts';
 import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
-import { renderConfig } from '../../../src/sessions/training/render-config.ts';
+import { renderConfig } from '../../../src/reports/training/render-config.ts';
 import { TrainingDirectory } from '../../../src/trainer/records/training-directory.ts';
 
 let parent: string;

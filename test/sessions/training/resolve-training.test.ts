@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseTrain } from '../../cli/train/parse-train.ts';
 import { resolveTraining, trainingRunsFolder } from '../../../src/sessions/training/resolve-training.ts';
-import { renderConfig } from '../../../src/sessions/training/render-config.ts';
+import { renderConfig } from '../../../src/reports/training/render-config.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
 import { TrainingDirectory } from '../../../src/trainer/records/training-directory.ts';
 

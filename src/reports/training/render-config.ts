@@ -3,8 +3,8 @@ import { redactionOf } from '../../evaluate/redaction.ts';
 import { type ConfigKey, type ConfigTable, configTable } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema, type TrainingConfigWire } from '../../schemas/training-config.ts';
 import { DEFAULT_ORIGIN, type ResolvedConfig, saysNullAsNone } from '../../trainer/config/resolve-config.ts';
-import { wrap } from '../../reports/text/terminal-text.ts';
-import { tomlValue } from '../../reports/training/toml-value.ts';
+import { wrap } from '../text/terminal-text.ts';
+import { tomlValue } from './toml-value.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
 export interface RenderConfigOptions {
