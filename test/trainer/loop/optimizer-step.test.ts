@@ -230,7 +230,7 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
     it('stops the run where one sequence alone does not fit', async () => {
       const [long] = await nano.sequences([1]);
       const ids = new Int32Array(60).fill(7);
-      const given = { ...long!, trajectory: { ...long!.trajectory, ids } };
+      const given = { ...long!, ids, trajectory: { ...long!.trajectory, ids } };
       await expect(optimizerStep([given], small.stepOptions())).rejects.toThrow(TrainingError);
     });
   });
