@@ -1,34 +1,15 @@
-/** Evaluates search-r1 in code with the built-in baseline. For other policies, use `vf-search/clients/vllm-tokens` or `vf-search/clients/openai-chat`. */
-import { loadEnvironment, runRollouts } from 'vf-search';
-import { ExtractiveClient } from 'vf-search/clients/extractive';
+/** Evaluates search-r1 in code. Without a policy the built-in baseline plays; for a server, add `policy: { baseUrl, model, apiKeyVar }`. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { evaluate } from 'vf-search';
 
-const environment = await loadEnvironment('search-r1', { data_limit: 20 });
-const rows = [...environment.eval].map((row) => ({ row, indices: [0] }));
-const groups = runRollouts(rows, {
-  environment,
-  client: new ExtractiveClient({ seed: 0 }),
-  sampling: { temperature: 0, topP: 1 },
-  maxTokens: null,
-  maxConcurrent: 8,
-  timeoutMs: 60_000,
-  seed: 0,
-  signal: AbortSignal.timeout(120_000),
-});
+const output = await mkdtemp(join(tmpdir(), 'evaluate-in-code-'));
+const { summary, rollouts } = await evaluate({ environment: 'search-r1', args: { data_limit: 20 }, rows: 20, temperature: 0, output });
 
-let right = 0;
-let played = 0;
-for await (const {
-  rollouts: [rollout],
-} of groups) {
-  const { rolloutId, reward, metrics, stop, error } = rollout!;
-  // A failed rollout has no reward: leave it out instead of counting it as 0.
-  if (error !== null) console.error(`${rolloutId} failed: ${error.chain}`);
-  else {
-    played += 1;
-    right += metrics['em'] ?? 0;
-    console.log(`${rolloutId}: reward ${reward}, ${metrics['searches']} search, ${stop}`);
-  }
-}
-console.log(`exact match ${right} of ${played}`);
-await environment.close();
-if (played !== 20) process.exitCode = 1;
+// A failed rollout has an error and no reward. Leave it out instead of counting it as 0.
+for (const { rolloutId, reward, metrics, stop, error } of rollouts)
+  console.log(error === null ? `${rolloutId}: reward ${reward}, ${metrics['searches']} search, ${stop}` : `${rolloutId} failed: ${error.message}`);
+console.log(`mean reward ${summary.reward?.value} of ${summary.rollouts.finished} rollouts`);
+await rm(output, { recursive: true });
+if (summary.rollouts.finished !== 20) process.exitCode = 1;

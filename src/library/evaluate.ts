@@ -61,7 +61,7 @@ export interface Evaluated {
  * the run begins. An aborted run is a result with `summary.complete` false; `resume: directory` continues it.
  * @example
  * const { summary } = await evaluate({ environment: 'search-r1', policy: { baseUrl: 'http://localhost:8000/v1' }, rows: 50 });
- * console.log(summary.reward?.mean, summary.rollouts.errored);
+ * console.log(summary.reward?.value, summary.rollouts.errored);
  */
 export async function evaluate<R extends Row = Row>(options: EvaluateOptions<R>): Promise<Evaluated> {
   const { runEvaluateOptions } = await import('./run-evaluate-options.ts');

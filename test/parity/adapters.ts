@@ -20,7 +20,6 @@ import type { Adapter } from './vectors.ts';
 
 /** Vector files that the port does not reproduce, with the reason. */
 export const SKIPPED_FILES: Readonly<Record<string, string>> = {
-  gae_advantage: 'no critic: no training of the port estimates values',
   google_snippet: 'helpers of upstream’s Google server, which is not part of the port',
   rerank_passages: 'helpers of upstream’s reranking server, which its own rollout cannot consume',
 };

@@ -3,6 +3,7 @@ import { type AdvantageConfig, groupAdvantages } from '../../src/trainer/credit/
 import type { Aggregation } from '../../src/trainer/losses/aggregation.ts';
 import { klEstimate, type KlConfig, type KlEstimator, klPenalties } from '../../src/trainer/losses/kl.ts';
 import { type Objective, ratioLoss, type RatioLossConfig } from '../../src/trainer/losses/ratio-loss.ts';
+import { gaeAdvantages, whiten } from './gae.ts';
 import { unmasked } from './masked-batch.ts';
 import { flat, maskOf, offsetsOf, type Rows, rowsOf } from './ragged-rows.ts';
 import { type Adapter, isSame, type VectorCase } from './vectors.ts';
@@ -45,6 +46,29 @@ const applyKlPenalty: Adapter = {
     const rewards = scores.map((row, i) => row.map((score, t) => score - perRow[i]![t]!));
     return { token_level_rewards: rewards, kl: means.reduce((sum, mean) => sum + mean, 0) / Math.max(means.length, 1) };
   },
+};
+
+interface GaeInput {
+  readonly token_level_rewards: Rows;
+  readonly values: Rows;
+  readonly eos_mask: Rows;
+  readonly gamma: number;
+  readonly lam: number;
+}
+
+const gaeAdvantage: Adapter = {
+  actual: ({ token_level_rewards: rewards, values, eos_mask, gamma, lam }: GaeInput) => {
+    const batch = { offsets: offsetsOf(rewards), rewards: flat(rewards), values: flat(values) };
+    const { advantages, returns } = gaeAdvantages({ gamma, lambda: lam }, batch);
+    try {
+      return { advantages: rowsOf(whiten(advantages, maskOf(eos_mask)), rewards), returns: rowsOf(returns, rewards) };
+    } catch (error) {
+      if (error instanceof RangeError) return { error: 'ValueError' };
+      throw error;
+    }
+  },
+  // Upstream computes n / (n - 1) in float32.
+  tolerance: 1e-6,
 };
 
 interface OutcomeInput {
@@ -104,6 +128,7 @@ const upstreamPolicyLoss: Adapter = {
 export const upstreamTrainingAdapters: Readonly<Record<string, Adapter>> = {
   kl_penalty: klPenalty,
   apply_kl_penalty: applyKlPenalty,
+  gae_advantage: gaeAdvantage,
   grpo_outcome_advantage: grpoOutcomeAdvantage,
   policy_loss: upstreamPolicyLoss,
 };
