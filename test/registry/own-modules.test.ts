@@ -25,12 +25,12 @@ describe('resolveOwn', () => {
 
   it('resolves every entry of package.json to the file that it names', () => {
     const { exports } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as {
-      exports: Record<string, string | { source: string }>;
+      exports: Record<string, string | { 'vf-search-source': string }>;
     };
     const entries = Object.entries(exports).filter(([path]) => path !== './package.json');
     expect(entries.length).toBeGreaterThan(5);
     for (const [path, target] of entries) {
-      const file = (target as { source: string }).source.replace('./', 'file:///package/').replace('*', 'some-file');
+      const file = (target as { 'vf-search-source': string })['vf-search-source'].replace('./', 'file:///package/').replace('*', 'some-file');
       expect(resolveOwn(path.replace('.', 'vf-search').replace('*', 'some-file'), own)).toBe(file);
     }
   });
