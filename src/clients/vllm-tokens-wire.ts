@@ -209,7 +209,7 @@ function assertPossible(ids: readonly number[], logprobs: Logprobs, { maxNewToke
 }
 
 /** vLLM writes -9999 for minus infinity; null stands for NaN. */
-export function readLogProb(value: number | null): number {
+function readLogProb(value: number | null): number {
   if (value === null) return NaN;
   return value <= -9999 ? -Infinity : value;
 }

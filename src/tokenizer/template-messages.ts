@@ -18,7 +18,7 @@ export interface PlainTemplateMessage extends TemplateMessage {
   readonly content: string;
 }
 
-export type TemplateContent = string | readonly (string | ImageRef)[];
+type TemplateContent = string | readonly (string | ImageRef)[];
 
 interface TemplateToolCall {
   readonly id: string;
