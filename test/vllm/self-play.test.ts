@@ -28,7 +28,7 @@ describe('VllmTokenizer of a server of nano-coder', () => {
     const api = new VllmServer({ baseUrl: server.url, random: Random.fromSeed(0) });
     onTestFinished(() => api.close());
     const theirs = new VllmTokenizer().at({ server: api, model: MODEL, signal });
-    const ours = await openLocalTokenizer(join(import.meta.dirname, '../../models', MODEL));
+    const ours = await openLocalTokenizer(join(import.meta.dirname, '../../packages/vf-search-models/models', MODEL));
     for (const content of ['propose o', `solve o\n<code>def f(a):a=a[::-1];return a</code><input>'314'</input>`, 'critique\n<think>a=a*2;6;</think>'])
       expect(await theirs.render([{ role: 'user', content }])).toEqual(await ours.render([{ role: 'user', content }]));
     expect(await answersOf(theirs)).toEqual(await answersOf(ours));
