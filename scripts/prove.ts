@@ -22,7 +22,7 @@ function list(): number {
 
 async function proveNamed(given: string): Promise<number> {
   const proof = Object.hasOwn(PROOFS, given) ? PROOFS[given] : undefined;
-  if (proof === undefined) return refuse(`There is no proof ${given}. Choose from ${Object.keys(PROOFS).join(', ')}.`);
+  if (proof === undefined) return refuse(`Unknown proof ${given}. Choose from ${Object.keys(PROOFS).join(', ')}.`);
   if (args.includes('--help')) {
     process.stdout.write(`npm run prove ${given}: ${proof.about}\n\n${flagLines(proof).join('\n')}\n`);
     return 0;

@@ -94,7 +94,7 @@ if (first !== undefined && Object.hasOwn(OWN_FIGURES, first)) {
 const { values, positionals } = parseArgs({ options: { large: { type: 'boolean' }, strict: { type: 'boolean' } }, allowPositionals: true });
 const unknown = positionals.find((name) => !(name in BENCHES));
 if (unknown !== undefined) {
-  process.stderr.write(`There is no bench ${unknown}. Choose from ${[...Object.keys(BENCHES), ...Object.keys(OWN_FIGURES)].join(', ')}.\n`);
+  process.stderr.write(`Unknown benchmark ${unknown}. Choose from ${[...Object.keys(BENCHES), ...Object.keys(OWN_FIGURES)].join(', ')}.\n`);
   process.exit(2);
 }
 const names = positionals.length > 0 ? positionals : DEFAULT_BENCHES;

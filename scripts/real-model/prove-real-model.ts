@@ -65,7 +65,7 @@ class RealModelProof implements AsyncDisposable {
     await this.#server?.[Symbol.asyncDispose]();
   }
 
-  /** The verdicts of the report; none where the report is no part of it. */
+  /** The verdicts of the report, or none if the report was not asked for. */
   async run(): Promise<readonly Verdict[]> {
     const { only } = this.#options;
     await runStages(this.#stages(), { output: this.#folder, say, ...(only === null ? {} : { only }) });

@@ -1,4 +1,4 @@
-/** The sentence about a flag that is no flag of the command, but an argument of the environment that the command line names. */
+/** The error for a flag that the command does not have, but that the environment on the command line takes as an argument. */
 import { environmentArgumentNames } from '../registry/argument-names.ts';
 import { environmentIfFound } from '../registry/find-environment.ts';
 import { isSecretName } from '../transport/redact.ts';

@@ -31,7 +31,7 @@ export interface ScoreEpisodeOptions {
 /**
  * Computes the reward and the metrics of an episode, with the environment's `finish` hook and rubric. Group rewards see a group of one.
  *
- * Rejects with RewardError if a reward cannot be computed: that is no reward of 0. ConfigError for an episode that is not over.
+ * Rejects with RewardError if a reward cannot be computed, instead of giving 0, and with ConfigError if the episode is not over.
  * @example
  * const row = environment.eval.at(0);
  * const { reward, metrics } = await scoreEpisode(environment, row, { messages: [{ role: 'assistant', content: 'Paris' }] });

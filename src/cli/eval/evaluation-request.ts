@@ -56,7 +56,7 @@ export function evaluationRequest({ envId, settings }: Pick<PlannedRun, 'envId' 
   };
 }
 
-/** 0 seconds is no limit. */
+/** Returns null, which means no limit, for 0 seconds. */
 function milliseconds(seconds: number): number | null {
   return seconds === 0 ? null : seconds * 1000;
 }

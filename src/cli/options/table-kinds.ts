@@ -42,7 +42,7 @@ function jsonOrText(word: string): unknown {
   }
 }
 
-/** Throws ConfigError, which does not show a text that may hold a secret. */
+/** Throws ConfigError. Its message leaves out values that may hold a secret. */
 function parseObject(word: string, spelling: string): Table {
   const mayHoldSecret = (word.match(/[\w-]+/g) ?? []).some(isSecretName);
   const shown = mayHoldSecret ? 'a value that is not shown because it may hold a secret' : word.length > 60 ? `${word.slice(0, 60)}…` : word;

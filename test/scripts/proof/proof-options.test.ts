@@ -44,6 +44,6 @@ describe('npm run prove', () => {
     const listed = execFileSync(process.execPath, script, { encoding: 'utf8' });
     for (const [name, { about }] of Object.entries(PROOFS)) expect(listed).toMatch(new RegExp(`^  ${name} +${about.slice(0, 20)}`, 'm'));
     const { status, stderr } = spawnSync(process.execPath, [...script, 'toaster'], { encoding: 'utf8' });
-    expect([status, stderr]).toEqual([2, `prove: There is no proof toaster. Choose from ${Object.keys(PROOFS).join(', ')}.\n`]);
+    expect([status, stderr]).toEqual([2, `prove: Unknown proof toaster. Choose from ${Object.keys(PROOFS).join(', ')}.\n`]);
   });
 });
