@@ -86,7 +86,7 @@ describe('vf-export', () => {
 
   it.concurrent.each<[string, () => string[], RegExp]>([
     ['no run directory', () => [join(directory, 'none'), '-o', '-'], /The directory .*none does not exist/],
-    ['no output', () => [run], /vf-export needs -o: file to write; .*; vf-export --help shows more/],
+    ['no output', () => [run], /^vf-export: -o is missing: file to write; .*; vf-export --help shows more/],
     ['an unknown flag', () => [run, '-o', '-', '--out', 'x'], /Unknown flag --out \(did you mean --output\?\)|Unknown flag --out;/],
     ['two directories', () => [run, run, '-o', '-'], /takes one argument, <run directory>, got 2/],
     ['a directory as output', () => [run, '-o', directory], /is a directory/],

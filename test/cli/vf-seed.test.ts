@@ -126,7 +126,7 @@ describe('vf-seed', () => {
       /The environment "search-r9" is unknown; .* known are /,
     ],
     ['an unknown form', ['worked-problems', '-o', 'x', '--form', 'xml'], /--form must be tags or text, got "xml"/],
-    ['no output', ['worked-problems'], /vf-seed needs -o: file to write/],
+    ['no output', ['worked-problems'], /-o is missing: file to write/],
   ])('answers %s with one line and exit code 2, and writes nothing', async (_, args, message) => {
     written('bad.jsonl', [[], { ...GOOD, answer: ' ' }]);
     const { status, stdout, stderr } = await vfSeed(...args);

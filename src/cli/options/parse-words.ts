@@ -139,11 +139,10 @@ function assertWhole<O extends OptionTable, A extends ArgumentTable>(
     throw new ConfigError(`${command} takes ${takes}, got ${positionals.length}: ${positionals.join(' ')}`);
   }
   const missing = entries.filter(([, { isRequired }]) => isRequired)[positionals.length];
-  if (missing !== undefined)
-    throw new ConfigError(`${command} needs ${argumentText(...missing)}: ${missing[1].description}; ${command} --help shows more`);
+  if (missing !== undefined) throw new ConfigError(`${argumentText(...missing)} is missing: ${missing[1].description}; ${command} --help shows more`);
   for (const [name, { isRequired, letter, description }] of Object.entries(options)) {
     if (!isRequired || given.has(name)) continue;
-    throw new ConfigError(`${command} needs ${letter === null ? flagOf(name) : `-${letter}`}: ${description}; ${command} --help shows more`);
+    throw new ConfigError(`${letter === null ? flagOf(name) : `-${letter}`} is missing: ${description}; ${command} --help shows more`);
   }
   for (const group of conflicts) {
     const [first, second] = group.filter((name) => given.has(name));

@@ -172,8 +172,8 @@ describe('parseWords', () => {
       options: table({ output: file('a file', { letter: 'o', required: true }) }),
       run: async () => 0,
     });
-    expect(() => parseWords(several, [])).toThrow('vf-several needs <run directory...>: folders; vf-several --help shows more');
-    expect(() => parseWords(several, ['a'])).toThrow('vf-several needs -o: a file; vf-several --help shows more');
+    expect(() => parseWords(several, [])).toThrow('<run directory...> is missing: folders; vf-several --help shows more');
+    expect(() => parseWords(several, ['a'])).toThrow('-o is missing: a file; vf-several --help shows more');
     expect(parseWords(several, ['a', 'b', '-o', 'x']).arguments.runs).toEqual(['a', 'b']);
   });
 });
