@@ -17,6 +17,8 @@ export interface WritableHub extends AsyncDisposable {
   readonly repositories: Map<string, HubRepositoryState>;
   /** `METHOD path` of every request so far. */
   readonly requests: string[];
+  /** Awaited before a request is answered. */
+  onRequest: () => Promise<void>;
   /** Answers with 503 after this many requests. */
   availableFor: number;
   /** Answers this many requests with 503. */
@@ -46,6 +48,7 @@ export async function writableHub(): Promise<WritableHub> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     repositories: new Map(),
     requests: [],
+    onRequest: async () => {},
     availableFor: Infinity,
     unavailable: 0,
     brokenUploads: 0,
@@ -67,6 +70,7 @@ export async function writableHub(): Promise<WritableHub> {
 async function answer(hub: WritableHub, objects: Map<string, Buffer>, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const path = decodeURIComponent(request.url!.split('?')[0]!);
   const token = request.headers.authorization?.replace('Bearer ', '') ?? null;
+  await hub.onRequest();
   if (hub.requests.length > hub.availableFor) return json(response, 503, { error: 'busy' });
   if (hub.unavailable > 0) {
     hub.unavailable -= 1;

@@ -47,7 +47,8 @@ export async function runTrain(given: TrainArguments, context: CommandContext): 
     const adapter = bestAdapterOf(paths) ?? kept.adapter;
     return push === null ? EXIT.done : await pushAdapter(push, { config, directory: kept.directory, adapter, context });
   }
-  const { outcome, paths, cost } = await runTraining(setup, {
+  let code: number = EXIT.done;
+  const { outcome, cost } = await runTraining(setup, {
     ...context,
     variables: process.env,
     watch: (directory) => watchRun(directory, setup, display, context),
@@ -57,16 +58,17 @@ export async function runTrain(given: TrainArguments, context: CommandContext): 
       const { reportTraining } = await import('./report-training.ts');
       await reportTraining(ended, { display, note: context.note, redact: context.redact });
     },
+    // With the run still locked: another process must not continue it while its files are read.
+    onFinished: async ({ outcome: { directory, adapter }, paths }) => {
+      if (push !== null) code = await pushAdapter(push, { config, directory, adapter: bestAdapterOf(paths) ?? adapter, context });
+    },
     onFailure: async (error, directory) => {
       // After a ConfigError the user must fix the configuration first.
       if (error instanceof ConfigError || isUnderRounds() || !(await directory.holdsWork())) return;
       context.note(`vf-train: all work so far is kept; continue this run with ${resumeCommand(directory.path)}`);
     },
   });
-  if (outcome.reason === 'finished') {
-    if (push === null) return EXIT.done;
-    return await pushAdapter(push, { config, directory: outcome.directory, adapter: bestAdapterOf(paths) ?? outcome.adapter, context });
-  }
+  if (outcome.reason === 'finished') return code;
   if (push !== null) context.note('vf-train: the run has not finished, so nothing was pushed; with -R and --push it is pushed at its end');
   if (outcome.reason === 'interrupted') return EXIT.interrupted;
   return cost?.limitReached === true ? EXIT.costReached : EXIT.failed;

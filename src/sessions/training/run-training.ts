@@ -35,6 +35,8 @@ export interface TrainingHost {
   readonly environment?: Environment;
   /** Called at the end, before a finished run is marked as such: writes what every finished run has. @default nothing */
   readonly conclude?: (ended: EndedTraining) => Promise<void>;
+  /** Called once a finished run is marked as such, while its folder is still locked. @default nothing */
+  readonly onFinished?: (ended: EndedTraining) => Promise<void>;
   /** Called when the run fails with an error, before that is thrown. @default nothing */
   readonly onFailure?: (error: unknown, directory: TrainingDirectory) => Promise<void>;
 }
@@ -78,7 +80,10 @@ export async function runTraining(setup: TrainingSetup, host: TrainingHost): Pro
     throw error;
   });
   await host.conclude?.(ended);
-  if (ended.outcome.reason === 'finished') await directory.finish(new Date());
+  if (ended.outcome.reason === 'finished') {
+    await directory.finish(new Date());
+    await host.onFinished?.(ended);
+  }
   return ended;
 }
 

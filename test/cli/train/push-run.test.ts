@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { parse as parseYaml } from 'yaml';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { TrainFolder } from '../../vllm/train-process.ts';
+import { hasLivingWriter } from '../../../src/files/run-lock.ts';
 import { READER, type WritableHub, writableHub, WRITER } from '../../data/writable-hub.ts';
 import { until } from '../../transport/loopback.ts';
 import { EvalFolder } from '../vf-eval-process.ts';
@@ -24,10 +25,19 @@ afterEach(async () => {
 const vfTrain = (words: readonly string[], token = WRITER) => folder.start(words, { VF_BASE_URL: '', HF_ENDPOINT: hub.url, HF_TOKEN: token }).ended;
 
 describe('vf-train --push', { timeout: 120_000 }, () => {
-  it('pushes the adapter with its card, also after a hub that was down; vf-eval plays with it by its id', async () => {
+  it('pushes the adapter with its card, with the run locked until the end, also after a hub that was down; vf-eval plays with it by its id', async () => {
     hub.availableFor = 1;
+    const locked: boolean[] = [];
+    hub.onRequest = async () => {
+      const begun = folder.run();
+      if (begun !== null) locked.push(await hasLivingWriter(begun.path));
+    };
     const first = await vfTrain([...SMALL, '--push', 'me/searcher']);
     const run = folder.run()!;
+    expect(locked.length).toBeGreaterThan(0);
+    expect(locked).not.toContain(false);
+    expect(await hasLivingWriter(run.path)).toBe(false);
+    hub.onRequest = async () => {};
     expect({ code: first.code, stderr: first.stderr }).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(/this pushes it again: .*vf-train -R \S+ --push me\/searcher\n/),
