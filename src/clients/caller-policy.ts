@@ -1,5 +1,5 @@
 /**
- * A policy that somebody else owns: each generation is a question to a caller, which samples and answers. The rollout loop cannot tell it from a server,
+ * A policy that another program owns: each generation is a question to a caller, which samples and answers. The rollout loop cannot tell it from a server,
  * so the rollouts of another trainer's model are recorded like any others.
  */
 import { cancelled, eitherSignal, throwIfAborted, untilAborted } from '../core/abort.ts';
@@ -38,13 +38,13 @@ import { PromptGrowth } from './prompt-growth.ts';
 import { restoreStop } from './restore-stop.ts';
 import { firstStop } from './written-sample.ts';
 
-/** Which rollout asks. */
+/** The rollout that asks. */
 export interface CallerContext {
   /** The version of the policy that the rollout leased. */
   readonly policy: PolicyRef;
   /** The rollout's own generator, for a caller that samples here and must sample the same again; null outside a run. */
   readonly random: Random | null;
-  /** What is asked for by token ids; null in a chat. */
+  /** The request by token ids; null in a chat. */
   readonly request: Pick<GenerateRequest<Int32Array>, 'prompt' | 'sampling'> | null;
   /** The rollout's name, `<example id>/<index>`; null outside a run. */
   readonly key: string | null;
@@ -73,13 +73,13 @@ export type CallerPolicyOptions = CallerPolicyBase &
         readonly kind: 'tokens';
         /** The tokenizer of the caller's model: prompts and observations become ids here, sampled ids become text here. */
         readonly tokenizer: LocalTokenizer;
-        /** What the tokenizer's chat template can do, and the tokenizer's hash, as far as known. */
+        /** The abilities of the tokenizer's chat template and the tokenizer's hash, if they are known. */
         readonly traits?: Partial<Pick<PolicyCapabilities, 'tokenizerHash' | 'chatTemplate' | 'toolCalls' | 'beginsWithBos' | 'closingTokenId'>>;
       }
     | { readonly kind: 'chat' }
   );
 
-/** Of a caller that does not count tokens. */
+/** The usage of a caller that does not count tokens. */
 const UNCOUNTED: Usage = { promptTokens: 0, completionTokens: 0, cachedTokens: null };
 const WANTED: Readonly<Record<CallerQuestion['kind'], string>> = { tokens: 'token ids', chat: 'text' };
 const STOPPED = 'Stopped before the caller answered';

@@ -1,4 +1,4 @@
-/** The questions to a caller that owns the policy, its answers, and how its token ids become a sample. */
+/** The questions to a caller that owns the policy, its answers, and the conversion of its token ids to a sample. */
 import { NumericPolicyError, PolicyError } from '../core/errors.ts';
 import type { Message } from '../core/message.ts';
 import { HIGHEST_LOG_PROB } from '../core/sampling.ts';
@@ -12,7 +12,7 @@ import type { TextSample, Usage } from './policy-client.ts';
 interface QuestionBase {
   /** 0 for the first generation of the rollout. */
   readonly turn: number;
-  /** Strings that end the generation. The caller may sample past them; what follows is dropped. */
+  /** Strings that end the generation. The caller may sample past them; the text after them is dropped. */
   readonly stop: readonly string[];
   /** Most new tokens, at least 1; null leaves the limit to the caller. */
   readonly maxNewTokens: number | null;
@@ -64,7 +64,7 @@ export interface ChatAnswer extends AnswerBase {
 
 export type CallerAnswer = TokenAnswer | ChatAnswer;
 
-/** Why these tokens cannot be a sample for the question; null if they can. Log-probs are checked by `assertLogProbs`. */
+/** The reason why these tokens cannot be a sample for the question; null if they can. Log-probs are checked by `assertLogProbs`. */
 export function sampleProblem(
   { maxNewTokens }: Pick<TokenQuestion, 'maxNewTokens'>,
   { tokenIds, logProbs }: Pick<TokenAnswer, 'tokenIds' | 'logProbs'>,

@@ -14,7 +14,7 @@ export interface Passage {
   /** The title, a line break, then the body. */
   readonly text: string;
   readonly words: readonly Word[];
-  /** How many of the words belong to the title; they come first. */
+  /** Number of the words that belong to the title; they come first. */
   readonly titleWords: number;
 }
 

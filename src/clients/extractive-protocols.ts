@@ -1,4 +1,4 @@
-/** The formats in which the extractive baseline searches, reads and answers. The stop strings of a request tell which one an environment speaks. */
+/** The formats in which the extractive baseline searches, reads and answers. The stop strings of a request show which one an environment uses. */
 import { bodyPassage, parsePassages, type Passage } from './extractive-passages.ts';
 
 export interface WrittenProtocol {
@@ -13,9 +13,9 @@ export interface WrittenProtocol {
 
 const SEARCH_R1_EXAMPLE = '<answer> Beijing </answer>. Question: ';
 
-/** Search-R1's tags; tools and everything else that names no other protocol are written in it too. */
+/** Search-R1's tags. Tools, and everything else that names no other protocol, are written in it too. */
 const SEARCH_R1: WrittenProtocol = {
-  /** What follows "Question: " in Search-R1's own prompt, else what follows the last "Question: ", else the whole prompt. */
+  /** The text after "Question: " in Search-R1's own prompt, else the text after the last "Question: ", else the whole prompt. */
   question(prompt) {
     const example = prompt.indexOf(SEARCH_R1_EXAMPLE);
     const label = prompt.lastIndexOf('Question: ');
@@ -28,7 +28,7 @@ const SEARCH_R1: WrittenProtocol = {
 
 const NOTHING_FOUND = 'No helpful information found.';
 
-/** Search-o1's markers and boxed answers. A result is what a refiner wrote, without titles. */
+/** Search-o1's markers and boxed answers. A result is a refiner's text, without titles. */
 const SEARCH_O1: WrittenProtocol = {
   question(prompt) {
     const label = 'Question:\n';
@@ -46,7 +46,7 @@ export function protocolFor(stop: readonly string[]): WrittenProtocol {
   return stop.includes('<|end_search_query|>') ? SEARCH_O1 : SEARCH_R1;
 }
 
-/** What stands between the markers; the last block may be open. One pass. */
+/** The texts between the markers; the last block may be open. One pass. */
 function blocks(text: string, open: string, close: string): string[] {
   const found: string[] = [];
   for (let from = text.indexOf(open); from !== -1;) {

@@ -126,7 +126,7 @@ function stemRarity(question: Question, passages: readonly Passage[]): Map<strin
   return new Map([...counts].map(([stem, count]) => [stem, Math.log(1 + sentences / count)]));
 }
 
-/** For each word: how near the question's words are, and the share of them in its sentence. Both are 0 to 1. [W] */
+/** For each word: its closeness to the question's words, and the share of them in its sentence. Both are 0 to 1. [W] */
 interface Closeness {
   readonly near: Float64Array;
   readonly sentence: Float64Array;

@@ -1,4 +1,4 @@
-/** The policy of a program, which asks none. */
+/** The policy of a program, which calls none. */
 import { ConfigError } from '../core/errors.ts';
 import type { PolicyClient } from './policy-client.ts';
 

@@ -1,4 +1,4 @@
-/** Decides what it means if a chat server calls a prompt too long. A prompt that really is too long ends its rollout; a wrong setting fails the rollout. */
+/** Decides what a chat server means if it calls a prompt too long. A prompt that really is too long ends its rollout; a wrong setting fails the rollout. */
 import { PolicyError, type PromptTooLongError } from '../core/errors.ts';
 import { contentImages, contentText, type Message } from '../core/message.ts';
 import { wireTools } from './openai-chat-messages.ts';
@@ -7,10 +7,10 @@ import type { GenerateRequest } from './policy-client.ts';
 
 type ChatRequest = GenerateRequest<readonly Message[]>;
 
-/** Allowance for what a chat template adds: roles and, in some, a system prompt. */
+/** Allowance for the additions of a chat template: roles and, in some, a system prompt. */
 const TEMPLATE_TOKENS = 256;
 
-/** Returns the error itself, or a PolicyError if a first prompt fits the reported window or the limit of new tokens is what does not fit. */
+/** Returns the error itself, or a PolicyError if a first prompt fits the reported window or only the limit of new tokens does not fit. */
 export function tooLong(error: PromptTooLongError, request: ChatRequest, maxModelLen: number | null): PolicyError {
   if (request.prompt.some(({ role }) => role === 'assistant')) return error;
   const options = { cause: error, status: error.status ?? 400 };

@@ -12,7 +12,7 @@ import { restoreStop } from './restore-stop.ts';
 
 export type ChatBody = ChatCompletionCreateParamsNonStreaming;
 export interface ChatSample extends TextSample {
-  /** The server removed a stop string without reporting it; it was restored because its tag was still open. */
+  /** True if the server removed a stop string without reporting it; it was restored because its tag was still open. */
   readonly stopWasGuessed: boolean;
 }
 

@@ -40,7 +40,7 @@ export interface OpenAIChatOptions {
   readonly baseDelayMs?: number;
   /** Concurrent requests over all base URLs, at least 1; further ones wait. @default 256 */
   readonly maxConcurrentRequests?: number;
-  /** What to call the policy in results. @default the model of the current version */
+  /** The policy's name in results. @default the model of the current version */
   readonly name?: string;
   /** Draws the jitter of retries. @default a fixed seed */
   readonly random?: Random;
@@ -191,7 +191,7 @@ class Replica {
     try {
       return await openai.chat.completions.create(body, { signal });
     } catch (error) {
-      // The package wraps what its fetch throws; our own error is more specific.
+      // The package wraps errors of its fetch; our own error is more specific.
       if (error instanceof Error && error.cause instanceof VfError) throw error.cause;
       if (error instanceof VfError) throw error;
       if (error instanceof SyntaxError) {
@@ -211,7 +211,7 @@ class Replica {
   async #open(): Promise<OpenAI> {
     const { OpenAI } = await import('openai');
     return new OpenAI({
-      // The endpoint has the real host and key; the package must not send what it finds in the environment.
+      // The endpoint has the real host and key; the package must not send those that it finds in the environment.
       baseURL: 'http://replica',
       apiKey: 'sent-by-the-endpoint',
       organization: null,

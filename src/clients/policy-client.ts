@@ -1,5 +1,5 @@
 /**
- * The interface between rollouts and what samples: vLLM by token ids, any OpenAI-compatible API by messages, a built-in baseline, a
+ * The interface between rollouts and their sampler: vLLM by token ids, any OpenAI-compatible API by messages, a built-in baseline, a
  * script. A client gives out leases; a lease serves one trajectory on one replica under one policy version.
  */
 import type { Message, PlacedImage, RenderedTokens, ToolCall } from '../core/message.ts';
@@ -23,7 +23,7 @@ export interface PolicyRef {
   readonly cacheSalt?: string;
 }
 
-/** What a policy can do, known before the first rollout. */
+/** The abilities of a policy, known before the first rollout. */
 export interface PolicyCapabilities {
   /** `tokens`: token ids in and out, trainable. `chat`: messages in and text out, for evaluation only. */
   readonly kind: 'tokens' | 'chat';
@@ -39,11 +39,11 @@ export interface PolicyCapabilities {
    */
   readonly lengthScale?: number;
   /**
-   * For `tokens`: what renders a conversation of several turns. `model`: the model's own chat template. `chatml`: this package's ChatML,
+   * For `tokens`: the template that renders a conversation of several turns. `model`: the model's own chat template. `chatml`: this package's ChatML,
    * for a model without a template whose tokenizer has the control tokens. Null: multi-turn chats are not possible. @default 'model'
    */
   readonly chatTemplate?: 'model' | 'chatml' | null;
-  /** How native tool calls arrive: as text in this format, or parsed by the server (`structured`). Null: not supported. @default null */
+  /** The way native tool calls arrive: as text in this format, or parsed by the server (`structured`). Null: not supported. @default null */
   readonly toolCalls?: ToolCallFormat | 'structured' | null;
   /** The tokenizer puts BOS before a prompt of bare text. @default asked from the tokenizer when needed */
   readonly beginsWithBos?: boolean;
@@ -53,9 +53,9 @@ export interface PolicyCapabilities {
   readonly prefill?: boolean;
   /** Prompts may contain images. @default false */
   readonly images?: boolean;
-  /** For `tokens` with images: how an image becomes tokens. @default null */
+  /** For `tokens` with images: the rules that turn an image into tokens. @default null */
   readonly imageTokens?: ImageTokenRules | null;
-  /** Why prompts cannot contain images, and what to change, after "it"; null if they can. @default null, unknown */
+  /** The reason why prompts cannot contain images, and what to change, worded to follow "it"; null if they can. @default null, unknown */
   readonly blindBecause?: string | null;
 }
 

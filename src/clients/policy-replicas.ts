@@ -1,6 +1,6 @@
 /**
- * Which replicas of the policy may be sent requests, and for which models. A replica is named by its URL without `/v1`. One that failed rests: the
- * client avoids it until whoever supervises the replicas has given it the current version again. Without a supervisor no replica ever rests here.
+ * Knows which replicas of the policy may receive requests, and for which models. A replica is named by its URL without `/v1`. One that failed rests: the client
+ * avoids it until its supervisor has given it the current version again. Without a supervisor no replica rests here.
  */
 export class PolicyReplicas {
   /** Replicas that have a model; every replica has a model that is not in it, such as the base. */
@@ -20,12 +20,12 @@ export class PolicyReplicas {
     };
   }
 
-  /** Exactly these replicas have `model`. */
+  /** Records that exactly these replicas have `model`. */
   place(model: string, replicas: readonly string[]): void {
     this.#having.set(model, new Set(replicas));
   }
 
-  /** No replica is asked for `model` any more. */
+  /** Records that no replica is asked for `model` any more. */
   forget(model: string): void {
     this.#having.delete(model);
     for (const key of this.#abandoned.keys()) if (key.endsWith(` ${model}`)) this.#abandoned.delete(key);
@@ -39,19 +39,19 @@ export class PolicyReplicas {
     return this.#resting.has(replica);
   }
 
-  /** Whether requests for `model` may be sent to the replica. */
+  /** True if requests for `model` may be sent to the replica. */
   serves(replica: string, model: string): boolean {
     return !this.isResting(replica) && this.has(replica, model);
   }
 
-  /** The replica gets no requests until it is admitted. `why`: what happened, without a full stop; null if it is only checked. */
+  /** The replica gets no requests until it is admitted. `why` says what happened, without a full stop; null if it is only checked. */
   rest(replica: string, why: string | null): void {
     if (this.#supervisor === null || this.#resting.has(replica)) return;
     this.#resting.add(replica);
     this.#supervisor(replica, why);
   }
 
-  /** Ends a rest. `models`: what the replica serves now; a restarted one has lost its adapters. */
+  /** Ends a rest. `models` are those that the replica serves now; a restarted one has lost its adapters. */
   admit(replica: string, models: readonly string[]): void {
     for (const [model, having] of this.#having) {
       if (models.includes(model)) having.add(replica);
@@ -60,7 +60,7 @@ export class PolicyReplicas {
     this.#resting.delete(replica);
   }
 
-  /** A request ended without an answer: the replica may still compute it. */
+  /** Records that a request ended without an answer: the replica may still compute it. */
   abandon(replica: string, model: string): void {
     this.#abandoned.set(`${replica} ${model}`, performance.now());
   }

@@ -32,12 +32,12 @@ export class ReplicaChoice {
     throw new PolicyError(`No policy server has ${model} at the moment. Wait until one of them has loaded it`, { retryable: true });
   }
 
-  /** Whether another replica can take the request that failed here. */
+  /** True if another replica can take the request that failed here. */
   isBetterElsewhere(server: VllmServer, error: unknown): boolean {
     return isDown(error) && this.#living().some((other) => other !== server);
   }
 
-  /** Where to go on after `error` at `server`; null if the error would be the same elsewhere, or no other replica lives. */
+  /** The replica on which to continue after `error` at `server`; null if the error would be the same elsewhere, or no other replica lives. */
   after(server: VllmServer, error: unknown, tried: ReadonlySet<VllmServer>): VllmServer | null {
     if (!isDown(error)) return null;
     const { replicas, model } = this.#options;
@@ -46,12 +46,12 @@ export class ReplicaChoice {
     return this.#living().find((other) => !tried.has(other)) ?? null;
   }
 
-  /** A request to the replica ended without an answer. */
+  /** Records that a request to the replica ended without an answer. */
   abandon({ url }: VllmServer): void {
     this.#options.replicas.abandon(url, this.#options.model);
   }
 
-  /** Those that may be asked now, the one with the fewest trajectories first. */
+  /** Replicas that may be asked now, the one with the fewest trajectories first. */
   #living(): VllmServer[] {
     const { servers, replicas, model } = this.#options;
     return servers.filter((server) => replicas.serves(server.url, model) && !server.isResting).toSorted((a, b) => a.leases - b.leases);

@@ -3,13 +3,13 @@
 export interface RestoredText {
   readonly text: string;
   readonly stopReason: string | number | null;
-  /** The stop string was restored because its tag was open, not because the server named it. */
+  /** True if the stop string was restored because its tag was open, not because the server named it. */
   readonly stopWasGuessed: boolean;
 }
 
 /**
  * Restores the stop string, which servers remove. vLLM reports it in `stop_reason`. For other servers it is guessed: if the text ends inside an open
- * tag whose closing tag is a stop string, that is the one. A model that ended its turn inside a tag is misread, so the result says whether it is a guess.
+ * tag whose closing tag is a stop string, it is restored. A model that ended its turn inside a tag is misread, so the result says whether it is a guess.
  */
 export function restoreStop(text: string, named: string | number | null, stop: readonly string[]): RestoredText {
   if (typeof named === 'number') return { text, stopReason: named, stopWasGuessed: false };

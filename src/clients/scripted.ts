@@ -13,7 +13,7 @@ import { joinContents, sampleOf } from './written-sample.ts';
 
 const STOPPED = 'Stopped before the policy answered';
 
-/** What a script function receives. */
+/** The arguments of a script function. */
 export interface ScriptedTurn {
   /** 0 for the first generation of the lease. */
   readonly index: number;
@@ -46,7 +46,7 @@ export interface ScriptedOptions {
    * @default `<|im_end|>` unless the turn ended with it, then the messages in ChatML
    */
   readonly bridge?: (next: readonly Message[], turn: { readonly isClosed: boolean }) => string;
-  /** How it calls tools. @default 'hermes' */
+  /** The way it calls tools. @default 'hermes' */
   readonly toolCalls?: PolicyCapabilities['toolCalls'];
   /** @default 'scripted' */
   readonly name?: string;

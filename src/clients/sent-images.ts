@@ -1,14 +1,14 @@
 import { LRUCache } from 'lru-cache';
 import type { PlacedImage } from '../core/message.ts';
 
-/** More than a server keeps. If an image is forgotten here, its bytes are sent once more. */
+/** More images than a server keeps. If an image is forgotten here, its bytes are sent once more. */
 const MOST = 2 ** 16;
 
 /** The images that a server has; it forgets them when its memory is full, and says so. */
 export class SentImages {
   readonly #known: LRUCache<string, true>;
 
-  /** @param most how many images are remembered: those used last. @default 2^16 */
+  /** @param most number of images that are remembered: those used last. @default 2^16 */
   constructor(most = MOST) {
     this.#known = new LRUCache({ max: most });
   }

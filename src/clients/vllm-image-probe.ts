@@ -1,6 +1,6 @@
 /**
- * Finds out how a server turns images into tokens: the route, the ids, the size of a token's square, the bounds of pixels, the most images in a prompt. vLLM reports
- * none of this, so blank pictures are sent to `/tokenize`, which lists the tokens of an image.
+ * Finds out how a server turns images into tokens: the route, the ids, the size of a token's square, the bounds of pixels, the largest number of images in a prompt.
+ * vLLM reports none of this, so blank pictures are sent to `/tokenize`, which lists the tokens of an image.
  */
 import { PolicyError } from '../core/errors.ts';
 import { type ImageSize, MAX_ASPECT } from '../core/image-size.ts';
@@ -21,9 +21,9 @@ const TOO_MANY = 257;
 export interface ImageProbe {
   /** Null if the server cannot show images by token ids. */
   readonly rules: ImageTokenRules | null;
-  /** Why not, after "it"; null if it can. */
+  /** The reason why it cannot, worded to follow "it"; null if it can. */
   readonly because: string | null;
-  /** The model takes images over the chat API. */
+  /** True if the model takes images over the chat API. */
   readonly takesImages: boolean;
 }
 
@@ -33,7 +33,7 @@ export interface ImageProbeOptions {
   readonly signal: AbortSignal;
 }
 
-/** What the server itself said, where its answer has a message. */
+/** The server's own explanation, if its answer has a message. */
 function serverText({ message }: PolicyError): string {
   const quoted = /"message":\s*("(?:[^"\\]|\\.)*")/.exec(message)?.[1];
   try {
@@ -43,7 +43,7 @@ function serverText({ message }: PolicyError): string {
   }
 }
 
-/** In brackets, unless it only says that messages hold text: that adds nothing. */
+/** The text in brackets, unless it only says that messages hold text, which adds nothing. */
 function reason(text: string): string {
   return /^\d+ validation errors?: body\.messages\.\d+\.content/.test(text) ? '' : ` (${text})`;
 }
@@ -70,7 +70,7 @@ export async function probeImages(server: VllmServer, options: ImageProbeOptions
   return { rules: { unit, minPixels, maxPixels, maxPerPrompt, start, pad, end }, because: null, takesImages: true };
 }
 
-/** The unit that explains the tokens of all squares, whatever the bounds; of two, the one by which more of them are not resized. */
+/** The unit that explains the tokens of all squares, whatever the bounds are. If both do, the one that leaves more squares at their size. */
 async function likelyUnit(server: VllmServer, pad: number, options: ImageProbeOptions): Promise<number | null> {
   const seen = new Map<number, number>();
   for (const side of SIDES) {
@@ -83,7 +83,7 @@ async function likelyUnit(server: VllmServer, pad: number, options: ImageProbeOp
   return likely!.kept > 0 ? likely!.unit : null;
 }
 
-/** How many squares keep their size under this unit; 0 if no bounds explain the others. `seen`: tokens by side in pixels. */
+/** The number of squares that keep their size under this unit; 0 if no bounds explain the others. `seen`: tokens by side in pixels. */
 function keptSquares(unit: number, seen: ReadonlyMap<number, number>): number {
   let kept = 0;
   // Bounds in tokens: the lowest is above `below` and at most `lowest`, the highest at least `highest` and less than `above`.
@@ -117,7 +117,7 @@ class SeenTokens {
     this.#options = options;
   }
 
-  /** For an image of so many units by so many. */
+  /** Tokens of an image of this many units. */
   async of({ columns, rows }: Shape): Promise<number> {
     const { unit, pad } = this.#options;
     const tokens = await tokensOf(this.#server, [{ width: columns * unit, height: rows * unit }], this.#options);
@@ -137,7 +137,7 @@ async function fewestTokens(seen: SeenTokens): Promise<number | null> {
   return reached === null ? null : lastKept(seen, shapes((reached - 1) ** 2 + 1, reached ** 2).toReversed());
 }
 
-/** The highest bound in tokens: larger images are shrunk. Where the window holds no such image, the largest that it holds. Null as above. */
+/** The highest bound in tokens: larger images are shrunk. If the window holds no such image, the largest one that it holds. Null as above. */
 async function mostTokens(seen: SeenTokens, longestSide: number): Promise<number | null> {
   const side = Math.max(1, Math.floor(longestSide));
   // A square above the bound is shrunk to the last square below it.
@@ -180,7 +180,7 @@ function shapes(from: number, to: number): readonly Shape[] {
   return found;
 }
 
-/** The limit that the server names when it is sent too many images; null if it takes them. */
+/** The limit that the server names when it receives too many images; null if it takes them. */
 async function mostImages(server: VllmServer, unit: number, options: ImageProbeOptions): Promise<number | null> {
   const sizes = Array.from({ length: TOO_MANY }, () => ({ width: unit, height: unit }));
   const answer = await tokensOf(server, sizes, options).catch(refusal);
@@ -204,7 +204,7 @@ interface ImageRun {
   readonly end: number;
 }
 
-/** The longest run of one id, and what stands before and after it. */
+/** The longest run of one id, and the ids before and after it. */
 function imageRun(tokens: readonly number[]): ImageRun {
   let best = { from: 0, count: 0 };
   for (let from = 0; from < tokens.length;) {

@@ -1,6 +1,6 @@
 /**
  * Generations whose prompt holds images, over vLLM's `/inference/v1/generate`: one placeholder for each image on the wire, the bytes as data URLs, each image once
- * per server. The route answers 200 to many wrong requests, so every answer is compared with what was meant: the prompt token by token, the places of the images.
+ * per server. The route answers 200 to many wrong requests, so every answer is compared with the request: the prompt token by token, the places of the images.
  */
 import { ConfigError, PolicyError, PrefixBreakError } from '../core/errors.ts';
 import type { ImageStore, PlacedImage } from '../core/message.ts';
@@ -23,7 +23,7 @@ export class CompactPrompt {
   #length = 0;
   #images: readonly PlacedImage[] = [];
 
-  /** Appends what is new. The ids extend those before; throws PrefixBreakError if the images do not. */
+  /** Appends the new tokens. The ids extend those before; throws PrefixBreakError if the images do not. */
   extendTo(prompt: Int32Array, images: readonly PlacedImage[]): void {
     if (prompt.length < this.#length) {
       this.#digits = '';
@@ -52,7 +52,7 @@ export class CompactPrompt {
   }
 }
 
-/** The request without the prompt: the fields of a completion, where this route has them. */
+/** The request without the prompt: the fields of a completion that this route has. */
 export function generationFields(completion: Readonly<Record<string, unknown>>, policy: PolicyRef): Record<string, unknown> {
   const entries = Object.entries(completion).filter(([name]) => !LEFT_OUT.has(name));
   const sampling = Object.fromEntries(entries.filter(([name]) => !OUTSIDE.has(name)));
@@ -65,8 +65,8 @@ export function generationFields(completion: Readonly<Record<string, unknown>>, 
 }
 
 /**
- * The images of a request: by name where the server has them, else with their bytes, also where one is there twice: vLLM looks for all names before it takes any
- * bytes. A name is the digest of the bytes, because vLLM believes any name.
+ * The images of a request: by name if the server has them, else with their bytes. An image that occurs twice has its bytes both times, because vLLM looks for all
+ * names before it takes any bytes. A name is the digest of the bytes, because vLLM accepts any name.
  */
 export async function contentParts(
   images: readonly PlacedImage[],
@@ -87,7 +87,7 @@ export function isCacheMiss(error: unknown): boolean {
   return error instanceof PolicyError && error.status === 400 && /cache miss/i.test(error.message);
 }
 
-/** Reads and checks one generation. Throws PrefixBreakError if the server saw another prompt or other images, PolicyError for what cannot be correct. */
+/** Reads and checks one generation. Throws PrefixBreakError if the server saw another prompt or other images, PolicyError for an answer that cannot be correct. */
 export function readGeneration(body: Buffer, images: readonly PlacedImage[], context: CompletionContext): TokenSample {
   const { where, prompt, prompted } = context;
   const { text: json, isEcho } = withoutEcho(body, prompted.digits);

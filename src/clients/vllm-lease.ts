@@ -1,5 +1,5 @@
 /**
- * One trajectory of a vLLM policy under one version: renders, samples, and goes on at another replica where its own is down. Prompts with images go over vLLM's
+ * One trajectory of a vLLM policy under one version: renders, samples, and goes on at another replica if its own is down. Prompts with images go over vLLM's
  * generate route, all others over completions.
  */
 import { ConfigError, PolicyError, type VfError } from '../core/errors.ts';
@@ -22,7 +22,7 @@ import type { VllmCall, VllmServer } from './vllm-server.ts';
 import { type CompletionContext, completionFields, PromptBytes, readCompletion, windowError } from './vllm-tokens-wire.ts';
 
 export interface VllmLeaseOptions {
-  /** Where the trajectory begins. */
+  /** The server on which the trajectory begins. */
   readonly server: VllmServer;
   readonly places: ReplicaChoice;
   readonly tokenizerAt: (server: VllmServer) => PolicyTokenizer;
@@ -215,5 +215,5 @@ interface PicturedRequest {
   readonly context: Omit<CompletionContext, 'where'>;
 }
 
-/** What every attempt at a generation has in common. */
+/** The options that all attempts at a generation share. */
 type Attempt = Pick<VllmCall<TokenSample>, 'headers' | 'signal' | 'mayRetry' | 'onAbandoned'>;

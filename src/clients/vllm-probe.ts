@@ -1,6 +1,6 @@
 /**
- * Finds out once, before a run, what a policy server can do; the result is printed and recorded. Kind `tokens` requires all of: prompts as ids,
- * sampled ids with log-probs, and the tokenizer over HTTP.
+ * Finds out once, before a run, which features a policy server has; the result is printed and recorded. Kind `tokens` requires all of: prompts as ids, sampled ids
+ * with log-probs, and the tokenizer over HTTP.
  */
 import { createHash } from 'node:crypto';
 import { ConfigError, PolicyError, VfError } from '../core/errors.ts';
@@ -35,9 +35,9 @@ export interface PolicyProbe extends PolicyCapabilities {
   readonly hasChatTemplate: boolean | null;
   /** The chat template does not include tools in the prompt. @default false */
   readonly dropsTools?: boolean;
-  /** Why only chat is possible; null for `tokens`. */
+  /** The reason why only chat is possible; null for `tokens`. */
   readonly chatOnlyBecause: string | null;
-  /** The model takes images over the chat API, if that was asked. @default false */
+  /** True if the model takes images over the chat API, if that was asked. */
   readonly chatsWithImages?: boolean;
 }
 
@@ -82,7 +82,7 @@ export async function probePolicy(options: ProbeOptions): Promise<PolicyProbe> {
   }
 }
 
-/** What the replicas of one policy have in common. `toolCalls` and the two after it come from the chat template. */
+/** The properties that the replicas of one policy must share. `toolCalls` and the two after it come from the chat template. */
 const COMPARED = [
   'model',
   'kind',
@@ -99,9 +99,9 @@ const COMPARED = [
 
 export interface ReplicasProbeOptions extends Omit<ProbeOptions, 'baseUrl'> {
   readonly baseUrls: readonly string[];
-  /** How many must answer. @default all */
+  /** Number of replicas that must answer. @default all */
   readonly quorum?: number;
-  /** Called for each replica that does not answer where enough others do. */
+  /** Called for each replica that does not answer although enough others do. */
   readonly onAbsent?: (baseUrl: string, why: VfError) => void;
 }
 

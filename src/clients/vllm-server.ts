@@ -39,7 +39,7 @@ export interface VllmCall<T> {
   /** Reads the body of a 200. The call is retried if it throws a retryable error. */
   readonly read: (body: Buffer) => T;
   readonly signal: AbortSignal;
-  /** Whether to repeat the request here after this failure. @default always */
+  /** Tells whether to repeat the request here after this failure. @default always */
   readonly mayRetry?: (error: VfError) => boolean;
   /** Called at once when an attempt ends without an answer although the server may still compute it. */
   readonly onAbandoned?: () => void;
@@ -186,7 +186,7 @@ function isRefused(error: unknown): boolean {
   return error instanceof PolicyError && (error.cause as NodeJS.ErrnoException | undefined)?.code === 'ECONNREFUSED';
 }
 
-/** Whether the failure says that the server is down, broken or without the model, so that another replica should be asked. */
+/** True if the failure says that the server is down, broken or without the model, so that another replica should be asked. */
 export function isDown(error: unknown): boolean {
   if (error instanceof TimeoutError || error instanceof NumericPolicyError) return true;
   if (!(error instanceof PolicyError)) return false;

@@ -18,18 +18,18 @@ export interface Alignment {
 
 /** Most characters that one token with part of a character may stand for. */
 const CHARS_PER_PARTIAL_TOKEN = 4;
-/** How many characters ahead a token is searched for; keeps hostile output in linear time. */
+/** Number of characters ahead in which a token is searched for; keeps hostile output in linear time. */
 const FURTHEST_MATCH = 256;
 
 /**
- * Aligns `tokens` [T] with `text`. Where the boundaries within a stretch are unknown, its last token gets all of it, so that a cut inside keeps too
+ * Aligns `tokens` [T] with `text`. If the boundaries within a stretch are unknown, its last token gets all of it, so that a cut inside keeps too
  * much rather than too little. `endsAtStopString`: the text ends with a stop string, perhaps inside the last token.
  */
 export function alignTokens(text: string, tokens: readonly string[], endsAtStopString: boolean): Alignment {
   const textEnds = new Int32Array(tokens.length);
   let tail = '';
   let at = 0;
-  // Since the last match: how many characters the unplaced tokens may stand for, and the token that such characters are assigned to. Once a
+  // Since the last match: the number of characters that the unplaced tokens may stand for, and the token that such characters are assigned to. Once a
   // character is pending this is the last unplaced one: an earlier one would end after text that a later one completes.
   let slack = 0;
   let owner = -1;

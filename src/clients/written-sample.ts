@@ -32,7 +32,7 @@ export function sampleOf(written: TokenizedText, stop: readonly string[], maxNew
   };
 }
 
-/** The stop string that ends first, and where it ends in the text; null if the text holds none. */
+/** The stop string that ends first, and its end in the text; null if the text holds none. */
 export function firstStop(text: string, stop: readonly string[]): { stop: string; end: number } | null {
   let first: { stop: string; end: number } | null = null;
   for (const candidate of stop) {

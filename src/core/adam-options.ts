@@ -10,7 +10,7 @@ export interface AdamOptions {
   readonly maxGradNorm: number | null;
 }
 
-/** What is wrong with the options, in one sentence: one is negative or not finite, or a beta is 1 or more. Null if nothing is. */
+/** Describes the fault in the options, in one sentence: one is negative or not finite, or a beta is 1 or more. Null if there is none. */
 export function adamProblem(options: AdamOptions): string | null {
   const { beta1, beta2 } = options;
   const wrong = Object.entries(options).find(([, value]: [string, unknown]) => value !== null && !(Number.isFinite(value) && (value as number) >= 0));

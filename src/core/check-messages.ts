@@ -1,9 +1,9 @@
-/** Checks messages that an environment made: its code may be JavaScript, which no compiler has read. */
+/** Checks the messages of an environment, whose code may be JavaScript that no compiler has read. */
 import { type Message, type Role } from './message.ts';
 
 const ROLES: readonly unknown[] = ['system', 'user', 'assistant', 'tool'] satisfies readonly Role[];
 
-/** What is wrong with a list of messages, such as `prompt[0].content must be ..., got 42`; null if nothing is. `name`: what the list is called. */
+/** Describes the fault in a list of messages, such as `prompt[0].content must be ..., got 42`; null if there is none. `name` is what the list is called. */
 export function messagesProblem(messages: readonly Message[], name: string): string | null {
   const list: unknown = messages;
   if (!Array.isArray(list)) return `${name} must be a list of messages, got ${shown(list)}`;

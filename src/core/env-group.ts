@@ -51,7 +51,7 @@ export class EnvGroup implements Environment {
   readonly traces: boolean;
   readonly notices: readonly string[];
   readonly provenance: Readonly<Record<string, unknown>>;
-  /** Where each row of the group came from. */
+  /** The environment and row that each row of the group came from. */
   readonly #members = new WeakMap<Row, Member>();
   /** Set if one of the environments has the hook. */
   readonly finish?: NonNullable<Environment['finish']>;
@@ -194,7 +194,7 @@ function mergedRoles(entries: readonly [string, Environment][]): RoleDeclaration
   return Object.fromEntries([...roles].map(([name, { declaration }]) => [name, declaration]));
 }
 
-/** Why one model cannot play both roles, and what to do; null if it can. */
+/** The reason why one model cannot play both roles, and the remedy; null if it can. */
 function roleConflict(one: RoleDeclarations[string], other: RoleDeclarations[string]): string | null {
   if (one.default !== other.default) {
     return `with the defaults ${JSON.stringify(one.default)} and ${JSON.stringify(other.default)}. Give both the same default, or rename one of the roles.`;
@@ -226,7 +226,7 @@ class RoutedRubric extends Rubric {
     return [...new Set(this.#rubrics.flatMap(([, rubric]) => rubric.rewardNames))];
   }
 
-  /** Where tasks give one name different weights, the last one's. */
+  /** If tasks give one name different weights, the last one counts. */
   override get weights(): ReadonlyMap<string, number> {
     return new Map(this.#rubrics.flatMap(([, { weights }]) => [...weights]));
   }

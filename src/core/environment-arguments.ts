@@ -2,7 +2,7 @@
 import { suggestion } from './closest-name.ts';
 import { ConfigError } from './errors.ts';
 
-/** What an argument accepts. */
+/** The values that an argument accepts. */
 export interface ArgumentKind<T> {
   /** Completes "must be". */
   readonly expected: string;

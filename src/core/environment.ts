@@ -11,7 +11,7 @@ import type { RewardContext, Rubric, TextSegment } from './rubric.ts';
 import type { ToolCallAttempt, ToolSpec } from './tool-calls.ts';
 
 /**
- * Why a rollout ended, in the words of verifiers v0 where it has them:
+ * The reason why a rollout ended, in the words of verifiers v0 if it has them:
  * - `completed`: the environment ended the episode (in Search-R1: an answer was given)
  * - `max_turns_reached`: no turn is left
  * - `prompt_too_long`: the context has no room for another generation
@@ -63,7 +63,7 @@ export interface TurnOptions {
 }
 
 /**
- * What the environment adds before the next generation. `text` becomes raw text inside the assistant's turn in continuation format, a user message in
+ * The environment's addition before the next generation. `text` becomes raw text inside the assistant's turn in continuation format, a user message in
  * chat format. `messages` are for chat format only: tool answers, images.
  */
 export type Observation = { readonly kind: Exclude<SegmentKind, 'model' | 'prompt' | 'prefill'> } & (
@@ -75,7 +75,7 @@ export type Observation = { readonly kind: Exclude<SegmentKind, 'model' | 'promp
 export interface StepResult {
   /** Null adds nothing. */
   readonly observation: Observation | null;
-  /** Why the episode ends; null if it continues. */
+  /** The reason why the episode ends; null if it continues. */
   readonly stop: StopCondition | null;
   /** Settings for the next generation only. */
   readonly next?: TurnOptions;
@@ -83,12 +83,12 @@ export interface StepResult {
 
 /**
  * Reports what happened in an episode, such as a search and its results, for the trace of the run. Fields are plain data in snake_case; a picture is named by
- * its SHA-256. Costs nothing where the run keeps no trace.
+ * its SHA-256. Costs nothing if the run keeps no trace.
  * @example context.trace?.('search.request', { query });
  */
 export type Trace = (event: string, fields: Readonly<Record<string, unknown>>) => void;
 
-/** How a generation ended, and its tool calls. */
+/** The end of a generation, and its tool calls. */
 export interface StepContext {
   /** `length`: a token limit cut it off. */
   readonly finish: 'stop' | 'length';
@@ -101,7 +101,7 @@ export interface StepContext {
   readonly signal: AbortSignal;
 }
 
-/** How an episode is played. An environment sets this for all its episodes; an episode may override it. */
+/** The way an episode is played. An environment sets this for all its episodes; an episode may override it. */
 export interface EpisodeConventions {
   readonly limits: EnvironmentLimits;
   readonly turnFormat: TurnFormat;
@@ -125,19 +125,19 @@ export interface Episode extends AsyncDisposable, Partial<EpisodeConventions> {
   readonly prefill?: string;
   /** The environment's state for reward functions; plain data. */
   readonly state: Readonly<Record<string, unknown>>;
-  /** How many characters (UTF-16 units) of the sampled text are kept; the rest is dropped. */
+  /** Returns how many characters (UTF-16 units) of the sampled text are kept; the rest is dropped. */
   keep(sampled: string): number;
   /** Responds to the kept text. Throws a VfError if the environment itself fails; an invalid action of the policy is an observation, not an error. */
   step(kept: string, context: StepContext): Promise<StepResult>;
 }
 
-/** What an environment receives for one episode. */
+/** The parts that an environment receives for one episode. */
 export interface EpisodeOptions {
   /** The episode's own generator of random numbers. */
   readonly random: Random;
   /** The models of the environment's roles; calls are recorded with the rollout. @default none */
   readonly models?: Models;
-  /** The sizes at which the policy sees images as they are; its server resizes others. Null or absent where that is unknown. */
+  /** The sizes at which the policy sees images unchanged; its server resizes others. Null or absent if unknown. */
   readonly imageSizes?: ImageSizes | null;
   readonly signal: AbortSignal;
 }
@@ -159,14 +159,14 @@ export interface TokenConventions {
   readonly bos?: 'model' | 'never';
 }
 
-/** What an environment requires of the policy; a policy without it is rejected before the run. */
+/** A feature that an environment requires of the policy; a policy without it is rejected before the run. */
 export type PolicyNeed = 'native_tools' | 'prefill' | 'images';
 
-/** What a program gives when it has played a row. A program that fails throws: its rollout then has no reward. */
+/** The result of a program that has played a row. A program that fails throws, and its rollout then has no reward. */
 export interface ProgramResult {
   /**
-   * What was read and written, in order, for reading and scoring: `model` is what the program's models wrote, `observation` what they were shown. They
-   * have no tokens, and nothing of them is trained on.
+   * The texts that were read and written, in order, for reading and scoring: the program's models wrote those of kind `model` and were shown those of kind
+   * `observation`. They have no tokens and are not trained on.
    */
   readonly segments: readonly TextSegment[];
   /** For reward functions and state columns; plain data. */
@@ -174,31 +174,29 @@ export interface ProgramResult {
   readonly stop: StopCondition;
 }
 
-/** The models that a program asks, for results and messages. */
+/** The models that a program calls, for results and messages. */
 export interface ProgramModels {
   /** Their name in results and folders, such as `Qwen/QwQ-32B`. */
   readonly name: string;
-  /** One line: which server is asked for what, without credentials. Null if it asks no model. */
+  /** One line that says which server is asked for what, without credentials. Null if the program calls no model. */
   readonly description: string | null;
-  /** How a user chooses others, after "Choose them with": `-a '{"set": ["generation.model_name=NAME"]}'`. @default not said */
+  /** The way to choose other models, worded to follow "Choose them with": `-a '{"set": ["generation.model_name=NAME"]}'`. @default not said */
   readonly choice?: string;
   /** Id of an environment that trains the same behaviour. @default none */
   readonly trainable?: string;
 }
 
-/** A policy without a model: what `vf-eval` plays where the user names no model, and a floor for comparisons. */
+/** A policy without a model: `vf-eval` plays it if the user names no model, and it is a floor for comparisons. */
 export interface Baseline {
-  /** In results and folders, such as `last-literal-baseline`. */
+  /** The name in results and folders, such as `last-literal-baseline`. */
   readonly name: string;
-  /** How it answers, after "the built-in baseline plays:". */
+  /** The way it answers, worded to follow "the built-in baseline plays:". */
   readonly description: string;
   /** Writes the next turn. A pure function of the messages so far. */
   reply(messages: readonly Message[]): string;
 }
 
-/**
- * What `vf-eval` and `vf-train` play. Extend `SingleTurnEnv`, `MultiTurnEnv`, `ToolEnv` or `ProgramEnv` rather than implementing it directly.
- */
+/** An environment as `vf-eval` and `vf-train` play it. Extend `SingleTurnEnv`, `MultiTurnEnv`, `ToolEnv` or `ProgramEnv` rather than implementing this directly. */
 export interface Environment<R extends Row = Row> extends EpisodeConventions {
   readonly id: string;
   /** Rows for training. */
@@ -210,17 +208,17 @@ export interface Environment<R extends Row = Row> extends EpisodeConventions {
   readonly limitArguments?: Readonly<Partial<Record<keyof EnvironmentLimits, string>>>;
   /** All formats of its episodes, if they differ. @default turnFormat alone */
   readonly turnFormats?: readonly TurnFormat[];
-  /** What the policy must support. @default nothing */
+  /** Features that the policy must support. @default none */
   readonly needs?: readonly PolicyNeed[];
-  /** How to make it show text instead of images, worded to follow "or": `set observations to "ocr"`. @default it cannot */
+  /** The way to make it show text instead of images, worded to follow "or": `set observations to "ocr"`. @default it cannot */
   readonly withoutImages?: string;
   /** Provides the bytes of the images that its messages show. @default none */
   readonly images?: ImageStore;
-  /** Models besides the policy that episodes or rewards call. @default none */
+  /** Models other than the policy that episodes or rewards call. @default none */
   readonly roles?: RoleDeclarations;
   /** @default the extractive baseline, which searches for the question and answers with a span of a passage */
   readonly baseline?: Baseline;
-  /** Runs keep a `trace.jsonl`: every turn of the policy, what episodes report with `StepContext.trace`, calls of models by role, rewards. @default false */
+  /** Runs keep a `trace.jsonl`: every turn of the policy, reports of episodes with `StepContext.trace`, calls of models by role, rewards. @default false */
   readonly traces?: boolean;
   /** Lines for the user before and after a run: approximations, comparability, deviations. */
   readonly notices?: readonly string[];
@@ -230,12 +228,12 @@ export interface Environment<R extends Row = Row> extends EpisodeConventions {
   start(row: R, options: EpisodeOptions): Promise<Episode>;
   /**
    * Makes the environment a program: it plays a row itself, with models of its own, because its prompts do not extend each other. It is evaluated, not
-   * trained or served. Rows are played concurrently. @default a policy plays what `start` gives
+   * trained or served. Rows are played concurrently. @default a policy plays the episode that `start` gives
    */
   play?(row: R, options: EpisodeOptions): Promise<ProgramResult>;
   /**
-   * Runs once for every episode that was played to its end, before its rewards: a frozen model that answers from what the episode collected, a compiler that
-   * runs what it wrote. It runs where rewards are computed, outside the episode's slot, with the slots, deadline and retries of scoring. What it returns is
+   * Runs once for every episode that was played to its end, before its rewards: for example a frozen model that answers from the collected passages, or a compiler
+   * that runs the written code. It runs where rewards are computed, outside the episode's slot, with the slots, deadline and retries of scoring. What it returns is
    * merged into the state that rewards, metrics and state columns read; plain data. If it fails, the rollout has no reward. @default nothing
    */
   finish?(context: RewardContext<R>): Promise<Readonly<Record<string, unknown>>>;

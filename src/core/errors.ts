@@ -76,7 +76,7 @@ export class ToolError extends VfError {
  */
 export class ModelError extends VfError {
   override readonly name = 'ModelError';
-  /** Which of the environment's roles the model played. */
+  /** The role of the environment that the model played. */
   readonly role: string;
   readonly reason: ModelFailure;
 
@@ -131,7 +131,7 @@ export class PublishError extends VfError {
   override readonly name = 'PublishError';
 }
 
-/** A training run had to stop: nothing left to train on, an alarm, too many failures. Its checkpoints contain what was trained. */
+/** A training run had to stop: nothing left to train on, an alarm, too many failures. Its checkpoints contain the training so far. */
 export class TrainingError extends VfError {
   override readonly name = 'TrainingError';
   /** Failed rollouts of the batch that ended the run, which are in no row of its metrics. */
@@ -206,7 +206,7 @@ export function causeText(thrown: unknown): string {
   return causes.length === 0 ? first : `${first} (${causes.join('; ')})`;
 }
 
-/** What code of the user's own threw, and the line that threw it: `TypeError: no rows (at take (/home/me/source.ts:12:5))`. */
+/** The error that the user's own code threw, and the line that threw it: `TypeError: no rows (at take (/home/me/source.ts:12:5))`. */
 export function ownCodeText(thrown: unknown): string {
   if (!(thrown instanceof Error)) return thrownText(thrown);
   const place = thrownPlace(thrown.stack);

@@ -5,7 +5,7 @@ import { finite, metricError } from './reward-errors.ts';
 import type { RewardContext, Term } from './rubric.ts';
 import type { TermPlace } from './term-place.ts';
 
-/** By name; a metric that failed has its error. Throws the error of a reward. */
+/** Returns the values by name; the value of a metric that failed is its error. Throws the error of a reward. */
 export async function groupValues<R extends Row>(
   terms: readonly Term<R>[],
   contexts: readonly RewardContext<R>[],

@@ -10,7 +10,7 @@ export interface PixelRange {
   readonly maxPixels: number;
 }
 
-/** Sizes of images that a model sees as they are: sides are multiples of `unit`, in pixels, and the area is within the range. */
+/** Sizes of images that a model sees unchanged: sides are multiples of `unit`, in pixels, and the area is within the range. */
 export interface ImageSizes extends PixelRange {
   readonly unit: number;
 }
@@ -20,7 +20,7 @@ export const MAX_IMAGE_BYTES = 64 * 2 ** 20;
 /** Larger pictures are refused: decoded, one takes four bytes a pixel. */
 export const MAX_IMAGE_PIXELS = 50_000_000;
 
-/** The most that one side may exceed the other, by Qwen's image processors. */
+/** The largest ratio of one side to the other, from Qwen's image processors. */
 export const MAX_ASPECT = 200;
 
 /**

@@ -1,4 +1,4 @@
-/** Length of what all prompts have before their own part: whole sentences or lines. 0 for a single prompt, and if one has no part of its own. */
+/** Length of the text that all prompts have before their own part: whole sentences or lines. 0 for a single prompt, and if one has no part of its own. */
 export function instructionLength([first = '', ...others]: readonly string[]): number {
   let shared = others.length === 0 ? 0 : first.length;
   for (const other of others) {

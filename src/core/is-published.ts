@@ -1,2 +1,2 @@
-/** Whether vf-search and vf-search-models are on the npm registry. docs/releasing.md says when to change it. */
+/** True once vf-search and vf-search-models are on the npm registry. docs/releasing.md says when to change it. */
 export const IS_PUBLISHED = false;

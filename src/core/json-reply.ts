@@ -6,14 +6,14 @@ import { type JsonObject, objectScanner, type ObjectSpan } from './object-scanne
 
 export interface FinalObject {
   readonly value: JsonObject;
-  /** There is no other text than a code fence and a tag around it. */
+  /** True if the only other text is a code fence and a tag around it. */
   readonly isAlone: boolean;
   /** Objects before it, including those inside braces that are not JSON. */
   readonly earlier: readonly JsonObject[];
 }
 
 /**
- * The object at the end of the text; a code fence and a tag around it are allowed. Otherwise a string that says what is wrong, with the reply as `it`.
+ * The object at the end of the text; a code fence and a tag around it are allowed. Otherwise a string that describes the fault, with the reply as `it`.
  * Ignores objects inside braces that are not closed or not JSON. Never throws.
  */
 export function finalObject(text: string): FinalObject | string {
@@ -54,7 +54,7 @@ function unwrapped(before: string, after: string): string | null {
   return rest.endsWith(`<${tag}>`) ? rest.slice(0, -(tag.length + 2)).trimEnd() : null;
 }
 
-/** Whether an object in `json` has a key twice. JSON.parse would take the last one, which may come from a quotation. */
+/** Tells whether an object in `json` has a key twice. JSON.parse would take the last one, which may come from a quotation. */
 function repeatsKey(json: string): boolean {
   const keys: Set<string>[] = [];
   let word = '';

@@ -1,5 +1,5 @@
 /**
- * A rubric whose first reward is the score of a judge: a model besides the policy that returns a bounded score and a reason as JSON. If a reply cannot be
+ * A rubric whose first reward is the score of a judge: a model other than the policy that returns a bounded score and a reason as JSON. If a reply cannot be
  * used, the judge is asked once more; if that fails too, the rollout fails and has no reward. A failure is never a score of 0.
  */
 import { schemaCheck, schemaProblem } from '../schemas/schema-check.ts';
@@ -17,7 +17,7 @@ export interface Judgement {
   readonly reason: string;
 }
 
-/** The `data` of a judge's request: what a judge in this process reads instead of the messages. */
+/** The `data` of a judge's request, which a judge in this process reads instead of the messages. */
 export interface JudgeData {
   readonly question: string;
   /** The row's reference answer; null if it has none. */
@@ -52,7 +52,7 @@ export interface JudgeRubricOptions<R extends Row = Row> {
   readonly max?: number;
   /** The messages to the judge. @default judgeMessages */
   readonly template?: JudgeTemplate<R>;
-  /** Text besides the response that the judge sees and might quote, such as evidence. @default none */
+  /** Text other than the response that the judge sees and might quote, such as evidence. @default none */
   readonly quotable?: (context: RewardContext<R>) => string;
   /** JSON Schema of the judge's reply, which is an object. @default `{ reason: string, score: number from min to max }` without other fields */
   readonly schema?: Readonly<Record<string, unknown>>;
@@ -154,7 +154,7 @@ class ReplyReader {
     this.#parse = parse ?? (({ score, reason }) => ({ score: score as number, reason: typeof reason === 'string' ? reason : '' }));
   }
 
-  /** The judgement, or what is wrong with the reply. `shown`: the judged text and what else the judge may quote. */
+  /** Returns the judgement, or a description of the fault in the reply. `shown` is the judged text and everything else that the judge may quote. */
   read({ text, finish }: ModelReply, shown: string): Judgement | string {
     const found = finalObject(text);
     // The last object of a truncated reply may not be its conclusion.
@@ -180,7 +180,7 @@ class ReplyReader {
   }
 }
 
-/** Whether every key occurs in the text before a colon, as in an object, with any quotes or none. */
+/** Tells whether every key occurs in the text before a colon, as in an object, with any quotes or none. */
 function namesKeys(text: string, keys: readonly string[]): boolean {
   const plain = (some: string) => some.toLowerCase().replace(/["'`“”\\*\s]/g, '');
   const all = plain(text);

@@ -1,5 +1,5 @@
 /**
- * Models besides the policy, by role: a judge, a critic, a refiner, a frozen generator. An environment declares its roles; the user binds each to a
+ * Models other than the policy, by role: a judge, a critic, a refiner, a frozen generator. An environment declares its roles; the user binds each to a
  * server, to the policy itself or to the environment's builtin model. Code uses this interface for all of them.
  */
 import type { Message } from './message.ts';
@@ -16,7 +16,7 @@ export interface ModelRequest {
   readonly responseSchema?: Readonly<Record<string, unknown>>;
   /** For models in this process, such as a deterministic judge; never sent to a server. @default none */
   readonly data?: unknown;
-  /** Whether the caller can use a reply. A cache keeps and returns only such replies, so that asking again can succeed. @default every reply */
+  /** Tells whether the caller can use a reply. A cache keeps and returns only such replies, so that asking again can succeed. @default every reply */
   readonly isUsable?: (reply: ModelReply) => boolean;
   readonly signal: AbortSignal;
 }
@@ -45,14 +45,14 @@ export interface Model {
 export type Models = Readonly<Record<string, Model>>;
 
 /**
- * How an environment declares a role.
+ * An environment's declaration of a role.
  * @example const roles = { judge: { about: 'scores the answer', default: 'builtin', builtin: exactMatchJudge() } } satisfies RoleDeclarations;
  */
 export interface RoleDeclaration {
-  /** What the model does, as in `scores the answer`; shown by `--help`, by dry runs and when the role must be bound. */
+  /** The task of the model, as in `scores the answer`; shown by `--help`, by dry runs and when the role must be bound. */
   readonly about: string;
   /**
-   * What plays the role if the user does not bind it: `builtin`, the environment's own model; `policy`, the run's own policy. With null, the user must
+   * The player of the role if the user does not bind it: `builtin`, the environment's own model; `policy`, the run's own policy. With null, the user must
    * bind it.
    */
   readonly default: 'builtin' | 'policy' | null;

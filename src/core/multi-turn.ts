@@ -46,11 +46,11 @@ export interface MultiTurnOptions<R extends Row> {
   readonly prefill?: string;
   /** Provides the bytes of the images that messages show; the policy must then support images. @default none */
   readonly images?: ImageStore;
-  /** What the policy must support beyond what the other options imply: `prefill` if `envResponse` prefills a turn. @default none */
+  /** Features that the policy must support beyond those that the other options imply: `prefill` if `envResponse` prefills a turn. @default none */
   readonly needs?: readonly PolicyNeed[];
   /** @default the end-of-turn token is kept; BOS if the model's tokenizer adds it */
   readonly tokens?: TokenConventions;
-  /** Models besides the policy that episodes or rewards call. @default none */
+  /** Models other than the policy that episodes or rewards call. @default none */
   readonly roles?: RoleDeclarations;
   /** Runs keep a `trace.jsonl`, which `context.trace` adds to. @default false */
   readonly traces?: boolean;
@@ -58,7 +58,7 @@ export interface MultiTurnOptions<R extends Row> {
   readonly notices?: readonly string[];
   /** Facts for the results file, as JSON. @default none */
   readonly provenance?: Readonly<Record<string, unknown>>;
-  /** What plays without a model, such as `toolCallingBaseline`. @default the extractive baseline, which searches for the question */
+  /** The baseline that plays without a model, such as `toolCallingBaseline`. @default the extractive baseline, which searches for the question */
   readonly baseline?: Baseline;
 }
 
@@ -167,7 +167,7 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
    */
   protected abstract envResponse(kept: string, state: S, context: StepContext): EnvResponse | Promise<EnvResponse>;
 
-  /** How many characters (UTF-16 units) of a generation are kept; the rest is dropped first. Keeps all by default. */
+  /** Returns how many characters (UTF-16 units) of a generation are kept; the rest is dropped first. Keeps all by default. */
   protected keep(sampled: string, _state: S): number {
     return sampled.length;
   }
@@ -185,7 +185,7 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
   /** Frees the resources of an episode's state. Called once, even after a failure. */
   protected async cleanup(_state: S): Promise<void> {}
 
-  /** What the policy must support. */
+  /** Features that the policy must support. */
   get needs(): readonly PolicyNeed[] {
     const implied: readonly PolicyNeed[] = [
       ...(this.prefill === undefined ? [] : ['prefill' as const]),

@@ -1,6 +1,6 @@
 /** Finds JSON objects in a model's text: alone, in a code fence, or within prose that has its own braces and quotes. */
 
-/** How many invalid objects are searched for objects inside them: nested ones would take quadratic time. */
+/** Number of invalid objects that are searched for objects inside them: nested ones would take quadratic time. */
 const MOST_BROKEN = 64;
 
 const QUOTE = 34;
@@ -17,7 +17,7 @@ export interface ObjectSpan {
   readonly end: number | null;
   /** Null if it is not JSON. */
   readonly value: JsonObject | null;
-  /** Where to look for further objects: after a JSON object, else inside the braces. */
+  /** Index from which to look for further objects: after a JSON object, else inside the braces. */
   readonly next: number;
 }
 

@@ -9,14 +9,14 @@ import type { ByExample } from './statistics.ts';
 
 export interface Resampling {
   readonly random: Random;
-  /** How often the rows are drawn, at least 1. */
+  /** Number of times that the rows are drawn, at least 1. */
   readonly resamples: number;
 }
 
 /**
  * The means of several quantities over pairs, each with its 95 % interval from the same draws of rows (bias-corrected and accelerated bootstrap, Efron 1987).
- * `quantities[q][row]` are the differences of the row's pairs; the rows of all quantities are the same ones. Null for a quantity without any value, no
- * interval where fewer than two rows have one, and the mean itself as both ends where the rows do not vary.
+ * `quantities[q][row]` are the differences of the row's pairs; the rows of all quantities are the same ones. Null for a quantity without any value, no interval if
+ * fewer than two rows have one, and the mean itself as both ends if the rows do not vary.
  */
 export function estimateDifferences(quantities: readonly ByExample[], { random, resamples }: Resampling): (Estimate | null)[] {
   const totals = quantities.map(rowTotals);
@@ -79,7 +79,7 @@ function estimateOf(total: RowTotals, resampled: Float64Array): Estimate | null 
   return { value, low: end(-Z), high: end(Z), n: count };
 }
 
-/** How the mean varies if one row is left out: sums of squared and cubed deviations, 0 if only rounding varies it or fewer than two rows have values. */
+/** Measures how the mean varies if one row is left out: sums of squared and cubed deviations, 0 if only rounding varies it or fewer than two rows have values. */
 function jackknife({ sums, counts, sum, count, filled }: RowTotals): { readonly squares: number; readonly cubes: number } {
   if (filled.length < 2) return { squares: 0, cubes: 0 };
   const without = filled.map((i) => (sum - sums[i]!) / (count - counts[i]!));
@@ -117,7 +117,7 @@ export interface Exchange {
   /** Pairs in which only the second value, or only the first one, is 1. */
   readonly gained: number;
   readonly lost: number;
-  /** Two-sided: how often runs that do not differ would differ at least as much. 1 where no row differs. */
+  /** The two-sided probability that runs that do not differ would differ at least as much. 1 if no row differs. */
   readonly p: number;
   /** False if the distribution was too large to be computed and is approximated by a normal one. */
   readonly isExact: boolean;

@@ -8,13 +8,13 @@ export class Parser {
     return text;
   }
 
-  /** How well a message follows the parser's format, from 0 to 1; 1 if it has no format. */
+  /** Scores how well a message follows the parser's format, from 0 to 1; 1 if it has no format. */
   formatReward(_text: string): number {
     return 1;
   }
 }
 
-/** For models that reason between `<think>` and `</think>`: the answer is what follows the last `</think>`. */
+/** For models that reason between `<think>` and `</think>`: the answer is the text after the last `</think>`. */
 export class ThinkParser extends Parser {
   /** Null if there is no `</think>`. */
   override parseAnswer(text: string): string | null {

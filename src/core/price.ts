@@ -1,11 +1,11 @@
-/** What tokens of a model cost. Pure; who knows the price of a model is not decided here. */
+/** The cost of a model's tokens. Pure; it does not know the prices of models. */
 
 import type { Usage } from './sampling.ts';
 
 /** US dollars per million tokens. */
 export interface Price {
   readonly input: number;
-  /** Of input tokens that the server had in its prefix cache. */
+  /** Price of input tokens that the server had in its prefix cache. */
   readonly cached: number;
   readonly output: number;
 }
@@ -16,7 +16,7 @@ export function callTokens({ promptTokens, completionTokens, cachedTokens }: Usa
   return promptTokens + completionTokens === 0 ? { ...tokens, uncounted: 1 } : tokens;
 }
 
-/** Of a model in this process. */
+/** The price of a model in this process. */
 export const FREE: Price = { input: 0, cached: 0, output: 0 };
 
 /** Tokens to pay for. `cached` is the part of `input` that the server reported as cached. */
@@ -40,7 +40,7 @@ export function plusTokens(a: BilledTokens, b: BilledTokens): BilledTokens {
   return { input: a.input + b.input, cached: a.cached + b.cached, output: a.output + b.output, ...(uncounted === 0 ? {} : { uncounted }) };
 }
 
-/** In US dollars, of the tokens that were counted. */
+/** Returns the cost of the counted tokens, in US dollars. */
 export function costOf({ input, cached, output }: BilledTokens, price: Price): number {
   return ((input - cached) * price.input + cached * price.cached + output * price.output) / 1e6;
 }

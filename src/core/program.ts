@@ -11,7 +11,7 @@ export interface ProgramOptions<R extends Row> {
   /** Rows to evaluate. */
   readonly eval: Dataset<R>;
   readonly rubric: Rubric<R>;
-  /** The models that it asks by itself. @default not named */
+  /** The models that it calls by itself. @default not named */
   readonly models?: ProgramModels;
   /** Models that the user chooses for each role; `play` gets them as `models`, and their calls are recorded. @default none */
   readonly roles?: RoleDeclarations;
@@ -41,7 +41,7 @@ export abstract class ProgramEnv<R extends Row = Row> implements Environment<R> 
   readonly roles: RoleDeclarations;
   readonly notices: readonly string[];
   readonly provenance: Readonly<Record<string, unknown>>;
-  /** A program sets limits itself; what it records reads as a chat. */
+  /** A program sets its limits itself, and its record reads as a chat. */
   readonly limits: EnvironmentLimits = { responseTokens: Infinity, observationTokens: Infinity, contextTokens: Infinity };
   readonly turnFormat = 'chat';
 
@@ -58,8 +58,8 @@ export abstract class ProgramEnv<R extends Row = Row> implements Environment<R> 
   }
 
   /**
-   * Plays one row. Throws if something fails that is not an answer: a server, a tool. Rows are played concurrently; after `signal` aborts, nothing that it
-   * gives is recorded.
+   * Plays one row. Throws if something fails that is not an answer: a server, a tool. Rows are played concurrently; after `signal` aborts, none of its results is
+   * recorded.
    */
   abstract play(row: R, options: EpisodeOptions): Promise<ProgramResult>;
 

@@ -1,5 +1,5 @@
 /**
- * The seeded random number generator. The package uses no other source of randomness, so what a run draws is a function of its seed.
+ * The seeded random number generator. The package uses no other source of randomness, so the draws of a run are a function of its seed.
  *
  * xoshiro128** seeded through splitmix32 (Blackman and Vigna, public domain): 32-bit arithmetic only, the same on every machine.
  * Not for cryptography.

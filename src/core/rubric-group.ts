@@ -25,7 +25,7 @@ export class RubricGroup<R extends Row = Row> extends Rubric<R> {
     return [...new Set(this.rubrics.flatMap(({ rewardNames }) => rewardNames))];
   }
 
-  /** Where rubrics give one name different weights, the last one's. */
+  /** If rubrics give one name different weights, the last one counts. */
   override get weights(): ReadonlyMap<string, number> {
     return new Map(this.rubrics.flatMap(({ weights }) => [...weights]));
   }

@@ -20,7 +20,7 @@ export interface TextSegment {
   readonly messages?: readonly Message[];
 }
 
-/** What a reward function receives. */
+/** The parts of a rollout that a reward function receives. */
 export interface RewardContext<R extends Row = Row> {
   readonly row: R;
   /** The episode's prompt. */
@@ -42,12 +42,12 @@ export interface RewardContext<R extends Row = Row> {
 
 /** Returns a finite number. */
 export type RewardFunction<R extends Row = Row> = (context: RewardContext<R>) => number | Promise<number>;
-/** Returns a finite number, or null where the metric does not apply to the rollout: it then has no value, and means leave the rollout out. */
+/** Returns a finite number, or null if the metric does not apply to the rollout, which then has no value and is left out of means. */
 export type MetricFunction<R extends Row = Row> = (context: RewardContext<R>) => number | null | Promise<number | null>;
 /** Scores the rollouts of one group together: returns one finite number per context, in order. */
 export type GroupRewardFunction<R extends Row = Row> = (contexts: readonly RewardContext<R>[]) => readonly number[] | Promise<readonly number[]>;
 
-/** How summaries and progress show a metric. */
+/** The way summaries and progress show a metric. */
 export interface MetricDisplay {
   /** Shown instead of the name: `exact match`. @default the name */
   readonly label?: string;
@@ -101,7 +101,7 @@ export function groupReward<R extends Row>(fn: GroupRewardFunction<R>, options: 
 
 /**
  * Runs one piece of scoring: the rewards of one member of a group, or the group rewards of several (`members`: their indices). It may wait for a slot,
- * set a deadline or retry. `awaited` returns what is being done, as in `reward "judge" was being computed`.
+ * set a deadline or retry. `awaited` describes the work, as in `reward "judge" was being computed`.
  */
 export type ScoringRunner = <T>(work: () => Promise<T>, members: readonly number[], awaited?: () => string | null) => Promise<T>;
 
@@ -110,7 +110,7 @@ export interface Score {
   readonly reward: number;
   /** Every term's value by name, unweighted; without the metrics that failed. */
   readonly metrics: Readonly<Record<string, number>>;
-  /** Why metrics have no value, by name; absent if none failed. */
+  /** The reasons why metrics have no value, by name; absent if none failed. */
   readonly metricErrors?: Readonly<Record<string, string>>;
 }
 
@@ -157,7 +157,7 @@ export class Rubric<R extends Row = Row> {
     return new Map(this.#terms.map(({ name, weight }) => [name, weight]));
   }
 
-  /** How each term is shown, by name and in order. */
+  /** The way each term is shown, by name and in order. */
   get displays(): ReadonlyMap<string, MetricDisplay> {
     return new Map(this.#terms.map(({ name, display = {} }) => [name, display]));
   }
@@ -273,7 +273,7 @@ function scoresOf(outcomes: readonly (Score | VfError)[]): readonly Score[] {
   });
 }
 
-/** By name; a metric that failed has its error. */
+/** Values by name; the value of a metric that failed is its error. */
 type Values = Map<string, number | RewardError>;
 
 /** The error of a runner: a failed reward or a deadline. */

@@ -18,7 +18,7 @@ export interface Usage {
   readonly cachedTokens: number | null;
 }
 
-/** Whether a server's count of tokens can be one. */
+/** True if the value can be a server's count of tokens. */
 export function isTokenCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }

@@ -1,4 +1,4 @@
-/** Asks a model for a reply of a certain form, and once more, with what was wrong, if it cannot be used. */
+/** Asks a model for a reply of a certain form. If it cannot be used, asks once more and names the fault. */
 import { ModelError } from './errors.ts';
 import type { Message } from './message.ts';
 import type { Model, ModelReply, ModelRequest } from './model.ts';
@@ -8,7 +8,7 @@ export interface StructuredRequest<T extends object> extends Omit<ModelRequest, 
   readonly role: string;
   /** JSON Schema of the reply, which is an object. */
   readonly responseSchema: Readonly<Record<string, unknown>>;
-  /** What the reply says, or why it cannot be used, as a clause with the reply as `it`. Never throws. */
+  /** Returns the contents of the reply, or the reason why it cannot be used, as a clause with the reply as `it`. Never throws. */
   readonly read: (reply: ModelReply) => T | string;
   /** Completes "gave no usable ... in two replies". @default 'answer' */
   readonly wanted?: string;

@@ -1,4 +1,4 @@
-/** How long the clean-up of an episode may take, in milliseconds. */
+/** The longest time for the clean-up of an episode, in milliseconds. */
 export const CLEAN_UP_MS = 10_000;
 
 /** The longest delay of a Node timer, in milliseconds: 24.8 days. A longer one fires at once. */

@@ -36,7 +36,7 @@ export interface CommittedTokens {
   readonly tokens: number;
   /** Characters of the last token after the cut: in the policy's next context, but not in the scored text. */
   readonly overhang: string;
-  /** No token of the sample was dropped. */
+  /** True if no token of the sample was dropped. */
   readonly isWhole: boolean;
 }
 

@@ -1,6 +1,6 @@
 /**
- * A policy without a model that calls tools by a script: an environment with tools of its own can then be evaluated at once, and its tools, rewards and
- * rows are tried before a model is. It writes calls as Hermes and Qwen models do, so it plays native and text calls.
+ * A policy without a model that calls tools by a script. With it, an environment with tools of its own can be evaluated at once, and its tools, rewards and rows are
+ * tried before a model is. It writes calls as Hermes and Qwen models do, so it plays native and text calls.
  */
 import type { Baseline } from './environment.ts';
 import { contentText, type Message } from './message.ts';
@@ -11,11 +11,11 @@ export interface ScriptedCall {
 }
 
 export interface ToolScript {
-  /** In results and folders. @default 'scripted-baseline' */
+  /** The name in results and folders. @default 'scripted-baseline' */
   readonly name?: string;
-  /** How it answers, after "the built-in baseline plays:". @default 'it calls the tools by a script and answers from their results' */
+  /** The way it answers, worded to follow "the built-in baseline plays:". @default 'it calls the tools by a script and answers from their results' */
   readonly description?: string;
-  /** The next calls, from the question and the results so far, oldest first. None: it answers. */
+  /** Returns the next calls, from the question and the results so far, oldest first. If there are none, it answers. */
   readonly calls: (question: string, results: readonly string[]) => readonly ScriptedCall[];
   /** The last turn. */
   readonly answer: (question: string, results: readonly string[]) => string;
@@ -43,7 +43,7 @@ export function toolCallingBaseline(script: ToolScript): Baseline {
   };
 }
 
-/** What tools answered: a message each for native calls, blocks of one user message for text calls. */
+/** The answers of tools: a message each for native calls, blocks of one user message for text calls. */
 function resultsIn({ role, content }: Message): string[] {
   const text = contentText(content);
   if (role === 'tool') return [text];

@@ -17,14 +17,14 @@ export interface ToolSpec {
   readonly parameters: Readonly<Record<string, unknown>>;
 }
 
-/** A parsed call, or why it could not be parsed. */
+/** A parsed call, or the reason why it could not be parsed. */
 export type ParsedToolCall = { readonly name: string; readonly args: Record<string, unknown> } | { readonly problem: string };
 
 /** A call with the id for its answer. `text`: its arguments as the model wrote them, or the whole call if it could not be parsed. */
 export type ToolCallAttempt = ParsedToolCall & { readonly id: string; readonly text: string };
 
 /**
- * How a model spells a call:
+ * The way a model spells a call:
  * - `hermes`: `<tool_call>{"name", "arguments"}</tool_call>` (Hermes, Qwen2.5, Qwen3)
  * - `qwen3-coder`: `<tool_call><function=name><parameter=key>value</parameter></function></tool_call>`
  *   (Qwen3-Coder, Qwen3.5)
@@ -47,7 +47,7 @@ export function toolCallAttempts(text: string, format: ToolCallFormat, turn: num
   return PARSERS[format](text, tools).map(({ call, source }, i) => ({ ...call, id: toolCallId(turn, i), text: source }));
 }
 
-/** The text before the first call: what a server that parses calls would return as content. */
+/** The text before the first call, which a server that parses calls would return as content. */
 export function textBeforeCalls(text: string, format: ToolCallFormat): string {
   const start = firstCallStart(text, format);
   return start === -1 ? text : text.slice(0, start).trimEnd();

@@ -18,7 +18,7 @@ import { type ParsedToolCall, parseToolCalls, type ToolSpec } from './tool-calls
 export interface Tool extends ToolSpec {
   /**
    * Receives arguments that fit the schema. A string result is shown to the model unchanged, anything else as JSON. The message of an error that it
-   * throws is shown to the model, except that of a ModelError or a RetrievalError, which fails the rollout.
+   * throws is shown to the model, except the message of a ModelError or a RetrievalError, which fails the rollout.
    */
   execute(args: Record<string, unknown>, options: ToolExecution): unknown;
 }
@@ -58,7 +58,7 @@ export interface ToolOptions<R extends Row> extends MultiTurnOptions<R> {
    * RetrievalError always end it, as themselves. @default none
    */
   readonly stopErrors?: readonly (new (...args: never[]) => Error)[];
-  /** What the model reads when a tool throws. @default the error's message */
+  /** Formats the text that the model reads when a tool throws. @default the error's message */
   readonly formatError?: (error: Error) => string;
 }
 
@@ -165,7 +165,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
 /** A separate checker for each tool, because two schemas may have the same `$id`. Drafts from 2019-09 on use the 2020 dialect, all others draft 7. */
 function argumentsCheck({ name, parameters }: Tool): ValidateFunction {
   const { $schema = '', $id: _, ...schema } = parameters;
-  // Not the package's own Ajv: schemas of strangers may be of a later draft, share an $id, and hold what its strict mode refuses.
+  // Not the package's own Ajv: schemas of users may be of a later draft, share an $id, or hold keywords that its strict mode refuses.
   const Checker = /20(19-09|20-12)/.test(String($schema)) ? Ajv2020 : Ajv;
   try {
     return new Checker({ strict: false, logger: false, validateSchema: false }).compile(schema);
@@ -180,7 +180,7 @@ function withToolMetrics<R extends Row>(rubric: Rubric<R>, tools: readonly Tool[
   const funcs = [
     metric<R>(({ state }) => Object.values((state as ToolState).calls).reduce((a, b) => a + b, 0), { name: 'total_tool_calls', isCount: true }),
     metric<R>(({ state }) => (state as ToolState).badCalls, { name: 'bad_tool_calls', isCount: true }),
-    // A subclass may make its own state, and an older run has none of it on file.
+    // A subclass may make its own state, and the file of an older run may have none of it.
     metric<R>(({ state }) => (state as Partial<ToolState>).toolErrors ?? 0, { name: 'tool_errors', isCount: true }),
     ...tools.map((tool) => metric<R>(({ state }) => (state as ToolState).calls[tool.name] ?? 0, { name: `${tool.name}_calls`, isCount: true })),
   ];

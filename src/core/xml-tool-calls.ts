@@ -123,7 +123,7 @@ function untypedValue(text: string, schema: Schema): unknown {
   return value !== undefined && ('$ref' in schema || (typeof value === 'object' && value !== null)) ? value : text;
 }
 
-/** Each returns undefined if the text is not of its type. */
+/** Readers by type; each returns undefined if the text is not of its type. */
 const READERS: readonly (readonly [string, (text: string) => unknown])[] = [
   ['null', (text) => (text.toLowerCase() === 'null' ? null : undefined)],
   ['integer', (text) => (/^\s*[+-]?\d+\s*$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : undefined)],

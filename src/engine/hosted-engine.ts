@@ -28,7 +28,7 @@ export class HostedEngine implements TokenEngine {
   readonly #finished = { stop: 0, length: 0, abort: 0, error: 0 };
   #hasTrainer = false;
 
-  /** @param parts those that `openParts` opened. */
+  /** @param parts as `openParts` returned them */
   constructor(parts: EngineParts) {
     const { model, tokenizer, pool, build } = parts;
     this.#parts = parts;
@@ -52,7 +52,7 @@ export class HostedEngine implements TokenEngine {
         },
       );
     }
-    // A list that has passed is not looked through again for each choice.
+    // A list that has been checked is not checked again for each choice.
     const asked = this.#allowed.has(request.allowedTokenIds) ? { ...request, allowedTokenIds: null } : request;
     checkRequest(asked, { vocabularySize: this.config.vocabularySize, maxModelLen: this.maxModelLen });
     if (pool.pending >= maxPending) {

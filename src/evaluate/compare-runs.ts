@@ -1,4 +1,4 @@
-/** Compares runs of the same rows: values are paired by row and rollout, so what makes a row hard for both runs cancels out. */
+/** Compares runs of the same rows. Values are paired by row and rollout, so that the difficulty of a row for both runs cancels out. */
 import { ConfigError } from '../core/errors.ts';
 import { estimateDifferences, exchangeTest, holm } from '../core/paired-statistics.ts';
 import { Random } from '../core/random.ts';
@@ -18,7 +18,7 @@ export interface CompareOptions {
   readonly metric?: string;
   /** Compares every run with every other one, instead of with the first. @default false */
   readonly allPairs?: boolean;
-  /** Takes rows with the same id for the same row, whatever they hold. @default false */
+  /** Treats rows with the same id as the same row, whatever they hold. @default false */
   readonly byId?: boolean;
   /** Seed of the bootstrap. @default 0 */
   readonly seed?: number;
@@ -32,7 +32,7 @@ const FEWEST_RESAMPLES = 1000;
 const MOST_DRAWS = 1e9;
 const NAMES = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ';
 
-/** Throws ConfigError for fewer than two runs, runs of other rows, and a metric that no run has. */
+/** Throws ConfigError for fewer than two runs, runs of other rows, or a metric that no run has. */
 export function compareRuns(runs: readonly ComparedRun[], options: CompareOptions = {}): Comparison {
   const { metric = 'reward', allPairs = false, byId = false, seed = 0 } = options;
   if (runs.length < 2) throw new ConfigError('A comparison needs at least two runs. Name their results folders.');
@@ -88,7 +88,7 @@ function assertSameRows(runs: readonly ComparedRun[], byId: boolean): void {
   }
 }
 
-/** Whether the runs share rows, and no id stands for two of them. */
+/** True if the runs share rows, and no id stands for two of them. */
 export function haveSameRows(first: ComparedRun, other: ComparedRun): boolean {
   const shared = [...first.rows].filter(([id]) => other.rows.has(id));
   return shared.length > 0 && shared.every(([id, row]) => isSameContent(row.content, other.rows.get(id)!.content));

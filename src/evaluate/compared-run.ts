@@ -1,4 +1,4 @@
-/** A run as `vf-compare` reads it: values by row and rollout, and what tells its rows from those of other data. */
+/** A run as `vf-compare` reads it: values by row and rollout, and the data that distinguish its rows from those of other data sets. */
 import { ConfigError } from '../core/errors.ts';
 import { instructionLength } from '../core/instruction-length.ts';
 import { ResultSchema, type WireMetadata, type WireResult } from '../schemas/results.ts';
@@ -11,12 +11,12 @@ import { readMetadata, readRecords } from './run-records.ts';
 
 export interface ComparedRow {
   readonly exampleId: string | number;
-  /** Digest of its answer and info, of its question where it has neither; null where the run holds none of them. */
+  /** Digest of its answer and info, or of its question if it has neither; null if the run holds none of them. */
   readonly content: string | null;
   /** The beginning of its last user message, without the instructions that all rows of the run have before their question. */
   readonly question: string;
   readonly answer: string | null;
-  /** By index. Of two records of one rollout the later one counts. */
+  /** Rollouts by index. If one rollout has two records, the later one counts. */
   readonly rollouts: Map<number, RecordedRollout>;
 }
 
@@ -31,7 +31,7 @@ const QUESTION_CHARACTERS = 300;
 /** Characters of a message that are kept to find where its question begins. */
 const HELD_CHARACTERS = 4000;
 
-/** `directory`: of a run, or an evaluation of a training run, a file. Throws ConfigError unless it has a recorded rollout. */
+/** `directory`: the folder of a run, or the file of a training run's evaluation. Throws ConfigError unless it has a recorded rollout. */
 export async function readComparedRun(directory: string): Promise<ComparedRun> {
   if (isTrainingEvaluation(directory)) return comparedEvaluation(await readTrainingEvaluation(directory));
   const metadata = await readMetadata(directory);

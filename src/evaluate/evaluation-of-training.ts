@@ -17,7 +17,7 @@ import type { TrainingEvaluation } from './training-evaluation.ts';
 
 export interface EvaluationRun {
   readonly metadata: WireMetadata;
-  /** Writes its files into a folder. */
+  /** Writes the files of the run into a folder. */
   write(directory: string): Promise<void>;
 }
 
@@ -137,7 +137,7 @@ function metadataOf<R extends Row>(
     num_errored: now.rollouts.errored,
     complete: true,
     seed,
-    // Tokens stay in the training run, so the copy is read like one of a chat.
+    // Tokens stay in the training run, so the copy is read like a chat run.
     policy: { kind: 'chat', name: model, endpoint: null, max_model_len: null, tokenizer_hash: null, logprobs_mode: 'none' },
     environment: { ...environment.provenance },
     config,

@@ -17,7 +17,7 @@ export interface RunIdentity {
   /** Null for a built-in policy. */
   readonly baseUrl: string | null;
   readonly policyKind: PolicyKind;
-  /** By role, the name of the model that plays it. @default none */
+  /** The name of the model that plays each role. @default none */
   readonly roles?: Readonly<Record<string, string>>;
   /** The alias in `endpoints.toml`, when one was used. */
   readonly endpointName?: string;
@@ -31,11 +31,11 @@ export interface RunIdentity {
 
 export interface EvaluationOptions<R extends Row = Row> {
   readonly environment: Environment<R>;
-  /** A program asks none: pass `NO_POLICY`. */
+  /** The policy. For a program, which calls none, pass `NO_POLICY`. */
   readonly client: PolicyClient;
   readonly run: RunIdentity;
   readonly sampling: Sampling;
-  /** Number of rows of `environment.eval` to play, from the first; -1 plays all, as does a number above their count: no row is played twice. */
+  /** Number of rows of `environment.eval` to play, from the first. -1, and any number above their count, plays all: no row is played twice. */
   readonly numExamples: number;
   /** Rollouts of each row, at least 1. */
   readonly rolloutsPerExample: number;
@@ -85,14 +85,14 @@ export interface EvaluationProgress {
   readonly errored: number;
   /** Mean over the finished rollouts; null without any. */
   readonly rewardMean: number | null;
-  /** The same for the metrics that the rubric marks as headlines. */
+  /** The means of the metrics that the rubric marks as headlines. */
   readonly headlines: readonly { readonly name: string; readonly mean: number | null }[];
   /** Rollouts in flight. */
   readonly active: number;
 }
 
 export type EvaluationEvent =
-  /** Once, before the first rollout. `kept`: finished rollouts found on disk; `redone`: failed ones that will be played again. */
+  /** Sent once, before the first rollout. `kept`: finished rollouts found on disk; `redone`: failed ones that will be played again. */
   | { readonly type: 'started'; readonly directory: string; readonly kept: number; readonly redone: number; readonly progress: EvaluationProgress }
   /** The number of rollouts in flight changed. */
   | { readonly type: 'active'; readonly progress: EvaluationProgress }

@@ -11,13 +11,13 @@ export interface ExportCounts {
   readonly exported: number;
   /** Left out: the rollout failed and has no reward. */
   readonly errored: number;
-  /** Left out: its context was cut as upstream does, so its tokens are not what the policy saw. */
+  /** Left out: its context was cut as upstream does, so its tokens are not those that the policy saw. */
   readonly cut: number;
   /** Left out: its tokens are not on file. */
   readonly withoutTokens: number;
   /** Left out of supervised rows: the policy wrote no token, for example because the prompt filled the context. */
   readonly unplayed: number;
-  /** Left out of a training step: its reward was to come from others that were never played. @default 0 */
+  /** Left out of a training step: its reward depends on other rollouts that were never played. @default 0 */
   readonly unpaid?: number;
   /** Left out by the selection. */
   readonly unselected: number;
@@ -26,7 +26,7 @@ export interface ExportCounts {
 interface ExportSelection {
   /** Leaves out rollouts with a lower reward. @default none */
   readonly minReward?: number;
-  /** Most rollouts of a group: those with the highest rewards, of equal ones the first by index. @default all */
+  /** Most rollouts of a group: those with the highest rewards, and among equal ones the first by index. @default all */
   readonly best?: number;
 }
 
@@ -83,7 +83,7 @@ export async function exportRun(directory: string, write: (line: string) => Prom
   return { ...counts, withoutTokens: waiting.size, unselected: unselected.length };
 }
 
-/** What a selection looks at. */
+/** The columns that a selection reads. */
 type SelectedBy = Pick<RolloutExport, 'rollout_id' | 'group_id' | 'reward'> & { readonly index: number };
 
 interface Waiting extends ExportHead {
@@ -104,7 +104,7 @@ export function unselectedIds(heads: readonly SelectedBy[], { minReward = -Infin
   return heads.map(({ rollout_id: id }) => id).filter((id) => !selected.has(id));
 }
 
-/** A rollout as a supervised row: what the policy saw, and which tokens it wrote. */
+/** A rollout as a supervised row: the tokens that the policy saw, and which of them it wrote. */
 export function demonstrationRow(
   { example_id, group_id, reward, token_ids, loss_mask, tokenizer_hash, images }: RolloutExport,
   task: string | undefined,

@@ -1,6 +1,6 @@
 /**
  * `played.jsonl` of a run: one line for each rollout that was played to its end, whether or not it got a score. The line is written before the rollout's
- * result, so a recorded result always has it; a line without a result is ignored. Of two lines of one rollout the later one counts.
+ * result, so a recorded result always has it; a line without a result is ignored. If a rollout has two lines, the later one counts.
  */
 import type { Row } from '../core/dataset.ts';
 import { keepLines, type Line } from '../files/json-lines.ts';

@@ -1,6 +1,6 @@
 import type { EvaluationOptions } from './evaluation-options.ts';
 
-/** `none`: the environment is a program, which asks no policy. */
+/** `none`: the environment is a program, which calls no policy. */
 export type PolicyKind = 'tokens' | 'chat' | 'none';
 
 export function policyKind({

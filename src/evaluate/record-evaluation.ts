@@ -22,9 +22,9 @@ import { type RunPlan, RunWriter } from './run-writer.ts';
 import { figures, sampleTranscript } from './summary.ts';
 
 /**
- * Plays the environment's rows and records every rollout in `outputDir`. Throws ConfigError for invalid options, for a directory that another
- * process writes to, and for a resume with another configuration; ResultsError if a file cannot be written; PolicyError as soon as the server
- * reports a failure that no rollout can avoid (a wrong key, an unknown model): a resume continues from there.
+ * Plays the environment's rows and records every rollout in `outputDir`. Throws ConfigError for invalid options, for a directory that another process writes to, or
+ * for a resume with another configuration; ResultsError if a file cannot be written; PolicyError as soon as the server reports a failure that no rollout can avoid
+ * (a wrong key, an unknown model): a resume continues from there.
  */
 export async function recordEvaluation<R extends Row>(options: EvaluationOptions<R>): Promise<EvaluationResult> {
   checkOptions(options);
@@ -116,7 +116,7 @@ class StateColumnCheck<R extends Row> {
   }
 }
 
-/** Does the work, then flushes and saves. After a failure it does both as well and throws the work's error. */
+/** Does the work, then flushes and saves. After a failure it still does both, then throws the work's error. */
 async function closing<R extends Row>(writer: RunWriter<R>, work: () => Promise<void>): Promise<void> {
   try {
     await work();
@@ -158,7 +158,7 @@ function rolloutEvent({ index, reward, stop, error }: RecordedRollout, rollout: 
     rolloutIndex: index,
     reward,
     stopCondition: stop,
-    // From the recorded error, which holds no secrets.
+    // Taken from the recorded error, which holds no secrets.
     error: error === null ? null : `${error.type}: ${error.message}`,
     ...(stack === undefined ? {} : { stack }),
     progress,

@@ -4,15 +4,15 @@ import type { WireResult } from '../schemas/results.ts';
 
 /** A rollout of `results.jsonl` as the summary reads it; texts stay on disk. */
 export interface RecordedRollout extends RolloutFacts {
-  /** Why metrics have no value, by name; absent if none failed. */
+  /** The reasons why metrics have no value, by name; absent if none failed. */
   readonly metricErrors?: Readonly<Record<string, string>>;
-  /** Why the environment's clean-up failed; absent if it succeeded. */
+  /** The reason why the environment's clean-up failed; absent if it succeeded. */
   readonly cleanUpError?: string;
-  /** Observations that were cut: only their head was kept. */
+  /** Number of observations that were cut, of which only the head was kept. */
   readonly cutObservations: number;
-  /** Tokens of the attempts before the last; absent where there are none. */
+  /** Tokens of the attempts before the last; absent if there are none. */
   readonly repeatedUsage?: RolloutUsage;
-  /** When it was scored, in milliseconds since the epoch. */
+  /** The time at which it was scored, in milliseconds since the epoch. */
   readonly endedAtMs: number;
 }
 

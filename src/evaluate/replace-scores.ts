@@ -26,7 +26,7 @@ export interface ReplaceOptions {
   readonly failures: ReadonlyMap<string, Pick<RoleStats, 'failures'>>;
 }
 
-/** Safe to repeat after a crash. Changes no file if no line changes, the configuration is the same, and the figures are those of the rollouts on file. */
+/** Safe to repeat after a crash. Changes no file if no line changes, the configuration is the same, and the figures match the rollouts on file. */
 export async function replaceScores(directory: string, options: ReplaceOptions): Promise<void> {
   const { index, found, config } = options;
   const files = runFiles(directory);

@@ -1,4 +1,4 @@
-/** The lines of a rollout after it was scored again. What did not change keeps its bytes. */
+/** The lines of a rollout after it was scored again. Unchanged parts keep their bytes. */
 import type { Row } from '../core/dataset.ts';
 import { canonicalJson } from '../core/canonical-json.ts';
 import { askedLine } from '../models/asked-records.ts';
@@ -10,7 +10,7 @@ import { plainData, wireError } from './result-record.ts';
 import type { Redaction } from './redaction.ts';
 import type { RunRecord } from './run-index.ts';
 
-/** New lines; absent where the old one stays. An empty one is removed. */
+/** New lines; absent if the old one stays. An empty one is removed. */
 export interface RescoredLines {
   readonly result?: string;
   readonly asked?: string;
@@ -21,7 +21,7 @@ export interface RescoredOptions {
   readonly metricNames: readonly string[];
   readonly stateColumns: readonly string[];
   readonly redaction: Redaction;
-  /** The environment's hook `finish` ran again, so that the state may be another one. */
+  /** True if the environment's hook `finish` ran again, so that the state may be another one. */
   readonly hookRan: boolean;
 }
 
@@ -66,7 +66,7 @@ function resultText<R extends Row>(rollout: Rollout<R>, before: WireResult, opti
   const own = before as unknown as Record<string, unknown>;
   const changed = Object.entries({ ...score, metric_errors: metricErrors }).some(([key, value]) => canonicalJson(value) !== canonicalJson(own[key]));
   if (!changed) return null;
-  // Columns of metrics that this rubric does not have go, those of state stay.
+  // Columns of metrics that this rubric does not have are removed; those of state stay.
   const gone = Object.keys(before.metrics).filter((name) => !(name in metrics) && !(name in ResultSchema.properties) && !stateColumns.includes(name));
   const kept = Object.fromEntries(Object.entries(own).filter(([name]) => !gone.includes(name) && name !== 'metric_errors'));
   const further = Object.entries({ ...redaction.values(state), ...metrics }).filter(([name]) => !(name in ResultSchema.properties));

@@ -15,7 +15,7 @@ export interface RecordOptions {
   readonly redaction: Redaction;
 }
 
-/** The line of `results.jsonl`: the columns of verifiers v0, then ours, then metrics and state under names that are still free. */
+/** The line of `results.jsonl`: the columns of verifiers v0, then this package's own, then metrics and state under names that are still free. */
 export function resultRecord<R extends Row>(rollout: Rollout<R>, options: RecordOptions): WireResult {
   const metrics = Object.fromEntries(options.metricNames.map((name) => [name, rollout.metrics[name] ?? null]));
   const state = Object.fromEntries(options.stateColumns.map((name) => [name, plainData(rollout.state[name])]));

@@ -1,4 +1,4 @@
-/** Repairs what an earlier process left in a run directory and checks it against the current options. */
+/** Repairs the files that an earlier process left in a run directory, and checks them against the current options. */
 import { canonicalJson } from '../core/canonical-json.ts';
 import type { Row } from '../core/dataset.ts';
 import { ConfigError } from '../core/errors.ts';
@@ -23,7 +23,7 @@ export async function assertRun(directory: string): Promise<void> {
   await readMetadata(directory);
 }
 
-/** Throws ConfigError if the directory holds no run, or one with another configuration. */
+/** Throws ConfigError if the directory holds no run, or a run with another configuration. */
 export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, rows: readonly R[], redaction: Redaction): Promise<OpenPlan<R>> {
   const { outputDir } = options;
   const metadata = await readMetadata(outputDir);
@@ -72,7 +72,7 @@ async function assertOwnScores(directory: string, { config }: WireMetadata): Pro
   );
 }
 
-/** The sessions, with the last one corrected from the results: a killed process could not record how far it came. */
+/** The sessions, with the last one corrected from the results: a killed process could not record its progress. */
 function settled(sessions: RunState['sessions'], kept: readonly RecordedRollout[], dropped: number): RunState['sessions'] {
   const last = sessions.at(-1);
   if (last === undefined) return sessions;
@@ -95,7 +95,7 @@ interface Recovered {
   readonly dropped: number;
   /** The native tools of the finished rollouts. */
   readonly tools: SharedTools;
-  /** What the policy read and wrote in the dropped ones. */
+  /** Tokens that the policy read and wrote in the dropped ones. */
   readonly droppedTokens: Spending;
 }
 

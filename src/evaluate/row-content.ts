@@ -1,4 +1,4 @@
-/** What tells a row from a row of other data that has the same id, for whoever pairs the rows of two runs. */
+/** Digests that distinguish a row from a row of other data with the same id. They are used to pair the rows of two runs. */
 import { hash } from 'node:crypto';
 import { canonicalJson } from '../core/canonical-json.ts';
 
@@ -9,7 +9,10 @@ export interface RowFields {
   readonly info?: unknown;
 }
 
-/** Digest of a row's answer and info, of its question where it has neither. Prompts do not count beside these: a prompt is something to compare. Null for values that are nested too deeply to read. */
+/**
+ * Digest of a row's answer and info, or of its question if it has neither. The prompt does not count if there are an answer or info, because two runs may compare
+ * prompts. Null for values that are nested too deeply to read.
+ */
 export function rowContent({ asked, answer, info }: RowFields): string | null {
   const fields = answer === undefined && info === undefined ? { asked } : { answer, info };
   try {
@@ -21,7 +24,7 @@ export function rowContent({ asked, answer, info }: RowFields): string | null {
   }
 }
 
-/** Where a run holds no content (null), the id must do. */
+/** If a run holds no content (null), the id alone decides. */
 export function isSameContent<T extends string | number>(first: T | null, second: T | null): boolean {
   return first === null || second === null || first === second;
 }

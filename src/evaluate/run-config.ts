@@ -11,7 +11,7 @@ import { isObject } from '../schemas/is-object.ts';
 export type RunConfig = Readonly<Record<string, unknown>>;
 
 /**
- * Every setting that a result depends on. That leaves out the speed of the run (concurrency, retries), the server of the same model (base URL),
+ * Every setting that a result depends on. It leaves out the speed of the run (concurrency, retries), the server of the same model (base URL),
  * and the number of examples, which may grow.
  */
 export function runConfig<R extends Row>(options: Omit<EvaluationOptions<R>, 'outputDir'>, redaction: Redaction): RunConfig {

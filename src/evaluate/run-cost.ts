@@ -1,11 +1,11 @@
-/** From the tokens of a run and the prices of its models: what it has cost, and when to begin no further rollouts. */
+/** Computes the cost of a run from its tokens and the prices of its models, and decides when no further rollouts begin. */
 import type { Row } from '../core/dataset.ts';
 import { type BilledTokens, costOf, type Price } from '../core/price.ts';
 import type { RolloutGroup } from '../rollouts/run-rollouts.ts';
 import type { RunCost } from '../schemas/run-cost.ts';
 import type { Spending } from './spending.ts';
 
-/** A model and its price; null if nobody knows it. */
+/** A model and its price; null if the price is unknown. */
 export interface PricedModel {
   readonly model: string;
   readonly price: Price | null;
@@ -63,7 +63,7 @@ function hasTokens({ input, output, uncounted }: BilledTokens): boolean {
   return input + output > 0 || uncounted !== undefined;
 }
 
-/** Some calls have a price, and nobody knows how many tokens they took. */
+/** True if some calls have a price and an unknown number of tokens. */
 function isUncounted({ uncounted }: BilledTokens, { input, cached, output }: Price): boolean {
   return uncounted !== undefined && input + cached + output > 0;
 }
@@ -81,7 +81,7 @@ function total({ policy, roles }: Parts): number | null {
 
 export interface CeilingOptions {
   readonly limit: number;
-  /** What the run has cost so far, and the rollouts that this covers. */
+  /** The cost of the run so far, and the rollouts that this covers. */
   readonly soFar: () => { readonly usd: number; readonly rollouts: number };
 }
 
@@ -100,7 +100,7 @@ export class CostCeiling {
     this.#before = options.soFar().rollouts;
   }
 
-  /** Some group was not begun. */
+  /** True if some group was not begun. */
   get isReached(): boolean {
     return this.#isReached;
   }

@@ -19,7 +19,7 @@ export function newRunDirectory(base: string, envId: string, model: string): str
 export interface FoundRun {
   /** The run to resume; null if there is none. */
   readonly path: string | null;
-  /** How the newest incomplete run of the same environment and model differs, if there is no run to resume; null without such a run. */
+  /** The way in which the newest incomplete run of the same environment and model differs, if there is no run to resume; null without such a run. */
   readonly difference: string | null;
 }
 

@@ -11,7 +11,7 @@ const FILES = {
   results: 'results.jsonl',
   /** Only for token policies. */
   tokens: 'tokens.jsonl',
-  /** What rewards read of an episode besides its result. */
+  /** The parts of an episode that rewards read and that its result lacks. */
   played: 'played.jsonl',
   /** Only for environments with models by role. */
   asked: 'asked.jsonl',
@@ -29,7 +29,7 @@ export async function writeMetadata(directory: string, metadata: WireMetadata): 
   await replaceFile(runFiles(directory).metadata, (write) => write(Buffer.from(`${metadataText(metadata)}\n`, 'utf8')));
 }
 
-/** Removes what a process that was killed had not renamed yet. Needs the lock. */
+/** Removes the files that a killed process had not renamed yet. Needs the lock. */
 export async function removeTemporaryFiles(directory: string): Promise<void> {
   for (const name of await readdir(directory)) if (/\.\d+\.tmp$/.test(name)) await unlink(join(directory, name));
 }
@@ -39,7 +39,7 @@ export function findResult(directory: string, rolloutId: string): Promise<WireRe
   return findLine<WireResult>(runFiles(directory).results, rolloutId);
 }
 
-/** What that rollout asked of models by role; null if it asked none. */
+/** The calls of that rollout to models by role; null if it made none. */
 export async function findAsked(directory: string, rolloutId: string): Promise<WireAskedLine['asked'] | null> {
   const path = runFiles(directory).asked;
   return existsSync(path) ? ((await findLine<WireAskedLine>(path, rolloutId))?.asked ?? null) : null;

@@ -1,4 +1,4 @@
-/** Where the records of a run stand in its files, by rollout, so that a few can be read at a time. */
+/** Finds the records of a run in its files, by rollout, so that a few can be read at a time. */
 import { type FileHandle, open } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { askedFromLine } from '../models/asked-records.ts';
@@ -14,14 +14,14 @@ import { readRecords } from './run-records.ts';
 export interface IndexedRollout {
   readonly rollout: RecordedRollout;
   readonly line: Line;
-  /** It has no score because its rewards failed; its episode was played to its end. */
+  /** True if it has no score because its rewards failed; its episode was played to its end. */
   readonly isUnscored: boolean;
 }
 
 export interface RunIndex {
-  /** By rollout id, in the order of the file. Of several records of one rollout the first finished one counts, else the last. */
+  /** By rollout id, in the order of the file. If one rollout has several records, the first finished one counts, else the last. */
   readonly rollouts: ReadonlyMap<string, IndexedRollout>;
-  /** By rollout id; of several lines the last one counts. */
+  /** By rollout id; if there are several lines, the last one counts. */
   readonly asked: ReadonlyMap<string, Line>;
   readonly played: ReadonlyMap<string, Line>;
 }
@@ -47,7 +47,7 @@ export interface RunRecord {
   readonly result: WireResult;
   readonly asked: readonly AskedRecord[];
   readonly played: WirePlayedLine | null;
-  /** The lines as they are on file; null where there is none. */
+  /** The lines as they are on file; null if there is none. */
   readonly lines: { readonly result: string; readonly asked: string | null; readonly played: string | null };
 }
 

@@ -26,12 +26,12 @@ export interface RunState {
   readonly startedAt: string;
   /** The last one is the one that runs. */
   readonly sessions: readonly Session[];
-  /** What models by role were asked; empty where no role is played. */
+  /** The calls of models by role; empty if no role is played. */
   readonly roles: Readonly<Record<string, RoleStats>>;
   readonly spending: RunSpending;
-  /** The ceiling of the cost ended the run. */
+  /** True if the ceiling of the cost ended the run. */
   readonly limitReached: boolean;
-  /** The native tools of all finished rollouts, as on their lines; null where they have none or not the same. */
+  /** The native tools of all finished rollouts, as on their lines; null if they have none or not the same. */
   readonly tools: WireMetadata['tools'];
 }
 
@@ -41,7 +41,7 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
   const { maxModelLen, tokenizerHash, logProbsMode } = client.capabilities;
   const config = runConfig(options, redaction);
   const { extra = {}, ...sampling } = options.sampling;
-  // Redacted before it becomes text: what is under a key such as `api_key` is hidden by its key.
+  // Redacted before it becomes text, because a value under a key such as `api_key` is hidden by its key.
   const kind = policyKind(options);
   const samplingArgs = kind === 'none' ? null : samplingColumns({ ...sampling, maxTokens: options.maxTokens, extra: redaction.settings(extra) });
   const now = figures(state.rollouts, {
@@ -91,7 +91,7 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
     ...(options.cost === undefined ? {} : { cost: costToWire(runCost(state.spending, options.cost, state.limitReached), options.cost) }),
     ...(state.spending.dropped.isNothing ? {} : { dropped: state.spending.dropped.toWire() }),
   } satisfies WireMetadata);
-  // Redacted above, and with the lines; a parameter called "token" is no setting that hides a secret.
+  // Already redacted above and with the lines. A parameter called "token" is not a setting that hides a secret.
   return { ...metadata, sampling_args: samplingArgs, tools: state.tools };
 }
 
@@ -104,7 +104,7 @@ export function wallSeconds(sessions: readonly Session[]): number {
   return sessions.reduce((sum, session) => sum + session.seconds, 0);
 }
 
-/** Whether the rollouts on file are others than the metadata counts: a process that was killed had recorded more than it had saved. */
+/** True if the rollouts on file differ from those that the metadata counts: a killed process had recorded more than it had saved. */
 export function isBehind(metadata: WireMetadata, rollouts: readonly RecordedRollout[]): boolean {
   const finished = rollouts.filter(({ error }) => error === null).length;
   const { num_finished: finishedBefore, num_errored: erroredBefore, num_planned: planned, complete } = metadata;

@@ -1,4 +1,4 @@
-/** Notices that a reader of a run's figures should know, from its recorded rollouts. */
+/** Notices for readers of a run's figures, from its recorded rollouts. */
 import type { Environment } from '../core/environment.ts';
 import { cleanUpText } from '../rollouts/clean-up-text.ts';
 import { metricErrorTexts } from '../rollouts/metric-error-texts.ts';

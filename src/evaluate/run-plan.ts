@@ -9,7 +9,7 @@ import type { EvaluationOptions } from './evaluation-options.ts';
 import { runFiles } from './run-files.ts';
 import type { RunPlan } from './run-writer.ts';
 
-/** A plan, and how many recorded rollouts it will play again. */
+/** A plan, and the number of recorded rollouts that it will play again. */
 export interface OpenPlan<R extends Row> extends RunPlan<R> {
   readonly redone: number;
 }
@@ -40,7 +40,7 @@ export function selectRows<R extends Row>({ environment, numExamples, shuffle, s
   return rows;
 }
 
-/** How many rollouts are scored together, and so kept or played again together: group rewards of a part differ from those of the whole. */
+/** The number of rollouts that are scored together, and so kept or played again together: group rewards of a part differ from those of the whole. */
 export function groupSize<R extends Row>({ environment, independentScoring, rolloutsPerExample }: EvaluationOptions<R>): number {
   return environment.rubric.hasGroupRewards && !independentScoring ? rolloutsPerExample : 1;
 }

@@ -1,4 +1,4 @@
-/** What a run directory says, each record checked against its schema. */
+/** Reads the records of a run directory, and checks each against its schema. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { XStatic } from 'typebox/schema';

@@ -20,7 +20,7 @@ import { type RunState, runMetadata } from './run-metadata.ts';
 import { SharedTools } from './shared-tools.ts';
 import { RunSpending } from './spending.ts';
 
-/** Age of the figures that readers of a running run see; a killed run loses about this much of its wall clock. */
+/** The age of the figures that readers of a run in progress see; a killed run loses about this much of its wall clock. */
 const METADATA_EVERY_MS = 2000;
 /** Saving takes at most a twentieth of the time, however large the run. */
 const METADATA_SHARE = 1 / 20;
@@ -34,7 +34,7 @@ export interface RunPlan<R extends Row> {
   readonly startedAt: string;
   /** Calls of models by role in the kept rollouts. @default none */
   readonly asked?: AskedTally;
-  /** What the run has spent so far; this session adds its own. @default nothing */
+  /** The spending of the run so far; this session adds its own. @default nothing */
   readonly spending?: RunSpending;
   /** The tools of the kept rollouts; this run adds its own. @default none */
   readonly tools?: SharedTools;
@@ -71,7 +71,7 @@ export class RunWriter<R extends Row> {
   #rewardSum = 0;
   /** Rollouts in flight, for `progress`. */
   active = 0;
-  /** The ceiling of the cost ended the run. */
+  /** True if the ceiling of the cost ended the run. */
   limitReached = false;
 
   private constructor(options: EvaluationOptions<R>, plan: RunPlan<R>, redaction: Redaction, files: Files) {
@@ -101,7 +101,7 @@ export class RunWriter<R extends Row> {
     return new RunWriter(options, plan, redaction, { results, tokens, played, asked, trace });
   }
 
-  /** What the trace lacks; null if it is whole. */
+  /** Describes the events that the trace lacks; null if it is complete. */
   get traceNotice(): string | null {
     return this.#files.trace?.notice ?? null;
   }
@@ -145,7 +145,7 @@ export class RunWriter<R extends Row> {
     };
   }
 
-  /** What the run has cost so far; null if the caller names no prices. */
+  /** The cost of the run so far; null if the caller names no prices. */
   get cost(): RunCost | null {
     const { cost } = this.#options;
     return cost === undefined ? null : runCost(this.#spending, cost, this.limitReached);

@@ -1,4 +1,4 @@
-/** A rollout of a run's files as scoring needs it. */
+/** A rollout in a run's files, in the form that scoring needs. */
 import type { Row } from '../core/dataset.ts';
 import { RewardError } from '../core/errors.ts';
 import type { AskedRecord } from '../core/model.ts';
@@ -12,12 +12,12 @@ import type { WireMessage, WireResult } from '../schemas/results.ts';
 export interface SavedRollout<R extends Row> {
   readonly result: WireResult;
   readonly row: R;
-  /** Null where the run saved no states, such as an evaluation of a training. */
+  /** Null if the run saved no states, such as an evaluation of a training run. */
   readonly played: WirePlayedLine | null;
   readonly asked: readonly AskedRecord[];
 }
 
-/** Without its score or error, as it was when its episode had ended. Tokens and generations stay on file: no reward reads them. */
+/** The rollout without its score or error, as it was when its episode had ended. Tokens and generations stay on file: no reward reads them. */
 export function savedRollout<R extends Row>({ result, row, played, asked }: SavedRollout<R>): Rollout<R> {
   const { timing } = result;
   const ms = (seconds: number) => seconds * 1000;
@@ -50,7 +50,7 @@ export function savedRollout<R extends Row>({ result, row, played, asked }: Save
   };
 }
 
-/** Fails the reward that reads it, which would otherwise take a missing field for a value. */
+/** Fails the reward that reads it, which would otherwise treat a missing field as a value. */
 function unsavedState(): Readonly<Record<string, unknown>> {
   const refuse = (what: string): never => {
     throw new RewardError(
@@ -91,7 +91,7 @@ interface Block {
   readonly messages: WireMessage[];
 }
 
-/** Every turn of the assistant, and between two of them everything that the environment wrote. */
+/** Every turn of the assistant, and everything that the environment wrote between two of them. */
 function messageBlocks(completion: readonly WireMessage[]): Block[] {
   const blocks: Block[] = [];
   for (const message of completion) {

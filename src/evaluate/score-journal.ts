@@ -1,5 +1,5 @@
 /**
- * `scoring.jsonl.partial` beside a run: what an unfinished vf-score has found. The run's own files change only at the end, each by a rename, so a kill
+ * `scoring.jsonl.partial` next to a run: the scores that an unfinished vf-score has found. The run's own files change only at the end, each by a rename, so a kill
  * leaves the old or the new one; the next process goes on from here.
  */
 import { existsSync } from 'node:fs';
@@ -18,7 +18,7 @@ interface Header {
 }
 
 export interface FoundLines extends RescoredLines {
-  /** Its lines say why it has no score; a later process tries it again. */
+  /** Its lines contain the error. A later process tries it again. */
   readonly failed?: true;
   /** SHA-256 of the result's line before. */
   readonly before: string;
@@ -31,9 +31,9 @@ interface JournalLine extends FoundLines {
 export class ScoreJournal {
   readonly path: string;
   readonly #appender: LineAppender;
-  /** What was found, by rollout id. */
+  /** The scores that were found, by rollout id. */
   readonly found: Map<string, FoundLines>;
-  /** When all was found, so that the files of the run were being replaced; null until then. */
+  /** The time at which all scores had been found and the files of the run were being replaced; null until then. */
   #closedAt: string | null;
 
   private constructor(path: string, appender: LineAppender, found: Map<string, FoundLines>, closedAt: string | null) {

@@ -1,4 +1,4 @@
-/** What scoring a run again needs, and what it gives. */
+/** The options and results of scoring a run again. */
 import { createHash } from 'node:crypto';
 import { canonicalJson } from '../core/canonical-json.ts';
 import type { Row } from '../core/dataset.ts';
@@ -15,7 +15,7 @@ export interface ScoreOptions<R extends Row = Row> {
   readonly directory: string;
   readonly environment: Pick<Environment<R>, 'eval' | 'finish'> & { readonly rubric: Rubric<R> };
   readonly models?: RoleModels & { readonly stats?: ReadonlyMap<string, Pick<RoleStats, 'failures'>> };
-  /** Whether a role is asked where the record has its reply. @default never */
+  /** Tells whether a role is called although the record has its reply. @default never */
   readonly asksAgain?: (role: string) => boolean;
   /** Scores only the rollouts whose rewards failed, and with group rewards their groups. @default false */
   readonly failedOnly?: boolean;
@@ -23,15 +23,18 @@ export interface ScoreOptions<R extends Row = Row> {
   readonly recordsFailures?: boolean;
   /** Computes a score from the recorded one, without the rubric. @default the rubric scores */
   readonly fromScore?: (score: Score) => Score | RewardError;
-  /** How the rewards differ from those of the environment; part of the run's configuration from now on. */
+  /** The way in which the rewards differ from those of the environment; part of the run's configuration from now on. */
   readonly settings: Readonly<Record<string, unknown>>;
-  /** By role, the name of its model; part of the configuration too. */
+  /** The name of the model of each role; part of the configuration too. */
   readonly players: Readonly<Record<string, string>>;
-  /** What else the scores depend on, so that only the same scoring goes on after a kill: the environment's module, the run that was copied, the servers that are asked. */
+  /**
+   * Everything else that the scores depend on, so that only the same scoring goes on after a kill: the environment's module, the run that was copied, the servers
+   * that are called.
+   */
   readonly basis: Readonly<Record<string, unknown>>;
   /** The caller holds the lock of the directory. @default false */
   readonly isLocked?: boolean;
-  /** Leaves the journal of the finished scoring to the caller, who renames the folder first. @default false */
+  /** Leaves the journal of the finished scoring to the caller, which renames the folder first. @default false */
   readonly keepsJournal?: boolean;
   /** Rollouts scored at once, or with group rewards groups. */
   readonly maxScoring: number;
@@ -41,7 +44,7 @@ export interface ScoreOptions<R extends Row = Row> {
   readonly packageVersion: string;
   /** Values that must not appear in any file (API keys). */
   readonly secrets: readonly string[];
-  /** Aborting stops the scoring; what was scored is kept for the next call. */
+  /** Aborting stops the scoring; scores found so far are kept for the next call. */
   readonly signal: AbortSignal;
   readonly onProgress?: (progress: ScoreProgress) => void;
 }
@@ -53,15 +56,15 @@ interface ScoreProgress {
 }
 
 export interface ScoreResult {
-  /** The metadata with the figures before, those of the rollouts on file. */
+  /** The metadata before the scoring, with the figures of the rollouts on file. */
   readonly before: WireMetadata;
   /** Rollouts that have a new score, or the same one again. */
   readonly scored: number;
-  /** Of them, those whose line changed. */
+  /** The number of these whose line changed. */
   readonly changed: number;
   /** Rollouts that could not be scored, by error. */
   readonly failures: readonly { readonly rolloutId: string; readonly type: string; readonly message: string; readonly hadScore: boolean }[];
-  /** Rollouts that failed before their rewards, and those that were recorded without how they ended. */
+  /** Rollouts that failed before their rewards, and those whose end was not recorded. */
   readonly unplayed: number;
   readonly unsaved: number;
   /** Rollouts that the scoring does not cover: with `failedOnly` those that have a score, with `fromScore` those that have none. */
@@ -70,7 +73,7 @@ export interface ScoreResult {
   readonly isReplaced: boolean;
 }
 
-/** Digest of everything that the scores depend on. The weights' sum needs no mark: the settings and the run decide it. */
+/** Digest of everything that the scores depend on. The weighted sum needs no entry: the settings and the run decide it. */
 export function scoringDigest<R extends Row>(options: Omit<ScoreOptions<R>, 'directory'>): string {
   const { settings, players, basis, failedOnly = false, recordsFailures = false, environment } = options;
   const { names, weights } = environment.rubric;

@@ -24,8 +24,8 @@ import { changedSince, ScoreJournal } from './score-journal.ts';
 import { savedRollout } from './saved-rollout.ts';
 
 /**
- * Scores rollouts and then replaces the files of the run, each by a rename. Throws ConfigError for a run of other rows, one in use, and one with an
- * unfinished scoring of other options; CancelledError if the signal aborts, after which the same call goes on.
+ * Scores rollouts and then replaces the files of the run, each by a rename. Throws ConfigError for a run of other rows, a run in use, or a run with an unfinished
+ * scoring of other options; CancelledError if the signal aborts, after which the same call goes on.
  */
 export async function scoreRun<R extends Row>(options: ScoreOptions<R>): Promise<ScoreResult> {
   const metadata = await readMetadata(options.directory);
@@ -98,7 +98,7 @@ class RunScorer<R extends Row> {
     }
   }
 
-  /** A rollout that has a score loses it only where the caller wants failures on file. */
+  /** A rollout that has a score loses it only if the caller wants failures on file. */
   get #isComplete(): boolean {
     return this.#options.recordsFailures === true || !this.#failures.some(({ hadScore }) => hadScore);
   }
@@ -163,7 +163,7 @@ class RunScorer<R extends Row> {
     const records: { readonly record: RunRecord; readonly isUnscored: boolean }[] = [];
     for (const { rollout, isUnscored } of group) {
       const record = await parts.reader.read(rollout.rolloutId);
-      // How it ended, which rewards may read, was not saved.
+      // Rewards may read how it ended, which was not saved.
       if (isUnscored && record.played === null) this.#unsaved += 1;
       else records.push({ record, isUnscored });
     }
@@ -204,14 +204,14 @@ class RunScorer<R extends Row> {
     return scored.map((rollout) => this.#withUnsaved(rollout, records.find(({ record }) => record.result.rollout_id === rollout.rolloutId)!.record));
   }
 
-  /** What the hook added is in the saved state, unless it failed or a model that it may ask is another one now. */
+  /** The additions of the hook are in the saved state, unless it failed or a model that it may call is another one now. */
   #hookRuns({ played }: RunRecord): boolean {
     const { players, asksAgain = () => false, environment } = this.#options;
     if (played === null || environment.finish === undefined) return false;
     return played.asked_finished === null || Object.keys(players).some(asksAgain);
   }
 
-  /** A metric that fails for want of a state keeps the value that it had, unless another rubric scores, or another environment's. */
+  /** A metric that fails for want of a state keeps its earlier value, unless another rubric or another environment's rubric scores. */
   #withUnsaved(rollout: Rollout<R>, { played, result }: RunRecord): Rollout<R> {
     const { settings } = this.#options;
     if (played !== null || rollout.metricErrors === undefined || 'rubric' in settings || 'environment' in settings) return rollout;

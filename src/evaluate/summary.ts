@@ -16,7 +16,7 @@ export interface FiguresOptions {
   /** Number of rollouts of the whole run. */
   readonly planned: number;
   readonly rolloutsPerExample: number;
-  /** How the rubric's metrics are shown. @default each by its values */
+  /** The way the rubric's metrics are shown. @default each by its values */
   readonly displays?: ReadonlyMap<string, MetricDisplay>;
 }
 
@@ -70,7 +70,7 @@ function shownText(content: string, parts: WireMessage['parts']): string {
   return parts === undefined ? content : parts.map((part) => (part.type === 'text' ? part.text : IMAGE_MARK)).join('');
 }
 
-/** By task, in the order in which the rollouts bring them; null where rows have no tasks. */
+/** By task, in the order in which the rollouts bring them; null if rows have no tasks. */
 function taskFigures(finished: readonly RecordedRollout[], displays: ReadonlyMap<string, MetricDisplay>): NonNullable<Summary['tasks']> | null {
   const byTask = Map.groupBy(
     finished.filter(({ task }) => task !== null),
@@ -145,7 +145,7 @@ function reasons(failed: readonly RecordedRollout[]): Pick<Summary, 'errorReason
   return { errorReasons: Object.fromEntries(byType) };
 }
 
-/** How often each value occurs, most frequent first, then by name. */
+/** Counts each value, most frequent first, then by name. */
 function tally(values: readonly string[]): Record<string, number> {
   const counts = [...Map.groupBy(values, (v) => v)].map(([value, all]) => [value, all.length] as const);
   return Object.fromEntries(counts.toSorted(([a, m], [b, n]) => n - m || (a < b ? -1 : 1)));

@@ -1,4 +1,7 @@
-/** An evaluation of a training run, `evaluations/step-000010.jsonl`, as runs of vf-eval are read. It holds neither questions nor answers, so ids alone tell its rows apart. */
+/**
+ * Reads an evaluation of a training run, `evaluations/step-000010.jsonl`, like a run of vf-eval. It holds neither questions nor answers, so only ids distinguish its
+ * rows.
+ */
 import { existsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
@@ -15,30 +18,30 @@ export interface TrainingEvaluation {
   readonly step: number;
   readonly envId: string;
   readonly envArgs: Readonly<Record<string, unknown>>;
-  /** The model at its server, of that step. */
+  /** The name at its server of the model of that step. */
   readonly model: string;
   readonly seed: number;
   /** Of the sampling, as the configuration has them. */
   readonly temperature: number;
   readonly maxTokens: number | null;
-  /** By rollout id; of two records the later one. */
+  /** By rollout id; if there are two records, the later one counts. */
   readonly rollouts: ReadonlyMap<string, WireTrajectory>;
 }
 
 const NAME = /^step-(\d+)\.jsonl$/;
 
-/** Whether the path names such a file rather than the folder of a run. */
+/** True if the path names such a file rather than the folder of a run. */
 export function isTrainingEvaluation(path: string): boolean {
   return NAME.test(basename(path)) && (statSync(path, { throwIfNoEntry: false })?.isFile() ?? true);
 }
 
-/** Throws ConfigError unless the file is an evaluation with a rollout, of a run whose configuration is beside it. */
+/** Throws ConfigError unless the file is an evaluation with a rollout, of a run whose configuration is next to it. */
 export async function readTrainingEvaluation(path: string): Promise<TrainingEvaluation> {
   const run = dirname(dirname(path));
   const rollouts = new Map<string, WireTrajectory>();
   for await (const { text, isWhole, number } of readLines(path, { mustExist: true })) {
     if (/^\{"(complete|step)":/.test(text)) continue;
-    // What stands before it was sampled again.
+    // Drops the lines before the step was sampled again.
     if (text.startsWith('{"restarted":')) rollouts.clear();
     else {
       const parsed = parseWire(TrajectorySchema, text);

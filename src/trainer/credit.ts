@@ -33,7 +33,7 @@ export interface CreditedBatch {
   readonly groups: readonly (readonly TrainingSequence[])[];
   /** By their names in metrics.ts: `groups`, `groups_constant`, ... */
   readonly values: Readonly<Record<string, number | null>>;
-  /** Why there is nothing to learn where all advantages are 0. */
+  /** The reason why there is nothing to learn if all advantages are 0. */
   readonly constantReason: string;
 }
 
@@ -45,7 +45,7 @@ export interface Credit {
   assign(trajectories: readonly Trajectory[], pass: LogProbPass): Promise<CreditedBatch>;
   /** Writes what later steps depend on, such as running means, into a folder of a checkpoint. */
   saveState(directory: string): Promise<void>;
-  /** Reads what `saveState` wrote. Where the folder lacks it, the credit stays as at the start of a run. */
+  /** Reads what `saveState` wrote. If the folder lacks it, the credit stays as at the start of a run. */
   loadState(directory: string): Promise<void>;
 }
 

@@ -105,7 +105,7 @@ export interface AdapterManifest {
 }
 
 /**
- * What a step needs of a backend: everything but files. Every method rejects with GradientError, or with CancelledError when its signal aborts. After `lost` the
+ * The part of a backend that a step needs: everything but files. Every method rejects with GradientError, or with CancelledError when its signal aborts. After `lost` the
  * backend is unusable. After any other code it remains usable: adapter, Adam state and accumulated gradient are as they were before the call.
  */
 export interface GradientComputation {

@@ -1,6 +1,6 @@
 /**
- * `vf-search/trainer`: what a module needs that brings a source or a loss of its own to `vf-train`, and the types of the other joints. It is an entry of its own
- * beside `vf-search` and `vf-search/engine`, because environments need nothing of it. Training itself is `train` of `vf-search`.
+ * `vf-search/trainer`: the names that a module needs to bring its own source or loss to `vf-train`, and the types of the trainer's other interfaces. It is an entry
+ * apart from `vf-search` and `vf-search/engine`, because environments need nothing of it. Training itself is `train` of `vf-search`.
  */
 export type { TrainingConfig } from '../schemas/training-config.ts';
 export type { CreateSource, PhasePlan, RolloutStore, SourceContext, StepRollouts, TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';

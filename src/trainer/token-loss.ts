@@ -20,10 +20,10 @@ export type LossMetric =
   | { readonly merge: 'sum' | 'min' | 'max'; readonly value: number }
   | { readonly merge: 'mean'; readonly value: number; readonly weight: number };
 
-/** By name. What was not measured, for lack of tokens or because it is not configured, is absent. */
+/** Metrics by name. One that was not measured, for lack of tokens or because it is not configured, is absent. */
 export type LossMetrics = Readonly<Record<string, LossMetric>>;
 
-/** What a loss reads beside the log-probs and advantages. The trainer computes only what some loss needs. */
+/** The columns that a loss reads in addition to the log-probs and advantages. The trainer computes only those that some loss needs. */
 export interface LossNeeds {
   /** Log-probs under the policy before the step's first update (or the sampler's own, as `algorithm.old_log_probs` says). */
   readonly old: boolean;
@@ -51,7 +51,7 @@ export interface TokenLossBatch {
   readonly samplerLogProbs?: Float64Array;
   /** In nats. [N] if needed. */
   readonly entropy?: Float64Array;
-  /** Who wrote each sequence. [B] @default one role */
+  /** The role that wrote each sequence. [B] @default one role */
   readonly roles?: readonly string[];
 }
 
@@ -81,7 +81,7 @@ export interface LossTerm {
   readonly isMain: boolean;
   readonly loss: TokenLoss;
   readonly weight: number;
-  /** What it is taken on: trajectories with a reward, or demonstrations. */
+  /** The trajectories that the loss is taken on: those with a reward, or demonstrations. */
   readonly on: 'rollouts' | 'demonstrations';
   /** Only trajectories of these roles; null for all. */
   readonly roles: readonly string[] | null;

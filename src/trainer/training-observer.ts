@@ -28,7 +28,7 @@ export interface TrainingEvent {
     | 'stopped'
     | 'finished';
   readonly message: string;
-  /** Of the error behind it, for the terminal of a developer; no file holds it. */
+  /** The stack of the error behind it, for a developer's terminal; no file holds it. */
   readonly stack?: string | null;
 }
 
@@ -46,7 +46,7 @@ export interface RecordedMetricsRow extends MetricsRow {
   readonly time: string;
 }
 
-/** Where a run starts or continues. */
+/** The state in which a run starts or continues. */
 export interface TrainingStart {
   /** Steps finished. Rows of later steps that were reported before do not count: they will be measured again. */
   readonly step: number;
@@ -55,7 +55,7 @@ export interface TrainingStart {
 }
 
 export interface TrainingObserver {
-  /** At the start, at a resume, and again where a lost backend takes the run back to its last checkpoint. */
+  /** Called at the start, at a resume, and again if a lost backend takes the run back to its last checkpoint. */
   onStart?(start: TrainingStart): void;
   onPhase?(phase: TrainingPhase, step: number): void;
   /** Progress of the current batch or evaluation. */

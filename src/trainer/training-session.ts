@@ -70,7 +70,7 @@ export interface RunDirectory {
   readonly run: WireTrainingRun;
   /** Saves the settings that a resume changed. Called before a process does any work. */
   begin(): Promise<void>;
-  /** Whether the run has rollouts, evaluations or checkpoints. */
+  /** True if the run has rollouts, evaluations or checkpoints. */
   holdsWork(): Promise<boolean>;
 }
 
@@ -80,12 +80,12 @@ export interface TrainingRun {
   readonly environment: Environment;
   /** Its `eval` holds the evaluation rows; the same object as `environment` if one serves both. */
   readonly evaluation: Environment;
-  /** What a resume changed in the settings, such as `optimizer.learning_rate from 0.001 to 0.0005`. @default none */
+  /** The settings that a resume changed, such as `optimizer.learning_rate from 0.001 to 0.0005`. @default none */
   readonly changes?: readonly string[];
   /** Plays evaluations after the last checkpoint again, because an earlier process recorded them at another temperature. @default false */
   readonly isEvaluatedAgain?: boolean;
   readonly servers: PolicyServers;
-  /** What is minimised, in order. */
+  /** The losses that are minimised, in order. */
   readonly losses: readonly LossTerm[];
   /** Where the trajectories of a step come from. @default rollouts of the environment's training rows */
   readonly createSource?: CreateSource;
@@ -95,14 +95,14 @@ export interface TrainingRun {
   openSession(signal: AbortSignal): Promise<TrainingSession>;
   /** The models of the environments' roles. @default none */
   readonly models?: RoleModels;
-  /** US dollars that these have cost so far, in all processes of the run; null where a price is missing. @default nothing */
+  /** US dollars that these have cost so far, in all processes of the run; null if a price is missing. @default nothing */
   readonly spentUsd?: () => number | null;
   readonly observer: TrainingObserver;
   /** Removes secrets from text before it is written to files. */
   readonly redact: (text: string) => string;
 }
 
-/** How a training run ended, and where its results are. */
+/** The way a training run ended, and where its results are. */
 export interface TrainingOutcome {
   /** `finished`: all steps are done. `stopped`: a guard or an error ended it. `interrupted`: a user or signal did. */
   readonly reason: 'finished' | 'stopped' | 'interrupted';
@@ -126,6 +126,6 @@ export interface TrainingOutcome {
   readonly events: number;
   /** Failed rollouts of the step or evaluation that ended the run; no row of the metrics counts them. */
   readonly failedRollouts: number;
-  /** Whether the run can be resumed with -R. */
+  /** True if the run can be resumed with -R. */
   readonly resumable: boolean;
 }

@@ -1,6 +1,6 @@
 /**
- * Interface of what a step trains on. The trainer brings sources that sample rollouts, read rows of a data set, or read rollouts that another program sampled; an environment or a
- * user's module can bring its own, by exporting `createSource`, with several phases in a step.
+ * Interface of a source of trajectories, on which a step trains. The trainer brings sources that sample rollouts, read rows of a data set, or read rollouts that
+ * another program sampled. An environment or a user's module can bring its own, by exporting `createSource`, with several phases in a step.
  */
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
@@ -13,11 +13,11 @@ export interface TrajectoryBatch {
   readonly trajectories: readonly Trajectory[];
   /** Rollouts that were played but are not trained on, such as groups that others replaced; the step's reward counts them. @default none */
   readonly discarded?: readonly Trajectory[];
-  /** How often the step was sampled; 0 if nothing was. @default 0 */
+  /** Number of times that the step was sampled; 0 if nothing was. @default 0 */
   readonly attempts?: number;
   /** Metrics of the source's own, by their names in metrics.ts, or `source/<name>`. @default none */
   readonly values?: Readonly<Record<string, number | null>>;
-  /** What a user may want to read about the step, such as an example: each is an event `note`. @default none */
+  /** Texts about the step that a user may want to read, such as an example: each is an event `note`. @default none */
   readonly notes?: readonly string[];
   /**
    * Rows by the name of their file (letters, digits and dashes). Once the step is recorded, the run appends them to `source/<name>.jsonl`, each with its `step`; a
@@ -32,11 +32,11 @@ export interface TrajectorySource {
    * Throws TrainingError if it cannot bring one, CancelledError when the signal aborts.
    */
   take(step: number, signal: AbortSignal): Promise<TrajectoryBatch>;
-  /** Whether `take(step)` will ask the policy; if not, the weights before it need not be published. */
+  /** True if `take(step)` will ask the policy; if not, the weights before it need not be published. */
   needsPolicy(step: number): boolean;
   /** Writes what later steps depend on into a folder of a checkpoint. */
   saveState(directory: string): Promise<void>;
-  /** Reads what `saveState` wrote. Called once, before the first `take`, and only where a run goes on from a checkpoint. */
+  /** Reads what `saveState` wrote. Called once, before the first `take`, and only if a run goes on from a checkpoint. */
   loadState(directory: string): Promise<void>;
   /** Waits until nothing is sampled any more. Called once, after the signal of the last `take` was aborted. @default nothing to wait for */
   close?(): Promise<void>;
@@ -61,7 +61,7 @@ export interface PhasePlan {
   readonly environment?: Environment;
 }
 
-/** What the files of a run hold of a rollout. */
+/** The parts of a rollout that the files of a run hold. */
 export interface RecordedRollout {
   readonly trajectory: Trajectory;
   readonly asked: readonly AskedRecord[];
@@ -73,7 +73,7 @@ export interface StepRollouts extends AsyncDisposable {
   readonly step: number;
   /** The recorded rollouts: the last line of each rollout id, in order of first appearance. Grows with `add`. */
   readonly recorded: readonly Trajectory[];
-  /** The file has a closing line and as many rollouts as that says. */
+  /** True if the file has a closing line and as many rollouts as that line says. */
   readonly isComplete: boolean;
   /** From the closing line; without it, how often the most frequent rollout was recorded. 0 for a step without rollouts. */
   readonly attempts: number;
@@ -93,7 +93,7 @@ export interface PhaseName {
   readonly phase: string | undefined;
 }
 
-/** The rollouts of a run: what is on file is not sampled again. */
+/** The rollouts of a run. A rollout on file is not sampled again. */
 export interface RolloutStore {
   /** Opens the rollouts of a step, or of a phase of it, for adding. Throws ResultsError if what is on file is damaged. */
   open(step: number, phase?: string): Promise<StepRollouts>;
@@ -103,7 +103,7 @@ export interface RolloutStore {
   discard(step: number, phase?: string): Promise<void>;
 }
 
-/** What a source is made of. */
+/** The parts from which a source is made. */
 export interface SourceContext {
   readonly config: TrainingConfig;
   readonly environment: Environment;
@@ -114,7 +114,7 @@ export interface SourceContext {
   readonly play: (plan: PhasePlan, signal: AbortSignal) => Promise<TrajectoryBatch>;
   /** For a source that records trajectories which `play` did not bring: what is on file is not taken again. */
   readonly store: RolloutStore;
-  /** Whether all rollouts of a phase were on file when the run started. */
+  /** True if all rollouts of a phase were on file when the run started. */
   readonly isRecorded: (step: number, phase?: string) => boolean;
 }
 

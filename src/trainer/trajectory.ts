@@ -6,7 +6,7 @@ import type { TokenBuffer } from '../core/token-buffer.ts';
 import { reasonOf } from '../rollouts/rollout-columns.ts';
 import type { Rollout, RolloutError, RolloutFacts } from '../rollouts/rollout.ts';
 
-/** The role of a trajectory where an environment has only one speaker. */
+/** The role of a trajectory if an environment has only one speaker. */
 export const POLICY_ROLE = 'policy';
 
 /**
@@ -14,9 +14,9 @@ export const POLICY_ROLE = 'policy';
  * demonstration, such as a row of a supervised data set, has neither a reward nor an error; nor has a trajectory that is paid later.
  */
 export interface Trajectory extends RolloutFacts {
-  /** Who wrote the targets: `policy`, unless a source plays several roles. */
+  /** The role that wrote the targets: `policy`, unless a source plays several roles. */
   readonly role: string;
-  /** Files of earlier versions have no phase. */
+  /** A phase may be absent. */
   readonly error: (Pick<RolloutError, 'type' | 'message' | 'retryable' | 'source' | 'reason'> & Partial<Pick<RolloutError, 'phase'>>) | null;
   /** The whole sequence, prompt first. [T]; T may be 0 for a failed rollout. */
   readonly ids: Int32Array;
@@ -101,8 +101,8 @@ export function unpaid<T extends Trajectory>(trajectory: T): T {
 }
 
 /**
- * The trajectory with this reward, instead of any that it had, and with these metrics beside its own; one of the same name is replaced. For rewards that are
- * known only when others have played: a proposal is paid by how its task was solved.
+ * The trajectory with this reward, instead of any that it had, and with these metrics in addition to its own; one of the same name is replaced. Use it for rewards
+ * that are known only when others have played: a proposal is paid by how its task was solved.
  *
  * @throws {TrainingError} for a failed trajectory and for a demonstration, which can have no reward
  * @throws {RewardError} for a reward or a metric that is not finite

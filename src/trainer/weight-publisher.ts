@@ -17,7 +17,7 @@ export interface LogProbProbe {
   readonly targets: Int32Array;
   /** Log-prob of each target at temperature 1, from the gradient backend. [M] */
   readonly logProbs: Float32Array;
-  /** The same without the adapter: shows how much the server's base and the new version must differ. [M] @default unknown */
+  /** The log-probs without the adapter, which show how much the server's base and the new version must differ. [M] @default unknown */
   readonly baseLogProbs?: Float32Array;
   /** Largest mean |difference| that passes, in nats. */
   readonly tolerance: number;
@@ -26,7 +26,7 @@ export interface LogProbProbe {
 export interface PublishRequest {
   /** Above the current version, or the current one again after a server lost it; it then serves under a new name. */
   readonly version: number;
-  /** At the servers; never used before in this run, not even by a publish that failed. */
+  /** The version's name at the servers; never used before in this run, not even by a publish that failed. */
   readonly name: string;
   readonly manifest: AdapterManifest;
   /** A sequence of text alone. */
@@ -69,7 +69,7 @@ export interface WeightPublisher {
   publish(request: PublishRequest, signal: AbortSignal): Promise<PublishResult>;
   /**
    * Brings a resting replica that answers again to the current version, under the same name, compares log-probs, then admits it. A failure leaves it at
-   * rest. Throws CancelledError only. May run beside `catchUp` of another replica, but not beside `publish` or `retire`.
+   * rest. Throws CancelledError only. May run at the same time as `catchUp` of another replica, but not as `publish` or `retire`.
    */
   catchUp(replica: string, signal: AbortSignal): Promise<CatchUpResult>;
   /**
@@ -93,8 +93,8 @@ export interface PolicyServers {
    */
   revive(replica: string, signal: AbortSignal): Promise<void>;
   /**
-   * Restarts a server that this run launched, although it answers: it computes nothing. `why`: what it did not do, without a full stop. Throws PolicyError
-   * after too many restarts. @default none was launched
+   * Restarts a server that this run launched and that answers but computes nothing. `why` says what it did not do, without a full stop. Throws PolicyError after too
+   * many restarts. @default none was launched
    */
   renew?(replica: string, why: string, signal: AbortSignal): Promise<void>;
   /** Calls `onLost` when a server that this run launched ends, until disposed. @default none was launched */

@@ -1,4 +1,4 @@
-/** The base model's name in `adapter_config.json`: valid beyond this machine where there is such a name, and never an absolute path. */
+/** The base model's name in `adapter_config.json`: a name that other machines understand if there is one, and never an absolute path. */
 import { isAbsolute, relative } from 'node:path';
 
 /** A model's folder in the cache of huggingface_hub. */

@@ -38,7 +38,7 @@ export function allocateAdapter(
   return { weights: { id, paddedRank, layers }, region };
 }
 
-/** A copy of an adapter under another id: the numbers of now, whatever the original becomes. Throws MemoryLimitError. */
+/** Copies an adapter under another id. The copy keeps its numbers when the original changes. Throws MemoryLimitError. */
 export function copyAdapter(
   { weights, region }: PlacedAdapter,
   { memory, id }: { readonly memory: SharedMemory; readonly id: number },

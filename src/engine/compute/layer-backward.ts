@@ -9,7 +9,7 @@ import type { AdapterGradient } from './training-types.ts';
 import type { BackwardBuffers, LayerBuffers } from './training-layout.ts';
 import { repackWeight } from './weight-products.ts';
 
-/** What all layers of one backward pass share. */
+/** State that all layers of one backward pass share. */
 export interface BackwardPass {
   readonly adapter: AdapterWeights;
   readonly gradient: AdapterGradient;

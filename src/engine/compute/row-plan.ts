@@ -1,4 +1,4 @@
-/** The rows of one pass: which belong to one sequence, which share an adapter, and which ones' output is wanted. */
+/** The rows of one pass: which of them belong to one sequence, which share an adapter, and of which the output is wanted. */
 import type { AdapterWeights } from '../model/model-types.ts';
 
 /** Rows of one sequence at consecutive positions. */

@@ -8,7 +8,7 @@ export class SequenceEmbedder {
   readonly #blocks: number;
   readonly #hidden: number;
 
-  /** `blocks`: of the pass's cache, at least those of its longest sequence. */
+  /** `blocks`: the number of blocks in the pass's cache, at least as many as its longest sequence needs. */
   constructor({ pass, blocks, hidden }: { readonly pass: TransformerPass; readonly blocks: number; readonly hidden: number }) {
     this.#pass = pass;
     this.#blocks = blocks;

@@ -5,7 +5,7 @@ import { type Dimensions, dimensionsOf, roundUp } from './dimensions.ts';
 import type { AttentionBuffers, FeedForwardBuffers, LayerScratch } from './layer-forward.ts';
 import { Arena, type MemoryRegion } from './memory.ts';
 
-/** What a batch's memory depends on; it grows with each of the numbers. */
+/** The numbers that determine a batch's memory, which grows with each of them. */
 export interface TrainingShape {
   readonly rows: number;
   readonly wanted: number;

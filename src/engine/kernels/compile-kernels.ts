@@ -1,4 +1,4 @@
-/** Compiles the kernels, and instantiates them in a thread. Where their bytes come from is not its business. */
+/** Compiles the kernels, and instantiates them in a thread. It does not know where their bytes come from. */
 import type { Kernels } from './kernels.ts';
 import { type EngineMemory, type KernelsModule, webAssembly } from './web-assembly.ts';
 

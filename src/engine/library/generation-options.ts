@@ -1,4 +1,4 @@
-/** What programs ask `generate` for, and get: the engine's request with defaults. */
+/** The options and results of `generate` for programs: the engine's request with defaults. */
 import { EngineInputError } from '../engine-errors.ts';
 import type { GenerateRequest, Generation, TokenEngine } from '../engine-types.ts';
 import { Adapter } from './adapter.ts';

@@ -27,7 +27,7 @@ const NAMES: Readonly<Record<string, string>> = {
 };
 const WIRE_NAME = new RegExp(`\\b(${Object.keys(NAMES).join('|').replaceAll('.', '\\.')})\\b`, 'g');
 
-/** What vLLM adds to a message, which already has both. */
+/** Details that vLLM appends to a message that already contains them. */
 const WIRE_DETAILS = / \(parameter=\w+, value=[^()]*\)$/;
 
 /** The same error with this library's names of options, and without the details of the wire; any other value unchanged. */

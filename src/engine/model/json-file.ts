@@ -1,4 +1,4 @@
-/** Reads the small JSON files of a model or an adapter; what is wrong with one is an EngineInputError. */
+/** Reads the small JSON files of a model or an adapter. Every fault in one is an EngineInputError. */
 import type { ByteSource } from '../../files/byte-source.ts';
 import * as files from '../../files/source-text.ts';
 import { ConfigError } from '../../core/errors.ts';

@@ -103,7 +103,7 @@ export class BatchSampler implements Sampler {
       return;
     }
     for (const request of planned) this.#settle(request);
-    // After all are settled, because listeners may abort or add requests.
+    // Reports come after all requests are settled, because listeners may abort or add requests.
     for (const request of planned) this.#report(request);
   }
 

@@ -9,7 +9,7 @@ export interface GeneratedTextOptions {
   /** If it ends within a character, that character is part of the text. @default none */
   readonly prompt?: Int32Array;
   readonly stop: { readonly strings: readonly string[]; readonly includeString: boolean; readonly minTokens: number };
-  /** Whether `takeNew` will be called. */
+  /** True if the caller will call `takeNew`. */
   readonly streams: boolean;
 }
 

@@ -15,7 +15,7 @@ export interface SamplerRequest extends Omit<GenerateRequest, 'adapter' | 'allow
 export interface SamplerFailure {
   readonly code: 'not_finite' | 'internal';
   readonly message: string;
-  /** What was thrown, where something was. */
+  /** The error that was thrown; absent if none was. */
   readonly cause?: unknown;
 }
 

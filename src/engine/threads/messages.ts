@@ -16,7 +16,7 @@ export interface ThreadSetup {
   readonly tokenBytes: TokenBytes;
   /** Null if this thread only trains. */
   readonly sampling: SamplingRoom | null;
-  /** The room serves for vectors of sequences in place of sampling. */
+  /** True if the thread computes vectors of sequences instead of sampling. */
   readonly embeds: boolean;
   /** [GAUGES.length], shared: written by the thread after each step, read by the main thread at any time. */
   readonly gauges: Float64Array;

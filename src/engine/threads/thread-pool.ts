@@ -57,7 +57,7 @@ export class ThreadPool {
   readonly #lanes: readonly Lane[];
   readonly #requests = new Map<number, PendingRequest>();
   readonly #lost = Promise.withResolvers<EngineLostError>();
-  /** Set once the pool takes no more calls: the reason. */
+  /** The reason why the pool takes no more calls; null while it does. */
   #ended: Error | null = null;
   #closing: Promise<void> | null = null;
   #nextId = 1;

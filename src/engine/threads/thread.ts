@@ -1,5 +1,5 @@
 /**
- * A compute thread as its owner sees it: messages to it and from it, and its end. `engine-thread.ts` has those of Node; a page brings Web Workers. Every implementation
+ * A compute thread as its owner sees it: messages to it and from it, and its end. The threads of Node are in `engine-thread.ts`; a page brings Web Workers. Every implementation
  * runs a `ComputeLoop` over the messages, in their order.
  */
 import type { EngineLostError } from '../engine-errors.ts';

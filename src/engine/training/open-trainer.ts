@@ -17,7 +17,7 @@ import { layOutNumbers } from './trainer-numbers.ts';
 import type { TrainerOptions } from './trainer-types.ts';
 import type { TrainingAnswer, TrainingCommand } from './training-commands.ts';
 
-/** What the trainer needs of the threads. */
+/** The calls to the threads that the trainer needs. */
 interface TrainingThreads {
   readonly size: number;
   /** Rejects if the engine is lost or closed. */

@@ -51,7 +51,7 @@ export class ShardedTrainer implements EngineTrainer {
   #inThreads: number | null = null;
   #batches = 0;
   #step = 0;
-  /** Set once the trainer takes no more calls: the reason. */
+  /** The reason why the trainer takes no more calls; null while it does. */
   #ended: Error | null = null;
   #closing: Promise<void> | null = null;
 

@@ -84,7 +84,7 @@ const RULES: readonly ConfigRule[] = [
   },
   {
     key: 'policy.launch.args',
-    // The only flag of vLLM that takes a secret, beside those that the run sets itself. Without a value it uses the token of `hf auth login`.
+    // The only flag of vLLM that takes a secret, apart from those that the run sets itself. Without a value it uses the token of `hf auth login`.
     wrong: ({ policy }) =>
       (policy.launch?.args ?? []).some(
         (arg, i, all) => /^--hf[-_]token(=|$)/.test(arg) && (arg.includes('=') || all[i + 1]?.startsWith('-') === false),

@@ -27,7 +27,7 @@ export interface Preset {
   readonly differences: NonNullable<XStatic<typeof headSchema>['differences']>;
   /** The arguments of the environment that describe the only world that its model knows; empty if it knows more. */
   readonly world: Readonly<Record<string, unknown>>;
-  /** Its settings, those of the environment among them. */
+  /** Its settings, including those of the environment. */
   readonly table: ConfigLayer['table'];
 }
 

@@ -203,7 +203,7 @@ function withWarmupSteps({ optimizer, steps }: TrainingConfigWire): TrainingConf
   return { ...optimizer, warmup_steps: Math.floor(optimizer.warmup_ratio * steps), warmup_ratio: null };
 }
 
-/** Where nothing is played for training, an evaluation needs a server that the user names; without one, the default is none. */
+/** If nothing is played for training, an evaluation needs a server that the user names; without one, the default is no evaluation. */
 function evaluationOf({ evaluation, policy, steps, rollouts_file: file }: TrainingConfigWire, source: string): TrainingConfigWire['evaluation'] {
   const isServed = SERVERS.some((key) => policy[key] !== null);
   const isPlayed = steps > 0 && file === null;
@@ -257,7 +257,7 @@ function schemaError(faults: readonly SchemaFault[], values: Readonly<Record<str
   }
   const texts = isFreeTable(property) && isObject(value) ? ' of strings' : '';
   const source = origin(path);
-  // A flag of its own is what the user wrote.
+  // A flag with a name of its own is what the user wrote.
   const named = source.startsWith('--') && source !== '--set' ? source : `${path} (${source})`;
   return new ConfigError(`${named} must be ${allowedText(property)}${texts}, got ${valueText(value)}`);
 }

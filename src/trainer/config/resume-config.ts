@@ -27,7 +27,7 @@ export const CHANGEABLE_ON_RESUME: readonly string[] = [
   'rollouts.repeat_pause_s',
 ];
 
-/** Of each role: who plays it decides rewards, where it is served and how fast it may go does not. */
+/** Keys of each role. Which model plays it decides rewards; where it is served and how fast it is called does not. */
 export const CHANGEABLE_ROLE_KEYS: readonly string[] = [
   'base_url',
   'api_key_var',
@@ -39,7 +39,7 @@ export const CHANGEABLE_ROLE_KEYS: readonly string[] = [
   'cache',
 ];
 
-/** In a run of supervised steps alone, these are its steps. Where steps on rollouts follow, the number says where those begin. */
+/** In a run of supervised steps alone, this is the length of the run. If steps on rollouts follow, it says where they begin. */
 const CHANGEABLE_WITHOUT_ROLLOUTS = ['sft.steps'];
 
 /** Changing these steers a run by hand, which requires `allowOptimizer`. */

@@ -26,7 +26,7 @@ export function adamOptions(config: Pick<TrainingConfig, 'optimizer' | 'sft' | '
   return { learningRate, beta1, beta2, epsilon, weightDecay, maxGradNorm };
 }
 
-/** How a batch is split into updates; a supervised batch is that of one optimiser step. */
+/** Says how a batch is split into updates. A supervised batch is one optimiser step. */
 export function splitOfStep(
   config: Pick<TrainingConfig, 'sft' | 'steps' | 'algorithm'>,
   step: number,
@@ -34,7 +34,10 @@ export function splitOfStep(
   return step <= supervisedSteps(config) ? { ...config.algorithm, minibatches: 1, epochs: 1 } : config.algorithm;
 }
 
-/** What the logits of a step are divided by: demonstrations have no sampling temperature, but beside rollouts they share that of the rollouts. */
+/**
+ * Returns the number by which the logits of a step are divided. Demonstrations have no sampling temperature; trained together with rollouts, they use the rollouts'
+ * temperature.
+ */
 export function temperatureOfStep(config: Pick<TrainingConfig, 'sft' | 'steps' | 'rollouts'>, step: number): number {
   return step <= supervisedSteps(config) ? 1 : config.rollouts.temperature;
 }

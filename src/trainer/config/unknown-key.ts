@@ -3,7 +3,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { configKeys, configTable } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
 
-/** What other trainers call a key of this one. */
+/** Names that other trainers give to this trainer's keys. */
 const ABBREVIATIONS: Readonly<Record<string, string>> = {
   lr: 'learning_rate',
   wd: 'weight_decay',
@@ -24,7 +24,7 @@ const ABBREVIATIONS: Readonly<Record<string, string>> = {
 /** The refusal of a key that no table has, with the key that was probably meant. */
 export function unknownKey(path: string, siblings: readonly string[], source: string): ConfigError {
   const [name, table] = [path.split('.').at(-1)!, path.split('.').slice(0, -1).join('.')];
-  // By its own name: a long table in front would make any key look near.
+  // Compared without its table: a long table name would make every key look close.
   const closest = closestName(name, siblings);
   const beside = closest === null ? '' : ` (did you mean ${table === '' ? closest : `${table}.${closest}`}?)`;
   // A key in the wrong table is as common as a misspelled one.

@@ -6,7 +6,7 @@
 import { RewardError } from '../../core/errors.ts';
 
 export interface ScopeConfig {
-  /** What the mean and deviation are over: each rollout once, or each of its tokens (verl's whitening, with 1e-8 added to the variance). */
+  /** The unit that counts once in the mean and deviation: a rollout, or each of its tokens (verl's whitening, with 1e-8 added to the variance). */
   readonly weighting: 'sequence' | 'token';
   /** Divisor: the standard deviation with n - 1, with n, or none. */
   readonly std: 'sample' | 'population' | 'none';

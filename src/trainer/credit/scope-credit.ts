@@ -26,7 +26,7 @@ const StateSchema = byName(closed({ count: size, mean: number, squares: size }))
 
 export class ScopeCredit implements Credit {
   readonly #config: CreditConfig;
-  /** Of earlier batches, by scope; only with a decay above 0. */
+  /** Moments of earlier batches, by scope; empty unless the decay is above 0. */
   #moments = new Map<string, Moments>();
 
   constructor(config: CreditConfig) {
@@ -48,7 +48,7 @@ export class ScopeCredit implements Credit {
       const credited = this.#credit(key, members, penalties);
       deviations.push(credited.std);
       if (credited.isConstant) constant++;
-      // Equal rewards still inform where those of earlier batches differ.
+      // Equal rewards still inform if those of earlier batches differ.
       const informs = credited.sequences.some(({ advantages }) => advantages.some((advantage) => advantage !== 0));
       if (credited.isConstant && !informs && algorithm.constantGroups === 'drop') continue;
       members.forEach((member, i) => sequences.set(member, credited.sequences[i]!));
@@ -98,7 +98,7 @@ export class ScopeCredit implements Credit {
     const earlier = this.#moments.get(key) ?? null;
     const scored = returns.map((own, i) => (weighting === 'token' ? runs(own) : [{ reward: own[0]!, tokens: members[i]!.targets.length }]));
     const isMasked = members.map(({ isTruncated }) => rollouts.truncated === 'mask' && isTruncated);
-    // A mean over tokens is one over trained tokens: those of a masked rollout have no part in it, though their rewards are credited.
+    // A mean over tokens is taken over trained tokens: those of a masked rollout take no part in it, although their rewards are credited.
     const compared = scored.flatMap((own, i) => (isMasked[i] ? own.map(({ reward }) => ({ reward, tokens: 0 })) : own));
     const { advantages, moments, isConstant, std: deviation } = scopeAdvantages(compared, { weighting, std, epsilon }, earlier);
     if (scope === 'none') return { sequences: members.map((member, i) => sequence(member, returns[i]!)), std: deviation, isConstant: false };
@@ -115,7 +115,7 @@ export class ScopeCredit implements Credit {
 }
 
 /**
- * What each token is credited with before the comparison, [M]: the reward minus the penalties from this token on (`token`, as in REINFORCE++), or minus
+ * The return of each token before the comparison, [M]: the reward minus the penalties from this token on (`token`, as in REINFORCE++), or minus
  * all of them. With `sequence` a rollout without tokens has one entry, so that its reward counts.
  */
 function tokenReturns({ reward, targets }: Trajectory, penalties: Float64Array | null, weighting: 'sequence' | 'token'): Float64Array {

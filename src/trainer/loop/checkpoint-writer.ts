@@ -73,7 +73,7 @@ export class CheckpointWriter {
     this.#seconds += (performance.now() - startedAtMs) / 1000;
   }
 
-  /** Of steps that no kept checkpoint needs. */
+  /** Drops the rollouts of steps that no kept checkpoint needs. */
   async #retireRollouts(before: number): Promise<void> {
     const { run, records } = this.#parts;
     const { keepRollouts, maxRolloutsGb } = run.config.checkpoint;

@@ -19,7 +19,7 @@ export interface Evaluated {
   readonly dEntropy: Float64Array | null;
 }
 
-/** What a forward pass over the members gave. */
+/** The results of a forward pass over the members. */
 interface Forwarded {
   /** Targets of each member. [B + 1] */
   readonly offsets: Int32Array;

@@ -14,7 +14,7 @@ export interface GuardsStart {
   readonly skipped: number;
   /** Whether the servers have the weights that the session starts from. */
   readonly isServed: boolean;
-  /** US dollars that the run has cost so far; null where it is unknown. @default nothing */
+  /** US dollars that the run has cost so far; null if that is unknown. @default nothing */
   readonly spentUsd?: () => number | null;
   /** @default none */
   readonly losses?: readonly Pick<LossTerm, 'name' | 'roles'>[];
@@ -35,7 +35,7 @@ export class Guards {
   readonly #spentUsd: () => number | null;
   #skipped: number;
   #failedPublishes = 0;
-  /** Updates since the version that serves. Infinity where the session resumed a run and has not published yet. */
+  /** Updates since the version that serves. Infinity if the session resumed a run and has not published yet. */
   #unserved: number;
 
   constructor(
@@ -56,7 +56,7 @@ export class Guards {
     return this.#skipped;
   }
 
-  /** Throws TrainingError where no further step may begin, because the run has cost what it may. */
+  /** Throws TrainingError if the run has reached its cost limit, so that no further step may begin. */
   cost(): void {
     const { maxCost } = this.#config;
     const spent = this.#spentUsd();
@@ -72,7 +72,7 @@ export class Guards {
   }
 
   /**
-   * Counts the step. Returns the error that ends the run after too many such steps in a row, which must not cost the steps before: throw it once they are kept.
+   * Counts the step. Returns the error that ends the run after too many such steps in a row. Throw it only once the earlier steps are saved.
    * @param reason why the step changed nothing; null if it was applied
    */
   step(reason: string | null): TrainingError | null {

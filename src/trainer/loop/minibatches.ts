@@ -4,10 +4,10 @@ import type { CreditedBatch, TrainingSequence } from '../credit.ts';
 type Group = CreditedBatch['groups'][number];
 
 /**
- * Splits whole groups as evenly as possible; there are at most as many minibatches as groups. A source gives the rollouts of one role and task after those of another, so each
- * of them is spread over the minibatches, in the order of the batch: otherwise the first update would see only some roles, and the old log-probs of others would always be off
- * policy. Demonstrations are split by themselves, so that every minibatch has its share of them, and get none of their own beside rollouts: Adam would undo
- * the weight of their loss there.
+ * Splits whole groups as evenly as possible; there are at most as many minibatches as groups. A source gives the rollouts of one role and task after those of
+ * another, so each of them is spread over the minibatches, in the order of the batch: otherwise the first update would see only some roles, and the old log-probs of
+ * others would always be off policy. Demonstrations are split by themselves, so that every minibatch has its share of them. If there are rollouts, they get no
+ * minibatch of their own: Adam would undo the weight of their loss there.
  */
 export function intoMinibatches(groups: CreditedBatch['groups'], wanted: number): TrainingSequence[][] {
   const isShown = ([first]: Group) => first?.isDemonstration ?? false;

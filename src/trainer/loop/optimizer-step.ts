@@ -18,14 +18,17 @@ export interface OptimizerStepOptions extends PassOptions {
   /** Version being trained; sequences sampled by it show how much server and trainer differ. Null once the weights were updated. */
   readonly version: number | null;
   readonly timer: PhaseClock;
-  /** The weights do not change where a loss measures a larger KL(π_old || π), its metric `approx_kl`, in nats per token. @default null: any */
+  /** The weights do not change if a loss measures a larger KL(π_old || π), its metric `approx_kl`, in nats per token. @default null: any */
   readonly skipKl?: number | null;
   /** Called before the weights change. @default ignored */
   readonly onUpdate?: () => void;
 }
 
 export interface OptimizerStep {
-  /** `empty`: no token has a loss. `not_finite`: every sequence was dropped, or the gradient is NaN or infinite, and no weight changed. `diverged`: nor did one, because the KL was above `skipKl`. */
+  /**
+   * `empty`: no token has a loss. `not_finite`: every sequence was dropped, or the gradient is NaN or infinite, and no weight changed. `diverged`: no weight changed
+   * either, because the KL was above `skipKl`.
+   */
   readonly outcome: 'applied' | 'empty' | 'not_finite' | 'diverged';
   readonly values: TermValues;
   /** Null if no Adam step was attempted. */
@@ -84,7 +87,7 @@ export async function optimizerStep(
   return { ...sum, gradNorm, outcome: skipped ? 'not_finite' : 'applied' };
 }
 
-/** The largest KL(π_old || π) that a loss measured, in nats per token; 0 where none measures it. */
+/** The largest KL(π_old || π) that a loss measured, in nats per token; 0 if none measures it. */
 function klOf({ byTerm }: TermValues): number {
   return Math.max(0, ...[...byTerm.values()].map((metrics) => metrics['approx_kl']?.value ?? 0));
 }
@@ -187,7 +190,7 @@ async function microStep(
   };
 }
 
-/** As the backend gets them: a float64 may be finite and its float32 infinite. */
+/** The gradients as the backend receives them: a float64 may be finite while its float32 is infinite. */
 function inSinglePrecision({ gradient, dEntropy }: Evaluated): { readonly dLogProbs: Float32Array; readonly dEntropy?: Float32Array } {
   return { dLogProbs: Float32Array.from(gradient), ...(dEntropy === null ? {} : { dEntropy: Float32Array.from(dEntropy) }) };
 }

@@ -18,7 +18,10 @@ export interface ProgressOptions {
   readonly start: Boundary;
   /** For the state at the last boundary; the run's own, replaced at every step. */
   readonly directory: string;
-  /** Their state goes into every checkpoint, by name. */
+  /**
+   * Keeps the weights at every boundary too. That is needed if a step has several updates: an interruption between them would otherwise cost all steps since the
+   * last checkpoint. Null if a step updates once, at its end.
+   */
   readonly parts: Readonly<Record<string, Stateful>>;
   /**
    * Keeps the weights at every boundary too. Needed where a step has several updates: an interruption between them would otherwise cost all steps since
@@ -28,7 +31,7 @@ export interface ProgressOptions {
 }
 
 /**
- * How far a run is, and what a checkpoint written now would hold. Between two boundaries the weights, the source and the credit move on, and a checkpoint
+ * The progress of a run, and the contents of a checkpoint written now. Between two boundaries the weights, the source and the credit move on, and a checkpoint
  * must not hold half of a step.
  */
 export class Progress {
@@ -74,14 +77,14 @@ export class Progress {
     this.#isAtBoundary = false;
   }
 
-  /** Why the last boundary could not be kept; null if it was. */
+  /** The reason why the last boundary could not be kept; null if it was. */
   get problem(): Error | null {
     return this.#problem;
   }
 
   /**
    * The step is recorded: keeps what a checkpoint at this boundary needs. If it cannot be written, there is no checkpoint of it, and the run continues.
-   * @param hasCheckpoint a checkpoint is written next, so the weights need not be kept beside it
+   * @param hasCheckpoint a checkpoint is written next, so the weights need not be kept as well
    */
   async keep({ hasCheckpoint, counters }: { readonly hasCheckpoint: boolean; readonly counters: Boundary['counters'] }): Promise<void> {
     const { directory, parts } = this.#options;

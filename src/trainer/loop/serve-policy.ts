@@ -33,10 +33,7 @@ export async function servePolicy(parts: Serving, batch: readonly Trajectory[]):
   return served;
 }
 
-/**
- * Publishes the version that a run resumes with; resolves with whether that was needed. Waits once for a server that is down: whatever killed the last process may have
- * killed it too. `recorded` reads rollouts of the run, of which one with images is needed to verify the version where the environment shows some.
- */
+/** The text with only those targets that have an image before them. */
 export async function servePolicyAtStart(parts: Serving, recorded: () => Promise<readonly Trajectory[]>): Promise<boolean> {
   const { policy, run, signal } = parts;
   const probed = run.environment.needs?.includes('images') === true ? (await recorded()).filter(hasImages) : [];

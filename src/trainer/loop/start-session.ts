@@ -144,7 +144,7 @@ function startedOrResumed(
   return { kind: 'resumed', message: `Resumed before the first checkpoint; rollouts that an earlier attempt recorded are used again: ${computes}` };
 }
 
-/** Of the newest step that is whole on file. */
+/** Reads the rollouts of the newest step that is complete on file. */
 async function newestRollouts({ rollouts }: RunRecords): Promise<readonly Trajectory[]> {
   const newest = (await rollouts.complete()).at(-1);
   if (newest === undefined) return [];
@@ -223,12 +223,12 @@ async function sourceContext(
   };
 }
 
-/** Whether steps are sampled from the environment's training rows. */
+/** True if steps are sampled from the environment's training rows. */
 function playsRows({ config }: TrainingRun): boolean {
   return config.steps > 0 && config.rolloutsFile === null;
 }
 
-/** Supervised rows first, then rollouts, with rows beside them where they are mixed in. */
+/** Supervised rows first, then rollouts, together with rows if they are mixed in. */
 function openSource(run: TrainingRun, context: StreamContext, { training: rows, validation: heldOut }: DemonstrationSet): TrajectorySource {
   const { config } = run;
   const { sft, seed, steps } = config;

@@ -8,7 +8,7 @@ import { isFinished } from '../trajectory.ts';
 import type { TrajectoryBatch } from '../trajectory-source.ts';
 import { batchValues } from '../records/batch-values.ts';
 
-/** What happened in a step. */
+/** The events and figures of a step. */
 export interface StepRecord {
   readonly batch: TrajectoryBatch;
   readonly work: CreditedBatch;

@@ -22,7 +22,7 @@ export async function train(run: TrainingRun, signal: AbortSignal): Promise<Trai
   }
 }
 
-/** Runs sessions until one ends for another reason than a lost backend. */
+/** Runs sessions until one ends for a reason other than a lost backend. */
 async function trainSessions(run: TrainingRun, records: RunRecords, signal: AbortSignal): Promise<TrainingOutcome> {
   let hasBegun = false;
   // Counted since the checkpoint that a new backend continues from: the budget in it is already smaller for earlier losses.

@@ -26,7 +26,7 @@ export interface UpdateOptions extends PassOptions {
 export interface PolicyUpdate {
   /** Number of optimiser steps that changed the weights; if 0, the version stays too. */
   readonly applied: number;
-  /** Why no weight changed; null if one did. */
+  /** The reason why no weight changed; null if one did. */
   readonly reason: string | null;
   /** Names of the losses whose gradient was not finite, so that sequences were left out. */
   readonly brokenLosses: readonly string[];
@@ -71,7 +71,7 @@ export async function updatePolicy(work: CreditedBatch, losses: readonly LossTer
   };
 }
 
-/** Whether some loss needs these log-probs of a sequence. */
+/** Tells whether some loss needs these log-probs of a sequence. */
 function needing(losses: readonly LossTerm[], what: 'old' | 'reference'): (sequence: TrainingSequence) => boolean {
   const terms = losses.filter(({ loss }) => loss.needs[what]);
   return (sequence) => terms.some((term) => takes(term, sequence));
@@ -114,7 +114,7 @@ async function prepare(
   return { prepared, dropped: sequences.length - prepared.size, droppedTokens };
 }
 
-/** The sequence with only the tokens whose old and reference log-probs are finite, where it has them. */
+/** The sequence with only those tokens whose old and reference log-probs are finite, if it has such log-probs. */
 function withUsableTokens(sequence: TrainingSequence): TrainingSequence {
   const { oldLogProbs: old, referenceLogProbs: reference, logProbs, targets, advantages } = sequence;
   const isUsable = (_: number, t: number) => [old, reference].every((values) => values === null || Number.isFinite(values[t]!));
@@ -178,7 +178,7 @@ function updateValues(steps: readonly OptimizerStep[], losses: readonly LossTerm
 function termValues({ name, isMain }: LossTerm, steps: readonly OptimizerStep[]): Record<string, number> {
   const parts = steps.map(({ values }) => values.byTerm.get(name)).filter((part) => part !== undefined);
   const merged = Object.entries(mergeLossMetrics(parts));
-  // What only a module or a role names is open; it must not pass for another metric of the step.
+  // Names that come from a module or a role are open; they must not pass for other metrics of the step.
   const named = (key: string) => (isMain && MAIN_LOSS_METRICS.has(key) ? key : `${LOSS_PREFIX}${name}/${key}`);
   return Object.fromEntries(merged.map(([key, metric]) => [named(key), metric.merge === 'sum' ? metric.value / parts.length : metric.value]));
 }

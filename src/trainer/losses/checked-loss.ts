@@ -1,10 +1,10 @@
-/** A loss of a user's module, which no compiler has checked: what it lacks or returns wrongly, and an error of its own, is one line that names the module. */
+/** A loss of a user's module, which no compiler has checked. A missing part, a wrong result or an error of its own becomes one line that names the module. */
 import { ConfigError, ownCodeText, TrainingError, VfError } from '../../core/errors.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { LossContext, LossFactory } from './registry.ts';
 import type { TokenLoss, TokenLossValue } from '../token-loss.ts';
 
-/** @param module what the user named, with its key: `./my-loss.ts (losses.mine.use)` */
+/** @param module the name that the user gave, with its key: `./my-loss.ts (losses.mine.use)` */
 export function checkedLoss(createLoss: LossFactory, args: Readonly<Record<string, unknown>>, context: LossContext, module: string): TokenLoss {
   const loss = checkedMethods(created(createLoss, args, context, module), module);
   return {

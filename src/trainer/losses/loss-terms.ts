@@ -19,9 +19,9 @@ export function isLossModule(use: string): boolean {
 }
 
 /**
- * The terms of a configuration: that of `[algorithm.loss]`, those of `[losses.*]`, and the supervised loss of `[sft]`. Throws ConfigError for an unknown
- * loss or wrong settings.
- * @param modules the factories of the losses that are modules, by what `use` says
+ * The terms of a configuration: the one of `[algorithm.loss]`, those of `[losses.*]`, and the supervised loss of `[sft]`. Throws ConfigError for an unknown loss or
+ * wrong settings.
+ * @param modules the factories of the losses that are modules, keyed by `use`
  */
 export function lossTerms(config: TrainingConfig, context: LossContext, modules: ReadonlyMap<string, LossFactory> = new Map()): LossTerm[] {
   const { loss } = config.algorithm;

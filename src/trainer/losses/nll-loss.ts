@@ -1,6 +1,6 @@
 /**
  * Weighted negative log-likelihood, −a log π per token: supervised fine-tuning with the weight of a demonstration's token as a, or REINFORCE without a
- * ratio with its advantage. Tokens of weight 0 belong out of the batch: they would count in the divisor.
+ * ratio with its advantage. Leave tokens of weight 0 out of the batch, because they would count in the divisor.
  */
 import { type Aggregation, tokenWeight } from './aggregation.ts';
 import { meanMetric } from './loss-metrics.ts';

@@ -27,7 +27,7 @@ export interface RatioLossConfig {
   readonly objective: Objective;
   /** log r is clamped to [−c, c]; outside, its gradient is 0. verl: 20; upstream and TRL: null, no bound. */
   readonly logRatioClamp: number | null;
-  /** Bounds the mean log r of a sequence from above; beyond, its gradient is 0. Only for `ratio: 'sequence'`. verl and DDAI: 10. @default null, no bound */
+  /** Upper bound of the mean log r of a sequence; above it, the gradient is 0. Only for `ratio: 'sequence'`. verl and DDAI: 10. @default null, no bound */
   readonly sequenceLogRatioMax?: number | null;
   readonly correction: SamplerCorrection | null;
   readonly aggregation: Aggregation;

@@ -1,4 +1,4 @@
-/** The built-in losses by id, and what makes one from its settings. A user's module exports `createLoss`, a LossFactory. */
+/** The built-in losses by id, each with the function that makes it from its settings. A user's module exports `createLoss`, a LossFactory. */
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { closed, nullable } from '../../schemas/json-schema.ts';

@@ -26,7 +26,7 @@ export interface RpgLossConfig {
 const NEEDS: LossNeeds = { old: true, reference: false, sampler: false };
 
 /**
- * Metrics: `rpg_loss`, `ratio_mean`, `ratio_min`, `ratio_max`, `approx_kl`, and where sequences have roles, `approx_kl/<role>`,
+ * Metrics: `rpg_loss`, `ratio_mean`, `ratio_min`, `ratio_max`, `approx_kl`, and if sequences have roles, `approx_kl/<role>`,
  * `approx_kl_k1/<role>`, `ratio_mean/<role>` and `ratio_max/<role>`.
  */
 export function rpgLoss(config: RpgLossConfig): TokenLoss {

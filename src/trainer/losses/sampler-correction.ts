@@ -1,7 +1,7 @@
 /**
  * Importance weights that correct for server and trainer not computing bit-identical log-probs, or for stale rollouts: π_old / π_sampler, held constant,
  * multiplies a token's policy term and leaves KL and entropy terms alone. Truncated importance sampling ("Your efficient RL framework secretly brings you
- * off-policy RL training", 2025) bounds the weight; masked importance sampling (IcePop, 2025; prime-rl) drops what is outside the bounds.
+ * off-policy RL training", 2025) bounds the weight; masked importance sampling (IcePop, 2025; prime-rl) drops tokens outside the bounds.
  */
 import type { RatioSums } from './ratio-sums.ts';
 import type { TokenLossBatch } from '../token-loss.ts';

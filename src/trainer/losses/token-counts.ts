@@ -11,7 +11,7 @@ export function countTokens(offsets: Int32Array, roles?: readonly string[]): Tok
   return countLengths(lengths, roles);
 }
 
-/** The same from the number of trained tokens of each sequence. */
+/** Returns the counts, given the number of trained tokens of each sequence. */
 export function countLengths(lengths: readonly number[], roles?: readonly string[]): TokenCounts {
   const tokensByRole = new Map<string, number>();
   for (const [i, role] of (roles ?? []).entries()) tokensByRole.set(role, (tokensByRole.get(role) ?? 0) + lengths[i]!);

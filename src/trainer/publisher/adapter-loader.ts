@@ -11,7 +11,7 @@ import type { LogProbProbe } from '../weight-publisher.ts';
 export interface AdapterLoaderOptions {
   /** The servers' name of the base model. */
   readonly baseModel: string;
-  /** What every adapter must match. */
+  /** The description that every adapter must match. */
   readonly adapter: AdapterDescription;
   readonly judgement: Judgement;
 }
@@ -166,13 +166,13 @@ export interface ProbeVerdict {
   readonly noise: number;
 }
 
-/** How many times the noise an effect must be to be told from it. */
+/** A difference must be this many times the noise to count as an effect. */
 const CLEAR = 3;
 /** Standard errors by which a server must be nearer to its base. */
 const CERTAIN = 3;
 
 /**
- * Whether a server applies an adapter: are its log-probs under the adapter's name nearer to the trainer's than to its own base's? A test of one number
+ * Tests whether a server applies an adapter: are its log-probs under the adapter's name nearer to the trainer's than to its own base's? The test uses one number
  * over all compared tokens, because a single token says nothing where rounding moves every log-prob.
  *
  * `effect` e: how far the trainer's adapter moves a token; `move` d: how far the server's does. The projection share = Σ e·d / Σ e² is about 1 if the

@@ -16,7 +16,7 @@ export interface BaseCheck {
   readonly backend: Pick<GradientBackend, 'adapter' | 'capabilities' | 'forward'>;
   /** One prompt, by the servers' tokenizer. [T] */
   readonly ids: Int32Array;
-  /** Of a publish, in nats; null for the default of the backend's dtype. */
+  /** The tolerance of a publish, in nats; null for the default of the backend's dtype. */
   readonly tolerance: number | null;
   readonly judgement: Judgement;
   readonly signal: AbortSignal;
@@ -50,7 +50,7 @@ export async function assertSameBase({ replicas, baseModel, backend, ids, tolera
 
 const REMEDY = "Start the server with the trainer's model and dtype, or set model.path (-m) to the model that the server serves";
 
-/** What to report if the replica's base clearly differs from the trainer's; null if it may be the same. */
+/** The fault to report if the replica's base clearly differs from the trainer's; null if it may be the same. */
 export async function otherBase(
   replica: LoraReplica,
   { baseModel, adapter, signal }: { readonly baseModel: string; readonly adapter: AdapterDescription; readonly signal: AbortSignal },

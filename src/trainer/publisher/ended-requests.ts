@@ -1,6 +1,6 @@
 /**
- * Waits until a server has really ended the requests for an adapter that a client abandoned. A lease ends when its caller leaves; the server notices the
- * closed connection later, and until then it may read the adapter's directory again.
+ * Waits until a server has really ended the requests for an adapter that a client abandoned. A lease ends when its caller leaves. The server notices the closed
+ * connection later, and until then it may read the adapter's directory again.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cancelled } from '../../core/abort.ts';
@@ -25,11 +25,11 @@ const LONGEST_PAUSE_MS = 500;
 export async function untilEnded(replica: LoraReplica, { model, baseModel, agoMs }: AbandonedRequests, signal: AbortSignal): Promise<void> {
   const startMs = performance.now();
   for (let pauseMs = 10; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
-    // Brings the figures up to date: an idle server reports what was last true.
+    // Brings the figures up to date: an idle server reports the state of its last step.
     await replica.passStep(baseModel, signal);
     const inUse = await replica.adaptersInUse(signal);
     if (inUse === null) return await pause(UNREPORTED_MS - agoMs, signal);
-    // The engine handles what it is sent in order: after this step it has dropped what was aborted before.
+    // The engine handles messages in order: after this step it has dropped the requests that were aborted before.
     if (!inUse.has(model)) return await replica.passStep(baseModel, signal);
     if (performance.now() - startMs > DEADLINE_MS)
       throw new PublishError(`${replica.url} still computes a request for ${model} that was abandoned ${Math.round(DEADLINE_MS / 1000)} s ago`);

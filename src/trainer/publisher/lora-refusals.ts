@@ -1,4 +1,4 @@
-/** What a replica's refusals mean, and what to do about each. */
+/** The meanings of a replica's refusals, and the remedy for each. */
 import { PublishError, type VfError } from '../../core/errors.ts';
 import { parseVllmError } from '../../schemas/vllm.ts';
 import { type HttpResponse, statusOptions } from '../../transport/http-endpoint.ts';
@@ -20,7 +20,7 @@ export function loadError(exchange: string, path: string, response: HttpResponse
   if ((status === 404 && /^(not found)?$/i.test(message)) || status === 405) {
     return new PublishError(
       `The server cannot load adapters at run time: ${exchange}. Start vLLM with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment and --enable-lora --max-lora-rank N --max-loras M`,
-      // A proxy answers 404 with a page of its own while the server restarts.
+      // A proxy answers 404 with its own page while the server restarts.
       { status, endsRun: message !== '' },
     );
   }
@@ -58,7 +58,7 @@ export function requestError(exchange: string, response: HttpResponse): VfError 
       status,
       endsRun: true,
     });
-  // A proxy answers 404 with a page of its own while the server restarts.
+  // A proxy answers 404 with its own page while the server restarts.
   const isProxys = status === 404 && message === '';
   return new PublishError(`The request failed: ${exchange}`, { ...statusOptions(response), ...(isProxys ? { retryable: true } : {}) });
 }

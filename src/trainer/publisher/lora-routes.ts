@@ -152,7 +152,7 @@ export class LoraReplica {
     return choice?.token_ids?.[0] === token ? this.#finite(choice.logprobs?.token_logprobs[0], token) : null;
   }
 
-  /** Log-probs of the tokens at `targets` of a prompt, in one request. With vLLM's CPU build, it must not run beside others. [M] */
+  /** Log-probs of the tokens at `targets` of a prompt, in one request. With vLLM's CPU build, it must not run at the same time as others. [M] */
   async promptLogProbs(asked: AskedModel, prompt: ProbedPrompt, targets: readonly number[], signal: AbortSignal): Promise<number[]> {
     const { ids } = prompt;
     const judged = hasImages(prompt)
@@ -175,7 +175,7 @@ export class LoraReplica {
     await this.#judge({ model }, { prompt: [0] }, signal);
   }
 
-  /** Whether the server reports success; null if it has no such route. A busy server may report success without doing anything. */
+  /** Returns whether the server reports success; null if it has no such route. A busy server may report success without doing anything. */
   async resetPrefixCache(signal: AbortSignal): Promise<boolean | null> {
     const response = await this.#retried((attemptSignal) => this.#request('POST', '/reset_prefix_cache', {}, attemptSignal), signal);
     return response.status === 404 || response.status === 405 ? null : response.status === 200;
@@ -191,7 +191,7 @@ export class LoraReplica {
     return answer.choices[0];
   }
 
-  /** Names the images; sends them where the server does not have them. */
+  /** Names the images, and sends those that the server does not have. */
   async #generate(
     { model, cacheSalt }: AskedModel,
     prompt: ProbedPrompt,

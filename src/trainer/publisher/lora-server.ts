@@ -27,7 +27,7 @@ export interface LoraServerOptions {
   /** The server's name of the base model. */
   readonly baseModel: string;
   readonly versions: PolicyVersions;
-  /** What every adapter must match. */
+  /** The description that every adapter must match. */
   readonly adapter: AdapterDescription;
   /** Local. The run owns everything under it and deletes it once retired; other directories are never deleted. */
   readonly adaptersDirectory: string;
@@ -219,7 +219,7 @@ export class LoraServerPublisher implements WeightPublisher {
     return { reports, failed };
   }
 
-  /** Undoes what NaN did to the failed replicas; what came of it, in words. */
+  /** Undoes the effects of NaN at the failed replicas, and describes the outcome. */
   #healAll(failed: readonly ReplicaFailure[], { served }: Serving, signal: AbortSignal): Promise<string[]> {
     const poisoned = failed.filter(({ error }) => error instanceof NumericServerError);
     return Promise.all(poisoned.map(({ replica }) => this.#loader.heal(replica, served.probes[0]!, signal)));

@@ -19,7 +19,7 @@ export function promptBefore({ ids, images = [] }: ProbedPrompt, length: number)
   return { ids: ids.subarray(0, length), images: images.filter(({ offset }) => offset < length) };
 }
 
-/** Whether a token is one of an image's. */
+/** True if a token is part of an image. */
 export function isInImage({ images = [] }: ProbedPrompt, place: number): boolean {
   return images.some(({ offset, length }) => place >= offset && place < offset + length);
 }
@@ -30,7 +30,7 @@ export function compactIds({ ids, images = [] }: ProbedPrompt): number[] {
   return [...ids].filter((_, i) => !skipped.has(i));
 }
 
-/** By name alone: a server that has sampled with an image has it. With `store`, the bytes too. */
+/** The parts name the images only: a server that has sampled with an image has it. With `store`, they hold the bytes too. */
 export async function imageParts(images: readonly PlacedImage[], store: ImageStore | null): Promise<unknown[]> {
   return Promise.all(
     images.map(async (image) => {
@@ -40,7 +40,7 @@ export async function imageParts(images: readonly PlacedImage[], store: ImageSto
   );
 }
 
-/** What is wrong with the server's view of a prompt; null if nothing is. */
+/** The fault in the server's view of a prompt; null if there is none. */
 export function seenFault({ ids, images = [] }: ProbedPrompt, { prompt_token_ids: seen, mm_placeholders: places }: LoraGeneration): string | null {
   const found = places?.image ?? [];
   const isPlaced =

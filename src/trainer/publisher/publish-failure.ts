@@ -1,4 +1,4 @@
-/** Why too few replicas took a version, and whether waiting for the others helps. */
+/** Explains why too few replicas took a version, and whether waiting for the others helps. */
 import { describeError, PublishError, TimeoutError, VfError } from '../../core/errors.ts';
 import type { LoraReplica } from './lora-routes.ts';
 
@@ -8,9 +8,9 @@ export interface ReplicaFailure {
 }
 
 export interface PublishCounts {
-  /** All of the run. */
+  /** Number of all replicas of the run. */
   readonly replicas: number;
-  /** Those that took the version. */
+  /** Number of replicas that took the version. */
   readonly loaded: number;
   readonly quorum: number;
   /** What was done about replicas that computed NaN, in words. */
@@ -46,7 +46,7 @@ export function tooFewReplicas(failed: readonly ReplicaFailure[], { replicas, lo
   return new QuorumError([`at ${cause.replica.url}${where}: ${message}`, ...healed].join('; '), options, refused);
 }
 
-/** Whether the replica itself did not answer, or not in time: nothing can be sent to it now. */
+/** True if the replica itself did not answer, or not in time: nothing can be sent to it now. */
 export function isUnreachable(error: VfError): boolean {
   return error instanceof TimeoutError || (error.retryable && error.status === null);
 }

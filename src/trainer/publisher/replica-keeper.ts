@@ -1,6 +1,6 @@
 /**
- * Brings replicas back while the others serve: waits until one that rests answers, gives it the current version, and lets it serve again. Says how many
- * serve, and waits until enough of them do.
+ * Brings replicas back while the others serve: waits until one that rests answers, gives it the current version, and lets it serve again. Reports how many serve,
+ * and waits until enough of them do.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PolicyVersions } from '../../clients/policy-versions.ts';
@@ -39,7 +39,7 @@ export class ReplicaKeeper {
   /** Replicas that will not come back by waiting, as far as is known. */
   readonly #faults = new Map<string, VfError>();
   #changed = Promise.withResolvers<void>();
-  /** How often a replica that had lost the current version was given it. */
+  /** Number of times that the current version was given to a replica that had lost it. */
   #given = 0;
 
   constructor(options: ReplicaKeeperOptions) {
@@ -52,7 +52,7 @@ export class ReplicaKeeper {
     onAbort(signal, () => watching.forEach((each) => each?.[Symbol.dispose]()));
   }
 
-  /** How often a replica that had lost the current version was given it. */
+  /** Number of times that the current version was given to a replica that had lost it. */
   get given(): number {
     return this.#given;
   }
@@ -108,7 +108,7 @@ export class ReplicaKeeper {
       this.#report({ kind: 'replica_lost', message: `${replica} gets no requests until it is back: ${text}. ${this.text}` }),
     );
     if (why !== null) lost.say(why);
-    // Of a single server, whoever waits for it says so.
+    // If there is a single server, the caller that waits for it reports this.
     const timer = this.#isOnly ? undefined : setTimeout(() => lost.sayFirst('it does not answer'), SILENT_MS);
     const startMs = performance.now();
     for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
@@ -170,7 +170,7 @@ export class ReplicaKeeper {
     return new TrainingError(`Cannot serve version ${version} again: ${fault.message}`, { cause: fault });
   }
 
-  /** Wakes up who waits for a quorum. */
+  /** Wakes up the callers that wait for a quorum. */
   #change(): void {
     this.#changed.resolve();
     this.#changed = Promise.withResolvers();
@@ -224,7 +224,7 @@ export class ServingTurns {
     }
   }
 
-  /** Runs beside other calls of its kind. Resolves with null if a publish cancelled it; `call` must end soon after its signal aborts. */
+  /** Runs at the same time as other calls of its kind. Resolves with null if a publish cancelled it; `call` must end soon after its signal aborts. */
   async together<T>(call: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T | null> {
     for (let before = null; before !== this.#last;) await (before = this.#last);
     const { signal: interrupted } = this.#interrupted;

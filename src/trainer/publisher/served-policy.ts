@@ -25,7 +25,7 @@ export interface ServedPolicyOptions {
   readonly hasInitialAdapter: boolean;
   /** Null: 0.001 nats in float32, 0.05 otherwise. */
   readonly tolerance: number | null;
-  /** How many versions behind the newest may still be sampled from. */
+  /** The number of versions behind the newest that may still be sampled from. */
   readonly maxStaleness: number;
   /** Number of replicas that must have a version before it is sampled from. */
   readonly quorum: number;
@@ -45,7 +45,7 @@ export interface ProbeText {
   readonly images?: readonly PlacedImage[];
 }
 
-/** What a publish is verified with. */
+/** The sequences that verify a publish. */
 export interface ProbeTexts {
   /** Without images. */
   readonly text: ProbeText;
@@ -53,7 +53,7 @@ export interface ProbeTexts {
   readonly pictured?: ProbeText;
 }
 
-/** How the text of a probe is rendered: every model renders a continuation, with a chat template or without. */
+/** The format in which the text of a probe is rendered: every model renders a continuation, with a chat template or without. */
 export const PROBE_FORMAT = { format: 'continuation' } as const;
 
 export type Published = { readonly ok: true; readonly report: PublishReport } | { readonly ok: false; readonly reason: PublishError };
@@ -121,7 +121,7 @@ export class ServedPolicy {
 
   /**
    * `recover` for a caller of its own, such as the rollouts of a batch: resolves with whether a replica was given a version, again or newly published,
-   * since the caller began or called it last. What a server refused before then, because it did not have the version, may succeed now.
+   * since the caller began or called it last. Requests that a server refused before then, because it did not have the version, may succeed now.
    */
   recovery(): (signal: AbortSignal) => Promise<boolean> {
     const changes = () => this.#keeper.given + this.#published;
@@ -167,7 +167,7 @@ export class ServedPolicy {
       if (!result.ok) return result;
       this.#published++;
       this.#servedVersions = [...this.#servedVersions, request.version].slice(-1 - maxStaleness);
-      // Counts versions that served: version numbers have gaps where a step changed nothing.
+      // Counts versions that served: version numbers have gaps after steps that changed nothing.
       const oldest = this.#servedVersions.at(-1 - maxStaleness) ?? 0;
       if (maxStaleness < 2) await publisher.retire(oldest, signal);
       else this.#retireLater(oldest);
@@ -214,7 +214,7 @@ export class ServedPolicy {
   }
 }
 
-/** From the end, where the tokens are the policy's own and the adapter's effect is largest; with tokens before them where those are too few. */
+/** Takes tokens from the end, where they are the policy's own and the adapter's effect is largest, and tokens before them if those are too few. */
 function consideredTokens(probed: ProbeText): Int32Array {
   const own = probed.targets.slice(-CONSIDERED_TOKENS);
   const first = own[0] ?? 1;

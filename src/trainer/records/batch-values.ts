@@ -28,7 +28,7 @@ export function batchValues(
   };
 }
 
-/** Of what is trained on: what was dropped for its age does not count. */
+/** Ages of the rollouts that are trained on: those dropped for their age do not count. */
 function ageValues(trajectories: readonly Trajectory[], version: number): Values {
   const versions = trajectories.flatMap((each) => (each.reward === null || isDemonstration(each) ? [] : each.policy.version));
   return { sampled_version: least(versions), staleness: versions.length === 0 ? null : version - least(versions)! };
@@ -80,7 +80,7 @@ function rolloutValues(trajectories: readonly Trajectory[]): Values {
   };
 }
 
-/** By role and task, in the order in which the batch has them; null where all rollouts of one failed. The policy of one role has no name. */
+/** By role and task, in the order in which the batch has them; null if all rollouts of one failed. The policy of a run with one role has no name. */
 function taskRewards(trajectories: readonly Trajectory[]): [name: string, value: number | null][] {
   const nameOf = ({ role, task }: Trajectory) => [role === POLICY_ROLE ? null : role, task].filter((part) => part !== null).join('/');
   const byName = Map.groupBy(trajectories, nameOf);

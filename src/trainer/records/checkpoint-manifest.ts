@@ -31,7 +31,7 @@ export async function writeManifest(directory: string, { step, version, model, c
   return manifest;
 }
 
-/** Returns the manifest if every file matches it, otherwise what is wrong. */
+/** Returns the manifest if every file matches it, otherwise a description of the fault. */
 export async function readManifest(directory: string): Promise<{ readonly value: WireCheckpoint } | { readonly problem: string }> {
   let text: string;
   try {

@@ -25,7 +25,7 @@ export async function keptSteps(directory: string): Promise<readonly KeptStep[]>
     const [, phase] = PHASE.exec(written) ?? [];
     if (phase === 'asked' || !PHASE.test(written)) continue;
     const before = byName.get(written);
-    // A killed process may have left two of one file.
+    // A killed process may have left two forms of one file.
     if (before !== undefined && ORDER.indexOf(before.kept) < ORDER.indexOf(kept)) continue;
     byName.set(written, { step, phase: phase ?? null, path: join(directory, name), kept });
   }

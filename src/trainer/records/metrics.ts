@@ -12,14 +12,14 @@ export interface MetricDefinition {
 export const RUBRIC_PREFIX = 'rubric/';
 
 /**
- * `reward/<task>`: the mean reward of the finished rollouts of a task, where rows have tasks; `reward/<role>` and `reward/<role>/<task>` where a source plays
- * several roles.
+ * `reward/<task>`: the mean reward of the finished rollouts of a task, if rows have tasks; `reward/<role>` and `reward/<role>/<task>` if a source plays several
+ * roles.
  */
 export const TASK_PREFIX = 'reward/';
 
 /**
- * Metrics of a loss beside the main one: `loss/<name>/<metric>`; `loss/<name>/loss` is its share of `loss`. Of the main loss (`loss/policy/<metric>`), those
- * that are not listed below: a module's own, or a role's.
+ * Metrics of the losses other than the main one: `loss/<name>/<metric>`; `loss/<name>/loss` is its share of `loss`. Of the main loss (`loss/policy/<metric>`), only
+ * those that are not listed below: a module's own, or a role's.
  */
 export const LOSS_PREFIX = 'loss/';
 
@@ -49,7 +49,7 @@ export const MAIN_LOSS_METRICS: ReadonlySet<string> = new Set([
   'correction_mismatch',
 ]);
 
-/** Metrics of a source of the environment's or the user's own. */
+/** Metrics that a source of the environment or the user defines. */
 export const SOURCE_PREFIX = 'source/';
 
 /** Prefixes of metrics whose names come from elsewhere. */

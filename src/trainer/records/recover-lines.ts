@@ -5,9 +5,9 @@ import { type Line, readLines, writeError } from '../../files/json-lines.ts';
 interface RecoverOptions<T> {
   readonly parse: (text: string) => { readonly value: T } | { readonly problem: string };
   readonly visit: (value: T, line: Line) => void;
-  /** What a valid line holds, for error messages. */
+  /** The contents of a valid line, for error messages. */
   readonly expected: string;
-  /** What to do about an invalid line. */
+  /** The remedy for an invalid line. */
   readonly remedy: string;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Rollouts of steps that no checkpoint needs any more, for people to read: `step-000012.jsonl` becomes `step-000012.jsonl.gz`. Beyond a bound the oldest lose
- * their token ids, positions and log-probs, which are most of the bytes (`step-000012.jsonl.thin.gz`: texts, rewards and metrics stay); where that is not enough, steps are
+ * Rollouts of steps that no checkpoint needs any more, for people to read: `step-000012.jsonl` becomes `step-000012.jsonl.gz`. Beyond a bound the oldest lose their
+ * token ids, positions and log-probs, which are most of the bytes (`step-000012.jsonl.thin.gz`: texts, rewards and metrics stay); if that is not enough, steps are
  * left out, so that the gaps between the kept ones grow with their age. A file is replaced only once its successor is on disk, so a kill loses nothing.
  */
 import { createReadStream } from 'node:fs';
@@ -13,7 +13,7 @@ import { ResultsError } from '../../core/errors.ts';
 import { readLines, replaceFile } from '../../files/json-lines.ts';
 import { thinLine } from './trajectory-record.ts';
 
-/** Files of any kind in a folder of rollouts: of a step or phase, or what it asked of models. Another spelling of the step's number is not the trainer's. */
+/** Files of any kind in a folder of rollouts: of a step or phase, or the calls to models of one. Another spelling of the step's number is not the trainer's. */
 const FILE = /^(step-(\d{6}|[1-9]\d{6,})(?:\.[A-Za-z0-9-]+)*\.jsonl)(\.thin)?(\.gz)?$/;
 const ASKED = /\.asked\.jsonl/;
 const THIN = '.thin.gz';
@@ -21,7 +21,7 @@ const WHOLE = '.gz';
 /** Log-probs and ids hardly compress: the thorough level takes twice as long for 5 % less. */
 const FAST = 1;
 
-/** What is left of a file: `live`, as it was written; `whole`, compressed; `thin`, without tokens. */
+/** The state of a kept file: `live`, as it was written; `whole`, compressed; `thin`, without tokens. */
 export type Kept = 'live' | 'whole' | 'thin';
 
 export interface RolloutFile {
@@ -72,7 +72,7 @@ export async function archiveRollouts(
   return thinOldest(directory, await rolloutFiles(directory), maxBytes);
 }
 
-/** Unpacks the whole files of steps from `step` on, which a run repeats whose checkpoints are gone. Needs the run's lock. */
+/** Unpacks the complete files of steps from `step` on. A run repeats these steps if their checkpoints are gone. Needs the run's lock. */
 export async function restoreRollouts(directory: string, step: number): Promise<void> {
   const files = (await rolloutFiles(directory)).filter((file) => file.step >= step);
   const live = new Set(files.filter(({ kept }) => kept === 'live').map(({ written }) => written));
@@ -80,7 +80,7 @@ export async function restoreRollouts(directory: string, step: number): Promise<
     if (kept === 'whole' && !live.has(written)) {
       await replaceFile(join(directory, written), (write) => pipeline(createReadStream(join(directory, name)), createGunzip(), each(write)));
     }
-    // What is thin cannot be trained on; the step is sampled again.
+    // A thin file cannot be trained on; its step is sampled again.
     if (kept !== 'live') await remove(directory, name);
   }
 }
@@ -162,7 +162,7 @@ async function remove(directory: string, name: string): Promise<void> {
   });
 }
 
-/** What killed processes left. */
+/** Removes partial files that killed processes left. */
 async function removePartial(directory: string): Promise<void> {
   const names = await readdir(directory).catch(() => []);
   for (const partial of names.filter((name) => /^step-.*\.gz\.\d+\.tmp$|^step-.*\.jsonl\.\d+\.tmp$/.test(name))) await remove(directory, partial);

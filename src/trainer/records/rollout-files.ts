@@ -1,6 +1,6 @@
 /**
- * The rollouts of a run, one file per step, or one per phase of a step where a source plays several. A finished rollout is written before anything else happens. A closing line marks the step as complete, and
- * only then is it trained on. So a killed run never trains on a batch twice and never resamples a recorded rollout.
+ * The rollouts of a run, one file per step, or one per phase of a step if a source plays several. A finished rollout is written before anything else happens. A
+ * closing line marks the step as complete, and only then is it trained on. So a killed run never trains on a batch twice and never resamples a recorded rollout.
  */
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -23,18 +23,18 @@ import type { PhaseName, RolloutStore, StepRollouts } from '../trajectory-source
 export interface RolloutFilesOptions {
   /** Removes secrets from written text. @default no change */
   readonly redact?: (text: string) => string;
-  /** Rollouts ask models by role: a file of what they asked lies beside that of each step. @default false */
+  /** Rollouts call models by role: a file of these calls lies next to that of each step. @default false */
   readonly asks?: boolean;
-  /** Takes what happened in each rollout. @default none */
+  /** Takes the events of each rollout. @default none */
   readonly trace?: TraceFile | null;
   /** The rollouts are of evaluations. @default false */
   readonly isEvaluation?: boolean;
 }
 
 const STEP_FILE = /^step-(\d{6}|[1-9]\d{6,})(?:\.([A-Za-z0-9-]+))?\.jsonl$/;
-/** What rollouts asked of models lies beside them under this phase's name. */
+/** The calls of rollouts to models lie next to them under this phase's name. */
 const ASKED = 'asked';
-/** Whether a phase of this name has a file that a resumed run finds again. */
+/** True if a phase of this name has a file that a resumed run finds again. */
 export function isPhaseName(name: unknown): name is string {
   return typeof name === 'string' && /^[A-Za-z0-9-]+$/.test(name) && name !== ASKED;
 }
@@ -75,7 +75,7 @@ export class RolloutFiles implements RolloutStore {
     return found;
   }
 
-  /** The ids of the rollouts that the file of a step or phase has; null where a line is damaged. Changes nothing. */
+  /** The ids of the rollouts that the file of a step or phase has; null if a line is damaged. Changes nothing. */
   recordedIds(step: number, phase?: string): Promise<ReadonlySet<string> | null> {
     return readIds(this.#path(step, phase));
   }
@@ -90,7 +90,7 @@ export class RolloutFiles implements RolloutStore {
     }
   }
 
-  /** Keeps the rollouts of earlier steps in little space, see rollout-archive.ts. Throws ResultsError if it cannot. Needs the run's lock. */
+  /** Keeps the rollouts of earlier steps in little space; see rollout-archive.ts. Throws ResultsError if it cannot. Needs the run's lock. */
   archiveBefore(step: number, maxBytes: number): Promise<Thinning> {
     return archiveRollouts(this.#directory, { before: step, maxBytes });
   }
@@ -126,7 +126,7 @@ export class RolloutFiles implements RolloutStore {
 
 interface Writing {
   readonly redact: (text: string) => string;
-  /** Null where no rollout asks. */
+  /** Null if no rollout calls a model. */
   readonly asked: StepAsked | null;
   readonly onTrace: (records: readonly TraceRecord[]) => void;
 }

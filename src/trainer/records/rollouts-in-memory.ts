@@ -6,7 +6,7 @@ export class RolloutsInMemory implements Pick<RolloutStore, 'open' | 'discard'> 
   readonly #byId = new Map<string, RecordedRollout>();
   #attempts = 0;
 
-  /** What a file needs of each rollout, by its id. */
+  /** The contents of each rollout that a file needs, by its id. */
   get rollouts(): ReadonlyMap<string, RecordedRollout> {
     return this.#byId;
   }

@@ -82,7 +82,7 @@ export class RunRecords implements AsyncDisposable {
     else this.#observer.onValidation?.(recorded);
   }
 
-  /** Counts what the trace lacks, and says so once. */
+  /** Counts the events that the trace lacks, and reports them once. */
   #withLosses(row: MetricsRow): MetricsRow {
     const { lost = 0, notice = null } = this.#trace ?? {};
     if (notice === null || row.kind !== 'step') return row;
@@ -91,7 +91,7 @@ export class RunRecords implements AsyncDisposable {
     return { ...row, values: { ...row.values, trace_rollouts_lost: lost } };
   }
 
-  /** What the source gave for people to read. Its step must be recorded first: a resume repeats what comes after a checkpoint. */
+  /** Writes the notes and rows that the source gave for people to read. Its step must be recorded first, because a resume repeats everything after a checkpoint. */
   async sourceTexts({ notes = [], records = {} }: Pick<TrajectoryBatch, 'notes' | 'records'>): Promise<void> {
     await this.#sourceFiles?.append(this.#step, records);
     for (const message of notes) this.report({ kind: 'note', message });
@@ -149,7 +149,7 @@ export class RunRecords implements AsyncDisposable {
   }
 }
 
-/** Null unless an environment of the run traces. A rollout that the file of its step lacks is played again, so its lines are dropped. */
+/** Null unless an environment of the run traces. A rollout that is missing from the file of its step is played again, so its lines are dropped. */
 async function openTrace({ environment, evaluation, directory, redact }: TrainingRun): Promise<TraceFile | null> {
   if (environment.traces !== true && evaluation.traces !== true) return null;
   const { paths, run } = directory;
@@ -164,7 +164,7 @@ async function openTrace({ environment, evaluation, directory, redact }: Trainin
     runId: run.run_id,
     about: { environment: environment.id, attempt: run.attempts.at(-1)?.id ?? null, package_version: run.attempts.at(-1)?.package_version ?? null },
     redact: (data) => mapStrings(data, redact),
-    // The files of old steps are deleted; what they held counts.
+    // The files of old steps are deleted; the rollouts that they held count.
     isKept: (place, rolloutId) => recorded.get(keyOf(place))?.has(rolloutId) ?? true,
   });
 }

@@ -1,6 +1,6 @@
 /**
- * Rows that a source gives beside its trajectories, such as the programs that a policy invented: `source/<name>.jsonl`, one line each, with the step that it
- * belongs to. As in `metrics.jsonl`, a resumed run drops the lines of the steps that it takes again, so that no line is there twice.
+ * Rows that a source gives in addition to its trajectories, such as the programs that a policy invented: `source/<name>.jsonl`, one line each, with its step. As in
+ * `metrics.jsonl`, a resumed run drops the lines of the steps that it takes again, so that no line is there twice.
  */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ export interface SourceFilesOptions {
 const NAME = /^([A-Za-z0-9-]+)\.jsonl$/;
 const LineSchema = object({ step: count });
 
-/** True for a name that can be that of a file. */
+/** True for a name that a file can have. */
 export function isSourceFileName(name: string): boolean {
   return NAME.test(`${name}.jsonl`);
 }
@@ -67,7 +67,7 @@ export class SourceFiles implements AsyncDisposable {
   }
 }
 
-/** Paths of the files, by name; none where there is no folder. */
+/** Paths of the files, by name; none if there is no folder. */
 export async function sourceFiles(directory: string): Promise<string[]> {
   const names = await readdir(directory).catch((cause: NodeJS.ErrnoException) => {
     if (cause.code === 'ENOENT') return [];

@@ -1,6 +1,6 @@
 /**
- * What the rollouts of a step asked of models by role: `step-000012.asked.jsonl` beside `step-000012.jsonl`. A line is written before its rollout's,
- * so that a rollout on file is never without it; where a rollout was played again, its last line counts. Nothing is trained from this file.
+ * The calls of a step's rollouts to models, by role: `step-000012.asked.jsonl` next to `step-000012.jsonl`. A line is written before its rollout's, so that a
+ * rollout on file is never without it; if a rollout was played again, its last line counts. Nothing is trained from this file.
  */
 import { join } from 'node:path';
 import type { AskedRecord } from '../../core/model.ts';
@@ -18,7 +18,7 @@ export function askedPath(stepPath: string): string {
 }
 
 /**
- * Passes every call that is on file in a folder of steps to `visit`, those of rollouts that were played again included. Resolves with the steps
+ * Passes every call on file in a folder of steps to `visit`, including calls of rollouts that were played again. Resolves with the steps
  * that have a file. Throws ResultsError for an invalid line. Needs the run's lock.
  */
 export async function readAsked(directory: string, visit: (asked: readonly AskedRecord[]) => void): Promise<readonly number[]> {
@@ -66,7 +66,7 @@ export class StepAsked {
     return new StepAsked(await LineAppender.open(path), redact);
   }
 
-  /** On file when this returns. */
+  /** The calls are on file when this returns. */
   add(rolloutId: string, asked: readonly AskedRecord[]): void {
     const line = askedLine(rolloutId, asked);
     if (line === null) return;

@@ -1,4 +1,4 @@
-/** What a file of rollouts says without being read into memory: its ids, and whether its step is complete. */
+/** Reads facts from a file of rollouts without loading all of it: its ids, and whether its step is complete. */
 import { open } from 'node:fs/promises';
 import { readLines } from '../../files/json-lines.ts';
 import { parseWire } from '../../schemas/results.ts';
@@ -14,7 +14,7 @@ export async function isCompleteFile(path: string, step: number): Promise<boolea
   return (await readIds(path))?.size === closing.rollouts;
 }
 
-/** The ids of the rollouts since the last restart; null where a line is damaged. */
+/** The ids of the rollouts since the last restart; null if a line is damaged. */
 export async function readIds(path: string): Promise<ReadonlySet<string> | null> {
   const ids = new Set<string>();
   for await (const { text } of readLines(path)) {

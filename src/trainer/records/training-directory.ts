@@ -148,7 +148,7 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
     await this.#save({ ...this.#run, attempts: [...this.#run.attempts, attempt] });
   }
 
-  /** Whether the run has rollouts, evaluations or checkpoints. */
+  /** True if the run has rollouts, evaluations or checkpoints. */
   async holdsWork(): Promise<boolean> {
     const { rollouts, evaluations, checkpoints } = this.paths;
     const names = await Promise.all([rollouts, evaluations, checkpoints].map((folder) => readdir(folder).catch(() => [])));

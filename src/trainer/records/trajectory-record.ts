@@ -43,7 +43,7 @@ export function thinLine(text: string): string {
   return JSON.stringify(thin);
 }
 
-/** Parses a line of a file as a trajectory, or returns what is wrong with it. */
+/** Parses a line of a file as a trajectory, or returns a description of its fault. */
 export function parseTrajectory(text: string): { readonly value: Trajectory } | { readonly problem: string } {
   const parsed = parseWire(TrajectorySchema, text);
   if ('problem' in parsed) return parsed;

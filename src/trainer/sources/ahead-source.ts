@@ -10,7 +10,7 @@ export class AheadSource implements TrajectorySource {
   /** The state before `#next` is in the folder; rejects if it cannot be written. */
   #kept: Promise<void> = Promise.resolve();
 
-  /** @param directory its own, for the state of a source that has one; null for a source without */
+  /** @param directory for the state of the source; null if it has none */
   constructor(source: TrajectorySource, lastStep: number, directory: string | null = null) {
     this.#source = source;
     this.#lastStep = lastStep;
@@ -36,7 +36,7 @@ export class AheadSource implements TrajectorySource {
     return this.#source.needsPolicy(step) || (step < this.#lastStep && this.#source.needsPolicy(step + 1));
   }
 
-  /** The state after the last batch that was taken, as a resumed run begins the next one again: that one has moved the source on meanwhile. */
+  /** Saves the state after the last batch that was taken, from which a resumed run begins the next one again. That next batch may have moved the source on meanwhile. */
   async saveState(directory: string): Promise<void> {
     if (this.#next === null) return this.#source.saveState(directory);
     await this.#kept;

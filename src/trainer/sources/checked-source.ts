@@ -1,5 +1,5 @@
 /**
- * A source of an environment or of a user's module, which no compiler has checked: what it lacks, asks for or returns wrongly ends the run with one line
+ * A source of an environment or of a user's module, which no compiler has checked. A missing method, a wrong request or a wrong result ends the run with one line
  * that names the module. Without this, a source that has no `saveState` trains to the end, and no checkpoint of it can be written.
  */
 import { suggestion } from '../../core/closest-name.ts';
@@ -22,7 +22,7 @@ const PLAN_KEYS: readonly string[] = [
   'environment',
 ] satisfies readonly (keyof PhasePlan)[];
 
-/** @param module what the user named: a path, or the environment's id */
+/** @param module the name that the user gave: a path, or the environment's id */
 export function checkedSource(createSource: CreateSource, module: string): CreateSource {
   return (context) => {
     const played = new PlayedPhases(module);
@@ -164,7 +164,7 @@ function batchProblem(batch: TrajectoryBatch): string | null {
   return textProblem(batch);
 }
 
-/** What it gives for people to read. */
+/** Describes a fault in the notes and rows for people to read; null if there is none. */
 function textProblem({ notes = [], records = {} }: TrajectoryBatch): string | null {
   if (!Array.isArray(notes) || notes.some((note) => typeof note !== 'string')) return 'notes must be a list of strings';
   if (!isObject(records)) return 'records must be an object of lists of rows, such as { programs: [{ code }] }';
@@ -182,7 +182,7 @@ function repeated<T>(items: readonly T[]): T | undefined {
   return items.find((item) => seen.has(item) || !seen.add(item));
 }
 
-/** Mistakes that would otherwise train on the wrong tokens, or compare the wrong rollouts, without an error. */
+/** Finds mistakes that would otherwise train on the wrong tokens, or compare the wrong rollouts, without an error. */
 function trajectoryProblem(each: Trajectory): string | null {
   if (!isObject(each)) return `got ${JSON.stringify(each)}`;
   const { ids, targets, logProbs, weights, versions } = each;

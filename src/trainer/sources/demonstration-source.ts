@@ -1,4 +1,4 @@
-/** Supervised rows: passes over the data, each in a shuffled order of its own, without a break between them. Depends only on seed and step. */
+/** Supervised rows in passes over the data. Each pass has its own shuffled order and follows the last one without a break. Depends only on seed and step. */
 import { createHash } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ export class DemonstrationSource implements TrajectorySource {
     const trajectories = Array.from({ length: batchSize }, (_, i) => {
       const at = first + i;
       const row = rows[this.#orderOf(Math.floor(at / rows.length))[at % rows.length]!]!;
-      // The same row may be twice in a batch where it holds the end of a pass.
+      // The same row may be twice in a batch that holds the end of a pass.
       return { ...row, groupId: `${row.groupId}#${at}`, rolloutId: `${row.groupId}#${at}/0` };
     });
     return { trajectories };
@@ -87,7 +87,7 @@ function countsText({ rows, held_out: heldOut, sha256 }: RowsState): string {
   return `${rows}${heldOut === 0 ? '' : ` and ${heldOut} held out`} (${sha256.slice(0, 8)})`;
 }
 
-/** Of what is learned: tokens, targets and weights. */
+/** A digest of everything that is learned: tokens, targets and weights. */
 function digestOf(rows: readonly Trajectory[]): string {
   const hash = createHash('sha256');
   for (const { ids, targets, weights } of rows) {

@@ -9,16 +9,16 @@ import { placedImageOf } from '../../rollouts/rollout-columns.ts';
 import type { ReadDemonstration } from './read-demonstrations.ts';
 import { POLICY_ROLE, type Trajectory } from '../trajectory.ts';
 
-/** What tokenises a row: a lease of the policy, or a tokenizer on this machine that gives the same ids. */
+/** Tokenises a row: a lease of the policy, or a tokenizer on this machine that gives the same ids. */
 export interface DemonstrationTokenizer extends Pick<TokenLease, 'render' | 'renderNext' | 'encode'> {
   /** The control token that ends a turn in a chat; null if there is none. */
   readonly closingTokenId: number | null;
   /** Identifies the tokenizer, to refuse ids of another one; null if unknown. */
   readonly tokenizerHash: string | null;
-  /** How a prompt with segments is rendered: that of the environment. */
+  /** The environment's format, in which a prompt with segments is rendered. */
   readonly turnFormat: TurnFormat;
   /**
-   * The picture of this name, in the run's store, in the size at which the model sees it; with `isPlaced` as it is, because its tokens are counted. Rejects with
+   * The picture of this name, in the run's store, in the size at which the model sees it; with `isPlaced` in its own size, because its tokens have been counted. Rejects with
    * ConfigError, without the place of the row, if it cannot be shown. @default rows show no pictures
    */
   readonly picture?: (name: string, options?: { readonly isPlaced?: boolean }) => Promise<ImageRef>;
@@ -35,8 +35,8 @@ interface Weighted {
 }
 
 /**
- * The trajectory of a row: neither scored nor failed, with weights instead of a reward. Throws ConfigError for a row that cannot be tokenised, such as
- * ids of another tokenizer or a conversation without a token to learn.
+ * The trajectory of a row: neither scored nor failed, with weights instead of a reward. Throws ConfigError for a row that cannot be tokenised, for example because
+ * its ids come from another tokenizer or its conversation has no token to learn.
  */
 export async function demonstrationOf({ row, place }: ReadDemonstration, tokenizer: DemonstrationTokenizer): Promise<Trajectory> {
   const pieces =
@@ -107,7 +107,7 @@ async function promptPieces({ prompt, segments, completion }: PromptRow, tokeniz
     const silent = history.map((message) => ({ ...message, weight: 0 }));
     return chatPieces({ messages: [...silent, ...completion] }, tokenizer, place);
   }
-  // Text is taken as it is: in continuation format with the tokenizer's BOS, it is what a base model is given.
+  // Text is taken as it is: in continuation format with the tokenizer's BOS, exactly as a base model receives it.
   const rendered =
     first === null
       ? await tokenizer.render([{ role: 'user', content: prompt as string }], { format: 'continuation' })
@@ -143,7 +143,7 @@ async function chatPieces({ messages }: MessagesRow, tokenizer: DemonstrationTok
     pieces.push({ ids: [...(await tokenizer.encode(content)), ...closing], weight, segment: { kind: 'model', text: content } });
     const after = messages.slice(at + 1);
     const next = after.findIndex(({ role }) => role === 'assistant');
-    // What follows the last turn of the assistant is never answered.
+    // Nothing answers the messages after the last turn of the assistant.
     if (next < 0) break;
     const between = conversation.slice(at + 1, at + 1 + next);
     const bridge = await tokenizer.renderNext(conversation.slice(0, at + 1), between, { isClosed: closingTokenId !== null });
@@ -176,7 +176,7 @@ async function shownContent(content: DemonstrationMessage['content'], { picture 
   );
 }
 
-/** `where`: the place of the row, and what of it shows the picture. */
+/** `where`: the place of the row, and the part of it that shows the picture. */
 async function pictureOf(
   name: string,
   picture: DemonstrationTokenizer['picture'],

@@ -11,7 +11,7 @@ export function groupPlayer({ environment }: { readonly environment: Environment
   const { examplesPerStep, rolloutsPerExample, temperature, maxConcurrent, maxScoring } = config.rollouts;
   const slots = new Limiter(maxConcurrent);
   const recovery = sharedRecovery(parts.recover);
-  // What is scored at once is divided between the groups that are played.
+  // The number of rollouts scored at once is divided between the groups that are played.
   const scoring = maxScoring === null ? null : Math.max(1, Math.ceil(maxScoring / mostPlayed(config.rollouts)));
   const rollouts = { ...config.rollouts, maxConcurrent: Math.min(maxConcurrent, rolloutsPerExample), maxScoring: scoring };
   return async ({ row, number, allowedFailures }, signal) => {
@@ -42,8 +42,8 @@ export function groupPlayer({ environment }: { readonly environment: Environment
 }
 
 /**
- * Groups lose a server together: they wait for it once. Each caller learns whether a server that had lost the policy was given it since the
- * caller asked last.
+ * Groups lose a server together, so they wait for it once. Each caller learns whether a server that had lost the policy has received it since the caller's last
+ * question.
  */
 function sharedRecovery(recover: SamplingParts['recover']): () => SamplingParts['recover'] {
   let given = 0;

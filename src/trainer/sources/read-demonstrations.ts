@@ -75,7 +75,7 @@ function parseRow(fields: string | object): { readonly value: DemonstrationRow }
   if ('problem' in parsed) return parsed;
   const keys = new Set(Object.keys(parsed.value));
   if (keys.has('format_version') || (keys.has('uid') && keys.has('messages'))) return parseV1(fieldsOf(parsed.value));
-  // Before the schema: beside calls, many data sets have a content of null.
+  // Checked before the schema: in many data sets a message with calls has a content of null.
   const calling = callingMessage(parsed.value);
   if (calling !== null)
     return { problem: `${calling} has tool_calls; write the calls into content as the model writes them, or give token ids (vf-export --sft)` };

@@ -5,24 +5,24 @@ import type { Trajectory } from '../trajectory.ts';
 /** A failure that was read from a file has no stack. */
 export type Failure = NonNullable<Trajectory['error']> & Pick<RolloutError, 'stack'>;
 
-/** Waiting for the server cures no fault in the code that asks it. */
+/** Waiting for the server does not cure a fault in the code that calls it. */
 const isClients = ({ source, type }: Failure) => source === 'policy' && BUGS.includes(type);
 export const isPolicys = (failure: Failure) => failure.source === 'policy' && !isClients(failure);
 /** A deadline may have passed because the machine was busy. */
 const isLate = ({ type }: Failure) => type === 'TimeoutError';
-/** The same text fails again: the code of the reward, or of the policy's client, does not cope with it. */
+/** The same text fails again, because the code of the reward or of the policy's client cannot handle it. */
 export const isCodes = (failure: Failure) => isClients(failure) || (failure.source === 'reward' && !failure.retryable && !isLate(failure));
 /** Which rollouts a judge's server could not score does not depend on what they say. Whether an episode calls a model may depend on it. */
 const isOutage = ({ source, retryable, phase }: Failure) => (source === 'reward' || source === 'model') && retryable && phase === 'scoring';
 /**
- * Whether such a rollout fails may depend on the text that the policy wrote. If only the failed ones were played again until none fails, the batch would hold
- * fewer of the texts that fail.
+ * Whether such a rollout fails may depend on the text that the policy wrote. If only the failed ones were played again until none fails, the batch would hold too
+ * few of the texts that fail.
  */
 export const isOfText = (failure: Failure) => (failure.source === 'reward' || failure.source === 'model') && !failure.retryable;
 
 /**
- * Whether too many failures make the rest a biased sample. The rollouts that a broken environment lets finish are biased: without a retriever, they are
- * those that never search. So are those that a reward scores within its deadline: they are the short ones.
+ * True if too many failures make the rest a biased sample. The rollouts that a broken environment lets finish are biased: without a retriever, they are those that
+ * never search. The rollouts that a reward scores within its deadline are biased too: they are the short ones.
  */
 export function isWhole(failures: readonly Failure[], allowed: number): boolean {
   const others = failures.filter((failure) => !isOfText(failure));
@@ -51,7 +51,7 @@ export function failureText(
   return `${failures.length} of ${played} ${rollouts} failed${judgement}; the first: ${first?.type}: ${first?.message}${placeText(first)}`;
 }
 
-/** ` at MyEnv.envResponse (/home/me/environment.ts:12:5)`, where the environment's own code threw. */
+/** Describes where the environment's own code threw: ` at MyEnv.envResponse (/home/me/environment.ts:12:5)`. */
 function placeText(failure: Failure | undefined): string {
   const place = failure?.type === 'EnvironmentError' ? innermostPlace(failure.stack) : null;
   return place === null ? '' : ` ${place}`;

@@ -1,6 +1,6 @@
 /**
- * Rollouts that another program sampled, in the form of `vf-export`, from a file or a stream: the run samples nothing. The rollouts of a step are recorded before they are
- * trained on, so that a resumed run repeats its steps even where the stream cannot be read again.
+ * Rollouts that another program sampled, in the form of `vf-export`, from a file or a stream: the run samples nothing. The rollouts of a step are recorded before
+ * they are trained on, so that a resumed run repeats its steps even if the stream cannot be read again.
  */
 import { cancelled, untilAborted } from '../../core/abort.ts';
 import { ConfigError, TrainingError } from '../../core/errors.ts';
@@ -21,12 +21,12 @@ export interface RolloutFileOptions {
   readonly stepsBefore: number;
   /** Groups of a step. */
   readonly groupsPerStep: number;
-  /** A group is complete with so many rollouts; a smaller one, when the input ends. */
+  /** A group is complete with this many rollouts. When the input ends, a smaller group counts too. */
   readonly rolloutsPerGroup: number;
   readonly store: RolloutStore;
-  /** At which the trainer divides logits. Rollouts of another temperature are refused. */
+  /** The temperature at which the trainer divides logits. Rollouts of another temperature are refused. */
   readonly temperature: number;
-  /** Of the trained model; null if unknown. Rollouts of another tokenizer are refused. */
+  /** Hash of the trained model's tokenizer; null if unknown. Rollouts of another tokenizer are refused. */
   readonly tokenizerHash: string | null;
   /** Token ids of the trained model are below it; null if unknown. */
   readonly vocabularySize: number | null;
@@ -110,7 +110,7 @@ function namesIn(trajectories: readonly Trajectory[]): Names {
   return { groups: new Set(trajectories.map(({ groupId }) => groupId)), rollouts: new Set(trajectories.map(({ rolloutId }) => rolloutId)) };
 }
 
-/** A row that was played twice has its names twice in a step. On file a name stands for one rollout, and rollouts are compared within a group. */
+/** A row that was played twice has its names twice in a step, but on file a name stands for one rollout, and rollouts are compared within a group. */
 function withNamesOfItsOwn(group: readonly Trajectory[], { groups, rollouts }: Names): Trajectory[] {
   const groupId = unused(group[0]!.groupId, groups);
   return group.map((trajectory) => ({ ...trajectory, groupId, rolloutId: unused(trajectory.rolloutId, rollouts) }));

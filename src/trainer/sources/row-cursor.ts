@@ -1,6 +1,6 @@
 /**
- * Which rows a stream of groups begins next, in the seeded order of `placesOfStep`, and which it has begun without training on them. A place in
- * that order has a number, from 0; a row has one in every pass over the data.
+ * Knows which rows a stream of groups begins next, in the seeded order of `placesOfStep`, and which it has begun without training on them. A place in that order has
+ * a number, from 0; a row has one in every pass over the data.
  */
 import type { Dataset, Row } from '../../core/dataset.ts';
 import { placesOfStep, stepsPerPass } from './rows-of-step.ts';
@@ -10,7 +10,7 @@ export interface Place {
   readonly row: Row;
 }
 
-/** What a checkpoint holds. */
+/** The contents of a checkpoint. */
 export interface CursorState {
   readonly next: number;
   /** Places before `next` that no finished step has used, ascending. */
@@ -26,7 +26,7 @@ export class RowCursor {
   readonly #seed: number;
   readonly #steps: number;
   #next = 0;
-  /** Begun before, to be begun again; ascending. */
+  /** Places that were begun before and must begin again; ascending. */
   #waiting: number[] = [];
   /** The step that a begun place went to; null while its group is played. */
   readonly #begun = new Map<number, number | null>();

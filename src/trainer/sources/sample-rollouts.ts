@@ -1,7 +1,7 @@
 /**
- * Samples a batch of rollouts. Each is recorded before anything else happens, so it survives a kill and only missing or failed rollouts are sampled
- * again. If too many fail because of the servers, this waits for the servers; if because of the environment, it samples the whole batch again; if because
- * a reward threw or the policy's client has a fault, the run stops. The trainer never gets a batch with too many failures.
+ * Samples a batch of rollouts. Each is recorded before anything else happens, so it survives a kill and only missing or failed rollouts are sampled again. If too
+ * many fail because of the servers, this waits for the servers. If too many fail because of the environment, it samples the whole batch again. If a reward threw or
+ * the policy's client has a fault, the run stops. The trainer never gets a batch with too many failures.
  */
 import type { PolicyClient } from '../../clients/policy-client.ts';
 import { cancelled, untilAborted } from '../../core/abort.ts';
@@ -40,9 +40,9 @@ const MOST_ATTEMPTS = 5;
 
 export interface SamplingPlan {
   readonly step: number;
-  /** Of several phases of the step, by its file. @default the only one */
+  /** The phase of the step, if the step has several; it names the file. @default the only one */
   readonly phase?: string;
-  /** Who speaks. @default 'policy' */
+  /** The role that speaks. @default 'policy' */
   readonly role?: string;
   /** Trajectories are recorded without a reward. @default false */
   readonly isPaidLater?: boolean;
@@ -139,11 +139,11 @@ interface Ended {
   readonly model: string;
 }
 
-/** A server that was restarted does not know the adapter, until it is given it again. Says so if it is. */
+/** Tells whether a server that was restarted without the adapter has been given it again, and reports it if so. */
 async function isServedAgain({ error, model }: Ended, plan: SamplingPlan, { recover, report, signal }: SamplingParts): Promise<boolean> {
   if (!isPolicys(error)) return false;
   const isGivenAgain = await recover(signal).catch((thrown: unknown) => {
-    // It would report the same wrong key.
+    // Asking again would report the same wrong key.
     if (thrown instanceof PolicyError) return false;
     throw thrown;
   });
@@ -167,7 +167,7 @@ function restart(record: StepRollouts, latest: Map<string, Trajectory>): void {
   latest.clear();
 }
 
-/** Announces what is sampled again, and forgets the rollouts that are. Returns whether that is the whole plan. */
+/** Announces which rollouts are sampled again, and forgets them. Returns whether that is the whole plan. */
 async function repeat({ plan, text, failures, allowed, latest, record }: Attempted, { report, recover, signal }: SamplingParts): Promise<boolean> {
   const kind = repeatKind(plan);
   const arePolicys = failures.some(isPolicys);
@@ -192,7 +192,7 @@ async function pause(seconds: number, signal: AbortSignal): Promise<void> {
   await untilAborted(waited, signal, () => cancelled(signal, 'Stopped before sampling failed rollouts again')).finally(() => clearTimeout(timer));
 }
 
-/** Whether the plan's step is complete and has all of its rollouts. Creates an empty file if the step has none. */
+/** Tells whether the plan's step is complete and has all of its rollouts. Creates an empty file if the step has none. */
 export async function isRecorded(plan: RolloutPlan): Promise<boolean> {
   await using record = await plan.store.open(plan.step, plan.phase);
   return hasAll(record, plan);

@@ -49,7 +49,7 @@ export class SampledSource implements TrajectorySource {
   needsPolicy(step: number): boolean {
     const { config, isRecorded } = this.#context;
     if (!isRecorded(step)) return true;
-    // How many rounds the step had is known only when its rewards are read: only a last round, or a later step, shows that it was complete.
+    // The number of rounds that the step had is known only when its rewards are read: only a last round, or a later step, shows that it was complete.
     return config.rollouts.maxRefills > 0 && !isRecorded(step, `refill-${config.rollouts.maxRefills}`) && !isRecorded(step + 1);
   }
 
@@ -58,7 +58,7 @@ export class SampledSource implements TrajectorySource {
   async loadState(): Promise<void> {}
 }
 
-/** Whether a group has two finished rollouts with different rewards. */
+/** True if a group has two finished rollouts with different rewards. */
 export function isInformative(group: readonly Trajectory[]): boolean {
   const rewards = group.flatMap(({ reward }) => reward ?? []);
   return rewards.some((reward) => reward !== rewards[0]);

@@ -1,4 +1,4 @@
-/** Sources one after the other, or side by side: demonstrations first, then rollouts, then both where the supervised loss is mixed in. */
+/** Runs sources one after the other, or at the same time: demonstrations first, then rollouts, then both if the supervised loss is mixed in. */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';

@@ -16,11 +16,11 @@ export interface StepGroupsOptions {
   /** Number of rows of the data set: a step takes at most one group of each. */
   readonly rows: number;
   readonly staleGroups: 'drop' | 'weight';
-  /** How many updates a version that sampled is behind the one that is trained. */
+  /** The number of updates by which the version that sampled is behind the one that is trained. */
   readonly age: (sampled: number, trained: number) => number;
 }
 
-/** What becomes of the groups that are on file. */
+/** The groups on file, divided by what becomes of them. */
 export interface DividedGroups {
   readonly taken: readonly Group[];
   /** Dropped, because they are too old. */
@@ -66,13 +66,13 @@ export class StepGroups implements AsyncDisposable {
     return this.#groups.flat().filter(({ error }) => error !== null).length;
   }
 
-  /** Whether the step has a group of the row that is not too old for this version; one that is gives way to another. */
+  /** True if the step has a group of the row that is not too old for this version. A group that is too old gives way to another. */
   has(groupId: string, version: number): boolean {
     const { taken, refused } = this.divide(version);
     return [...taken, ...refused].some((group) => group[0]!.groupId === groupId);
   }
 
-  /** How many groups the step still needs if it trains this version. */
+  /** The number of groups that the step still needs if it trains this version. */
   missing(version: number): number {
     return this.isComplete ? 0 : this.#options.examplesPerStep - this.divide(version).taken.length;
   }
@@ -85,8 +85,9 @@ export class StepGroups implements AsyncDisposable {
   }
 
   /**
-   * In the order of the file, which is that in which the groups ended. Equal rewards cost a step at most `max_refills` times its groups: then it
-   * takes such groups too, as it does where the data have no further rows. A step that was complete before keeps its number of groups even if the configuration has changed since.
+   * In the order of the file, which is the order in which the groups ended. Groups with equal rewards are refused until a step has refused `max_refills` times its
+   * size; then it takes them too, as it does when the data have no further rows. A step that was complete before keeps its number of groups even if the
+   * configuration has changed since.
    */
   divide(version: number): DividedGroups {
     const { examplesPerStep, maxRefills, maxStaleness, staleGroups, rows } = this.#options;
@@ -123,7 +124,7 @@ export class StepGroups implements AsyncDisposable {
     await this.#record[Symbol.asyncDispose]();
   }
 
-  /** A process that was killed may have written a part of a group. */
+  /** Excludes a group that a killed process wrote only in part. */
   #whole(): readonly Group[] {
     return byGroup(this.#record.recorded).filter((group) => group.length === this.#options.rolloutsPerExample);
   }

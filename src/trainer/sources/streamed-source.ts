@@ -21,9 +21,9 @@ import type { SourceContext, TrajectoryBatch, TrajectorySource } from '../trajec
 
 export interface GroupPlan {
   readonly row: Row;
-  /** In the stream, from 0: different groups of a row are sampled with different seeds. */
+  /** The group's number in the stream, from 0: different groups of a row are sampled with different seeds. */
   readonly number: number;
-  /** How many of its rollouts may fail at the moment. */
+  /** The number of its rollouts that may fail at the moment. */
   readonly allowedFailures: () => number;
 }
 
@@ -36,7 +36,7 @@ export interface PlayedGroup {
 export interface StreamContext extends SourceContext {
   /** Plays the group of a row to its end. Throws as `play` does. */
   readonly playGroup: (plan: GroupPlan, signal: AbortSignal) => Promise<PlayedGroup>;
-  /** Version of the trainer's weights: what the next step trains. */
+  /** Version of the trainer's weights, which the next step trains. */
   readonly version: () => number;
   readonly onRollouts: NonNullable<TrainingObserver['onRollouts']>;
 }
@@ -106,7 +106,7 @@ export class StreamedSource implements TrajectorySource {
     return { trajectories: taken.flat(), discarded: [...dropped, ...refused].flat(), attempts: groups.attempts, values };
   }
 
-  /** From the weights before a step, groups of all steps are begun that may be sampled until it is trained. */
+  /** Before a step, its weights also begin the groups of all later steps that may be sampled until it is trained. */
   needsPolicy(step: number): boolean {
     for (let each = step; each <= this.#horizon(step); each++) if (!this.#context.isRecorded(each)) return true;
     return false;
@@ -173,7 +173,7 @@ export class StreamedSource implements TrajectorySource {
     return Math.min(taken + this.#context.config.rollouts.maxStaleness, this.#lastStep);
   }
 
-  /** How many groups the steps within reach lack. */
+  /** The number of groups that the steps within reach lack. */
   #missing(): number {
     const { version, config, isRecorded } = this.#context;
     let missing = 0;

@@ -24,7 +24,7 @@ export class TrainingRows {
     await writeFile(join(directory, FILE), this.#text());
   }
 
-  /** Does nothing if the checkpoint has no such file: an earlier version of this program wrote none. */
+  /** Does nothing if the checkpoint has no such file. */
   async loadState(directory: string): Promise<void> {
     const saved = await readFile(join(directory, FILE), 'utf8').catch(() => null);
     if (saved === null || saved === this.#text()) return;

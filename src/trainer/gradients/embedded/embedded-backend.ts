@@ -45,7 +45,7 @@ export interface EmbeddedStartOptions extends EmbeddedBackendOptions {
 
 export class EmbeddedBackend extends EngineGradients implements GradientBackend {
   readonly #owner: StateOwner;
-  /** What a loaded state says about the numbers. */
+  /** The remark of a loaded state about its numbers. */
   #remark = '';
 
   private constructor({ owner, ...parts }: EngineGradientsParts & { readonly owner: StateOwner }) {

@@ -35,7 +35,7 @@ export class EngineGradients implements GradientComputation {
   readonly #ownsEngine: boolean;
   readonly #queue = new CallQueue();
   readonly #capabilities: BackendCapabilities;
-  /** Why the backend can no longer be used. */
+  /** The error that made the backend unusable; null before. */
   #lost: GradientError | null = null;
   #closing: Promise<void> | null = null;
 

@@ -10,7 +10,7 @@ from failure import Failure, bad_input
 
 
 def write_directory(target: str, fill: Callable[[Path], None]) -> list[dict[str, Any]]:
-    """Fills a temporary directory beside `target`, syncs it to disk and renames it. Returns name, bytes and sha256 of its files."""
+    """Fills a temporary directory next to `target`, syncs it to disk and renames it. Returns name, bytes and sha256 of its files."""
     path = Path(target).absolute()
     if os.path.lexists(path):
         raise bad_input(f"{path} already exists; name a directory that does not")

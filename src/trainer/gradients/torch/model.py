@@ -43,7 +43,7 @@ class Model:
         self.retained: dict[str, Retained] = {}
         self.has_gradient = False
         self.steps = 0
-        # That add up their gradients.
+        # Number of processes that add up their gradients.
         self.processes = 1
         fused = {"fused": True} if self.device.type == "cuda" else {"foreach": True}
         self.optimizer = torch.optim.AdamW(list(self.parameters.values()), **fused)
@@ -57,7 +57,7 @@ class Model:
         return self.compute(batch, self.see(batch), retain_as, use, with_entropy)
 
     def see(self, batch: Batch) -> list[Seen]:
-        """What the base's tower makes of the batch's pictures."""
+        """Runs the base's tower on the batch's pictures."""
         return self.base.vision.see(batch.pictures) if batch.pictures else []
 
     def compute(

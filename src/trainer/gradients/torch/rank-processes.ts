@@ -39,9 +39,9 @@ const GRACE_MS = 4000;
 
 export class RankProcesses {
   readonly ranks: readonly RankProcess[];
-  /** Resolves once all have ended, with how rank 0 did. */
+  /** Resolves with the exit of rank 0 once all have ended. */
   readonly exited: Promise<WorkerExit>;
-  /** Resolves with the rank that ended first of itself; of those that another one took along, with that one. */
+  /** Resolves with the rank that ended first by itself; if another rank brought it down, with that one. */
   readonly fallen: Promise<RankProcess>;
   readonly #log: number | null;
   readonly #folder: string | null;
@@ -77,8 +77,8 @@ export class RankProcesses {
   }
 
   /**
-   * Ends all of them and returns those that held the others up: those that do not even notice the end of their input, else those that were not waiting
-   * for another.
+   * Ends all of them and returns those that blocked the others: the ones that do not notice the end of their input, else the ones that were not waiting for another
+   * rank.
    */
   async endLate(): Promise<readonly RankProcess[]> {
     this.endInput();
@@ -135,18 +135,18 @@ export class RankProcess {
     return `Torch worker ${this.#rank === null ? '' : `rank ${this.#rank} `}(pid ${this.child.pid})`;
   }
 
-  /** How it ended. */
+  /** Describes how it ended. */
   get end(): string {
     const { code, signal } = this.#exit ?? { code: null, signal: null };
     return signal ? `was killed (${signal})` : `exited with code ${code}`;
   }
 
-  /** It ended itself because memory ran out. */
+  /** True if it ended itself because memory ran out. */
   get ranOutOfMemory(): boolean {
     return this.#exit?.code === EXIT_MEMORY;
   }
 
-  /** What to do about its end, and its last words, each after a space. */
+  /** Advice about its end and its last output, each after a space. */
   get remedy(): string {
     const remedy = this.#exit?.signal === 'SIGKILL' ? ' If the system ran out of memory, lower backend.max_tokens.' : '';
     return remedy + this.lastLines;

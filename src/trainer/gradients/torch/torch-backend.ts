@@ -1,5 +1,5 @@
 /**
- * The PyTorch gradient backend: a Python child process (worker.py beside this file) over framed stdio. This file translates the contract's calls
+ * The PyTorch gradient backend: a Python child process (worker.py next to this file) over framed stdio. This file translates the contract's calls
  * to the worker's and checks the answers; the worker does the mathematics. A worker that dies takes the model with it: every call then rejects
  * with `lost`, and training continues only in a new worker that loads a saved state.
  */
@@ -39,7 +39,7 @@ export interface TorchBackendOptions {
   /** A Hugging Face directory (config.json, *.safetensors) or a hub id. */
   readonly modelPath: string;
   readonly adapter: TorchAdapterOptions;
-  /** `auto`, `cpu`, `cuda`, `cuda:1`, ... Several: a process for each, which divide every batch by whole sequences; all `cpu` or all GPUs. */
+  /** `auto`, `cpu`, `cuda`, `cuda:1`, ... With several there is a process for each, and they divide every batch by whole sequences; all `cpu` or all GPUs. */
   readonly devices: readonly string[];
   /** Number of all processes, those on other hosts included; see docs/gpu-training.md. @default that of `devices` */
   readonly worldSize?: number;
@@ -102,7 +102,7 @@ export class TorchBackend implements GradientBackend {
   readonly pid: number;
   /** Of all processes on this host, by rank. */
   readonly pids: readonly number[];
-  /** Resolves once all processes have ended, in whatever way, with how the first did. */
+  /** Resolves with the exit of the first process once all have ended, for whatever reason. */
   readonly exited: Promise<WorkerExit>;
   readonly #worker: WorkerProcess;
   #capabilities: BackendCapabilities;

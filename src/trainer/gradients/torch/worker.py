@@ -53,7 +53,7 @@ def answer(worker: Calls, header: dict[str, Any], arrays: Arrays) -> Reply:
         return {"id": header["id"], "ok": True, **reply}, out
     except Exception as error:
         if worker.ranks and not isinstance(error, Failure):
-            # Only this rank failed, so the others would wait for it for ever.
+            # Only this rank failed, so the others would wait for it forever.
             traceback.print_exc()
             raise Ended(EXIT_BROKEN, f"Rank {RANK} failed alone in {header.get('call')}: {' '.join(str(error).split())[:300]}") from error
         if isinstance(error, ImportError):
