@@ -3,9 +3,10 @@ import type { AnyCommand } from '../options/define-command.ts';
 import { vfCompare } from './vf-compare.ts';
 import { vfDoctor } from './vf-doctor.ts';
 import { vfExport } from './vf-export.ts';
+import { vfIndex } from './vf-index.ts';
 import { vfInit } from './vf-init.ts';
 import { vfSeed } from './vf-seed.ts';
 import { vfTrain } from './vf-train.ts';
 import { vfView } from './vf-view.ts';
 
-export const ALL_COMMANDS: readonly AnyCommand[] = [vfCompare, vfDoctor, vfExport, vfInit, vfSeed, vfTrain, vfView];
+export const ALL_COMMANDS: readonly AnyCommand[] = [vfCompare, vfDoctor, vfExport, vfIndex, vfInit, vfSeed, vfTrain, vfView];

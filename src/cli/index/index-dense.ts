@@ -11,45 +11,22 @@ import { redactUrl } from '../../transport/redact.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import { countText, durationText, plural } from '../../reports/text/number-text.ts';
+import type { IndexOptions } from '../commands/vf-index.ts';
+import { corpusOf } from './build-index.ts';
 import type { ProgressLine } from './progress-line.ts';
 
-export interface DenseFlags {
-  /** URL of the server that embeds, or `embedded`. */
-  readonly dense: string;
-  readonly model?: string;
-  readonly queryPrefix?: string;
-  readonly passagePrefix?: string;
-  /** False with `--no-bm25`. */
-  readonly bm25: boolean;
-  readonly exact?: true;
-  readonly ivfPq?: true;
-  readonly batchSize?: number;
-  readonly concurrency?: number;
-  readonly writeEvery?: number;
-}
+type DenseOptions = IndexOptions & { readonly dense: string };
 
-export interface DenseJob {
-  readonly corpus: string;
-  /** Whether the corpus comes from stdin. */
-  readonly isPiped: boolean;
-  readonly output: string;
-  readonly force: boolean;
-  readonly json: boolean;
-  readonly flags: DenseFlags;
-  readonly progress: ProgressLine;
-}
-
-export async function indexDense({ corpus, isPiped, output, force, json, flags, progress }: DenseJob, context: CommandContext): Promise<number> {
-  const { dense, model: named, batchSize, concurrency } = flags;
+export async function indexDense(corpus: string, options: DenseOptions, progress: ProgressLine, context: CommandContext): Promise<number> {
+  const { dense, model: named, batchSize, concurrency, output, exact = false, ivfPq = false, noBm25 = false, force = false, json = false } = options;
   const url = dense === 'embedded' ? null : dense;
   // The index opens from other folders, too.
   const model = named === undefined || url !== null ? named : resolve(named);
   if (model === undefined && url === null)
     throw new ConfigError('--dense embedded needs the directory of a Qwen3-Embedding model, for example -m Qwen3-Embedding-0.6B/');
   if (model === undefined) throw new ConfigError('--dense needs the name of the model that the server serves, for example -m intfloat/e5-base-v2');
-  if (flags.exact && flags.ivfPq) throw new ConfigError('--exact and --ivf-pq exclude each other. Leave one out.');
   await loadLanceLibrary();
-  const prefixes = prefixesOf(model, flags, context);
+  const prefixes = prefixesOf(model, options, context);
   loadEnvironmentFile('.env', process.env);
   const key = process.env['EMBEDDINGS_API_KEY'];
   if (key) context.secrets.add(key);
@@ -66,16 +43,15 @@ export async function indexDense({ corpus, isPiped, output, force, json, flags, 
   context.onInterrupt = () => context.note('vf-index: stopping; the same command goes on from here');
   try {
     const manifest = await buildDenseIndex({
-      corpus: isPiped ? 'stdin' : corpus,
-      ...(isPiped && { stream: process.stdin }),
+      ...corpusOf(corpus),
       target: output,
       embedder,
       prefixes,
       embeddingsUrl: url === null ? null : redactUrl(url),
-      bm25: flags.bm25,
+      bm25: !noBm25,
       overwrite: force,
-      ...((flags.exact || flags.ivfPq) && { search: flags.exact ? 'exact' : 'ivf_pq' }),
-      ...(flags.writeEvery !== undefined && { commitRows: flags.writeEvery }),
+      ...((exact || ivfPq) && { search: exact ? 'exact' : 'ivf_pq' }),
+      ...(options.writeEvery !== undefined && { commitRows: options.writeEvery }),
       signal: context.signal,
       onProgress: progressOf(progress, context),
     });
@@ -90,7 +66,7 @@ export async function indexDense({ corpus, isPiped, output, force, json, flags, 
 }
 
 /** The model's own, where it is known, else those of the flags or none. */
-function prefixesOf(model: string, { queryPrefix, passagePrefix }: DenseFlags, context: CommandContext): Prefixes {
+function prefixesOf(model: string, { queryPrefix, passagePrefix }: DenseOptions, context: CommandContext): Prefixes {
   const known = knownPrefixes(model);
   if (known === null && (queryPrefix ?? passagePrefix) === undefined)
     context.note(

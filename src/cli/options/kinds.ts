@@ -26,6 +26,7 @@ interface Kind<T> {
   readonly placeholder: string;
   readonly takes?: Option['takes'];
   readonly isRepeatable?: boolean;
+  readonly mayBeEmpty?: boolean;
   readonly completion?: Completion;
   readonly fallbackText?: (value: T) => string;
   readonly parse: Option<T>['parse'];
@@ -44,6 +45,7 @@ export function option<T, const S extends Settings<T>>(kind: Kind<T>, descriptio
     takes: kind.takes ?? 'a value',
     isRequired: required as never,
     isRepeatable: kind.isRepeatable ?? false,
+    mayBeEmpty: kind.mayBeEmpty ?? false,
     fallback,
     fallbackText: otherwise ?? shown,
     completion: settings.completion ?? kind.completion ?? null,
@@ -116,6 +118,15 @@ export function flag<const S extends Pick<Settings, 'letter'>>(description: stri
 /** Text that is not empty. */
 export function text<const S extends Settings<string>>(description: string, settings: S = {} as S): Option<string, Always<S>> {
   return option({ placeholder: 'TEXT', parse: (word, spelling) => checkText(word, spelling), check: checkText }, description, settings);
+}
+
+/** Text that may be empty, where that says something: `--query-prefix ''`. */
+export function anyText<const S extends Settings<string>>(description: string, settings: S = {} as S): Option<string, Always<S>> {
+  const check = (value: unknown, spelling: string): string => {
+    if (typeof value === 'string') return value;
+    throw wrongValue(spelling, 'a string', value);
+  };
+  return option({ placeholder: 'TEXT', mayBeEmpty: true, parse: (word, spelling) => check(word, spelling), check }, description, settings);
 }
 
 /** Path of a file. Whether it exists is for the command to say. */

@@ -16,6 +16,8 @@ export interface Option<T = unknown, D extends boolean = boolean> {
   readonly placeholder: string;
   readonly takes: 'nothing' | 'a value' | 'a value or nothing';
   readonly isRequired: D extends true ? boolean : false;
+  /** Whether the empty text is a value, not a mistake. */
+  readonly mayBeEmpty: boolean;
   /** Whether a further occurrence adds to the earlier ones. Otherwise the last one wins. */
   readonly isRepeatable: boolean;
   /** Value of an option that was not given. */

@@ -99,7 +99,7 @@ function parsedValue({ options }: Pick<Command, 'options'>, { option, token, val
     if (value !== null) throw new ConfigError(`${rawName} takes no value, got ${JSON.stringify(value)}`);
     return option.parse(null, rawName, before);
   }
-  const isMissing = value === null || value.trim() === '' || (token.inlineValue !== true && isFlagOf(options, value));
+  const isMissing = value === null || (value.trim() === '' && !option.mayBeEmpty) || (token.inlineValue !== true && isFlagOf(options, value));
   if (option.takes === 'a value' && isMissing) throw new ConfigError(`${rawName} needs a value: ${option.description}`);
   if (option.takes === 'a value or nothing' && value?.trim() === '') throw new ConfigError(`${rawName} has an empty value: ${option.description}`);
   return option.parse(value, rawName, before);
@@ -138,6 +138,10 @@ function assertWhole<O extends OptionTable, A extends ArgumentTable>(
       entries.length === 0 ? 'no argument' : `${entries.length === 1 ? 'one argument' : `${entries.length} arguments`}, ${argumentTexts(table)}`;
     throw new ConfigError(`${command} takes ${takes}, got ${positionals.length}: ${positionals.join(' ')}`);
   }
+  const empty = positionals.findIndex((word) => word.trim() === '');
+  // An unset variable of the shell must not mean this folder.
+  const unsaid = empty < 0 ? undefined : entries[Math.min(empty, entries.length - 1)];
+  if (unsaid !== undefined) throw new ConfigError(`${argumentText(...unsaid)} is empty: ${unsaid[1].description}; ${command} --help shows more`);
   const missing = entries.filter(([, { isRequired }]) => isRequired)[positionals.length];
   if (missing !== undefined) throw new ConfigError(`${argumentText(...missing)} is missing: ${missing[1].description}; ${command} --help shows more`);
   for (const [name, { isRequired, letter, description }] of Object.entries(options)) {

@@ -50,7 +50,7 @@ describe('every command', () => {
     ).toEqual([]);
     expect(
       misfits(
-        ({ takes }) => takes === 'a value',
+        ({ takes, mayBeEmpty }) => takes === 'a value' && !mayBeEmpty,
         '=',
         (flag) => new RegExp(`^${flag} needs a value: .`),
       ),

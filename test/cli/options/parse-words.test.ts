@@ -1,6 +1,19 @@
 import { describe, expect, it } from 'vitest';
 import { argument, defineCommand, defineCommands, optionalArgument, severalArguments } from '../../../src/cli/options/define-command.ts';
-import { assignments, file, flag, folder, names, number, oneOf, optionalFolder, text, texts, wholeNumber } from '../../../src/cli/options/kinds.ts';
+import {
+  anyText,
+  assignments,
+  file,
+  flag,
+  folder,
+  names,
+  number,
+  oneOf,
+  optionalFolder,
+  text,
+  texts,
+  wholeNumber,
+} from '../../../src/cli/options/kinds.ts';
 import { groups, keyOf, table } from '../../../src/cli/options/option.ts';
 import { parseWords } from '../../../src/cli/options/parse-words.ts';
 import { renderHelp } from '../../../src/cli/options/render-help.ts';
@@ -22,6 +35,7 @@ const sample = defineCommand({
     },
     Texts: {
       model: text('a model', { letter: 'm' }),
+      prefix: anyText('text before it'),
       output: file('a file to write', { letter: 'o' }),
       place: folder('a folder', {}),
       resume: optionalFolder('a run', { letter: 'R' }),
@@ -110,6 +124,12 @@ describe('parseWords', () => {
     expect(given.get('port')).toBe('--port');
   });
 
+  it('takes an empty text where it says something', () => {
+    expect(parse('--prefix', '', '-v').options).toMatchObject({ prefix: '', verbose: true });
+    expect(parse('--prefix=').options.prefix).toBe('');
+    expect(() => parse('--prefix', '--json')).toThrow('--prefix needs a value: text before it');
+  });
+
   it('fills in defaults, leaves out other options that were not given, and takes the last of several values', () => {
     expect(parse().options).toEqual({ port: 8000, form: 'tags' });
     expect(parse('-n', '3', '--count', '4').options.count).toBe(4);
@@ -146,6 +166,7 @@ describe('parseWords', () => {
     [['--set', 'x'], '--set must be key=value, such as a.b=1, got "x"'],
     [['--set', '=sk-secret'], '--set must be key=value, such as a.b=1, got "="'],
     [['-a', '[1]'], `-a must be a JSON object such as '{"topk": 5}', or key=value, got [1]`],
+    [[''], '[file] is empty: a file; vf-sample --help shows more'],
     [['a', 'b'], 'vf-sample takes 2 arguments, <environment> [file], got 3: env a b'],
     [['--json', '--plain'], '--json and --plain exclude each other; leave one out'],
     [['--header', 'no colon sk-secret'], '--header must be "Name: value". The given value is not shown because it may be a secret.'],

@@ -1,0 +1,88 @@
+/** `vf-index`: builds an index of words, or hands over to `index-dense.ts`. */
+import { type Stats, statSync } from 'node:fs';
+import { ConfigError } from '../../core/errors.ts';
+import { countText, durationText, plural } from '../../reports/text/number-text.ts';
+import { buildIndexFolder } from '../../retrieval/bm25/build-index-folder.ts';
+import type { IndexManifest } from '../../retrieval/bm25/index-manifest.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
+import type { IndexOptions } from '../commands/vf-index.ts';
+import { placeError, readingError } from '../place-error.ts';
+import { ProgressLine } from './progress-line.ts';
+
+interface IndexRequest {
+  readonly options: IndexOptions;
+  /** The options that were given, with their spelling. */
+  readonly given: ReadonlyMap<keyof IndexOptions, string>;
+}
+
+export async function buildIndex(corpus: string, { options, given }: IndexRequest, context: CommandContext): Promise<number> {
+  assertOneKind(given);
+  const progress = new ProgressLine(corpus === '-' ? null : corpusBytes(corpus), (text) => process.stderr.write(text));
+  const { dense, output } = options;
+  try {
+    if (dense === undefined) return await indexWords(corpus, options, progress, context);
+    const { indexDense } = await import('./index-dense.ts');
+    return await indexDense(corpus, { ...options, dense }, progress, context);
+  } catch (error) {
+    throw readingError(placeError(error, { flag: '-o', path: output }), { what: 'the corpus', path: corpus });
+  } finally {
+    progress.end();
+  }
+}
+
+async function indexWords(corpus: string, options: IndexOptions, progress: ProgressLine, context: CommandContext): Promise<number> {
+  const { output, k1, b, force = false, json = false } = options;
+  const startedAt = performance.now();
+  const manifest = await buildIndexFolder({
+    ...corpusOf(corpus),
+    target: output,
+    overwrite: force,
+    ...(k1 !== undefined && { k1 }),
+    ...(b !== undefined && { b }),
+    signal: context.signal,
+    onProgress: (at) => progress.show(at),
+  });
+  progress.end();
+  const seconds = (performance.now() - startedAt) / 1000;
+  if (json) process.stdout.write(`${JSON.stringify(summary(manifest, output, seconds))}\n`);
+  else
+    context.note(`vf-index: ${plural(manifest.rows, 'passage')}, ${countText(manifest.terms)} terms in ${durationText(seconds)}; ${output} is ready`);
+  return EXIT.done;
+}
+
+/** Where the passages are read from. */
+export function corpusOf(corpus: string): { readonly corpus: string; readonly stream?: NodeJS.ReadStream } {
+  return corpus === '-' ? { corpus: 'stdin', stream: process.stdin } : { corpus };
+}
+
+const OF_WORDS = ['k1', 'b'] as const;
+const OF_VECTORS = ['model', 'queryPrefix', 'passagePrefix', 'noBm25', 'exact', 'ivfPq', 'batchSize', 'concurrency', 'writeEvery'] as const;
+
+/** Throws ConfigError for an option of the other kind of index. */
+function assertOneKind(given: IndexRequest['given']): void {
+  const isDense = given.has('dense');
+  const other = (isDense ? OF_WORDS : OF_VECTORS).find((name) => given.has(name));
+  if (other === undefined) return;
+  const flag = given.get(other)!;
+  throw new ConfigError(isDense ? `${flag} is for BM25 alone; leave it or --dense out` : `${flag} is for an index of vectors; add --dense <url>`);
+}
+
+function summary({ corpus, rows, terms, tokens, k1, b, shards }: IndexManifest, output: string, seconds: number): Record<string, unknown> {
+  return { index: output, corpus: corpus.name, sha256: corpus.sha256, rows, terms, tokens, shards: shards.length, k1, b, seconds };
+}
+
+/** Throws ConfigError if there is no file. */
+function corpusBytes(path: string): number {
+  const stats = statOf(path);
+  if (stats === undefined) throw new ConfigError(`The file ${path} does not exist; name a JSON Lines corpus, or - for stdin`);
+  if (stats.isDirectory()) throw new ConfigError(`The corpus must be a file, but ${path} is a folder`);
+  return stats.size;
+}
+
+function statOf(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    throw readingError(error, { what: 'the corpus', path });
+  }
+}
