@@ -148,5 +148,6 @@ export type { OpenedPolicy } from './sessions/policy/open-policy.ts';
 export type { PolicySpec } from './sessions/policy/policy-spec.ts';
 export type { EnvironmentDefaults } from './schemas/environment-description.ts';
 export type { ArgumentsCheck, ArgumentsContext } from './registry/check-arguments.ts';
+export type { EnvironmentFacts } from './registry/environment-facts.ts';
 export type { TrainingSetting, TrainingSettings, TrainingSettingsContext } from './registry/training-settings.ts';
 export { type Trained, type TrainedStep, type TrainingEvaluation, type TrainSettings, type TrainOptions, train } from './library/train.ts';

@@ -115,6 +115,28 @@ describe('architecture', () => {
     expect(climbing).toEqual([]);
   });
 
+  it('holds no name of an environment outside defaults and keys of files', () => {
+    const names = readdirSync(join(root, 'environments'));
+    const named = new Set<string>();
+    for (const { path, text } of src) {
+      if (!names.some((name) => text.includes(`'${name}'`))) continue;
+      const { program } = parseSync(path, text);
+      JSON.stringify(program, (_, node: { type?: unknown; value?: unknown } | null) => {
+        if (node?.type === 'Literal' && names.includes(node.value as string)) named.add(`${path} ${node.value as string}`);
+        return node;
+      });
+    }
+    // An environment exports what a command wants to know of it, as `facts` or another function of its module, so that a user's own can say it too.
+    expect([...named].toSorted()).toEqual([
+      // The default of an option.
+      'src/cli/commands/vf-seed.ts self-play-code',
+      // A key of UltraRAG's file.
+      'src/pipelines/pipeline.ts pipeline',
+      // The default of a key.
+      'src/rounds/driver/rounds-config.ts visual-rag',
+    ]);
+  });
+
   it('imports the commands from the commands alone', () => {
     const importing = src.filter(
       ({ path, imports }) => layerOf(path) !== 'src/cli' && imports.some((i) => join(dirname(path), i).startsWith('src/cli/')),

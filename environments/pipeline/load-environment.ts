@@ -1,5 +1,5 @@
 /** Opens the pipeline that the arguments name, with its questions. */
-import { type ArgumentKind, choiceArgument, ConfigError, type LoadContext, readArguments, textArgument } from 'vf-search';
+import { type ArgumentKind, choiceArgument, ConfigError, type EnvironmentFacts, type LoadContext, readArguments, textArgument } from 'vf-search';
 import { openPipeline, QuestionPipeline } from 'vf-search/pipelines';
 import { PipelineEnv } from './pipeline-env.ts';
 
@@ -12,6 +12,9 @@ const settings: ArgumentKind<readonly string[]> = {
 };
 
 const ARGUMENTS = { file: textArgument, set: settings, tools: choiceArgument('2.0', '3.0'), metric: textArgument } as const;
+
+/** What the environment says of itself before it is loaded: a pipeline's servers are modules. */
+export const facts: EnvironmentFacts = { fileArguments: { file: DEFAULT_FILE } };
 
 /** Throws ConfigError for unusable arguments, and for anything that is wrong with the pipeline or its parameters. */
 export async function loadEnvironment(args: Readonly<Record<string, unknown>> = {}, context: Partial<LoadContext> = {}): Promise<PipelineEnv> {

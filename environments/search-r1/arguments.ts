@@ -3,6 +3,7 @@ import {
   type ArgumentKind,
   type ArgumentValues,
   choiceArgument,
+  type EnvironmentFacts,
   type EnvironmentLimits,
   flagArgument,
   integerArgument,
@@ -90,6 +91,14 @@ const PRESETS: Readonly<Record<string, Values>> = {
   default: {},
   paper: { max_turns: 4 },
   'v0.3': { structure_format_score: 0.2, final_format_score: 0.1, retrieval_score: 0, score: 1 },
+};
+
+/** What the environment says of itself before it is loaded. */
+export const facts: EnvironmentFacts = {
+  standInCorpus: (args) => {
+    const { corpus, dataset } = parseArguments(args);
+    return args['corpus'] === undefined && corpus !== dataset ? corpus : null;
+  },
 };
 
 export function parseArguments(args: Readonly<Values>): SearchR1Arguments {

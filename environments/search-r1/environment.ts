@@ -1,5 +1,6 @@
 /** The entry module of `vf-search/environments/search-r1`: upstream's functions by name, the environment class, and `loadEnvironment`. */
 export { type Action, CORRECTIVE_MESSAGE, cutResponse, formatPassages, observation, parseAction } from './actions.ts';
+export { facts } from './arguments.ts';
 export { emCheck, normalizeAnswer, subemCheck } from './answer.ts';
 export { ASSISTANT_ANCHOR, type FormatVerdict, isValidSequence } from './format.ts';
 export { loadEnvironment } from './load-environment.ts';

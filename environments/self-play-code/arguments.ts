@@ -1,5 +1,14 @@
 /** The arguments of `loadEnvironment`, in snake_case or camelCase, with their defaults. Unknown or unusable ones are a ConfigError. */
-import { type ArgumentKind, choiceArgument, ConfigError, flagArgument, integerArgument, readArguments, textArgument } from 'vf-search';
+import {
+  type ArgumentKind,
+  choiceArgument,
+  ConfigError,
+  type EnvironmentFacts,
+  flagArgument,
+  integerArgument,
+  readArguments,
+  textArgument,
+} from 'vf-search';
 import { DEFAULT_LIMITS, type ExecutionLimits, type ExecutorName } from 'vf-search/execution';
 import { bonusesArgument } from './bonuses.ts';
 import { FILTERS, MIXES } from './buffer.ts';
@@ -104,6 +113,14 @@ const KINDS = {
 
 type Values = Readonly<Record<string, unknown>>;
 
+/** What the environment says of itself before it is loaded. */
+export const facts: EnvironmentFacts = { executor: (args) => executionOf(readArguments('self-play-code', KINDS, args).execution).executor };
+
+function executionOf(given: ExecutorName | Execution = {}): Execution & { readonly executor: ExecutorName } {
+  const { executor = 'wasi', ...rest } = typeof given === 'string' ? { executor: given } : given;
+  return { ...rest, executor };
+}
+
 /** The specification's YAML among the arguments; null without it. */
 export async function crspOf(args: Values): Promise<ReadCrspConfig | null> {
   const { config } = readArguments('self-play-code', KINDS, args);
@@ -147,8 +164,8 @@ export async function parseArguments(args: Values, purpose: 'evaluation' | 'trai
   };
   if (settings.critics > 0 && rewards !== 'crsp')
     throw new ConfigError(`critics needs the rewards "crsp", got rewards "${rewards}". Set both, or leave critics out.`);
-  const asked = typeof given.execution === 'string' ? { executor: given.execution } : (given.execution ?? {});
-  const execution = { executor: asked.executor ?? 'wasi', workers: asked.workers ?? crsp.workers ?? WORKERS };
+  const asked = executionOf(given.execution);
+  const execution = { executor: asked.executor, workers: asked.workers ?? crsp.workers ?? WORKERS };
   const limits: ExecutionLimits = {
     ...DEFAULT_LIMITS,
     ...(given.timeout_s === undefined ? {} : { seconds: given.timeout_s }),

@@ -1,4 +1,5 @@
 /** The entry module of `vf-search/environments/self-play-code`: parsers, rewards and formulas by name, prompts, the environment. */
+export { facts } from './arguments.ts';
 export {
   type CheckOptions,
   checkSolution,

@@ -3,6 +3,7 @@ export { type Action, type ActionName, ACTIONS, isComplete, parseAction } from '
 export { checkArguments } from './arguments.ts';
 export { type Area, type Box, cropArea, padded, parseBox, type Size } from './boxes.ts';
 export { type EvidenceOptions, generatorImages } from './evidence.ts';
+export { facts } from './facts.ts';
 export { assistantTurns, checkFormat, type FormatVerdict } from './format.ts';
 export { loadEnvironment } from './load-environment.ts';
 export { documentOf } from 'vf-search/metrics/document-of';

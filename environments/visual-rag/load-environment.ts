@@ -2,6 +2,7 @@
 import { bundledFolder, ConfigError, type ImageStore, type LoadContext, loadRecords, type RowsSource } from 'vf-search';
 import { argumentsFor, type VisualArguments } from './arguments.ts';
 import { type DocumentPage, documentPages } from './documents.ts';
+import { facts } from './facts.ts';
 import { goldenPageNotices, pictureNotices, unshownNotices } from './check-pages.ts';
 import { PageSource } from './page-source.ts';
 import { PictureFiles } from './picture-files.ts';
@@ -15,8 +16,6 @@ import { VisualRagEnv } from './visual-rag-env.ts';
 const UPSTREAM = 'eoeldroal/DDAI_cleaned@dcd0c43, Alibaba-NLP/VRAG@24f8d05';
 /** The split of a bundled deck that holds its pages. */
 const PAGES_SPLIT = 'pages';
-/** Bundled data sets that have one. */
-const BUNDLED = ['deck-mini', 'page-world'];
 
 /** Throws ConfigError for unknown or unusable arguments; the README lists the arguments. */
 export async function loadEnvironment(
@@ -77,7 +76,7 @@ async function loadSidecar({ dataset, pages, imagesFolder, observations }: Visua
       `visual-rag needs the words of the pages of ${dataset}. Name a word sidecar with "pages", or a folder of pictures with "images" for a vision model.`,
     );
   }
-  const { records, source } = await loadRecords({ dataset: pages ?? dataset, split: PAGES_SPLIT, offers: BUNDLED, ...common });
+  const { records, source } = await loadRecords({ dataset: pages ?? dataset, split: PAGES_SPLIT, offers: facts.dataSets, ...common });
   return { pages: documentPages(records), source };
 }
 
@@ -120,7 +119,7 @@ async function loadSplit({ dataset, dataLimit, observations }: VisualArguments, 
   const { records, source } = await loadRecords({
     dataset,
     split,
-    offers: BUNDLED,
+    offers: facts.dataSets,
     foreignSplits: [PAGES_SPLIT],
     ...(dataLimit === null ? {} : { limit: dataLimit }),
     ...common,

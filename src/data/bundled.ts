@@ -65,11 +65,6 @@ export function trainingSets({ datasets }: BundledManifest): string[] {
   return Object.entries(datasets).flatMap(([name, { splits }]) => ('train' in splits ? [name] : []));
 }
 
-/** Names of the data sets with questions about pages; their pages are a split. */
-export function pageSets({ datasets }: BundledManifest): string[] {
-  return Object.entries(datasets).flatMap(([name, { splits }]) => ('pages' in splits ? [name] : []));
-}
-
 /** Throws ConfigError if the file on disk is not the one in the manifest, or if the set's package is not installed. */
 export async function bundledPath(dataset: Pick<BundledDataset, 'files' | 'package'>, path: string): Promise<{ path: string; file: BundledFile }> {
   const file = dataset.files.find((f) => f.path === path);

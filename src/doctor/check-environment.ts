@@ -2,6 +2,7 @@
 import type { Environment } from '../core/environment.ts';
 import { VfError } from '../core/errors.ts';
 import type { RoleDeclarations } from '../core/model.ts';
+import { factOf, factsIfLoaded } from '../registry/environment-facts.ts';
 import { loadEnvironment } from '../registry/load-environment.ts';
 import { WEB_PROVIDERS } from '../registry/open-web-search.ts';
 import { HttpRetriever } from '../retrieval/http-retriever.ts';
@@ -38,7 +39,7 @@ export async function checkEnvironment(config: TrainingConfig, options: Environm
   if (training.played !== null) findings.push(...(await checkRoles(roles, config.roles, options)));
   const url = args['retriever_url'] ?? args['retrieverUrl'];
   if (typeof url === 'string') findings.push(await retrieverFinding(url, args['dataset'], options.signal));
-  else findings.push(...corpusFindings(config.environment));
+  else findings.push(...(await corpusFindings(config.environment)));
   return { findings, contextTokens: training.contextTokens, played: training.played };
 }
 
@@ -116,12 +117,12 @@ function retrieverRemedy(url: string, dataset: unknown): string {
   return `${files} && gunzip -c wiki-18.jsonl.gz | ${index} && ${serve}`;
 }
 
-/** Without corpus and retriever, Search-R1 answers any questions from a bundled corpus, which rarely holds the answers. */
-function corpusFindings({ id, args }: TrainingConfig['environment']): Finding[] {
+/** A bundled corpus rarely holds the answers to the questions of another data set. */
+async function corpusFindings({ id, args }: TrainingConfig['environment']): Promise<Finding[]> {
+  const corpus = await factOf((await factsIfLoaded(id)).standInCorpus, args);
+  if (corpus === null) return [];
   const { dataset } = args;
-  const isSet = ['corpus', 'retriever_url', 'retrieverUrl', 'engine'].some((name) => (args[name] ?? null) !== null);
-  if (id !== 'search-r1' || isSet || typeof dataset !== 'string' || dataset === 'nq-mini' || dataset === 'fact-world') return [];
   const url = 'http://127.0.0.1:8000/retrieve';
-  const text = `none is set, so the questions of ${dataset} are answered from the small corpus nq-mini; serve its own passages and set environment.args.retriever_url = "${url}"`;
+  const text = `none is set, so the questions of ${String(dataset)} are answered from the small corpus ${corpus}; serve its own passages and set environment.args.retriever_url = "${url}"`;
   return [warning('retriever', text, retrieverRemedy(url, dataset))];
 }

@@ -3,26 +3,26 @@ import { CancelledError, ExecutionError, thrownText } from '../core/errors.ts';
 import { DEFAULT_LIMITS, type ExecutorName } from '../execution/code-executor.ts';
 import { openExecutor } from '../execution/open-executor.ts';
 import { readPythonBinary } from '../execution/wasi/python-binary.ts';
+import { factOf, factsIfLoaded } from '../registry/environment-facts.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { type Finding, missing, ok, skipped } from './finding.ts';
 
 const SANDBOXES = ['wasi', 'bubblewrap'] as const satisfies readonly ExecutorName[];
-/** The environments that run programs, each by the argument `execution`. */
-const RUNS_PROGRAMS: ReadonlySet<string> = new Set(['self-play-code']);
 /** A loaded machine starts an interpreter late. */
 const SECONDS = 30;
 
 export async function checkExecutors(config: TrainingConfig | null, signal: AbortSignal): Promise<Finding[]> {
+  const needed = await neededExecutor(config);
   const findings: Finding[] = [];
-  for (const name of SANDBOXES) findings.push(await checkExecutor(name, neededExecutor(config) === name, signal));
+  for (const name of SANDBOXES) findings.push(await checkExecutor(name, needed === name, signal));
   return findings;
 }
 
 /** The executor that the run uses; null if it runs no programs. */
-function neededExecutor(config: TrainingConfig | null): unknown {
-  if (config === null || !RUNS_PROGRAMS.has(config.environment.id)) return null;
-  const execution = config.environment.args['execution'] ?? {};
-  return typeof execution === 'string' ? execution : ((execution as { readonly executor?: unknown }).executor ?? 'wasi');
+async function neededExecutor(config: TrainingConfig | null): Promise<string | null> {
+  if (config === null) return null;
+  const { id, args } = config.environment;
+  return factOf((await factsIfLoaded(id)).executor, args);
 }
 
 async function checkExecutor(name: ExecutorName, isNeeded: boolean, signal: AbortSignal): Promise<Finding> {

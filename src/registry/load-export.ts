@@ -7,13 +7,18 @@ import { importEnvironment } from './import-environment.ts';
 
 type AnyFunction = (...args: never[]) => unknown;
 
-/** A function that an environment's module exports under this name; null if it exports none. Throws ConfigError if the environment cannot be imported. */
-export async function environmentFunction(id: string, name: string, options: FindEnvironmentOptions = {}): Promise<AnyFunction | null> {
+/** What an environment's module exports under this name; undefined if it exports nothing. Throws ConfigError if the environment cannot be imported. */
+export async function environmentExport(id: string, name: string, options: FindEnvironmentOptions = {}): Promise<unknown> {
   const { entry, isBundled } = findEnvironment(id, options);
-  const exported = exportedBy(await imported(entry, isBundled), name);
+  return exportedBy(await imported(entry, isBundled), name);
+}
+
+/** As `environmentExport`, for a function; null if it exports none. */
+export async function environmentFunction(id: string, name: string, options: FindEnvironmentOptions = {}): Promise<AnyFunction | null> {
+  const exported = await environmentExport(id, name, options);
   if (exported === undefined) return null;
   if (typeof exported === 'function') return exported as AnyFunction;
-  throw new ConfigError(`${entry} exports ${name}, but it is not a function`);
+  throw new ConfigError(`${findEnvironment(id, options).entry} exports ${name}, but it is not a function`);
 }
 
 /** The function that a module exports under this name. `key`: the setting that names the module. Throws ConfigError. */

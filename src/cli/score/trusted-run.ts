@@ -3,6 +3,7 @@ import { existsSync, statSync } from 'node:fs';
 import { ConfigError } from '../../core/errors.ts';
 import { isInside } from '../../files/is-inside.ts';
 import { realPath } from '../../files/real-path.ts';
+import type { EnvironmentFacts } from '../../registry/environment-facts.ts';
 import { findEnvironment, isEnvironmentPath } from '../../registry/find-environment.ts';
 
 export interface NamedEnvironment {
@@ -43,24 +44,27 @@ function found(recorded: string, { folder, environmentsDir }: Pick<NamedEnvironm
 export interface NamedArguments {
   /** The folder of the run, or of the training run. */
   readonly folder: string;
-  /** The environment that gets the arguments, as `findEnvironment` found it. */
-  readonly environmentId: string;
+  /** What the environment that gets the arguments says of itself. */
+  readonly facts: EnvironmentFacts;
   readonly recorded: Readonly<Record<string, unknown>>;
   /** From `-a`. */
   readonly given: Readonly<Record<string, unknown>>;
 }
 
-/** Throws ConfigError if only the run names a file among the arguments of the environment. Any file may hold code, whatever its name ends with; the servers of a pipeline are modules. */
-export function assertNamesNoFile({ folder, environmentId, recorded, given }: NamedArguments): void {
-  const isPipeline = environmentId === 'pipeline';
-  if (isPipeline && !('file' in given || 'file' in recorded) && isInside(realPath(folder), realPath('.')))
+/**
+ * Throws ConfigError if only the run names a file among the arguments of the environment, whose defaults may lie in the run too. Any file may hold code, whatever
+ * its name ends with.
+ */
+export function assertNamesNoFile({ folder, facts: { fileArguments = {} }, recorded, given }: NamedArguments): void {
+  const absent = Object.entries(fileArguments).find(([name, path]) => path !== null && !(name in given || name in recorded));
+  if (absent !== undefined && isInside(realPath(folder), realPath('.')))
     throw new ConfigError(
-      `vf-score was started inside ${folder}, so the pipeline would come from there. Start it in another folder, or name the pipeline: -a '{"file": "PATH"}'`,
+      `vf-score was started inside ${folder}, so the file ${absent[1]} would come from there. Start it in another folder, or name the file: -a '{"${absent[0]}": "PATH"}'`,
     );
   for (const [name, value] of Object.entries(recorded)) {
     if (name in given) continue;
     const texts = textsIn(value);
-    const file = isPipeline && name === 'file' ? texts[0] : texts.find(namesFile);
+    const file = Object.hasOwn(fileArguments, name) ? texts[0] : texts.find(namesFile);
     if (file === undefined) continue;
     throw new ConfigError(
       `${folder} was played with the file ${file} (argument ${name}), which vf-score does not load by itself, because a run may come from somebody else. If you trust that file, name it: -a '${JSON.stringify({ [name]: value })}'`,

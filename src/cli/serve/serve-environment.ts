@@ -126,7 +126,7 @@ export async function openServed(id: string, options: ServedEnvironmentFlags, co
     );
   if (showsImages(environment))
     throw new ConfigError(
-      `${environment.id} shows images, and callers are sent text only. Serve it without them where it has an argument for that (visual-rag: -a '{"observations": "ocr"}'), or evaluate it with vf-eval.`,
+      `${environment.id} shows images, and callers are sent text only. Serve it without them (${environment.withoutImages ?? 'if it has an argument for that'}), or evaluate it with vf-eval.`,
     );
   if (environment[options.split].length === 0) {
     throw new ConfigError(

@@ -1,5 +1,6 @@
 /** Drives rounds to their end: phase 1, buckets, focused rounds, rare successes, supervised steps, and on from their adapter. */
 import { join } from 'node:path';
+import { readBundledManifest, trainingSets } from '../../data/bundled.ts';
 import { findRows } from '../../data/find-rows.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { lockRun } from '../../files/run-lock.ts';
@@ -8,10 +9,10 @@ import { countRows } from '../row-files.ts';
 import { readManifest } from '../stage-files.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import { ownCommand } from '../../reports/text/own-command.ts';
+import { factsIfLoaded } from '../../registry/environment-facts.ts';
 import { checkRounds } from './check-rounds.ts';
 import { checkTrainings, examplesPerStep } from './check-trainings.ts';
 import type { RoundsContext } from './round-commands.ts';
-import { offeredRows } from './offered-rows.ts';
 import { adapterInput, RoundSteps, runIn, type Trained } from './round-steps.ts';
 import { readRoundsConfig, type RoundsConfig, type TrainingTable } from './rounds-config.ts';
 import { RoundsState } from './rounds-state.ts';
@@ -45,6 +46,12 @@ export async function runRounds(path: string, { allowChanges }: { readonly allow
     if (context.signal.aborted) context.note(`vf-rounds run: stopped; go on with ${ownCommand('vf-rounds', ['run', path])}`);
     throw error;
   }
+}
+
+/** The data sets of the package that the environment can train on, for a message. */
+async function offeredRows(environment: string): Promise<string> {
+  const { dataSets } = await factsIfLoaded(environment);
+  return `${(dataSets ?? trainingSets(await readBundledManifest())).join(', ')} (bundled)`;
 }
 
 class Rounds {

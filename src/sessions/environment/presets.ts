@@ -8,15 +8,13 @@ import { readTomlSync } from '../../files/toml-text.ts';
 import { bundledEnvironments, environmentIfFound, findEnvironment, type FindEnvironmentOptions } from '../../registry/find-environment.ts';
 import { type Preset, presetOf } from '../../trainer/config/preset.ts';
 
-/** Its presets also play other environments, and are what a name without an environment means. */
-const DEFAULT_ENVIRONMENT = 'search-r1';
 /** The preset that requires only Node; comes first in lists. */
 export const LAPTOP = 'laptop';
 
-/** The presets of all environments of this package. */
+/** The presets of all environments of this package; first those that also train other environments. */
 export function bundledPresets(): readonly Preset[] {
-  const others = bundledEnvironments().filter((id) => id !== DEFAULT_ENVIRONMENT);
-  return [DEFAULT_ENVIRONMENT, ...others].flatMap((id) => presetsIn(bundledFolder(id), id));
+  const presets = bundledEnvironments().flatMap((id) => presetsIn(bundledFolder(id), id));
+  return presets.toSorted((a, b) => Number(b.anyEnvironment) - Number(a.anyEnvironment));
 }
 
 /**
@@ -32,13 +30,13 @@ export function presetsFor(environment: string): readonly Preset[] {
 }
 
 /**
- * The preset of that name: one that the environment brings, else one of search-r1, for that environment.
- * @param environment id or path; null means search-r1
+ * The preset of that name: one that the environment brings, else a bundled one for any environment.
+ * @param environment id or path; null means the environment that brings the preset
  * Throws ConfigError for an unknown name, or a file that is not a preset.
  */
 export function presetNamed(name: string, environment: string | null): Preset {
   const own = environment === null ? [] : ownPresets(environment);
-  const presets = [...own, ...presetsIn(bundledFolder(DEFAULT_ENVIRONMENT), DEFAULT_ENVIRONMENT)];
+  const presets = [...own, ...bundledPresets().filter(({ anyEnvironment }) => anyEnvironment)];
   const preset = presets.find((candidate) => candidate.name === name);
   if (preset !== undefined) return preset;
   const names = [...new Set(presets.map((candidate) => candidate.name))];

@@ -77,7 +77,7 @@ async function picturesOf(
   if (sft.images === null) return {};
   if (images === undefined)
     throw new ConfigError(
-      `sft.images is set, but ${id} shows no pictures with these arguments; leave sft.images out, or set arguments with which it shows them (visual-rag: -a '{"observations": "image"}')`,
+      `sft.images is set, but ${id} shows no pictures with these arguments; leave sft.images out, or set arguments with which it shows them`,
     );
   return { picture: await demonstrationPictures(sft.images, images, sizes) };
 }

@@ -2,7 +2,7 @@
 import type { XStatic } from 'typebox/schema';
 import { ConfigError } from '../../core/errors.ts';
 import { fieldsOf, isObject } from '../../schemas/is-object.ts';
-import { closed, filledText, listOf } from '../../schemas/json-schema.ts';
+import { closed, filledText, flag, listOf } from '../../schemas/json-schema.ts';
 import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
 import { type ConfigLayer, PRESET_SOURCE } from './resolve-config.ts';
 
@@ -16,6 +16,8 @@ const headSchema = closed(
     differences: listOf(closed({ key: filledText, upstream: filledText, ours: filledText, why: filledText })),
     /** Arguments of `[environment.args]` without which its model, which knows one world only, cannot play. */
     world: listOf(filledText),
+    /** Whether it also trains other environments than the one that brings it. @default false */
+    any_environment: flag,
   },
 );
 
@@ -24,6 +26,8 @@ export interface Preset {
   /** The id or path of the environment that brings it. */
   readonly environment: string;
   readonly summary: string;
+  /** Whether it trains other environments too. */
+  readonly anyEnvironment: boolean;
   readonly differences: NonNullable<XStatic<typeof headSchema>['differences']>;
   /** The arguments of the environment that describe the only world that its model knows; empty if it knows more. */
   readonly world: Readonly<Record<string, unknown>>;
@@ -32,7 +36,7 @@ export interface Preset {
 }
 
 /**
- * Reads a preset from a parsed TOML file: a table `[preset]` with `summary`, `differences` and `world`, and settings. Throws ConfigError.
+ * Reads a preset from a parsed TOML file: a table `[preset]` with `summary`, `differences`, `world` and `any_environment`, and settings. Throws ConfigError.
  * @param path of the file, for errors
  */
 export function presetOf(
@@ -44,7 +48,7 @@ export function presetOf(
   if (!isHead(preset)) throw new ConfigError(`${path} is not a preset: in [preset], ${schemaProblem(isHead, 'the table')}.`);
   const given = settings['environment'] ?? {};
   if (!isObject(given)) throw new ConfigError(`${path} is not a preset: environment must be a table.`);
-  const { summary, differences = [], world = [] } = preset;
+  const { summary, differences = [], world = [], any_environment: anyEnvironment = false } = preset;
   const args = fieldsOf(given['args']);
   const absent = world.find((argument) => args[argument] === undefined);
   if (absent !== undefined) throw new ConfigError(`${path} is not a preset: preset.world names ${absent}, which is not in [environment.args].`);
@@ -52,6 +56,7 @@ export function presetOf(
     name,
     environment,
     summary,
+    anyEnvironment,
     differences,
     world: Object.fromEntries(world.map((argument) => [argument, args[argument]])),
     table: { ...settings, environment: { ...given, id: environment } },

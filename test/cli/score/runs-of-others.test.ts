@@ -125,7 +125,7 @@ describe('vf-score on a run from somebody else', { timeout: 60_000 }, () => {
       code: 2,
       lines: 1,
       ran: false,
-      stderr: expect.stringMatching(/name (it|the pipeline): -a '/) as string,
+      stderr: expect.stringMatching(/name (it|the file): -a '/) as string,
     });
     await command([...words, '-a', JSON.stringify({ file: join(run, 'p.conf') })]);
     expect(hasRun()).toBe(true);
