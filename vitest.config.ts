@@ -17,6 +17,8 @@ export default defineConfig({
     execArgv: NODE_FLAGS,
     // Tests start hundreds of commands from their TypeScript.
     env: { NODE_COMPILE_CACHE: join(tmpdir(), 'vf-search-compile-cache') },
+    // `npm test` leaves these out, `npm run test:long` runs them.
+    tags: [{ name: 'long', description: 'calibrations, long learning runs, and kills beyond one per file format', timeout: 300_000 }],
     // Ends what hangs. No test is to fail because a machine is busy.
     testTimeout: 120_000,
     hookTimeout: 120_000,

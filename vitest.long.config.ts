@@ -1,14 +1,16 @@
+import { globSync, readFileSync } from 'node:fs';
 import { defineConfig } from 'vitest/config';
 import base from './vitest.config.ts';
 
-/** `npm run test:long`: calibrations, long learning runs, kills beyond one per file format, and the attacks of test/attacks again, with their memory measured. `.ci/run` does not run them; docs/results/test-long.md has the last result. */
+const holdsLongTests = (file: string) => /tags: .*'long'|@module-tag long/.test(readFileSync(file, 'utf8'));
+
+/** `npm run test:long`: the tests with the tag "long". `.ci/run` does not run them; docs/results/test-long.md has the last result. */
 export default defineConfig({
   ...base,
   test: {
     ...base.test,
-    include: ['test/**/*.long.test.ts', 'test/attacks/*.test.ts'],
-    exclude: [],
-    env: { ...base.test?.env, VF_MEASURE_MEMORY: '1' },
+    include: globSync('test/**/*.test.ts').filter(holdsLongTests),
+    exclude: ['test/vllm/**', 'test/interop/**'],
     testTimeout: 300_000,
     hookTimeout: 300_000,
   },

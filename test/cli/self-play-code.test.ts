@@ -107,7 +107,7 @@ describe('vf-train self-play-code --preset laptop', { timeout: TIMEOUT_MS }, () 
     return run;
   };
 
-  it('ends, after a kill in each phase of a step, with the adapter and the programs of an undisturbed run', async () => {
+  it('ends, after a kill in each phase of a step, with the adapter and the programs of an undisturbed run', { tags: 'long' }, async () => {
     const [undisturbed, killed] = [newFolder(), newFolder()];
     // A single held-out program: six hundred would be read again by each process.
     const tasks = join(undisturbed.path, 'held-out.jsonl');

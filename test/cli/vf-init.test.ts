@@ -110,28 +110,32 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     expect(await test()).toMatchObject({ code: 1 });
   });
 
-  it('holds rows out for evaluation where the environment is for training, and says how many are left to train on; its training commands work', async () => {
-    const project = join(folder, 'split');
-    mkdirSync(join(project, 'node_modules'), { recursive: true });
-    symlinkSync(root, join(project, 'node_modules/vf-search'));
-    writeFileSync(join(project, 'package.json'), '{}');
-    await vfInit(['with-split', '--tools'], project);
-    const script = `
+  it(
+    'holds rows out for evaluation where the environment is for training, and says how many are left to train on; its training commands work',
+    { tags: 'long' },
+    async () => {
+      const project = join(folder, 'split');
+      mkdirSync(join(project, 'node_modules'), { recursive: true });
+      symlinkSync(root, join(project, 'node_modules/vf-search'));
+      writeFileSync(join(project, 'package.json'), '{}');
+      await vfInit(['with-split', '--tools'], project);
+      const script = `
       import { loadEnvironment } from './environments/with-split/environment.ts';
       const { train, eval: held } = await loadEnvironment();
       console.log(JSON.stringify([train, held].map((rows) => [...rows].map(({ exampleId }) => exampleId))));`;
-    const { stdout } = await run(['--conditions=vf-search-source', '--input-type=module', '-e', script], project);
-    expect(JSON.parse(stdout)).toEqual([Array.from({ length: 12 }, (_, i) => String(i + 1)), ['13', '14', '15', '16']]);
-    const read = (name: string) => readFileSync(join(project, 'environments/with-split', name), 'utf8');
-    expect(read('README.md')).toContain('npx vf-train with-split --preset laptop-copy ');
-    expect(JSON.parse(read('package.json'))).toMatchObject({ verifiers: { eval: { numExamples: 4 } } });
-    const training = [...read('README.md').matchAll(/^ {4}npx vf-train (.*)$/gm)].map(([, words]) => words!.replace(/ +#.*/, '').split(' '));
-    expect(training).toHaveLength(2);
-    for (const words of training) {
-      const { code, stderr } = await run(['--conditions=vf-search-source', join(root, 'src/cli/vf-train.ts'), ...words, '--dry-run'], project);
-      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    }
-  });
+      const { stdout } = await run(['--conditions=vf-search-source', '--input-type=module', '-e', script], project);
+      expect(JSON.parse(stdout)).toEqual([Array.from({ length: 12 }, (_, i) => String(i + 1)), ['13', '14', '15', '16']]);
+      const read = (name: string) => readFileSync(join(project, 'environments/with-split', name), 'utf8');
+      expect(read('README.md')).toContain('npx vf-train with-split --preset laptop-copy ');
+      expect(JSON.parse(read('package.json'))).toMatchObject({ verifiers: { eval: { numExamples: 4 } } });
+      const training = [...read('README.md').matchAll(/^ {4}npx vf-train (.*)$/gm)].map(([, words]) => words!.replace(/ +#.*/, '').split(' '));
+      expect(training).toHaveLength(2);
+      for (const words of training) {
+        const { code, stderr } = await run(['--conditions=vf-search-source', join(root, 'src/cli/vf-train.ts'), ...words, '--dry-run'], project);
+        expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      }
+    },
+  );
 
   it('passes the strictest type check', async () => {
     const project = join(folder, 'typed');

@@ -1,4 +1,7 @@
-/** `vf-rounds run` on visual-rag and its nano model, killed in every step after the trainings of a round: the files are those of an unbroken run. */
+/**
+ * `vf-rounds run` on visual-rag and its nano model, killed in every step after the trainings of a round: the files are those of an unbroken run.
+ * @module-tag long
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

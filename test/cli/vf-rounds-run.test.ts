@@ -138,39 +138,43 @@ describe('vf-rounds run', () => {
     ]);
   });
 
-  it('keeps a checkpoint at one Ctrl-C, which a terminal sends to the training too, and says how to go on', { timeout: 300_000 }, async () => {
-    writeFileSync(join(folder, 'rounds.toml'), CONFIG.replace('"--steps", "2"', '"--steps", "12"'));
-    const child = start();
-    let [stderr, stoppedAt] = ['', 0];
-    child.stdout.resume();
-    child.stderr.on('data', (chunk) => {
-      const before = stderr;
-      stderr += String(chunk);
-      // A group of its own, as a terminal has one for its foreground.
-      if (STEP.test(before) || !STEP.test(stderr)) return;
-      stoppedAt = Date.now();
-      process.kill(-child.pid!, 'SIGINT');
-    });
-    await once(child, 'close');
-    expect({ code: child.exitCode ?? child.signalCode, stderr }).toMatchObject({ code: expect.toBeOneOf([130, 'SIGINT']) });
-    const [run, ...others] = readdirSync(join(folder, 'out/round-1/phase1/train')).map((name) => join(folder, 'out/round-1/phase1/train', name));
-    expect(others).toEqual([]);
-    expect(readdirSync(join(run!, 'checkpoints'))).toContainEqual(expect.stringMatching(/^step-\d+$/));
-    expect([...readdirSync(run!), ...readdirSync(join(folder, 'out'))].filter((name) => name.startsWith('.lock'))).toEqual([]);
-    expect(stderr).not.toContain('vf-train -R');
-    expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^vf-rounds run: stopped; go on with npx .*vf-rounds run rounds\.toml$/);
+  it(
+    'keeps a checkpoint at one Ctrl-C, which a terminal sends to the training too, and says how to go on',
+    { tags: 'long', timeout: 300_000 },
+    async () => {
+      writeFileSync(join(folder, 'rounds.toml'), CONFIG.replace('"--steps", "2"', '"--steps", "12"'));
+      const child = start();
+      let [stderr, stoppedAt] = ['', 0];
+      child.stdout.resume();
+      child.stderr.on('data', (chunk) => {
+        const before = stderr;
+        stderr += String(chunk);
+        // A group of its own, as a terminal has one for its foreground.
+        if (STEP.test(before) || !STEP.test(stderr)) return;
+        stoppedAt = Date.now();
+        process.kill(-child.pid!, 'SIGINT');
+      });
+      await once(child, 'close');
+      expect({ code: child.exitCode ?? child.signalCode, stderr }).toMatchObject({ code: expect.toBeOneOf([130, 'SIGINT']) });
+      const [run, ...others] = readdirSync(join(folder, 'out/round-1/phase1/train')).map((name) => join(folder, 'out/round-1/phase1/train', name));
+      expect(others).toEqual([]);
+      expect(readdirSync(join(run!, 'checkpoints'))).toContainEqual(expect.stringMatching(/^step-\d+$/));
+      expect([...readdirSync(run!), ...readdirSync(join(folder, 'out'))].filter((name) => name.startsWith('.lock'))).toEqual([]);
+      expect(stderr).not.toContain('vf-train -R');
+      expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^vf-rounds run: stopped; go on with npx .*vf-rounds run rounds\.toml$/);
 
-    // state.json says how the step was made: by the first command, with the time of both processes.
-    const goneOn = await rounds();
-    expect(goneOn).toMatchObject({ status: 0, stderr: expect.stringContaining('phase 1 (1/phase1), which an earlier process began') });
-    const { command, started_at: startedAt, seconds } = state().steps[0]!;
-    expect(command.slice(0, 5)).toEqual(['vf-train', 'tiny', '-m', 'nano-base', '--embedded']);
-    expect(command).not.toContain('-R');
-    expect(Date.parse(startedAt)).toBeLessThan(stoppedAt);
-    expect(seconds * 1000).toBeGreaterThanOrEqual(stoppedAt - Date.parse(startedAt));
-  });
+      // state.json says how the step was made: by the first command, with the time of both processes.
+      const goneOn = await rounds();
+      expect(goneOn).toMatchObject({ status: 0, stderr: expect.stringContaining('phase 1 (1/phase1), which an earlier process began') });
+      const { command, started_at: startedAt, seconds } = state().steps[0]!;
+      expect(command.slice(0, 5)).toEqual(['vf-train', 'tiny', '-m', 'nano-base', '--embedded']);
+      expect(command).not.toContain('-R');
+      expect(Date.parse(startedAt)).toBeLessThan(stoppedAt);
+      expect(seconds * 1000).toBeGreaterThanOrEqual(stoppedAt - Date.parse(startedAt));
+    },
+  );
 
-  it('takes a corrected configuration as long as no step has finished and no training has begun', { timeout: 240_000 }, async () => {
+  it('takes a corrected configuration as long as no step has finished and no training has begun', { tags: 'long', timeout: 240_000 }, async () => {
     const correct = readFileSync(join(folder, 'rounds.toml'), 'utf8');
     writeFileSync(join(folder, 'rounds.toml'), `rows_argument = "lines"\n${correct}`);
     const failed = await rounds();
@@ -333,7 +337,7 @@ describe('vf-rounds run', () => {
     expect(existsSync(join(folder, 'out/state.json'))).toBe(false);
   });
 
-  it('takes all rows of a focused round that has fewer than a step wants', { timeout: 120_000 }, async () => {
+  it('takes all rows of a focused round that has fewer than a step wants', { tags: 'long', timeout: 120_000 }, async () => {
     writeFileSync(join(folder, 'rounds.toml'), `rounds = 1\n${CONFIG}[focused]\nflags = ["-n", "50"]\n`);
     const { status, stderr } = await rounds();
     expect({ status, stderr }).toMatchObject({ status: 0 });
@@ -346,7 +350,7 @@ describe('vf-rounds run', () => {
     ).toContain(`-n ${rows}`);
   });
 
-  it('names --allow-changes at a step that fails after finished ones, and goes on with it', { timeout: 120_000 }, async () => {
+  it('names --allow-changes at a step that fails after finished ones, and goes on with it', { tags: 'long', timeout: 120_000 }, async () => {
     writeFileSync(join(folder, 'rounds.toml'), `${CONFIG}[focused]\narguments = { refuses = true }\n`);
     const failed = await rounds();
     expect(failed.status).toBe(2);
@@ -358,7 +362,7 @@ describe('vf-rounds run', () => {
     expect({ status, stderr }).toMatchObject({ status: 0 });
   });
 
-  it('says that successes have another form than a demonstration, not that they are missing', { timeout: 120_000 }, async () => {
+  it('says that successes have another form than a demonstration, not that they are missing', { tags: 'long', timeout: 120_000 }, async () => {
     writeFileSync(join(folder, 'rounds.toml'), `rounds = 1\n${CONFIG}[extract]\nsuccess = "reward"\nthreshold = 0\nmax_rate = 1\n`);
     const { status, stderr } = await rounds();
     expect({ status, stderr }).toMatchObject({ status: 0 });
@@ -372,7 +376,7 @@ describe('vf-rounds run', () => {
     expect(stderr).not.toContain('no rare successes');
   });
 
-  it('follows a changed configuration with --allow-changes, and does no finished step again', { timeout: 120_000 }, async () => {
+  it('follows a changed configuration with --allow-changes, and does no finished step again', { tags: 'long', timeout: 120_000 }, async () => {
     await rounds();
     const before = state().steps;
     writeFileSync(join(folder, 'rounds.toml'), `rounds = 2\n${CONFIG.replace('threshold = 0.9', 'threshold = 1')}`);

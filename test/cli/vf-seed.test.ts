@@ -142,7 +142,7 @@ async function startHub(files: Readonly<Record<string, string>>) {
 }
 
 describe('the way from worked solutions to a run', () => {
-  it('leads over vf-train --sft to an adapter that a run of search-r1 starts from', { timeout: 240_000 }, async () => {
+  it('leads over vf-train --sft to an adapter that a run of search-r1 starts from', { tags: 'long', timeout: 240_000 }, async () => {
     await vfSeed('worked-problems', '-o', 'seed.jsonl', '-m', 'nano-base', '--for', 'search-r1');
     const supervised = [
       '--sft',

@@ -1,4 +1,7 @@
-/** vf-score that was killed at each of its changes of a file, in place and into a new run. */
+/**
+ * vf-score that was killed at each of its changes of a file, in place and into a new run.
+ * @module-tag long
+ */
 import { cpSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';

@@ -22,7 +22,7 @@ const resumed = (folder: ScoreFolder, policy: ChatServer, run: string, ...words:
   folder.run(['judged', '-n', '3', '-b', `${policy.url}/v1`, '-m', 'm', '-t', '8', '--api-client-type', 'chat', ...words, '-R', run]);
 
 describe.concurrent('vf-score that was killed', { timeout: 300_000 }, () => {
-  it('goes on only for the same run, weights, model, server and --ask-again', async () => {
+  it('goes on only for the same run, weights, model, server and --ask-again', { tags: 'long' }, async () => {
     let isSlow = true;
     await using policy = await policyServer();
     await using judge = await chatServer(async (request) => {
@@ -80,7 +80,7 @@ describe.concurrent('vf-score that was killed', { timeout: 300_000 }, () => {
     expect(readdirSync(join(folder.path, 'run'))).not.toContain('results.jsonl.99999999.tmp');
   });
 
-  it('never mixes with a resume: vf-eval -R names the way out', async () => {
+  it('never mixes with a resume: vf-eval -R names the way out', { tags: 'long' }, async () => {
     await using policy = await policyServer();
     using folder = new ScoreFolder();
     await folder.play(policy, ['-n', '2']);
@@ -107,7 +107,7 @@ describe.concurrent('vf-score that was killed', { timeout: 300_000 }, () => {
     expect([...folder.rollouts().values()].map(({ reward }) => reward)).toEqual([1.5, 1.5, 1.5]);
   });
 
-  it('puts no score over a rollout that was played again since', async () => {
+  it('puts no score over a rollout that was played again since', { tags: 'long' }, async () => {
     await using policy = await policyServer();
     using folder = new ScoreFolder();
     await folder.play(policy, ['-n', '2']);

@@ -66,7 +66,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     expect(JSON.parse(evaluation.stdout)).toMatchObject({ complete: true, base_url: null, rollouts: { finished: 4, errored: 0 } });
   });
 
-  it('is a function of its seed: twice the same adapter, another one under another seed', async () => {
+  it('is a function of its seed: twice the same adapter, another one under another seed', { tags: 'long' }, async () => {
     const sums: string[] = [];
     for (const [output, seed] of [
       ['a', '5'],
@@ -107,7 +107,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     await expectReplay(runs, run);
   });
 
-  it('continues by itself after a thread of the engine died, to the weights of a run in which none did', async () => {
+  it('continues by itself after a thread of the engine died, to the weights of a run in which none did', { tags: 'long' }, async () => {
     const running = runs.begin(['--steps', '3'], MORTAL);
     const run = await runs.reach(running, (is) => is.rollouts(2).length > 5);
     running.child.kill('SIGUSR2');
@@ -118,7 +118,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     await expectReplay(runs, run);
   });
 
-  it('samples a step ahead, stops at Ctrl-C with a word on how to continue, and continues', async () => {
+  it('samples a step ahead, stops at Ctrl-C with a word on how to continue, and continues', { tags: 'long' }, async () => {
     const first = runs.begin(['--steps', '4', '--async']);
     const run = await runs.reach(first, (is) => is.steps().includes(2));
     first.child.kill('SIGINT');

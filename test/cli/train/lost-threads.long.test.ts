@@ -1,4 +1,7 @@
-/** `vf-train --preset laptop` whose engine loses threads, more often than embedded-run.test.ts shows. */
+/**
+ * `vf-train --preset laptop` whose engine loses threads, more often than embedded-run.test.ts shows.
+ * @module-tag long
+ */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { finished } from '../../vllm/train-process.ts';
 import { expectReplay, expectWhole, LaptopRuns, MORTAL, type Printed } from './laptop-runs.ts';

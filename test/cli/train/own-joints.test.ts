@@ -63,7 +63,7 @@ describe('modules of docs/training-joints.md', { timeout: 120_000 }, () => {
     }
   });
 
-  it('the source plays both phases of a step, keeps its state over a kill, and repeats the step to the same weights', async () => {
+  it('the source plays both phases of a step, keeps its state over a kill, and repeats the step to the same weights', { tags: 'long' }, async () => {
     const running = start('./environment.ts', ...SMALL, '--set', 'checkpoint.every=1');
     await folder.reach(running, (run) => run.steps().includes(1));
     await running.kill();

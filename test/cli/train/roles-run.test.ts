@@ -67,7 +67,7 @@ describe('vf-train and models by role', { timeout: 120_000 }, () => {
     expect(stdout).toContain("role          judge: exact-match (builtin), the environment's default\n");
   });
 
-  it('a policy that judges itself and writes no score leaves its rollouts without a reward, whatever is asked of it', async () => {
+  it('a policy that judges itself and writes no score leaves its rollouts without a reward, whatever is asked of it', { tags: 'long' }, async () => {
     const { code, stderr } = await folder.start([...words, '--role', 'judge=policy'], ALONE).ended;
     expect(code).toBe(1);
     expect(stderr).toContain('role judge: nano-base (the policy itself)');

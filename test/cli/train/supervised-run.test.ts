@@ -106,7 +106,7 @@ describe('vf-train --sft', () => {
     expect(card).toContain('  - vf-search\n  - sft\n---');
   });
 
-  it('goes on with more supervised steps, whether --sft is given again or not', () => {
+  it('goes on with more supervised steps, whether --sft is given again or not', { tags: 'long' }, () => {
     const rows = writeRows();
     const started = run('vf-train', [...UNSERVED, '--sft', rows, '-o', 'a']);
     expect(started.status).toBe(0);
@@ -153,19 +153,23 @@ describe('vf-train --sft', () => {
   });
 
   // Skipped without a Python that has torch; the title then says how to install one. VF_REQUIRE_TORCH=1 makes that a failure.
-  it.skipIf(torchPython.path === null)(`has the same loss curve with torch as with the engine${skipReason}`, { timeout: 240_000 }, () => {
-    const rows = writeRows();
-    expect(run('vf-train', [...UNSERVED, '--sft', rows, '-o', 'start']).status).toBe(0);
-    const from = ['--sft', rows, '--steps', '6', '--set', `model.initial_adapter=${join(onlyRun('start'), 'checkpoints/step-000002/adapter')}`];
-    expect(run('vf-train', [...UNSERVED, ...from, '-o', 'engine']).status).toBe(0);
-    const torch = ['--python', torchPython.path!, '--set', 'backend.device=cpu', '--set', 'backend.dtype=float32', '-o', 'torch'];
-    const { status, stderr } = run('vf-train', [...SFT, ...from, ...torch], { ...process.env, VF_BASE_URL: '' });
-    expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
-    const [engine, other] = [nllOf(onlyRun('engine')), nllOf(onlyRun('torch'))];
-    expect(engine).toHaveLength(6);
-    for (const [i, nll] of engine.entries()) expect(Math.abs(nll - other[i]!)).toBeLessThan(1e-4);
-    expect(engine.at(-1)).toBeLessThan(engine[0]!);
-  });
+  it.skipIf(torchPython.path === null)(
+    `has the same loss curve with torch as with the engine${skipReason}`,
+    { tags: 'long', timeout: 240_000 },
+    () => {
+      const rows = writeRows();
+      expect(run('vf-train', [...UNSERVED, '--sft', rows, '-o', 'start']).status).toBe(0);
+      const from = ['--sft', rows, '--steps', '6', '--set', `model.initial_adapter=${join(onlyRun('start'), 'checkpoints/step-000002/adapter')}`];
+      expect(run('vf-train', [...UNSERVED, ...from, '-o', 'engine']).status).toBe(0);
+      const torch = ['--python', torchPython.path!, '--set', 'backend.device=cpu', '--set', 'backend.dtype=float32', '-o', 'torch'];
+      const { status, stderr } = run('vf-train', [...SFT, ...from, ...torch], { ...process.env, VF_BASE_URL: '' });
+      expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
+      const [engine, other] = [nllOf(onlyRun('engine')), nllOf(onlyRun('torch'))];
+      expect(engine).toHaveLength(6);
+      for (const [i, nll] of engine.entries()) expect(Math.abs(nll - other[i]!)).toBeLessThan(1e-4);
+      expect(engine.at(-1)).toBeLessThan(engine[0]!);
+    },
+  );
 });
 
 describe('vf-export --sft and vf-train --rollouts', () => {

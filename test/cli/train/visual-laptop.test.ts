@@ -31,7 +31,7 @@ describe('vf-train visual-rag --preset laptop', { timeout: 300_000 }, () => {
     return { before: rewards[0]!, after: rewards.at(-1)!, clipped, said: running.said() };
   }
 
-  it('learns within five steps with the clip of GSPO, from a start of at most .35', async () => {
+  it('learns within five steps with the clip of GSPO, from a start of at most .35', { tags: 'long' }, async () => {
     const { before, after, clipped, said } = await train();
     for (const part of ['nano-pages to play visual-rag on page-world', 'GSPO', 'no server, no Python']) expect(said).toContain(part);
     expect(before).toBeLessThan(0.36);
@@ -41,7 +41,7 @@ describe('vf-train visual-rag --preset laptop', { timeout: 300_000 }, () => {
     expect(Math.max(...clipped)).toBeLessThan(1);
   });
 
-  it('does not learn from negated advantages', async () => {
+  it('does not learn from negated advantages', { tags: 'long' }, async () => {
     const { before, after } = await train('--set', 'algorithm.negate_advantages=true');
     expect(after).toBeLessThan(before);
   });

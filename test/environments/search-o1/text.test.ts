@@ -1,4 +1,4 @@
-/** The functions that read and print text: upstream's behaviour is in the vectors, here are the edges and 10 MB of hostile text. */
+/** The functions that read and print text: upstream's behaviour is in the vectors, here are the edges and 2 MB of hostile text. */
 import {
   extractAnswer,
   extractBoxed,
@@ -107,13 +107,14 @@ describe('the builtin refiner', () => {
   ] as const)('finds nothing with %s', (_name, text, pages) => expect(helpfulSentences({ query: text, pages })).toBeNull());
 });
 
-const SIZE = 10_000_000;
+/** A reader whose work grows with the square of the text would take hours for this. */
+const SIZE = 2_000_000;
 const fill = (piece: string) => piece.repeat(Math.floor(SIZE / piece.length));
 const TEXTS: [string, string][] = [
   ['boxes nested 300,000 deep', `${'\\boxed{'.repeat(300_000)}x${'}'.repeat(300_000)}`],
   ['boxes never closed', fill('\\boxed{')],
   ['boxes on lines of their own, never closed', fill('\\boxed{\n')],
-  ['500,000 open markers', '<|begin_search_query|>'.repeat(500_000)],
+  ['open markers', fill('<|begin_search_query|>')],
   ['closing markers only', fill('<|end_search_query|>')],
   ['empty queries', fill('<|begin_search_query|><|end_search_query|>')],
   ['headings', fill('\n**Final Information**')],
@@ -127,7 +128,7 @@ const TEXTS: [string, string][] = [
   ['pairs of surrogates', fill('😀')],
 ];
 
-describe('10 MB of hostile text', () => {
+describe('2 MB of hostile text', () => {
   it.each(TEXTS)('%s are read in one pass', (name, text) => {
     expect(extractBoxed(text) === '').toBe(name !== 'boxes nested 300,000 deep');
     for (const mode of ['gen', 'choose', 'codegen'] as const) extractAnswer(text, mode);

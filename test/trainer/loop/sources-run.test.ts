@@ -158,7 +158,7 @@ describe('a source that pays its proposals afterwards', () => {
     expect(events.filter(({ kind }) => kind === 'note').map(({ step, message }) => `${step} ${message}`)).toEqual(first);
   });
 
-  it('pays again after an interruption in any phase, and ends with the same weights and rows', async () => {
+  it('pays again after an interruption in any phase, and ends with the same weights and rows', { tags: 'long' }, async () => {
     const whole = await adapterOf(await run({ createSource }));
     const rows = await rowsOf(path);
     const proposals = await readFile(join(path, 'source', 'proposals.jsonl'), 'utf8');
@@ -224,7 +224,7 @@ describe('a source whose state decides what it plays', () => {
     return opened;
   };
 
-  it('repeats the step that it was ahead with from the state before, wherever the run was interrupted', async () => {
+  it('repeats the step that it was ahead with from the state before, wherever the run was interrupted', { tags: 'long' }, async () => {
     const whole = await adapterOf(await run({ createSource, config, session }));
     const rows = await rowsOf(path);
     expect(rows.map((each) => each['source/taken'])).toEqual([1, 2, 3, 4]);
@@ -352,7 +352,7 @@ describe('rollouts from a file', () => {
     expect(await run({ createSource: sourceOf(LINES) })).toMatchObject({ reason: 'finished', step: 4 });
   });
 
-  it('are read from the first one after supervised steps', async () => {
+  it('are read from the first one after supervised steps', { tags: 'long' }, async () => {
     const shown = [0, 1, 2].map((i) =>
       trajectory(`shown ${i}/0`, { reward: null, logProbs: null, ids: Int32Array.of(1, 60 + i), promptLength: 1, targets: Int32Array.of(1) }),
     );

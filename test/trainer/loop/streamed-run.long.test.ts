@@ -1,4 +1,7 @@
-/** A run with max_staleness of 2 whose process is killed; streamed-run.test.ts interrupts it in every phase. */
+/**
+ * A run with max_staleness of 2 whose process is killed; streamed-run.test.ts interrupts it in every phase.
+ * @module-tag long
+ */
 import { once } from 'node:events';
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

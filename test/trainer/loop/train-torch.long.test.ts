@@ -1,4 +1,7 @@
-/** The loop over the real worker, killed in more ways than train-torch.test.ts shows: a rank of two, the whole process. */
+/**
+ * The loop over the real worker, killed in more ways than train-torch.test.ts shows: a rank of two, the whole process.
+ * @module-tag long
+ */
 import { once } from 'node:events';
 import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -38,7 +38,7 @@ describe.skipIf(torchPython.path === null)(`train over the torch worker${skipRea
     return path;
   }
 
-  it('publishes every version to a server with the LoRA routes, under names that a resume does not use again', async () => {
+  it('publishes every version to a server with the LoRA routes, under names that a resume does not use again', { tags: 'long' }, async () => {
     await using server = await loraServer();
     const parent = await mkdtemp(join(root, 'server-'));
     const path = await newRun(parent);

@@ -49,20 +49,33 @@ function refused(tried: Case, runs = 2000, tolerance = 0.05): number {
 }
 
 describe('judgeApplication', () => {
-  it.each([0.03, 0.04, 0.05])('passes no adapter that is not applied, in bfloat16 with 0.005 nats of noise, at an effect of %d nats', (effect) => {
-    for (const spread of ['exponential', 'equal'] as const)
-      expect(1 - refused({ effect, noise: 0.005, isApplied: false, spread })).toBeLessThanOrEqual(0.001);
+  it('tells an effect of eight times the noise from none', () => {
+    expect(refused({ effect: 0.04, noise: 0.005, isApplied: false }, 200)).toBe(1);
+    expect(refused({ effect: 0.04, noise: 0.005, isApplied: true }, 200)).toBe(0);
   });
 
-  it('passes under 2 in 100 where the noise of tokens differs by a factor of 2', () => {
+  it.each([0.03, 0.04, 0.05])(
+    'passes no adapter that is not applied, in bfloat16 with 0.005 nats of noise, at an effect of %d nats',
+    { tags: 'long' },
+    (effect) => {
+      for (const spread of ['exponential', 'equal'] as const)
+        expect(1 - refused({ effect, noise: 0.005, isApplied: false, spread })).toBeLessThanOrEqual(0.001);
+    },
+  );
+
+  it('passes under 2 in 100 where the noise of tokens differs by a factor of 2', { tags: 'long' }, () => {
     expect(1 - refused({ effect: 0.03, noise: 0.005, isApplied: false, unevenness: 0.7 })).toBeLessThan(0.02);
     expect(1 - refused({ effect: 0.05, noise: 0.005, isApplied: false, unevenness: 0.7 })).toBeLessThan(0.002);
   });
 
-  it.each([0, 1e-4, 1e-3, 0.003, 0.005, 0.01, 0.02, 0.03, 0.1])('refuses no adapter that is applied, with an effect of %d nats', (effect) => {
-    for (const spread of ['exponential', 'equal'] as const) expect(refused({ effect, noise: 0.005, isApplied: true, spread })).toBe(0);
-    expect(refused({ effect, noise: 0.005, isApplied: true, unevenness: 0.7 })).toBeLessThanOrEqual(0.003);
-  });
+  it.each([0, 1e-4, 1e-3, 0.003, 0.005, 0.01, 0.02, 0.03, 0.1])(
+    'refuses no adapter that is applied, with an effect of %d nats',
+    { tags: 'long' },
+    (effect) => {
+      for (const spread of ['exponential', 'equal'] as const) expect(refused({ effect, noise: 0.005, isApplied: true, spread })).toBe(0);
+      expect(refused({ effect, noise: 0.005, isApplied: true, unevenness: 0.7 })).toBeLessThanOrEqual(0.003);
+    },
+  );
 
   it('tells far smaller effects in float32, where the noise is small', () => {
     expect(refused({ effect: 3e-4, noise: 1e-6, isApplied: false }, 300, 1e-3)).toBe(1);

@@ -15,7 +15,7 @@ const batch = smallBatch(1600, 1.3);
 const [dLogProbs, dEntropy] = [someGradient(batch.targets.length), someGradient(batch.targets.length, 2)];
 
 describe('plainReferences', { timeout: 120_000 }, () => {
-  it('agrees with finite differences in one number of every kind of matrix', () => {
+  it('agrees with finite differences in one number of every kind of matrix', { tags: 'long' }, () => {
     const model = new PlainQwen3(NANO_BASE);
     const leaves = readPlainAdapter(adapter);
     const loss = () => {

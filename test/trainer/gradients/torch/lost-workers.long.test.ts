@@ -1,4 +1,7 @@
-/** Kills of the torch worker and of its trainer, beyond those of torch-backend.test.ts and ranks.test.ts. */
+/**
+ * Kills of the torch worker and of its trainer, beyond those of torch-backend.test.ts and ranks.test.ts.
+ * @module-tag long
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';

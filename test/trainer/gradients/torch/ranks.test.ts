@@ -183,7 +183,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
     });
   });
 
-  it('that share the base end where one has no memory before the first layer, and leave none waiting', async () => {
+  it('that share the base end where one has no memory before the first layer, and leave none waiting', { tags: 'long' }, async () => {
     const options = { ...TWO, sharding: 'full', env: { VF_TORCH_MEMORY_LIMIT_TOKENS: '1000,1000,100' }, timeoutMs: 60_000 } as const;
     const two = await openNano({ options });
     try {
@@ -198,7 +198,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
     }
   });
 
-  it('agrees on the failure of any rank, the most serious first, and notices a rank that is gone', async () => {
+  it('agrees on the failure of any rank, the most serious first, and notices a rank that is gone', { tags: 'long' }, async () => {
     const script = join(import.meta.dirname, 'agreements.py');
     const { stdout } = await promisify(execFile)(torchPython.path!, [script, mkdtempSync(join(root, 'agreements-')), NANO_BASE]);
     const [first, second] = JSON.parse(stdout) as [Record<string, unknown>, Record<string, unknown>];
@@ -236,7 +236,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
       backend = undefined;
     });
 
-    it('is lost, names the rank and its signal, and leaves no process or folder behind', async () => {
+    it('is lost, names the rank and its signal, and leaves no process or folder behind', { tags: 'long' }, async () => {
       const rank = 1;
       const temporary = mkdtempSync(join(root, 'temporary-'));
       const before = process.env['TMPDIR'];
@@ -258,7 +258,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
       expect(meetings()).toEqual([]);
     });
 
-    it('ends all its processes when the trainer is killed', async () => {
+    it('ends all its processes when the trainer is killed', { tags: 'long' }, async () => {
       const trainer = spawn(process.execPath, ['--conditions=vf-search-source', join(import.meta.dirname, 'start-nano.ts'), 'cpu', 'cpu'], {
         stdio: ['ignore', 'pipe', 'inherit'],
       });
@@ -274,7 +274,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
     let remote: ChildProcess | undefined;
     afterEach(() => remote?.kill('SIGKILL'));
 
-    it("meets at MASTER_ADDR as torchrun's ranks do, gives the same numbers, and ends the other host's rank with it", async () => {
+    it("meets at MASTER_ADDR as torchrun's ranks do, gives the same numbers, and ends the other host's rank with it", { tags: 'long' }, async () => {
       const meeting = { MASTER_ADDR: '127.0.0.1', MASTER_PORT: String(await freePort()), GLOO_SOCKET_IFNAME: 'lo', HF_HUB_OFFLINE: '1' };
       const place = { RANK: '1', WORLD_SIZE: '2', LOCAL_RANK: '0', LOCAL_WORLD_SIZE: '1' };
       remote = spawn(torchPython.path!, [WORKER, '--join'], { env: { ...process.env, ...meeting, ...place }, stdio: ['ignore', 'ignore', 'ignore'] });

@@ -250,7 +250,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
     }
   });
 
-  it('rejects running, waiting and later calls as lost when the worker is killed', async () => {
+  it('rejects running, waiting and later calls as lost when the worker is killed', { tags: 'long' }, async () => {
     const logPath = join(root, 'worker.log');
     backend = await openNano({ options: { logPath } });
     const calls = [backend.forward(longBatch(2048), KEPT), backend.forward(batch, KEPT), backend.zeroGrad()].map(failureOf);
@@ -303,7 +303,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
     expect(distance(await twice(false), await twice(true))).toBe(0);
   });
 
-  it('makes A from the seed and the path alone, and says so when a state comes from another number of threads', async () => {
+  it('makes A from the seed and the path alone, and says so when a state comes from another number of threads', { tags: 'long' }, async () => {
     const save = async (name: string) => readAdapter((await backend!.saveAdapter(join(root, name))).directory);
     backend = await openNano({ adapter: { targets: ['q_proj'] } });
     const few = await save('few');

@@ -112,7 +112,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend over a vision-language 
       expect(modules.some(({ path }) => isExcluded(path))).toBe(false);
     });
 
-    it('is refused as the start of a run under the names of a text model', async () => {
+    it('is refused as the start of a run under the names of a text model', { tags: 'long' }, async () => {
       const { directory } = await backend.saveAdapter(newFolder());
       const path = join(directory, 'adapter_model.safetensors');
       const bytes = readFileSync(path);
@@ -225,7 +225,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend over a vision-language 
     });
   });
 
-  it('divides pictures between processes that share the base, and one that lacks a picture stops all of them', async () => {
+  it('divides pictures between processes that share the base, and one that lacks a picture stops all of them', { tags: 'long' }, async () => {
     const state = newFolder();
     await backend.saveState(state);
     const alone = await passed(backend, batch);
