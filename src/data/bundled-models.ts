@@ -39,7 +39,7 @@ export function bundledName(directory: string): string | null {
   );
 }
 
-/** Null where the model's package is not installed. */
+/** Null if the model's package is not installed. */
 function bundledPaths(): Map<string, string | null> {
   const { models } = JSON.parse(readFileSync(join(packageRoot(), 'models/MANIFEST.json'), 'utf8')) as {
     readonly models: Readonly<Record<string, PackagedEntry>>;

@@ -40,15 +40,15 @@ export async function readBundledManifest(): Promise<BundledManifest> {
 }
 
 /**
- * The folder of a bundled data set's files, for those that are not records, such as pictures; null if no set has the name. Throws ConfigError if the set's package is
- * not installed.
+ * The folder of a bundled data set's files, for files that hold no records, such as pictures; null if no set has the name. Throws ConfigError if the set's package
+ * is not installed.
  */
 export async function bundledFolder(name: string): Promise<string | null> {
   const { datasets } = await readBundledManifest();
   return Object.hasOwn(datasets, name) ? join(datasetsFolder(datasets[name]!, name), name) : null;
 }
 
-/** The folder that the paths of the set's files are relative to. Throws ConfigError if the set's package is not installed. */
+/** The folder to which the paths of the set's files are relative. Throws ConfigError if the set's package is not installed. */
 export function datasetsFolder(dataset: PackagedEntry, name: string): string {
   const folder = entryFolder(dataset, 'datasets');
   if (folder === null) throw missingPackageError(`The data set ${name}`);

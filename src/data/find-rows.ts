@@ -7,7 +7,7 @@ import { streamRegularFile } from '../files/regular-file.ts';
 import { bundledPath, questionSets, readBundledManifest } from './bundled.ts';
 import { FLASHRAG_SOURCES, fetchHubSplit, parseHubName } from './hub.ts';
 
-/** The origin of rows, as plain JSON that suffices to load the same ones again. */
+/** The origin of rows, as plain JSON from which the same rows can be loaded again. */
 export interface RowsSource {
   readonly name: string;
   readonly kind: 'bundled' | 'hub' | 'file';
@@ -35,16 +35,16 @@ export interface FindRowsOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** On the hub, a file with the name of the data set is its training split, if there is no other: `limo.jsonl` of `GAIR/LIMO`. @default false */
   readonly takesOwnName?: boolean;
-  /** Whether the caller also reads Parquet files, for the message about an unknown name. @default false */
+  /** True if the caller also reads Parquet files, for the message about an unknown name. @default false */
   readonly takesParquet?: boolean;
   /** The names that an unknown one is compared with in the message. @default sets of questions */
   readonly offers?: string;
-  /** Splits of bundled sets that hold something else: they are neither offered nor found. @default none */
+  /** Splits of bundled sets that hold other data: they are neither offered nor found. @default none */
   readonly foreignSplits?: readonly string[];
   readonly signal?: AbortSignal;
 }
 
-/** Throws ConfigError if the name is unknown, or if the set has no such split. A missing file on disk is found out when it is read. */
+/** Throws ConfigError if the name is unknown, or if the set has no such split. A missing file on disk is noticed when it is read. */
 export async function findRows(name: string, split: string, options: FindRowsOptions): Promise<FoundRows> {
   const manifest = await readBundledManifest();
   const { datasets } = manifest;
@@ -68,7 +68,7 @@ export async function findRows(name: string, split: string, options: FindRowsOpt
   return { name: hub.source, kind: 'hub', file: `${hub.repository}/${file}`, revision, path };
 }
 
-/** The source of `rows` rows that were read, with the sum of a file that has no other identity. */
+/** The source of `rows` rows that were read, with the SHA-256 of a file that has no other identity. */
 export async function rowsSource({ path, ...source }: FoundRows, rows: number): Promise<RowsSource> {
   const sha256 = source.kind === 'file' ? await sha256Of(path) : source.sha256;
   return { ...source, rows, ...(sha256 !== undefined && { sha256 }) };

@@ -3,7 +3,7 @@ import { ConfigError } from '../core/errors.ts';
 import type { HubCache } from './hub-cache.ts';
 import type { HubParameters, HubRepository } from './hub-connection.ts';
 
-/** What the hub says of a file. */
+/** The hub's description of a file. */
 export interface HubFile {
   readonly path: string;
   readonly size: number;
@@ -12,7 +12,7 @@ export interface HubFile {
   readonly lfs?: { readonly oid: string; readonly size: number };
 }
 
-/** Throws ConfigError for what is no commit. */
+/** Throws ConfigError if the text is not a commit. */
 export function checkedCommit(sha: string, revision: string): string {
   if (/^[0-9a-f]{40}$/.test(sha)) return sha;
   throw new ConfigError(`The hub sent an invalid commit for ${revision}: ${JSON.stringify(sha)}.`);

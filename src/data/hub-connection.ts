@@ -11,7 +11,7 @@ type Variables = Readonly<Record<string, string | undefined>>;
 
 const HUB_URL = 'https://huggingface.co';
 const HEADERS_TIMEOUT_MS = 30_000;
-/** A hub answers an upload only once it has all of it: large files are put, small ones are in a post. */
+/** A hub answers an upload only once it has received all of it. Large files are sent by PUT, small ones by POST. */
 const UPLOAD_TIMEOUT_MS: Readonly<Record<string, number>> = { PUT: 3_600_000, POST: 300_000 };
 
 export interface HubRepository {
@@ -33,7 +33,7 @@ export interface HubParameters {
   readonly accessToken?: string;
 }
 
-/** Of HF_TOKEN, else of the file in which `hf auth login` keeps it; empty without any. Throws ConfigError for what cannot be a token. */
+/** The token of HF_TOKEN, else of the file in which `hf auth login` keeps it; empty if there is none. Throws ConfigError for text that cannot be a token. */
 export function hubToken(env: Variables): string {
   const given = env['HF_TOKEN']?.trim() ?? '';
   if (given !== '' && !given.startsWith('hf_')) throw new ConfigError('HF_TOKEN is not a Hugging Face token: it does not start with hf_.');
@@ -47,7 +47,7 @@ export function hubToken(env: Variables): string {
   }
 }
 
-/** Of HF_ENDPOINT, else huggingface.co. */
+/** The URL of HF_ENDPOINT, else huggingface.co. */
 function hubUrl(env: Variables): string {
   const url = (env['HF_ENDPOINT']?.trim() || HUB_URL).replace(/\/+$/, '');
   if (!/^https?:\/\//.test(url)) throw new ConfigError(`HF_ENDPOINT must be an http(s) URL, got ${redactUrl(url)}.`);
@@ -72,7 +72,7 @@ export class HubConnection {
     return this.#token !== '';
   }
 
-  /** `what` is fetched, or with `isPush` sent. */
+  /** `what` is downloaded, or with `isPush` uploaded. */
   call<T>(what: string, request: (parameters: HubParameters) => Promise<T>, { isPush = false } = {}): Promise<T> {
     const { signal = new AbortController().signal, retryDelayMs } = this.#options;
     return withRetries(

@@ -1,4 +1,4 @@
-/** Models of a Hugging Face hub: downloads what an engine or peft reads of a model or an adapter into the hub's own cache, which other tools share. */
+/** Models of a Hugging Face hub: downloads the files of a model or an adapter that an engine or peft reads into the hub's own cache, which other tools share. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
@@ -16,7 +16,7 @@ export interface HubModelName {
 }
 
 export interface HubModelOptions extends HubConnectionOptions {
-  /** Looks at the folder once everything but the weights is there; throws to refuse the model. */
+  /** Checks the folder once everything but the weights is there; throws to refuse the model. */
   readonly check?: (folder: string) => Promise<void>;
   /** Called before files are downloaded. */
   readonly onDownload?: (files: number, bytes: number) => void;
@@ -28,13 +28,13 @@ export function parseHubModel(text: string): HubModelName | null {
   return name === undefined || `${name}/${revision}`.includes('..') ? null : { name, revision };
 }
 
-/** Files at the top of a repository that say how a model works, and its weights. Pickled weights can run code, so they are never read. */
+/** Files at the top of a repository that describe a model, and its weights. Pickled weights can run code, so they are never read. */
 const WANTED = /^[^/]+\.(?:json|jinja|safetensors|txt|model)$|^(?:README\.md|LICENSE[^/]*)$/i;
 const WEIGHTS = /\.safetensors$/;
 
 /**
- * The folder of the model's files, downloaded where they are missing. Without a network, or with HF_HUB_OFFLINE=1, what was downloaded before is used. Throws
- * ConfigError for a model that is not there or has no weights in safetensors.
+ * The folder of the model's files, which are downloaded if they are missing. Without a network, or with HF_HUB_OFFLINE=1, earlier downloads are used. Throws
+ * ConfigError for a model that does not exist or has no weights in safetensors.
  */
 export async function fetchHubModel({ name, revision }: HubModelName, options: HubModelOptions): Promise<string> {
   const repository = { type: 'model', name } as const;
@@ -60,7 +60,7 @@ export async function fetchHubModel({ name, revision }: HubModelName, options: H
       missing.length,
       missing.reduce((sum, { size, lfs }) => sum + (lfs?.size ?? size), 0),
     );
-  // Small files first: they tell whether the weights are of use.
+  // Small files come first: they show whether the weights are of use.
   const download = (file: HubFile) =>
     connection.call(file.path, (parameters) => downloadBlob(cache, commit, file, { ...parameters, repo: repository, revision: commit }));
   for (const file of missing.filter(({ path }) => !WEIGHTS.test(path))) await download(file);
@@ -69,7 +69,7 @@ export async function fetchHubModel({ name, revision }: HubModelName, options: H
   return cache.snapshotFolder(commit);
 }
 
-/** The commit that the cache has of a revision. */
+/** The commit of a revision according to the cache. */
 async function knownCommit(cache: HubCache, revision: string): Promise<string | null> {
   return /^[0-9a-f]{40}$/.test(revision) ? revision : cache.findCommit(revision);
 }

@@ -13,7 +13,7 @@ export interface PushedFile {
 export interface Pushed {
   /** Page of the repository. */
   readonly url: string;
-  /** It did not exist before, so it is private. */
+  /** True if it did not exist before; it is then private. */
   readonly isNew: boolean;
 }
 
@@ -37,7 +37,7 @@ export class HubPush {
     return this.#connection.repository.name;
   }
 
-  /** Asks the hub whose token it is, so that a long run does not end with a push that cannot succeed. Throws ConfigError. */
+  /** Asks the hub for the owner of the token, so that a long run does not end with a push that cannot succeed. Throws ConfigError. */
   async assertAllowed(): Promise<void> {
     if (!this.#connection.hasToken)
       throw new ConfigError(

@@ -13,7 +13,7 @@ export interface JsonlLine {
 export interface JsonlOptions {
   /** Longest line, in bytes, so that a file without line breaks cannot fill the memory. @default 64 MiB (chosen by us) */
   readonly maxLineBytes?: number;
-  /** Gets each line that is blank, not UTF-8 or not JSON, and why; it is then left out. @default such a line is an error */
+  /** Called with each line that is blank, not UTF-8 or not JSON, and the reason; the line is then left out. @default such a line is an error */
   readonly onBadLine?: (line: number, problem: string) => void;
   readonly signal?: AbortSignal;
 }

@@ -10,7 +10,7 @@ export interface LimoRow {
 
 export type ParsedLimoRow =
   | { readonly ok: true; readonly row: LimoRow }
-  /** `problem`: what is wrong with the first bad field, to follow the row's place and a colon. */
+  /** `problem`: the fault in the first bad field, worded to follow the row's place and a colon. */
   | { readonly ok: false; readonly problem: string };
 
 const FIELDS = ['question', 'solution', 'answer'] as const;
@@ -29,7 +29,7 @@ export function parseLimoRow(value: unknown): ParsedLimoRow {
   return { ok: true, row: { prompt: [{ role: 'user', content: question }], solution, answer } };
 }
 
-/** Rows that can be used, in order, and how many could not; `empty` if none can. */
+/** The usable rows, in order, and the number of the others; `empty` if none is usable. */
 export type LimoRows = { readonly rows: readonly LimoRow[]; readonly skipped: number } | { readonly error: 'empty' };
 
 /** Keeps the rows that `parseLimoRow` accepts and counts the others. */

@@ -10,29 +10,29 @@ import { packageRoot } from './package-root.ts';
 
 const MODELS_PACKAGE = 'vf-search-models';
 
-/** In an entry of a manifest. */
+/** The package's name in an entry of a manifest. */
 export interface PackagedEntry {
   /** @default this package */
   readonly package?: typeof MODELS_PACKAGE;
 }
 
-/** The folder of `vf-search-models`; null where it is not installed. */
+/** The folder of `vf-search-models`; null if it is not installed. */
 export function modelsPackage(): string | null {
   try {
     return dirname(createRequire(join(packageRoot(), 'package.json')).resolve(`${MODELS_PACKAGE}/package.json`));
   } catch {
-    // Not installed, which is not an error until somebody asks for a model in it.
+    // A missing package is not an error until somebody asks for one of its models.
     return null;
   }
 }
 
-/** The folder `models` or `datasets` of the package that holds the entry; null where that package is not installed. */
+/** The folder `models` or `datasets` of the package that holds the entry; null if that package is not installed. */
 export function entryFolder(entry: PackagedEntry, kind: 'models' | 'datasets'): string | null {
   const root = entry.package === undefined ? packageRoot() : modelsPackage();
   return root === null ? null : join(root, kind);
 }
 
-/** `what`, such as `The model nano-copy`. */
+/** `what`: the missing thing, such as `The model nano-copy`. */
 export function missingPackageError(what: string): ConfigError {
   const published = `npm install ${MODELS_PACKAGE}`;
   const install = IS_PUBLISHED

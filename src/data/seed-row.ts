@@ -3,7 +3,7 @@ import type { PromptRow } from '../schemas/demonstration-row.ts';
 import type { LimoRow } from './limo-rows.ts';
 
 export interface SeedRowOptions {
-  /** `tags`: as the environments read replies, `<think>` and `<answer>`. `text`: the solution and the answer, a blank line between them. */
+  /** `tags`: in the tags that the environments read in replies, `<think>` and `<answer>`. `text`: the solution and the answer, separated by a blank line. */
   readonly form: SeedForm;
   /** Weight of the answer in the loss; the solution has 1, the question 0. */
   readonly answerWeight: number;
@@ -16,7 +16,10 @@ export type SeedForm = (typeof SEED_FORMS)[number];
 
 const TAGS = ['<think>', '</think>', '<answer>', '</answer>'] as const;
 
-/** What keeps a row out of this form, to follow its place and a colon; null for nothing. A tag inside a string would end it early for whoever reads the reply. */
+/**
+ * The fault that keeps a row out of this form, worded to follow its place and a colon; null if there is none. A tag inside a string would end it early for the
+ * reader of the reply.
+ */
 export function seedRowProblem({ solution, answer }: LimoRow, form: SeedForm): string | null {
   if (form === 'text') return null;
   for (const [name, text] of Object.entries({ solution, answer })) {

@@ -1,10 +1,10 @@
-/** Remembers the results of calls by program, call, limits and seed. What a loaded machine can cause (a missed deadline, a crash) is never kept. */
+/** Remembers the results of calls by program, call, limits and seed. Results that a loaded machine can cause (a missed deadline, a crash) are never kept. */
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { AnalyseOptions, CallResult, CodeExecutor, CodeFacts, ExecutionJob, ExecutionResult, ExecutorCapabilities } from './code-executor.ts';
 import { mergeCalls } from './merge-calls.ts';
 
-/** What an entry takes besides its texts, in bytes. */
+/** Bytes of an entry in addition to its texts. */
 const ENTRY_BYTES = 200;
 const CHANCE: ReadonlySet<string> = new Set(['timeout', 'memory', 'crashed']);
 

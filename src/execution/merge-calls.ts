@@ -1,10 +1,7 @@
-/** Jobs whose results are known in part. */
+/** Jobs whose results are partly known. */
 import type { CallResult, ExecutionJob, ExecutionResult } from './code-executor.ts';
 
-/**
- * Runs a job of all calls but those that have a result already, and puts the results together in order.
- * @param known [calls], null for a call that must run
- */
+/** Runs a job with only those calls that have no result yet, and puts the results together in order. @param known [calls], null for a call that must run */
 export async function mergeCalls(
   known: readonly (CallResult | null)[],
   job: ExecutionJob,

@@ -16,7 +16,7 @@ export interface ExecutorOptions {
 }
 
 /**
- * Opens a sandbox for programs. Close it when no more programs come. Throws ExecutionError if it cannot be started on this machine, with what to install.
+ * Opens a sandbox for programs. Close it when no more programs come. Throws ExecutionError, with what to install, if it cannot be started on this machine.
  * @example
  * const executor = await openExecutor('wasi', { workers: 2 });
  */

@@ -1,4 +1,4 @@
-/** What every executor does around one attempt at a job: arguments evaluated apart, a second attempt after a crash, call by call after a bad end. */
+/** The steps of every executor around one attempt at a job: arguments evaluated apart, a second attempt after a crash, call by call after a bad end. */
 import type { Attempt, RunMode } from './attempt.ts';
 import type { CallResult, ExecutionJob, ExecutionResult } from './code-executor.ts';
 import { assertUsableJob } from './check-job.ts';
@@ -27,8 +27,8 @@ export async function runJob(job: ExecutionJob, mode: 'shared' | 'own', attempt:
 }
 
 /**
- * Arguments that could do anything but be values are evaluated without the program, and the program is given their value: else an answer could change
- * the program that judges it.
+ * Arguments that might do more than be values are evaluated without the program, and the program receives their value: otherwise an answer could change the program
+ * that judges it.
  */
 async function runApart(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try): Promise<ExecutionResult> {
   const first = await tryAll(job, mode, attempt);
@@ -63,8 +63,8 @@ async function evaluate(job: ExecutionJob, attempt: Try): Promise<{ readonly cal
 }
 
 /**
- * All calls together. Call by call after a bad end, so that one call costs no other its result, and where a program could hand something on from one call to
- * the next: a counter would say which answer is judged.
+ * Runs all calls together. Runs them call by call after a bad end, so that no call loses its result because of another, and if a program could pass something on
+ * from one call to the next: a counter would reveal which answer is judged.
  */
 async function tryAll(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try): Promise<ExecutionResult | Apart> {
   const outcome = await tryTwice(job, mode, attempt);
@@ -75,12 +75,12 @@ async function tryAll(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try): 
 async function callByCall(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try): Promise<ExecutionResult> {
   const results = await Promise.all(job.calls.map((call) => runApart({ ...job, calls: [call] }, mode, attempt)));
   const [first] = results;
-  // The same end for each: that is the program's, or what it does at its top level.
+  // If each call ends in the same way, the cause is the program or its top-level code.
   if (first!.kind !== 'ran' && results.every(({ kind }) => kind === first!.kind)) return first!;
   return ran(results.map((result) => (result.kind === 'ran' ? result.calls[0]! : { error: result.kind, message: result.detail })));
 }
 
-/** A crash may be the worker's fault. After a second one the program is held to blame. */
+/** A crash may be the worker's fault. After a second one the program counts as the cause. */
 async function tryTwice(job: ExecutionJob, mode: RunMode, attempt: Try): Promise<Outcome> {
   const first = await tryOnce(job, mode, attempt);
   return first.kind === 'crashed' ? tryOnce(job, mode, attempt) : first;

@@ -1,4 +1,4 @@
-/** What `python/runner.py` and `python/analyst.py` are asked and answer, as fields of frames. Their answers are untrusted: a program may have written them. */
+/** The requests to `python/runner.py` and `python/analyst.py` and their answers, as fields of frames. The answers are untrusted: a program may have written them. */
 import { TimeoutError } from '../core/errors.ts';
 import type { Attempt } from './attempt.ts';
 import type { AnalyseOptions, CallResult, CodeFacts, ExecutionJob } from './code-executor.ts';
@@ -27,7 +27,7 @@ export type Reply =
   | { readonly kind: 'single' }
   | { readonly kind: 'crashed'; readonly detail: string };
 
-/** What a reply says. One that says nothing is the doing of the program. */
+/** The meaning of a reply. A reply without meaning was written by the program. */
 export function readReply(fields: readonly Uint8Array[], calls: number): Reply {
   const [status, ...texts] = fields.map((field) => Buffer.from(field).toString());
   if (status === 'single' && texts.length === 0 && calls > 1) return { kind: 'single' };
@@ -44,7 +44,7 @@ export function analysisFields(code: string, { banned, bannedRule: rule, rewrite
   return [JSON.stringify({ code, banned, rule, rewrites, measured })];
 }
 
-/** The facts that the analyst replied. Throws TimeoutError if it was ended. */
+/** The facts that the analyst replied. Throws TimeoutError if the analyst was ended. */
 export function readFacts(attempt: Attempt): CodeFacts {
   if (attempt.kind === 'ended') throw new TimeoutError(`The program cannot be analysed (${attempt.failure}): ${attempt.detail} Make it shorter.`);
   return JSON.parse(Buffer.from(attempt.fields[0]!).toString()) as CodeFacts;

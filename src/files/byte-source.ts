@@ -1,6 +1,6 @@
 /**
- * Files that are read by name: a folder on this machine (`folder.ts`), or what a web server sends. The engine and the tokenizers read models and adapters through it
- * alone, so they also run where there is no file system. Imports nothing of Node.
+ * Files that are read by name: from a folder on this machine (`folder.ts`) or from a web server. The engine and the tokenizers read models and adapters only through
+ * it, so they also run without a file system. Imports nothing of Node.
  */
 
 /** A file opened for reading; Node's FileHandle is one. */
@@ -16,8 +16,8 @@ export interface ByteSource {
   readonly path: string;
   /** The path or address of one of its files, for messages. */
   pathOf(name: string): string;
-  /** The caller closes the file. Rejects with an error whose `code` is `ENOENT` where it is missing. */
+  /** The caller closes the file. Rejects with an error whose `code` is `ENOENT` if it is missing. */
   open(name: string): Promise<ByteFile>;
-  /** Rejects with an error whose `code` is `ENOENT` where nothing is there. */
+  /** Rejects with an error whose `code` is `ENOENT` if nothing is there. */
   isFolder(): Promise<boolean>;
 }

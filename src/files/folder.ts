@@ -15,7 +15,7 @@ export class Folder implements ByteSource {
     return join(this.path, name);
   }
 
-  /** Rejects with ConfigError where something other than a file is there, else with the system's error. */
+  /** Rejects with ConfigError if the path is something other than a file, else with the system's error. */
   open(name: string): Promise<ByteFile> {
     return openRegularFile(this.pathOf(name));
   }

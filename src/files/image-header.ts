@@ -23,7 +23,7 @@ function jpegHeader(view: DataView): ImageHeader | null {
   for (let at = 2; at + 9 <= view.byteLength;) {
     if (view.getUint8(at) !== 0xff) return null;
     const marker = view.getUint8(at + 1);
-    // A frame, but for tables (C4, C8, CC).
+    // A frame, unless the marker is one of a table (C4, C8, CC).
     if (marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker))
       return { mediaType: 'image/jpeg', width: view.getUint16(at + 7), height: view.getUint16(at + 5) };
     // Fill bytes may precede a marker.

@@ -21,7 +21,10 @@ export interface Line {
   readonly isWhole: boolean;
 }
 
-/** The lines of a file, one at a time. Splits only at line feeds, because JSON may contain other line separators. A missing file has no lines, unless `mustExist`. With `isPacked`, those of a gzip file. */
+/**
+ * The lines of a file, one at a time. Splits only at line feeds, because JSON may contain other line separators. A missing file has no lines, unless `mustExist`.
+ * With `isPacked`, the lines of a gzip file.
+ */
 export async function* readLines(path: string, { mustExist = false, isPacked = false } = {}): AsyncGenerator<Line, void> {
   let held: Buffer[] = [];
   let start = 0;
@@ -60,7 +63,10 @@ function unpacked(source: Readable): Readable {
 /** A line of a file by its place, or a new one by its text. */
 export type KeptLine = Pick<Line, 'start' | 'end' | 'isWhole'> | { readonly newText: string };
 
-/** Replaces the file by one with the given lines, in order and each with a line feed; those of the old file keep their bytes. A crash leaves the old file or the new one. */
+/**
+ * Replaces the file by one with the given lines, in order and each with a line feed. Lines of the old file keep their bytes. A crash leaves the old file or the new
+ * one.
+ */
 export async function keepLines(path: string, lines: readonly KeptLine[]): Promise<void> {
   await replaceFile(path, async (write) => {
     const source = await open(path, 'r');
@@ -191,7 +197,7 @@ export class LineAppender {
       });
   }
 
-  /** Removes what was written of a line, unless another process has appended to the file since. */
+  /** Removes the written part of a line, unless another process has appended to the file since. */
   #takeBack(written: Buffer): void {
     const { fd } = this.#file;
     try {
@@ -209,7 +215,7 @@ export class LineAppender {
 const CHUNK_BYTES = 2 ** 20;
 const CHUNK_CHARACTERS = 2 ** 16;
 
-/** The pieces and a line feed, some at a time. */
+/** The pieces and a line feed, in several chunks. */
 export function* chunked(pieces: Iterable<string>): Generator<Buffer> {
   let held = '';
   for (const piece of pieces) {
@@ -221,7 +227,7 @@ export function* chunked(pieces: Iterable<string>): Generator<Buffer> {
   yield Buffer.from(`${held}\n`, 'utf8');
 }
 
-/** The lines, each with its line feed, some at a time, because all together may be longer than a string can be. */
+/** The lines, each with its line feed, in several chunks, because all together may be longer than a string can be. */
 export function* chunkedLines(lines: readonly string[]): Generator<Buffer> {
   if (lines.length > 0) yield* chunked(separated(lines));
 }
@@ -230,7 +236,7 @@ function* separated(lines: readonly string[]): Generator<string> {
   for (const [i, line] of lines.entries()) yield i === 0 ? line : `\n${line}`;
 }
 
-/** The JSON of a table whose lists may be long, in pieces: of each list, an item at a time. */
+/** The JSON of a table whose lists may be long, in pieces: each list an item at a time. */
 export function* jsonPieces(table: Readonly<Record<string, unknown>>): Generator<string> {
   let separator = '{';
   for (const [key, value] of Object.entries(table)) {
@@ -247,7 +253,7 @@ export function* jsonPieces(table: Readonly<Record<string, unknown>>): Generator
   yield separator === '{' ? '{}' : '}';
 }
 
-/** Makes a rename durable. Does nothing where the system cannot open or sync a directory. */
+/** Makes a rename durable. Does nothing if the system cannot open or sync a directory. */
 export async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, 'r').catch(() => null);
   await directory?.sync().catch(() => {});

@@ -12,7 +12,7 @@ export function readJsonObjectIfPresent(path: string, options: ReadFileOptions):
   return readSourceJsonIfPresent(DISK, path, options);
 }
 
-/** Rejects with what `makeError` makes. */
+/** Rejects with the error that `makeError` makes. */
 export function readText(path: string, options: ReadFileOptions): Promise<string> {
   return readSourceText(DISK, path, options);
 }

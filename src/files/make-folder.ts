@@ -24,7 +24,7 @@ function makeOne(folder: string): void {
   }
 }
 
-/** Why files cannot be written into a folder, which may have to be created; null if they can. Creates nothing. */
+/** The reason why files cannot be written into a folder, which may have to be created; null if they can. Creates nothing. */
 export function folderProblem(path: string): string | null {
   let folder = resolve(path);
   try {

@@ -11,9 +11,9 @@ export interface ReadParquetOptions {
   readonly limit?: number;
 }
 
-/** The rows in order: integers as numbers, dates as text. Rejects with ConfigError for an integer beyond 2^53 or what is no Parquet file. */
+/** The rows in order: integers as numbers, dates as text. Rejects with ConfigError for an integer beyond 2^53 or for a file that is not Parquet. */
 export async function readParquet(path: string, { limit = Infinity }: ReadParquetOptions = {}): Promise<ParquetRow[]> {
-  // Refuses what is no regular file, which would never end.
+  // Refuses anything but a regular file, because reading it might never end.
   await (await openRegularFile(path)).close();
   const [{ parquetReadObjects }, { compressors }, bytes] = await Promise.all([import('hyparquet'), import('hyparquet-compressors'), readFile(path)]);
   if (bytes.length === 0) throw new ConfigError(`${path} is empty and not a Parquet file. Write or download it again.`);

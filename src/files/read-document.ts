@@ -5,7 +5,7 @@ import { openRegularFile } from './regular-file.ts';
 
 /** A configuration of this size is a mistake. */
 const MOST_BYTES = 16 * 2 ** 20;
-/** How often the aliases of a document may be resolved in all; a few nested ones can otherwise stand for billions of values. */
+/** Number of times that the aliases of a document may be resolved; a few nested ones can otherwise stand for billions of values. */
 const MOST_ALIASES = 100;
 
 /**

@@ -1,5 +1,5 @@
 /**
- * Opens files whose path came from outside: a flag, a request, a name in a configuration. Where the path leads to a pipe or a device, opening or reading it could wait
+ * Opens files whose path came from outside: a flag, a request, a name in a configuration. If the path leads to a pipe or a device, opening or reading it could wait
  * forever or never reach an end, and a process whose thread waits inside open() cannot even exit. Folders are left to the system's own error.
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync, type ReadStream, type Stats, statSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { ConfigError } from '../core/errors.ts';
 /** A pipe that takes the file's place after the first look does not block. Windows lacks the flag. */
 const FLAGS = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 
-/** Opens for reading. Rejects with ConfigError where something other than a file is there, else with the system's error. */
+/** Opens for reading. Rejects with ConfigError if the path is something other than a file, else with the system's error. */
 export async function openRegularFile(path: string): Promise<FileHandle> {
   checkKind(path, await stat(path));
   const file = await open(path, FLAGS);
@@ -22,7 +22,7 @@ export async function openRegularFile(path: string): Promise<FileHandle> {
   }
 }
 
-/** The same at once; the caller closes the descriptor. */
+/** Opens for reading, synchronously; the caller closes the descriptor. */
 export function openRegularFileSync(path: string): number {
   checkKind(path, statSync(path));
   const file = openSync(path, FLAGS);
@@ -41,7 +41,7 @@ export async function readRegularFile(path: string): Promise<string> {
   return await file.readFile('utf8');
 }
 
-/** The same at once. */
+/** Reads the file's text synchronously. */
 export function readRegularFileSync(path: string): string {
   const file = openRegularFileSync(path);
   try {

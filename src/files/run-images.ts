@@ -38,7 +38,7 @@ export class RunImages implements ImageStore {
   readonly #kept = new Map<string, Uint8Array>();
   readonly #writing = new Map<string, Promise<void>>();
 
-  /** Keeps the images in this folder from now on, those so far too. Creates it with the first image. */
+  /** Keeps the images in this folder from now on, including those so far. Creates it with the first image. */
   async keepIn(folder: string): Promise<void> {
     this.#folder = folder;
     await Promise.all([...this.#kept].map(([name, bytes]) => this.#write(name, bytes)));
@@ -67,7 +67,7 @@ export class RunImages implements ImageStore {
     throw new ConfigError(`The image ${path} was changed: its bytes have another SHA-256 than its name says. Restore it, or start another run.`);
   }
 
-  /** Writes a file, whole or not at all, unless it is there; whoever puts the same image meanwhile waits for it. */
+  /** Writes a file completely or not at all, unless it exists. Callers that put the same image meanwhile wait for it. */
   async #write(name: string, bytes: Uint8Array): Promise<void> {
     let writing = this.#writing.get(name);
     if (writing === undefined) {

@@ -1,8 +1,8 @@
 /**
- * A lock that allows one writer per run directory, also after kill -9. Every contender creates a file whose name identifies its process, then
- * checks the others: a living process means that the directory is taken; a dead one's file is removed. A name belongs to one process for ever,
- * so removing it cannot break somebody else's lock. A process holds the lock if it sees no other. If several arrive at once, the one whose name
- * sorts first checks again, and the others withdraw for a moment.
+ * A lock that allows one writer per run directory, also after kill -9. Every contender creates a file whose name identifies its process, then checks the others: a
+ * living process means that the directory is taken; a dead one's file is removed. A name belongs to one process forever, so removing it cannot break another
+ * process's lock. A process holds the lock if it sees no other. If several arrive at once, the one whose name sorts first checks again, and the others withdraw for
+ * a moment.
  */
 import { readdir, unlink, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -25,13 +25,13 @@ interface Holder {
 }
 
 export interface RunLock extends AsyncDisposable {
-  /** Name of its file, which a rename of the directory takes along: whoever renames the directory removes the file. */
+  /** Name of its file, which a rename of the directory takes along. The process that renames the directory removes the file. */
   readonly file: string;
 }
 
 /**
- * Locks the directory until disposed, or with `name` only that output in it. Throws ConfigError if a living process holds it, or one on another machine, which may be
- * alive.
+ * Locks the directory until disposed, or with `name` only that output in it. Throws ConfigError if a living process holds it, or a process on another machine, which
+ * may be alive.
  */
 export async function lockRun(directory: string, name: string | null = null): Promise<RunLock> {
   const host = hostname().replace(/[^\w.-]/g, '_');
@@ -52,7 +52,7 @@ export async function lockRun(directory: string, name: string | null = null): Pr
   }
 }
 
-/** Whether a living process of this machine, or one of another machine, writes to the directory. Changes nothing. */
+/** True if a living process of this machine, or any process of another machine, writes to the directory. Changes nothing. */
 export async function hasLivingWriter(directory: string): Promise<boolean> {
   const host = hostname().replace(/[^\w.-]/g, '_');
   for (const file of await readdir(directory).catch(() => [])) {

@@ -35,12 +35,12 @@ export interface SafetensorsHeader {
 export interface SafetensorsOptions {
   /** A 4B model's adapter has a header of 70 kB; the format allows 100 MB. @default 8 MiB */
   readonly maxHeaderBytes?: number;
-  /** What to do with tensors of types that are not in `DTYPE_BYTES`. @default refuse */
+  /** The treatment of tensors of types that are not in `DTYPE_BYTES`. @default refuse */
   readonly otherTypes?: 'refuse' | 'list';
 }
 
 const MAX_HEADER_BYTES = 8 * 2 ** 20;
-/** Keeps a byte order mark, which is then no JSON. */
+/** Keeps a byte order mark, with which the text is not JSON. */
 const UTF8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** The fault of a file, as a clause for a sentence that names the file. */

@@ -11,7 +11,7 @@ type FileProblem = 'not_found' | 'invalid';
 export interface ReadFileOptions {
   /** @default 1 MiB */
   readonly maxBytes?: number;
-  /** The message ends with it. */
+  /** The advice at the end of the message. */
   readonly remedy: string;
   readonly makeError: (message: string, options: { readonly code: FileProblem; readonly cause?: unknown }) => Error;
 }
@@ -22,7 +22,7 @@ const MAX_BYTES = 2 ** 20;
 /** Keeps a byte order mark, as Node's Buffer does. */
 const UTF8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** Rejects with what `makeError` makes. */
+/** Rejects with the error that `makeError` makes. */
 export async function readSourceJson(source: TextSource, name: string, options: ReadFileOptions): Promise<JsonObject> {
   return parsed(source.pathOf(name), await readSourceText(source, name, options), options);
 }
@@ -33,7 +33,7 @@ export async function readSourceJsonIfPresent(source: TextSource, name: string, 
   return text === null ? null : parsed(source.pathOf(name), text, options);
 }
 
-/** Rejects with what `makeError` makes. */
+/** Rejects with the error that `makeError` makes. */
 export async function readSourceText(source: TextSource, name: string, options: ReadFileOptions): Promise<string> {
   const text = await readSourceTextIfPresent(source, name, options);
   if (text !== null) return text;

@@ -1,6 +1,6 @@
 /**
  * `trace.jsonl` of a run. The lines of a rollout are written in one piece when the rollout is recorded, so nothing is kept in memory, and a rollout that is
- * never recorded leaves nothing. What cannot be written is counted and never thrown: a run does not depend on its trace.
+ * never recorded leaves nothing. A failed write is counted and never thrown: a run does not depend on its trace.
  *
  * A rollout that is played again, because it failed or a process died, has a second piece. The later one counts, and a resumed run drops the earlier one.
  */
@@ -9,7 +9,7 @@ import { TraceLineSchema, type WireTraceLine } from '../schemas/trace-line.ts';
 import { parseWire } from '../schemas/results.ts';
 import { keepLines, type Line, LineAppender, readLines } from './json-lines.ts';
 
-/** Which rollouts of a run. */
+/** The rollouts of a run to which a line belongs. */
 export interface TracePlace {
   /** Null in an evaluation. */
   readonly step: number | null;
@@ -24,9 +24,9 @@ export interface TraceFileOptions {
   readonly about: Readonly<Record<string, unknown>>;
   /** Removes secrets from a line's texts. @default no change */
   readonly redact?: <T>(data: T) => T;
-  /** Whether a rollout that is on file still counts; of a resumed run. @default every one counts */
+  /** In a resumed run, tells whether a rollout on file still counts. @default every one counts */
   readonly isKept?: (place: TracePlace, rolloutId: string) => boolean;
-  /** Ids of rollouts of a resumed run that the trace should have, each at one place: those that it lacks count as lost. @default none */
+  /** Ids of rollouts of a resumed run that the trace should have, each at one place. Missing ones count as lost. @default none */
   readonly recorded?: ReadonlySet<string>;
   /** Called once, with the reason, when something could not be written. */
   readonly onLoss?: (problem: string) => void;
@@ -44,7 +44,7 @@ export class TraceFile {
     this.#options = options;
   }
 
-  /** Drops what no longer counts, opens the file for appending and writes `run.start`. Never rejects. Needs the run's lock. */
+  /** Drops outdated lines, opens the file for appending and writes `run.start`. Never rejects. Needs the run's lock. */
   static async open(path: string, options: TraceFileOptions): Promise<TraceFile> {
     const trace = new TraceFile(options);
     const { recorded = new Set<string>(), isKept = () => true } = options;
@@ -61,12 +61,12 @@ export class TraceFile {
     return trace;
   }
 
-  /** How many rollouts the trace lacks. */
+  /** Number of rollouts that the trace lacks. */
   get lost(): number {
     return this.#lost;
   }
 
-  /** What was lost and why, for a notice; null if nothing was. */
+  /** Describes the losses and their cause, for a notice; null if there are none. */
   get notice(): string | null {
     if (this.#problem !== null && this.#lost === 0) return `The end of trace.jsonl may be missing: ${this.#problem}`;
     if (this.#lost === 0) return null;
@@ -111,7 +111,7 @@ export class TraceFile {
 }
 
 interface Piece {
-  /** Of the rollout. */
+  /** Id of the rollout. */
   readonly id: string;
   readonly lines: Line[];
   readonly play: number;

@@ -1,10 +1,13 @@
-/** Folders that appear whole or not at all. */
+/** Folders that appear completely or not at all. */
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { syncDirectory } from './json-lines.ts';
 import { makeFolder } from './make-folder.ts';
 
-/** Fills a new folder, which has its name only once it is whole. False if another process has filled that folder meanwhile, which then stays. Removes what processes that were killed have left of the same folder. */
+/**
+ * Fills a new folder, which gets its name only once it is complete. Returns false if another process has filled that folder meanwhile, which then stays. Removes the
+ * remains of killed processes that filled the same folder.
+ */
 export async function writeFolder(path: string, fill: (folder: string) => Promise<void>): Promise<boolean> {
   const parent = dirname(path);
   makeFolder(parent);
@@ -33,7 +36,7 @@ async function isRenamed(from: string, to: string): Promise<boolean> {
   }
 }
 
-/** A process that lives may still be writing. */
+/** A living process may still be writing. */
 function isLeftOver(name: string, of: string): boolean {
   const [, pid] = (name.startsWith(`${of}.`) && /^\.(\d+)\.tmp$/.exec(name.slice(of.length))) || [];
   return pid !== undefined && (Number(pid) === process.pid || !isAlive(Number(pid)));

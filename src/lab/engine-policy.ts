@@ -1,11 +1,11 @@
-/** The embedded engine as a policy in the same process: a caller that answers each question of a rollout by sampling, with the same seeds as behind a server. */
+/** The embedded engine as a policy in the same process: a caller that samples an answer to each question of a rollout, with the same seeds as behind a server. */
 import { CallerPolicy } from '../clients/caller-policy.ts';
 import type { PolicyVersions } from '../clients/policy-versions.ts';
 import { PolicyError } from '../core/errors.ts';
 import type { TokenEngine } from '../engine/engine-types.ts';
 import { LocalTokenizer } from '../tokenizer/known-tokenizer.ts';
 
-/** `versions` starts with the base; the `model` of a later version is the name of an adapter that the engine has. */
+/** `versions` starts with the base; the `model` of a later version is the name of an adapter in the engine. */
 export function enginePolicy(engine: TokenEngine, versions: PolicyVersions): CallerPolicy {
   const base = versions.current().model;
   return new CallerPolicy({

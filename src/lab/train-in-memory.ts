@@ -37,7 +37,7 @@ export interface MemoryTraining {
   readonly evaluation: Environment;
   readonly engine: TokenEngine;
   readonly observer: MemoryObserver;
-  /** Ends the run after what is running now. */
+  /** Ends the run after the current work. */
   readonly signal: AbortSignal;
 }
 
@@ -79,7 +79,7 @@ export class MemoryRun {
     this.#play = (plan) => sampleRollouts({ ...plan, store: new RolloutsInMemory() }, parts);
   }
 
-  /** Rejects with ConfigError for settings that need files or servers, and with what the engine rejects. */
+  /** Rejects with ConfigError for settings that need files or servers, and with the engine's errors. */
   static async open(training: MemoryTraining): Promise<MemoryRun> {
     const { config, engine, signal } = training;
     refuseOthers(config);
@@ -140,7 +140,7 @@ export class MemoryRun {
     return this.#step;
   }
 
-  /** Ends the run in order: after the step that is running, and an evaluation of it. */
+  /** Ends the run in order: after the current step and an evaluation of it. */
   stop(): void {
     this.#isStopping = true;
   }
@@ -151,7 +151,7 @@ export class MemoryRun {
     return { tensors: this.#trainer.read().tensors, rank, alpha, version: this.#version };
   }
 
-  /** The sampler gets a copy of the adapter; the copy before it goes once no rollout uses it. */
+  /** The sampler gets a copy of the adapter. The previous copy is removed once no rollout uses it. */
   async #publish(version: number): Promise<void> {
     const { engine, config } = this.#training;
     const { model: before } = this.#versions.current();

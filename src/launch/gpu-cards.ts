@@ -20,7 +20,7 @@ export interface ReadCardsOptions {
 const TIMEOUT_MS = 20_000;
 const MIB = 2 ** 20;
 
-/** Null if there is no nvidia-smi or it fails; it has no cards where it lists none. */
+/** Null if there is no nvidia-smi or it fails; empty if it lists no cards. */
 export async function readGpuCards({ env, signal }: ReadCardsOptions): Promise<readonly GpuCard[] | null> {
   const fields = ['--query-gpu=index,uuid,name,memory.used,memory.total,driver_version', '--format=csv,noheader,nounits'];
   const output = await new Promise<string | null>((done) => {
@@ -32,7 +32,7 @@ export async function readGpuCards({ env, signal }: ReadCardsOptions): Promise<r
 function cardOf(line: string): GpuCard[] {
   const [index, uuid, name, used, total, driver] = line.split(',').map((part) => part.trim());
   const card = { index: Number(index), usedBytes: Number(used) * MIB, totalBytes: Number(total) * MIB };
-  // A card whose memory the driver does not tell, such as one that shares the machine's.
+  // Skips a card whose memory the driver does not report, such as one that shares the machine's.
   if (!Object.values(card).every(Number.isFinite) || uuid === undefined || name === undefined) return [];
   return [{ ...card, uuid, name, driver: driver ?? 'unknown' }];
 }

@@ -1,11 +1,11 @@
-/** Which GPUs of this machine each launched server gets. */
+/** Chooses the GPUs of this machine that each launched server gets. */
 import { execFile } from 'node:child_process';
 import { ConfigError } from '../core/errors.ts';
 
 export interface DeviceNeeds {
   /** Number of servers. */
   readonly replicas: number;
-  /** GPUs of each. */
+  /** Number of GPUs of each server. */
   readonly tensorParallelSize: number;
 }
 
@@ -26,7 +26,7 @@ export async function visibleDevices(env: Readonly<Record<string, string | undef
 }
 
 /**
- * The GPUs of each server, in order and none twice. Null for a server whose GPUs vLLM chooses: a single one on one GPU, and all where no GPU is known.
+ * The GPUs of each server, in order and none twice. Null for a server whose GPUs vLLM chooses: a single server on one GPU, and all servers if no GPU is known.
  * Throws ConfigError if there are too few.
  */
 export function shareDevices(

@@ -1,5 +1,5 @@
 /**
- * Divides GPUs between vLLM and the workers: derives the worker's checkpointing and micro-batch and vLLM's share of its cards, or says what would make the
+ * Divides GPUs between vLLM and the workers: derives the worker's checkpointing and micro-batch and vLLM's share of its cards, or says which change would make the
  * run fit. Pure arithmetic over memory-estimate.ts.
  */
 import type { GpuCard } from './gpu-cards.ts';
@@ -23,9 +23,9 @@ export interface GpuNeeds {
   readonly checkpointing: boolean | 'auto';
   /** Wanted tokens per micro-batch of each worker. */
   readonly maxTokens: number;
-  /** Whether the user chose `maxTokens`: then it is never lowered. */
+  /** True if the user chose `maxTokens`, which is then never lowered. */
   readonly isMaxTokensChosen: boolean;
-  /** Tokens of the longest rollout: the least micro-batch, and what vLLM must hold for each rollout. */
+  /** Tokens of the longest rollout: the smallest possible micro-batch, and the cache that vLLM must have for each rollout. */
   readonly contextTokens: number;
   /** Rollouts at once. */
   readonly maxConcurrent: number;
@@ -46,7 +46,7 @@ export interface GpuNeeds {
 export interface GpuPlan {
   readonly checkpointing: boolean;
   readonly maxTokens: number;
-  /** vLLM's share of each of its cards, rounded down to hundredths; null where the run starts none. */
+  /** vLLM's share of each of its cards, rounded down to hundredths; null if the run starts none. */
   readonly share: number | null;
   readonly worker: TrainerMemory;
   /** Bytes of vLLM on each of its cards. */
@@ -64,7 +64,7 @@ const RESERVED = 0.1;
 const LEAST_ROLLOUTS = 16;
 /** With fewer than this, checkpointing is worth its time, because sampling then waits for cache. */
 const ENOUGH_ROLLOUTS = 64;
-/** What a sleeping vLLM still holds: its context and graphs. */
+/** Memory that a sleeping vLLM still holds: its context and graphs. */
 const ASLEEP_BYTES = 2 * GIB;
 
 /** `workers` must not be empty. */
@@ -73,7 +73,7 @@ export function fitGpus(needs: GpuNeeds): GpuFit {
   return plan === null ? { problem: problemOf(needs), change: changeFor(needs) } : { plan };
 }
 
-/** The first of these that fits: without checkpointing and a full cache, then with it; each with the wanted micro-batch, then a smaller one. */
+/** The first of these that fits: without checkpointing and a full cache, then with checkpointing; each with the wanted micro-batch, then a smaller one. */
 function planFor(needs: GpuNeeds): GpuPlan | null {
   const { checkpointing, maxTokens, isMaxTokensChosen } = needs;
   const ways = checkpointing === 'auto' ? [false, true] : [checkpointing];
@@ -92,7 +92,7 @@ function planWith(needs: GpuNeeds, checkpointing: boolean, wanted: { readonly le
   const most = Math.ceil(Math.min(wanted.rollouts, maxConcurrent) / Math.max(1, servers.length));
   const leastServer = (cards: readonly GpuCard[]) => leastServerBytes(shape, contextTokens, most, cards.length);
   const givenBytes = (card: GpuCard) => (givenShare === null ? null : givenShare * card.totalBytes);
-  // What each worker may take of its card.
+  // Memory that each worker may take of its card.
   const rooms = needs.workers.map((card) => {
     const server = servers.find((own) => own.includes(card));
     if (server === undefined) return usable(card);
@@ -120,7 +120,7 @@ function settingsOf({ rank, targets, bytesPerWeight, isDivided, workers }: GpuNe
   return { rank, targets, bytesPerWeight, checkpointing, shards: isDivided ? workers.length : 1 };
 }
 
-/** What the run may use of a card: without the reserve and what other programs hold. */
+/** Memory of a card that the run may use, without the reserve and the memory of other programs. */
 function usable({ totalBytes, usedBytes }: GpuCard): number {
   return totalBytes * (1 - RESERVED) - usedBytes;
 }

@@ -8,7 +8,7 @@ export interface LaunchedServersOptions {
   readonly processes: readonly VllmProcess[];
   /** Limit for each replica over the life of this object. */
   readonly maxRestarts: number;
-  /** How long a running server may fail to answer before it counts as dead; under full load it may just be slow. @default 60000 */
+  /** How long a running server may fail to answer before it counts as dead, in milliseconds; under full load it may just be slow. @default 60000 */
   readonly silentMs?: number;
   readonly onEvent?: (text: string) => void;
 }
@@ -85,7 +85,7 @@ class LaunchedServer {
     while (why !== null) why = await this.#restart(why, signal);
   }
 
-  /** Why the server is unusable; null if it is healthy. */
+  /** The reason why the server is unusable; null if it is healthy. */
   async #problem(signal: AbortSignal): Promise<string | null> {
     const server = this.#server;
     const gone = new AbortController();
@@ -103,7 +103,7 @@ class LaunchedServer {
     return serverEndText(await server.exited);
   }
 
-  /** Null once the server is healthy again, else why it is not. */
+  /** Null once the server is healthy again, else the reason why it is not. */
   async #restart(why: string, signal: AbortSignal): Promise<string | null> {
     const { maxRestarts, onEvent } = this.#options;
     const { logPath, health } = this.#server;

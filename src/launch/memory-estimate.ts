@@ -1,7 +1,7 @@
 /**
- * Computes the memory of a training run from a model's shape: what the worker (src/trainer/gradients/torch) holds at its peak, and what vLLM needs. It
- * counts tensors instead of measuring them. test/launch/memory-of-worker.long.test.ts runs the worker's own modules on tensors without data and compares their
- * peak with this. Allocators round and fragment, so leave a tenth of a card free.
+ * Computes the memory of a training run from a model's shape: the worker's (src/trainer/gradients/torch) at its peak, and vLLM's. It counts tensors instead of
+ * measuring them. test/launch/memory-of-worker.long.test.ts runs the worker's own modules on tensors without data and compares their peak with this. Allocators
+ * round and fragment, so leave a tenth of a card free.
  */
 import { towerPassBytes } from './vision-shape.ts';
 import { adapterParameterCount, keyValueWidth, layerParameterCount, type ModelShape, parameterCount, queryWidth } from './model-shape.ts';
@@ -45,7 +45,7 @@ const MLP_WIDE = 2;
 const HIDDEN_WIDE = 2;
 /** The last layer's output and the hidden states that predict targets. */
 const LAST_STATES = 2;
-/** Whole layers that a worker holds where the layers are divided: one computes while the next is gathered. */
+/** Whole layers that a worker holds if the layers are divided: one computes while the next is gathered. */
 const GATHERED_LAYERS = 2;
 
 /** A picture in the worker's tower, which takes one at a time: twice what visual-rag shows. */
@@ -73,7 +73,7 @@ export function trainerMemory(shape: ModelShape, settings: TrainerSettings): Tra
   const { maxTokens, bytesPerWeight, checkpointing, device = 'cuda' } = settings;
   const { layers, hidden, feedForward, vocabulary } = shape;
   const layer = activationBytesPerTokenAndLayer(shape, settings);
-  // As if every token were one of a picture: the tower's outputs stand beside the graph.
+  // Counted as if every token were one of a picture: the tower's outputs are kept in addition to the graph.
   const seen = shape.tower === undefined ? 0 : bytesPerWeight * hidden * (1 + shape.tower.furtherOutputs);
   const kept = (checkpointing ? layers * bytesPerWeight * hidden : layers * layer) + LAST_STATES * bytesPerWeight * hidden + seen;
   // With checkpointing, the backward pass of a layer first computes its activations again.
@@ -98,7 +98,7 @@ function weightsPerWorker(shape: ModelShape, shards: number): number {
   return parameterCount(shape) - shape.layers * layer + Math.ceil((shape.layers * layer) / shards) + GATHERED_LAYERS * layer;
 }
 
-/** What the worker keeps between steps: weights, adapter and context. */
+/** Memory that the worker keeps between steps: weights, adapter and context. */
 export function residentBytes({ weights, adapter, context }: TrainerMemory): number {
   return weights + adapter + context;
 }
@@ -119,8 +119,7 @@ export function cacheBytesPerToken(shape: ModelShape): number {
 
 /**
  * vLLM's memory on each of its cards without its cache: its part of the weights, plus 3 GiB for a prefill's activations, CUDA graphs, adapters and context; for a
- * vision model also the tower's work on the largest picture and what is kept of it.
- * vLLM logs the real figure at its start.
+ * vision model also the tower's work on the largest picture and its kept output. vLLM logs the real figure at its start.
  */
 export function serverFixedBytes(shape: ModelShape, cards = 1): number {
   const { tower, hidden } = shape;
@@ -129,7 +128,7 @@ export function serverFixedBytes(shape: ModelShape, cards = 1): number {
   return (2 * parameterCount(shape)) / cards + 3 * GIB + kept + pass;
 }
 
-/** Number of whole rollouts of `contextTokens` whose cache fits besides the weights in `bytes` on each of `cards` cards. */
+/** Number of whole rollouts of `contextTokens` whose cache fits in addition to the weights in `bytes` on each of `cards` cards. */
 export function concurrentRollouts(shape: ModelShape, bytes: number, contextTokens: number, cards = 1): number {
   const cache = (bytes - serverFixedBytes(shape, cards)) * cards;
   return Math.max(0, Math.floor(cache / (cacheBytesPerToken(shape) * contextTokens)));

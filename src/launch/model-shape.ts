@@ -16,9 +16,9 @@ export interface ModelShape {
   readonly headDim: number;
   readonly vocabulary: number;
   readonly isTied: boolean;
-  /** Whether queries and keys are normalised (Qwen3). */
+  /** True if queries and keys are normalised (Qwen3). */
   readonly hasQueryKeyNorm: boolean;
-  /** Whether queries, keys and values have biases (Qwen2). */
+  /** True if queries, keys and values have biases (Qwen2). */
   readonly hasQkvBias: boolean;
   /** Its vision tower. @default none */
   readonly tower?: TowerShape;
@@ -80,7 +80,7 @@ export function parameterCount(shape: ModelShape): number {
   return (tower?.parameters ?? 0) + (isTied ? 1 : 2) * vocabulary * hidden + layers * layerParameterCount(shape) + hidden;
 }
 
-/** Of one decoder layer. */
+/** Number of parameters of one decoder layer. */
 export function layerParameterCount(shape: ModelShape): number {
   const { hidden, headDim } = shape;
   const matrices = Object.values(linears(shape)).reduce((sum, [input, output]) => sum + input * output, 0);
@@ -174,7 +174,7 @@ export function readModelConfig(path: string): Readonly<Record<string, unknown>>
   }
 }
 
-/** Null if there is no config.json, or if it is not that of such a decoder. */
+/** Null if there is no config.json, or if it describes another kind of decoder. */
 export function readModelShape(path: string): ModelShape | null {
   const config = readModelConfig(path);
   if (config === null) return null;

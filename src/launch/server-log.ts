@@ -3,7 +3,7 @@ import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
 import { ConfigError } from '../core/errors.ts';
 import { redactUrl, secretRedactor } from '../transport/redact.ts';
 
-/** How much of the end `tail` reads. */
+/** Bytes of the end that `tail` reads. */
 const TAIL_BYTES = 64 * 1024;
 
 export class ServerLog {

@@ -1,5 +1,5 @@
 /**
- * Lets a vLLM and a worker take turns on one GPU by vLLM's sleep mode: asleep it moves its weights to main memory and drops its cache. Facts are about
+ * Lets a vLLM and a worker take turns on one GPU by vLLM's sleep mode, in which it moves its weights to main memory and drops its cache. Facts are about
  * vLLM 0.32.0, which needs --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1 for it.
  */
 import { setTimeout as pause } from 'node:timers/promises';
@@ -41,11 +41,11 @@ export class SleepTurns implements AsyncDisposable {
     return this.#isAsleep;
   }
 
-  /** Resolves once the server sleeps. Does nothing if it does already. Requests in flight are aborted. */
+  /** Resolves once the server sleeps. Does nothing if it already sleeps. Requests in flight are aborted. */
   sleep(signal: AbortSignal): Promise<void> {
     return this.#change(async () => {
       if (this.#isAsleep) return;
-      // A server that is gone holds no memory; whoever samples next finds out.
+      // A server that is gone holds no memory; the next caller that samples finds out.
       await this.#postUnlessGone('/sleep?level=1', signal);
       this.#isAsleep = true;
       this.#awake = Promise.withResolvers();
@@ -53,21 +53,21 @@ export class SleepTurns implements AsyncDisposable {
   }
 
   /**
-   * Resolves once the server samples again. `before` runs first, if it sleeps: the worker gives its memory back. A server that is gone counts as awake:
-   * whoever samples finds out, and it may be started again now.
+   * Resolves once the server samples again. If it sleeps, `before` runs first, in which the worker frees its memory. A server that is gone counts as awake: the next
+   * caller that samples finds out, and the server may then be started again.
    */
   wake(signal: AbortSignal, before: () => Promise<void> = async () => {}): Promise<void> {
     return this.#change(async () => {
       if (!this.#isAsleep) return;
       await before();
-      // A server that was restarted meanwhile is awake; it takes this as well.
+      // A server that was restarted meanwhile is awake; it accepts this request too.
       await this.#postUnlessGone('/wake_up', signal);
       this.#isAsleep = false;
       this.#awake.resolve();
     });
   }
 
-  /** Runs `work` while the server is awake, and keeps it awake until the work ends. Wakes nothing itself: the worker may need the memory now. */
+  /** Runs `work` while the server is awake, and keeps it awake until the work ends. It does not wake the server, because the worker may need the memory now. */
   async whileAwake<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
     for (;;) {
       await untilAborted(this.#awake.promise, signal, () => cancelled(signal, 'Stopped while vLLM slept'));

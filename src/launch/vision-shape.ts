@@ -1,4 +1,4 @@
-/** The vision tower of Qwen2.5-VL and Qwen3-VL, read from `vision_config`: its parameters, and what a picture takes while it goes through. */
+/** The vision tower of Qwen2.5-VL and Qwen3-VL, read from `vision_config`: its parameters, and the memory of a picture while it goes through. */
 
 export interface TowerShape {
   readonly parameters: number;
@@ -14,7 +14,7 @@ export interface TowerShape {
 /** Reads a positive whole number of `vision_config`. */
 type Size = (key: string, otherwise?: number) => number;
 
-/** Throws RangeError if a size is missing. `model`: `model_type` of the whole model. */
+/** Throws RangeError if a size is missing. `model` is the `model_type` of the whole model. */
 export function towerShape(model: unknown, config: Readonly<Record<string, unknown>>, size: Size): TowerShape {
   const isQwen3 = model === 'qwen3_vl';
   const [hidden, feedForward, depth, out] = [size('hidden_size'), size('intermediate_size'), size('depth'), size('out_hidden_size')];

@@ -10,7 +10,7 @@ export interface VllmNeeds {
   /** Name of the base model in requests. */
   readonly servedName: string;
   readonly loraRank: number;
-  /** How many steps a rollout's weights may lag behind; from 0. */
+  /** Number of steps by which a rollout's weights may lag behind; from 0. */
   readonly maxStaleness: number;
   /** Sampling temperature, above 0. */
   readonly temperature: number;
@@ -18,9 +18,9 @@ export interface VllmNeeds {
   readonly maxModelLen: number | null;
   /** Share of each GPU that vLLM may use; null leaves it to vLLM, which takes 0.9. The CPU build has none. */
   readonly gpuShare: number | null;
-  /** Whether the server must be able to sleep. */
+  /** True if the server must be able to sleep. */
   readonly sleeps: boolean;
-  /** Whether prompts contain images. @default false */
+  /** True if prompts contain images. @default false */
   readonly showsImages?: boolean;
   readonly port: number;
   readonly apiKey: string;
@@ -37,13 +37,13 @@ export interface VllmNeeds {
 }
 
 export interface VllmHost {
-  /** Whether vLLM was built for the CPU. */
+  /** True if vLLM was built for the CPU. */
   readonly isCpuBuild: boolean;
-  /** Whether the model is a folder on this machine, so that the hub is not needed. */
+  /** True if the model is a folder on this machine, so that the hub is not needed. */
   readonly isLocalModel: boolean;
   /** CPU cores that this process may use. */
   readonly cores: number;
-  /** The environment that the server inherits. It overrides the tuning below, but not what the run depends on. */
+  /** The environment that the server inherits. It overrides the tuning below, but not the settings that the run depends on. */
   readonly baseEnv: Readonly<Record<string, string | undefined>>;
 }
 

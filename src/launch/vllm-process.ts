@@ -31,7 +31,7 @@ export interface VllmLaunchOptions extends Omit<VllmNeeds, 'port'> {
   readonly signal: AbortSignal;
 }
 
-/** How a server ended, and its last log lines. */
+/** The end of a server, and its last log lines. */
 export interface ServerEnd extends GroupEnd {
   readonly lastLines: readonly string[];
 }
@@ -106,7 +106,7 @@ export class VllmProcess implements AsyncDisposable {
     return this.#exited!;
   }
 
-  /** How often the server was started. */
+  /** Number of times that the server was started. */
   get starts(): number {
     return this.#starts;
   }

@@ -13,14 +13,14 @@ export interface AnswerScores {
 }
 
 /**
- * The best of each score over all golden answers, both normalised as in SQuAD. A golden answer that has no word in common counts for nothing, not even where
- * both are empty.
+ * The best of each score over all golden answers, both normalised as in SQuAD. A golden answer that has no word in common counts for nothing, even if both are
+ * empty.
  */
 export function answerScores(prediction: string, goldenAnswers: readonly string[]): AnswerScores {
   return bestScores(prediction, goldenAnswers, normalizeAnswer);
 }
 
-/** The same for the letter of a choice: lower case and single spaces are all that is normalised. */
+/** The scores for the letter of a choice, of which only case and spaces are normalised. */
 export function choiceScores(prediction: string, golden: string): AnswerScores {
   return bestScores(prediction, [golden], (text) => splitWords(text.toLowerCase()).join(' '));
 }

@@ -1,12 +1,12 @@
-/** The last `\boxed{...}` in a string, as UltraRAG and as Search-o1 read it. Linear, however many there are and however deep the braces are nested. */
+/** The last `\boxed{...}` in a string, as UltraRAG and Search-o1 read it. Linear in the number of boxes and in the depth of the braces. */
 import { strip, stripCharacters } from './python-text.ts';
 
 const OPEN = String.raw`\boxed{`;
 const TEXT = String.raw`\text{`;
 
 /**
- * UltraRAG's `output_extract_from_boxed`: what the last `\boxed{` holds up to its matching brace, without dollar signs, `\(`, `\text{}` and round brackets
- * around it; the whole text where there is none. Backslashes become spaces. One that is never closed loses its last character, as upstream does it.
+ * UltraRAG's `output_extract_from_boxed`: the contents of the last `\boxed{` up to its matching brace, without dollar signs, `\(`, `\text{}` and round brackets
+ * around it; the whole text if there is none. Backslashes become spaces. One that is never closed loses its last character, as upstream does it.
  * @example boxed('so it is \\boxed{\\text{Paris}}') // 'Paris'
  */
 export function boxed(text: string): string {
@@ -16,7 +16,7 @@ export function boxed(text: string): string {
 }
 
 /**
- * Search-o1's (scripts/evaluate.py): of the last line that has one, everything between its first `\boxed{` and its last brace; empty where there is none.
+ * Search-o1's rule (scripts/evaluate.py): in the last line that has a box, everything between its first `\boxed{` and its last brace; empty if there is none.
  * @param options `isAnswer`: also takes the text out of `\text{}` and off round brackets, as upstream does for questions and choices. @default false
  * @example greedyBoxed('\\boxed{a} or \\boxed{b}') // 'a} or \\boxed{b'
  */

@@ -116,7 +116,7 @@ function isConsonant(word: string, i: number): boolean {
   }
 }
 
-/** Porter's m: how often a vowel is followed by a consonant in the first `length` letters. */
+/** Porter's m: the number of times that a vowel is followed by a consonant in the first `length` letters. */
 function measure(word: string, length: number): number {
   let count = 0;
   let afterVowel = false;
@@ -133,7 +133,7 @@ function holdsVowel(word: string, length: number): boolean {
   return false;
 }
 
-/** Whether letter i is a vowel, given whether the letter before it is; much cheaper over a run of y than `isConsonant`. */
+/** Tells whether letter i is a vowel, given whether the letter before it is one. Over a run of y this is much cheaper than `isConsonant`. */
 function isVowelAfter(word: string, i: number, afterVowel: boolean): boolean {
   const code = word.charCodeAt(i);
   return code === 121 ? i > 0 && !afterVowel : code === 97 || code === 101 || code === 105 || code === 111 || code === 117;
@@ -144,7 +144,10 @@ function endsInDoubleConsonant(word: string): boolean {
   return last >= 1 && word[last] === word[last - 1] && isConsonant(word, last);
 }
 
-/** Whether the first `length` letters end in consonant, vowel, consonant other than w, x, y: such a stem takes a final e. For NLTK, vowel and consonant alone do too. */
+/**
+ * Tells whether the first `length` letters end in consonant, vowel, consonant other than w, x, y: such a stem takes a final e. For NLTK, vowel and consonant alone
+ * suffice.
+ */
 function endsInShortSyllable(word: string, length: number, isNltk: boolean): boolean {
   const last = length - 1;
   if (isNltk && length === 2) return !isConsonant(word, 0) && isConsonant(word, 1);

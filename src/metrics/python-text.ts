@@ -14,7 +14,7 @@ const WORD_CHARACTER = /^[\p{L}\p{N}_]/u;
 /** `\b(a|an|the)\b` with Python's word characters: letters, numbers and underscore, but no combining marks. */
 const ARTICLE = /(?<![\p{L}\p{N}_])(?:a|an|the)(?![\p{L}\p{N}_])/gu;
 
-/** Whether a UTF-16 code unit is whitespace to Python. */
+/** Tells whether a UTF-16 code unit is whitespace to Python. */
 export function isWhitespace(code: number): boolean {
   if (code <= 0x20) return (code >= 0x09 && code <= 0x0d) || code >= 0x1c;
   if (code < 0x1680) return code === 0x85 || code === 0xa0;
@@ -22,7 +22,7 @@ export function isWhitespace(code: number): boolean {
   return code === 0x1680 || code === 0x2028 || code === 0x2029 || code === 0x202f || code === 0x205f || code === 0x3000;
 }
 
-/** Whether the character that begins at the index is one of Python's `\w`. */
+/** Tells whether the character that begins at the index is one of Python's `\w`. */
 export function isWordAt(text: string, index: number): boolean {
   const point = text.codePointAt(index);
   return point !== undefined && WORD_CHARACTER.test(String.fromCodePoint(point));
@@ -54,7 +54,7 @@ export function withoutWhitespace(text: string): string {
   return text.replace(WHITESPACE_RUNS, '');
 }
 
-/** `text.strip(characters)`: without the characters of the set at both ends. The set holds characters of the basic plane alone. */
+/** `text.strip(characters)`: the text without the characters of the set at both ends. The set may hold only characters of the basic plane. */
 export function stripCharacters(text: string, characters: string): string {
   let start = 0;
   while (start < text.length && characters.includes(text[start]!)) start++;

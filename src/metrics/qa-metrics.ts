@@ -18,7 +18,7 @@ export function qaMetric(name: QaMetric, prediction: string, goldenAnswers: read
   return new PreparedPrediction(prediction, goldenAnswers).metric(name);
 }
 
-/** A prediction with its golden answers, normalised once and split into words where a metric needs it. */
+/** A prediction with its golden answers, normalised once and split into words if a metric needs that. */
 export class PreparedPrediction {
   readonly #prediction: string;
   readonly #golden: readonly string[];
@@ -89,7 +89,7 @@ export class PreparedPrediction {
   }
 }
 
-/** The values of each metric by item, and their mean as `avg_` and the name; an unknown metric has no items and a mean of 0. */
+/** The values of each metric by item, and their mean under `avg_` and the name; an unknown metric has no items and a mean of 0. */
 export type ComputedMetrics = Readonly<Record<string, number | readonly number[]>>;
 
 export interface ComputeMetricsOptions {

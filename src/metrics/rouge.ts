@@ -1,4 +1,4 @@
-/** ROUGE-1, ROUGE-2 and ROUGE-L as F-measures, equal to rouge_score 0.1.2 with its default tokenizer. Words are [a-z0-9] alone: Chinese text has none and scores 0. */
+/** ROUGE-1, ROUGE-2 and ROUGE-L as F-measures, equal to rouge_score 0.1.2 with its default tokenizer. Words consist only of [a-z0-9], so Chinese text has none and scores 0. */
 import { porterStem } from './porter.ts';
 
 const NO_WORD = /[^a-z0-9]+/;
@@ -52,7 +52,7 @@ function fMeasure(matches: number, predicted: number, reference: number): number
   return precision + recall > 0 ? (2 * precision * recall) / (precision + recall) : 0;
 }
 
-/** How many n-grams the two have in common, each as often as in both. */
+/** The number of n-grams that the two have in common, counted with multiplicity. */
 function common(predicted: Int32Array, reference: Int32Array, n: 1 | 2, size: number): number {
   const gram = (ids: Int32Array, i: number) => (n === 1 ? ids[i]! : ids[i]! * size + ids[i + 1]!);
   const left = new Map<number, number>();
@@ -68,7 +68,7 @@ function common(predicted: Int32Array, reference: Int32Array, n: 1 | 2, size: nu
   return matches;
 }
 
-/** Its length, 32 columns at a time (Hyyrö 2004): a bit is 0 where the length of the row rises. */
+/** Length of the longest common subsequence, 32 columns at a time (Hyyrö 2004): a bit is 0 where the length of the row rises. */
 function longestCommonSubsequence(a: Int32Array, b: Int32Array, size: number): number {
   let start = 0;
   let [aEnd, bEnd] = [a.length, b.length];

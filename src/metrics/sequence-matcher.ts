@@ -1,7 +1,7 @@
 /**
  * CPython's `difflib.SequenceMatcher(None, a, b)`: the longest common block, then the same to its left and right (Ratcliff and Obershelp), with autojunk:
- * in a second text of 200 code points and more, those that make up more than 1 % of it start no block. Works on code points, as Python does. Not
- * symmetric, as in Python. Memory is linear; time is quadratic at worst, so a decision about a threshold is taken from upper bounds where they allow it.
+ * in a second text of 200 code points and more, code points that make up more than 1 % of it start no block. Works on code points, as Python does. Not
+ * symmetric, as in Python. Memory is linear; time is quadratic at worst, so a decision about a threshold uses upper bounds if they suffice.
  */
 import { codePoints } from './python-text.ts';
 
@@ -30,8 +30,8 @@ export function sequenceMatcherRatio(a: string, b: string): number {
 }
 
 /**
- * `sequenceMatcherRatio(a, b) >= threshold`, exactly, but without computing the ratio where a bound decides: the lengths, then the numbers of each code
- * point, then what the blocks found so far leave open.
+ * `sequenceMatcherRatio(a, b) >= threshold`, exactly, but without computing the ratio if a bound decides: the lengths, then the numbers of each code point, then the
+ * blocks found so far.
  * @param threshold in [0, 1]
  */
 export function isRatioAtLeast(a: string, b: string, threshold: number): boolean {
@@ -74,7 +74,7 @@ function ratioOf(matches: number, length: number): number {
   return length === 0 ? 1 : (2 * matches) / length;
 }
 
-/** How many code points the two have in common, order aside: CPython's `quick_ratio`. */
+/** The number of code points that the two have in common, regardless of order: CPython's `quick_ratio`. */
 function commonElements(a: Int32Array, b: Int32Array): number {
   const left = new ElementIds(b);
   const counts = new Int32Array(left.count);
@@ -150,7 +150,7 @@ class Matcher {
     this.#baseStep = Math.min(a.length, b.length) + 1;
   }
 
-  /** Searches the whole, then what is left and right of the block found, and so on. The order of regions is not that of the texts. */
+  /** Searches the whole, then the parts to the left and right of the block found, and so on. The order of regions is not that of the texts. */
   walk(visit: Visit): void {
     const regions = [0, this.#a.length, 0, this.#b.length];
     while (regions.length > 0) {
@@ -169,7 +169,7 @@ class Matcher {
     }
   }
 
-  /** CPython's `find_longest_match`: of the longest blocks the one that starts first in a, then first in b. */
+  /** CPython's `find_longest_match`: among the longest blocks the one that starts first in a, then first in b. */
   #longestBlock(aStart: number, aEnd: number, bStart: number, bEnd: number): { i: number; j: number; size: number } {
     const [ids, ends, positions, starts, step] = [this.#ids, this.#ends, this.#positions, this.#starts, this.#baseStep];
     let [bestI, bestJ, best] = [aStart, bStart, 0];

@@ -1,4 +1,4 @@
-/** How many words two lists have in common, each as often as in both: Python's `Counter(a) & Counter(b)`, summed. */
+/** The number of words that two lists have in common, counted with multiplicity: Python's `Counter(a) & Counter(b)`, summed. */
 export function commonWords(a: readonly string[], b: readonly string[]): number {
   const left = new Map<string, number>();
   for (const word of b) left.set(word, (left.get(word) ?? 0) + 1);

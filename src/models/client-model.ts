@@ -38,7 +38,7 @@ export function clientModel(client: () => PolicyClient, { name, isPolicy }: Clie
   };
 }
 
-/** Why a policy cannot answer a conversation, as a clause; null if it can. */
+/** The reason why a policy cannot answer a conversation, as a clause; null if it can. */
 export function chatProblem({ kind, chatTemplate = 'model' }: PolicyCapabilities): string | null {
   if (kind === 'chat' || chatTemplate !== null) return null;
   return 'its model has no chat template';

@@ -1,4 +1,4 @@
-/** Turns whatever a role's server, policy or code throws into a ModelError; a CancelledError stays one. */
+/** Turns errors of a role's server, policy or code into a ModelError; a CancelledError stays one. */
 import { CancelledError, ModelError, thrownText, VfError } from '../core/errors.ts';
 
 /** `tried`: number of requests that were sent. */

@@ -1,4 +1,4 @@
-/** Models by role for rollouts that are scored again: what a role answered when they were played is taken from the record instead of being asked again. */
+/** Models by role for rollouts that are scored again: the replies that a role gave when they were played are taken from the record, and the role is not called again. */
 import { type AskedRecord, type Model, type ModelReply, type ModelRequest, type RolloutModels } from '../core/model.ts';
 import { canonicalJson } from '../core/canonical-json.ts';
 import type { Message } from '../core/message.ts';
@@ -8,11 +8,11 @@ export interface ReplayOptions {
   readonly records: readonly AskedRecord[];
   /** Recorded calls that stand before the new ones. @default none */
   readonly before?: readonly AskedRecord[];
-  /** Whether the role is asked even if there is a recorded reply. */
+  /** Tells whether the role is called even if there is a recorded reply. */
   readonly asksAgain: (role: string) => boolean;
 }
 
-/** `asked` of the result holds the recorded calls that answered as they are, and the calls that were made. */
+/** `asked` of the result holds the recorded calls that answered, unchanged, and the calls that were made. */
 export function replayedModels({ models, asked: live }: RolloutModels, { records, before = [], asksAgain }: ReplayOptions): RolloutModels {
   const asked: AskedRecord[] = [...before];
   const unused = new Set(records);

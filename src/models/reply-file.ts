@@ -17,7 +17,7 @@ interface Place {
 }
 
 export interface ReplyFileOptions {
-  /** Removes secrets from what is written. @default no change */
+  /** Removes secrets from written text. @default no change */
   readonly redact?: (text: string) => string;
   /** Called once, when a reply cannot be written; reading continues. */
   readonly onNotice: (line: string) => void;
@@ -109,7 +109,7 @@ export class ReplyFile {
 
 function replyOf(line: string): { readonly key: string; readonly reply: ModelReply } | null {
   const parsed = parseWire(ReplyLineSchema, line);
-  // Not written by us, or incomplete.
+  // Written by another program, or incomplete.
   if ('problem' in parsed) return null;
   const { key, text, finish, usage } = parsed.value;
   const { input_tokens: promptTokens, output_tokens: completionTokens, cached_tokens: cachedTokens } = usage;

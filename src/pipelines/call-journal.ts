@@ -1,6 +1,6 @@
 /**
- * The snapshots of a run: a line for every call with its reply, and for every reply within a call that asks question by question. Appended at once, so
- * that a run that was killed goes on from there: the same steps are taken again with the replies on file.
+ * The snapshots of a run: a line for every call with its reply, and for every reply within a call that asks question by question. Lines are appended at once, so
+ * that a killed run goes on from there: the same steps are taken again with the replies on file.
  */
 import { ConfigError } from '../core/errors.ts';
 import { jsonPieces, keepLines, LineAppender, readLines } from '../files/json-lines.ts';
@@ -8,7 +8,7 @@ import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import type { Values } from './pipeline-server.ts';
 import type { Items } from './variable-pool.ts';
 
-/** Why questions failed, by position in the call's lists. */
+/** The reasons why questions failed, by position in the call's lists. */
 export type FailedItems = Readonly<Record<string, string>>;
 
 export interface RecordedCall {
@@ -35,7 +35,7 @@ export const NO_JOURNAL: CallJournal = {
   begin: () => ({ recall: () => undefined, record: () => {}, end: () => {} }),
 };
 
-/** What the first line says of the run; a run goes on only with the same. */
+/** The first line's facts about the run. A run goes on only if they are the same. */
 export type JournalHeader = Readonly<Record<string, unknown>>;
 
 export class JournalFile implements CallJournal, AsyncDisposable {
@@ -71,7 +71,7 @@ export class JournalFile implements CallJournal, AsyncDisposable {
     if (line['step'] !== name || line['place'] !== place) {
       throw new ConfigError(`${this.#path} has the call ${String(line['step'])} where the pipeline makes ${name}; start a new run without -R`);
     }
-    // Its values are needed once only.
+    // Its values are needed only once.
     this.#calls.delete(number);
     return { reply: line['reply'] as Values, failures: (line['failed'] ?? {}) as FailedItems };
   }
@@ -107,7 +107,7 @@ interface Earlier {
   readonly parts: Map<string, unknown>;
 }
 
-/** What the file holds; null if it has no line. Drops a last line that was cut off. */
+/** The contents of the file; null if it has no line. Drops a last line that was cut off. */
 async function readEarlier(path: string, header: JournalHeader): Promise<Earlier | null> {
   const earlier: Earlier = { calls: new Map(), parts: new Map() };
   const kept = [];
@@ -145,7 +145,7 @@ function assertSame(path: string, found: JournalHeader, wanted: JournalHeader): 
   );
 }
 
-/** What has changed, as the beginning of a sentence. */
+/** Describes the change, as the beginning of a sentence. */
 function changed(key: string, found: unknown, wanted: unknown): string {
   if (key === 'parameters') return 'The parameters have changed';
   if (key !== 'files') return key === 'tools' ? 'The version of the tools has changed' : 'The pipeline has changed';

@@ -1,6 +1,6 @@
 /**
- * A server of the user's own over the Model Context Protocol: started with the run over stdio and killed with it, or reached over HTTP. Its tools take
- * variables and parameters by the names of their arguments; their outputs are the keys of the JSON that they return.
+ * A server that the user brings, over the Model Context Protocol: started with the run over stdio and killed with it, or reached over HTTP. Its tools take variables
+ * and parameters by the names of their arguments; their outputs are the keys of the JSON that they return.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
@@ -13,7 +13,7 @@ import type { CallContext, PipelineServer, PipelineTool, StepNames, Values } fro
 import type { ServerSource } from './server-source.ts';
 
 export interface McpOptions {
-  /** Where a command runs. */
+  /** The folder in which a command runs. */
   readonly cwd: string;
   readonly signal: AbortSignal;
   /** Deadline for starting and connecting, in milliseconds. @default 60000 */
@@ -26,9 +26,9 @@ type McpSource = Extract<ServerSource, { kind: 'command' | 'url' }>;
 
 const CONNECT_TIMEOUT_MS = 60_000;
 const CALL_TIMEOUT_MS = 600_000;
-/** How long a server has to end by itself once its input is closed. */
+/** How long a server may take to end by itself once its input is closed, in milliseconds. */
 const END_GRACE_MS = 1000;
-/** What the last lines of a server's stderr may take in a message. */
+/** Number of characters of a server's last stderr lines in a message. */
 const SHOWN_STDERR = 300;
 
 /** Rejects with PipelineFileError if the package is missing, or the server cannot be started, reached or understood. */
@@ -66,7 +66,7 @@ interface McpConnection {
   readonly transport: Transport;
   /** Closes the connection, and ends the process. */
   readonly end: () => Promise<void>;
-  /** The end of what the server wrote to stderr, for a message; empty if nothing. */
+  /** The end of the server's output on stderr, for a message; empty if there is none. */
   readonly stderr: () => string;
 }
 

@@ -1,4 +1,4 @@
-/** A server of the user's own: a module that exports `tools`, and `parameters` if it has any. */
+/** A server that the user brings: a module that exports `tools`, and `parameters` if it has any. */
 import { existsSync } from 'node:fs';
 import { thrownText, VfError } from '../core/errors.ts';
 import type { KeySchema } from '../schemas/config-keys.ts';
@@ -41,7 +41,7 @@ function ownTool(name: string, path: string, value: unknown): PipelineTool {
   const { run, ...tool } = value as unknown as PipelineTool;
   return {
     ...tool,
-    // A copy: what it changes in its arguments must not change the variables. Awaited, because it need not be async.
+    // A copy, because a tool's changes to its arguments must not change the variables. Awaited, because it need not be async.
     run: async (args, context) => {
       const record = (position: number, part: unknown) => {
         assertJson(name, part, `record(${position})`);

@@ -1,4 +1,4 @@
-/** Digests of the files that a pipeline reads, so that a run goes on only with the files that it began with. */
+/** Digests of the files that a pipeline reads, so that a run goes on only with the files with which it began. */
 import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import type { Parameters } from './parameters.ts';
@@ -7,7 +7,7 @@ import { parseServerSource } from './server-source.ts';
 /** A larger file, such as a corpus, is identified by its size and the time of its last change. */
 const MOST_READ_BYTES = 16 * 2 ** 20;
 
-/** Parameters that name what a tool writes. */
+/** Parameters that name output files. */
 const OUTPUTS = /(^|_)(save|output)_path$/;
 
 export interface NamedFilesOptions {
@@ -31,7 +31,7 @@ export function namedFiles({ parameters, sources, resolve }: NamedFilesOptions):
   return Object.fromEntries(digests);
 }
 
-/** The parameters without those that name what a tool writes: a run may go on with another file for its results. */
+/** The parameters without those that name output files: a run may go on with another file for its results. */
 export function withoutOutputs(parameters: Parameters): Parameters {
   return new Map(
     [...parameters].map(([server, values]) => [server, Object.fromEntries(Object.entries(values).filter(([key]) => !OUTPUTS.test(key)))]),

@@ -17,12 +17,12 @@ import type { ServiceOpeners } from './service-openers.ts';
 
 export interface OpenPipelineOptions {
   readonly path: string;
-  /** `server.key=value`; they go before the parameter file. @default none */
+  /** `server.key=value`; they take precedence over the parameter file. @default none */
   readonly set?: readonly string[];
-  /** Whose tools the steps mean. @default found out from the steps */
+  /** The version of tools that the steps mean. @default found out from the steps */
   readonly tools?: ToolsVersion;
   readonly openers: ServiceOpeners;
-  /** Imports a server of the user's own. */
+  /** Imports a server that the user brings. */
   readonly importModule: ImportModule;
   readonly signal: AbortSignal;
 }
@@ -30,9 +30,9 @@ export interface OpenPipelineOptions {
 export interface RunPipelineOptions {
   readonly journal: CallJournal;
   readonly signal: AbortSignal;
-  /** Replies that stand in for a tool's, by `server.tool`: for example other questions than those of the benchmark. @default none */
+  /** Replies used instead of a tool's own, by `server.tool`: for example other questions than those of the benchmark. @default none */
   readonly given?: ReadonlyMap<string, Values>;
-  /** Parameters of this run alone, by server. @default none */
+  /** Parameters of this run only, by server. @default none */
   readonly set?: ReadonlyMap<string, Values>;
   /** The parameters and files are known to be right: they were checked before, and have not changed. @default false */
   readonly isChecked?: boolean;
@@ -51,11 +51,11 @@ export class OpenPipeline implements AsyncDisposable {
   readonly tools: ToolsVersion;
   readonly servers: ReadonlyMap<string, PipelineServer>;
   readonly plan: PipelinePlan;
-  /** What the file says of each server. */
+  /** The file's entry for each server. */
   readonly sources: Pipeline['servers'];
-  /** What is set, without defaults. */
+  /** The parameters that are set, without defaults. */
   readonly set: Parameters;
-  /** Finds a file that a parameter names: as it is, or else in the pipeline's folder. */
+  /** Finds a file that a parameter names: relative to the working directory, or else in the pipeline's folder. */
   readonly resolve: (path: string) => string;
   readonly #text: string;
   readonly #disposers: Disposers;
@@ -73,7 +73,7 @@ export class OpenPipeline implements AsyncDisposable {
     this.#disposers = parts.disposers;
   }
 
-  /** Rejects with PipelineFileError for anything that is wrong with the pipeline itself; its parameters are checked by `check` and `run`. */
+  /** Rejects with PipelineFileError for any fault of the pipeline itself; its parameters are checked by `check` and `run`. */
   static async open(options: OpenPipelineOptions): Promise<OpenPipeline> {
     const { path, set: assignments = [] } = options;
     const text = await readPipelineFile(path);
@@ -84,7 +84,7 @@ export class OpenPipeline implements AsyncDisposable {
     const disposers = new Disposers();
     try {
       const where = file?.path ?? '--set';
-      // Before servers are opened nothing is known of their parameters, but some need them.
+      // The parameters of servers are not known before they are opened, but some servers need them for opening.
       const given = setParameters({ servers: anyServers(pipeline), file: values, where, set: assignments });
       const servers = await openServers(pipeline, { ...options, tools, given, disposers });
       const set = setParameters({ servers, file: values, where, set: assignments });
@@ -104,7 +104,7 @@ export class OpenPipeline implements AsyncDisposable {
 
   /**
    * Checks parameters, and the files that they name. Rejects with PipelineFileError. `given`: tools that will not be called; `set`: parameters that the
-   * run will have instead. Returns lines about what can run but is probably not meant.
+   * run will have instead. Returns lines about settings that can run but are probably not meant.
    */
   async check(signal: AbortSignal, given: ReadonlyMap<string, Values> = new Map(), set: Parameters = new Map()): Promise<readonly string[]> {
     const warnings = new Set<string>();
@@ -138,7 +138,7 @@ export class OpenPipeline implements AsyncDisposable {
     return parameters;
   }
 
-  /** What must be the same for a run to go on. */
+  /** The facts that must be the same for a run to go on. */
   header(): JournalHeader {
     const parameters = this.parameters();
     return {

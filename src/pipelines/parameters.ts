@@ -19,7 +19,7 @@ export interface ParameterSources {
   readonly set: readonly string[];
 }
 
-/** The values that somebody has set, without defaults. Throws PipelineFileError for an unknown server or key. */
+/** The values that were set, without defaults. Throws PipelineFileError for an unknown server or key. */
 export function setParameters({ servers, file, where, set }: ParameterSources): Parameters {
   if (file !== null && !isObject(file)) throw wrong('parameter', `${where} must have a table for each server, got ${kindOrNumber(file)}`);
   const values = new Map<string, Record<string, unknown>>([...servers.keys()].map((name) => [name, {}]));
@@ -36,7 +36,7 @@ export function setParameters({ servers, file, where, set }: ParameterSources): 
   return values;
 }
 
-/** With the defaults of what is not set. Throws PipelineFileError for a used parameter without a value, or one of the wrong kind. */
+/** The parameters, with defaults for those that are not set. Throws PipelineFileError for a used parameter without a value, or one of the wrong kind. */
 export function completeParameters(
   set: Parameters,
   {

@@ -8,7 +8,7 @@ import { PipelineFileError } from './pipeline-error.ts';
 
 /** Aliases may multiply the size of a document by at most this. The library's own default. */
 const MAX_ALIASES = 100;
-/** The parser calls itself for each level. */
+/** The parser recurses for each level. */
 const MAX_DEPTH = 100;
 
 const KNOWN_TAGS = new Set(['null', 'bool', 'int', 'float', 'str', 'map', 'seq', 'merge'].map((name) => `tag:yaml.org,2002:${name}`));
@@ -17,7 +17,7 @@ const asPython = (tags: Tags): Tags =>
   tags.flatMap((tag) => {
     if (typeof tag === 'string' || !KNOWN_TAGS.has(tag.tag)) return [];
     const { test } = tag as ScalarTag;
-    // YAML 1.1 counts y and n as booleans, PyYAML does not.
+    // YAML 1.1 counts y and n as booleans, but PyYAML does not.
     return tag.tag.endsWith(':bool') && test ? [{ ...(tag as ScalarTag), test: new RegExp(`(?!^[YyNn]$)${test.source}`) }] : [tag];
   });
 

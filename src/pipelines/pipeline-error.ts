@@ -1,6 +1,6 @@
 import { ConfigError, VfError, type VfErrorOptions } from '../core/errors.ts';
 
-/** What a pipeline's files say wrong. */
+/** The kinds of fault in a pipeline's files. */
 export type PipelineFault = 'yaml' | 'step' | 'server' | 'tool' | 'variable' | 'parameter' | 'router' | 'loop' | 'key' | 'file';
 
 /** A pipeline, its parameters or a file that it names cannot be used. Found before the first call. */
@@ -15,7 +15,7 @@ export class PipelineFileError extends ConfigError {
 
 /**
  * `output`: a tool left out a variable that it declares. `length`: lists that belong to the same questions have unequal lengths. `state`: a router gave a
- * state that has no branch. `value`: a variable holds what the tool does not take. `failed`: a tool failed, or no question is left.
+ * state that has no branch. `value`: a variable holds a value that the tool does not take. `failed`: a tool failed, or no question is left.
  */
 export type PipelineFailure = 'output' | 'length' | 'state' | 'value' | 'failed';
 

@@ -38,7 +38,7 @@ export async function readParameterFile(pipeline: string): Promise<ParameterFile
   return null;
 }
 
-/** The path of a file that the pipeline names: as it is, from this folder; else from the folder of the pipeline. */
+/** The path of a file that the pipeline names: relative to the working directory if it exists there, else relative to the pipeline's folder. */
 export function besidePipeline(pipeline: string): (path: string) => string {
   return (path) => {
     if (isAbsolute(path) || existsSync(path)) return path;

@@ -1,4 +1,4 @@
-/** A pipeline bound to its servers: every step knows its tool and where each argument comes from. Everything that can be wrong is found here. */
+/** A pipeline bound to its servers: every step knows its tool and the source of each argument. All faults are found here. */
 import { suggestion } from '../core/closest-name.ts';
 import { PipelineFileError, type PipelineFault } from './pipeline-error.ts';
 import { type BranchOf, type LoopOf, type Pipeline, type Step, type StepOf, type ToolStep, toolSteps } from './pipeline.ts';
@@ -23,7 +23,7 @@ export interface PlannedCall {
 interface PlannedInput {
   readonly argument: string;
   readonly from: 'variable' | 'history' | 'parameter';
-  /** The variable, the variable whose history it is, or the parameter. */
+  /** The variable, the variable whose history is used, or the parameter. */
   readonly name: string;
 }
 

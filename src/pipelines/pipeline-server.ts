@@ -1,4 +1,4 @@
-/** The interface of servers: tools by name, with the parameters that they take. Built-in servers, modules of the user's own and MCP servers implement it. */
+/** The interface of servers: tools by name, with the parameters that they take. Built-in servers, modules of the user and MCP servers implement it. */
 import type { KeySchema } from '../schemas/config-keys.ts';
 
 /** Values by argument, variable or parameter name. */
@@ -7,13 +7,13 @@ export type Values = Readonly<Record<string, unknown>>;
 export interface PipelineServer {
   /**
    * The schema of each parameter, with its default if it has one; a parameter that a tool uses and that has neither default nor value is an error.
-   * `any`: whatever the parameter file says, for servers whose parameters are not known.
+   * `any`: everything in the parameter file, for servers whose parameters are not known.
    */
   readonly parameters: Readonly<Record<string, KeySchema>> | 'any';
   readonly tools: Readonly<Record<string, PipelineTool>>;
-  /** The model that its tools ask with these parameters, for a run's record. @default none */
+  /** The model that its tools call with these parameters, for a run's record. @default none */
   readonly model?: (parameters: Values) => ServedModel | null;
-  /** Frees what its tools opened. */
+  /** Frees resources that its tools opened. */
   readonly close?: () => Promise<void>;
 }
 
@@ -24,18 +24,18 @@ export interface ServedModel {
   readonly url: string;
 }
 
-/** What a check before the first call may use. */
+/** The resources of a check before the first call. */
 export interface CheckContext {
   /** All parameters of the server. */
   readonly parameters: Values;
   /** The path of a file that a parameter names: in the pipeline's folder if it is not found as it is. */
   readonly resolve: (path: string) => string;
   readonly signal: AbortSignal;
-  /** Takes a line about something that can run but is probably not meant. @default nobody reads it */
+  /** Takes a line about a setting that can run but is probably not meant. @default nobody reads it */
   readonly warn?: (line: string) => void;
 }
 
-/** What a call may use besides its arguments. */
+/** The resources of a call in addition to its arguments. */
 export interface CallContext extends CheckContext {
   /** The reply to a part of this call that an earlier process recorded, by its position in the lists; undefined if there is none. */
   readonly recall: (position: number) => unknown;
@@ -45,31 +45,31 @@ export interface CallContext extends CheckContext {
   readonly fail: (position: number, error: unknown) => void;
 }
 
-/** What a step and the pipeline say about names. */
+/** The names that a step and the pipeline use. */
 export interface StepNames {
   /** Arguments that the step maps to something. */
   readonly inputs: readonly string[];
-  /** Outputs that the step gives another name. */
+  /** Outputs to which the step gives another name. */
   readonly outputs: readonly string[];
-  /** Whether this is a parameter of the server with a value, or a variable that an earlier step writes. */
+  /** Tells whether this is a parameter of the server with a value, or a variable that an earlier step writes. */
   readonly isKnown: (name: string) => boolean;
 }
 
 export interface PipelineTool {
   /**
-   * What goes in and out: `a,b->c`. A name that is one of the server's parameters is that parameter, any other a variable; `argument=name` gives the argument
+   * Inputs and outputs: `a,b->c`. A name that is one of the server's parameters is that parameter, any other a variable; `argument=name` gives the argument
    * another name. An output that is a parameter changes it for later steps. A function, if they depend on the step.
    */
   readonly io: string | ((step: StepNames) => string);
-  /** What it does, for `vf-pipeline --help`. @default none */
+  /** A description for `vf-pipeline --help`. @default none */
   readonly description?: string;
-  /** The schema of the arguments, by name. @default none, everything is allowed */
+  /** The schema of the arguments, by name. @default none: everything is allowed */
   readonly arguments?: Readonly<Record<string, KeySchema>>;
   /** Lists among its arguments that are variables belong to the same questions and must have equal lengths. @default false */
   readonly isPerItem?: boolean;
   /** Also gets the questions that failed, with null where a reply is missing. @default false */
   readonly takesFailed?: boolean;
-  /** Looks at the arguments that are parameters before the first call of the run; rejects with PipelineFileError. @default nothing to check */
+  /** Checks the arguments that are parameters before the first call of the run; rejects with PipelineFileError. @default nothing to check */
   readonly check?: (parameters: Values, context: CheckContext) => Promise<void>;
   readonly run: (args: Values, context: CallContext) => Promise<Values>;
 }

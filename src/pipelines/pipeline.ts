@@ -4,7 +4,7 @@ import { kindOrNumber } from '../schemas/kind-of.ts';
 import { PipelineFileError, type PipelineFault } from './pipeline-error.ts';
 
 export interface Pipeline {
-  /** What each server is, by its name: a folder of UltraRAG's, a file, or a command. Null: the built-in server of that name. */
+  /** The kind of each server, by its name: a folder of UltraRAG's, a file, or a command. Null: the built-in server of that name. */
   readonly servers: Readonly<Record<string, unknown>>;
   readonly steps: readonly Step[];
 }
@@ -17,17 +17,17 @@ export type Step = StepOf<ToolStep>;
 /** `server.tool`, or `{server.tool: {input, output}}`. */
 export interface ToolStep {
   readonly kind: 'tool';
-  /** Where it stands, from 1 up: `4.loop.1.retrieve.2`. */
+  /** Its position, from 1 up: `4.loop.1.retrieve.2`. */
   readonly place: string;
   readonly server: string;
   readonly tool: string;
-  /** What an argument takes instead of its default: a variable, or `$` and a parameter. */
+  /** The value that an argument takes instead of its default: a variable, or `$` and a parameter. */
   readonly input: Readonly<Record<string, string>>;
   /** The variable that an output goes to instead of its own name. */
   readonly output: Readonly<Record<string, string>>;
 }
 
-/** Repeats its steps; ends early after a round in which nothing but routers ran. */
+/** Repeats its steps; ends early after a round in which only routers ran. */
 export interface LoopOf<T> {
   readonly kind: 'loop';
   readonly place: string;

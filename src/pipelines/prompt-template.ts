@@ -9,7 +9,10 @@ import { printedNames } from './template-names.ts';
 
 const GLOBALS: Readonly<Record<string, unknown>> = { true: true, false: false, none: null, True: true, False: false, None: null };
 
-/** What one rendering may do, so that loops within loops end: numbers that `range` gives, expressions and statements that are evaluated, and how long their texts and lists are in total. */
+/**
+ * Limits of one rendering, so that loops within loops end: the numbers that `range` gives, the expressions and statements that are evaluated, and the total length
+ * of their texts and lists.
+ */
 const MOST_NUMBERS = 100_000;
 const MOST_STEPS = 1_000_000;
 const MOST_LENGTH = 200_000_000;
@@ -30,7 +33,7 @@ export class PromptTemplate {
     }
   }
 
-  /** Names that it prints, neither sets nor asks for with `if`, and that are not among the given ones. */
+  /** Names that it prints and neither sets nor tests with `if`, and that are not among the given ones. */
   unknownNames(given: readonly string[]): readonly string[] {
     return printedNames(this.#program).filter((name) => !given.includes(name) && !Object.hasOwn(GLOBALS, name));
   }

@@ -25,7 +25,7 @@ class MersenneTwister {
     return y >>> 0;
   }
 
-  /** A whole number below `bound`, which is from 1 to 2^32 - 1: draws of as many bits as it has, until one is below. */
+  /** A whole number below `bound`, which is from 1 to 2^32 - 1. Draws as many bits as the bound has, until a number is below it. */
   below(bound: number): number {
     const bits = 32 - Math.clz32(bound);
     for (;;) {
@@ -83,7 +83,7 @@ function words(value: bigint): Uint32Array {
   return Uint32Array.from(parts.length === 0 ? [0] : parts);
 }
 
-/** The order of `length` things after CPython's shuffle: place i gets what was at the i-th number. */
+/** The order of `length` things after CPython's shuffle: place i gets the item from the i-th number. */
 export function pythonShuffle(length: number, seed: bigint): number[] {
   const random = new MersenneTwister(seed);
   const order = Array.from({ length }, (_, i) => i);

@@ -1,6 +1,6 @@
 /**
- * A pipeline that is played question by question: `benchmark.get_data` gives the questions, each runs through all steps alone, and the last
- * `evaluation.evaluate` gives its metrics. Every question gets what a run over all of them gives it.
+ * A pipeline that is played question by question: `benchmark.get_data` gives the questions, each runs through all steps alone, and the last `evaluation.evaluate`
+ * gives its metrics. Every question gets the same result as in a run over all of them.
  */
 import { QA_METRICS } from '../metrics/qa-metric-names.ts';
 import { redactUrl } from '../transport/redact.ts';
@@ -39,7 +39,7 @@ export class QuestionPipeline implements AsyncDisposable {
   readonly pipeline: OpenPipeline;
   /** Names of the metrics that the last evaluation step computes. */
   readonly metrics: readonly string[];
-  /** Lines about what can run but is probably not meant. */
+  /** Lines about settings that can run but are probably not meant. */
   readonly warnings: readonly string[];
   readonly #benchmark: PlannedCall;
   readonly #evaluations: readonly PlannedCall[];
@@ -71,7 +71,7 @@ export class QuestionPipeline implements AsyncDisposable {
     return new QuestionPipeline(pipeline, benchmark, evaluations, warnings);
   }
 
-  /** What identifies its runs: see the pipeline's `header`. */
+  /** The facts that identify its runs: see the pipeline's `header`. */
   header(): ReturnType<OpenPipeline['header']> {
     return this.pipeline.header();
   }
@@ -81,7 +81,7 @@ export class QuestionPipeline implements AsyncDisposable {
     return this.pipeline[Symbol.asyncDispose]();
   }
 
-  /** Which models are asked where, without credentials: by server of the pipeline. */
+  /** The models that are called and their servers, without credentials, by server of the pipeline. */
   get models(): ReadonlyMap<string, ServedModel> {
     const parameters = this.pipeline.parameters();
     const asking = new Set(toolSteps(this.pipeline.plan.steps).map(({ server }) => server));
@@ -123,7 +123,7 @@ export class QuestionPipeline implements AsyncDisposable {
   }
 }
 
-/** A file with the metrics of every single question is of no use. */
+/** A file with the metrics of each single question is useless. */
 function unsaved(evaluations: readonly PlannedCall[]): ReadonlyMap<string, Values> {
   return new Map(evaluations.map(({ server }) => [server, { save_path: null }]));
 }

@@ -1,4 +1,4 @@
-/** Runs a planned pipeline: one call after another, over all questions, the questions of a branch, or those that have not failed. */
+/** Runs a planned pipeline: one call after another, over all questions, over the questions of a branch, or over those that have not failed. */
 import { throwIfAborted } from '../core/abort.ts';
 import { CancelledError, thrownText, VfError } from '../core/errors.ts';
 import { isObject } from '../schemas/is-object.ts';
@@ -13,11 +13,11 @@ import { type Items, unequal, VariablePool } from './variable-pool.ts';
 export interface RunOptions {
   /** Parameters by server; a tool may change them. */
   readonly parameters: ReadonlyMap<string, Values>;
-  /** Holds what an earlier process has done, and records what this one does. */
+  /** Holds the calls of an earlier process, and records those of this one. */
   readonly journal: CallJournal;
   readonly resolve: (path: string) => string;
   readonly signal: AbortSignal;
-  /** Replies that stand in for a tool's, by `server.tool`. @default none */
+  /** Replies used instead of a tool's own, by `server.tool`. @default none */
   readonly given?: ReadonlyMap<string, Values>;
   /** Called after every call. @default does nothing */
   readonly onCall?: (call: FinishedCall) => void;
@@ -31,7 +31,7 @@ export interface FinishedCall {
   readonly place: string;
   /** The questions that took part; null if the call was not about questions one by one. */
   readonly questions: number | null;
-  /** Its reply was on file. */
+  /** True if its reply was on file. */
   readonly isRecorded: boolean;
   readonly arguments: Values;
   readonly reply: Values;
@@ -47,7 +47,7 @@ export interface PipelineResult {
   readonly variables: Readonly<Record<string, unknown>>;
   /** Null if the pipeline never treated its lists as questions. */
   readonly questions: number | null;
-  /** Why each failed question failed, by its number from 0 up. */
+  /** The reason why each failed question failed, by its number from 0 up. */
   readonly failed: ReadonlyMap<number, string>;
   readonly calls: number;
 }
@@ -76,7 +76,7 @@ class Run {
     return { variables: this.#pool.values(), questions: this.#pool.itemCount, failed: this.#failed, calls: this.#calls };
   }
 
-  /** Whether a tool ran that is not a router. */
+  /** Returns whether a tool ran that is not a router. */
   async steps(steps: readonly PlannedStep[], items: Items): Promise<boolean> {
     let hasRun = false;
     for (const step of steps) {
@@ -189,7 +189,7 @@ class Run {
     onCall?.({ number, name, place, questions: active?.length ?? this.#pool.itemCount, isRecorded: recorded !== null, arguments: args, reply });
   }
 
-  /** Before the call is recorded, so that a later process asks again. */
+  /** Called before the call is recorded, so that a later process asks again. */
   #assertSomeLeft(name: string, place: string): void {
     const { failed, itemCount } = this.#pool;
     if (itemCount !== null && itemCount > 0 && failed.size === itemCount) {

@@ -1,4 +1,4 @@
-/** What a pipeline's table `servers` says of each server. */
+/** Reads the entries of a pipeline's table `servers`. */
 import { isObject } from '../schemas/is-object.ts';
 import { kindOrNumber } from '../schemas/kind-of.ts';
 import { PipelineFileError } from './pipeline-error.ts';

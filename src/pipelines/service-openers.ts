@@ -1,4 +1,4 @@
-/** How servers reach models and search engines. The command chooses the implementations. */
+/** The interface through which servers reach models and search engines. The command chooses the implementations. */
 import type { PolicyClient } from '../clients/policy-client.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
 
@@ -6,7 +6,7 @@ export interface ChatService {
   /** With the version in the path: `http://localhost:8000/v1`. */
   readonly baseUrl: string;
   readonly model: string;
-  /** @default that of the command's environment */
+  /** @default the key of the command's environment */
   readonly apiKey?: string;
   /** Requests in flight, at most. */
   readonly concurrency: number;

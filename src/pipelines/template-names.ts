@@ -4,11 +4,11 @@ import { isObject } from '../schemas/is-object.ts';
 interface Names {
   /** `{{ name }}`, with or without filters. */
   readonly printed: Set<string>;
-  /** Names that the template sets itself, or asks for with `if`. */
+  /** Names that the template sets itself, or tests with `if`. */
   readonly known: Set<string>;
 }
 
-/** In the order of the template. `program`: what the library parses. */
+/** In the order of the template. `program` is the library's parse tree. */
 export function printedNames(program: unknown): readonly string[] {
   const names: Names = { printed: new Set(), known: new Set() };
   visit(program, names);
@@ -26,7 +26,7 @@ function visit(node: unknown, names: Names): void {
     if (Array.isArray(block)) for (const inner of block) visit(inner, names);
 }
 
-/** Null if the expression is more than a name with filters, or has the filter `default`, which says what a missing name prints. */
+/** Null if the expression is more than a name with filters, or has the filter `default`, which says what is printed for a missing name. */
 function printedName({ type, value, operand, filter }: Readonly<Record<string, unknown>>): string | null {
   if (type === 'Identifier') return String(value);
   if (type !== 'FilterExpression' || !isObject(operand) || identifiers(filter).includes('default')) return null;

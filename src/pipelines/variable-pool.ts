@@ -1,6 +1,6 @@
 /**
- * The variables of a run. Lists with one entry per question are narrowed to the questions of a branch, and replies go back to the places of those
- * questions, so that no question is ever paired with another's value.
+ * The variables of a run. Lists with one entry per question are narrowed to the questions of a branch, and replies go back to the places of those questions, so that
+ * no question is ever paired with the value of another.
  */
 import { PipelineError } from './pipeline-error.ts';
 
@@ -33,7 +33,7 @@ export class VariablePool {
     return Object.fromEntries(this.#values);
   }
 
-  /** Those of the questions that have not failed; null for all if none has. */
+  /** The questions that have not failed; null for all if none has. */
   active(items: Items): Items {
     if (this.#failed.size === 0) return items;
     return (items ?? Array.from({ length: this.#itemCount! }, (_, i) => i)).filter((item) => !this.#failed.has(item));

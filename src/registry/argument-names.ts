@@ -6,8 +6,8 @@ import { loadEnvironment } from './load-environment.ts';
 const NO_NAME = '?';
 
 /**
- * Loads the environment with an argument that it cannot have: `readArguments` refuses it, before anything is read, and says which there are.
- * Resolves to no names for an environment that does not read its arguments so, or cannot be loaded.
+ * Loads the environment with an argument that it cannot have. `readArguments` refuses it before anything is read, and the error names the arguments. Resolves to no
+ * names for an environment that does not use `readArguments`, or cannot be loaded.
  */
 export async function environmentArgumentNames(id: string, env: NodeJS.ProcessEnv): Promise<readonly string[]> {
   try {

@@ -1,13 +1,13 @@
 /**
- * Asks an environment whether it takes these arguments, before its rows are loaded: the optional export `checkArguments` beside `loadEnvironment`. A command that
- * plays the environment only hours later needs this; any other loads the environment.
+ * Asks an environment whether it takes these arguments, before its rows are loaded, through the optional export `checkArguments` next to `loadEnvironment`. Only a
+ * command that plays the environment hours later needs this; any other loads the environment.
  */
 import { ConfigError, thrownText, VfError } from '../core/errors.ts';
 import { environmentFunction } from './load-export.ts';
 import type { LoadContext } from './load-environment.ts';
 
 /**
- * What an environment may export as `checkArguments`. It gets the arguments as they were given, reads no rows, and throws what `loadEnvironment` would throw.
+ * The type of an environment's export `checkArguments`. It gets the arguments unchanged, reads no rows, and throws the error that `loadEnvironment` would throw.
  * @example export const checkArguments: ArgumentsCheck = (args) => void readArguments('my-env', ARGUMENTS, args);
  */
 export type ArgumentsCheck = (args: Readonly<Record<string, unknown>>, context: ArgumentsContext) => void | Promise<void>;

@@ -17,7 +17,7 @@ export interface EmbeddedEmbedderOptions {
   readonly signal: AbortSignal;
 }
 
-/** Texts in a call. Few, because a thread finishes what it began before it hears of a stop. */
+/** Texts in a call. The number is small, because a thread finishes its call before it notices a stop. */
 const BATCH = 8;
 const LONGEST = 1024;
 
@@ -62,7 +62,7 @@ export class EmbeddedEmbedder implements Embedder {
     return this.#engine.close();
   }
 
-  /** As transformers cuts: what the tokenizer adds at the end stays, the text before it is cut. */
+  /** Cuts as transformers does: the tokens that the tokenizer adds at the end stay, and the text before them is cut. */
   #tokens(text: string): Int32Array {
     const { tokenizer, maxModelLen } = this.#engine;
     const whole = tokenizer.encode(text.toWellFormed(), { addSpecialTokens: true });

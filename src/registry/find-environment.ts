@@ -60,7 +60,7 @@ export function environmentIfFound(id: string, options: FindEnvironmentOptions =
   }
 }
 
-/** Whether it names an environment by the path of its folder or module rather than by its id. */
+/** Tells whether it names an environment by the path of its folder or module rather than by its id. */
 export function isEnvironmentPath(id: string, workingDirectory: string = process.cwd()): boolean {
   if (id.startsWith('file:') || /^\.{1,2}([/\\]|$)/.test(id) || isAbsolute(id)) return true;
   const exists = existsSync(resolve(workingDirectory, id));
@@ -96,7 +96,7 @@ function openFolder(id: string, given: string): FoundEnvironment {
   return { id, folder, entry, description, isBundled };
 }
 
-/** The entry module. An entry in package.json must be inside the folder; that of a bundled environment may be compiled. */
+/** The entry module. An entry in package.json must be inside the folder; the entry of a bundled environment may be compiled. */
 function entryIn(folder: string, description: EnvironmentDescription): string | null {
   if (description.entry === undefined) {
     const name = ENTRY_NAMES.find((candidate) => existsSync(join(folder, candidate)));

@@ -5,11 +5,11 @@ import { packageRoot } from '../data/package-root.ts';
 
 export interface FoundPipeline {
   readonly path: string;
-  /** It is in the package; nothing of that name is here. */
+  /** True if it is in the package, and no file here has that name. */
   readonly isBundled: boolean;
 }
 
-/** `examples/search_o1.yaml` means the package's where there is none here. */
+/** `examples/search_o1.yaml` means the package's file if there is none here. */
 export function findPipeline(named: string): FoundPipeline {
   const isHere = existsSync(named);
   const bundled = join(packageRoot(), named);

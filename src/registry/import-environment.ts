@@ -38,7 +38,7 @@ export async function importEnvironment(path: string, options: { readonly isOwn:
   return (await importModule(href)) as Record<string, unknown>;
 }
 
-/** Whether Node treats a TypeScript file as an ES module: decided by its extension or by `"type"` in the nearest package.json. */
+/** Tells whether Node treats a TypeScript file as an ES module, which depends on its extension or on `"type"` in the nearest package.json. */
 function isModule(path: string): boolean {
   if (!path.endsWith('.ts')) return path.endsWith('.mts');
   for (let folder = dirname(path); ; folder = dirname(folder)) {

@@ -19,13 +19,13 @@ export interface LoadEnvironmentOptions extends FindEnvironmentOptions {
   readonly purpose?: LoadPurpose;
   /** Models for calls outside rollouts; the caller binds them once the run is set up. @default models that are never bound */
   readonly models?: LazyModels;
-  /** Where the environment puts the images that it shows: the run's. @default a store in memory */
+  /** The store for the images that the environment shows: the run's. @default a store in memory */
   readonly images?: ImageStore;
-  /** Takes lines about slow steps, such as vectors that are made. @default says nothing */
+  /** Takes lines about slow steps, such as the making of vectors. @default says nothing */
   readonly note?: (line: string) => void;
 }
 
-/** What the rows are for, so that an environment loads only the rows that will be played. */
+/** The use of the rows, so that an environment loads only the rows that will be played. */
 type LoadPurpose = 'evaluation' | 'training';
 
 /** The second argument of an environment's own `loadEnvironment(args, context)`. */
@@ -37,7 +37,7 @@ export interface LoadContext {
   readonly models: Models;
   /** For the images that the environment shows: the run's own store, whose bytes its records, clients and trainer read. Pass it on as the environment's `images`. */
   readonly images: ImageStore;
-  /** For the user: what takes long while the environment loads. */
+  /** Tells the user about slow steps while the environment loads. */
   readonly note: (line: string) => void;
 }
 
@@ -101,7 +101,7 @@ export function environmentDefaults(id: string, options: FindEnvironmentOptions 
   return findEnvironment(id, options).description.eval ?? {};
 }
 
-/** Wraps errors of the environment's code in ConfigError; our own pass unchanged. */
+/** Wraps errors of the environment's code in ConfigError; the package's own pass unchanged. */
 async function attempt<T>(found: FoundEnvironment, failure: string, call: () => T | Promise<T>): Promise<T> {
   try {
     return await call();
@@ -127,7 +127,7 @@ function nestedExports({ default: exported }: Readonly<Record<string, unknown>>)
   return fieldsOf(exported);
 }
 
-/** Checked by shape: an environment need not extend our classes. */
+/** Checked by shape: an environment need not extend this package's classes. */
 function environmentProblem(value: unknown): string | null {
   if (typeof value !== 'object' || value === null) return `it gave ${value === null ? 'null' : typeof value}`;
   const environment = value as Partial<Record<keyof Environment, unknown>>;

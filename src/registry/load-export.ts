@@ -1,4 +1,4 @@
-/** Loads what a user's module, or an environment's, exports beside its environment: the source of a trainer, a loss. */
+/** Loads the other exports of a user's module or an environment, next to its environment: the source of a trainer, a loss. */
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { ConfigError, thrownText } from '../core/errors.ts';
@@ -21,7 +21,7 @@ export async function environmentFunction(id: string, name: string, options: Fin
   throw new ConfigError(`${findEnvironment(id, options).entry} exports ${name}, but it is not a function`);
 }
 
-/** The function that a module exports under this name. `key`: the setting that names the module. Throws ConfigError. */
+/** The function that a module exports under this name. `key` is the setting that names the module. Throws ConfigError. */
 export async function moduleFunction(path: string, name: string, key: string): Promise<AnyFunction> {
   if (!existsSync(resolve(path))) throw new ConfigError(`There is no module ${path} (${key}); name a file, with its extension`);
   const exported = exportedBy(await imported(resolve(path), false, key), name);
@@ -39,7 +39,7 @@ async function imported(path: string, isOwn: boolean, key?: string): Promise<Rea
   }
 }
 
-/** Of a CommonJS module, the members of its default export. */
+/** For a CommonJS module, the members of its default export. */
 function exportedBy(module: Readonly<Record<string, unknown>>, name: string): unknown {
   const nested = module['default'];
   return module[name] ?? (typeof nested === 'object' && nested !== null ? (nested as Record<string, unknown>)[name] : undefined);

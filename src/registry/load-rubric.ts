@@ -9,7 +9,7 @@ import { importEnvironment } from './import-environment.ts';
 
 export interface LoadedRubric {
   readonly rubric: Rubric;
-  /** Roles that the module exports as `roles`, beside the environment's. */
+  /** Roles that the module exports as `roles`, in addition to the environment's. */
   readonly roles: RoleDeclarations;
 }
 
@@ -33,7 +33,7 @@ export async function loadRubric(path: string, environment: Environment): Promis
   );
 }
 
-/** Checks for what scoring calls, not for our class. */
+/** Checks for the methods that scoring calls, not for this package's class. */
 function isRubric(value: unknown): value is Rubric {
   const { settleGroup, names } = (value ?? {}) as Partial<Rubric>;
   return typeof settleGroup === 'function' && Array.isArray(names);

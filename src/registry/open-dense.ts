@@ -1,4 +1,4 @@
-/** Opens an index of `vf-index --dense` with the model that embeds its queries: for vectors alone, or fused with BM25. */
+/** Opens an index of `vf-index --dense` with the model that embeds its queries, for vectors only, or fused with BM25. */
 import { basename, resolve } from 'node:path';
 import { ConfigError, RetrievalError } from '../core/errors.ts';
 import { batched } from '../retrieval/batched.ts';
@@ -50,12 +50,12 @@ export async function openDense({ engine, folder: path, embeddingsUrl, embedding
   return cached(batched(fused([words, dense], { name: `hybrid ${basename(folder.path)} (BM25 and ${manifest.model})` })));
 }
 
-/** An index of the embedded engine needs no server, whatever the variable says for others. */
+/** An index of the embedded engine needs no server, even if the variable names one for other indexes. */
 function namedServer({ embeddings_url: url }: DenseManifest, env: OpenDenseOptions['env']): string | undefined {
   return url === null ? undefined : env['EMBEDDINGS_URL'] || undefined;
 }
 
-/** A key goes only to a server that the user named: the URL in a manifest may be anybody's. */
+/** A key is sent only to a server that the user named, because the URL in a manifest may be a stranger's. */
 async function openModel(
   manifest: DenseManifest,
   { url: named, env, signal }: { readonly url: string | undefined; readonly env: OpenDenseOptions['env']; readonly signal: AbortSignal },

@@ -4,11 +4,11 @@ import type { Embedder } from '../retrieval/dense/embedder.ts';
 import { isUsableKey } from '../retrieval/web-retriever.ts';
 
 export interface OpenEmbedderOptions {
-  /** Of the server, its `/v1` or its `/v1/embeddings`; null for the embedded engine. */
+  /** URL of the server, its `/v1` or its `/v1/embeddings`; null for the embedded engine. */
   readonly url: string | null;
   /** The name under which the server serves the model; the model's directory for the embedded engine. */
   readonly model: string;
-  /** Whether the key in EMBEDDINGS_API_KEY may be sent there: true only for a URL that the user named. */
+  /** True if the key in EMBEDDINGS_API_KEY may be sent there, which requires that the user named the URL. */
   readonly sendsKey: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Texts in one request. @default 64 */

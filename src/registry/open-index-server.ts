@@ -9,7 +9,7 @@ import { openEmbedder } from './open-embedder.ts';
 
 export interface OpenIndexServerOptions {
   readonly engine: 'qdrant' | 'opensearch';
-  /** Of the server. */
+  /** URL of the server. */
   readonly url?: string;
   /** The collection of Qdrant, the index of OpenSearch. */
   readonly collection?: string;
@@ -71,7 +71,7 @@ async function openServer({ engine, url, collection, embedder, prefix, env }: Op
   return fused([words, vectors], { name: `hybrid ${vectors.name}` });
 }
 
-/** Qdrant searches by vectors alone; OpenSearch by words, and by vectors too if a model is named. */
+/** Qdrant searches only by vectors; OpenSearch by words, and by vectors too if a model is named. */
 async function openQueryEmbedder(
   { engine, embeddingsUrl, embeddingsModel: model, env }: OpenIndexServerOptions,
   signal: AbortSignal,

@@ -1,4 +1,4 @@
-/** Opens a retriever of document pages at the URL of a server, and finds out what the server speaks. Clients are imported only when chosen. */
+/** Opens a retriever of document pages at the URL of a server, and finds out the server's protocol. Clients are imported only when chosen. */
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { ConfigError, RetrievalError, thrownText } from '../core/errors.ts';
@@ -17,7 +17,7 @@ export type SearchForm = (typeof SEARCH_FORMS)[number];
 export interface OpenPageRetrieverOptions {
   /** The whole URL of the route, such as `http://127.0.0.1:8002/search`. */
   readonly url: string;
-  /** @default `retrieve` or `pooling` for a URL that ends so; else the server is asked with `post`, then with `get` */
+  /** @default `retrieve` or `pooling` for a URL that ends with that word; else the server is tried with `post`, then with `get` */
   readonly form?: SearchForm | null;
   /** The name of a page by the path of its picture. @default the path */
   readonly pageName?: (imageFile: string) => string;
@@ -25,7 +25,7 @@ export interface OpenPageRetrieverOptions {
   readonly pictures?: () => Promise<PagePictures>;
   /** The model of the form `pooling`. @default the server's only one */
   readonly model?: string | null;
-  /** Where the form `pooling` keeps the vectors of pictures. @default `vf-search/page-vectors` in $XDG_CACHE_HOME or `~/.cache` */
+  /** The folder in which the form `pooling` keeps the vectors of pictures. @default `vf-search/page-vectors` in $XDG_CACHE_HOME or `~/.cache` */
   readonly indexFolder?: string | null;
   /** Environment variables. The key in SEARCH_API_KEY is sent as `Authorization: Bearer`, unless the URL has a user name. @default those of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -36,11 +36,11 @@ export interface OpenPageRetrieverOptions {
 
 /** Long enough for the first search of a server that still has to load its index. */
 const ANSWER_DEADLINE_MS = 30_000;
-/** Statuses of a server that has no such route, or that takes it in another form. */
+/** Statuses of a server that has no such route, or that requires another form. */
 const OTHER_FORM = [400, 404, 405, 422, 501];
-/** Statuses of a server that wants a key, or another one. */
+/** Statuses of a server that requires a key, or another key. */
 const REFUSED = [401, 403];
-/** As DDAI: 32 queries in one request. */
+/** As in DDAI: 32 queries in one request. */
 const MAX_BATCH = 32;
 
 /**

@@ -1,4 +1,7 @@
-/** Opens a pipeline for programs: `vf-search/pipelines`. Chooses what its servers ask: an OpenAI-compatible chat API, a search server, BM25, or the web. */
+/**
+ * Opens a pipeline for programs: `vf-search/pipelines`. Chooses the services that its servers call: an OpenAI-compatible chat API, a search server, BM25, or the
+ * web.
+ */
 import { ConfigError } from '../core/errors.ts';
 import { NO_JOURNAL } from '../pipelines/call-journal.ts';
 import { OpenPipeline, type RunPipelineOptions } from '../pipelines/open-pipeline.ts';
@@ -14,9 +17,9 @@ export { NO_JOURNAL, OpenPipeline, type PipelineResult, type RunPipelineOptions,
 const KEY_VARIABLE = 'LLM_API_KEY';
 
 export interface OpenNamedPipelineOptions {
-  /** `server.key=value` each, with the value in YAML; they count before the parameter file. @default none */
+  /** `server.key=value` each, with the value in YAML; they take precedence over the parameter file. @default none */
   readonly set?: readonly string[];
-  /** Whose tools are meant. @default found out from the steps */
+  /** The version whose tools are meant. @default found out from the steps */
   readonly tools?: ToolsVersion;
   /** Environment variables: LLM_API_KEY for the chat API, SERPER_API_KEY for the web. @default those of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -27,7 +30,7 @@ export interface OpenNamedPipelineOptions {
 }
 
 /**
- * Opens a pipeline with its servers; dispose it at the end. `examples/search_o1.yaml` means the package's file where there is none here. Rejects with
+ * Opens a pipeline with its servers; dispose it at the end. `examples/search_o1.yaml` means the package's file if there is none here. Rejects with
  * PipelineFileError for anything that is wrong with the file.
  * @example
  * await using pipeline = await openPipeline('examples/search_o1.yaml', { set: ['evaluation.save_path=null'] });
@@ -74,7 +77,7 @@ function serviceOpeners(env: Readonly<Record<string, string | undefined>>, onSec
   };
 }
 
-/** A URL that ends in `/retrieve` speaks Search-R1's protocol; of any other, the path becomes `/search`, as in UltraRAG. */
+/** A URL that ends in `/retrieve` uses Search-R1's protocol; the path of any other becomes `/search`, as in UltraRAG. */
 async function openSearchServer(text: string) {
   const url = URL.parse(text);
   if (url === null) throw new ConfigError(`The retriever URL ${JSON.stringify(text)} is not a URL; write http://host:port`);

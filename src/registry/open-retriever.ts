@@ -8,7 +8,7 @@ import { openWebSearch, WEB_PROVIDERS } from './open-web-search.ts';
 /** Servers that hold passages of their own. */
 const INDEX_SERVERS = ['qdrant', 'opensearch'] as const;
 
-/** Those that search an index with vectors, made by `vf-index --dense`. */
+/** Engines that search an index with vectors, made by `vf-index --dense`. */
 const DENSE_ENGINES = ['dense', 'hybrid'] as const;
 
 export const RETRIEVAL_ENGINES = ['bm25', ...DENSE_ENGINES, 'http', ...INDEX_SERVERS, ...WEB_PROVIDERS] as const;
@@ -34,7 +34,7 @@ export interface OpenRetrieverOptions {
   readonly embeddingsUrl?: string;
   /** For `dense` and `hybrid`: refuses an index of another model. For `qdrant` and `opensearch`: the model that embeds. @default the index's; none */
   readonly embeddingsModel?: string;
-  /** For `qdrant` and `opensearch`: before every query that is embedded. @default the model's own, where it is known */
+  /** For `qdrant` and `opensearch`: text before every query that is embedded. @default the model's own, if it is known */
   readonly queryPrefix?: string;
   /** Environment variables with the keys and addresses of web engines, as in `WebSearchOptions`. @default those of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;

@@ -25,7 +25,7 @@ export interface WebSearchOptions {
   readonly concurrency?: number;
   /** Searches that may start in a second; the cached ones do not count. @default no limit */
   readonly perSecond?: number;
-  /** How many searches may wait for their turn. @default 1000 */
+  /** Number of searches that may wait for their turn. @default 1000 */
   readonly maxQueued?: number;
   /** Queries whose passages are kept. @default 20000 */
   readonly cacheEntries?: number;

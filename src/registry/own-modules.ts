@@ -8,7 +8,7 @@ export interface OwnModules {
   readonly extension: string;
 }
 
-/** The entries beside the main one, and the source folders whose files package.json exports one by one. */
+/** The entries other than the main one, and the source folders whose files package.json exports one by one. */
 const BARREL = /^vf-search\/(engine|execution|trainer)$/;
 const EXPORTED = /^vf-search\/((?:clients|metrics|tokenizer)\/[\w-]+)$/;
 

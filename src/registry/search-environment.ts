@@ -1,4 +1,4 @@
-/** What environments that search have in common: the arguments of their data and their retriever, the rows by purpose, the retriever itself. */
+/** The common part of environments that search: the arguments of their data and their retriever, the rows by purpose, the retriever itself. */
 import { choiceArgument, integerArgument, textArgument } from '../core/environment-arguments.ts';
 import { ConfigError } from '../core/errors.ts';
 import { loadRows, type RowsProvenance } from '../data/load-rows.ts';
@@ -24,7 +24,7 @@ export const SEARCH_ARGUMENTS = {
 /** Other names of these arguments. */
 export const SEARCH_ALIASES = { retriever_topk: 'topk' } as const;
 
-/** Where questions and passages come from. */
+/** The source of questions and passages. */
 export interface SearchSource {
   readonly dataset: string;
   /** Null if passages come from elsewhere: a `retrieverUrl`, a web engine. */
@@ -34,11 +34,11 @@ export interface SearchSource {
   readonly engine: RetrievalEngine | null;
   /** Of `qdrant`; the index of `opensearch`. */
   readonly collection?: string;
-  /** Before queries that `qdrant` and `opensearch` embed. @default the model's own */
+  /** Text before queries that `qdrant` and `opensearch` embed. @default the model's own */
   readonly queryPrefix?: string;
   /** The server that embeds queries. @default EMBEDDINGS_URL, or the one that embedded the passages */
   readonly embeddingsUrl?: string;
-  /** @default the index's model, whatever it is */
+  /** @default the index's own model */
   readonly embeddingsModel?: string;
   readonly topk: number;
   /** Null: `test` for evaluation, `train` for training. */
@@ -47,7 +47,7 @@ export interface SearchSource {
   readonly dataLimit: number | null;
 }
 
-/** Values of `SEARCH_ARGUMENTS`; those that are missing take a default. */
+/** Values of `SEARCH_ARGUMENTS`; missing ones take a default. */
 export interface GivenSearchArguments {
   readonly dataset?: string;
   readonly corpus?: string;
@@ -142,7 +142,7 @@ export async function loadQuestions(
   return { rows: evaluated.rows, trainRows: training.rows, split, provenance };
 }
 
-/** Lines that say how far the numbers of a source can be compared. */
+/** Lines that explain how far the numbers of a source are comparable. */
 export function sourceNotices({ dataset, corpus }: SearchSource): string[] {
   const notices: string[] = [];
   if (dataset === 'nq-mini' || corpus === 'nq-mini')

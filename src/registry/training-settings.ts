@@ -1,4 +1,4 @@
-/** Asks an environment which settings of `vf-train` its arguments stand for: the optional export `trainingSettings` beside `loadEnvironment`. */
+/** Asks an environment which settings of `vf-train` its arguments stand for, through the optional export `trainingSettings` next to `loadEnvironment`. */
 import { ConfigError, thrownText, VfError } from '../core/errors.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { environmentFunction } from './load-export.ts';
@@ -20,8 +20,7 @@ export interface TrainingSettingsContext {
 }
 
 /**
- * What an environment may export as `trainingSettings`. It gets the arguments as they were given and returns the settings that they stand for; other
- * arguments are not its business.
+ * The type of an environment's export `trainingSettings`. It gets the arguments unchanged and returns the settings that they stand for; it ignores other arguments.
  * @example export const trainingSettings: TrainingSettings = ({ group_size: value }) =>
  *   typeof value === 'number' ? [{ argument: 'group_size', key: 'rollouts.rollouts_per_example', value }] : [];
  */

@@ -1,4 +1,4 @@
-/** Google's Custom Search JSON API (https://developers.google.com/custom-search/v1), one request per query, at most 10 results each. No ids and scores. */
+/** Google's Custom Search JSON API (https://developers.google.com/custom-search/v1), one request per query, at most 10 results each. It gives no ids and no scores. */
 import { ConfigError } from '../core/errors.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { webPassages } from './web-passages.ts';

@@ -11,7 +11,7 @@ import { SearchEndpoint, type SearchEndpointOptions } from './search-endpoint.ts
 
 /** `url` is one to post to, such as `http://127.0.0.1:8000/retrieve`; a URL without a path gets `/retrieve`. */
 export interface HttpRetrieverOptions extends SearchEndpointOptions {
-  /** What the server speaks: Search-R1's `/retrieve`, or UltraRAG's `/search`. @default 'retrieve' */
+  /** The protocol of the server: Search-R1's `/retrieve`, or UltraRAG's `/search`. @default 'retrieve' */
   readonly protocol?: 'retrieve' | 'search';
 }
 

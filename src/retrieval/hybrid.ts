@@ -1,6 +1,6 @@
 /**
- * Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): a passage's score is the sum of 1 / (60 + its rank) over the engines that found it. Scores of
- * BM25 and of vectors have no common scale, ranks do.
+ * Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): a passage's score is the sum of 1 / (60 + its rank) over the engines that found it. The scores
+ * of BM25 and of vectors have no common scale, but their ranks do.
  */
 import type { Passage, Retriever } from './retriever.ts';
 
@@ -30,7 +30,7 @@ export function fused(retrievers: readonly Retriever[], { name, k = 60, depth = 
   };
 }
 
-/** Equal scores are in the order in which the passages were first seen, the first engine's first. Of a passage that an engine names several times the best rank counts. */
+/** Equal scores keep the order in which the passages were first seen, the first engine's first. If an engine names a passage several times, its best rank counts. */
 function fuseRanks(lists: readonly (readonly Passage[])[], k: number): Passage[] {
   const scores = new Map<string, { readonly passage: Passage; score: number }>();
   for (const list of lists) {

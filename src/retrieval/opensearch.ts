@@ -1,7 +1,7 @@
 /**
- * An index of an OpenSearch server, over its REST API (`POST /{index}/_msearch`): all queries of a search in one request. By words it is Lucene's BM25, with the similarity
- * and the analyzer of the index; by vectors its k-NN. A document's `_source` holds the passage, as `contents` or as `title` and `text`. Elasticsearch answers searches by
- * words, too.
+ * An index of an OpenSearch server, over its REST API (`POST /{index}/_msearch`): all queries of a search in one request. A search by words is Lucene's BM25, with
+ * the similarity and the analyzer of the index; a search by vectors is its k-NN. A document's `_source` holds the passage, as `contents` or as `title` and `text`.
+ * Elasticsearch answers searches by words, too.
  */
 import { throwIfAborted } from '../core/abort.ts';
 import { RetrievalError } from '../core/errors.ts';
@@ -19,7 +19,7 @@ export interface OpenSearchOptions extends SearchEndpointOptions {
   readonly field?: string;
   /** Searches by vectors; closed together with the retriever. @default by words */
   readonly embedder?: Embedder;
-  /** Before every query that is embedded. @default none */
+  /** Text before every query that is embedded. @default none */
   readonly queryPrefix?: string;
 }
 
@@ -91,7 +91,7 @@ function readResponses(json: unknown, count: number): Passage[][] | string {
   for (const [q, response] of responses.entries()) {
     const { error, hits, timed_out: timedOut, _shards: shards } = fieldsOf(response);
     if (error !== undefined) return `query ${q} failed: ${JSON.stringify(fieldsOf(error)['reason'] ?? error).slice(0, 200)}`;
-    // Hits of some shards alone would look like an answer.
+    // Hits of some shards only would look like an answer.
     if (timedOut === true || Number(fieldsOf(shards)['failed'] ?? 0) > 0) return `query ${q} was not answered by all shards`;
     const list = fieldsOf(hits)['hits'];
     if (!Array.isArray(list)) return `expected responses[${q}].hits.hits to be a list`;

@@ -1,6 +1,6 @@
 /**
  * Clients of servers that find pages by their pictures: DDAI's `POST [{query, id, request_idx}]` and VRAG's `GET ?queries=...&queries=...`, which answer with
- * the paths of image files. Unlike upstream's clients they fail where a server gives no results for a query; upstream's go on as if nothing was found.
+ * the paths of image files. Unlike upstream's clients they fail if a server gives no results for a query; upstream's continue as if nothing was found.
  */
 import { throwIfAborted } from '../core/abort.ts';
 import { isObject } from '../schemas/is-object.ts';
@@ -10,9 +10,9 @@ import { SearchEndpoint, type SearchEndpointOptions } from './search-endpoint.ts
 
 /** Queries in one request (DDAI, search_batch_size). */
 const BATCH = 32;
-/** What DDAI sends as the id of a row that has no number; a `Retriever` does not know the row. */
+/** The id that DDAI sends for a row that has no number; a `Retriever` does not know the row. */
 const NO_ID = '-1';
-/** In a URL, queries are cut to this many characters, and a request with several has at most so many bytes of them. */
+/** Queries in a URL are cut to this many characters, and a request with several queries holds at most this many bytes of them. */
 const LONGEST_IN_URL = 2048;
 const MOST_URL_BYTES = 8000;
 const LONGEST_NAME = 1024;
@@ -71,7 +71,7 @@ export class PageServer implements Retriever {
     );
   }
 
-  /** Every page once, where it stands first. */
+  /** Keeps the first occurrence of every page. */
   #passages(lists: readonly unknown[] | string): Passage[][] | string {
     if (typeof lists === 'string') return lists;
     const passages: Passage[][] = [];

@@ -1,9 +1,9 @@
 import { readJson } from '../core/read-json.ts';
 
-/** What a parser makes of a server's answer. `isJson`: a body that is no JSON may be cut off, so that a retry may succeed; a wrong shape stays wrong. */
+/** The result of parsing a server's answer. `isJson`: a body that is no JSON may be cut off, so that a retry may succeed; a wrong shape stays wrong. */
 export type ParsedAnswer<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly problem: string; readonly isJson: boolean };
 
-/** Parses a JSON body. `read` gives the value, or what is wrong with the shape. */
+/** Parses a JSON body. `read` returns the value, or a description of the fault in the shape. */
 export function parseAnswer<T extends object>(body: Buffer, read: (json: unknown) => T | string): ParsedAnswer<T> {
   let json: unknown;
   try {

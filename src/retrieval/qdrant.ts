@@ -1,6 +1,6 @@
 /**
  * A collection of a Qdrant server, over its REST API (`POST /collections/{name}/points/query/batch`, since 1.10): all queries of a search in one request. A point's payload
- * holds the passage, as `contents` or as `title` and `text`, and its id where that is not the point's.
+ * holds the passage, as `contents` or as `title` and `text`, and its id if that differs from the point's.
  */
 import { throwIfAborted } from '../core/abort.ts';
 import { ConfigError, RetrievalError } from '../core/errors.ts';
@@ -14,13 +14,13 @@ import { routeBelow } from './server-route.ts';
 import { isUsableKey } from './web-retriever.ts';
 
 export interface QdrantOptions extends SearchEndpointOptions {
-  /** Of the server; `url` may have a path. */
+  /** Name of the collection on the server; `url` may have a path. */
   readonly collection: string;
   /** Closed together with the retriever. */
   readonly embedder: Embedder;
-  /** Before every query. @default none */
+  /** Text before every query. @default none */
   readonly queryPrefix?: string;
-  /** Name of the vector, where a point has several. @default its only one */
+  /** Name of the vector, if a point has several. @default its only one */
   readonly vectorName?: string;
   /** Sent as `api-key`, never logged. @default none */
   readonly apiKey?: string;

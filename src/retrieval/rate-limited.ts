@@ -8,7 +8,7 @@ import type { Passage, Retriever } from './retriever.ts';
 export interface RateLimitOptions {
   /** Searches that may start in a second, evenly spaced; above 0. Infinity is no limit. */
   readonly perSecond: number;
-  /** How many searches may wait for their turn; a further one fails at once, retryable. @default 1000 */
+  /** Number of searches that may wait for their turn; a further one fails at once, retryable. @default 1000 */
   readonly maxQueued?: number;
 }
 
@@ -45,7 +45,7 @@ class RateLimitedRetriever implements Retriever {
       throw new RetrievalError(`${this.#maxQueued} searches already wait for ${this.name}. Lower the concurrency, or raise the rate or the queue.`, {
         retryable: true,
       });
-    // A request each, because the limit of a web engine counts queries.
+    // One request for each query, because the limit of a web engine counts queries.
     const lists = await Promise.all(queries.map((query) => this.#searchOne(query, topk, signal)));
     return lists.map(([list]) => list!);
   }

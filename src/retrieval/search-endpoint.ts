@@ -1,4 +1,4 @@
-/** What clients of retrieval servers share: the URL, deadlines, retries, and how an answer that cannot be used is reported. */
+/** The common part of clients of retrieval servers: the URL, deadlines, retries, and the report of an answer that cannot be used. */
 import { RetrievalError, TimeoutError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { HttpEndpoint, type HttpRequest, type HttpResponse, httpErrorText, statusOptions } from '../transport/http-endpoint.ts';
@@ -31,7 +31,7 @@ export class SearchEndpoint {
   readonly #path: string;
   readonly #retry: Omit<RetryOptions, 'signal'>;
 
-  /** `path`: of a URL without one. Throws ConfigError for an unusable URL. */
+  /** `path` is used for a URL without one. Throws ConfigError for an unusable URL. */
   constructor(options: SearchEndpointOptions, { path: fallback }: { readonly path: string }) {
     const { url, headers = {}, timeoutMs = 60_000, maxRetries = 4, baseDelayMs = 500, connections = 32, maxResponseBytes } = options;
     const { baseUrl, path } = splitUrl(url, fallback);

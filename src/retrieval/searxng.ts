@@ -1,11 +1,11 @@
-/** A SearXNG server (https://docs.searxng.org/dev/search_api.html), one request per query. Its settings must allow the format json. No ids and scores. */
+/** A SearXNG server (https://docs.searxng.org/dev/search_api.html), one request per query. Its settings must allow the format json. It gives no ids and no scores. */
 import { ConfigError } from '../core/errors.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { webPassages } from './web-passages.ts';
 import { queryString, WebRetriever, type WebRetrieverOptions } from './web-retriever.ts';
 
 export class SearxngRetriever extends WebRetriever {
-  /** `baseUrl` has no default: name a server, with user and password for Basic auth where it asks for them. Throws ConfigError without one. */
+  /** `baseUrl` has no default: name a server, with user and password for Basic auth if it requires them. Throws ConfigError without one. */
   constructor({ baseUrl = '', ...options }: WebRetrieverOptions) {
     if (baseUrl === '') throw new ConfigError('SearXNG needs the URL of a server. Set SEARXNG_URL.');
     super(

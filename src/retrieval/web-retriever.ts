@@ -1,4 +1,4 @@
-/** A web search engine as a retriever: one request per query, with a deadline, retries and at most so many at a time. Each engine has a file of its own. */
+/** A web search engine as a retriever: one request per query, with a deadline, retries and a limit of concurrent requests. Each engine has its own file. */
 import { RetrievalError, TimeoutError } from '../core/errors.ts';
 import { Limiter } from '../core/limiter.ts';
 import { Random } from '../core/random.ts';
@@ -8,7 +8,7 @@ import { type RetryOptions, withRetries } from '../transport/retry.ts';
 import type { Passage, Retriever } from './retriever.ts';
 
 export interface WebRetrieverOptions {
-  /** @default the engine's own, where it has one */
+  /** @default the engine's own, if it has one */
   readonly baseUrl?: string;
   /** Deadline of one attempt. @default 20000 */
   readonly timeoutMs?: number;
@@ -22,7 +22,7 @@ export interface WebRetrieverOptions {
   readonly random?: Random;
 }
 
-/** What distinguishes one engine from another. */
+/** A web engine: the parts in which engines differ. */
 export interface WebEngine {
   readonly name: string;
   /** May hold the engine's keys as query parameters, which messages hide. */
@@ -31,11 +31,11 @@ export interface WebEngine {
   readonly method: 'GET' | 'POST';
   /** Appended to the path of the base URL. */
   readonly path: string;
-  /** What to check where the engine refuses the caller (401, 403). */
+  /** The things to check if the engine refuses the caller (401, 403). */
   readonly refusal: string;
   /** The body of a POST, the query string of a GET. */
   request(query: string, topk: number): string;
-  /** The passages of a parsed answer, or null for another shape than `expected`. */
+  /** The passages of a parsed answer, or null if its shape is not `expected`. */
   passages(json: unknown, topk: number): readonly Passage[] | null;
   /** Completes "expected". */
   readonly expected: string;

@@ -1,15 +1,15 @@
-/** Whether a policy can play an environment. Checked when a run is set up, so that it does not fail at the first turn. */
+/** Checks whether a policy can play an environment when a run is set up, so that it does not fail at the first turn. */
 import type { PolicyCapabilities, PolicyClient } from '../clients/policy-client.ts';
 import type { Environment, PolicyNeed } from '../core/environment.ts';
 import { ConfigError } from '../core/errors.ts';
 
-/** Throws ConfigError with what the policy lacks and the remedy. */
+/** Throws ConfigError, with the missing feature and the remedy, if the policy cannot play the environment. */
 export function assertPlayable(
   environment: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs' | 'withoutImages' | 'play'>,
   { name, capabilities }: Pick<PolicyClient, 'name' | 'capabilities'>,
 ): void {
   const { id, turnFormat, turnFormats = [turnFormat], needs = [], withoutImages = null, play } = environment;
-  // A program asks no policy.
+  // A program calls no policy.
   if (play !== undefined) return;
   const { kind, chatTemplate = 'model' } = capabilities;
   if (turnFormats.includes('chat') && kind === 'tokens' && chatTemplate === null) {

@@ -1,7 +1,4 @@
-/**
- * An episode over an API of messages: every turn of the policy is an assistant message, everything that the environment says a message of
- * its own. There are no tokens.
- */
+/** An episode over an API of messages: every turn of the policy is an assistant message, and every text of the environment a separate message. There are no tokens. */
 import type { ChatLease, TextSample } from '../clients/policy-client.ts';
 import type { Observation } from '../core/environment.ts';
 import { EnvironmentError } from '../core/errors.ts';

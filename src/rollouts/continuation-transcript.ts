@@ -52,7 +52,7 @@ async function promptBuffer(lease: TokenLease, { prompt, tools, tokens, signal }
   return buffer;
 }
 
-/** Upstream's answer to a full context: the policy sees the tail, the reward sees the head of the response. For evaluation only. */
+/** Upstream's way with a full context: the policy sees the tail, the reward sees the head of the response. For evaluation only. */
 export class CutTranscript extends ContinuationTranscript {
   #contextWasCut = false;
 

@@ -1,6 +1,6 @@
 /**
  * A conversation by token ids: the policy's turns as it sampled them, and between them the environment's messages as the model's chat template
- * renders them. Sampled ids are never rendered again, whatever the template would do to an earlier turn.
+ * renders them. Sampled ids are never rendered again, even if the template would change an earlier turn.
  */
 import type { TokenLease, TokenSample } from '../clients/policy-client.ts';
 import { untilAborted } from '../core/abort.ts';

@@ -13,13 +13,13 @@ export const TIMEOUT_NAMES: TimeoutNames = { rollout: 'timeoutMs', scoring: 'sco
 export interface Deadline {
   /** Milliseconds; null sets none. */
   readonly timeoutMs: number | null;
-  /** What did not happen in time, the beginning of a sentence: `The rollout did not end`. */
+  /** The event that did not happen in time, as the beginning of a sentence: `The rollout did not end`. */
   readonly what: string;
   /** The option that sets it. */
   readonly option: string;
   /** Milliseconds of the deadline that were spent before. @default 0 */
   readonly spentMs?: number;
-  /** What the run was waiting for, a clause: `the policy was writing`. @default left out of the error */
+  /** The event that the run was waiting for, as a clause: `the policy was writing`. @default left out of the error */
   readonly awaited?: () => string | null;
 }
 

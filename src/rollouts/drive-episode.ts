@@ -1,4 +1,4 @@
-/** An episode whose model somebody else asks, turn by turn, as a chat. */
+/** An episode in which a harness outside this package calls the model, turn by turn, as a chat. */
 import type { ChatLease } from '../clients/policy-client.ts';
 import { untilAborted } from '../core/abort.ts';
 import type { Row } from '../core/dataset.ts';
@@ -19,7 +19,7 @@ export interface DriveOptions {
 const CAPABILITIES = { kind: 'chat', maxModelLen: null, tokenizerHash: null, logProbsMode: 'none' } as const;
 const NO_USAGE = { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
 
-/** Nobody asks it: the harness brings the turns. */
+/** Nobody calls it: the harness brings the turns. */
 const NO_LEASE: ChatLease = {
   kind: 'chat',
   policy: { model: 'harness', version: 0 },

@@ -1,6 +1,6 @@
-/** Something that happened while an episode was played, for the trace of the run. */
+/** An event of an episode, for the trace of the run. */
 export interface EpisodeEvent {
-  /** `model.turn`, or what the environment calls it: `search.request`, `crop`. */
+  /** `model.turn`, or the environment's own name: `search.request`, `crop`. */
   readonly event: string;
   /** Turn of the policy, from 0 up. */
   readonly turn: number;

@@ -6,7 +6,7 @@ import type { FinishedMember, PlayedMember, Scoring } from './scoring.ts';
 export interface GroupOptions<R extends Row> {
   /** Number of members. */
   readonly size: number;
-  /** Members are scored together, once all have been played. */
+  /** True if members are scored together, once all have been played. */
   readonly together: boolean;
   readonly scoring: Scoring<R>;
   readonly onScored: (rollout: Rollout<R>) => void;

@@ -1,7 +1,7 @@
-/** What a run reports of metrics that failed, one sentence for each: `Metric "x" failed in 3 of 40 rollouts: TypeError: no notes`. */
+/** A run's report of metrics that failed, one sentence for each: `Metric "x" failed in 3 of 40 rollouts: TypeError: no notes`. */
 import type { Rollout } from './rollout.ts';
 
-/** `rollouts`: the finished ones. */
+/** `rollouts` are the finished ones. */
 export function metricErrorTexts(rollouts: readonly Pick<Rollout, 'metricErrors'>[]): string[] {
   const all = rollouts.flatMap(({ metricErrors = {} }) => Object.entries(metricErrors));
   return [...Map.groupBy(all, ([name]) => name)].map(([name, errors]) => {

@@ -1,4 +1,4 @@
-/** Plays a program: an environment that needs no policy. As in the loop, a failure becomes data on the record, and only cancellation is thrown. */
+/** Plays a program: an environment that needs no policy. As for a policy, a failure becomes data on the record, and only cancellation is thrown. */
 import { untilAborted } from '../core/abort.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment, ProgramResult } from '../core/environment.ts';
@@ -43,7 +43,7 @@ export function programName({ id, programModels }: Pick<Environment, 'id' | 'pro
 
 const KINDS: readonly unknown[] = ['model', 'prefill', 'observation', 'corrective'] satisfies TextSegment['kind'][];
 
-/** A program in JavaScript may give anything. */
+/** A program in JavaScript may return anything. */
 function checked(id: string, result: ProgramResult): ProgramResult {
   const { segments, state, stop } = (result ?? {}) as Partial<ProgramResult>;
   const isRight =

@@ -26,7 +26,7 @@ export interface PlayOptions<R extends Row> {
   readonly sampling: Sampling;
   /** New tokens per generation; null means the environment's own limit. */
   readonly maxTokens: number | null;
-  /** What to do when the context is full. @default the environment's own, else 'stop' */
+  /** The way to treat a full context. @default the environment's own, else 'stop' */
   readonly overlong?: Overlong;
   readonly random: Random;
   /** The models of the environment's roles. @default none */
@@ -98,7 +98,7 @@ async function playTurns<R extends Row>(episode: Episode, transcript: Transcript
     if (room === 0) return 'prompt_too_long';
     const maxNewTokens = Number.isFinite(left) ? Math.min(room ?? Infinity, left) : room;
     const sample = await untilAborted(transcript.generate(maxNewTokens, { sampling, stop: turn.stop ?? episode.stop, signal }), signal);
-    // The environment's code: what it throws is not the policy's failure.
+    // Errors thrown by the environment's code are not the policy's failure.
     record.enter('environment');
     const kept = sample.text.slice(0, episode.keep(sample.text));
     record.enter('generation');
@@ -120,7 +120,7 @@ async function playTurns<R extends Row>(episode: Episode, transcript: Transcript
   }
 }
 
-/** A client would fail on it with an error of its own, which looks like an outage of the policy. */
+/** A client would fail on it with its own error, which would look like an outage of the policy. */
 function assertMessages(messages: readonly Message[], name: string): void {
   const problem = messagesProblem(messages, name);
   if (problem !== null) throw new EnvironmentError(`The environment gave messages that cannot be shown: ${problem}`);

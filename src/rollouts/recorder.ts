@@ -11,7 +11,7 @@ import { type Generation, type Played, type RolloutPhase, rolloutError } from '.
 import { callUsage, sumUsage } from './sum-usage.ts';
 import type { Transcript } from './transcript.ts';
 
-/** Keeps what happened and how long each phase took. */
+/** Records the events, and how long each phase took. */
 export class Recorder {
   readonly generations: Generation[] = [];
   stop: StopCondition = 'has_error';
@@ -22,9 +22,9 @@ export class Recorder {
   transcript: Transcript | null = null;
   /** The text to score; null if the episode did not get that far. */
   scored: Played['segments'] | null = null;
-  /** How often a program's models wrote; null if a policy plays. */
+  /** Number of turns that a program's models wrote; null if a policy plays. */
   programTurns: number | null = null;
-  /** What happened, for the trace; null if none is kept. */
+  /** The events, for the trace; null if none is kept. */
   events: EpisodeEvent[] | null = null;
   readonly #startedAtMs = Date.now();
   readonly #spentMs: Record<string, number> = {};
@@ -97,7 +97,7 @@ export class Recorder {
       error: this.#error,
       cleanUpError: this.#cleanUpError,
       asked,
-      // A copy: an episode that was given up may still report.
+      // A copy, because an abandoned episode may still report.
       ...(this.events === null ? {} : { events: [...this.events] }),
       isTruncated: stop === 'prompt_too_long' || stop === 'max_total_completion_tokens_reached' || generations.some((g) => g.finish === 'length'),
       turns: this.programTurns ?? generations.length,

@@ -34,7 +34,7 @@ export function usageOf({
   return { inputTokens, outputTokens, cachedTokens };
 }
 
-/** How a model beside the policy failed, from a file that may be of another version. */
+/** The way in which a model other than the policy failed, from a file that may be of another version. */
 export function reasonOf({ reason }: { readonly reason?: string }): Pick<RolloutError, 'reason'> {
   return reason === undefined ? {} : { reason: reason as ModelFailure };
 }
@@ -44,7 +44,7 @@ interface FactColumns extends Omit<ReturnType<typeof factColumns>, 'task'> {
   readonly token_usage: ReturnType<typeof usageColumns>;
 }
 
-/** Metrics and errors have a form of their own in each file. */
+/** Metrics and errors have another form in each file. */
 export function factsOf(columns: FactColumns): Omit<RolloutFacts, 'metrics' | 'error'> {
   return {
     rolloutId: columns.rollout_id,
@@ -89,7 +89,7 @@ export function placedImageOf({ media_type: mediaType, sha256, width, height, of
   return { sha256, mediaType, width, height, offset, length };
 }
 
-/** A list that JSON.stringify writes as one. */
+/** A list that JSON.stringify writes as a list. */
 export function plainNumbers(values: Int32Array): number[] {
   const numbers: number[] = [];
   for (let i = 0; i < values.length; i++) numbers.push(values[i]!);

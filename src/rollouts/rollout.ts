@@ -26,7 +26,7 @@ export type RolloutPhase = 'lease' | 'setup' | 'prompt' | 'generation' | 'enviro
 
 export type FailureSource = 'policy' | 'environment' | 'model' | 'reward';
 
-/** Why a rollout has no reward. Plain data, safe to write to a file once secrets are redacted. */
+/** The reason why a rollout has no reward. Plain data, safe to write to a file once secrets are redacted. */
 export interface RolloutError {
   /** The error's class: `PolicyError`, `RetrievalError`, ... */
   readonly type: string;
@@ -34,17 +34,17 @@ export interface RolloutError {
   /** The message with those of its causes, outermost first. */
   readonly chain: string;
   readonly phase: RolloutPhase;
-  /** Where the failure arose. A trainer waits for outages of some sources and plays others again. */
+  /** The origin of the failure. A trainer waits for outages of some sources and plays others again. */
   readonly source: FailureSource;
-  /** How a model beside the policy failed; absent for other failures. */
+  /** The way in which a model other than the policy failed; absent for other failures. */
   readonly reason?: ModelFailure;
   /** True when another attempt may succeed. */
   readonly retryable: boolean;
-  /** The failed request was already repeated as often as allowed. */
+  /** True if the failed request was already repeated as often as allowed. */
   readonly isRetriedOut?: true;
   /** Stacks of the thrown value and its causes, for a developer's terminal only: they are never written to a file. */
   readonly stack?: string;
-  /** No later rollout can succeed either: a wrong key, an unknown model. */
+  /** True if no later rollout can succeed either: a wrong key, an unknown model. */
   readonly endsRun?: true;
 }
 
@@ -78,8 +78,8 @@ export interface RolloutUsage {
 }
 
 /**
- * What every view of a rollout has, in memory and on file: which rollout it is, how it ended, what it earned and what it cost. `Rollout` is the
- * whole record; the summary, training and the files read views of it.
+ * The facts that every view of a rollout has, in memory and on file: its identity, its end, its reward and its cost. `Rollout` is the whole record; the summary,
+ * training and the files read views of it.
  */
 export interface RolloutFacts {
   /** `<example id>/<index>`: unique within a run, or within a step of training. */
@@ -88,7 +88,7 @@ export interface RolloutFacts {
   readonly groupId: string;
   /** 0 to rollouts per example - 1. */
   readonly index: number;
-  /** The row's task; null where rows have none. */
+  /** The row's task; null if rows have none. */
   readonly task: string | null;
   /** Null when the rollout failed: a failure is never a reward of 0. */
   readonly reward: number | null;
@@ -97,11 +97,11 @@ export interface RolloutFacts {
   /** Null exactly if there is a reward. */
   readonly error: Pick<RolloutError, 'type' | 'message' | 'reason'> | null;
   readonly stop: string;
-  /** Some generation was cut by its length limit, or the context had no room left. */
+  /** True if some generation was cut by its length limit, or the context had no room left. */
   readonly isTruncated: boolean;
-  /** The context or the response was truncated as upstream does; such a rollout is never trained on or exported. */
+  /** True if the context or the response was truncated as upstream does; such a rollout is never trained on or exported. */
   readonly isCut: boolean;
-  /** Number of generations; of a program, those that it recorded. */
+  /** Number of generations; for a program, those that it recorded. */
   readonly turns: number;
   readonly policy: PolicyRef;
   readonly usage: RolloutUsage;
@@ -120,25 +120,25 @@ export interface Rollout<R extends Row = Row> extends RolloutFacts {
   readonly tokens: TokenBuffer | null;
   readonly stop: StopCondition;
   readonly error: RolloutError | null;
-  /** The episode's clean-up failed or took too long; the rollout counts all the same. */
+  /** The error of the episode's clean-up, which failed or took too long; the rollout counts all the same. */
   readonly cleanUpError: RolloutError | null;
-  /** Why metrics have no value, by name; absent if none failed. */
+  /** The reasons why metrics have no value, by name; absent if none failed. */
   readonly metricErrors?: Readonly<Record<string, string>>;
   /** Calls of models by role while it was played and scored, in the order of their replies. */
   readonly asked: readonly AskedRecord[];
-  /** What happened, in order; absent unless the environment `traces`. */
+  /** The events, in order; absent unless the environment `traces`. */
   readonly events?: readonly EpisodeEvent[];
   readonly generations: readonly Generation[];
   readonly state: Readonly<Record<string, unknown>>;
-  /** Observations that were cut: only their head was kept. */
+  /** Number of observations that were cut, of which only the head was kept. */
   readonly cutObservations: number;
-  /** How it stood when its episode had ended, which a failure of its rewards hides; absent if it was not to be scored. */
+  /** The state of the rollout when its episode had ended, which a failure of its rewards hides; absent if it was not to be scored. */
   readonly beforeScoring?: BeforeScoring;
-  /** How many rollouts of its group were scored together with it, itself included; 0 where it was not scored. */
+  /** Number of rollouts of its group that were scored together with it, itself included; 0 if it was not scored. */
   readonly scoredWith: number;
-  /** How often the episode was begun, from 1 up. */
+  /** Number of times that the episode was begun, from 1 up. */
   readonly attempts: number;
-  /** Tokens of the attempts before the last, which `usage` leaves out; absent where there are none. */
+  /** Tokens of the attempts before the last, which `usage` leaves out; absent if there are none. */
   readonly repeatedUsage?: RolloutUsage;
   readonly timing: RolloutTiming;
 }
@@ -151,7 +151,7 @@ interface BeforeScoring {
   readonly askedFinished: number | null;
 }
 
-/** What playing gives: the record without its place in the run and without its score. */
+/** The result of playing: the record without its place in the run and without its score. */
 export type Played = Omit<
   Rollout,
   'rolloutId' | 'groupId' | 'index' | 'task' | 'row' | 'reward' | 'metrics' | 'scoredWith' | 'beforeScoring' | 'attempts' | 'repeatedUsage'
@@ -190,7 +190,7 @@ function isBug(error: unknown): error is Error {
   return error instanceof Error && BUGS.includes(error.name) && error.cause === undefined;
 }
 
-/** Classes of errors that a fault in a client's code throws. A rollout that failed so has the class as its `type`. */
+/** Classes of errors that a fault in a client's code throws. A rollout that failed in this way has the class as its `type`. */
 export const BUGS: readonly string[] = ['TypeError', 'ReferenceError', 'RangeError'];
 
 const FOREIGN: Readonly<Record<FailureSource, string>> = {

@@ -25,13 +25,13 @@ import type { Overlong } from './transcript.ts';
 /** The rollouts of one row to play. */
 export interface RolloutGroup<R extends Row> {
   readonly row: R;
-  /** Which of the row's rollouts: 0 to rollouts per example - 1. A resumed run plays only the missing ones. */
+  /** Indices of the row's rollouts: 0 to rollouts per example - 1. A resumed run plays only the missing ones. */
   readonly indices: readonly number[];
 }
 
 export interface RunOptions<R extends Row> {
   readonly environment: Environment<R>;
-  /** Asked for every episode; a program never asks it. */
+  /** Called for every episode; a program never calls it. */
   readonly client: PolicyClient;
   /** The models of the environment's roles. @default none */
   readonly models?: RoleModels;
@@ -54,12 +54,12 @@ export interface RunOptions<R extends Row> {
   readonly scoringGraceMs?: number;
   /** How long an episode may take to clean up, in milliseconds. @default 10000 */
   readonly cleanUpMs?: number;
-  /** How often an episode that failed retryably is restarted, on another replica if there is one. @default 1 */
+  /** Number of times that an episode that failed retryably is restarted, on another replica if there is one. @default 1 */
   readonly maxReplays?: number;
   readonly seed: number;
   /** @default the environment's own, else 'stop' */
   readonly overlong?: Overlong;
-  /** Score every rollout alone, even where the rubric has group rewards. @default false */
+  /** Scores every rollout alone, even if the rubric has group rewards. @default false */
   readonly independentScoring?: boolean;
   readonly signal: AbortSignal;
   /** Called whenever the number of episodes in flight changes. */
@@ -70,7 +70,7 @@ export interface RunOptions<R extends Row> {
 
 /**
  * Yields scored groups in the order in which they end. Failures are rollouts with an error; only cancellation throws (CancelledError), after
- * everything that was played to its end was scored, as far as that takes seconds, and yielded. Throws ConfigError before the first rollout when
+ * the rollouts that were played to their end have been scored, if that takes only seconds, and yielded. Throws ConfigError before the first rollout if
  * the policy cannot play the environment.
  *
  * @example
@@ -185,7 +185,7 @@ interface Member<R extends Row> {
   readonly models: RolloutModels | null;
 }
 
-/** Plays one rollout, again if it failed retryably. The last attempt is the one that counts. */
+/** Plays one rollout, and again if it failed retryably. The last attempt counts. */
 async function playRollout<R extends Row>(member: Member<R>, options: RunOptions<R>, signal: AbortSignal): Promise<Rollout<R>> {
   const { row, index, rolloutId } = member;
   const maxReplays = options.maxReplays ?? 1;

@@ -1,4 +1,4 @@
-/** Scores one episode that somebody else has played, with the environment's `finish` hook and rubric. */
+/** Scores one episode that was played outside this package, with the environment's `finish` hook and rubric. */
 import { untilAborted } from '../core/abort.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
@@ -9,7 +9,7 @@ import { settleScores } from './scoring.ts';
 
 type Played<R extends Row> = Pick<RewardContext<R>, 'row' | 'prompt' | 'segments' | 'stop' | 'state' | 'models' | 'signal'>;
 
-/** Group rewards see a group of one. Rejects with RewardError if there is no reward, which is never 0. */
+/** Group rewards see a group of one. Rejects with RewardError if there is no reward; a missing reward is never 0. */
 export async function scoreAlone<R extends Row>({ rubric, finish }: Pick<Environment<R>, 'rubric' | 'finish'>, played: Played<R>): Promise<Score> {
   const text = (segments: RewardContext<R>['segments']) => segments.map((segment) => segment.text).join('');
   const modelText = text(played.segments.filter(({ kind }) => kind === 'model'));

@@ -25,7 +25,7 @@ export interface FinishedMember<R extends Row> extends PlayedMember<R> {
   /** Calls of models by role before the hook, and after it unless it failed. */
   readonly askedBefore: number;
   readonly askedFinished: number | null;
-  /** Why the hook failed; null if it did not. */
+  /** The reason why the hook failed; null if it did not. */
   readonly failure: Error | null;
 }
 
@@ -35,11 +35,11 @@ export interface ScoringOptions {
   readonly timeoutMs: number | null;
   readonly scoringTimeoutMs?: number | null;
   readonly timeoutNames?: TimeoutNames;
-  /** How long a cancelled run goes on scoring what was played, in milliseconds. @default 5000 */
+  /** How long a cancelled run continues to score played rollouts, in milliseconds. @default 5000 */
   readonly scoringGraceMs?: number;
-  /** The user's: scoring goes on for a moment when it aborts. */
+  /** The user's signal: scoring goes on for a moment when it aborts. */
   readonly signal: AbortSignal;
-  /** The run's own: the scores are no longer read once it aborts. */
+  /** The run's own signal: the scores are no longer read once it aborts. */
   readonly stop: AbortSignal;
 }
 
@@ -152,7 +152,7 @@ export class Scoring<R extends Row> implements AsyncDisposable {
       const piece = async () => {
         const spentMs = members.map((i) => clocks[i]!.spentMs);
         for (let attempt = 1; ; attempt++) {
-          // Another attempt gets the time that the piece had at its start, not what the failed attempt left.
+          // A further attempt gets the time that the piece had at its start, not the time that the failed attempt left.
           for (const [place, i] of members.entries()) clocks[i]!.spentMs = spentMs[place]!;
           try {
             return await runClocks(clocks, members, { work, awaited: awaited ?? (() => null) });
@@ -172,7 +172,7 @@ export class Scoring<R extends Row> implements AsyncDisposable {
   }
 }
 
-/** What scoring needs of an environment. */
+/** The parts of an environment that scoring needs. */
 type Scored<R extends Row> = Pick<Environment<R>, 'rubric' | 'finish'>;
 
 /** Checks for a method, not for our class, which an environment's rubric need not extend. */
@@ -190,7 +190,7 @@ export async function settleScores<R extends Row>(
   }
 }
 
-/** Checks what a rubric returned: a reward that is not a finite number becomes an error. Throws RewardError unless there is one outcome per rollout. */
+/** Checks the result of a rubric: a reward that is not a finite number becomes an error. Throws RewardError unless there is one outcome per rollout. */
 function checked(outcomes: readonly (Score | Error)[], rollouts: number): readonly (Score | Error)[] {
   if (!Array.isArray(outcomes)) throw new RewardError('The rubric gave no list of scores. It must give one score for each rollout.');
   if (outcomes.length !== rollouts)
@@ -224,7 +224,7 @@ class ScoringClock {
   readonly #controller = new AbortController();
   /** Time of all pieces, failed attempts included. */
   elapsedMs = 0;
-  /** What counts towards the deadline. */
+  /** The time that counts towards the deadline. */
   spentMs = 0;
   hasBegun = false;
 

@@ -1,4 +1,4 @@
-/** What a rollout adds to the trace of its run: its turns, what its environment reported, its calls of models by role, and its reward, in this order. */
+/** A rollout's part of the trace of its run: its turns, the reports of its environment, its calls of models by role, and its reward, in this order. */
 import type { Row } from '../core/dataset.ts';
 import type { AskedRecord } from '../core/model.ts';
 import { contentImages, contentText } from '../core/message.ts';
@@ -26,7 +26,7 @@ export function traceRecords<R extends Row>(rollout: Rollout<R>): readonly Trace
   const place = { group_id: groupId, rollout_id: rolloutId, play: timing.startedAtMs };
   const whole = [
     ...events.map(({ event, turn, atMs, fields }) => ({ fields, event, turn: turn < 0 ? null : turn, atMs })),
-    // The time of a call is not recorded: it has that of the score.
+    // The time of a call is not recorded, so it gets the time of the score.
     ...asked.map((record) => ({ fields: askedFields(record), event: record.role, turn: null, atMs: endMs })),
     { fields: { ...rewardFields(rollout), lines: events.length + asked.length + 1 }, event: 'reward', turn: null, atMs: endMs },
   ];

@@ -27,7 +27,7 @@ export interface TranscriptOptions {
   readonly signal: AbortSignal;
 }
 
-/** What was kept of a sample. */
+/** The kept part of a sample. */
 export interface Committed {
   /** Tokens kept in the buffer; null in chat mode. */
   readonly tokens: number | null;
@@ -35,7 +35,7 @@ export interface Committed {
   readonly overhang: string;
   /** Calls of the offered tools in the kept text. */
   readonly toolCalls: readonly ToolCallAttempt[];
-  /** Why the episode cannot go on after this sample. @default it can */
+  /** The reason why the episode cannot go on after this sample. @default it can */
   readonly stop?: StopCondition;
 }
 

@@ -2,8 +2,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 
 /**
- * Whether a request with this `authorization` is allowed. Takes the same time for every key. `openPaths`: open to probes and scrapers without a key, because
- * they reveal nothing about requests.
+ * Tells whether a request with this `authorization` is allowed. Takes the same time for every key. `openPaths` are open to probes and scrapers without a key,
+ * because they reveal nothing about requests.
  */
 export function keyCheck(apiKey: string | null, openPaths: ReadonlySet<string>): (path: string, authorization: string | undefined) => boolean {
   if (apiKey === null) return () => true;

@@ -1,15 +1,15 @@
 /**
  * Keeps web pages away from a server on this machine. A web page whose domain resolves to 127.0.0.1 (DNS rebinding) cannot hide its domain in the `host` header.
- * A page of another origin cannot send JSON unless the server agrees first, which ours never do. Both servers check both, and each refuses in its own form.
+ * A page of another origin cannot send JSON unless the server agrees first, which these servers never do. Both servers check both, and each refuses in its own form.
  */
 import { isLoopback } from './listen.ts';
 
-/** Why a request for another host is refused. */
+/** The reason why a request for another host is refused. */
 export const WRONG_HOST = 'The host header does not name this server. Use its own address, such as 127.0.0.1.';
 
 /**
- * Whether a request's `host` header names this server, by the address that it listens on. Servers on other addresses than loopback may have any name, so every host
- * passes there.
+ * Tells whether a request's `host` header names this server, by the address that it listens on. Servers on addresses other than loopback may have any name, so every
+ * host passes there.
  */
 export function hostCheck(boundHost: string): (request: Pick<Request, 'headers'>) => boolean {
   if (!isLoopback(boundHost)) return () => true;
@@ -17,7 +17,7 @@ export function hostCheck(boundHost: string): (request: Pick<Request, 'headers'>
   return ({ headers }) => names.has((headers.get('host') ?? '').toLowerCase().replace(/:\d+$/, ''));
 }
 
-/** Whether the request says that its body is JSON. */
+/** Tells whether the request says that its body is JSON. */
 export function isJson({ headers }: Request): boolean {
   return headers.get('content-type')?.split(';', 1)[0]!.trim().toLowerCase() === 'application/json';
 }

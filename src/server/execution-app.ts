@@ -1,4 +1,4 @@
-/** `POST /run` and `POST /analyse` of a CodeExecutor, for environments that are not ours. */
+/** `POST /run` and `POST /analyse` of a CodeExecutor, for environments outside this package. */
 import { type Context, Hono } from 'hono';
 import { CancelledError, ExecutionError, TimeoutError } from '../core/errors.ts';
 import { readJson } from '../core/read-json.ts';
@@ -27,7 +27,7 @@ export interface ExecutionAppOptions {
 
 type Status = 400 | 403 | 408 | 413 | 415 | 422 | 500 | 503;
 
-/** A request that is not answered. */
+/** A request that is refused. */
 class Refusal extends Error {
   readonly status: Status;
 

@@ -16,7 +16,7 @@ export interface ListenOptions {
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
-  /** How long a new connection may send nothing; less than `headersTimeout`. @default 110,000 */
+  /** How long a new connection may send nothing, in milliseconds; less than `headersTimeout`. @default 110,000 */
   readonly silenceMs?: number;
   /** Takes over the connection of a request that asks for a WebSocket, and closes it at the end. @default such a request is answered as any other */
   readonly onUpgrade?: (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
@@ -44,12 +44,12 @@ export async function listen(app: Hono, { host, port, silenceMs = 110_000, onUpg
   };
 }
 
-/** Some clients offer HTTP/2 in the same header, and are answered without it. */
+/** Some clients offer HTTP/2 in the same header; they are answered without it. */
 function asksForWebSocket({ headers }: IncomingMessage): boolean {
   return headers.upgrade?.toLowerCase() === 'websocket';
 }
 
-/** Whether only this machine can reach the address. */
+/** True if only this machine can reach the address. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 }

@@ -1,7 +1,7 @@
 /**
  * `POST /retrieve` of Search-R1's retrieval server (search_r1/search/retrieval_server.py, commit a14dc3a4), and `POST /search` of UltraRAG's
  * (`{query_list, top_k}` to `{ret_psg: [[text, ...], ...]}`), for any Retriever.
- * Differs from upstream in `return_scores: false`, which fails there and here returns what was intended (`{result: [[document, ...], ...]}`),
+ * Differs from upstream in `return_scores: false`, which fails there and here returns the intended result (`{result: [[document, ...], ...]}`),
  * in its limits (413, 422, 503), and in answering 502 or 504 instead of 500 if the retriever fails.
  */
 import { type Context, Hono } from 'hono';
@@ -28,7 +28,7 @@ export interface RetrievalAppOptions {
   readonly maxPassages?: number;
   /** @default 16 MiB */
   readonly maxBodyBytes?: number;
-  /** How long a body may take to arrive (408). @default 30000 */
+  /** How long a body may take to arrive (408), in milliseconds. @default 30000 */
   readonly bodyTimeoutMs?: number;
   /** Maximum of concurrent requests, counted once their bodies are read; others get a 503 with retry-after. @default 1024 */
   readonly maxPending?: number;
@@ -43,7 +43,7 @@ type Limits = Required<Omit<RetrievalAppOptions, 'retriever' | 'host'>>;
 /** A request with its own or the default topk. */
 type ResolvedRequest = RetrieveRequest & { readonly topk: number };
 
-/** One of the protocols: how its requests and answers look. */
+/** One of the protocols: the form of its requests and answers. */
 interface Protocol {
   readonly parse: (body: unknown) => ParsedRetrieveRequest;
   readonly answer: (lists: readonly (readonly Passage[])[], request: RetrieveRequest) => object;

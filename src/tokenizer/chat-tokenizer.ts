@@ -29,7 +29,7 @@ const CACHED_CHARS = 2 ** 19;
 const PLAIN = { addSpecialTokens: false };
 const QUESTION: PlainTemplateMessage = { role: 'user', content: 'a' };
 
-/** What is known about a tokenizer in advance; whatever is missing is found out when needed. */
+/** Known facts about a tokenizer; missing ones are found out when needed. */
 export interface TokenizerFacts {
   /** The model has a chat template. @default null, unknown */
   readonly hasTemplate?: boolean | null;
@@ -37,11 +37,11 @@ export interface TokenizerFacts {
   readonly beginsWithBos?: boolean;
   /** The control token that ends an assistant turn; null if there is none. @default unknown */
   readonly closingTokenId?: number | null;
-  /** How the model turns images into tokens; null if it reads text only. @default null */
+  /** The rules by which the model turns images into tokens; null if it reads text only. @default null */
   readonly imageTokens?: ImageTokenRules | null;
 }
 
-/** What was found out about one tokenizer, and texts that it encoded; shared by all `ChatTokenizer`s of that tokenizer. */
+/** The facts found out about one tokenizer, and the texts that it encoded; shared by all `ChatTokenizer`s of that tokenizer. */
 export class TokenizerMemory {
   readonly control = new ControlTokens();
   readonly encoded = textCache();
@@ -52,7 +52,7 @@ export class TokenizerMemory {
   readonly bos: AskedOnce<readonly number[]>;
   readonly closing: AskedOnce<number | null>;
   readonly imageTokens: ImageTokenRules | null;
-  /** How the template spells an image. */
+  /** The template's spelling of an image. */
   readonly imageSpelling = new AskedOnce<string>();
 
   constructor(facts: TokenizerFacts = {}) {
@@ -153,7 +153,7 @@ export class ChatTokenizer implements PolicyTokenizer {
     });
   }
 
-  /** The text of a rendered conversation, for finding out what a template does. */
+  /** The text of a rendered conversation, from which the behaviour of a template is found out. */
   async renderedText(request: TemplateRequest): Promise<string> {
     return this.#source.detokenize(await this.#rendered(request));
   }
@@ -177,7 +177,7 @@ export class ChatTokenizer implements PolicyTokenizer {
     return this.#placed(clean.ids, images, clean.removed);
   }
 
-  /** The messages with the model's own placeholder for every image; without images, as they are. Throws ConfigError for an image that the model cannot see. */
+  /** The messages with the model's own placeholder for every image; unchanged if there are no images. Throws ConfigError for an image that the model cannot see. */
   async #spelled(messages: readonly TemplateMessage[], images: readonly ImageRef[]): Promise<readonly PlainTemplateMessage[]> {
     if (images.length === 0) return spelledMessages(messages, '');
     const { imageTokens, imageSpelling } = this.#memory;

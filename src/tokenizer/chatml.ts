@@ -1,7 +1,7 @@
 /**
- * ChatML for models without a chat template whose tokenizer has its two control tokens. Tools are in Hermes' format: listed in the system turn within
- * `<tools>`, called within `<tool_call>`, answered within `<tool_response>` in a user turn. Contents are not trimmed, and the template adds no text of its
- * own except how to call tools.
+ * ChatML for models without a chat template whose tokenizer has its two control tokens. Tools are in Hermes' format: listed in the system turn within `<tools>`,
+ * called within `<tool_call>`, answered within `<tool_response>` in a user turn. Contents are not trimmed, and the template adds no text of its own except
+ * instructions for calling tools.
  */
 import { PythonTemplate } from './python-template.ts';
 import type { TemplateRequest } from './tokenizer-source.ts';

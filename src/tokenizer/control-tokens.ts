@@ -20,7 +20,7 @@ const PLAIN = { addSpecialTokens: false };
 /** In characters; longer text is not a name. */
 const LONGEST_NAME = 256;
 
-/** What is known about a tokenizer's control tokens; shared by all its users. */
+/** Known facts about a tokenizer's control tokens; shared by all its users. */
 export class ControlTokens {
   readonly #isControl = new Map<number, AskedOnce<boolean>>();
   readonly #markIds = new Map<string, AskedOnce<readonly number[]>>();
@@ -134,7 +134,7 @@ function mayHoldControl(text: string): boolean {
   return start >= 0 && (/[>\]})|｜〉»[]/.test(text.slice(start + 1)) || endsInTag(text));
 }
 
-/** The text as templates may write it: with `>` after it, as in `<parameter=NAME>`, or as a tag of its own, `<NAME>`. */
+/** The text as templates may write it: followed by `>`, as in `<parameter=NAME>`, or as a tag, `<NAME>`. */
 function asWritten(text: string): string {
   const ended = endsInTag(text) ? `${text}>` : text;
   return text.length > LONGEST_NAME || /[<\n]/.test(text) ? ended : `${ended}\n<${text}>`;

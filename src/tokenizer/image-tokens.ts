@@ -4,7 +4,7 @@ import { imageTokens, smartResize } from '../core/image-size.ts';
 import type { ImageRef, PlacedImage } from '../core/message.ts';
 import type { ImageTokenRules } from './policy-tokenizer.ts';
 
-/** Number of tokens of an image between its opening and its closing one. Throws ConfigError for one that the model's image processor refuses. */
+/** Number of tokens of an image between its opening token and its closing token. Throws ConfigError for an image that the model's image processor refuses. */
 export function tokensOfImage(image: ImageRef, rules: ImageTokenRules): number {
   const size = smartResize(image, rules);
   if (size !== null) return imageTokens(size, rules.unit);
@@ -13,7 +13,7 @@ export function tokensOfImage(image: ImageRef, rules: ImageTokenRules): number {
   );
 }
 
-/** The ids with as many placeholders as each image has tokens, and where the images are. Throws PolicyError unless every image has its placeholder. */
+/** The ids with as many placeholders as each image has tokens, and the places of the images. Throws PolicyError unless every image has its placeholder. */
 export function placeImages(
   ids: readonly number[],
   images: readonly ImageRef[],

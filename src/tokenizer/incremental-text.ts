@@ -79,7 +79,7 @@ const NO_BYTES = new Uint8Array(0);
 
 const isFirstOfSeveral = (byte: number) => byte >= 0xc0;
 
-/** Bytes that the last character lacks after `bytes`, 0 if it is complete or invalid. `missing`: what it lacked before. */
+/** Bytes that the last character lacks after `bytes`, 0 if it is complete or invalid. `missing` is the number that it lacked before. */
 function missingBytes(bytes: Uint8Array, missing: number): number {
   let rest = missing;
   for (const byte of bytes) {

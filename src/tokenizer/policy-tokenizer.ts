@@ -11,7 +11,7 @@ export interface EncodedText {
   readonly images?: readonly PlacedImage[];
 }
 
-/** How a vision-language model turns an image into tokens. */
+/** The way a vision-language model turns an image into tokens. */
 export interface ImageTokenRules {
   /** Sides of the resized image are multiples of this: patch size times merge size. One token stands for a square of this side. */
   readonly unit: number;
@@ -34,7 +34,7 @@ export interface RenderOptions {
   readonly format?: TurnFormat;
   /** Tools that the template lists. @default none */
   readonly tools?: readonly ToolSpec[];
-  /** Whether bare text begins with BOS: `model`, if the tokenizer adds it, or `never`. @default 'model' */
+  /** `model`: bare text begins with BOS if the tokenizer adds it. `never`: it does not. @default 'model' */
   readonly bos?: 'model' | 'never';
 }
 
@@ -54,7 +54,7 @@ export interface PolicyTokenizer {
   render(messages: readonly Message[], options?: RenderOptions): Promise<EncodedText>;
   /** The bridge from the end of the policy's turn, which follows `history`, through the opening of its next one. Contains no sampled ids. */
   renderNext(history: readonly Message[], next: readonly Message[], options?: RenderNextOptions): Promise<EncodedText>;
-  /** Which template renders chats. */
+  /** The template that renders chats. */
   chatTemplate(): Promise<ChatTemplateKind>;
   /** The control token that the template writes after an assistant turn; null if there is none. */
   closingToken(): Promise<number | null>;

@@ -7,7 +7,7 @@ type Json = Readonly<Record<string, unknown>>;
 
 export interface TemplateMessage {
   readonly role: string;
-  /** With images: a list of texts and images, no two texts side by side. */
+  /** With images: a list of texts and images, without adjacent texts. */
   readonly content: TemplateContent;
   readonly tool_calls?: readonly TemplateToolCall[];
   readonly tool_call_id?: string;
@@ -63,7 +63,7 @@ export function outlinedMessage({ role, content, toolCallId }: Message): PlainTe
   return { role, content: short.toWellFormed(), ...(toolCallId === undefined ? {} : { tool_call_id: toolCallId }) };
 }
 
-/** Applies `map` to every string from outside, names and keys of arguments and schemas included. */
+/** Applies `map` to every string that comes from outside, including names and keys of arguments and schemas. */
 export function mapMessageTexts(message: TemplateMessage, map: (text: string) => string): TemplateMessage {
   const { role, content, tool_calls: calls, tool_call_id: callId } = message;
   return {
@@ -112,7 +112,7 @@ export function spelledMessages(messages: readonly TemplateMessage[], image: str
   });
 }
 
-/** Texts side by side are joined, so that a control token that is spelled across two of them is found. */
+/** Adjacent texts are joined, so that a control token that is spelled across two of them is found. */
 function templateContent(content: MessageContent): TemplateContent {
   if (typeof content === 'string' || content.every(({ type }) => type === 'text')) return contentText(content).toWellFormed();
   const parts: (string | ImageRef)[] = [];

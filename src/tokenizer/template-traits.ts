@@ -1,4 +1,4 @@
-/** Finds out what a model's chat template can do, by rendering a small conversation and inspecting its text. */
+/** Finds out the features of a model's chat template, by rendering a small conversation and inspecting its text. */
 import type { ToolCallFormat } from '../core/tool-calls.ts';
 import type { ChatTokenizer } from './chat-tokenizer.ts';
 import type { ChatTemplateKind } from './policy-tokenizer.ts';

@@ -1,5 +1,5 @@
 /**
- * Reads and checks tokenizer.json and tokenizer_config.json. Rejects, by name, what the tokenizer library would encode differently from transformers, and
+ * Reads and checks tokenizer.json and tokenizer_config.json. Rejects, by name, settings that the tokenizer library would encode differently from transformers, and
  * everything but the two kinds of BPE whose tokens have known bytes, because sampled tokens are decoded by their bytes.
  */
 import type { ByteSource } from '../files/byte-source.ts';

@@ -1,5 +1,5 @@
 /**
- * What `ChatTokenizer` needs from a tokenizer, in a model directory on this machine or on a server. The two differ only in these calls, so that they give
+ * The calls that `ChatTokenizer` needs from a tokenizer, in a model directory on this machine or on a server. The two differ only in these calls, so that they give
  * the same ids.
  */
 import { PolicyError } from '../core/errors.ts';
@@ -22,7 +22,7 @@ export interface TemplateRequest {
 export interface TokenizerSource {
   /** For error messages. */
   readonly name: string;
-  /** Spelled control tokens become control tokens. `addSpecialTokens`: adds BOS and the like, as the tokenizer does by default. */
+  /** Spelled control tokens become control tokens. With `addSpecialTokens`, adds BOS and the like, as the tokenizer does by default. */
   tokenize(text: string, options: { readonly addSpecialTokens: boolean }): Promise<TokenizedText>;
   /** The text, control tokens included. */
   detokenize(ids: readonly number[]): Promise<string>;
@@ -32,7 +32,7 @@ export interface TokenizerSource {
   renderTemplate(request: TemplateRequest): Promise<readonly number[] | null>;
 }
 
-/** The template rejected a conversation, as opposed to a failure of the tokenizer. */
+/** True if the template rejected a conversation, as opposed to a failure of the tokenizer. */
 export function isRefusal(error: unknown): boolean {
   return error instanceof PolicyError && error.status === 400;
 }

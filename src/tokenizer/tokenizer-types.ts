@@ -15,7 +15,7 @@ export interface ModelTokenizer {
     messages: readonly Readonly<Record<string, unknown>>[],
     options: { readonly addGenerationPrompt: boolean; readonly continueFinalMessage: boolean; readonly variables: Readonly<Record<string, unknown>> },
   ): string;
-  /** What threads need for decoding, in shared memory. */
+  /** The table that threads need for decoding, in shared memory. */
   readonly bytes: TokenBytes;
 }
 

@@ -1,9 +1,9 @@
-/** Collects the credentials of a request, so that they can be removed from whatever the server returns. */
+/** Collects the credentials of a request, so that they can be removed from the server's response. */
 import { isSecretName } from './redact.ts';
 
 /** Placeholders for a key that is not needed; hiding these words would damage ordinary text. */
 const PLACEHOLDERS = new Set(['', 'EMPTY', 'empty', 'none', 'None', 'null', 'dummy', 'token', 'not-needed', 'no-key']);
-/** A user name, or what follows a scheme such as Bearer, is hidden from this length on; a shorter one is likely an ordinary word. */
+/** A user name, or the text after a scheme such as Bearer, is hidden from this length on; a shorter one is likely an ordinary word. */
 const SHORTEST_WORD = 8;
 /** A header with an ordinary name may contain a secret: a value of at least this length is treated as one. */
 const SHORTEST_HEADER = 16;

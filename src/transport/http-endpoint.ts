@@ -65,7 +65,7 @@ export class HttpEndpoint {
     this.hide = secretRedactor([...headerCredentials({ ...basicAuth(base), ...headers }), ...urlCredentials(baseUrl)]);
     this.#maxResponseBytes = maxResponseBytes;
     this.#makeError = makeError;
-    // Of undici's timeouts only that for connecting: a long generation sends nothing for minutes, and the caller has its own deadline.
+    // Of undici's timeouts only the one for connecting is used: a long generation sends nothing for minutes, and the caller has its own deadline.
     this.#pool = new Pool(base.origin, { connections, headersTimeout: 0, bodyTimeout: 0, connect: { timeout: 10_000 } });
   }
 
@@ -110,7 +110,7 @@ export class HttpEndpoint {
   }
 }
 
-/** How many bytes of an error response are decoded. */
+/** Number of bytes of an error response that are decoded. */
 const QUOTED_BYTES = 16_384;
 
 type Outcome = { readonly ok: true; readonly response: HttpResponse } | { readonly ok: false; readonly error: unknown };
@@ -213,7 +213,7 @@ export function statusOptions({ status, headers }: Pick<HttpResponse, 'status' |
   return { status, retryable, ...(wait === null ? {} : { retryAfterMs: wait }) };
 }
 
-/** What is wrong with a compressed body; null for a plain one. */
+/** The fault of a compressed body; null for a plain one. */
 function encodingProblem({ status, headers, body }: HttpResponse): string | null {
   const encoding = single(headers['content-encoding']).trim().toLowerCase();
   if (encoding === '' || encoding === 'identity' || body.length === 0) return null;

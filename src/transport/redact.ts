@@ -4,7 +4,7 @@
 const USER_INFO = /(?<=[a-z0-9+.-]:\/\/)[^\s/?#]*@/gi;
 /** Leaves a value that is already hidden, so that a quote behind it, of a shell or of JSON, stays. */
 const PARAMETER = /([?&;#])([\w.-]+)=(?!\*\*\*(?:["'&;#\s]|$))[^&;#\s]*/g;
-/** Up to what ends a URL in a shell, in JSON, TOML and Markdown. The host may be an IPv6 address in brackets. */
+/** Matches up to the character that ends a URL in a shell, in JSON, TOML or Markdown. The host may be an IPv6 address in brackets. */
 const ADDRESS = /\b(?:https?|wss?):\/\/(?!huggingface\.co(?![\w.:@-]))(?:\[[^\]\s]*\])?[^\s"'`<>()[\]{},]*/gi;
 /** The last word of a secret's name, joined to the words before it or not: `apiKey`, `API-KEYS`, `apikey`. */
 const SECRET_WORD =
@@ -53,7 +53,7 @@ function hidden(data: unknown, isSecret: boolean, replace: (text: string) => str
   return Object.fromEntries(Object.entries(data).map(([name, value]) => [name, hidden(value, isSecret || isSecretName(name), replace)]));
 }
 
-/** A text for others, with `URL` in place of every address of a server but those of the public hub. */
+/** A text for other people, with `URL` in place of every address of a server except those of the public hub. */
 export function hideAddresses(text: string): string {
   return text.replace(ADDRESS, 'URL');
 }

@@ -22,7 +22,7 @@ export interface RetryOptions {
   readonly maxDelayMs?: number;
   /** If Retry-After requests a longer wait, the failure is thrown at once. @default 60000 (the openai package) */
   readonly maxRetryAfterMs?: number;
-  /** Whether to retry after this retryable failure; false throws it at once. @default always */
+  /** Tells whether to retry after this retryable failure; false throws it at once. @default always */
   readonly mayRetry?: (error: VfError) => boolean;
   readonly onRetry?: (event: { attempt: number; delayMs: number; error: VfError }) => void;
 }

@@ -1,4 +1,4 @@
-/** Values that Python writes as literals, as data. What a value is called is its Python type. */
+/** Values that Python writes as literals, as data. The name of a kind is the value's Python type. */
 export type Literal =
   | { readonly kind: 'None' | 'Ellipsis' }
   | LiteralNumber
@@ -22,5 +22,5 @@ export interface LiteralText {
   readonly key: string;
 }
 
-/** Thrown and caught within this folder: why a string is not a literal. */
+/** The reason why a string is not a literal. Thrown and caught within this folder. */
 export class LiteralProblem extends Error {}

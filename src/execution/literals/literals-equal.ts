@@ -1,11 +1,11 @@
 /**
  * Python's `==` between literals. Numbers are compared exactly across types (`1 == 1.0 == True`, and `2 ** 53 + 1 != 2.0 ** 53`), sets and dictionaries without
- * order. NaN equals nothing. Python takes an object in a container for equal to itself, NaN too; two literals never share an object, so a container with
+ * order. NaN equals nothing. In a container Python treats an object as equal to itself, even NaN; two literals never share an object, so a container with
  * a NaN equals nothing either.
  */
 import { type Literal, type LiteralNumber, LiteralProblem } from './literal.ts';
 
-/** Whether `a == b` in Python. */
+/** True if `a == b` in Python. */
 export function literalsEqual(a: Literal, b: Literal): boolean {
   if (isNumber(a)) return isNumber(b) && numbersEqual(a, b);
   switch (a.kind) {
@@ -68,7 +68,7 @@ export function keptEntries(entries: readonly Entry[]): Entry[] {
   return [...kept.values()];
 }
 
-/** The same text for values that are equal and have a hash, another for all others; null if there is a NaN within. Throws LiteralProblem without a hash. */
+/** Returns the same text for values that are equal and have a hash, and another for all others; null if they contain a NaN. Throws LiteralProblem without a hash. */
 function hashKey(value: Literal): string | null {
   if (isNumber(value)) return numberKey(value);
   switch (value.kind) {

@@ -57,6 +57,6 @@ export function complexSum(left: LiteralNumber, right: LiteralNumber, sign: 1 | 
   if ((left.kind !== 'int' && left.kind !== 'float') || right.kind !== 'complex') return null;
   const real = Number(left.value);
   if (left.kind === 'int' && !Number.isFinite(real)) return null;
-  // As Python adds them: the real number has an imaginary part of 0.0, and 0.0 - 0.0 is 0.0.
+  // Python adds them like this: the real number has an imaginary part of 0.0, and 0.0 - 0.0 is 0.0.
   return { kind: 'complex', real: real + sign * right.real, imaginary: 0 + sign * right.imaginary };
 }

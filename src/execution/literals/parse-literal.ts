@@ -1,8 +1,7 @@
 /**
- * Reads Python literals in the trainer's own process: what `repr` writes for plain values, and what people write instead. Expressions, calls and f-strings
- * are no literals. Same results as `eval` of CPython 3.12 for what it accepts; it accepts less.
- *
- * Time is linear in the text, but for decimal integers, whose length is limited.
+ * Reads Python literals in the trainer's own process: the output of `repr` for plain values, and the notation of people. Expressions, calls and f-strings are no
+ * literals. Its results equal those of `eval` in CPython 3.12, but it accepts less. Time is linear in the text, except for decimal integers, whose length is
+ * limited.
  */
 import { type Literal, type LiteralNumber, LiteralProblem } from './literal.ts';
 import { keptEntries, keptItems } from './literals-equal.ts';
@@ -38,7 +37,7 @@ export function parseLiteral(text: string, { maxLength = MAX_LENGTH }: LiteralOp
   }
 }
 
-/** Like Python's `eval`: blanks before the value do not count, nor do blank lines around it; a line must not begin with blanks. */
+/** As in Python's `eval`, blanks before the value do not count, nor do blank lines around it; a line must not begin with blanks. */
 function wholeText(scanner: Scanner): Literal {
   scanner.skipBlanks();
   scanner.skipBlankLines();
@@ -125,7 +124,7 @@ function entry(scanner: Scanner): readonly [Literal, Literal] {
   return [key, value(scanner)];
 }
 
-/** What follows the first item, up to the closing bracket; the last comma may stand alone. */
+/** The items after the first one, up to the closing bracket; the last comma may stand alone. */
 function restOf<T>(scanner: Scanner, closing: string, item: (scanner: Scanner) => T): T[] {
   const items: T[] = [];
   while (!scanner.takeText(closing)) {

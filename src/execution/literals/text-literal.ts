@@ -24,7 +24,7 @@ const LAST_POINT = 0x10ffff;
 /** Marks, in a key, a half of a pair that was written as an escape. */
 const MARK = '\ue000';
 
-/** The text that begins here, with those that follow it side by side; null if none begins here. Throws LiteralProblem. */
+/** The text that begins here, joined with the texts that directly follow it; null if none begins here. Throws LiteralProblem. */
 export function textLiteral(scanner: Scanner): LiteralText | null {
   const first = singleText(scanner);
   if (first === null) return null;
@@ -54,7 +54,7 @@ function singleText(scanner: Scanner): LiteralText | null {
   return unescaped(kind, lines, () => scanner.problem(`a broken escape in the text from character ${at}, which ends`));
 }
 
-/** Index of the quote that ends the text; escaped characters do not count, in raw texts either. */
+/** Index of the quote that ends the text. Escaped characters do not count, even in raw texts. */
 function closingQuote(scanner: Scanner, quote: string): number {
   const { text } = scanner;
   for (let at = scanner.at; at < text.length; at++) {
@@ -108,7 +108,7 @@ interface Escape {
   readonly broken: () => Error;
 }
 
-/** Adds what the escape stands for; returns the index after it. An unknown escape stands for itself, as in Python. */
+/** Adds the meaning of the escape; returns the index after it. An unknown escape stands for itself, as in Python. */
 function addEscape(characters: Characters, { kind, source, at, broken }: Escape): number {
   const letter = source[at]!;
   const simple = SIMPLE[letter];
@@ -129,7 +129,7 @@ function addEscape(characters: Characters, { kind, source, at, broken }: Escape)
     characters.addPoint(point);
     return at + 1 + digits.length;
   }
-  // The names of characters are in Python's own tables alone.
+  // Only Python's own tables have the names of characters.
   if (kind === 'str' && letter === 'N') throw broken();
   characters.add('\\');
   return at;

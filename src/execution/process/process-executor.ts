@@ -1,4 +1,4 @@
-/** A new Python process for each job: in bubblewrap's namespaces, or with limits alone. */
+/** A new Python process for each job: in bubblewrap's namespaces, or with limits only. */
 import { existsSync } from 'node:fs';
 import { eitherSignal } from '../../core/abort.ts';
 import { CancelledError, ExecutionError } from '../../core/errors.ts';
@@ -44,7 +44,7 @@ export class ProcessExecutor implements CodeExecutor {
     this.#limiter = new Limiter(parts.workers);
   }
 
-  /** Throws ExecutionError if the sandbox does not start here, with what to do. */
+  /** Throws ExecutionError, with the remedy, if the sandbox does not start here. */
   static async open({ name, workers, python = PYTHON }: ProcessOptions): Promise<ProcessExecutor> {
     assertInstalled(python, 'Python 3.10 or newer', 'python3');
     if (name === 'bubblewrap') assertInstalled(BUBBLEWRAP, 'bubblewrap', 'bubblewrap');
@@ -86,7 +86,7 @@ function assertInstalled(path: string, what: string, debianPackage: string): voi
   if (!existsSync(path)) throw new ExecutionError(`${path} does not exist. Install ${what}: ${remedy}`, { remedy });
 }
 
-/** Runs the first program, so that a machine that forbids the sandbox is found out before any program counts. */
+/** Runs a first program, so that a machine that forbids the sandbox is noticed before any program counts. */
 async function pythonVersion(executor: ProcessExecutor): Promise<string> {
   const limits = { ...DEFAULT_LIMITS, seconds: 30 };
   const result = await executor.run({ code: VERSION, calls: [''], hashSeed: 0, limits }, { signal: new AbortController().signal });

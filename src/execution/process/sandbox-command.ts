@@ -7,7 +7,7 @@ import { systemCallFilter } from './system-calls.ts';
 export interface SandboxCommand {
   readonly command: string;
   readonly args: readonly string[];
-  /** What it reads from descriptor 4. */
+  /** The program that it reads from descriptor 4. */
   readonly filter: Uint8Array | null;
 }
 
@@ -16,13 +16,13 @@ export const FILTER = 4;
 
 /**
  * Python in namespaces of its own: no network, no files but Python's, read-only, a private /tmp of 1 MiB, no other processes, no capabilities, no user
- * namespaces within, no memory beside that of its processes.
- * @param named a Python under /usr, or one with a prefix of its own (such as a virtual environment), which is shown to programs too. Throws ConfigError
- * where around it are other files than Python's.
+ * namespaces within, no memory other than that of its processes.
+ * @param named a Python under /usr, or one with a prefix of its own (such as a virtual environment), which is shown to programs too. Throws ConfigError if there are
+ * other files than Python's around it.
  */
 export function bubblewrapCommand(bwrap: string, named: string): SandboxCommand {
   const real = realpathSync(named);
-  // A link in a folder such as ~/bin has the user's files around it, that of a virtual environment Python's.
+  // A link in a folder such as ~/bin has the user's files around it; the link of a virtual environment has Python's.
   const python = existsSync(join(prefixOf(named), 'pyvenv.cfg')) ? named : real;
   const shown = [...new Set(['/usr', ...[python, real].map(prefixOf).filter((prefix) => prefix !== '/usr' && !prefix.startsWith('/usr/'))])];
   if (!shown.every(holdsPython))
@@ -39,12 +39,12 @@ export function bubblewrapCommand(bwrap: string, named: string): SandboxCommand 
   return { command: bwrap, args, filter };
 }
 
-/** Python by itself: what the user may do, a program may do. */
+/** Python by itself: a program may do everything that the user may do. */
 export function bareCommand(python: string): SandboxCommand {
   return { command: python, args: [], filter: null };
 }
 
-/** Where Python's own files are. */
+/** The folder of Python's own files. */
 function prefixOf(python: string): string {
   return dirname(dirname(python));
 }
@@ -54,7 +54,7 @@ function holdsPython(prefix: string): boolean {
   return prefix !== '/' && existsSync(libraries) && readdirSync(libraries).some((name) => name.startsWith('python3'));
 }
 
-/** /lib is a link into /usr where the two are merged, and else a folder that Python needs. */
+/** /lib is a link into /usr if the two are merged, and otherwise a folder that Python needs. */
 function rootLink(path: string): string[] {
   if (!existsSync(path)) return [];
   const real = realpathSync(path);

@@ -1,6 +1,6 @@
 /**
- * One process that serves one job: it is given the job on standard input and replies over descriptor 3. What it prints is counted and thrown away. It
- * and its group end at the deadline, at the first byte beyond a limit, and as soon as the reply is there.
+ * One process that serves one job. It receives the job on standard input and replies over descriptor 3. Its output is counted and thrown away. The process and its
+ * group end at the deadline, at the first byte beyond a limit, or as soon as the reply has arrived.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
@@ -38,7 +38,7 @@ const NAMESPACES =
 /** Nobody: a root user is exempt from the limit on processes. */
 const NOBODY = 65_534;
 
-/** Throws ExecutionError if the sandbox does not start, and what the signal was aborted with. */
+/** Throws ExecutionError if the sandbox does not start, and the signal's reason if it aborts. */
 export async function runProcess(job: ProcessJob, signal: AbortSignal): Promise<Attempt> {
   const token = crypto.randomUUID();
   const child = start(job);
@@ -56,7 +56,7 @@ export async function runProcess(job: ProcessJob, signal: AbortSignal): Promise<
     const attempt = await Promise.race([output.attempt, deadline.promise, aborted.promise]);
     if (attempt === 'aborted') throw abortError(signal);
     kill(child);
-    // What was printed before the reply may arrive after it. A process that left the group may hold the pipes open.
+    // Output from before the reply may arrive after it. A process that left the group may hold the pipes open.
     await Promise.race([closed, sleep(CLOSING_MS, undefined, { ref: false })]);
     return output.excess() ?? attempt;
   } finally {
@@ -137,7 +137,7 @@ function startError(reason: string): ExecutionError {
   return new ExecutionError(`The sandbox does not start: ${reason}${remedy === null ? '' : `. To mend it, ${remedy}`}`, { remedy });
 }
 
-/** The system kills what takes too much memory, and by its own signal what takes too much CPU time. */
+/** The system kills a process that takes too much memory, and uses its own signal for one that takes too much CPU time. */
 function failure(killer: NodeJS.Signals | null) {
   if (killer === 'SIGXCPU') return 'timeout';
   return killer === 'SIGKILL' ? 'memory' : 'crashed';

@@ -1,6 +1,6 @@
 /**
- * The filter of system calls for a sandbox of namespaces, as a program of the kernel's seccomp. Refused is memory that no limit of a process counts (shared
- * segments, files in memory, queues), and what a program of Python has no use for and kernels had faults in.
+ * The filter of system calls for a sandbox of namespaces, as a program of the kernel's seccomp. It refuses memory that no limit of a process counts (shared
+ * segments, files in memory, queues), and calls that a Python program does not need and that had faults in kernels.
  */
 
 interface Architecture {

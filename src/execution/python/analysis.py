@@ -129,13 +129,13 @@ def dotted_name(node, modules):
 
 
 def is_import(function, modules):
-    """Whether a call of this imports: `__import__`, `importlib.import_module`, and both under other names."""
+    """Tells whether a call of this imports: `__import__`, `importlib.import_module`, and both under other names."""
     name = function.id if isinstance(function, ast.Name) else function.attr if isinstance(function, ast.Attribute) else ''
     return modules.get(name, name).split('.')[-1] in ('__import__', 'import_module')
 
 
 def imported(call):
-    """What an import by a call names; None for nothing."""
+    """The module that a call imports; None if it imports none."""
     named = [keyword.value for keyword in call.keywords if keyword.arg == 'name']
     return [*call.args, *named, None][0]
 

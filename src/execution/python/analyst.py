@@ -8,7 +8,7 @@ from analysis import analyse
 
 
 def serve():
-    # What is loaded by now stays; what requests leave is collected after many of them.
+    # Objects loaded by now stay; the garbage of requests is collected after many of them.
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     while (fields := channel.receive()) is not None:

@@ -22,7 +22,7 @@ def limit(limits):
     import os
     import resource
 
-    # What starts a process sets the seed of hashes as a variable. Programs find no variables and import nothing from the current directory.
+    # The starter of this process sets the seed of hashes as a variable. Programs find no variables and import nothing from the current directory.
     os.environ.clear()
     sys.path[:] = [path for path in sys.path if path]
     for name, value in (each.split('=') for each in limits.split()):

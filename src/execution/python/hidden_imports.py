@@ -1,19 +1,17 @@
-"""
-Ways to a module that do not show in its name. A program that takes one could read anything, so that it counts as reading every banned name. A list of what
-is known: what it lacks is still in the sandbox.
-"""
+"""Ways to a module that do not show in its name. A program that takes one could read anything, so it counts as
+reading every banned name. This is a list of the known ways; the sandbox stops the others."""
 
 import ast
 
-# Read in any way.
+# Names that hide an import, however they are read.
 NAMES = frozenset('__builtins__ __loader__ __spec__ globals locals'.split())
-# When they are called with a string, it shows what they read.
+# Functions that show what they read when they are called with a string.
 CALLED = frozenset('__import__ compile eval exec'.split())
 ATTRIBUTES = frozenset(
     '__builtins__ __globals__ __import__ __loader__ __spec__ __subclasses__ exec_module f_back f_builtins f_globals f_locals gi_frame load_module '
     'tb_frame'.split()
 )
-# As names and prefixes of dotted names.
+# Names and prefixes of dotted names.
 DOTTED = frozenset(
     '_frozen_importlib _imp builtins code codeop ctypes imp importlib.* importlib.abc importlib.machinery importlib.util marshal pickle pkgutil runpy '
     'sys.* sys._getframe sys.modules zipimport'.split()
@@ -53,7 +51,8 @@ def is_hidden(node):
 
 
 def bare_modules(tree, modules):
-    """The modules that are read otherwise than by a member, such as `[os][0]`: whoever has them can read what it likes of them."""
+    """The modules that are read in another way than by a member, such as `[os][0]`: code that has them can read any
+    member."""
     shown = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):

@@ -53,7 +53,7 @@ def cyclomatic(function):
 
 
 def halstead(tree):
-    """Volume and effort: operators of expressions, and what they are applied to."""
+    """Volume and effort: operators of expressions, and their operands."""
     operators, operands = [], []
 
     def visit(node, context):
@@ -80,7 +80,7 @@ def halstead(tree):
 
 
 def operand(node):
-    """A name, an attribute and a constant are the same wherever they occur; another expression is one of its own."""
+    """A name, an attribute or a constant is the same wherever it occurs; any other expression is unique."""
     return getattr(node, {ast.Name: 'id', ast.Attribute: 'attr', ast.Constant: 'value'}.get(type(node), ''), node)
 
 

@@ -103,11 +103,11 @@ class Check:
     def names(self):
         groups = (self.functions, self.variables, set(self.modules), set(self.members))
         bound = set().union(*groups)
-        # Each name means one thing, and a builtin what it always means.
+        # Each name has one meaning, and a builtin its usual one.
         require(len(bound) == sum(map(len, groups)) and RESERVED.isdisjoint(bound))
         require(not any(name.startswith('__') for name in bound))
         unbound = self.read - self.variables
-        # Reading a name that nothing binds raises a NameError. Arguments of a call are checked without the program, so theirs make them not plain.
+        # Reading a name that nothing binds raises a NameError. Arguments of a call are checked without the program, so such a name makes them not plain.
         require(not unbound or not self.is_call)
         require(unbound.isdisjoint(bound | RESERVED) and not any(name.startswith('__') for name in unbound))
         require(self.called <= self.functions)
@@ -188,7 +188,7 @@ class Check:
         self.optional(node.msg)
 
     def raise_error(self, node):
-        # `from` and a bare `raise` are seldom enough to be left out.
+        # `from` and a bare `raise` are rare enough to be left out.
         require(node.exc is not None and node.cause is None)
         error = node.exc
         if type(error) is _ast.Call:
@@ -353,7 +353,7 @@ class Check:
     def compare(self, node):
         self.value(node.left)
         for operator, right in zip(node.ops, node.comparators):
-            # Whether two equal values are one object depends on what else is alive.
+            # Whether two equal values are one object depends on the other objects that are alive.
             if type(operator) in (_ast.Is, _ast.IsNot):
                 require(type(right) is _ast.Constant and (right.value is None or isinstance(right.value, bool)))
             self.walk(right) if type(operator) in (_ast.In, _ast.NotIn) else self.value(right)

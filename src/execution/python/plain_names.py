@@ -1,4 +1,5 @@
-"""What a plain program may name. Each list was read for functions that show or change state; what is on none of them is not plain."""
+"""The names that a plain program may use. Each list was read for functions that show or change state; a name on
+none of them is not plain."""
 
 import builtins
 
@@ -29,7 +30,7 @@ EXCEPTIONS = frozenset(
 )
 
 PRINT_KEYWORDS = frozenset(['end', 'flush', 'sep'])
-# Calls that walk through their arguments and keep none: the first alone, or it if there is no other.
+# Calls that walk through their arguments and keep none: through the first one only, or through the only one.
 WALK_FIRST = frozenset(
     'Counter OrderedDict all any bytes deque dict frozenset fsum len list next prod set sorted sum tuple'.split()
 )

@@ -17,7 +17,7 @@ from plain import LONGEST, call_of, is_harmless_call, is_plain, is_plain_call
 
 ONLY_AST = 0x400
 MOST_PROGRAMS = 64
-# Loaded for the division of long integers: how much of the stack that takes tells whether an earlier program divided.
+# Loaded for the division of long integers: the amount of stack that this takes shows whether an earlier program divided.
 LATE = '_pylong'
 # No text can name it, so arguments know no function of the program.
 CALLEE = ' f'
@@ -27,7 +27,7 @@ programs = {}
 
 
 def serve():
-    # What is loaded by now stays; what jobs leave is collected after many of them.
+    # Objects loaded by now stay; the garbage of jobs is collected after many of them.
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     while (fields := channel.receive()) is not None:
@@ -44,7 +44,7 @@ def run(mode, length, code, texts):
         program = own_program(code)
     else:
         program = shared_program(code) if all(is_error(call) or is_plain_call(call) for call in calls) else None
-        # What one call of such a program leaves behind, the next one could read.
+        # One call of such a program could leave something that the next one reads.
         if program is None and len(calls) > 1:
             return ['single']
         if program is None and mode == 'shared':
@@ -128,7 +128,7 @@ def called(length, program, call):
 def failure(error):
     try:
         name = str(type(error).__name__)
-        # An error without a name would be taken for a value.
+        # An error without a name would look like a value.
         return [name if str.isidentifier(name) else 'Exception', str(error)[:200]]
     except BaseException:
         return ['Exception', '']

@@ -6,7 +6,7 @@ export interface Program {
   readonly module: PythonModule;
   /** Pages of 64 KiB at the start. */
   readonly initialPages: number;
-  /** Whether `modules` holds sources or compiled code. */
+  /** Says whether `modules` holds sources or compiled code. */
   readonly form: 'source' | 'code';
   /** Names and texts of Python modules in turn, in the order of their loading; the last one serves. `boot` loads them. */
   readonly modules: readonly string[];
@@ -22,7 +22,7 @@ export interface InterpreterOptions {
   readonly reply: (bytes: Uint8Array) => boolean;
 }
 
-// Isolated, without site, without bytecode files, without warnings: those would be printed once for each place, so they tell of earlier programs.
+// Isolated, without site, without bytecode files, without warnings: a warning is printed once for each place, so it would reveal earlier programs.
 const FLAGS = ['-I', '-S', '-B', '-W', 'ignore'];
 
 const LAYOUTS = 13;
@@ -64,7 +64,7 @@ export class Interpreter {
     this.#host.limitOutput(bytes);
   }
 
-  /** Runs until the interpreter ends, and says how. */
+  /** Runs until the interpreter ends, and returns the way it ended. */
   run(): InterpreterExit {
     const { module } = this.#options.program;
     try {
@@ -79,7 +79,7 @@ export class Interpreter {
   }
 }
 
-/** An option without meaning, of a length that follows from the seed: objects lie elsewhere, so that a program that tells its addresses depends on the seed. */
+/** An option without meaning, of a length that follows from the seed. It moves objects, so that the addresses that a program sees depend on the seed. */
 function layout(seed: number): string {
   return `layout=${'x'.repeat((seed % LAYOUTS) * LAYOUT_BYTES)}`;
 }

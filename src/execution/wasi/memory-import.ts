@@ -1,6 +1,6 @@
 /**
- * Rewrites a WebAssembly binary that defines its one memory, so that it imports it as `host.memory` instead. The code that creates an instance then decides how
- * far that instance's memory can grow, and one compiled module serves instances of any limit.
+ * Rewrites a WebAssembly binary that defines its one memory, so that it imports it as `host.memory` instead. The code that creates an instance then decides the
+ * limit of that instance's memory, and one compiled module serves instances with any limit.
  */
 
 import { mappedBytes } from './mapped-bytes.ts';

@@ -1,4 +1,4 @@
-/** CPython as WebAssembly: found in the package that holds it, compared with the hash of the build that was tried, compiled once for the process. */
+/** CPython as WebAssembly: found in the package that holds it, compared with the hash of the tested build, compiled once for the process. */
 import { createHash } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -27,7 +27,7 @@ export function compilePython(): Promise<CompiledPython> {
   return compiled;
 }
 
-/** Where the binary is, or null where the package is not installed. */
+/** The path of the binary, or null if the package is not installed. */
 function findPythonBinary(): string | null {
   try {
     return createRequire(import.meta.url).resolve(`${PACKAGE}/dist/python.wasm`);

@@ -1,9 +1,8 @@
 /**
- * The work of one sandbox thread: a warm interpreter waits for jobs inside its own read of standard input. A job that needs an interpreter of its own gets
- * it there too, on top of the waiting one, and leaves nothing behind.
- *
- * A reply counts if it carries the token of its job. The token keeps a program's stray writes apart from the runner's. It is no secret from a program
- * that searches its own interpreter; such a program is not plain, has an interpreter to itself, and can only say what its function could return.
+ * The work of one sandbox thread: a warm interpreter waits for jobs inside its own read of standard input. A job that needs a new interpreter gets it in the same
+ * thread, on top of the waiting one, and leaves nothing behind.
+ * A reply counts if it carries the token of its job. The token separates a program's stray writes from the runner's. It is no secret from a program that searches
+ * its own interpreter, but such a program is not plain. It has an interpreter to itself, so a forged reply can say no more than its function could return.
  */
 import { collectGarbage } from '../collect-garbage.ts';
 import { decodeFrame, encodeFrame } from '../frames.ts';
@@ -17,7 +16,7 @@ const WARM_BYTES = 24 * 2 ** 20;
 const REPLY_HEAD = 4 + 4 + 36;
 
 export class SandboxLoop {
-  /** From the first start on with compiled modules. */
+  /** The modules to load: sources for the first interpreter, compiled code after it has started. */
   #program: Program;
   readonly #warm: ThreadSetup['warm'];
   readonly #next: () => ThreadJob;
@@ -48,7 +47,7 @@ export class SandboxLoop {
     }
   }
 
-  /** The next job for the warm interpreter; those for an interpreter of their own are done on the way. */
+  /** The next job for the warm interpreter. Jobs that need a new interpreter are done on the way. */
   #nextShared(isFirst: boolean): ThreadJob {
     if (isFirst) this.#post({ kind: 'ready' });
     for (;;) {
@@ -95,7 +94,7 @@ class WarmSession {
     this.#interpreter = new Interpreter({ program, ...warm, read: (most) => this.#read(most), reply: (bytes) => this.#reply(bytes) });
   }
 
-  /** A job is with the interpreter and has no reply. */
+  /** True while the interpreter has a job without a reply. */
   get isBusy(): boolean {
     return this.#exchange !== null;
   }
@@ -135,7 +134,7 @@ class WarmSession {
     return true;
   }
 
-  /** Before its first job an interpreter has run our own code alone. */
+  /** Before its first job an interpreter has run only our own code. */
   #takeModules(bytes: Uint8Array): boolean {
     const [kind, ...modules] = decodeFrame(bytes.slice())?.map((field) => Buffer.from(field).toString()) ?? [];
     if (kind !== 'code') return false;

@@ -51,12 +51,12 @@ export class SandboxThread {
     return this.#wasReady;
   }
 
-  /** An interpreter waits for a job. */
+  /** True if an interpreter waits for a job. */
   get isWaiting(): boolean {
     return this.#isWaiting;
   }
 
-  /** Throws what ended the signal; the thread ends with it. */
+  /** Throws the signal's reason if it aborts; the thread then ends too. */
   async run(job: ThreadJob, { seconds, signal }: { readonly seconds: number; readonly signal: AbortSignal }): Promise<Attempt> {
     await this.ready;
     const { promise, resolve } = Promise.withResolvers<Attempt | 'aborted'>();
@@ -97,7 +97,7 @@ export class SandboxThread {
     }
     if (message.kind === 'failed') this.#end(`starts no interpreter: ${message.message}`);
     else {
-      // The time of the next job does not count before its interpreter is there.
+      // The time of the next job does not count until its interpreter is ready.
       if (message.restarts) {
         this.#start = pending();
         this.#isWaiting = false;
@@ -106,7 +106,7 @@ export class SandboxThread {
     }
   }
 
-  /** The process lives on while an interpreter starts or runs a job; idle ones do not keep it. */
+  /** The process stays alive while an interpreter starts or runs a job; idle interpreters do not keep it alive. */
   #holdProcess(): void {
     if (this.#alive && (!this.#isWaiting || this.#settle !== null)) this.#worker.ref();
     else this.#worker.unref();
@@ -138,7 +138,7 @@ function startWorker(workerData: ThreadSetup): Worker {
   return new Worker(new URL(`./worker.${extension}`, import.meta.url), {
     name: 'vf-search sandbox',
     workerData,
-    // Neither the variables of this process nor its loaders.
+    // The thread gets neither the variables of this process nor its loaders.
     env: {},
     execArgv: [],
     resourceLimits: RESOURCE_LIMITS,

@@ -1,4 +1,4 @@
-/** Sandbox threads of one kind: at most so many jobs at a time, the others wait their turn. A thread that ended is replaced. */
+/** Sandbox threads of one kind: a limited number of jobs runs at a time, and the others wait their turn. A thread that ended is replaced. */
 import { abortError, untilAborted } from '../../core/abort.ts';
 import { CancelledError } from '../../core/errors.ts';
 import { Limiter } from '../../core/limiter.ts';
@@ -31,7 +31,7 @@ export class ThreadPool {
     this.#idle.push(thread);
   }
 
-  /** Throws ExecutionError if no thread starts, CancelledError once the pool is closed, and what the signal was aborted with. */
+  /** Throws ExecutionError if no thread starts, CancelledError once the pool is closed, and the signal's reason if it aborts. */
   run(job: ThreadJob, limits: RunLimits): Promise<Attempt> {
     return this.#limiter.run(async () => {
       this.#assertOpen();
@@ -52,7 +52,7 @@ export class ThreadPool {
       this.#assertOpen();
       return attempt;
     } catch (error) {
-      // Closing ends threads, which fail for that.
+      // Closing the pool ends its threads, which makes their jobs fail.
       this.#assertOpen();
       throw error;
     }
@@ -72,7 +72,7 @@ export class ThreadPool {
     await Promise.all([...this.#all].map((thread) => thread.terminate()));
   }
 
-  /** The thread that was idle last, because its code is warm, but one that waits before one that still starts. */
+  /** The thread that became idle last, because its code is warm. One that waits is preferred to one that still starts. */
   #take(): SandboxThread {
     const waiting = this.#idle.findLastIndex((thread) => thread.isWaiting);
     return this.#idle.splice(waiting, 1)[0] ?? this.#start();

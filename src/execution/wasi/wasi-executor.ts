@@ -1,4 +1,4 @@
-/** CPython as WebAssembly in worker threads: no operating system is in its reach. Plain programs share warm interpreters, all others get new ones. */
+/** CPython as WebAssembly in worker threads, where it can reach no operating system. Plain programs share warm interpreters, all others get new ones. */
 import type { AnalyseOptions, CodeExecutor, CodeFacts, ExecutionJob, ExecutionResult, ExecutorCapabilities } from '../code-executor.ts';
 import { ANALYSIS_LIMITS, DEFAULT_LIMITS } from '../code-executor.ts';
 import { readPythonSources, type Role } from '../python-sources.ts';

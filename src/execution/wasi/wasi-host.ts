@@ -9,13 +9,13 @@ const EBADF = 8;
 const ENOSYS = 52;
 const STDIN = 0;
 const STDERR = 2;
-/** How much of the last write to standard error is kept, for the report of an interpreter that does not start. */
+/** Bytes of the last write to standard error that are kept, for the report of an interpreter that does not start. */
 const ERROR_BYTES = 500;
 const CHARACTER_DEVICE = 2;
 const CLOCK_START_NS = 1_700_000_000_000_000_000n;
 const CLOCK_STEP_NS = 1000n;
 
-/** How an interpreter ended, thrown through its frames. */
+/** The way an interpreter ended, thrown through its frames. */
 export class InterpreterExit extends Error {
   readonly reason: 'exited' | 'output_too_long' | 'finished';
 
@@ -28,7 +28,7 @@ export class InterpreterExit extends Error {
 export interface HostOptions {
   readonly args: readonly string[];
   readonly memory: SandboxMemory;
-  /** Seed of the bytes that the interpreter takes for random. */
+  /** Seed of the bytes that the interpreter uses as random ones. */
   readonly seed: number;
   /** The next bytes of standard input, at most `most`; none at its end. May block. */
   readonly read: (most: number) => Uint8Array;
@@ -64,7 +64,7 @@ export class WasiHost {
     return this.#lastError;
   }
 
-  /** What `new WebAssembly.Instance` takes for this module. */
+  /** The imports of `new WebAssembly.Instance` for this module. */
   imports(module: PythonModule): Record<string, Record<string, unknown>> {
     const calls: Record<string, Call> = this.#calls();
     const imports: Record<string, Record<string, unknown>> = { [MEMORY_IMPORT.module]: { [MEMORY_IMPORT.name]: this.#options.memory } };
@@ -131,7 +131,7 @@ export class WasiHost {
     return 0;
   }
 
-  /** A structure of zeros that says: a character device, on which everything is allowed. */
+  /** A structure of zeros that describes a character device on which everything is allowed. */
   #describe(at: number, size: number, typeAt: number): number {
     this.#bytes.fill(0, at, at + size);
     this.#view.setUint8(at + typeAt, CHARACTER_DEVICE);
@@ -176,7 +176,7 @@ export class WasiHost {
 
 const total = (parts: readonly Uint8Array[]): number => parts.reduce((sum, part) => sum + part.length, 0);
 
-/** Bytes of a generator (mulberry32): no secret, only other ones for another seed. */
+/** Bytes of a generator (mulberry32). They are not secret; another seed merely gives other bytes. */
 function seededBytes(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -8,7 +8,7 @@ import { isObject } from '../../schemas/is-object.ts';
 import { kindOf } from '../../schemas/kind-of.ts';
 import { PipelineFileError } from '../pipeline-error.ts';
 
-/** The questions of the package's examples, as their parameter files name them; `vf-pipeline build` copies them. */
+/** The questions of the package's examples, by the names in their parameter files; `vf-pipeline build` copies them. */
 const SAMPLES: readonly string[] = ['data/sample_asqa_5.jsonl', 'data/fact-world-5.jsonl'];
 
 export type BenchmarkRow = Readonly<Record<string, unknown>>;
@@ -57,7 +57,7 @@ async function parquetRows(path: string, limit: number): Promise<readonly Benchm
 const LONG_NUMBER = /\d{16}/;
 
 function parsed(text: string, where: string): unknown {
-  // V8 passes the text of each number, which the value may have lost.
+  // V8 passes the text of each number, whose digits the value may have lost.
   const exact = (_key: string, value: unknown, { source }: { readonly source?: string } = {}): unknown => {
     if (typeof value === 'number' && source !== undefined && /^-?\d+$/.test(source) && !Number.isSafeInteger(value)) throw tooLarge(where, source);
     return value;

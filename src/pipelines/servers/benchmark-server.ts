@@ -1,4 +1,4 @@
-/** The server `benchmark` of UltraRAG: questions and golden answers from a file, in the order that UltraRAG shuffles them to. */
+/** The server `benchmark` of UltraRAG: questions and golden answers from a file, in UltraRAG's shuffled order. */
 import { isObject } from '../../schemas/is-object.ts';
 import { kindOrNumber } from '../../schemas/kind-of.ts';
 import { PipelineFileError } from '../pipeline-error.ts';
@@ -20,7 +20,7 @@ const DEFAULT = {
   limit: -1,
 };
 
-/** `given`: the server's parameters as they are set, which name its variables. */
+/** `given`: the parameters that are set for the server, which name its variables. */
 export function benchmarkServer(given: Values): PipelineServer {
   const loaded = new Map<string, Promise<BenchmarkLists>>();
   const load = (settings: unknown, resolve: (path: string) => string) => {
@@ -91,7 +91,7 @@ function readSettings(settings: unknown): BenchmarkSettings {
   return { path, keyMap: keyMap as Record<string, string>, shuffle, seed: number, limit };
 }
 
-/** UltraRAG goes on with lists of unequal lengths, and pairs questions with the answers of others. */
+/** UltraRAG continues with lists of unequal lengths, and so pairs questions with the answers of others. */
 function withEqualLengths(lists: BenchmarkLists): BenchmarkLists {
   const [first, ...others] = Object.entries(lists);
   const other = others.find(([, list]) => list.length !== first![1].length);

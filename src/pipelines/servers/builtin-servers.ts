@@ -1,4 +1,4 @@
-/** The servers that are part of the package, by the names that UltraRAG gives them. */
+/** The servers that are part of the package, by UltraRAG's names. */
 import type { PipelineServer, Values } from '../pipeline-server.ts';
 import type { ServiceOpeners } from '../service-openers.ts';
 import { benchmarkServer } from './benchmark-server.ts';
@@ -22,7 +22,7 @@ export function isBuiltinServer(name: string): name is BuiltinServer {
 export interface BuiltinParts {
   readonly version: ToolsVersion;
   readonly openers: ServiceOpeners;
-  /** The server's parameters as they are set; those of the benchmark name its variables. */
+  /** The parameters that are set for the server; those of the benchmark name its variables. */
   readonly given: Values;
 }
 

@@ -114,7 +114,7 @@ async function readDocuments(file: string): Promise<readonly Document[]> {
   }
 }
 
-/** One `{"id", "contents"}` a line; a title stands on the first line of the contents. */
+/** One `{"id", "contents"}` per line; a title is the first line of the contents. */
 async function writeDocuments(file: string, documents: readonly Document[]): Promise<void> {
   makeFolder(dirname(file));
   await replaceFile(file, async (write) => {

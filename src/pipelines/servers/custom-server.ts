@@ -1,4 +1,4 @@
-/** The server `custom` of UltraRAG: takes queries, reasoning and answers out of what the model wrote. All linear in the text. */
+/** The server `custom` of UltraRAG: extracts queries, reasoning and answers from the model's text. All functions are linear in the text. */
 import { boxed } from '../../metrics/boxed.ts';
 import { lastBetween, skipWhitespace, splitWords, strip, stripCharacters } from '../../metrics/python-text.ts';
 import { listOf } from '../../schemas/json-schema.ts';
@@ -10,7 +10,7 @@ const BEGIN_QUERY = '<|begin_search_query|>';
 const END_QUERY = '<|end_search_query|>';
 const FINAL = '**Final Information**';
 const NO_QUERY = 'There is no query.';
-/** Stands for the first entry of a list that has none yet. */
+/** Replaces the first entry of a list that has none yet. */
 const PAD = '<PAD>';
 
 const SHARED: Readonly<Record<string, PipelineTool>> = {
@@ -98,7 +98,7 @@ export function customServer(version: ToolsVersion): PipelineServer {
   return { parameters: {}, tools: { ...SHARED, search_o1_query_extract: QUERY_EXTRACT[version] } };
 }
 
-/** From the last tag up to the next `<`. */
+/** The text from the last tag up to the next `<`. */
 function queryAfter(answer: string, tag: string): string {
   const at = answer.lastIndexOf(tag);
   return at < 0 ? NO_QUERY : asked(answer.slice(at + tag.length).split('<', 1)[0]!);
@@ -111,7 +111,7 @@ function asked(query: string): string {
 
 const SENTENCE_END = /[。！？.!?]/g;
 
-/** Up to the first end of a sentence that has something before it on its line. */
+/** The text up to the first end of a sentence that has something before it on its line. */
 function firstSentence(answer: string): string {
   for (let start = 0; start <= answer.length;) {
     const lineEnd = answer.indexOf('\n', start);

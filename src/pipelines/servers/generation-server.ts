@@ -1,6 +1,6 @@
 /**
- * The server `generation` of UltraRAG: asks a chat model for an answer to every prompt. A prompt whose request fails after its retries is a failed
- * question; UltraRAG writes the text `[ERROR]` there, and goes on with it.
+ * The server `generation` of UltraRAG: asks a chat model for an answer to every prompt. A prompt whose request fails after its retries is a failed question.
+ * UltraRAG instead writes the text `[ERROR]` as the answer, and continues with it.
  */
 import type { ChatLease, PolicyClient, TextSample } from '../../clients/policy-client.ts';
 import { onAbort } from '../../core/abort.ts';
@@ -42,7 +42,7 @@ const PARAMETERS: Readonly<Record<ToolsVersion, Readonly<Record<string, KeySchem
   },
 };
 
-/** What to ask with. */
+/** The client and the settings of a request. */
 interface Generation {
   readonly service: ChatService;
   readonly params: Values;
@@ -143,18 +143,18 @@ function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0;
 }
 
-/** Temperature and top_p that a file leaves out are 1, as the API has it. */
+/** Temperature and top_p that a file leaves out are 1, as in the API. */
 interface ReadSampling {
   readonly temperature: number;
   readonly topP: number;
   readonly maxNewTokens: number | null;
   readonly stop: readonly string[];
-  /** The answer contains the string that ended it. */
+  /** True if the answer contains the string that ended it. */
   readonly keepsStop: boolean;
   readonly extra: Values;
 }
 
-/** `extra_body` counts as if its fields were among the others: the openai package sends them so. Throws PipelineFileError. */
+/** Fields of `extra_body` count as if they were among the others, because the openai package sends them like that. Throws PipelineFileError. */
 function readSampling({ extra_body: extraBody, ...beside }: Values): ReadSampling {
   if (extraBody !== undefined && extraBody !== null && !isObject(extraBody)) {
     throw wrong(`generation.sampling_params.extra_body must be a table, got ${kindOrNumber(extraBody)}`);
@@ -234,8 +234,8 @@ async function ask(client: PolicyClient, { prompt, systemPrompt, sampling, signa
 }
 
 /**
- * A chat API never shows the token that ends the model's turn, which routers look for. It is appended where a server that stops at this string
- * and keeps it in the reply would have left it. Not behind a query: that server would stop at the end of the query too, before the turn ends.
+ * A chat API never shows the token that ends the model's turn, which routers look for. It is appended at the place where a server that stops at this string and
+ * keeps it would have left it. It is not appended after a query: that server would stop at the end of the query, before the turn ends.
  */
 function withEndOfTurn({ text, finish, stopReason }: TextSample, stop: readonly string[]): string {
   const isOwnEnd = finish === 'stop' && (stopReason === null || typeof stopReason === 'number');

@@ -1,4 +1,4 @@
-/** The server `prompt` of UltraRAG: fills in templates, one prompt for each question. Values are not escaped for HTML, as UltraRAG 3.0 does by mistake. */
+/** The server `prompt` of UltraRAG: fills in templates, one prompt for each question. Values are not escaped for HTML; UltraRAG 3.0 escapes them by mistake. */
 import { readText } from '../../files/json-object.ts';
 import type { KeySchema } from '../../schemas/config-keys.ts';
 import { listOf } from '../../schemas/json-schema.ts';
@@ -9,7 +9,7 @@ import { parseToolIo } from '../tool-io.ts';
 import { texts, textLists, zipped } from './tool-kit.ts';
 import type { ToolsVersion } from './tools-version.ts';
 
-/** How a tool makes its prompts. */
+/** The way a tool makes its prompts. */
 export interface PromptBuilder {
   readonly io: string;
   /** Begins with the names that its template gets: `question, documents (the first three)`. */
@@ -205,10 +205,10 @@ function numberedSteps(steps: readonly string[]): string {
   return chosen.map((step, i) => `Step ${i + 1}: ${step}`).join('\n\n');
 }
 
-/** Values of each round, by question; null where a question took no part. */
+/** Values of each round, by question; null if a question took no part. */
 type Rounds<T> = readonly (readonly (T | null)[] | null)[];
 
-/** IRCoT: the passages of all rounds, the first question, and the sentences that later rounds asked with. */
+/** IRCoT: the passages of all rounds, the first question, and the sentences with which later rounds asked. */
 function ircotPrompts(template: PromptTemplate, questions: Rounds<string>, passages: Rounds<readonly string[]>): readonly string[] {
   return (questions[0] ?? []).flatMap((question, i) => {
     if (question === null) return [];

@@ -66,7 +66,7 @@ function toolsOfBoth(open: Open): Readonly<Record<string, PipelineTool>> {
   };
 }
 
-/** 3.0 opens its corpus in a step of its own, and names BM25 apart. */
+/** 3.0 opens its corpus in a separate step, and has another name for BM25. */
 function toolsOf3(open: Open): Readonly<Record<string, PipelineTool>> {
   const { retriever_search: search } = toolsOfBoth(open);
   return {
@@ -89,7 +89,7 @@ async function passages(retriever: Retriever, queries: unknown, topk: unknown, {
   return { ret_psg: lists.map((list) => list.map(({ contents }) => contents)) };
 }
 
-/** UltraRAG takes a host and port alone. */
+/** UltraRAG takes only a host and a port. */
 function withScheme(url: string): string {
   const trimmed = url.trim();
   return /^https?:\/\//i.test(trimmed) ? trimmed : `http://${trimmed}`;

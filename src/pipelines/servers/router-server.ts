@@ -1,4 +1,4 @@
-/** The server `router` of UltraRAG: gives each question a state by what the model wrote. */
+/** The server `router` of UltraRAG: gives each question a state that depends on the model's text. */
 import type { PipelineServer, PipelineTool } from '../pipeline-server.ts';
 import { perText, texts, textLists, zipped } from './tool-kit.ts';
 import type { ToolsVersion } from './tools-version.ts';

@@ -19,7 +19,7 @@ export function perText(io: string, description: string, each: (text: string) =>
   };
 }
 
-/** The items of several lists side by side, up to the length of the shortest. */
+/** The items of several lists in parallel, up to the length of the shortest. */
 export function zipped(args: Readonly<Record<string, unknown>>, names: readonly string[]): Readonly<Record<string, unknown>>[] {
   const lists = names.map((name) => [name, args[name] as readonly unknown[]] as const);
   const length = Math.min(...lists.map(([, list]) => list.length));

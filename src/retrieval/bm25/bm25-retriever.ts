@@ -4,7 +4,7 @@ import type { Passage, Retriever } from '../retriever.ts';
 import { Bm25Index, type Bm25Parameters, defaultParameters } from './bm25-index.ts';
 import { PassageList, type PassageStore } from './passage-list.ts';
 
-/** How often a batch of queries yields to other work. */
+/** The interval after which a batch of queries yields to other work. */
 const YIELD_AFTER_MS = 10;
 
 export class Bm25Retriever implements Retriever {
@@ -51,7 +51,7 @@ export function openPassages(source: Iterable<Passage>, options: Partial<Bm25Par
   return new Bm25Retriever(name, index, new PassageList(passages), parametersOf(options, defaultParameters));
 }
 
-/** Those of `given`, else the defaults. */
+/** The parameters of `given`, else the defaults. */
 export function parametersOf({ k1, b }: Partial<Bm25Parameters>, defaults: Bm25Parameters): Bm25Parameters {
   return { k1: k1 ?? defaults.k1, b: b ?? defaults.b };
 }

@@ -58,7 +58,7 @@ export async function readCorpus(stream: Readable, options: CorpusStreamOptions)
 }
 
 export interface CorpusPiece {
-  /** The passages of a piece of the corpus, in order; without an id where the line has none. */
+  /** The passages of a piece of the corpus, in order; without an id if the line has none. */
   readonly rows: readonly CorpusRow[];
   /** Bytes so far. */
   readonly bytes: number;
@@ -122,7 +122,7 @@ export async function corpusChecksum(path: string, signal?: AbortSignal): Promis
   return hash.digest('hex');
 }
 
-/** Where each row's line begins, and its checksum. */
+/** The first byte of each row's line, and the line's checksum. */
 class LineIndex {
   #rows = 0;
   #starts = new Float64Array(1024);

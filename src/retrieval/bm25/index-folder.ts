@@ -44,7 +44,7 @@ type NumberArray = Uint8Array<ArrayBuffer> | Uint32Array<ArrayBuffer> | Int32Arr
 
 export class IndexWriter {
   readonly #target: string;
-  /** Unique to this process. A folder in it is renamed, because that one has the user's default permissions. */
+  /** Unique to this process. The folder that is renamed lies in it, because that one has the user's default permissions. */
   readonly #temporary: string;
   readonly #folder: string;
   readonly #overwrites: boolean;
@@ -173,7 +173,7 @@ export function readIndexFolder(path: string): OpenedIndex {
   }
 }
 
-/** Whether the folder contains an index's files, complete or not. */
+/** True if the folder contains an index's files, complete or not. */
 export function isIndexFolder(path: string): boolean {
   return existsSync(join(path, MANIFEST)) && existsSync(join(path, PASSAGES));
 }
@@ -211,7 +211,7 @@ interface ExpectedFile {
   readonly expected: IndexManifest['files'][string] | undefined;
 }
 
-/** Fills the room from the file, which must contain exactly that. Checks the file's size before it allocates, because a manifest can claim any size. */
+/** Fills the room from the file, which must have exactly that size. Checks the file's size before it allocates, because a manifest can claim any size. */
 function readNumbers<T>(path: string, { bytes, expected }: ExpectedFile, { make, inOrder }: Room<T>): T {
   const name = basename(path);
   const file = openRegularFileSync(path);

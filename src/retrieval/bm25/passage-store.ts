@@ -6,7 +6,7 @@ import { openRegularFileSync } from '../../files/regular-file.ts';
 import { parseCorpusLine } from './corpus-line.ts';
 import type { PassageStore, StoredPassage } from './passage-list.ts';
 
-/** Where each row's line lies, and the checksum of its bytes. */
+/** The place of each row's line, and the checksum of its bytes. */
 interface PassageLines {
   /** First byte of each row's line, then the end of the file. [rows + 1] */
   readonly lineStarts: Float64Array;

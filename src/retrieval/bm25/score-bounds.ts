@@ -10,7 +10,7 @@ const MIN_BEST = 5;
 
 /** Lets a scan drop a newly met passage that lacks frequent terms which it would need. */
 export interface DropRule {
-  /** What a sum must reach, counting the two terms below. */
+  /** The least value that a sum must reach, counting the two terms below. */
   readonly least: number;
   readonly firstBound: number;
   readonly firstCodes: number;

@@ -20,7 +20,7 @@ const FIRST_REFRESH = 32;
 /** A list is scanned instead of searched if it has fewer postings than this times the number of survivors. */
 const WALK_FACTOR = 8;
 
-/** How much of a term's list has been added: nothing, the first tier, everything. */
+/** The part of a term's list that has been added: nothing, the first tier, everything. */
 const UNREAD = 0;
 const REPEATS_READ = 1;
 const READ = 2;

@@ -63,7 +63,7 @@ export class Shard {
     return term < this.terms ? this.arrays.offsets[term + 1]! - this.arrays.offsets[term]! : 0;
   }
 
-  /** How often the term occurs in the passage, 0 to 255. */
+  /** Returns how often the term occurs in the passage, 0 to 255. */
   frequency(term: number, row: number): number {
     const { offsets, middles, frequencyOffsets, frequencies } = this.arrays;
     const codeOffset = this.codeOffsets[term]!;

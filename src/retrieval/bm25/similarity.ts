@@ -1,5 +1,5 @@
 /**
- * Lucene's BM25Similarity, exact to the last bit: idf, length norm and term score are rounded to 32 bits where Lucene rounds them; a passage's score
+ * Lucene's BM25Similarity, exact to the last bit: idf, length norm and term score are rounded to 32 bits at the points where Lucene rounds them; a passage's score
  * is the 64-bit sum of its term scores, rounded once. (Since version 8 Lucene omits the factor k1 + 1 of the original formula.)
  */
 import { decodeLength } from './field-length.ts';

@@ -227,8 +227,8 @@ function keycapEnd(text: string, start: number, limit: number): number {
 }
 
 /**
- * Where to continue after a run of underscores (or joiners) that began no word. The characters after it may still form a word with the end of the
- * run, if the window from `start` was too short to reach them.
+ * The place at which to continue after a run of underscores (or joiners) that began no word. The characters after it may still form a word with the end of the run,
+ * if the window from `start` was too short to reach them.
  */
 function afterIdleRun(text: string, start: number, first: number): number {
   let end = start;

@@ -1,6 +1,6 @@
 /**
- * Embeds a corpus into the folder of a dense index. Passages stream through: memory holds a batch of them, whatever the size of the corpus. Every batch that was
- * written stays, so that a build that was killed goes on where it stopped.
+ * Embeds a corpus into the folder of a dense index. Passages stream through: memory holds a batch of them, whatever the size of the corpus. Written batches stay, so
+ * that a killed build goes on where it stopped.
  */
 import { join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -26,7 +26,7 @@ export interface BuildDenseOptions {
   readonly corpus: string;
   /** The bytes of the corpus. @default the file `corpus` */
   readonly stream?: Readable;
-  /** The folder to create, or to go on with. */
+  /** The folder to create or to continue. */
   readonly target: string;
   readonly embedder: Embedder;
   readonly prefixes: Prefixes;
@@ -34,11 +34,11 @@ export interface BuildDenseOptions {
   readonly embeddingsUrl: string | null;
   /** Also a BM25 index, for hybrid retrieval. @default true */
   readonly bm25?: boolean;
-  /** Replaces an existing index, also an unfinished one. @default false */
+  /** Replaces an existing index, even an unfinished one. @default false */
   readonly overwrite?: boolean;
   /** @default by the number of passages */
   readonly search?: SearchKind;
-  /** Passages that are written at a time; after 30 seconds fewer are written, too. @default 16384, 64 MB of vectors of 1,024 numbers */
+  /** Passages that are written at a time; after 30 seconds fewer are written. @default 16384, 64 MB of vectors of 1,024 numbers */
   readonly commitRows?: number;
   readonly signal: AbortSignal;
   readonly onProgress?: (progress: DenseProgress) => void;
@@ -50,7 +50,7 @@ export interface DenseProgress extends CorpusProgress {
   readonly resumedRows: number;
 }
 
-/** Throws ConfigError, RetrievalError or CancelledError; what was written stays, and the same call goes on with it. */
+/** Throws ConfigError, RetrievalError or CancelledError; written batches stay, and the same call continues with them. */
 export async function buildDenseIndex(options: BuildDenseOptions): Promise<DenseManifest> {
   await loadLanceLibrary();
   const folder = new DenseFolder(resolve(options.target));

@@ -3,7 +3,7 @@ import type { BuildState, DenseFolder } from './dense-folder.ts';
 import type { DenseTable, EmbeddedPassage } from './dense-table.ts';
 import type { EmbeddedBatch } from './embedded-in-order.ts';
 
-/** What a kill costs at most, where embedding is slow. */
+/** The most that a kill costs if embedding is slow. */
 const COMMIT_MS = 30_000;
 
 export interface CommitWriterOptions {
@@ -18,7 +18,7 @@ export interface CommitWriterOptions {
 
 /** Writes embedded passages to the table in commits. The state on disk names the rows before and after each, because a kill can fall between the two writes. */
 export class CommitWriter {
-  /** With those that are not written yet. */
+  /** Including those that are not written yet. */
   rows: number;
   /** Null before the first passage. */
   dim: number | null;

@@ -1,6 +1,6 @@
 /**
  * The folder of a dense index: `vectors` (LanceDB), `bm25` (a BM25 index of the same corpus, optional), and `manifest.json`, which is written last. Until then
- * `building.json` holds what an interrupted build needs to go on.
+ * `building.json` holds the state with which an interrupted build goes on.
  */
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -74,7 +74,7 @@ export class DenseFolder {
     return manifest;
   }
 
-  /** What an interrupted build left; null if none was interrupted. Throws ConfigError if it cannot be read. */
+  /** The state that an interrupted build left; null if none was interrupted. Throws ConfigError if it cannot be read. */
   state(): BuildState | null {
     if (!existsSync(join(this.path, BUILDING))) return null;
     let value: unknown;
@@ -98,7 +98,7 @@ export class DenseFolder {
     rmSync(join(this.path, BUILDING), { force: true });
   }
 
-  /** Makes way for a new index. Throws ConfigError if the folder holds anything else than an index, or one without `overwrite`. */
+  /** Makes way for a new index. Throws ConfigError if the folder holds anything other than an index, or one without `overwrite`. */
   clear({ overwrite }: { readonly overwrite: boolean }): void {
     const entries = readdirSync(this.path).filter((name) => !name.startsWith('.lock'));
     if (entries.length === 0) return;
@@ -108,7 +108,7 @@ export class DenseFolder {
     for (const name of entries) rmSync(join(this.path, name), { recursive: true, force: true });
   }
 
-  /** Browsers' extensions have a file of that name, too. */
+  /** Browser extensions have a file of that name, too. */
   #hasOwnManifest(): boolean {
     let json: string;
     try {

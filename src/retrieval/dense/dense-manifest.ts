@@ -1,4 +1,4 @@
-/** `manifest.json` of a dense index: the model and how its vectors were made, the corpus, and how the vectors are searched. */
+/** `manifest.json` of a dense index: the model, the way its vectors were made, the corpus, and the way the vectors are searched. */
 import type { XStatic } from 'typebox/schema';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import { anyOf, atLeastOne, count, flag, object, only, text, textOrNull } from '../../schemas/json-schema.ts';
@@ -7,10 +7,13 @@ import { schemaCheck } from '../../schemas/schema-check.ts';
 export const DENSE_FORMAT = 'vf-search-dense';
 export const DENSE_VERSION = 1;
 
-/** Numbers that somebody else's manifest may set: LanceDB takes any, and more of them take more memory. */
+/** Numbers that a stranger's manifest may set: LanceDB takes any, and larger ones take more memory. */
 const upTo = (maximum: number) => ({ ...atLeastOne, maximum }) as const;
 
-/** Every vector is compared, or those of the nearest `nprobes` of `partitions`: by product quantisation, then `refine` times as many as asked by their exact product. */
+/**
+ * The exact search compares every vector. The other compares those of the nearest `nprobes` of `partitions`: by product quantisation, then by exact product for
+ * `refine` times as many as were asked for.
+ */
 const searchSchema = anyOf(
   object({ kind: only('exact') }),
   object({ kind: only('ivf_pq'), partitions: upTo(2 ** 20), sub_vectors: upTo(2 ** 16), nprobes: upTo(2 ** 20), refine: upTo(1000) }),
@@ -31,7 +34,7 @@ const manifestSchema = object({
   corpus: object({ name: text, sha256: text, bytes: count }),
   rows: atLeastOne,
   search: searchSchema,
-  /** Whether the folder `bm25` holds a BM25 index of the same corpus. */
+  /** True if the folder `bm25` holds a BM25 index of the same corpus. */
   bm25: flag,
 });
 export type DenseManifest = XStatic<typeof manifestSchema>;

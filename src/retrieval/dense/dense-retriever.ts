@@ -31,7 +31,7 @@ export class DenseRetriever implements Retriever {
     this.#manifest = manifest;
   }
 
-  /** Embeds the first passage to make sure that the embedder is the index's. Throws ConfigError if it is another, RetrievalError if the vectors cannot be read. */
+  /** Embeds the first passage to make sure that the embedder is that of the index. Throws ConfigError if it is another, RetrievalError if the vectors cannot be read. */
   static async open(options: DenseRetrieverOptions): Promise<DenseRetriever> {
     const { folder, manifest, embedder, signal } = options;
     const table = await DenseTable.open(folder.vectors);

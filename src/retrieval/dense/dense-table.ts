@@ -1,4 +1,4 @@
-/** The passages and vectors of a dense index, in a LanceDB table: appended in batches that are on disk whole or not at all, searched exactly or by IVF-PQ. */
+/** The passages and vectors of a dense index, in a LanceDB table: appended in batches that are on disk completely or not at all, searched exactly or by IVF-PQ. */
 import { RetrievalError, thrownText } from '../../core/errors.ts';
 import type { DenseSearch } from './dense-manifest.ts';
 import {
@@ -66,7 +66,7 @@ export class DenseTable {
     }
   }
 
-  /** Joins the files of the batches, removes what is no longer needed, and trains the index of IVF-PQ. Throws RetrievalError. */
+  /** Joins the files of the batches, removes files that are no longer needed, and trains the index of IVF-PQ. Throws RetrievalError. */
   async finish(search: DenseSearch): Promise<void> {
     const table = this.#opened();
     try {
@@ -83,7 +83,7 @@ export class DenseTable {
     }
   }
 
-  /** The best passages for each vector, best first; equal scores in the order of the corpus. Throws RetrievalError. */
+  /** The best passages for each vector, best first; equal scores keep the order of the corpus. Throws RetrievalError. */
   async search(vectors: readonly Float32Array[], topk: number, search: DenseSearch): Promise<DenseHit[][]> {
     const [first, ...others] = vectors;
     if (first === undefined) return [];
@@ -122,7 +122,7 @@ export class DenseTable {
   }
 }
 
-/** LanceDB's messages go on with places in its sources. */
+/** LanceDB's messages end with places in its sources. */
 function firstLine(cause: unknown): string {
   return thrownText(cause).split('\n', 1)[0]!.slice(0, 300);
 }

@@ -13,13 +13,13 @@ export interface Embedder {
   close(): Promise<void>;
 }
 
-/** What stands before a query and before a passage when a model embeds it. */
+/** The texts before a query and before a passage when a model embeds it. */
 export interface Prefixes {
   readonly query: string;
   readonly passage: string;
 }
 
-/** Scales the vector to length 1 in place. Returns what is wrong with it, or null. */
+/** Scales the vector to length 1 in place. Returns its fault, or null. */
 export function normalize(vector: Float32Array): string | null {
   let sum = 0;
   for (const value of vector) sum += value * value;

@@ -1,6 +1,6 @@
 /**
- * The prefixes with which embedding models were trained, from each model's card on the Hugging Face hub. With wrong prefixes nothing fails, but fewer passages
- * are found.
+ * The prefixes with which embedding models were trained, from each model's card on the Hugging Face hub. Wrong prefixes cause no error, but fewer passages are
+ * found.
  */
 import type { Prefixes } from './embedder.ts';
 

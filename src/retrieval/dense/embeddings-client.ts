@@ -62,7 +62,7 @@ export class EmbeddingsClient implements Embedder {
       const found = served?.find(({ id, root }) => id === model || root === model);
       if (served !== null && found === undefined)
         throw new RetrievalError(`${models.name} does not serve the model ${JSON.stringify(model)}, but ${namesOf(served)}. Name one of these.`);
-      // A server may serve a model under another name than that of its weights.
+      // A server may serve a model under a name other than that of its weights.
       return new EmbeddingsClient({ ...options, model: found?.id ?? model }, found?.owner === 'vllm');
     } finally {
       await models.close();
@@ -74,7 +74,7 @@ export class EmbeddingsClient implements Embedder {
       return texts.slice(b * this.batchSize, (b + 1) * this.batchSize);
     });
     const lists: (readonly Float32Array[])[] = [];
-    // In order: what runs at a time is the caller's choice.
+    // One after the other: the caller decides how many calls run at a time.
     for (const batch of batches) lists.push(await this.#ask(batch, signal));
     return lists.flat();
   }
@@ -152,7 +152,7 @@ function vectorOf(embedding: unknown): Float32Array | null {
 
 interface ServedModel {
   readonly id: string;
-  /** Path or name of the weights; null where the server does not say. */
+  /** Path or name of the weights; null if the server does not say. */
   readonly root: string | null;
   readonly owner: string | null;
 }

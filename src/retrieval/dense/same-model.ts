@@ -2,7 +2,7 @@ import { ConfigError } from '../../core/errors.ts';
 import type { DenseTable } from './dense-table.ts';
 import type { Embedder } from './embedder.ts';
 
-/** Vectors of one model, computed in float16 or in another batch, are nearer than this; those of two models, or with other prefixes, are not. */
+/** Vectors of one model, computed in float16 or in another batch, are closer than this; those of two models, or with other prefixes, are not. */
 const SAME = 0.98;
 
 export interface SameModelOptions {
@@ -15,7 +15,7 @@ export interface SameModelOptions {
   readonly signal: AbortSignal;
 }
 
-/** Embeds the first passage again. Throws ConfigError if its vector is another than the one in the index: the name of a model says little about its weights. */
+/** Embeds the first passage again. Throws ConfigError if its vector differs from the one in the index: the name of a model says little about its weights. */
 export async function assertSameModel({ table, embedder, prefix, index, signal }: SameModelOptions): Promise<void> {
   const first = await table.passage(0);
   if (first === null) return;

@@ -1,4 +1,4 @@
-/** How the vectors of an index are searched, by their number: the exact search reads them all, IVF-PQ a part of them. */
+/** Chooses the search of an index by the number of its vectors: the exact search reads them all, IVF-PQ a part of them. */
 import { ConfigError } from '../../core/errors.ts';
 import type { DenseSearch } from './dense-manifest.ts';
 

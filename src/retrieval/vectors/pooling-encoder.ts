@@ -1,6 +1,6 @@
 /**
- * ColQwen3, ColPali and other late-interaction models behind vLLM's `POST /pooling` (0.32, task `token_embed`). The answer's bytes are the vectors, its header
- * `metadata` says where each begins. Pictures go as data URLs: a server would fetch any other.
+ * ColQwen3, ColPali and other late-interaction models behind vLLM's `POST /pooling` (0.32, task `token_embed`). The answer's bytes are the vectors; its header
+ * `metadata` says where each begins. Pictures are sent as data URLs, because a server would fetch any other URL.
  */
 import { RetrievalError } from '../../core/errors.ts';
 import { readJson } from '../../core/read-json.ts';
@@ -128,7 +128,7 @@ function itemsOf(header: string | string[] | undefined, count: number): Readonly
 
 interface ServedModel {
   readonly id: string;
-  /** Path or name of the weights; null where the server does not say. */
+  /** Path or name of the weights; null if the server does not say. */
   readonly root: string | null;
 }
 

@@ -18,7 +18,7 @@ export type VectorType = 'float16' | 'float32';
 /** Bytes of a number. */
 export const VECTOR_BYTES: Readonly<Record<VectorType, number>> = { float16: 2, float32: 4 };
 
-/** The vectors in little-endian bytes, without a copy where they are aligned; null if a value is not finite. */
+/** The vectors in little-endian bytes, without a copy if they are aligned; null if a value is not finite. */
 export function vectorsFrom(
   bytes: Uint8Array,
   { rows, dim, type }: { readonly rows: number; readonly dim: number; readonly type: VectorType },
@@ -34,7 +34,7 @@ export function vectorsFrom(
   return isFinite ? { rows, dim, values } : null;
 }
 
-/** The numbers as Float32Array, in `scratch` where they are of another type and fit. */
+/** The numbers as Float32Array, in `scratch` if they are of another type and fit. */
 export function asFloat32({ values }: TokenVectors, scratch: Float32Array): Float32Array {
   if (values instanceof Float32Array) return values;
   const target = scratch.length >= values.length ? scratch.subarray(0, values.length) : new Float32Array(values.length);

@@ -10,7 +10,7 @@ export interface Picture {
 export interface VectorEncoder {
   /** For results: model and server, without credentials. */
   readonly name: string;
-  /** What distinguishes the model's vectors from another's. */
+  /** Distinguishes the model's vectors from another model's. */
   readonly identity: string;
   /** One for each text. Throws RetrievalError. */
   encodeTexts(texts: readonly string[], signal: AbortSignal): Promise<readonly TokenVectors[]>;

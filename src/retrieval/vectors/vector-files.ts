@@ -1,5 +1,5 @@
 /**
- * Vectors of pictures on disk: `<folder>/<digest of the model>/<sha256 of the picture>.safetensors`, one tensor `vectors` [rows, dim]. Whatever cannot be read
+ * Vectors of pictures on disk: `<folder>/<digest of the model>/<sha256 of the picture>.safetensors`, one tensor `vectors` [rows, dim]. A file that cannot be read
  * counts as missing, so that a torn file is made again.
  */
 import { createHash } from 'node:crypto';

@@ -1,6 +1,6 @@
 /**
- * Finds pages by the vectors of their pictures: MaxSim of the query with every page, exact. Vectors are made once for a picture and a model, and kept on disk; as
- * many as fit into the memory bound stay in memory, the others are read again for every search.
+ * Finds pages by the vectors of their pictures: exact MaxSim of the query with every page. The vectors of a picture and a model are made once and kept on disk. As
+ * many as fit into the memory bound stay in memory; the others are read again for every search.
  */
 import { createHash } from 'node:crypto';
 import { setImmediate as nextEventLoopTurn } from 'node:timers/promises';
@@ -34,13 +34,13 @@ export interface VectorRetrieverOptions {
 
 /** Queries in one request. */
 const BATCH = 32;
-/** How long a search computes before other work gets a turn. */
+/** How long a search computes before other work gets a turn, in milliseconds. */
 const TURN_MS = 10;
 
 interface IndexedPage {
   readonly id: string;
   readonly sha256: string;
-  /** Null where they are on disk alone. */
+  /** Null if they are only on disk. */
   readonly vectors: TokenVectors | null;
 }
 
@@ -50,7 +50,7 @@ export class VectorRetriever implements Retriever {
   readonly #files: VectorFiles;
   readonly #pages: readonly IndexedPage[];
   readonly #dim: number;
-  /** Searches compute one after the other; side by side they would only share the core. */
+  /** Searches compute one after the other; at the same time they would only share the core. */
   readonly #limiter = new Limiter(1);
   #scratch = new Float32Array(0);
 
@@ -62,7 +62,7 @@ export class VectorRetriever implements Retriever {
     this.#dim = dim;
   }
 
-  /** Makes the vectors that are not on disk yet. What was made stays there if it fails. Throws RetrievalError, ConfigError without pages, CancelledError. */
+  /** Makes the vectors that are not on disk yet. If it fails, those made so far stay there. Throws RetrievalError, ConfigError without pages, CancelledError. */
   static async open(options: VectorRetrieverOptions): Promise<VectorRetriever> {
     const { encoder, pictures, maxBytes = 2 ** 30, concurrency = 8, signal, onProgress } = options;
     const { pages } = pictures;
@@ -85,7 +85,7 @@ export class VectorRetriever implements Retriever {
       onProgress?.({ pages: ++done, of: pages.length, made: fresh });
       const stays = bytes + vectors.values.byteLength <= maxBytes;
       if (stays) bytes += vectors.values.byteLength;
-      // Else all vectors would be in memory until the last one is made.
+      // Otherwise all vectors would be in memory until the last one is made.
       else made.delete(sha256);
       return { id, sha256, vectors: stays ? vectors : null };
     };
@@ -93,7 +93,7 @@ export class VectorRetriever implements Retriever {
     return new VectorRetriever(options, indexed, dim!);
   }
 
-  /** A blank query has no hits. Equal scores are in the order of the pages. */
+  /** A blank query has no hits. Equal scores keep the order of the pages. */
   async search(
     queries: readonly string[],
     { topk, signal }: { readonly topk: number; readonly signal: AbortSignal },
@@ -153,7 +153,7 @@ export class VectorRetriever implements Retriever {
   }
 }
 
-/** Does the work on all items in the limiter's slots. The first that fails stops the others, and none of them goes on afterwards. */
+/** Does the work on all items in the limiter's slots. The first failure stops the others, and none of them goes on afterwards. */
 async function allOrStop<T, R>(
   items: readonly T[],
   work: (item: T, signal: AbortSignal) => Promise<R>,
@@ -169,7 +169,7 @@ async function allOrStop<T, R>(
     });
   const running = items.map((item) => limiter.run(() => orStop(item), either));
   await Promise.allSettled(running);
-  // Of several failures the first one: the others are what it stopped.
+  // If there are several failures, throws the first one, which caused the others.
   if (stop.signal.aborted) throw stop.signal.reason;
   return Promise.all(running);
 }

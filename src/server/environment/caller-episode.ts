@@ -30,7 +30,7 @@ export class CallerEpisode {
   readonly groupId: string;
   readonly together: symbol | null;
   lastUsedAt = performance.now();
-  /** The rollout loop needs no further sample. */
+  /** True once the rollout loop needs no further sample. */
   isPlayed = false;
   hasEnded = false;
   readonly #options: CallerEpisodeOptions;
@@ -54,7 +54,7 @@ export class CallerEpisode {
     return this.#discarded !== null;
   }
 
-  /** Whether it is the caller's turn. */
+  /** True if it is the caller's turn. */
   get isWaitingForCaller(): boolean {
     return this.#open !== null;
   }
@@ -92,7 +92,7 @@ export class CallerEpisode {
     return this.#answers.at(-1)!.promise;
   }
 
-  /** Takes a sample for a turn. Returns the answer to wait for, or why the sample is refused. Takes effect before it returns. */
+  /** Takes a sample for a turn. Returns the answer to wait for, or the reason why the sample is refused. Takes effect before it returns. */
   step(given: StepSample): Promise<string> | EpisodeProblem {
     this.lastUsedAt = performance.now();
     const { turn } = given;
@@ -137,7 +137,7 @@ const KINDS = { tokens: 'token ids', chat: 'text' } as const;
 
 function answerOf(question: CallerQuestion, { sample }: StepSample, version: number | null, finish: StepSample['finish']): CallerAnswer {
   if (sample.kind === 'chat') return { kind: 'chat', text: sample.text, finish: finish ?? 'stop', version };
-  // Without a word from the caller, a sample of the greatest length was cut off there; a stop string in it takes precedence.
+  // If the caller does not say, a sample of the greatest length was cut off there; a stop string in it takes precedence.
   const ended = sample.tokenIds.length === question.maxNewTokens ? 'length' : 'stop';
   return { kind: 'tokens', tokenIds: sample.tokenIds, logProbs: sample.logProbs, finish: finish ?? ended, version };
 }

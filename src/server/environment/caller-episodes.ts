@@ -1,4 +1,4 @@
-/** The episodes that callers play: begins them, takes their steps, forgets those that nobody comes back to. */
+/** The episodes that callers play: begins them, takes their steps, and forgets abandoned ones. */
 import { randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { CancelledError, PolicyError } from '../../core/errors.ts';
@@ -19,7 +19,7 @@ export interface CallerEpisodesOptions {
   readonly served: ServedEnvironment;
   /** Episodes that have not ended, at most. */
   readonly maxSessions: number;
-  /** How long an episode waits for its caller, and how long its answers are kept after its end. */
+  /** How long an episode waits for its caller, and how long its answers are kept after its end, in milliseconds. */
   readonly idleTimeoutMs: number;
   /** How long a request waits for an answer. */
   readonly stepTimeoutMs: number;

@@ -81,11 +81,11 @@ export class CallerGroup {
     const groups = served.play(played, {
       client,
       models,
-      // The caller samples as it likes.
+      // The caller chooses its own sampling.
       sampling: { temperature: 1, topP: 1 },
       maxTokens,
       maxConcurrent: members.size,
-      // The caller saw the failure of this play, and another one would ask it again.
+      // The caller saw the failure of this play, and another play would ask it again.
       maxReplays: 0,
       signal: this.#stop.signal,
     });

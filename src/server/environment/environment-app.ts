@@ -1,6 +1,6 @@
 /**
- * The routes of `vf-serve environment`. Whoever owns the policy, a rollout is the same record: under /v1/episodes a caller brings every sample, under /v1/rollouts
- * the server asks the caller's policy server.
+ * The routes of `vf-serve environment`. A rollout is the same record in both cases: under /v1/episodes the caller owns the policy and brings every sample, under
+ * /v1/rollouts the server calls the caller's policy server.
  */
 import { type Context, Hono } from 'hono';
 import { CancelledError } from '../../core/errors.ts';

@@ -1,15 +1,15 @@
-/** What goes wrong with one entry of a batch, as data in its place. The others go on. */
+/** A fault in one entry of a batch, as data in the entry's place. The other entries go on. */
 
 export type EpisodeProblemType =
-  /** No such episode: a wrong id, or it was deleted or left alone too long. */
+  /** No such episode: the id is wrong, or the episode was deleted or left alone too long. */
   | 'UnknownEpisodeError'
   /** The sample is for another turn, or another sample was given for this turn. */
   | 'TurnError'
-  /** The sample cannot be one: wrong kind, lengths, ids. Send another one for the same turn. */
+  /** The sample is invalid: wrong kind, lengths or ids. Send another one for the same turn. */
   | 'SampleError'
   /** The answer is not there yet. Ask again. */
   | 'StepTimeoutError'
-  /** The episode has ended; its reward waits for the others of its group. Play those, then ask again. */
+  /** The episode has ended; its reward waits for the rest of its group. Play those episodes, then ask again. */
   | 'GroupPendingError';
 
 export interface EpisodeProblem {

@@ -11,7 +11,7 @@ import { PacedTurns } from './paced-turns.ts';
 
 export interface JsonRequestsOptions {
   readonly maxBodyBytes: number;
-  /** How many bodies of maximum size may be held at a time. */
+  /** Number of bodies of maximum size that may be held at a time. */
   readonly bodiesHeld: number;
 }
 

@@ -15,7 +15,7 @@ export interface PlannedGroup {
   readonly places: { readonly place: number; readonly index: number }[];
 }
 
-/** Throws EnvironmentRefusal for an unknown row, a group of several rows, and a group that has begun before if its members are scored together. */
+/** Throws EnvironmentRefusal for an unknown row, a group of several rows, or a group that has already begun if its members are scored together. */
 export function plannedGroups(
   episodes: readonly AskedEpisode[],
   served: Pick<ServedEnvironment, 'row' | 'unknownRow' | 'scoresGroups'>,

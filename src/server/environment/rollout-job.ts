@@ -40,7 +40,7 @@ const MAX_REPLAYS = 3;
 export class RolloutJob {
   isDone = false;
   lastUsedAt = performance.now();
-  /** Each a line of JSON, in the order in which they ended; the last one is the end. Empty where it is no longer held. */
+  /** Lines of JSON in the order in which the rollouts ended; the last one is the end. A line that is no longer held is empty. */
   readonly #lines: string[] = [];
   #isDropped = false;
   readonly #options: RolloutJobOptions;
@@ -173,7 +173,7 @@ export class RolloutJob {
     }
   }
 
-  /** Groups of the rollouts without a line; single rollouts where members are scored alone, so that each is on a line as soon as it ends. */
+  /** Groups of the rollouts without a line; single rollouts if members are scored alone, so that each is on a line as soon as it ends. */
   *#missing(): Generator<RolloutGroup<Row>, void> {
     const { rows, rolloutsPerExample, served } = this.#options;
     const indices = Array.from({ length: rolloutsPerExample }, (_, i) => i);

@@ -13,7 +13,7 @@ export interface RolloutJobsOptions {
   readonly policies: ServedPolicies;
   /** Rollouts in flight in all jobs, and jobs under way, at most. */
   readonly maxSessions: number;
-  /** How long the lines of a job with a `request_id` are kept after their last use. */
+  /** How long the lines of a job with a `request_id` are kept after their last use, in milliseconds. */
   readonly idleTimeoutMs: number;
   readonly onFailure: (error: unknown) => void;
   /** Bytes of lines that nobody has read yet, or that are kept under a `request_id`. @default 512 MiB */
@@ -24,7 +24,7 @@ const DEFAULT_CONCURRENCY = 32;
 
 interface Kept {
   readonly job: RolloutJob;
-  /** The request without its id, to tell another one under the same id. */
+  /** The request without its id, to recognise another request under the same id. */
   readonly request: string;
 }
 
@@ -127,7 +127,7 @@ export class RolloutJobs {
     });
   }
 
-  /** Forgets ended jobs, the oldest first, until there is room. Throws ResultsError where that is not enough. */
+  /** Forgets ended jobs, the oldest first, until there is room. Throws ResultsError if that is not enough. */
   #assertRoom(): void {
     const { maxBytes = 512 * 2 ** 20 } = this.#options;
     for (const [id, { job }] of this.#kept) {
@@ -151,7 +151,7 @@ export class RolloutJobs {
   }
 }
 
-/** Throws EnvironmentRefusal for an unknown row and for one that is named twice. */
+/** Throws EnvironmentRefusal for an unknown row, or one that is named twice. */
 function rowsOf(exampleIds: readonly (string | number)[], served: ServedEnvironment): readonly Row[] {
   const rows = new Set<Row>();
   for (const [place, exampleId] of exampleIds.entries()) {

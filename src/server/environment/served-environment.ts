@@ -1,4 +1,4 @@
-/** What every protocol of an environment server serves: one environment, the rows of one split, and how a group of them is played. */
+/** The part that all protocols of an environment server share: one environment, the rows of one split, and the way to play a group of them. */
 import { CallerPolicy } from '../../clients/caller-policy.ts';
 import type { PolicyCapabilities, PolicyClient, Sampling } from '../../clients/policy-client.ts';
 import { PolicyVersions } from '../../clients/policy-versions.ts';
@@ -21,19 +21,19 @@ export interface CallerTokenizer {
 export interface ServedEnvironmentOptions {
   readonly environment: Environment;
   readonly split: Split;
-  /** Null where the server was started without one: callers play by messages. */
+  /** Null if the server was started without one: callers then play by messages. */
   readonly tokenizer: CallerTokenizer | null;
-  /** The models of the environment's roles where a caller owns the policy; null if it has none. Throws ConfigError if a role is bound to the policy. */
+  /** The models of the environment's roles when a caller owns the policy; null if it has none. Throws ConfigError if a role is bound to the policy. */
   readonly callerModels: () => RoleModels | null;
   /** Removes secrets from an error's message. */
   readonly redact: (text: string) => string;
-  /** Called with each rollout that failed in the environment or its rewards: its caller may not read why. @default does nothing */
+  /** Called with each rollout that failed in the environment or its rewards, because its caller may not read the reason. @default does nothing */
   readonly onFailedRollout?: (rolloutId: string, error: RolloutError) => void;
   /** @default 0 */
   readonly seed?: number;
 }
 
-/** How a group is played. */
+/** The options for playing a group. */
 export interface PlayGroupOptions {
   readonly client: PolicyClient;
   readonly models: RoleModels | null;
@@ -71,7 +71,7 @@ export class ServedEnvironment {
     return this.environment[this.split];
   }
 
-  /** Members of a group are scored together. */
+  /** True if members of a group are scored together. */
   get scoresGroups(): boolean {
     return this.environment.rubric.hasGroupRewards;
   }
@@ -83,14 +83,14 @@ export class ServedEnvironment {
     return place === undefined ? null : this.rows.at(place);
   }
 
-  /** Why there is no such row, and what to do. */
+  /** Says that there is no such row, and what to do. */
   unknownRow(exampleId: string | number): string {
     const { name, length } = this.rows;
     const like = length === 0 ? '' : `, whose ids are like ${JSON.stringify(this.rows.at(0).exampleId)}`;
     return `${JSON.stringify(exampleId)} is not among the ${length} rows of ${name} (split ${this.split})${like}. GET /v1/tasks lists them.`;
   }
 
-  /** A policy whose samples a caller brings. Throws ConfigError where the environment cannot be played so. */
+  /** A policy whose samples a caller brings. Throws ConfigError if the environment cannot be played in this way. */
   callerPolicy(options: CallerPolicyParts): CallerPolicy {
     const { kind, ask, onPlayed, maxModelLen, model, version } = options;
     const common = { ask, onPlayed, maxModelLen, name: model, versions: new PolicyVersions({ version, model }) };

@@ -1,4 +1,4 @@
-/** Policy servers that callers name. Each is asked once what it can do, and its connections are kept for a while, because callers come back with every batch. */
+/** Policy servers that callers name. Each is probed once, and its connections are kept for a while, because callers come back with every batch. */
 import type { PolicyClient, Sampling } from '../../clients/policy-client.ts';
 import { untilAborted } from '../../core/abort.ts';
 import { ConfigError, CancelledError } from '../../core/errors.ts';
@@ -12,7 +12,7 @@ export interface PolicyAddress {
   readonly model: string | null;
   /** Variable of this process that holds the server's key; null sends none. */
   readonly keyVariable: string | null;
-  /** Whether the variable must hold a key; otherwise none is sent where it holds none. @default true */
+  /** True if the variable must hold a key; otherwise no key is sent if it holds none. @default true */
   readonly isKeyNeeded?: boolean;
   /** Sent with every request. @default none */
   readonly headers?: Readonly<Record<string, string>>;
@@ -31,21 +31,21 @@ export interface ServedPolicy extends AsyncDisposable {
 }
 
 export interface ServedPoliciesOptions {
-  /** Asks the server what it can do and opens a client. Throws ConfigError or PolicyError. */
+  /** Probes the server and opens a client. Throws ConfigError or PolicyError. */
   readonly open: (address: PolicyAddress, signal: AbortSignal) => Promise<ServedPolicy>;
   /** Reads sampling parameters as OpenAI's API names them. Throws ConfigError. */
   readonly readSampling: (fields: Readonly<Record<string, unknown>>) => { readonly sampling: Sampling; readonly maxTokens: number | null };
-  /** What requests call the policy, for errors. @default 'policy' */
+  /** The name of the policy's field in requests, for errors. @default 'policy' */
   readonly field?: string;
   /** Hosts beyond this machine that a caller may name. @default none */
   readonly allowedHosts?: readonly string[];
-  /** Variables that a caller may name besides those that end in _API_KEY. @default none */
+  /** Variables that a caller may name in addition to those that end in _API_KEY. @default none */
   readonly allowedKeyVariables?: readonly string[];
-  /** How long an unused policy stays open. @default 60000 */
+  /** How long an unused policy stays open, in milliseconds. @default 60000 */
   readonly keepMs?: number;
 }
 
-/** Beyond it a policy closes as soon as nobody uses it. */
+/** Above this number a policy closes as soon as nobody uses it. */
 const MOST_KEPT = 64;
 
 interface Opened {
@@ -98,7 +98,7 @@ export class ServedPolicies {
     if (keyVariable !== null) this.assertVariableAllowed(keyVariable, 'api_key_var');
   }
 
-  /** Throws ConfigError unless a caller may have the value of this variable sent to its policy server. `name`: of the request's field. */
+  /** Throws ConfigError unless a caller may have the value of this variable sent to its policy server. `name` is that of the request's field. */
   assertVariableAllowed(variable: string, name: string): void {
     const { allowedKeyVariables = [], field = 'policy' } = this.#options;
     if (/^[A-Z][A-Z0-9_]*_API_KEY$/.test(variable) || allowedKeyVariables.includes(variable)) return;

@@ -10,11 +10,11 @@ export interface ServedRolloutOptions {
   /** The caller's name of the group. @default the rollout's own, which is its row's */
   readonly groupId?: string;
   readonly capabilities: Pick<PolicyCapabilities, 'kind' | 'logProbsMode' | 'tokenizerHash'>;
-  /** As the sampler was called; empty where only the caller knows. */
+  /** The sampling parameters of the sampler; empty if only the caller knows them. */
   readonly sampling: ServedRollout['sampling'];
   /** Removes secrets from an error's message. */
   readonly redact: (text: string) => string;
-  /** Whether the answer has the messages as well as the tokens. @default only without tokens */
+  /** True if the answer has the messages as well as the tokens. @default only without tokens */
   readonly withMessages?: boolean;
 }
 
@@ -60,7 +60,7 @@ export interface LostRolloutOptions extends Pick<ServedRolloutOptions, 'sampling
   readonly policy: { readonly model: string; readonly version: number };
   readonly kind: 'tokens' | 'chat';
   readonly reason: unknown;
-  /** Over messages: whether the record has those of the prompt. @default true */
+  /** For answers with messages: true if the record has those of the prompt. @default true */
   readonly withPrompt?: boolean;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Waits for the answers to the entries of one request. An episode whose reward waits for its group must not hold up the request that brings the others of
- * its group their next turns, so it is answered with an error that says so, and the caller asks again.
+ * Waits for the answers to the entries of one request. An episode whose reward waits for its group must not hold up the request that brings the rest of its group
+ * their next turns. It is answered with an error that says so, and the caller asks again.
  */
 import type { CallerEpisode } from './caller-episode.ts';
 import { type EpisodeProblem, problemLine, problemOf } from './episode-problem.ts';
@@ -16,7 +16,7 @@ export class StepBatch {
   readonly #entries: readonly Waiting[];
   readonly #stepTimeoutMs: number;
   readonly #lines: (string | null)[];
-  /** Whether some of them are scored together. */
+  /** True if some of them are scored together. */
   readonly #hasGroups: boolean;
   readonly #done = Promise.withResolvers<void>();
   #left: number;

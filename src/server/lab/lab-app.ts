@@ -1,6 +1,6 @@
 /**
  * The page of `vf-view --lab`, with the weights and kernels that it needs, over HTTP: a fixed list of files. The page is isolated from other sites (COOP and COEP), so
- * that its threads may share memory; it may compile WebAssembly, and ask nobody but this server.
+ * that its threads may share memory; it may compile WebAssembly, and send requests to this server only.
  */
 import { join } from 'node:path';
 import { type Context, Hono } from 'hono';
@@ -8,7 +8,7 @@ import { openRegularFile } from '../../files/regular-file.ts';
 import { hostCheck, WRONG_HOST } from '../door.ts';
 
 export interface LabAppOptions {
-  /** Folder with the page: what the build writes to dist/web/lab. */
+  /** Folder with the page, which the build writes to dist/web/lab. */
   readonly page: string;
   /** Folder with the directories of bundled models. */
   readonly models: string;
@@ -43,7 +43,7 @@ const TYPES: Readonly<Record<string, string>> = {
   safetensors: 'application/octet-stream',
 };
 
-/** What a server of the page sends with every file. */
+/** The headers that a server of the page sends with every file. */
 export const LAB_HEADERS: Readonly<Record<string, string>> = { ...HEADERS, ...ISOLATION };
 
 /** The files of the page: those of its own, then those of the package. */

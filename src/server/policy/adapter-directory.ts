@@ -46,7 +46,7 @@ function realPath(path: string): Promise<string | null> {
   return realpath(path).catch(() => null);
 }
 
-/** Whether a file is elsewhere, or is a dangling link. The two are not distinguished, so that nothing is revealed about places outside. */
+/** Tells whether a file is elsewhere, or is a dangling link. The two are not distinguished, so that nothing is revealed about places outside. */
 async function leadsOut(file: string, places: readonly string[]): Promise<boolean> {
   const found = await realPath(file);
   if (found !== null) return !(await isUnder(found, places));

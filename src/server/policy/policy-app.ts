@@ -1,7 +1,7 @@
 /**
- * vLLM's routes for the embedded engine, so that clients, publishers and trainers run the same code as with a real vLLM. Answers, statuses and error messages are those
- * recorded from vLLM 0.32.0. It differs where vLLM accepts input that gives wrong samples (see refused-fields.ts, adapter-routes.ts), in its limits (413, 503), and in
- * requiring the key on every route except /health, /ping, /version and /metrics.
+ * vLLM's routes for the embedded engine, so that clients, publishers and trainers run the same code as with a real vLLM. Answers, statuses and error messages are
+ * those recorded from vLLM 0.32.0. It differs if vLLM accepts input that gives wrong samples (see refused-fields.ts, adapter-routes.ts), in its limits (413, 503),
+ * and in requiring the key on every route except /health, /ping, /version and /metrics.
  */
 import { type Context, Hono } from 'hono';
 import { CancelledError } from '../../core/errors.ts';
@@ -55,7 +55,7 @@ export const DEFAULT_LIMITS: PolicyLimits = {
 
 const OPEN_PATHS: ReadonlySet<string> = new Set(['/health', '/ping', '/version', '/metrics']);
 
-/** How many bodies of maximum size may be held at a time. */
+/** Number of bodies of maximum size that may be held at a time. */
 const BODIES_HELD = 16;
 
 export function policyApp(options: PolicyAppOptions): Hono {

@@ -1,4 +1,4 @@
-/** Answers the requests of the verifiers wire, each by itself, in whatever order they are ready. */
+/** Answers the requests of the verifiers wire, each independently, in the order in which they are ready. */
 import type { XStatic } from 'typebox/schema';
 import { CancelledError, thrownText, VfError } from '../../core/errors.ts';
 import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
@@ -27,7 +27,7 @@ class RequestProblem extends VfError {
 
 /** Memory of a decoded value in addition to its bytes. */
 const BYTES_PER_VALUE = 64;
-/** The client's are 32 digits. */
+/** The client's own ids are 32 digits. */
 const MOST_ID_BYTES = 1024;
 
 type Reply = object;
@@ -40,7 +40,7 @@ export class Answers {
     this.#options = options;
   }
 
-  /** Until the socket is closed. */
+  /** Runs until the socket is closed. */
   async receive(): Promise<void> {
     for await (const frames of this.#options.socket.requests()) {
       if (frames[1].length > MOST_ID_BYTES) continue;
@@ -104,7 +104,7 @@ export class Answers {
     const { offset = 0, limit = MOST_TASKS } = this.#read(payload, TasksRequestSchema).value;
     const count = Math.max(0, Math.min(limit, rows.length - offset));
     const tasks = Array.from({ length: count }, (_, i) => taskOf(rows.at(offset + i)));
-    // A row's info may hold what JSON lacks.
+    // A row's info may hold values that JSON lacks.
     return { success: true, error: null, env_id: environment.id, split, total: rows.length, tasks: JSON.parse(JSON.stringify(tasks)) as unknown };
   }
 

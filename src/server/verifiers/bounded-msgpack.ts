@@ -1,6 +1,6 @@
 /**
- * Whether a decoder can take a MessagePack value without surprise. A header of five bytes may announce four billion items, for which the decoder makes room
- * before it reads them, so the structure is checked first, without making anything.
+ * Tells whether a decoder can safely take a MessagePack value. A header of five bytes may announce four billion items, for which the decoder makes room before it
+ * reads them, so the structure is checked first, without making anything.
  */
 
 /** Far more than any request needs. */
@@ -9,7 +9,7 @@ const MOST_LEVELS = 64;
 
 export type BoundedMsgpack = { readonly values: number } | { readonly problem: string };
 
-/** The number of values, map keys included, or what is wrong. Linear in the bytes. */
+/** Returns the number of values, map keys included, or the fault. Linear in the bytes. */
 export function boundedMsgpack(bytes: Uint8Array): BoundedMsgpack {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   /** Values that are still to come on each level. */

@@ -17,7 +17,7 @@ export interface EpisodeRecordOptions {
   readonly redact: (text: string) => string;
 }
 
-/** What the record says of a rollout. */
+/** The parts of a rollout that the record holds. */
 export type RecordedRun = Played & Pick<Rollout, 'rolloutId' | 'row' | 'reward' | 'metrics'>;
 
 export interface EpisodeRecord {
@@ -25,7 +25,7 @@ export interface EpisodeRecord {
   readonly reply: WireRunReply;
 }
 
-/** What the client's Python class is called. */
+/** The name of the client's Python class. */
 const TASK_TYPE = 'VfSearchTask';
 
 export function episodeRecord(rollout: RecordedRun, nodes: readonly WireNode[], options: EpisodeRecordOptions): EpisodeRecord {
@@ -99,7 +99,7 @@ function traceFields(rollout: RecordedRun, { weights }: EpisodeRecordOptions): W
     },
     is_completed: true,
     ok: error === null,
-    // The one name of ours that verifiers reads: a rollout whose context is full is truncated.
+    // The only name of ours that verifiers reads: a rollout whose context is full is truncated.
     stop_condition: stop === 'prompt_too_long' ? 'max_total_tokens' : stop,
     is_timeout: isTimeout(error),
     timing: timingOf(timing),
@@ -136,7 +136,7 @@ function isNearly(one: number, other: number): boolean {
   return Math.abs(one - other) <= 1e-9 * Math.max(1, Math.abs(one), Math.abs(other));
 }
 
-/** The phases one after the other; in truth generation and environment alternate. */
+/** The phases one after the other; in truth the model and the environment alternate. */
 function timingOf({ startedAtMs, setupMs, generationMs, environmentMs, scoringMs }: Rollout['timing']): WireTraceFields['timing'] {
   const start = startedAtMs / 1000;
   const agent = start + setupMs / 1000;

@@ -1,4 +1,4 @@
-/** Messages on their way to clients that read at different speeds. One that reads nothing holds up nobody, and costs a bounded amount of memory. */
+/** Messages on their way to clients that read at different speeds. A client that does not read holds up nobody, and costs a bounded amount of memory. */
 import { setTimeout as wait } from 'node:timers/promises';
 
 export interface Outgoing {
@@ -13,7 +13,7 @@ export interface OutboxOptions {
   readonly send: (frames: Outgoing['frames']) => Promise<'sent' | 'later' | 'gone'>;
   /** Called when a client has gone, or is given up because it does not read. */
   readonly onGone: (client: Uint8Array) => void;
-  /** Memory of all messages; beyond it the client that most of them are for is given up. @default 512 MiB */
+  /** Memory of all messages; above it the client with the most waiting messages is given up. @default 512 MiB */
   readonly maxBytes?: number;
 }
 

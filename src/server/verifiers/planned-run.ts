@@ -1,4 +1,4 @@
-/** What a `run` request asks for: a row, a policy and sampling parameters. */
+/** The parts of a `run` request: a row, a policy and sampling parameters. */
 import type { Sampling } from '../../clients/policy-client.ts';
 import type { Row } from '../../core/dataset.ts';
 import { ConfigError } from '../../core/errors.ts';
@@ -9,7 +9,7 @@ import type { PolicyAddress, ServedPolicies } from '../environment/served-polici
 
 export interface PlannedRun {
   readonly row: Row;
-  /** As it came; it goes back on the trace. */
+  /** Unchanged, because it goes back on the trace. */
   readonly taskData: Readonly<Record<string, unknown>>;
   readonly address: PolicyAddress & { readonly model: string };
   readonly sampling: Sampling;
@@ -23,7 +23,7 @@ export interface PlanOptions {
   readonly variables: Readonly<Record<string, string | undefined>>;
 }
 
-/** Fields that trainers send to their own clients. Every request of ours has them where the server knows them, so they say nothing. */
+/** Fields that trainers send to their own clients. Our client sends them with every request if the server knows them, so the server ignores them. */
 const OURS = new Set([
   'add_special_tokens',
   'detokenize',
@@ -38,7 +38,7 @@ const OURS = new Set([
   'top_logprobs',
 ]);
 
-/** Throws ConfigError for an unknown row, a policy that may not be named, and sampling that cannot be had. */
+/** Throws ConfigError for an unknown row, a policy that may not be named, or sampling that is not possible. */
 export function plannedRun({ task_data: taskData, client, model, sampling: fields = {} }: RunRequest, options: PlanOptions): PlannedRun {
   const { policies } = options;
   const row = rowOf(taskData, options.served);
@@ -46,7 +46,7 @@ export function plannedRun({ task_data: taskData, client, model, sampling: field
   const address = {
     baseUrl: client.base_url,
     model,
-    // The client names a variable even where the server needs no key.
+    // The client names a variable even if the server needs no key.
     keyVariable: client.api_key_var || null,
     isKeyNeeded: false,
     headers: headersOf(client, options),
@@ -73,7 +73,7 @@ function rowOf({ example_id: exampleId = null, idx = null }: RunRequest['task_da
   throw new ConfigError(`task_data.idx is ${idx}, but ${rows.name} (split ${split}) has ${rows.length} rows, counted from 0.`);
 }
 
-/** A variable that holds nothing adds no header, as in verifiers. */
+/** A variable without a value adds no header, as in verifiers. */
 function headersOf({ headers, headers_from_env: fromVariables }: RunRequest['client'], { policies, variables }: PlanOptions): Record<string, string> {
   const found = { ...headers };
   for (const [name, variable] of Object.entries(fromVariables ?? {})) {
@@ -90,7 +90,7 @@ interface ReadFields extends Pick<PlannedRun, 'sampling' | 'maxTokens'> {
 
 function samplingOf({ extra_body: body, ...direct }: Readonly<Record<string, unknown>>, policies: PlanOptions['policies']): ReadFields {
   const given = Object.entries({ ...fieldsOf(body), ...direct });
-  // Pydantic writes what is not set as null. Several choices are several runs here.
+  // Pydantic writes unset fields as null. Several choices are several runs here.
   const asked = given.filter(([name, value]) => value !== null && !OURS.has(name) && !(name === 'n' && value === 1));
   const { cache_salt: salt, ...others } = Object.fromEntries(asked);
   const { sampling, maxTokens } = policies.readSampling(others);

@@ -1,6 +1,6 @@
 /**
  * Serves an environment over the wire of verifiers 0.4.0's `EnvServer`: requests of four frames at a ROUTER socket, answers of the kinds `delta` and
- * `reply`. Methods: `health`, `run`, `cancel`, and `tasks`, which is ours. Every request is answered; what cannot be answered is dropped.
+ * `reply`. Methods: `health`, `run`, `cancel`, and `tasks`, which is ours. Every request is answered; a message that cannot be answered is dropped.
  */
 import { ServedEnvironment, type ServedEnvironmentOptions } from '../environment/served-environment.ts';
 import { ServedPolicies, type ServedPoliciesOptions } from '../environment/served-policies.ts';
@@ -14,7 +14,7 @@ export interface VerifiersServerOptions extends Omit<ServedEnvironmentOptions, '
   readonly policies: ServedPoliciesOptions;
   /** `tcp://host:port`; port 0 picks a free one. */
   readonly address: string;
-  /** Whether other machines may reach it: the wire has no password. @default false */
+  /** True if other machines may reach it: the wire has no password. @default false */
   readonly allowsNetwork?: boolean;
   /** Runs that are played at once. @default 1024 */
   readonly maxSessions?: number;

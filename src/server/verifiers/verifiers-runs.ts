@@ -29,7 +29,7 @@ export class VerifiersRuns {
   readonly #slots: Limiter;
   /** By client, then by request id. */
   readonly #running = new Map<string, Map<string, AbortController>>();
-  /** How many runs of each row have begun: the rollouts of a row get different random numbers. */
+  /** Number of runs of each row that have begun: the rollouts of a row get different random numbers. */
   readonly #begun = new Map<string, number>();
   #bytes = 0;
 
@@ -41,7 +41,7 @@ export class VerifiersRuns {
   /**
    * Plays a run. It can be cancelled as soon as this has been called. Rejects with CancelledError if it was, with ConfigError if its policy cannot play
    * the environment, and with VfError if too many wait.
-   * @param bytes what the request takes in memory
+   * @param bytes memory of the request
    */
   async play(client: string, requestId: string, run: PlannedRun, bytes: number): Promise<EpisodeRecord> {
     const { maxSessions, maxWaiting = 10_000, maxBytes = 512 * 2 ** 20 } = this.#options;
@@ -72,7 +72,7 @@ export class VerifiersRuns {
     return stop !== undefined;
   }
 
-  /** Nobody reads its runs any more. */
+  /** Cancels all runs of a client, because nobody reads them any more. */
   cancelAllOf(client: string): void {
     for (const stop of this.#running.get(client)?.values() ?? []) stop.abort(new CancelledError('The client has gone'));
   }
@@ -108,7 +108,7 @@ export class VerifiersRuns {
         return played;
       });
     } catch (error) {
-      // What the client asked for cannot be had; a policy that is down is a rollout that failed.
+      // The client's request cannot be carried out. If only the policy is down, that is a rollout that failed.
       if (signal.aborted || error instanceof ConfigError || !(error instanceof VfError)) throw error;
       const record = new Recorder(row.prompt, served.environment.turnFormat, 'lease');
       record.fail(error, signal);

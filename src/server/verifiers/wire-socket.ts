@@ -11,9 +11,9 @@ export type RequestFrames = readonly [Buffer, Buffer, Buffer, Buffer];
 export interface WireSocketOptions {
   /** `tcp://host:port`; port 0 picks a free one. */
   readonly address: string;
-  /** Whether other machines may reach it: the wire has no password. */
+  /** True if other machines may reach it: the wire has no password. */
   readonly allowsNetwork: boolean;
-  /** Called when a client has gone, or is given up because it reads nothing. */
+  /** Called when a client has gone, or is given up because it does not read. */
   readonly onGone: (client: Uint8Array) => void;
   readonly onFailure: (error: unknown) => void;
 }
@@ -22,9 +22,9 @@ export interface WireSocketOptions {
 const MOST_FRAME_BYTES = 64 * 2 ** 20;
 /** Requests of one client that the process has not read yet; further ones wait at the client. */
 const MOST_UNREAD = 256;
-/** Messages of one client that are below the outbox: what it has not read beyond them waits there. */
+/** Messages to one client that are below the outbox; further unread ones wait in the outbox. */
 const MOST_UNSENT = 200;
-/** For messages under way when the socket is closed. */
+/** Time for messages under way when the socket is closed. */
 const LINGER_MS = 1000;
 
 export class WireSocket {
@@ -53,7 +53,7 @@ export class WireSocket {
       maxMessageSize: MOST_FRAME_BYTES,
       receiveHighWaterMark: MOST_UNREAD,
       sendHighWaterMark: MOST_UNSENT,
-      // The outbox tries again: a client that reads nothing must not hold up the others.
+      // The outbox tries again: a client that does not read must not hold up the others.
       sendTimeout: 0,
       linger: LINGER_MS,
     });
@@ -71,7 +71,7 @@ export class WireSocket {
     return this.#socket.lastEndpoint!;
   }
 
-  /** Until the socket is closed. Messages of another number of frames are dropped: nothing says to whom an answer would go. */
+  /** Ends when the socket is closed. Messages of another number of frames are dropped, because nothing says to whom an answer would go. */
   async *requests(): AsyncGenerator<RequestFrames, void> {
     for await (const frames of this.#socket) {
       if (frames.length === 4) yield frames as unknown as RequestFrames;

@@ -1,18 +1,18 @@
-/** Reads the query of a request, strictly: what has another form is refused in words. */
+/** Reads the query of a request strictly: a parameter of another form is refused in words. */
 import type { Context } from 'hono';
 import { ViewRequestError } from '../../viewing/view-problem.ts';
 import type { ComparisonQuery, RolloutPlace, RolloutQuery } from '../../viewing/view-wire.ts';
 
 const MOST_CHARACTERS = 4000;
 
-/** Throws ViewRequestError where it is missing. */
+/** Throws ViewRequestError if it is missing. */
 export function textParameter(c: Context, name: string): string {
   const value = optionalText(c, name);
   if (value === undefined) throw new ViewRequestError(400, `The request names no "${name}". Load the page again.`);
   return value;
 }
 
-/** Undefined where it is missing or empty. Throws ViewRequestError for what is no number. */
+/** Undefined if it is missing or empty. Throws ViewRequestError for a value that is no number. */
 export function numberParameter(c: Context, name: string, { isInteger = true } = {}): number | undefined {
   const value = optionalText(c, name);
   if (value === undefined || value === '') return undefined;

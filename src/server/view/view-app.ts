@@ -1,6 +1,6 @@
 /**
- * Serves the page of `vf-view` and what it asks, over any `ViewSource` with images. Only GET, only names that the source knows: no path of a request reaches the disk. The
- * page is static and holds nothing of a run, so that a token is asked for `/api/` alone.
+ * Serves the page of `vf-view` and its data, over any `ViewSource` with images. It accepts only GET and only names that the source knows: no path of a request
+ * reaches the disk. The page is static and holds nothing of a run, so only `/api/` needs the token.
  */
 import { type Context, Hono } from 'hono';
 import { CancelledError, ConfigError, errorMessage, TimeoutError } from '../../core/errors.ts';
@@ -10,7 +10,7 @@ import { keyCheck } from '../access.ts';
 import { hostCheck, WRONG_HOST } from '../door.ts';
 import { comparisonQuery, numberParameter, rolloutPlace, rolloutQuery, textParameter } from './request-parameters.ts';
 
-/** What the app asks of a source beyond the page: bytes of images, and the end of a search that nobody waits for. */
+/** The parts of a source that the app needs beyond the page's own: bytes of images, and the end of a search that nobody waits for. */
 interface ServedSource extends ViewSource {
   rollouts(query: RolloutQuery, signal?: AbortSignal): Promise<RolloutPage>;
   imageBytes(run: string, sha256: string): Promise<{ readonly bytes: Buffer; readonly mediaType: string }>;
@@ -25,7 +25,7 @@ export interface ViewAppOptions {
   readonly source: ServedSource;
   /** The address that the app listens on. */
   readonly host: string;
-  /** What `/api/` asks for, as `authorization: Bearer`, and of images as `token` in the query. Null: nothing. */
+  /** The token that `/api/` requires as `authorization: Bearer`, or for images as `token` in the query. Null: none. */
   readonly token: string | null;
   /** By name; `index.html` is also `/`. */
   readonly page: ReadonlyMap<string, PageFile>;

@@ -33,7 +33,10 @@ export async function servePolicy(parts: Serving, batch: readonly Trajectory[]):
   return served;
 }
 
-/** The text with only those targets that have an image before them. */
+/**
+ * Publishes the version that a run resumes with, and resolves with whether that was needed. Waits once for a server that is down, because the cause that killed the
+ * last process may have killed it too. `recorded` reads rollouts of the run. If the environment shows images, one with images is needed to verify the version.
+ */
 export async function servePolicyAtStart(parts: Serving, recorded: () => Promise<readonly Trajectory[]>): Promise<boolean> {
   const { policy, run, signal } = parts;
   const probed = run.environment.needs?.includes('images') === true ? (await recorded()).filter(hasImages) : [];

@@ -27,7 +27,7 @@ export class ChatEpisode {
   readonly first: Promise<ChatAnswer>;
   readonly #episodes: CallerEpisodes;
 
-  /** Throws EnvironmentRefusal or ConfigError where none can begin. */
+  /** Throws EnvironmentRefusal or ConfigError if none can begin. */
   constructor(episodes: CallerEpisodes, exampleId: string | number) {
     const { ids, lines } = episodes.open({ policy: { kind: 'chat' }, episodes: [{ example_id: exampleId }] });
     this.#episodes = episodes;
@@ -40,7 +40,7 @@ export class ChatEpisode {
     return onlyAnswer(await this.#episodes.step([entry]));
   }
 
-  /** Frees the episode and what is kept of it. */
+  /** Frees the episode and its kept answers. */
   end(): void {
     this.#episodes.delete(this.id);
   }

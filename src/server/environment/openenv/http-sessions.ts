@@ -1,6 +1,6 @@
 /**
- * OpenEnv's reset, step and state over HTTP: each reset begins a session of its own, which later requests name by its episode's id. The original makes
- * a new environment for each request instead, so its steps over HTTP reach no episode.
+ * OpenEnv's reset, step and state over HTTP: each reset begins a new session, which later requests name by its episode's id. The original makes a new environment
+ * for each request instead, so its steps over HTTP reach no episode.
  */
 import { LRUCache } from 'lru-cache';
 import type { EpisodeStateColumns, ResetAnswer, ResetData, StepAnswer } from '../../../schemas/environment-server/openenv.ts';
@@ -15,7 +15,7 @@ export interface HttpSessionsOptions extends OpenEnvSessionOptions {
 
 export class HttpSessions {
   readonly #options: OpenEnvSessionOptions;
-  /** By the episode's id, while it is played. Twice as many as can be played: those that nobody uses are forgotten a little later than their episodes. */
+  /** By the episode's id, while it is played. Twice as many as can be played: unused sessions are forgotten a little later than their episodes. */
   readonly #sessions: LRUCache<string, OpenEnvSession>;
 
   constructor({ maxSessions, idleTimeoutMs, ...options }: HttpSessionsOptions) {
@@ -40,7 +40,7 @@ export class HttpSessions {
     return this.#played(session, session.step(action));
   }
 
-  /** Without an id: of a session that has not begun, as the original answers. */
+  /** Without an id, returns the state of a session that has not begun, as the original answers. */
   state(episodeId: string | undefined): EpisodeStateColumns {
     return episodeId === undefined ? { episode_id: null, step_count: 0 } : this.#find(episodeId).state;
   }

@@ -16,10 +16,10 @@ export interface OpenEnvRoutesOptions {
 
 type Rows = ServedEnvironment['rows'];
 
-/** As a frame of the WebSocket. */
+/** The limit of a WebSocket frame. */
 const MOST_BODY_BYTES = 2 ** 20;
 const BODIES_HELD = 64;
-/** Of one answer. */
+/** The largest number of tasks in one answer. */
 const MOST_TASKS = 10_000;
 const JSON_TYPE = { 'content-type': 'application/json' };
 

@@ -1,4 +1,4 @@
-/** What OpenEnv calls an environment: reset begins an episode, step takes an action in it, state says where it stands. One episode at a time. */
+/** An environment in OpenEnv's sense: reset begins an episode, step takes an action in it, state describes its progress. One episode at a time. */
 import type { EpisodeStateColumns, ResetAnswer, ResetData, StepAnswer } from '../../../schemas/environment-server/openenv.ts';
 import type { ServedRollout } from '../../../schemas/environment-server/served-rollout.ts';
 import type { WireMessage } from '../../../schemas/results.ts';
@@ -16,7 +16,7 @@ export interface OpenEnvSessionOptions {
   readonly order: RowOrder;
 }
 
-/** An episode, and where it stands. */
+/** An episode and its progress. */
 interface Play {
   readonly episode: ChatEpisode;
   /** The caller's name for it. */
@@ -78,7 +78,7 @@ export class OpenEnvSession {
     return { observation, ...positionOf(play, answer) };
   }
 
-  /** Takes an action. Throws WireError where there is no episode, the action is none, or the episode failed; EnvironmentRefusal while another is played. */
+  /** Takes an action. Throws WireError if there is no episode, the action is invalid, or the episode failed; EnvironmentRefusal while another action is played. */
   async step(action: unknown): Promise<StepAnswer> {
     const { text, finish } = textAction(action);
     const play = this.#play;
@@ -150,7 +150,7 @@ function positionOf({ id, exampleId }: Play, answer: ChatTurn | ChatEnd): Positi
   };
 }
 
-/** What the policy said last, and what was added to it. */
+/** The policy's last text, and everything after it. */
 function lastTurn(messages: readonly WireMessage[]): { readonly kept: string; readonly added: string } {
   const last = messages.findLastIndex(({ role }) => role === 'assistant');
   const after = messages.slice(last + 1).map(({ content }) => content);

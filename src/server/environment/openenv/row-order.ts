@@ -1,4 +1,4 @@
-/** Which row an episode plays: the one that is asked for, else the next one, counted over all callers of this server. */
+/** Chooses the row that an episode plays: the requested one, else the next one, counted over all callers of this server. */
 import type { ResetData } from '../../../schemas/environment-server/openenv.ts';
 import type { ServedEnvironment } from '../served-environment.ts';
 import { WireError } from './wire-error.ts';

@@ -1,4 +1,4 @@
-/** One WebSocket of a session: its frames are answered one after the other, and what waits is bounded. */
+/** One WebSocket of a session: its frames are answered one after the other, and the number of waiting frames is bounded. */
 import type { RawData, WebSocket } from 'ws';
 import { errorFrame, frameAnswer } from './frame-answer.ts';
 import type { OpenEnvSession } from './open-env-session.ts';
@@ -6,15 +6,15 @@ import { WireError } from './wire-error.ts';
 
 export interface SessionSocketOptions {
   readonly session: OpenEnvSession;
-  /** Why the session is refused, with the answer to its first frame; null for one that has a place. */
+  /** The reason why the session is refused, with the answer to its first frame; null for one that has a place. */
   readonly refusal: WireError | null;
-  /** How long a refused client may wait before its first frame. */
+  /** How long a refused client may wait before its first frame, in milliseconds. */
   readonly refusedMs: number;
   readonly onClosed: (socket: SessionSocket) => void;
   readonly onFailure: (error: unknown) => void;
 }
 
-/** Clients await each answer, so more than a few waiting frames are no client's. */
+/** Clients await each answer, so no real client has more than a few waiting frames. */
 const MOST_WAITING = 64;
 const MOST_WAITING_BYTES = 4 * 2 ** 20;
 
@@ -24,7 +24,7 @@ const CLOSE = { done: 1000, goingAway: 1001, tooMuch: 1008, tryLater: 1013 } as 
 const BINARY = Symbol('binary');
 
 export class SessionSocket {
-  /** When the client last sent anything, pongs too. */
+  /** The time at which the client last sent anything, pongs included. */
   lastHeardAt = performance.now();
   readonly isRefused: boolean;
   readonly #socket: WebSocket;
@@ -90,7 +90,7 @@ export class SessionSocket {
       const answer = await this.#answer(next.frame);
       this.#waitingBytes -= next.bytes;
       if (answer === null) this.#leave(CLOSE.done);
-      // A client that reads nothing gets no further answers.
+      // A client that does not read gets no further answers.
       else await this.#send(answer);
     }
     this.#isWorking = false;
@@ -115,7 +115,7 @@ export class SessionSocket {
     this.#socket.close(code);
   }
 
-  /** No frame is answered from here on, and the episode is free. */
+  /** From here on no frame is answered, and the episode is free. */
   #forget(): void {
     this.#isLeaving = true;
     this.#waiting.length = 0;

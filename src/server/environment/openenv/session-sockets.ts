@@ -1,4 +1,4 @@
-/** OpenEnv's WebSockets: who may open one, how many there are, and which of them are dead. */
+/** OpenEnv's WebSockets: decides who may open one, counts them, and finds dead ones. */
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
@@ -17,11 +17,14 @@ export interface SessionSocketsOptions extends OpenEnvSessionOptions {
   /** Sessions at a time, at most. */
   readonly maxSessions: number;
   readonly onFailure: (error: unknown) => void;
-  /** How often a client is asked whether it is there. @default 60000 */
+  /** The interval of pings to a client, in milliseconds. @default 60000 */
   readonly pingMs?: number;
-  /** How long a client may answer nothing, while it generates or trains. A machine that is gone is noticed by TCP before. @default 600000, of a server its idle timeout */
+  /**
+   * How long a client may be silent while it generates or trains, in milliseconds. TCP notices a machine that is gone earlier. @default 600000; a server uses its
+   * idle timeout
+   */
   readonly silentMs?: number;
-  /** How long a client that was refused may wait before its first frame. @default 60000 */
+  /** How long a refused client may wait before its first frame, in milliseconds. @default 60000 */
   readonly refusedMs?: number;
 }
 
@@ -30,7 +33,7 @@ const PATH = '/ws';
 const LIMITS = { maxPayload: 2 ** 20, closeTimeout: 2_000 };
 /** Refused sockets that may wait for their first frame; others are refused without one. */
 const MOST_REFUSED = 64;
-/** For the goodbyes to arrive. */
+/** Time for the goodbyes to arrive. */
 const GOODBYE_MS = 250;
 
 export class SessionSockets {

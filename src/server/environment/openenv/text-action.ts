@@ -4,7 +4,7 @@ import { WireError } from './wire-error.ts';
 
 export interface TextAction {
   readonly text: string;
-  /** Null where the caller does not say. */
+  /** Null if the caller does not say. */
   readonly finish: 'stop' | 'length' | null;
 }
 

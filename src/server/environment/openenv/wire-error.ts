@@ -1,4 +1,4 @@
-/** An answer of OpenEnv's protocol that is an error: a code that clients know, and what happened and what to do. */
+/** An error in OpenEnv's protocol: a code that clients know, and a message with the cause and the remedy. */
 import { CancelledError, ConfigError, VfError, type VfErrorOptions } from '../../../core/errors.ts';
 import type { CapacityColumns, WireErrorCode } from '../../../schemas/environment-server/openenv.ts';
 import { EnvironmentRefusal, type RefusalStatus } from '../environment-refusal.ts';
@@ -35,7 +35,7 @@ const STATUSES: Readonly<Record<WireErrorCode, RefusalStatus>> = {
   SESSION_ERROR: 503,
 };
 
-/** Converts anything that was thrown; null for what is the server's own failure. */
+/** Converts anything that was thrown; null for a failure of the server itself. */
 export function wireErrorOf(error: unknown): WireError | null {
   if (error instanceof WireError) return error;
   const cause = { cause: error };
