@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { openRegularFileSync, readRegularFileSync } from '../files/regular-file.ts';
 import { isObject } from '../schemas/is-object.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
-import { shellCommand } from '../reports/text/shell-text.ts';
+import { shellCommand } from '../reports/text/own-command.ts';
 import { byteText } from './byte-text.ts';
 import { type BaseShape, baseShape } from './estimate-disk.ts';
 import { type Finding, missing, ok, warning } from './finding.ts';

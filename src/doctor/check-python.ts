@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process';
 import { ConfigError } from '../core/errors.ts';
 import { probePython } from '../launch/probe-python.ts';
-import { shellCommand } from '../reports/text/shell-text.ts';
+import { shellCommand } from '../reports/text/own-command.ts';
 import { byteText } from './byte-text.ts';
 import { type Finding, missing, ok, skipped, warning } from './finding.ts';
 

@@ -11,7 +11,7 @@ import { HttpEndpoint, type HttpResponse } from '../transport/http-endpoint.ts';
 import { withRetries } from '../transport/retry.ts';
 import { isLoopback } from '../server/listen.ts';
 import { countText, plural } from '../reports/text/number-text.ts';
-import { shellCommand } from '../reports/text/shell-text.ts';
+import { shellCommand } from '../reports/text/own-command.ts';
 import type { DoctorTarget } from './doctor-target.ts';
 import { type Finding, missing, ok, skipped, warning } from './finding.ts';
 

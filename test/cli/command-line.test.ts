@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { errorLine } from '../../src/cli/command-line.ts';
 import { closestName } from '../../src/core/closest-name.ts';
-import { shellCommand } from '../../src/reports/text/shell-text.ts';
+import { shellCommand } from '../../src/reports/text/own-command.ts';
 import { ConfigError } from '../../src/core/errors.ts';
 import { TemporaryFolder } from './eval/temporary-folder.ts';
 

@@ -5,6 +5,7 @@ import { Random } from '../../core/random.ts';
 import type { ToolSpec } from '../../core/tool-calls.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { countText, plural } from '../../reports/text/number-text.ts';
+import { factLines } from '../../reports/text/report.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { describeRun } from '../../reports/evaluation/describe-run.ts';
 import type { OpenedEvaluation } from '../../sessions/evaluation/open-evaluation.ts';
@@ -37,7 +38,7 @@ export async function dryRunText(prepared: OpenedEvaluation, name: string | null
   return [
     'Dry run: nothing is played and nothing is written.',
     '',
-    ...facts.map(([label, text]) => `${label.padEnd(13)}${escapeControls(text)}`),
+    ...factLines(facts, 13),
     '',
     `${isProgram ? 'First question' : 'First prompt'} (row ${escapeControls(String(row.exampleId))})`,
     `${messages.join('\n\n')}${stops}`,

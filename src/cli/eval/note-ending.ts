@@ -6,7 +6,7 @@ import { countText, plural, usdText } from '../../reports/text/number-text.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { noUsageText } from '../../reports/evaluation/cost-text.ts';
 import { continueCommand } from '../../reports/evaluation/next-commands.ts';
-import { displayPath } from '../../reports/evaluation/render-summary.ts';
+import { displayPath } from '../../reports/text/own-command.ts';
 
 export function noteEnding(summary: Summary, context: Pick<CommandContext, 'note'>, words: readonly string[]): void {
   const { complete, rollouts, directory, errorExamples, cost } = summary;

@@ -7,7 +7,7 @@ import { readRegularFile } from '../../files/regular-file.ts';
 import { hideAddresses, mapStrings } from '../../transport/redact.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { openPush, pushedText } from '../open-push.ts';
-import { shellCommand } from '../../reports/text/shell-text.ts';
+import { shellCommand, withoutOptions } from '../../reports/text/own-command.ts';
 import { resumeCommand } from '../../reports/evaluation/next-commands.ts';
 import { resultsCard } from '../../reports/evaluation/results-card.ts';
 import type { EvaluationOutcome } from './run-evaluation.ts';
@@ -55,7 +55,7 @@ export async function pushResults(push: HubPush, { summary, facts }: EvaluationO
     return EXIT.done;
   }
   const names = Object.keys(FILES).filter((name) => existsSync(join(directory, name)));
-  const command = words === null ? null : context.redact(shellCommand(['npx', 'vf-eval', ...withoutPush(words)]));
+  const command = words === null ? null : context.redact(shellCommand(['npx', 'vf-eval', ...withoutOptions(words, ['--push'])]));
   const files = names.map((name) => ({ name, about: FILES[name]! }));
   const card = hideAddresses(context.redact(resultsCard({ summary, facts, packageVersion, command, files })));
   const contents: PushedFile[] = [
@@ -88,8 +88,4 @@ function imagesOf(directory: string): PushedFile[] {
   const folder = join(directory, 'images');
   const names = existsSync(folder) ? readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isFile()) : [];
   return names.map(({ name }) => ({ path: `images/${name}`, content: { file: join(folder, name) } }));
-}
-
-function withoutPush(words: readonly string[]): string[] {
-  return words.filter((word, i) => !/^--push(=|$)/.test(word) && words[i - 1] !== '--push');
 }

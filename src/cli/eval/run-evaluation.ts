@@ -5,7 +5,7 @@ import { plural } from '../../reports/text/number-text.ts';
 import { noPaint, paintFor } from '../../reports/text/paint.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { describeRun, type RunFacts, summaryText } from '../../reports/evaluation/describe-run.ts';
-import { displayPath } from '../../reports/evaluation/render-summary.ts';
+import { displayPath } from '../../reports/text/own-command.ts';
 import { evaluationNotices, type OpenedEvaluation, openEvaluation } from '../../sessions/evaluation/open-evaluation.ts';
 import { playEvaluation } from '../../sessions/evaluation/play-evaluation.ts';
 import { dryRunText } from './dry-run.ts';

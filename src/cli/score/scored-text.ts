@@ -1,8 +1,8 @@
 /** Says what a scoring changed. */
 import type { WireMetadata } from '../../schemas/results.ts';
-import { displayPath } from '../../reports/evaluation/render-summary.ts';
+import { displayPath } from '../../reports/text/own-command.ts';
 import { countText, meanText, plural } from '../../reports/text/number-text.ts';
-import { escapeControls } from '../../reports/text/terminal-text.ts';
+import { factLines } from '../../reports/text/report.ts';
 import type { ScoredRun } from './run-scoring.ts';
 
 export function scoredText({ run, directory, result, after }: ScoredRun): string {
@@ -24,7 +24,7 @@ export function scoredText({ run, directory, result, after }: ScoredRun): string
   const notDone = isReplaced
     ? ''
     : `Nothing was changed: ${countText(failures.filter(({ hadScore }) => hadScore).length)} of the rollouts that have a score could not be scored. Run the same command again: it scores only those.\n`;
-  return `${lines.map(([label, text]) => `${label.padEnd(11)}${escapeControls(text)}\n`).join('')}${notDone}`;
+  return `${factLines(lines).join('\n')}\n${notDone}`;
 }
 
 function incompleteText(run: string, { num_finished: finished, num_errored: failed, num_planned: planned }: WireMetadata): string {

@@ -1,6 +1,5 @@
 /** Renders the live view of a training run as lines, each at most `columns` wide. */
-import type { MetricsRow } from '../../trainer/training-observer.ts';
-import type { TrainingPhase } from '../../trainer/training-observer.ts';
+import type { MetricsRow, TrainingPhase } from '../../trainer/training-observer.ts';
 import { countText, durationText, figureText, meanText, plural } from '../../reports/text/number-text.ts';
 import { type Paint, noPaint } from '../../reports/text/paint.ts';
 import { cellWidth, clip, escapeControls } from '../../reports/text/terminal-text.ts';
@@ -8,7 +7,7 @@ import { type LiveState, secondsLeft, stepsDone } from './live-state.ts';
 import { metricValue } from '../../reports/training/metric-value.ts';
 import { policyFigures, secondsText, sourceFigures } from './plain-lines.ts';
 import { barColumns } from './bar-columns.ts';
-import { rewardCurve } from '../../reports/training/reward-curve.ts';
+import { curveRows } from '../../reports/text/curve-rows.ts';
 import { stepTime } from '../../reports/training/step-time.ts';
 
 const LABEL = 11;
@@ -86,7 +85,7 @@ function rewardLines({ rows, steps }: LiveState, { room, paint }: { readonly roo
   const text = `${meanText(known[0]!.value)} → ${meanText(known.at(-1)!.value)}, best ${meanText(best.value)} at ${best.step}`;
   const width = Math.min(room - text.length - 2, CURVE.most);
   if (width < CURVE.least) return [clip(text, room)];
-  const curve = rewardCurve(known, { width, height: CURVE.height, steps, leastSpan: LEAST_REWARD_SPAN });
+  const curve = curveRows(known, { width, height: CURVE.height, steps, leastSpan: LEAST_REWARD_SPAN });
   // On the top line, level with the newest rewards of a run that learns.
   return curve.map((line, i) => (i === 0 ? `${paint('green', line)}  ${text}` : paint('green', line.trimEnd())));
 }

@@ -3,9 +3,8 @@
  * live-block-lines.ts and plain-lines.ts.
  */
 import { stripVTControlCharacters } from 'node:util';
-import type { MetricsRow } from '../../trainer/training-observer.ts';
-import type { TrainingEvent, TrainingObserver, TrainingPhase } from '../../trainer/training-observer.ts';
-import { LABEL_WIDTH } from '../../reports/text/labelled-lines.ts';
+import type { MetricsRow, TrainingEvent, TrainingObserver, TrainingPhase } from '../../trainer/training-observer.ts';
+import { LABEL_WIDTH } from '../../reports/text/report.ts';
 import { LiveBlock } from '../live-block.ts';
 import type { Paint } from '../../reports/text/paint.ts';
 import { cellWidth, escapeControls, wrap } from '../../reports/text/terminal-text.ts';

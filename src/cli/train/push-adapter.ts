@@ -7,8 +7,7 @@ import { type HubPush, parseRepositoryName } from '../../data/hub-push.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { openPush, pushedText } from '../open-push.ts';
-import { ownCommand } from '../../reports/text/own-command.ts';
-import { displayPath } from '../../reports/evaluation/render-summary.ts';
+import { displayPath, ownCommand } from '../../reports/text/own-command.ts';
 import { baseFacts } from '../../reports/training/base-facts.ts';
 
 /** Asks the hub before the run. Null without a target. Throws ConfigError. */

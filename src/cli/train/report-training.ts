@@ -3,7 +3,7 @@ import { describeError } from '../../core/errors.ts';
 import { trainingSummaryToWire } from '../../schemas/training-summary.ts';
 import type { MetricsRow } from '../../trainer/training-observer.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
-import { displayPath } from '../../reports/evaluation/render-summary.ts';
+import { displayPath } from '../../reports/text/own-command.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import { paintFor } from '../../reports/text/paint.ts';
 import { isUnderRounds } from '../under-rounds.ts';

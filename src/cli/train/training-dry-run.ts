@@ -18,6 +18,7 @@ import { planGpus } from '../../sessions/training/plan-gpus.ts';
 import { countText, plural } from '../../reports/text/number-text.ts';
 import { resolvedRoleText } from '../../sessions/roles/open-roles.ts';
 import { resolveRoles } from '../../sessions/roles/resolve-roles.ts';
+import { factLines } from '../../reports/text/report.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import type { TrainingSetup } from '../../sessions/training/resolve-training.ts';
 
@@ -65,7 +66,7 @@ export async function trainingDryRun(
     return [
       'Dry run: nothing is sampled, trained or written.',
       '',
-      ...facts.map(([label, text]) => `${label.padEnd(14)}${escapeControls(text)}`),
+      ...factLines(facts, 14),
       ...(planned.lines.length === 0 ? [] : ['', ...planned.lines.map((line) => escapeControls(line))]),
       '',
       `First prompt (row ${escapeControls(String(row.exampleId))})`,

@@ -1,9 +1,9 @@
 /** Renders a comparison as Markdown, for an issue or a pull request. What a data set or a model wrote cannot open a tag, a link or a cell. */
 import type { ComparedPair, Comparison } from '../../schemas/comparison.ts';
 import type { Estimate } from '../../schemas/summary.ts';
-import { countText, meanText, plural } from '../text/number-text.ts';
+import { countText, intervalText, meanText, plural } from '../text/number-text.ts';
 import { escapeControls } from '../text/terminal-text.ts';
-import { intervalText, pText, signedEstimate } from './comparison-text.ts';
+import { pText, signedEstimate } from './comparison-text.ts';
 
 export function comparisonMarkdown(comparison: Comparison, { rows }: { readonly rows: number }): string {
   const { sides, metric, rows: common, seed, resamples } = comparison;

@@ -1,40 +1,40 @@
 /** Renders a comparison for a terminal. What a data set or a model wrote is escaped. */
 import type { ComparedPair, ComparedSide, Comparison, RowDifference } from '../../schemas/comparison.ts';
 import type { Estimate } from '../../schemas/summary.ts';
-import { displayPath } from '../evaluation/render-summary.ts';
-import { labelledLines } from '../text/labelled-lines.ts';
-import { countText, meanText, plural } from '../text/number-text.ts';
-import type { Paint } from '../text/paint.ts';
+import { displayPath } from '../text/own-command.ts';
+import { Report, type ReportView } from '../text/report.ts';
+import { countText, intervalText, meanText, plural } from '../text/number-text.ts';
 import { clip, escapeControls } from '../text/terminal-text.ts';
 
-export interface ComparisonView {
-  /** Columns of the terminal. */
-  readonly columns: number;
-  readonly paint: Paint;
+export interface ComparisonView extends ReportView {
   /** Most rows to show of each pair of runs. */
   readonly rows: number;
 }
 
-const WIDEST = 100;
 /** In which the legend already says that two runs differ. */
 const IN_LEGEND = /^(model|env_id): /;
 
 export function comparisonText(comparison: Comparison, view: ComparisonView): string {
-  const fitted = { ...view, columns: Math.max(40, Math.min(view.columns, WIDEST)) };
-  const sections = [legend(comparison, fitted), table(comparison, fitted), ...comparison.pairs.map((pair) => pairLines(pair, comparison, fitted))];
-  return `${sections.map((lines) => lines.join('\n')).join('\n\n')}\n`;
+  const report = new Report(view);
+  addLegend(report, comparison);
+  report.section();
+  report.add(...table(comparison, report));
+  for (const pair of comparison.pairs) {
+    report.section();
+    addPair(report, pair, comparison);
+    report.add(...rowLines(pair, { columns: report.columns, paint: view.paint, rows: view.rows }));
+  }
+  return report.text();
 }
 
-function legend({ sides, rows, metric }: Comparison, { columns, paint }: ComparisonView): string[] {
-  const envIds = [...new Set(sides.map(({ envId }) => envId))].map((id) => escapeControls(id)).join(', ');
-  return [
-    `${paint('bold', envIds)}  ${plural(rows, 'row')} in common${metric === 'reward' ? '' : `, compared by ${escapeControls(metric)}`}`,
-    paint('dim', '─'.repeat(columns)),
-    ...sides.flatMap((side) => [
-      `${paint('bold', side.name.padEnd(2))} ${escapeControls(side.model)}  ${paint('dim', displayPath(side.directory))}`,
-      ...sideNotes(side).map((note) => `   ${clip(escapeControls(note), columns - 3)}`),
-    ]),
-  ];
+function addLegend(report: Report, { sides, rows, metric }: Comparison): void {
+  const { columns, paint } = report;
+  const envIds = [...new Set(sides.map(({ envId }) => envId))].join(', ');
+  report.title(envIds, `  ${plural(rows, 'row')} in common${metric === 'reward' ? '' : `, compared by ${escapeControls(metric)}`}`);
+  for (const side of sides) {
+    report.add(`${paint('bold', side.name.padEnd(2))} ${escapeControls(side.model)}  ${paint('dim', displayPath(side.directory))}`);
+    report.add(...sideNotes(side).map((note) => `   ${clip(escapeControls(note), columns - 3)}`));
+  }
 }
 
 function sideNotes({ changes, otherRows }: ComparedSide): string[] {
@@ -43,7 +43,7 @@ function sideNotes({ changes, otherRows }: ComparedSide): string[] {
   return [...shown.slice(0, 4), ...more, ...(otherRows === 0 ? [] : [`${plural(otherRows, 'row')} left out: another run lacks them`])];
 }
 
-function table({ sides, metric }: Comparison, { columns, paint }: ComparisonView): string[] {
+function table({ sides, metric }: Comparison, { columns, paint }: ReportView): string[] {
   const ks = [...new Set(sides.flatMap(({ passAtK }) => Object.keys(passAtK)))].toSorted((a, b) => Number(a) - Number(b));
   const passHead = ks.map((k) => `pass@${k}`.padStart(9)).join('');
   const head = `   ${'rollouts'.padStart(9)}${'failed'.padStart(8)}${clip(escapeControls(metric), 12).padStart(13)}   ${'95 % interval'.padEnd(17)}${passHead}`;
@@ -55,25 +55,23 @@ function table({ sides, metric }: Comparison, { columns, paint }: ComparisonView
   return [paint('dim', clip(head.trimEnd(), columns)), ...lines];
 }
 
-function pairLines(pair: ComparedPair, { resamples, seed, pairs: all }: Comparison, view: ComparisonView): string[] {
-  const { columns, paint } = view;
+function addPair(report: Report, pair: ComparedPair, { resamples, seed, pairs: all }: Comparison): void {
+  const { paint } = report;
   const { first, second, difference, mcnemar, wins, losses, ties } = pair;
-  const title = paint('bold', `${second} against ${first}`);
-  if (difference === null) return [title, paint('red', 'No rollout of one has a finished partner in the other, so nothing can be compared.')];
-  const line = (label: string, text: string) => labelledLines(label, text, columns, paint);
+  report.add(paint('bold', `${second} against ${first}`));
+  if (difference === null) {
+    report.add(paint('red', 'No rollout of one has a finished partner in the other, so nothing can be compared.'));
+    return;
+  }
   const how =
     difference.low === null ? 'one row has no interval' : `bootstrap over ${plural(pair.rows, 'row')}, ${countText(resamples)} draws, seed ${seed}`;
   const lone = pair.unpaired === 0 ? '' : `; ${plural(pair.unpaired, 'finished rollout')} without a partner left out`;
-  return [
-    title,
-    ...line('difference', `${paint(colourOf(difference), signedEstimate(difference))}  (${how})`),
-    ...(mcnemar === null ? [] : line('McNemar', mcnemarText(pair, mcnemar, all.length))),
-    ...line('rows', `${second} better in ${countText(wins)}, ${first} better in ${countText(losses)}, as good in ${countText(ties)}`),
-    ...line('pairs', `${countText(pair.pairs)} of the same row and rollout${lone}`),
-    ...namedLines('task', pair.tasks ?? {}, view),
-    ...metricLines(pair, view),
-    ...rowLines(pair, view),
-  ];
+  report.safeLine('difference', `${paint(colourOf(difference), signedEstimate(difference))}  (${how})`);
+  if (mcnemar !== null) report.line('McNemar', mcnemarText(pair, mcnemar, all.length));
+  report.line('rows', `${second} better in ${countText(wins)}, ${first} better in ${countText(losses)}, as good in ${countText(ties)}`);
+  report.line('pairs', `${countText(pair.pairs)} of the same row and rollout${lone}`);
+  report.lines('task', namedTexts(pair.tasks ?? {}));
+  addMetrics(report, pair);
 }
 
 /** What an interval says: whether it leaves out 0. */
@@ -98,22 +96,17 @@ export function pText(p: number): string {
   return `p = ${p >= 0.9995 ? '1' : p.toFixed(p < 0.01 ? 4 : 3)}`;
 }
 
-function namedLines(label: string, estimates: Readonly<Record<string, Estimate>>, { columns, paint }: ComparisonView): string[] {
-  return Object.entries(estimates).flatMap(([name, estimate], i) =>
-    labelledLines(i === 0 ? label : '', `${escapeControls(name)} ${signedEstimate(estimate)}`, columns, paint),
-  );
+function namedTexts(estimates: Readonly<Record<string, Estimate>>): string[] {
+  return Object.entries(estimates).map(([name, estimate]) => `${name} ${signedEstimate(estimate)}`);
 }
 
 /** The metrics that differ, then the names of those that are equal everywhere. */
-function metricLines({ metrics }: ComparedPair, view: ComparisonView): string[] {
+function addMetrics(report: Report, { metrics }: ComparedPair): void {
   const isSame = ({ value, low, high }: Estimate) => value === 0 && low === 0 && high === 0;
   const differing = Object.fromEntries(Object.entries(metrics).filter(([, estimate]) => !isSame(estimate)));
   const same = Object.keys(metrics).filter((name) => !(name in differing));
-  const { columns, paint } = view;
-  return [
-    ...namedLines('metric', differing, view),
-    ...(same.length === 0 ? [] : labelledLines('no change', escapeControls(same.join(', ')), columns, paint)),
-  ];
+  report.lines('metric', namedTexts(differing));
+  report.line('no change', same.length === 0 ? null : same.join(', '));
 }
 
 function rowLines({ first, second, rowDifferences }: ComparedPair, { columns, paint, rows }: ComparisonView): string[] {
@@ -144,8 +137,4 @@ export function signedEstimate({ value, low, high }: Estimate): string {
 function signed(value: number): string {
   const text = meanText(value);
   return value > 0 && Number(text) !== 0 ? `+${text}` : text.replace(/^-(0\.0+)$/, '$1');
-}
-
-export function intervalText(estimate: Estimate | null): string {
-  return estimate === null || estimate.low === null || estimate.high === null ? '' : `${meanText(estimate.low)} to ${meanText(estimate.high)}`;
 }

@@ -2,12 +2,11 @@
 import { readComparedRun, type ComparedRun } from '../../evaluate/compared-run.ts';
 import { compareRuns, haveSameRows } from '../../evaluate/compare-runs.ts';
 import { type Comparison, comparisonToWire } from '../../schemas/comparison.ts';
-import { intervalText, pText, signedEstimate } from '../comparison/comparison-text.ts';
-import { meanText, plural } from '../text/number-text.ts';
-import { ownCommand } from '../text/own-command.ts';
+import { pText, signedEstimate } from '../comparison/comparison-text.ts';
+import { intervalText, meanText, plural } from '../text/number-text.ts';
+import { displayPath, ownCommand } from '../text/own-command.ts';
 import type { Paint } from '../text/paint.ts';
 import { clip, escapeControls } from '../text/terminal-text.ts';
-import { displayPath } from './render-summary.ts';
 
 export interface PlayedRun {
   /** Its name in the file, or what distinguishes it in its sweep. */

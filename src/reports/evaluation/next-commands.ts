@@ -2,8 +2,7 @@
 import { basename } from 'node:path';
 import type { Summary } from '../../schemas/summary.ts';
 import { isEnvironmentPath } from '../../registry/find-environment.ts';
-import { ownCommand } from '../text/own-command.ts';
-import { displayPath } from './render-summary.ts';
+import { displayPath, type NextCommand, ownCommand, withoutOptions } from '../text/own-command.ts';
 
 /** The same command with `-R DIRECTORY`, or with `-R` alone for a TOML file of runs. */
 export function resumeCommand(words: readonly string[], directory: string): string {
@@ -14,7 +13,7 @@ export function resumeCommand(words: readonly string[], directory: string): stri
 export function continueCommand({ cost, directory }: Pick<Summary, 'cost' | 'directory'>, words: readonly string[]): string {
   const limit = cost?.limitReached === true && !isFileOfRuns(words) ? cost.limit : null;
   if (limit === null) return resumeCommand(words, directory);
-  const others = words.filter((word, i) => !/^--max-cost(=|$)/.test(word) && words[i - 1] !== '--max-cost');
+  const others = withoutOptions(words, ['--max-cost']);
   const usd = cost?.usd ?? null;
   return resumeCommand(usd === null ? others : [...others, '--max-cost', String(higherLimit(limit, usd))], directory);
 }
@@ -37,10 +36,7 @@ export interface NextOptions {
   readonly showsImages?: boolean;
 }
 
-export function nextCommands(
-  summary: Summary,
-  { envId, words, policy, laptopModel, showsImages = false }: NextOptions,
-): { why: string; command: string }[] {
+export function nextCommands(summary: Summary, { envId, words, policy, laptopModel, showsImages = false }: NextOptions): NextCommand[] {
   if (!summary.complete) return [{ why: 'continue this run', command: continueCommand(summary, words) }];
   const { finished, errored } = summary.rollouts;
   if (errored > 0)
@@ -59,11 +55,7 @@ export function nextCommands(
 }
 
 /** Scores the failed rollouts again where a reward failed in each of them: they need not be played again. */
-function scoreAgain(
-  { errors, directory }: Pick<Summary, 'errors' | 'directory'>,
-  envId: string,
-  words: readonly string[],
-): { why: string; command: string }[] {
+function scoreAgain({ errors, directory }: Pick<Summary, 'errors' | 'directory'>, envId: string, words: readonly string[]): NextCommand[] {
   if (isFileOfRuns(words) || Object.keys(errors).some((type) => type !== 'RewardError')) return [];
   const folder = words.flatMap((word, i) => (/^--env-dir-path(=|$)/.test(word) ? [word, ...(word.includes('=') ? [] : [words[i + 1]!])] : []));
   const command = ownCommand('vf-score', [
@@ -77,15 +69,11 @@ function scoreAgain(
 }
 
 /** The command of a baseline run, changed to play a model. */
-function withModel(words: readonly string[], model: string): { why: string; command: string }[] {
+function withModel(words: readonly string[], model: string): NextCommand[] {
   // A TOML file names its models itself.
   if (isFileOfRuns(words)) return [];
-  const command = ownCommand('vf-eval', [...withoutProvider(words), '-p', 'vllm', '-m', model]);
+  const command = ownCommand('vf-eval', [...withoutOptions(words, ['-p', '--provider']), '-p', 'vllm', '-m', model]);
   return [{ why: 'evaluate a model (here: vLLM on this machine)', command }];
-}
-
-function withoutProvider(words: readonly string[]): string[] {
-  return words.filter((word, i) => !/^(-p|--provider)/.test(word) && !/^(-p|--provider)$/.test(words[i - 1] ?? ''));
 }
 
 function isFileOfRuns(words: readonly string[]): boolean {

@@ -1,19 +1,15 @@
 /** Renders the summary of a run as text. Everything that a model, a passage or a server wrote is escaped. */
-import { isAbsolute, relative } from 'node:path';
 import type { MetricDisplay } from '../../core/rubric.ts';
 import type { Estimate, Summary } from '../../schemas/summary.ts';
-import { LABEL_WIDTH, labelledLines, labelledPath } from '../text/labelled-lines.ts';
-import { countText, durationText, meanText, plural } from '../text/number-text.ts';
-import type { Paint } from '../text/paint.ts';
-import { roleStatsText } from './role-stats-text.ts';
+import { countText, durationText, intervalText, meanText, plural } from '../text/number-text.ts';
+import type { NextCommand } from '../text/own-command.ts';
+import { Report, type ReportView } from '../text/report.ts';
 import { clip, escapeControls } from '../text/terminal-text.ts';
 import { costText } from './cost-text.ts';
 import { renderTranscript } from './render-transcript.ts';
+import { roleStatsText } from './role-stats-text.ts';
 
-export interface SummaryView {
-  /** Columns of the terminal. */
-  readonly columns: number;
-  readonly paint: Paint;
+export interface SummaryView extends ReportView {
   /** `-A`: figures only. */
   readonly abbreviated: boolean;
   /** `-v`: the whole transcript. */
@@ -24,37 +20,28 @@ export interface SummaryView {
   readonly displays: ReadonlyMap<string, MetricDisplay>;
   /** Label and text of the lines under the title: policy, data, sampling. */
   readonly setup: readonly (readonly [label: string, text: string])[];
-  /** Suggested next commands, with their purpose. */
-  readonly next: readonly { readonly why: string; readonly command: string }[];
+  readonly next: readonly NextCommand[];
 }
-
-const WIDEST = 100;
 
 export function renderSummary(summary: Summary, view: SummaryView): string {
-  const columns = Math.max(40, Math.min(view.columns, WIDEST));
-  const fitted = { ...view, columns };
-  const sections = [
-    title(summary, fitted),
-    scores(summary, fitted),
-    rollouts(summary, fitted),
-    view.abbreviated || summary.sample === null ? [] : renderTranscript(summary.sample, { columns, paint: view.paint, full: view.verbose }),
-    notices(summary, fitted),
-    whatNext(summary, fitted),
-  ];
-  return `${sections
-    .filter((lines) => lines.length > 0)
-    .map((lines) => lines.join('\n'))
-    .join('\n\n')}\n`;
-}
-
-function title(summary: Summary, { columns, paint, setup }: SummaryView): string[] {
+  const report = new Report(view);
   const { planned, recorded } = summary.rollouts;
-  const state = summary.complete ? '' : paint('yellow', `  stopped early: ${countText(recorded)} of ${plural(planned, 'rollout')}`);
-  return [
-    `${paint('bold', escapeControls(summary.envId))}${state}`,
-    paint('dim', '─'.repeat(columns)),
-    ...setup.flatMap(([label, text]) => labelledLines(label, escapeControls(text), columns, paint)),
-  ];
+  const state = summary.complete ? '' : view.paint('yellow', `  stopped early: ${countText(recorded)} of ${plural(planned, 'rollout')}`);
+  report.title(summary.envId, state);
+  for (const [label, text] of view.setup) report.line(label, text);
+  report.section();
+  report.add(...scores(summary, { ...view, columns: report.columns }));
+  report.section();
+  addRollouts(report, summary);
+  report.section();
+  if (!view.abbreviated && summary.sample !== null)
+    report.add(...renderTranscript(summary.sample, { columns: report.columns, paint: view.paint, full: view.verbose }));
+  report.section();
+  for (const notice of summary.notices) report.line('note', notice, 'yellow');
+  report.section();
+  report.paths('results', [summary.directory]);
+  report.next(view.next);
+  return report.text();
 }
 
 function scores(summary: Summary, { columns, paint, rewardNames, displays }: SummaryView): string[] {
@@ -113,70 +100,38 @@ function isSame(estimate: Estimate, other: Estimate | null): boolean {
   return other !== null && (['value', 'low', 'high', 'n'] as const).every((key) => estimate[key] === other[key]);
 }
 
-function intervalText({ low, high }: Estimate): string {
-  return low === null || high === null ? '' : `${meanText(low)} to ${meanText(high)}`;
-}
-
-function rollouts(summary: Summary, { columns, paint }: SummaryView): string[] {
+function addRollouts(report: Report, summary: Summary): void {
   const { finished, errored } = summary.rollouts;
-  const { tokens } = summary;
-  const counts = `${countText(finished)} finished, ${countText(errored)} failed${errored === 0 ? '' : ' (no reward; not in the means)'}`;
+  const { tokens, truncated, rolloutsPerSecond, prefixBreaks } = summary;
+  report.line(
+    'rollouts',
+    `${countText(finished)} finished, ${countText(errored)} failed${errored === 0 ? '' : ' (no reward; not in the means)'}`,
+    errored === 0 ? 'dim' : 'red',
+  );
+  const cut = truncated === null || truncated.value === 0 ? '' : `; ${percent(truncated.value)} cut short by a length limit`;
+  report.line('ended by', `${tally(summary.stopConditions)}${cut}`);
   const cached = tokens.cached === null ? '' : `, ${countText(tokens.cached)} from the cache`;
   const perRollout = tokens.outputPerRollout === null ? '' : `, ${countText(tokens.outputPerRollout)} written per rollout`;
-  const rate = summary.rolloutsPerSecond === null ? '' : `, ${meanText(summary.rolloutsPerSecond)} rollouts/s`;
-  const truncated =
-    summary.truncated === null || summary.truncated.value === 0 ? '' : `; ${percent(summary.truncated.value)} cut short by a length limit`;
-  const lines = [
-    ...labelledLines('rollouts', counts, columns, paint, errored === 0 ? 'dim' : 'red'),
-    ...labelledLines('ended by', `${tally(summary.stopConditions)}${truncated}`, columns, paint),
-    // Nothing counts what a program's own models read and write.
-    ...(summary.policyKind === 'none'
-      ? []
-      : labelledLines('tokens', `${countText(tokens.input)} read, ${countText(tokens.output)} written${cached}${perRollout}`, columns, paint)),
-    ...Object.entries(summary.roles ?? {}).flatMap(([role, stats]) =>
-      labelledLines('asked', escapeControls(roleStatsText(role, stats)), columns, paint),
-    ),
-    ...(summary.cost === undefined ? [] : labelledLines('cost', escapeControls(costText(summary.cost)), columns, paint)),
-    ...labelledLines('time', `${durationText(summary.wallSeconds)}${rate}`, columns, paint),
-  ];
+  // Nothing counts what a program's own models read and write.
+  if (summary.policyKind !== 'none')
+    report.line('tokens', `${countText(tokens.input)} read, ${countText(tokens.output)} written${cached}${perRollout}`);
+  for (const [role, stats] of Object.entries(summary.roles ?? {})) report.line('asked', roleStatsText(role, stats));
+  if (summary.cost !== undefined) report.line('cost', costText(summary.cost));
+  report.line('time', `${durationText(summary.wallSeconds)}${rolloutsPerSecond === null ? '' : `, ${meanText(rolloutsPerSecond)} rollouts/s`}`);
   for (const [name, count] of Object.entries(summary.errors)) {
     const example = summary.errorExamples[name];
     const reasons = summary.errorReasons?.[name];
     // The reason `failed` adds nothing to the message.
     const kinds = reasons === undefined || Object.keys(reasons).every((reason) => reason === 'failed') ? '' : ` (${tally(reasons)})`;
     const text = `${countText(count)} × ${name}${kinds}${example === undefined ? '' : `: ${example}`}`;
-    lines.push(...labelledLines('error', escapeControls(clipEnds(text, 400)), columns, paint, 'red'));
+    report.line('error', clipEnds(text, 400), 'red');
   }
-  if (summary.prefixBreaks > 0) {
-    const text = `${plural(summary.prefixBreaks, 'rollout')} with a prompt that did not extend the previous one`;
-    lines.push(...labelledLines('prefix', text, columns, paint, 'red'));
-  }
-  return lines;
+  if (prefixBreaks > 0) report.line('prefix', `${plural(prefixBreaks, 'rollout')} with a prompt that did not extend the previous one`, 'red');
 }
 
 function tally(counts: Readonly<Record<string, number>>): string {
   const entries = Object.entries(counts);
-  return entries.length === 0 ? 'nothing yet' : entries.map(([name, count]) => `${escapeControls(name)} ${countText(count)}`).join(', ');
-}
-
-function notices(summary: Summary, { columns, paint }: SummaryView): string[] {
-  return summary.notices.flatMap((notice) => labelledLines('note', escapeControls(notice), columns, paint, 'yellow'));
-}
-
-function whatNext(summary: Summary, { columns, paint, next }: SummaryView): string[] {
-  return [
-    labelledPath('results', displayPath(summary.directory), paint),
-    ...next.flatMap(({ why, command }) => [
-      ...labelledLines('next', `${why}:`, columns, paint),
-      `${' '.repeat(LABEL_WIDTH)}${paint('cyan', escapeControls(command))}`,
-    ]),
-  ];
-}
-
-/** The path relative to the working directory if it is inside it, otherwise unchanged. */
-export function displayPath(path: string): string {
-  const near = relative(process.cwd(), path);
-  return escapeControls(near === '' ? '.' : near.startsWith('..') || isAbsolute(near) ? path : near);
+  return entries.length === 0 ? 'nothing yet' : entries.map(([name, count]) => `${name} ${countText(count)}`).join(', ');
 }
 
 function clipEnds(text: string, most: number): string {

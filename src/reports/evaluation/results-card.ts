@@ -1,7 +1,7 @@
 /** The README.md of an evaluation's results, in the form of a data set card of the Hugging Face Hub. */
 import type { Estimate, Summary } from '../../schemas/summary.ts';
 import { codeBlock, escaped, scalar } from '../text/card-text.ts';
-import { countText, meanText, plural } from '../text/number-text.ts';
+import { countText, intervalText, meanText, plural } from '../text/number-text.ts';
 import { costText } from './cost-text.ts';
 import type { RunFacts } from './describe-run.ts';
 
@@ -71,8 +71,6 @@ function figures({ reward, turns, metrics, passAtK, passAllK }: Summary): string
   ];
   return rows.flatMap(([name, estimate]) => {
     if (estimate === null) return [];
-    const { value, low, high, n } = estimate;
-    const interval = low === null || high === null ? '' : `${meanText(low)} to ${meanText(high)}`;
-    return [`| ${escaped(name)} | ${meanText(value)} | ${interval} | ${countText(n)} |`];
+    return [`| ${escaped(name)} | ${meanText(estimate.value)} | ${intervalText(estimate)} | ${countText(estimate.n)} |`];
   });
 }

@@ -12,6 +12,11 @@ export function meanText(value: number | null): string {
   return value.toFixed(size < 10 ? 3 : size < 100 ? 2 : size < 1000 ? 1 : 0);
 }
 
+/** `0.240 to 0.371`; empty for an estimate without an interval. */
+export function intervalText(estimate: { readonly low: number | null; readonly high: number | null } | null): string {
+  return estimate === null || estimate.low === null || estimate.high === null ? '' : `${meanText(estimate.low)} to ${meanText(estimate.high)}`;
+}
+
 /** A value with at most six significant digits: `1.86`, `0.0525`, `1`. Sums of fractions would show up to 17. */
 export function valueText(value: number): string {
   return String(Number(value.toPrecision(6)));

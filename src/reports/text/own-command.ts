@@ -1,9 +1,15 @@
-/** A command of this package, written so that it works in the current folder. */
+/** Commands and paths, written so that they work in the current folder. */
 import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join, relative, resolve } from 'node:path';
+import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { IS_PUBLISHED } from '../../core/is-published.ts';
 import { packageRoot } from '../../data/package-root.ts';
-import { shellCommand } from './shell-text.ts';
+import { escapeControls } from './terminal-text.ts';
+
+/** A command to suggest, with its purpose. */
+export interface NextCommand {
+  readonly why: string;
+  readonly command: string;
+}
 
 /**
  * `npx vf-eval ...` if npx finds the command in a `node_modules` of this folder or one above, or if this folder belongs to a clone. In another package inside
@@ -12,6 +18,23 @@ import { shellCommand } from './shell-text.ts';
  */
 export function ownCommand(name: string, words: readonly string[], cwd: string = process.cwd()): string {
   return shellCommand([...launcher(name, resolve(cwd)), name, ...words]);
+}
+
+/** Joins arguments into a POSIX shell command, quoting only where needed. */
+export function shellCommand(words: readonly string[]): string {
+  return words.map((word) => (/^[\w@%+=:,./^-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)).join(' ');
+}
+
+/** The path relative to the working directory if it is inside it, otherwise unchanged. */
+export function displayPath(path: string): string {
+  const near = relative(process.cwd(), path);
+  return escapeControls(near === '' ? '.' : near.startsWith('..') || isAbsolute(near) ? path : near);
+}
+
+/** The words without these options and their values, written as `--name value`, `--name=value`, `-n value` or `-nvalue`. */
+export function withoutOptions(words: readonly string[], names: readonly string[]): string[] {
+  const isOption = (word: string) => names.some((name) => word === name || word.startsWith(name.startsWith('--') ? `${name}=` : name));
+  return words.filter((word, i) => !isOption(word) && !names.includes(words[i - 1] ?? ''));
 }
 
 function launcher(name: string, cwd: string): string[] {

@@ -4,10 +4,9 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { isLossModule } from '../../trainer/losses/loss-terms.ts';
 import { supervisedSteps } from '../../trainer/config/training-schedule.ts';
 import { redactUrl } from '../../transport/redact.ts';
-import { displayPath } from '../evaluation/render-summary.ts';
+import { displayPath, shellCommand } from '../text/own-command.ts';
 import { plural } from '../text/number-text.ts';
-import { shellCommand } from '../text/shell-text.ts';
-import { escapeControls } from '../text/terminal-text.ts';
+import { factLines } from '../text/report.ts';
 
 /** `directory` is the run's folder; null if it has none. */
 export function announcedLines(config: TrainingConfig, directory: string | null): string[] {
@@ -17,7 +16,7 @@ export function announcedLines(config: TrainingConfig, directory: string | null)
     ...(directory === null ? [] : [['results in', displayPath(directory)] as [string, string]]),
   ];
   facts.push(...curveCommands(config, directory).map((command, i): [string, string] => [i === 0 ? 'curves' : '', command]));
-  return facts.map(([label, text]) => `${label.padEnd(LABEL)}${escapeControls(text)}`);
+  return factLines(facts);
 }
 
 /** The model, what it learns from, the steps and their learning rates. `name` is the model's. */
@@ -62,8 +61,6 @@ function curveCommands({ logging: { tensorboard, wandb } }: TrainingConfig, dire
     ...(wandb === null ? [] : [`${shellCommand(['wandb', 'sync', displayPath(join(directory, 'wandb'))])} (wandb beta sync --live: during the run)`]),
   ];
 }
-
-const LABEL = 11;
 
 function partsText({ policy, backend }: TrainingConfig): string {
   if (policy.embedded !== null && backend.kind === 'embedded')

@@ -7,15 +7,8 @@ import { maxLoraRank } from '../../launch/vllm-flags.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { bundledModels, bundledName } from '../../data/bundled-models.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
-import { displayPath } from '../evaluation/render-summary.ts';
-import { ownCommand } from '../text/own-command.ts';
+import { displayPath, type NextCommand, ownCommand, shellCommand } from '../text/own-command.ts';
 import { ownPresets } from '../../sessions/environment/presets.ts';
-import { shellCommand } from '../text/shell-text.ts';
-
-interface NextCommand {
-  readonly why: string;
-  readonly command: string;
-}
 
 type Config = Pick<TrainingConfig, 'environment' | 'policy' | 'lora' | 'roles'>;
 

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import type { EvaluationOptions } from '../../evaluate/evaluation-options.ts';
 import { findRun, newRunDirectory } from '../../evaluate/run-directory.ts';
-import { displayPath } from '../../reports/evaluation/render-summary.ts';
+import { displayPath } from '../../reports/text/own-command.ts';
 import type { Surroundings } from '../surroundings.ts';
 import type { EvaluationRequest } from './evaluation-request.ts';
 

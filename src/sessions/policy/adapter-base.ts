@@ -8,7 +8,7 @@ import { readTomlSync } from '../../files/toml-text.ts';
 import { modelPath } from '../../data/bundled-models.ts';
 import { cachedModel } from '../../data/cached-model.ts';
 import { cachedHubId } from '../../engine/adapters/base-name.ts';
-import { shellCommand } from '../../reports/text/shell-text.ts';
+import { shellCommand } from '../../reports/text/own-command.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
 /** Folders between a run and its adapters: `checkpoints/step-000010/adapter`. */

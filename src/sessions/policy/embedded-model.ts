@@ -4,7 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { bundledModels, modelPath } from '../../data/bundled-models.ts';
 import { cachedHubId } from '../../engine/adapters/base-name.ts';
-import { shellCommand } from '../../reports/text/shell-text.ts';
+import { shellCommand } from '../../reports/text/own-command.ts';
 import { adapterBase } from './adapter-base.ts';
 import type { OpenPolicyOptions } from './open-policy.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { shellCommand } from '../../../src/reports/text/shell-text.ts';
+import { shellCommand } from '../../../src/reports/text/own-command.ts';
 import { redactUrl } from '../../../src/transport/redact.ts';
 import { shownWords } from '../../../src/rounds/driver/shown-words.ts';
 

@@ -33,7 +33,7 @@ export function curveAxis(points: readonly CurvePoint[], leastSpan: number): Cur
 }
 
 /** Returns the rows from the top, each `width` columns. A column shows the mean of its steps; a step may fill several columns. */
-export function rewardCurve(points: readonly CurvePoint[], { width, height, steps, leastSpan }: CurveOptions): string[] {
+export function curveRows(points: readonly CurvePoint[], { width, height, steps, leastSpan }: CurveOptions): string[] {
   const { low, high } = curveAxis(points, leastSpan);
   const known = new Map(points.map(({ step, value }) => [step, value]));
   const levels = Array.from({ length: width }, (_, column) => {

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { rewardCurve } from '../../../src/reports/training/reward-curve.ts';
+import { curveRows } from '../../../src/reports/text/curve-rows.ts';
 
 const points = (...values: readonly number[]) => values.map((value, i) => ({ step: i + 1, value }));
 const draw = (values: readonly number[], options: { width: number; height: number; steps: number }) =>
-  rewardCurve(points(...values), { ...options, leastSpan: 0.1 });
+  curveRows(points(...values), { ...options, leastSpan: 0.1 });
 
-describe('rewardCurve', () => {
+describe('curveRows', () => {
   it('rises from the lowest value to the highest, and leaves room for the steps to come', () => {
     expect(draw([0, 0.5, 1], { width: 4, height: 2, steps: 4 })).toEqual([' ▁█ ', '▁██ ']);
   });
@@ -19,7 +19,7 @@ describe('rewardCurve', () => {
   it('shows noise as small as it is, and no column where no step has a value', () => {
     expect(draw([0.5, 0.51, 0.5], { width: 3, height: 1, steps: 3 })).toEqual(['▁▂▁']);
     const gap = [1, 3].map((step) => ({ step, value: step }));
-    expect(rewardCurve(gap, { width: 3, height: 1, steps: 3, leastSpan: 0.1 })).toEqual(['▁ █']);
+    expect(curveRows(gap, { width: 3, height: 1, steps: 3, leastSpan: 0.1 })).toEqual(['▁ █']);
   });
 
   it('is a rectangle of its width and height whose columns are filled from below, whatever the values', () => {
