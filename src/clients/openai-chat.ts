@@ -166,7 +166,7 @@ class Replica {
   leases = 0;
   /** It has returned a completion, so key, URL and model are right. */
   hasAnswered = false;
-  /** When a request last failed all its retries, in milliseconds since the epoch. */
+  /** The time at which a request last failed all its retries, in milliseconds since the epoch. */
   failedAtMs = -Infinity;
   readonly #options: OpenAIChatOptions;
   readonly #endpoint: HttpEndpoint;

@@ -6,7 +6,7 @@ export class PolicyReplicas {
   /** Replicas that have a model; every replica has a model that is not in it, such as the base. */
   readonly #having = new Map<string, Set<string>>();
   readonly #resting = new Set<string>();
-  /** When a request for the model was last abandoned at the replica, in milliseconds of `performance.now()`. */
+  /** The time at which a request for the model was last abandoned at the replica, in milliseconds of `performance.now()`. */
   readonly #abandoned = new Map<string, number>();
   #supervisor: ((replica: string, why: string | null) => void) | null = null;
 

@@ -71,7 +71,7 @@ export class ToolError extends VfError {
 }
 
 /**
- * A model besides the policy (a judge, a critic) failed after its retries. Never counted as a failure of the policy or as a reward of 0. A further
+ * A model other than the policy (a judge, a critic) failed after its retries. Never counted as a failure of the policy or as a reward of 0. A further
  * attempt at the rollout or its rewards calls it again.
  */
 export class ModelError extends VfError {
@@ -213,7 +213,7 @@ export function ownCodeText(thrown: unknown): string {
   return `${thrown.name}: ${thrown.message}${place === null ? '' : ` (${place})`}`;
 }
 
-/** `at take (/home/me/source.ts:12:5)`: where the innermost error of a stack trace was thrown; null if it does not say. */
+/** `at take (/home/me/source.ts:12:5)`: the place where the innermost error of a stack trace was thrown; null if it does not say. */
 export function thrownPlace(stack: string | undefined): string | null {
   const place = /^\s+(at .*)$/m.exec(stack?.split('\ncaused by ').at(-1) ?? '')?.[1];
   // The loader marks modules that it compiled by a query.

@@ -35,7 +35,7 @@ export interface RenderedTokens {
   readonly images: readonly PlacedImage[];
 }
 
-/** Stands for an image where a text is kept. */
+/** Stands for an image in recorded text. */
 export const IMAGE_MARK = '<image>';
 
 /** Stores the bytes of images. The same bytes give the same reference. */

@@ -116,7 +116,7 @@ function clusterVariance(clusters: ByExample, centre: number, n: number): number
   return (squares * groups) / (groups - 1) / (n * n);
 }
 
-/** How many independent 0/1 values of mean `p` would have the same variance as these examples with `rollouts` rollouts in total. */
+/** The number of independent 0/1 values of mean `p` that would have the same variance as these examples with `rollouts` rollouts in total. */
 function effectiveNumber(clusters: ByExample, p: number, { rollouts }: { readonly rollouts: number }): number {
   const examples = clusters.length;
   if (examples === rollouts || examples < 2 || p === 0 || p === 1) return examples;

@@ -1,5 +1,5 @@
 /**
- * What the engine needs of the place where it runs: files, kernels and threads. `node-host.ts` is Node; a page brings its own. Everything else in the engine imports
+ * The parts of its surroundings that the engine needs: files, kernels and threads. `node-host.ts` has those of Node; a page brings its own. Everything else in the engine imports
  * nothing of Node, which the build of the page proves.
  */
 import type { ByteSource } from '../files/byte-source.ts';

@@ -47,7 +47,7 @@ export class ScoreJournal {
     return this.#closedAt;
   }
 
-  /** Begins a journal, so that a folder that was copied for a scoring says which one. */
+  /** Begins a journal, so that a folder that was copied for a scoring names that scoring. */
   static async begin(directory: string, options: string): Promise<void> {
     await writeFile(journalPath(directory), `${JSON.stringify(await headerOf(directory, options))}\n`);
   }
@@ -111,7 +111,7 @@ export interface UnfinishedScoring {
   readonly hasScores: boolean;
 }
 
-/** What a vf-score that was stopped has left in a folder; null if nothing. */
+/** The remains of a stopped vf-score in a folder; null if there are none. */
 export async function unfinishedScoring(directory: string): Promise<UnfinishedScoring | null> {
   const path = journalPath(directory);
   const journal = existsSync(path) ? await readJournal(path) : null;

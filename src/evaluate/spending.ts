@@ -64,7 +64,7 @@ export class Spending {
 
 type PlayedUsage = Pick<RecordedRollout, 'usage' | 'repeatedUsage' | 'turns'>;
 
-/** What a run spent on the rollouts that it keeps, and on those that it played again. */
+/** The tokens that a run spent on the rollouts that it keeps, and on those that it played again. */
 export class RunSpending {
   /** Everything. */
   readonly all: Spending;

@@ -8,7 +8,7 @@ export interface LaunchedServersOptions {
   readonly processes: readonly VllmProcess[];
   /** Limit for each replica over the life of this object. */
   readonly maxRestarts: number;
-  /** How long a running server may fail to answer before it counts as dead, in milliseconds; under full load it may just be slow. @default 60000 */
+  /** The time for which a running server may fail to answer before it counts as dead, in milliseconds; under full load it may just be slow. @default 60000 */
   readonly silentMs?: number;
   readonly onEvent?: (text: string) => void;
 }

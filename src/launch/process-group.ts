@@ -22,7 +22,7 @@ export interface GroupEnd {
 
 /** Time between SIGTERM and SIGKILL once this process is gone. */
 const ORPHAN_GRACE_SECONDS = 3;
-/** How long `stop` waits for killed processes to disappear, in milliseconds. */
+/** The time for which `stop` waits for killed processes to disappear, in milliseconds. */
 const EMPTIED_MS = 30_000;
 
 // The shell starts the watcher and then becomes the command, so that Node's child, the group leader and the command are one process. The watcher is

@@ -7,7 +7,7 @@ export interface RemoteServersOptions {
   readonly baseUrls: readonly string[];
   readonly apiKey?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** How long `revive` waits. */
+  /** The time for which `revive` waits, in milliseconds. */
   readonly deadlineMs: number;
   readonly onEvent?: (text: string) => void;
 }

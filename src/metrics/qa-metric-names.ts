@@ -9,7 +9,7 @@ export const QA_METRICS = ['acc', 'em', 'stringem', 'coverem', 'f1', 'rouge-1', 
  * - `em`: 1 if the prediction equals some golden answer
  * - `stringem`: the share of golden answers that the prediction equals
  * - `coverem`: 1 if the prediction has every word of some golden answer
- * - `f1`: the best F1 of words over the golden answers; 0 where either has none
+ * - `f1`: the best F1 of words over the golden answers; 0 if either has none
  * - `rouge-1`, `rouge-2`, `rouge-l`: the best F-measure of ROUGE over the golden answers
  */
 export type QaMetric = (typeof QA_METRICS)[number] | 'acc_v20';

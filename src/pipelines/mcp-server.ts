@@ -26,7 +26,7 @@ type McpSource = Extract<ServerSource, { kind: 'command' | 'url' }>;
 
 const CONNECT_TIMEOUT_MS = 60_000;
 const CALL_TIMEOUT_MS = 600_000;
-/** How long a server may take to end by itself once its input is closed, in milliseconds. */
+/** The time that a server may take to end by itself once its input is closed, in milliseconds. */
 const END_GRACE_MS = 1000;
 /** Number of characters of a server's last stderr lines in a message. */
 const SHOWN_STDERR = 300;

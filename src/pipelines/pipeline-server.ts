@@ -67,7 +67,7 @@ export interface PipelineTool {
   readonly arguments?: Readonly<Record<string, KeySchema>>;
   /** Lists among its arguments that are variables belong to the same questions and must have equal lengths. @default false */
   readonly isPerItem?: boolean;
-  /** Also gets the questions that failed, with null where a reply is missing. @default false */
+  /** Also gets the questions that failed, with null if a reply is missing. @default false */
   readonly takesFailed?: boolean;
   /** Checks the arguments that are parameters before the first call of the run; rejects with PipelineFileError. @default nothing to check */
   readonly check?: (parameters: Values, context: CheckContext) => Promise<void>;

@@ -1,4 +1,4 @@
-/** What an environment says about itself before it is loaded: the optional export `facts` of its module, next to `loadEnvironment`. */
+/** Facts that an environment states about itself before it is loaded: the optional export `facts` of its module, next to `loadEnvironment`. */
 import { ConfigError, thrownText, VfError } from '../core/errors.ts';
 import { isObject } from '../schemas/is-object.ts';
 import type { FindEnvironmentOptions } from './find-environment.ts';
@@ -7,7 +7,7 @@ import { environmentExport } from './load-export.ts';
 type Arguments = Readonly<Record<string, unknown>>;
 
 /**
- * What an environment may export as `facts`. Functions get the arguments as the user gave them, read no rows, and may throw a ConfigError for wrong ones.
+ * The type of an environment's export `facts`. Functions get the arguments unchanged, read no rows, and may throw a ConfigError for wrong ones.
  * @example export const facts: EnvironmentFacts = { dataSets: ['page-world'], fileArguments: { recipe: 'recipe.yaml' } };
  */
 export interface EnvironmentFacts {
@@ -45,7 +45,7 @@ export async function factsIfLoaded(id: string): Promise<EnvironmentFacts> {
   });
 }
 
-/** What a fact says of these arguments; null if there is no such fact, or if the arguments are wrong, which loading the environment reports. */
+/** The value of a fact for these arguments; null if there is no such fact, or if the arguments are wrong, which loading the environment reports. */
 export async function factOf<T>(fact: ((args: Arguments) => T | Promise<T>) | undefined, args: Arguments): Promise<T | null> {
   try {
     return (await fact?.(args)) ?? null;

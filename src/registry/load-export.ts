@@ -7,7 +7,7 @@ import { importEnvironment } from './import-environment.ts';
 
 type AnyFunction = (...args: never[]) => unknown;
 
-/** What an environment's module exports under this name; undefined if it exports nothing. Throws ConfigError if the environment cannot be imported. */
+/** The export of an environment's module under this name; undefined if there is none. Throws ConfigError if the environment cannot be imported. */
 export async function environmentExport(id: string, name: string, options: FindEnvironmentOptions = {}): Promise<unknown> {
   const { entry, isBundled } = findEnvironment(id, options);
   return exportedBy(await imported(entry, isBundled), name);

@@ -6,7 +6,7 @@ import { SharedFlight } from '../core/shared-flight.ts';
 export interface BatchOptions {
   /** Maximum of queries in one request; a single search with more is sent alone and undivided. @default 128 */
   readonly maxBatch?: number;
-  /** How long the first search of a batch waits for others, in milliseconds; 0 waits for the rest of this turn of the event loop. @default 2 */
+  /** The time for which the first search of a batch waits for others, in milliseconds; 0 waits for the rest of this turn of the event loop. @default 2 */
   readonly maxDelayMs?: number;
 }
 

@@ -31,7 +31,7 @@ export interface PlayOptions<R extends Row> {
   readonly random: Random;
   /** The models of the environment's roles. @default none */
   readonly models?: RolloutModels;
-  /** How long the episode may take to clean up once the rollout is over or stopped, in milliseconds. @default 10000 */
+  /** The time that the episode may take to clean up once the rollout is over or stopped, in milliseconds. @default 10000 */
   readonly cleanUpMs?: number;
   /** Aborted with a TimeoutError when the rollout's deadline passes, with anything else when the run is cancelled. */
   readonly signal: AbortSignal;

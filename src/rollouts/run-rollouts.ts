@@ -50,9 +50,9 @@ export interface RunOptions<R extends Row> {
   readonly scoringTimeoutMs?: number | null;
   /** Names of the two timeouts in errors. @default timeoutMs, scoringTimeoutMs */
   readonly timeoutNames?: TimeoutNames;
-  /** How long a cancelled run continues to score played rollouts, in milliseconds. @default 5000 */
+  /** The time for which a cancelled run continues to score played rollouts, in milliseconds. @default 5000 */
   readonly scoringGraceMs?: number;
-  /** How long an episode may take to clean up, in milliseconds. @default 10000 */
+  /** The time that an episode may take to clean up, in milliseconds. @default 10000 */
   readonly cleanUpMs?: number;
   /** Number of times that an episode that failed retryably is restarted, on another replica if there is one. @default 1 */
   readonly maxReplays?: number;

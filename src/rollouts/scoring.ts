@@ -35,7 +35,7 @@ export interface ScoringOptions {
   readonly timeoutMs: number | null;
   readonly scoringTimeoutMs?: number | null;
   readonly timeoutNames?: TimeoutNames;
-  /** How long a cancelled run continues to score played rollouts, in milliseconds. @default 5000 */
+  /** The time for which a cancelled run continues to score played rollouts, in milliseconds. @default 5000 */
   readonly scoringGraceMs?: number;
   /** The user's signal: scoring goes on for a moment when it aborts. */
   readonly signal: AbortSignal;

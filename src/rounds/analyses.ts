@@ -1,8 +1,8 @@
-/** What a trace says about judge, NDCG and time (DDAI's analyses of its log). Pure. */
+/** Figures about judge, NDCG and time from a trace (DDAI's analyses of its log). Pure. */
 import { documentOf } from '../metrics/document-of.ts';
 import { isJudged, scoredRollouts, type TracedRollout } from './traced-rollouts.ts';
 
-/** Shares of rollouts that succeed, of the prompts of a trace. */
+/** Classes of prompts of a trace, by the share of their rollouts that succeed. */
 const RATES = ['0', 'to 0.25', 'to 0.5', 'to 0.75', 'below 1', '1'] as const;
 
 type SuccessRates = Readonly<Record<(typeof RATES)[number], number>>;
@@ -21,15 +21,15 @@ export interface Analysis {
   readonly rewardMean: number;
   /** Rollouts that a judge scored. */
   readonly judged: number;
-  /** Of the judged rollouts, as the next three counts; null without any, as all figures about the judge. */
+  /** Mean over the judged rollouts, as are the next three counts; null without any, like all figures about the judge. */
   readonly judgeMean: number | null;
-  /** Of the rollouts with one; null without any. */
+  /** Mean over the rollouts with an NDCG; null without any. */
   readonly ndcgMean: number | null;
-  /** Prompts of the runs that asked a judge, by the share of their rollouts with a score of 1; null without such a run. */
+  /** Prompts of the runs that called a judge, by the share of their rollouts with a score of 1; null without such a run. */
   readonly successRates: SuccessRates | null;
   /** Judge at least 0.5 and NDCG 0, with another page of a golden document. */
   readonly rightFromSameDocument: number | null;
-  /** Judge at least 0.5 and NDCG 0, without its document: perhaps from what the generator knows itself. */
+  /** Judge at least 0.5 and NDCG 0, without its document: perhaps from the generator's own knowledge. */
   readonly rightUnsupported: number | null;
   /** Judge 0 and NDCG 1: the generator failed, or the reference answer is wrong. */
   readonly wrongWithGoldenPages: number | null;

@@ -1,6 +1,6 @@
 /**
- * Asks a model about many rows, each for one JSON object. The rows that are asked about may hold such objects, and a model may quote them: an object counts only
- * if the reply is nothing else.
+ * Asks a model about many rows, each for one JSON object. The rows may themselves contain such objects, and a model may quote them, so an object counts only if the
+ * reply is nothing else.
  */
 import { ModelError, thrownText } from '../core/errors.ts';
 import { finalObject } from '../core/json-reply.ts';
@@ -11,13 +11,13 @@ import { schemaCheck, schemaProblem } from '../schemas/schema-check.ts';
 import { mapStrings } from '../transport/redact.ts';
 
 export interface Question<T> {
-  /** Of the row, for messages. */
+  /** Id of the row, for messages. */
   readonly id: string;
   readonly messages: readonly Message[];
   readonly schema: Readonly<Record<string, unknown>>;
-  /** What a reply that fits the schema says, or a string with what is wrong with it. */
+  /** Reads a reply that fits the schema: its value, or a string that describes the fault. */
   readonly parse: (reply: Readonly<Record<string, unknown>>) => T | string;
-  /** Stands for two replies that cannot be used. @default they are a failure */
+  /** The answer that replaces two replies that cannot be used. @default they are a failure */
   readonly unusable?: T;
 }
 
@@ -38,8 +38,8 @@ export interface AskOptions {
 const AT_ONCE = 64;
 
 /**
- * The answers by row, in order. A malformed reply is asked for once more. All rows are asked before a failure is thrown, so that a cache on disk has every
- * answer that there is and another attempt asks for the rest alone.
+ * The answers by row, in order. A malformed reply is requested once more. All rows are asked before a failure is thrown, so that a cache on disk has every existing
+ * answer, and another attempt asks only for the rest.
  */
 export async function askRows<T>(questions: readonly Question<T>[], options: AskOptions): Promise<T[]> {
   const { role, signal, onAnswer } = options;
@@ -81,7 +81,7 @@ async function answerTo<T>(
     if (typeof found === 'string') return found;
     const check = schemaCheck(schema);
     if (!check(found)) return schemaProblem(check, 'its JSON object');
-    // Again, because JSON may spell a character in several ways.
+    // Redacted again, because JSON may spell a character in several ways.
     const value = parse(mapStrings(found, redact));
     return typeof value === 'string' ? value : { value };
   };
@@ -97,9 +97,9 @@ async function answerTo<T>(
 /** Reasoning that a server leaves in the reply. */
 const REASONING = /^\s*<think>.*?<\/think>/s;
 
-/** The object that is the whole reply, in a code fence or a tag or not, or what is wrong. */
+/** The object that is the whole reply, possibly in a code fence or a tag, or a description of the fault. */
 function soleObject({ text, finish }: ModelReply): Readonly<Record<string, unknown>> | string {
-  // The last object of a reply that was cut off may be one that the reasoning quotes.
+  // The last object of a truncated reply may be one that the reasoning quotes.
   const isCut = finish === 'length';
   const found = finalObject(isCut ? text : text.replace(REASONING, ''));
   if (isCut && (typeof found === 'string' || !found.isAlone)) return 'it was cut off before it ended with a JSON object';

@@ -1,13 +1,13 @@
-/** Divides prompts by how well a phase went: learned already, in reach, out of reach (DDAI, generate_curriculum_data). Pure. */
+/** Divides prompts by their results in a phase: already learned, in reach, out of reach (DDAI, generate_curriculum_data). Pure. */
 import { compareTexts } from './compare-texts.ts';
 
 type BucketName = 'A' | 'B' | '0';
 
-/** Bounds of the buckets; both belong to A. */
+/** Bounds of the buckets. Both bounds themselves belong to A. */
 export interface BucketBounds {
-  /** Prompts whose mean is below are in bucket 0. @default 0.1 (DDAI) */
+  /** Prompts with a mean below this are in bucket 0. @default 0.1 (DDAI) */
   readonly low?: number;
-  /** Prompts whose mean is above are in bucket B. @default 0.7 (DDAI) */
+  /** Prompts with a mean above this are in bucket B. @default 0.7 (DDAI) */
   readonly high?: number;
 }
 

@@ -1,4 +1,4 @@
-/** The stages that choose what is trained next: buckets, reviews, hard prompts. Pure. */
+/** The stages that choose the next training data: buckets, reviews, hard prompts. Pure. */
 import { ConfigError } from '../core/errors.ts';
 import { type BucketBounds, bucketPrompts, hardPrompts, promptMeans, type ScoredPrompt } from './buckets.ts';
 import { compareTexts } from './compare-texts.ts';
@@ -9,7 +9,7 @@ import type { StageResult } from './stage.ts';
 import { assertJudged, ndcgOf, scoredRollouts, type TracedRollout } from './traced-rollouts.ts';
 import type { Traces } from './read-traces.ts';
 
-/** `ndcg` is 0 where the format gate failed, as DDAI's phase 1 logs it. `judge` is 0 where a run that asks a judge did not ask it. */
+/** `ndcg` is 0 if the format gate failed, as DDAI's phase 1 logs it. `judge` is 0 for a rollout about which a run with a judge did not call it. */
 export type Measure = 'ndcg' | 'judge' | 'reward';
 
 export interface BucketOptions extends BucketBounds {
@@ -51,7 +51,7 @@ export function bucketStage({ rollouts, counts }: Traces, rows: readonly RoundRo
   };
 }
 
-/** For a person, who sets `exclude` and says why. */
+/** A line for a person, who sets `exclude` and gives a reason. */
 function reviewLine(id: string, mean: number, rollouts: readonly TracedRollout[]) {
   const { question, reference, golden } = rollouts[0]!;
   const pages = [...new Set(rollouts.flatMap((rollout) => rollout.pages))].toSorted();
@@ -91,7 +91,7 @@ export interface FocusOptions {
   readonly threshold?: number;
   /** @default 'reward' */
   readonly measure?: Measure;
-  /** Rows that are added whole, such as a reviewed bucket 0. @default none */
+  /** Rows that are added completely, such as a reviewed bucket 0. @default none */
   readonly added?: readonly RoundRow[];
   /** Rows that are left out. @default none */
   readonly exclusions?: Exclusions;
@@ -102,7 +102,7 @@ export interface FocusOptions {
 
 /**
  * The rows whose prompts are still hard, in their own order, then the added ones; without those that are left out. Prompts of the trace that no row has are
- * counted: the rows may be a part of those that were played, such as bucket A. Throws ConfigError if the lists name a row that is not there, or the trace none of the rows.
+ * counted: the rows may be a part of those that were played, such as bucket A. Throws ConfigError if the lists name a missing row, or the trace names none of the rows.
  */
 export function focusStage({ rollouts, counts }: Traces, rows: readonly RoundRow[], options: FocusOptions): StageResult {
   const { threshold = 0.2, measure = 'reward', added = [], leavesOutUnknown = false, output } = options;
@@ -143,7 +143,7 @@ export function focusStage({ rollouts, counts }: Traces, rows: readonly RoundRow
   };
 }
 
-/** With the measure `judge`, of the runs that asked one. */
+/** With the measure `judge`, the means of the runs that called a judge. */
 function means(rollouts: readonly TracedRollout[], measure: Measure): ScoredPrompt[] {
   if (measure === 'judge') assertJudged(rollouts, '--measure reward');
   const scored =
@@ -187,7 +187,7 @@ function listText(ids: readonly string[]): string {
   return `the prompt${ids.length === 1 ? '' : 's'} ${first.join(', ')}${more}`;
 }
 
-/** What the traces had, for a manifest. */
+/** The contents of the traces, for a manifest. */
 export function traceCounts({ rollouts, failed, repeated, incomplete, evaluations, torn, unplaced }: Traces['counts']): Record<string, number> {
   return {
     rollouts,

@@ -1,4 +1,4 @@
-/** Rows of demonstrations between their stages: DDAI's three columns, and what the later stages and the golden trajectories need of the rollout. */
+/** Rows of demonstrations between their stages: DDAI's three columns, and the facts about the rollout that the later stages and the golden trajectories need. */
 import { ConfigError } from '../core/errors.ts';
 import { parseRowV1, type RowV1 } from '../schemas/messages-v1.ts';
 import { promptOf } from './messages-v1.ts';
@@ -8,11 +8,11 @@ import { changedLine, type PlacedFields, readObjects } from './row-files.ts';
 export interface DemonstrationRow extends RowV1, PlacedFields {
   /** Id of the prompt: `prompt_uid`, which `extract` writes, or the beginning of the uid. */
   readonly prompt: string;
-  /** Null where the row does not say it. */
+  /** Null if the row does not say it. */
   readonly ndcg: number | null;
 }
 
-/** Throws ConfigError that names row, key, value and what is allowed; also for a uid that is there twice. */
+/** Throws ConfigError that names row, key, value and the allowed values; also for a uid that occurs twice. */
 export async function readDemonstrationRows(paths: readonly string[]): Promise<DemonstrationRow[]> {
   const rows: DemonstrationRow[] = [];
   const first = new Map<string, string>();

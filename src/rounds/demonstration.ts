@@ -6,11 +6,11 @@ import { completesSearch, NO_CROP, NO_SEARCH_RESULT } from './messages-v1.ts';
 import type { TracedEvent, TracedRollout } from './traced-rollouts.ts';
 
 export interface DemonstrationOptions {
-  /** Stands before the question. @default the messages that the trace has */
+  /** The text before the question. @default the messages of the trace */
   readonly systemPrompt?: string;
   /** A turn whose action does not follow its think, or has no usable content, drops the rollout. @default true */
   readonly strictActions?: boolean;
-  /** A message reports a tool's result that did not arrive; otherwise such a rollout is dropped. @default true */
+  /** Inserts a message that reports a tool's missing result; otherwise such a rollout is dropped. @default true */
   readonly missingResults?: boolean;
 }
 
@@ -19,7 +19,7 @@ const CLOSE_THINK = '</think>';
 const END_TURN = '<|im_end|>';
 const OPENINGS = ['<search>', '<bbox>', '<search_complete>'] as const;
 
-/** Why a rollout cannot become a demonstration, in words for the user. Of several reasons the first counts. */
+/** The reasons why a rollout cannot become a demonstration, in words for the user. If there are several, the first counts. */
 export const OBSTACLES = {
   question: 'the trace has no question',
   turn: 'a turn does not think and then act (<search>, <bbox> or <search_complete>)',
@@ -28,7 +28,7 @@ export const OBSTACLES = {
 } as const;
 type Obstacle = keyof typeof OBSTACLES;
 
-/** The messages of the rollout, or why it is dropped. */
+/** The messages of the rollout, or the reason why it is dropped. */
 export function demonstration(rollout: TracedRollout, options: DemonstrationOptions): MessageV1[] | Obstacle {
   const question = questionOf(rollout.question);
   if (question === '') return 'question';
@@ -53,7 +53,7 @@ function message(role: MessageV1['role'], content: MessageV1['content']): Messag
   return { role, content };
 }
 
-/** The question without the chat's own words that follow it. */
+/** The question without the chat's own words after it. */
 function questionOf(text: string): string {
   const stripped = strip(text);
   for (let line = stripped.indexOf('\n'); line !== -1; line = stripped.indexOf('\n', line + 1)) {
@@ -107,9 +107,9 @@ class DemonstrationWriter {
     return true;
   }
 
-  /** As the environment: the first picture that was not shown yet, else the first. */
+  /** Chosen as in the environment: the first picture that was not shown yet, else the first. */
   #page(pictures: readonly (string | null)[] | null, words: string | undefined): boolean {
-    // A search that found nothing was answered with words alone.
+    // A search that found nothing was answered with words only.
     if (pictures === null && words !== undefined) {
       this.#messages.push(message('user', words));
       this.#searches -= 1;
@@ -142,7 +142,7 @@ function withoutEnd(text: string): string {
   return stripped.endsWith(END_TURN) ? strip(stripped.slice(0, -END_TURN.length)) : stripped;
 }
 
-/** The first action after the first think, else of the text, if its content can be used. */
+/** The first action after the first think, or of the text if there is no think, if its content can be used. */
 function usableAction(text: string): (typeof OPENINGS)[number] | null {
   const lower = text.toLowerCase();
   const think = lower.indexOf(CLOSE_THINK);

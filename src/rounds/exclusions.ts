@@ -1,15 +1,15 @@
-/** Lists of rows that a person or a model decided about: `{id, exclude, reason}`, one a line. `exclude` is true where it is not there. */
+/** Lists of rows about which a person or a model decided: `{id, exclude, reason}`, one per line. A missing `exclude` counts as true. */
 import { ConfigError } from '../core/errors.ts';
 import { readRows, shown } from './row-files.ts';
 
 export interface Exclusions {
   /** Reasons by id of the rows that are left out. */
   readonly reasons: ReadonlyMap<string, string>;
-  /** Rows in the lists, those that stay included. */
+  /** Number of rows in the lists, including those that stay. */
   readonly listed: number;
 }
 
-/** Throws ConfigError for a row that is in two lists, and for one that is left out without a reason. */
+/** Throws ConfigError for a row that is in two lists, or that is left out without a reason. */
 export async function readExclusions(paths: readonly string[]): Promise<Exclusions> {
   const reasons = new Map<string, string>();
   const places = new Map<string, string>();

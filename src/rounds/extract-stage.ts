@@ -1,4 +1,4 @@
-/** Which rollouts become demonstrations: those that succeed where success is rare (DDAI, extract_trajectories). Pure. */
+/** Chooses the rollouts that become demonstrations: successes where success is rare (DDAI, extract_trajectories). Pure. */
 import { ConfigError } from '../core/errors.ts';
 import { traceCounts } from './curate-stages.ts';
 import { demonstration, demonstrationId, OBSTACLES } from './demonstration.ts';
@@ -10,9 +10,9 @@ import type { StageResult } from './stage.ts';
 import { assertJudged, ndcgOf, type TracedRollout, turnsOf } from './traced-rollouts.ts';
 
 export interface ExtractOptions {
-  /** What a success is measured by. @default 'judge' */
+  /** The measure of a success. @default 'judge' */
   readonly success?: 'judge' | 'reward';
-  /** From which value on a rollout is a success. @default 1 */
+  /** The lowest value of a success. @default 1 */
   readonly threshold?: number;
   /** Highest share of successes of a prompt whose rollouts are taken. @default 0.5 (DDAI) */
   readonly maxRate?: number;
@@ -22,14 +22,14 @@ export interface ExtractOptions {
   readonly maxTurns?: number;
   /** Most rollouts of a prompt, by reward, then by NDCG; all with `successOnly`, which leaves the choice to `finalize`. @default 4 (DDAI) */
   readonly top?: number;
-  /** Only successes with an NDCG above 0 whose tools all answered. @default false */
+  /** Keeps only successes with an NDCG above 0 whose tools all answered. @default false */
   readonly successOnly?: boolean;
-  /** In place of the trace's own prompts. @default those of the trace */
+  /** Replaces the trace's own prompts. @default those of the trace */
   readonly systemPrompt?: string;
   readonly output: string;
 }
 
-/** DDAI's, so that an NDCG of 0 is left out. */
+/** DDAI's bound, which leaves out an NDCG of 0. */
 const ABOVE_ZERO = 1e-9;
 
 /** The count of successes that cannot become demonstrations; `WITHOUT: obstacle` counts those with this obstacle. */
@@ -137,7 +137,7 @@ function candidateLine({
   });
 }
 
-/** What became of successes that gave no row, by the counts of `extract`: sentences for the user; null if all gave one. */
+/** Explains the successes that gave no row, by the counts of `extract`: sentences for the user; null if all gave one. */
 export function lossText(counts: Readonly<Record<string, number>>): string | null {
   const { [WITHOUT]: without = 0, with_system_errors: failed = 0 } = counts;
   const reasons = Object.entries(OBSTACLES).flatMap(([name, text]) => {

@@ -37,7 +37,7 @@ export function finalizeStage(rows: readonly DemonstrationRow[], options: Finali
   };
 }
 
-/** What was asked, seen and cut out, when it stopped, and what came of it. */
+/** The queries, pages and crops, the end of the rollout, and its result. */
 function goldenTrajectory(prompt: string, { uid, messages, line }: DemonstrationRow) {
   const { queries, boxes } = actionsOf(messages);
   const images = messages.flatMap(({ content }) =>

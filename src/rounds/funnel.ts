@@ -1,4 +1,4 @@
-/** Follows the manifests of stages back to where the data came from, checks every file, and tells how many rows each stage left. */
+/** Follows the manifests of stages back to the origin of the data, checks every file, and reports the number of rows that each stage left. */
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
@@ -15,7 +15,10 @@ export interface FunnelStage {
   readonly outputs: readonly { readonly path: string; readonly rows: number }[];
 }
 
-/** The stages that made the named files, and those before them, the earliest first. `named`: folders, manifests or outputs. Throws ConfigError for a broken chain. */
+/**
+ * The stages that made the named files, and all stages before them, the earliest first. `named`: folders, manifests or outputs. Throws ConfigError for a broken
+ * chain.
+ */
 export async function readFunnel(named: readonly string[]): Promise<FunnelStage[]> {
   const chain = new Chain();
   for (const path of named) for (const manifest of await manifestsAt(path)) await chain.follow(manifest);

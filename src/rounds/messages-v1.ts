@@ -2,7 +2,7 @@
 import { strip } from '../metrics/python-text.ts';
 import type { MessageV1 } from '../schemas/messages-v1.ts';
 
-/** In messages that stand for a tool's result which did not arrive. */
+/** Text in messages that replace a tool's missing result. */
 const SYSTEM_ERROR = '[System Error:';
 export const NO_SEARCH_RESULT = `${SYSTEM_ERROR} Search did not return an image. Please try a different query.]`;
 export const NO_CROP = `${SYSTEM_ERROR} BBox crop failed. Please adjust the bbox or search again.]`;
@@ -33,12 +33,12 @@ export function assistantTexts(messages: readonly MessageV1[]): string[] {
   return messages.flatMap(({ role, content }) => (role === 'assistant' && typeof content === 'string' ? [content] : []));
 }
 
-/** Whether the text ends the search. */
+/** True if the text ends the search. */
 export function completesSearch(text: string): boolean {
   return COMPLETE.test(text);
 }
 
-/** What stands in the assistant's searches and boxes, in order; empty ones are left out. */
+/** The contents of the assistant's searches and boxes, in order; empty ones are left out. */
 export function actionsOf(messages: readonly MessageV1[]): { readonly queries: readonly string[]; readonly boxes: readonly string[] } {
   const written = assistantTexts(messages);
   const found = (pattern: RegExp) =>
@@ -46,7 +46,7 @@ export function actionsOf(messages: readonly MessageV1[]): { readonly queries: r
   return { queries: found(SEARCH), boxes: found(BOX) };
 }
 
-/** What the assistant did; empty searches and boxes do not count. */
+/** Counts the assistant's actions; empty searches and boxes do not count. */
 function effortOf(messages: readonly MessageV1[]): Effort {
   const written = assistantTexts(messages);
   const { queries, boxes } = actionsOf(messages);
@@ -57,18 +57,18 @@ export interface RankedRow {
   readonly uid: string;
   /** Id of the prompt. */
   readonly prompt: string;
-  /** Null where the row does not say it. */
+  /** Null if the row does not say it. */
   readonly ndcg: number | null;
   readonly messages: readonly MessageV1[];
 }
 
-/** The prompt of a row that does not say it: its uid without the index and the run at its end. */
+/** The prompt of a row that does not name it: its uid without the index and the run at its end. */
 export function promptOf(uid: string): string {
   return uid.replace(/__s\d+(?:__[^_]*)?$/u, '');
 }
 
 /**
- * The best rows of every prompt, at most `most` each: by NDCG from the highest, then the fewest searches, the fewest boxes, the shortest. Prompts in the order
+ * The best rows of every prompt, at most `most` each: by the highest NDCG, then the fewest searches, then the fewest boxes, then the shortest. Prompts in the order
  * of their first rows.
  */
 export function bestRows<R extends RankedRow>(rows: readonly R[], most: number): R[] {

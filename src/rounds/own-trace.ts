@@ -1,4 +1,4 @@
-/** Puts the lines of this package's `trace.jsonl` together to rollouts, in whatever order the lines come. */
+/** Combines the lines of this package's `trace.jsonl` into rollouts, in any order of the lines. */
 import type { WireTraceLine } from '../schemas/trace-line.ts';
 import { isObject } from '../schemas/is-object.ts';
 import type { MessageV1 } from '../schemas/messages-v1.ts';
@@ -8,7 +8,7 @@ import type { TracedCall, TracedEvent, TracedRollout } from './traced-rollouts.t
 /** A line with the fields of its event. */
 export type OwnLine = WireTraceLine & Readonly<Record<string, unknown>>;
 
-/** What was found in the traces; a rollout is in at most one of them. */
+/** Counts of the traces' contents; a rollout is in at most one of them. */
 export interface TraceCounts {
   /** Rollouts with a reward. */
   rollouts: number;
@@ -16,13 +16,13 @@ export interface TraceCounts {
   failed: number;
   /** Earlier plays of rollouts that were played again. */
   repeated: number;
-  /** Plays whose lines are not all there. */
+  /** Plays of which some lines are missing. */
   incomplete: number;
   /** Rollouts of a training run's evaluations. */
   evaluations: number;
   /** Last lines that a killed process left unfinished. */
   torn: number;
-  /** Events of DDAI's log that do not say which rollout they belong to. @default none */
+  /** Events of DDAI's log without the rollout to which they belong. @default none */
   unplaced?: number;
 }
 
@@ -123,7 +123,7 @@ function indexOf(line: OwnLine): number {
 }
 
 function tracedRollout({ prompt, run, id, play }: Place, reward: OwnLine, index: number): TracedRollout {
-  // Each once: a trace may be given together with a copy of it.
+  // Each line once: a trace may be given together with a copy of it.
   const lines = [...new Map(play.lines.map((line) => [line.seq, line])).values()].toSorted((a, b) => (a.seq ?? 0) - (b.seq ?? 0));
   const metrics = isObject(reward['metrics']) ? reward['metrics'] : {};
   const info = isObject(reward['info']) ? reward['info'] : {};
@@ -137,7 +137,7 @@ function tracedRollout({ prompt, run, id, play }: Place, reward: OwnLine, index:
     reference: textOf(reward['reference']),
     reward: numberOf(reward['reward']),
     judge: typeof metrics['judge'] === 'number' ? metrics['judge'] : null,
-    // The environment has this metric wherever it has a judge.
+    // The environment has this metric whenever it has a judge.
     asksJudge: 'judge' in metrics || 'judge_failed' in metrics,
     ndcg: typeof metrics['ndcg'] === 'number' ? metrics['ndcg'] : null,
     format: typeof metrics['format_pass'] === 'number' ? metrics['format_pass'] > 0 : null,
@@ -164,13 +164,13 @@ function eventOf(line: OwnLine): TracedEvent | null {
 function callOf(line: OwnLine): TracedCall | null {
   const { ms, wait_ms: waitMs } = line;
   if (typeof ms !== 'number') return null;
-  // From the cache.
+  // The reply came from the cache.
   if (line['attempts'] === 0) return null;
   const name = line.event === 'search.response' ? 'search' : line.event;
   return { name, ms, waitMs: typeof waitMs === 'number' ? waitMs : null };
 }
 
-/** Messages with text alone; null where the trace has none. */
+/** Messages with text only; null if the trace has none. */
 function openingOf(prompt: unknown): MessageV1[] | null {
   if (!Array.isArray(prompt)) return null;
   return prompt.flatMap((message: unknown): MessageV1[] =>

@@ -1,7 +1,7 @@
-/** Which rollouts become demonstrations (DDAI, extract_trajectories): the best of prompts that succeed now and then. Pure. */
+/** Chooses the rollouts that become demonstrations (DDAI, extract_trajectories): the best of prompts that sometimes succeed. Pure. */
 import { isJudged, scoredRollouts, type TracedRollout, turnsOf } from './traced-rollouts.ts';
 
-/** Which rollouts are kept; what is left out restricts nothing. */
+/** The rollouts that are kept; a missing field restricts nothing. */
 export interface RolloutFilter {
   /** Lowest reward of a rollout. @default 0 */
   readonly minScore?: number;
@@ -17,9 +17,9 @@ export interface RolloutFilter {
   readonly minSuccessRate?: number;
   /** Highest share of a prompt's rollouts that succeed. @default 1 */
   readonly maxSuccessRate?: number;
-  /** What a success is measured by. @default 'score' */
+  /** The measure of a success. @default 'score' */
   readonly successMetric?: 'score' | 'judge';
-  /** From which value on a rollout is a success. @default the lowest kept value of the metric; 1 for a judge without one */
+  /** The lowest value of a success. @default the lowest kept value of the metric; 1 for a judge without one */
   readonly successThreshold?: number;
 }
 
@@ -27,7 +27,7 @@ export interface KeptPrompt {
   readonly prompt: string;
   readonly kept: readonly TracedRollout[];
   readonly successes: number;
-  /** Successes over all rollouts of the prompt; where the judge measures, over those of runs that asked it. */
+  /** Share of successes among all rollouts of the prompt; if the judge measures, among those of runs that called it. */
   readonly successRate: number;
 }
 

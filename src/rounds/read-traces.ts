@@ -19,14 +19,14 @@ export interface Traces {
 }
 
 export interface ReadTracesOptions {
-  /** Whether texts are kept: of all rollouts, or of these prompts. Without them much less memory is needed. @default true */
+  /** Tells whether texts are kept: of all rollouts, or of these prompts. Without them much less memory is needed. @default true */
   readonly withTexts?: boolean | ((prompt: string) => boolean);
 }
 
-/** Of DDAI's events, what a rollout needs; some hold whole prompts and responses. */
+/** The parts of DDAI's events that a rollout needs; some events hold whole prompts and responses. */
 const UPSTREAM_EVENTS = new Set(['model.plan', 'tool.search.response', 'tool.bbox.result', 'rm.flash.detail', 'rm.phase1.detail']);
 
-/** Rejects with ConfigError for a file that is missing or empty, and for a line that is none of a trace. */
+/** Rejects with ConfigError for a file that is missing or empty, and for a line that does not belong to a trace. */
 export async function readTraces(paths: readonly string[], { withTexts = true }: ReadTracesOptions = {}): Promise<Traces> {
   const counts: TraceCounts = { rollouts: 0, failed: 0, repeated: 0, incomplete: 0, evaluations: 0, torn: 0 };
   const own = new OwnTrace(counts, withTexts);
@@ -52,7 +52,7 @@ export async function readTraces(paths: readonly string[], { withTexts = true }:
         const seconds = eventTime(line);
         const problem = typeof seconds === 'number' ? upstreamProblem(line) : seconds.problem;
         if (problem !== null) throw wrongValue(path, number, problem);
-        // A log that was copied into another one, or is given twice, has the same lines again; its events have times, so those of another play differ.
+        // A log that was copied into another one, or is given twice, has the same lines again. Its events have times, so those of another play differ.
         const digest = createHash('sha256').update(text).digest('base64');
         const keepsTexts = typeof withTexts === 'function' ? withTexts(line['uid'] as string) : withTexts;
         if (!seen.has(digest)) upstream.push({ ...slimmed(line, keepsTexts), ts: seconds });
@@ -81,7 +81,7 @@ function wrongValue(path: string, number: number, problem: string): ConfigError 
   return new ConfigError(`Line ${number} of the trace ${path}: ${problem}; correct the value, or give the trace as the run wrote it`);
 }
 
-/** Whether an event of DDAI's log says which rollout it belongs to. */
+/** Tells whether an event of DDAI's log names the rollout to which it belongs. */
 function isPlaced({ uid, sample_idx: index }: Readonly<Record<string, unknown>>): boolean {
   return typeof uid === 'string' && uid !== '' && Number.isInteger(index);
 }
@@ -90,7 +90,7 @@ function upstreamProblem(event: Readonly<Record<string, unknown>>): string | nul
   return String(event['event_type']).startsWith('rm.') ? scoreProblem(event) : null;
 }
 
-/** The line, or what it is instead. */
+/** The line, or a description of its fault. */
 function parsedLine(text: string): Readonly<Record<string, unknown>> | string {
   let line: unknown;
   try {

@@ -1,8 +1,8 @@
-/** Why a prompt may be out of reach, judged by its trace. Pure. */
+/** Finds reasons why a prompt may be out of reach, from its trace. Pure. */
 import { documentOf } from '../metrics/document-of.ts';
 import { type TracedRollout, turnsOf } from './traced-rollouts.ts';
 
-/** Names of the reasons; every rollout of the prompt must pass the test that belongs to the name. */
+/** Names of the reasons, each with a test that every rollout of the prompt must pass. */
 const REASONS: readonly (readonly [string, (rollout: TracedRollout) => boolean])[] = [
   ['no_golden_page', ({ golden }) => golden.length === 0],
   ['never_valid_format', ({ format }) => format === false],

@@ -1,6 +1,6 @@
 /**
- * Better worded thinks in demonstrations whose actions stay byte for byte (DDAI, rewrite_sft_think and clean_rewritten_sft). Guards before: a row whose think
- * names an action as a tag is left out. Guards after: a rewrite that changes anything else is not taken, a think that is empty or claims to have seen more is reverted.
+ * Better worded thinks in demonstrations whose actions stay byte for byte (DDAI, rewrite_sft_think and clean_rewritten_sft). Guards before: a row whose think names
+ * an action as a tag is left out. Guards after: a rewrite that changes anything else is not taken; a think that is empty or claims to have seen more is reverted.
  */
 import { ConfigError } from '../core/errors.ts';
 import type { MessageV1 } from '../schemas/messages-v1.ts';
@@ -10,16 +10,16 @@ import { actionsOf, questionOf } from './messages-v1.ts';
 import type { StageResult } from './stage.ts';
 import { changesOutside, guardedThink, namesAction, thinksOf, withThinks } from './think-blocks.ts';
 
-/** Of an assistant's message: its place among the messages, and its thinks. */
+/** An assistant's message: its place among the messages, and its thinks. */
 interface ThinkUnit {
   readonly index: number;
   readonly thinks: readonly string[];
 }
 
-/** The rewritten thinks by message; null where the model gave nothing that fits. */
+/** The rewritten thinks by message; null if the model gave none that fit. */
 export type Rewrite = ReadonlyMap<number, readonly string[]> | null;
 
-/** Whether a think of the row names an action as a tag, which a model would learn to write there. */
+/** True if a think of the row names an action as a tag, which a model would learn to write there. */
 export function isSpoiled({ messages }: Pick<DemonstrationRow, 'messages'>): boolean {
   return unitsOf(messages).some(({ thinks }) => thinks.some(namesAction));
 }
@@ -66,7 +66,7 @@ export function rewriteQuestion({ uid, messages }: DemonstrationRow): Question<R
   };
 }
 
-/** Rewrites that were made elsewhere, by uid. Throws ConfigError for a row whose messages differ in number, role or anything but thinks. */
+/** Rewrites that were made elsewhere, by uid. Throws ConfigError for a row whose messages differ in number, in role or in anything but thinks. */
 export function givenRewrites(rows: readonly DemonstrationRow[], given: readonly DemonstrationRow[]): Rewrite[] {
   const byUid = new Map(given.map((row) => [row.uid, row]));
   const known = new Set(rows.map(({ uid }) => uid));
@@ -86,7 +86,7 @@ export function givenRewrites(rows: readonly DemonstrationRow[], given: readonly
 }
 
 export interface RewriteOptions {
-  /** The model, or `given`. */
+  /** Name of the model, or `given`. */
   readonly rewriter: string;
   readonly output: string;
 }
@@ -122,7 +122,7 @@ function rewritten(
     reverted += guarded.filter((think, i) => think === thinks[i] && proposed[i] !== think).length;
     taken += guarded.filter((think, i) => think !== thinks[i]).length;
     const after = withThinks(before, guarded);
-    // A think that holds a tag of its own would move what stands outside.
+    // A think that contains a tag would move the text outside it.
     if (thinksOf(after).length !== thinks.length || changesOutside(before, after)) {
       counts.rewrites_not_taken += 1;
       return messages;

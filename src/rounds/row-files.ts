@@ -1,6 +1,6 @@
 /**
- * Files of rows, JSONL or Parquet, as the stages of a round read and write them. Columns that a stage does not know are kept: the line of a row that is passed on stays
- * as it is, and where a column changes, the numbers of the others keep their digits.
+ * Files of rows, JSONL or Parquet, that the stages of a round read and write. Columns that a stage does not know are kept: the line of a row that is passed on stays
+ * unchanged, and if a column changes, the numbers of the others keep their digits.
  */
 import { existsSync } from 'node:fs';
 import { ConfigError } from '../core/errors.ts';
@@ -15,7 +15,7 @@ export type Fields = Readonly<Record<string, unknown>>;
 
 export interface PlacedFields {
   readonly fields: Fields;
-  /** The row as it stands in its file; of a Parquet file, its JSON. */
+  /** The row as it is in its file; for a Parquet file, its JSON. */
   readonly line: string;
   /** `rows.jsonl:12`, for messages. */
   readonly place: string;
@@ -73,7 +73,7 @@ export async function readPlayedRows(path: string): Promise<RoundRow[]> {
   throw new ConfigError(`${place}: "${idKey(fields)}" is the integer ${id}, which is beyond 2^53, so a run rounds it; store it as text`);
 }
 
-/** The line of a row whose `extra_info`, which holds what is known about the row, has further values. */
+/** The line of a row with further values in `extra_info`, which holds the known facts about the row. */
 export function lineWithExtra(row: RoundRow, extra: Fields): string {
   const hasExtra = isObject(row.fields['extra_info']);
   return changedLine(row, (fields) => {
@@ -87,7 +87,7 @@ export function changedLine({ line }: Pick<PlacedFields, 'line'>, change: (field
   return JSON.stringify(change(exactFields(line)));
 }
 
-/** The columns, to be written again: a number that JavaScript would write in another way, such as 1.0 or 12345678901234567890, is raw JSON. */
+/** The columns, ready to be written again: a number that JavaScript would write in another way, such as 1.0 or 12345678901234567890, is raw JSON. */
 export function exactFields(line: string): Fields {
   const asWritten = (_key: string, value: unknown, { source }: { readonly source?: string }): unknown =>
     typeof value === 'number' && source !== undefined && source !== String(value) ? rawJSON(source) : value;
@@ -127,7 +127,7 @@ function idOf({ fields, line, place }: PlacedFields): string {
   throw new ConfigError(`${place}: "id" must be the id of the row, text or a number, got ${shown(id)}`);
 }
 
-/** Whether two such integers of a file can be the same number here. */
+/** Tells whether two such integers of a file can be the same number here. */
 function losesDigits(value: unknown): boolean {
   return Number.isInteger(value) && !Number.isSafeInteger(value);
 }

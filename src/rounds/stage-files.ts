@@ -1,6 +1,6 @@
 /**
- * The files of a stage: its outputs, and with them a manifest with the SHA-256 of everything that it read and wrote. A kill leaves each file old or new; until
- * the manifest is new, the stage counts as not done. A stage only replaces what a stage of its kind has written.
+ * The files of a stage: its outputs, and with them a manifest with the SHA-256 of everything that it read and wrote. A kill leaves each file old or new; until the
+ * manifest is new, the stage counts as not done. A stage only replaces files that a stage of its kind has written.
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -17,7 +17,7 @@ import { compareTexts } from './compare-texts.ts';
 import { isFilledIn, STAGE_VERSIONS, type StageName, type StageResult } from './stage.ts';
 
 export interface StageInput {
-  /** What it is to the stage: `trace`, `rows`, `exclusions`. */
+  /** Its use in the stage: `trace`, `rows`, `exclusions`. */
   readonly role: string;
   readonly path: string;
 }
@@ -29,7 +29,7 @@ export interface HashedInput extends StageInput {
 export interface StageTarget {
   readonly stage: StageName;
   readonly folder: string;
-  /** Of the manifest, without `.manifest.json`. */
+  /** Name of the manifest, without `.manifest.json`. */
   readonly name: string;
   /** Names of the files that the stage will write. */
   readonly outputs: readonly string[];
@@ -37,7 +37,7 @@ export interface StageTarget {
 
 const SUFFIX = '.manifest.json';
 
-/** Rejects with ConfigError where the file cannot be read. */
+/** Rejects with ConfigError if the file cannot be read. */
 export async function sha256Of(path: string): Promise<string> {
   const hash = createHash('sha256');
   try {
@@ -56,7 +56,7 @@ export async function sha256Of(path: string): Promise<string> {
   return hash.digest('hex');
 }
 
-/** In the order of roles and contents, so that the order in which files are named changes nothing. Rejects with ConfigError for a file that is named twice. */
+/** In the order of roles and contents, so that the order in which files are named does not matter. Rejects with ConfigError for a file that is named twice. */
 export async function hashInputs(inputs: readonly StageInput[]): Promise<HashedInput[]> {
   const hashed: HashedInput[] = [];
   for (const input of inputs) hashed.push({ ...input, sha256: await sha256Of(input.path) });
@@ -66,7 +66,10 @@ export async function hashInputs(inputs: readonly StageInput[]): Promise<HashedI
   return sorted;
 }
 
-/** Checks, before a stage works, that it may write its outputs. Rejects with ConfigError for a file of somebody else, a list that was edited, or a folder that cannot be written. */
+/**
+ * Checks, before a stage works, that it may write its outputs. Rejects with ConfigError for a file of another program, a list that was edited, or a folder that
+ * cannot be written.
+ */
 export async function assertWritable({ stage, folder, name, outputs }: StageTarget, inputs: readonly StageInput[]): Promise<void> {
   const problem = folderProblem(folder);
   if (problem !== null) throw new ConfigError(`The output of ${stage} cannot be written: ${problem}. Name another place with -o.`);
@@ -83,7 +86,7 @@ export async function assertWritable({ stage, folder, name, outputs }: StageTarg
   if (own !== null) await assertNotEdited(own, folder);
 }
 
-/** After an interrupted stage nobody knows which of its files are new, so it replaces all of them. */
+/** After an interrupted stage it is unknown which of its files are new, so it replaces all of them. */
 async function assertNotEdited({ stage, complete, outputs }: WireRoundManifest, folder: string): Promise<void> {
   if (!complete) return;
   for (const { path: output, sha256 } of outputs) {
@@ -122,7 +125,7 @@ export async function writeStage(
   return manifest;
 }
 
-/** Writes the manifest of what another command made: files below the folder, with what they hold. */
+/** Writes the manifest of another command's results: files below the folder, with their contents. */
 export async function recordStage(
   { stage, folder, name, outputs }: StageTarget,
   inputs: readonly HashedInput[],
@@ -189,7 +192,7 @@ export async function readOwnManifest(path: string): Promise<WireRoundManifest |
   return text === null || !isOfStage(text) ? null : readManifest(path);
 }
 
-/** Whether a stage wrote the text, or its beginning where the rest is lost. */
+/** True if a stage wrote the text, or its beginning if the rest is lost. */
 function isOfStage(text: string): boolean {
   let value: unknown;
   try {
@@ -200,7 +203,7 @@ function isOfStage(text: string): boolean {
   return isObject(value) && 'schema_version' in value && 'stage' in value;
 }
 
-/** How many folders above a file may hold its manifest: that of a training run names the adapter of a checkpoint. */
+/** Number of folders above a file that may hold its manifest: the manifest of a training run names the adapter of a checkpoint. */
 const MOST_FOLDERS = 4;
 
 /** The manifest that names the file among its outputs, in its folder or one above; null if none does. */
@@ -218,7 +221,7 @@ export async function manifestOf(output: string): Promise<{ readonly path: strin
   return null;
 }
 
-/** The path from the working folder, if it is in there; else as it is. */
+/** The path relative to the working folder, if it is inside it; else unchanged. */
 export function nearPath(path: string): string {
   const near = relative('', path);
   return near === '' || near.startsWith('..') ? path : near;

@@ -1,4 +1,4 @@
-/** The thinks of a demonstration, and the guards of a rewrite that may change nothing else (DDAI, rewrite_sft_think_gpt and clean_rewritten_sft_dataset). Pure. */
+/** The thinks of a demonstration, and the guards of a rewrite that may change only them (DDAI, rewrite_sft_think_gpt and clean_rewritten_sft_dataset). Pure. */
 
 const THINK = /(<think>)(.*?)(<\/think>)/gisu;
 /** Replaces the words of each think before two messages are compared. The tags stay, so a changed tag counts as a difference. */
@@ -18,7 +18,7 @@ export function thinksOf(text: string): string[] {
   return [...text.matchAll(THINK)].map(([, , think]) => think!);
 }
 
-/** The text with other thinks, one for each; those beyond the list stay, and so do the tags. */
+/** The text with other thinks, one for each. If the list is shorter, the remaining thinks stay, and so do the tags. */
 export function withThinks(text: string, thinks: readonly string[]): string {
   let i = 0;
   return text.replace(THINK, (whole, open: string, _: string, close: string) => {
@@ -27,24 +27,24 @@ export function withThinks(text: string, thinks: readonly string[]): string {
   });
 }
 
-/** Whether the texts differ outside their thinks, in the case of the tags too. */
+/** True if the texts differ outside their thinks, including the case of the tags. */
 export function changesOutside(before: string, after: string): boolean {
   return before.replace(THINK, SOME_THINK) !== after.replace(THINK, SOME_THINK);
 }
 
-/** Whether the text claims to have seen a picture. */
+/** True if the text claims to have seen a picture. */
 export function claimsSight(text: string): boolean {
   return CLAIMS.some((claim) => claim.test(text));
 }
 
-/** Whether the text names an action as a tag, such as `<bbox>`. */
+/** True if the text names an action as a tag, such as `<bbox>`. */
 export function namesAction(text: string): boolean {
   return ACTION_TAG.test(text);
 }
 
 /**
- * The think to keep: the rewritten one, or the original where the rewritten one names an action as a tag or, with `claims`, claims to have seen a picture
- * although the original does not.
+ * The think to keep: the rewritten one, or the original if the rewritten one names an action as a tag or, with `claims`, claims to have seen a picture although the
+ * original does not.
  */
 export function guardedThink(original: string, rewritten: string, { claims }: { readonly claims: boolean }): string {
   if (namesAction(rewritten)) return original;

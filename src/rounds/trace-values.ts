@@ -1,8 +1,8 @@
-/** Checks the values of a trace that decide what becomes of its rollouts. A value of another kind would count as 0 and leave the rollout out unseen. */
+/** Checks the values of a trace that decide about its rollouts. A value of another kind would count as 0 and leave the rollout out silently. */
 import { isObject } from '../schemas/is-object.ts';
 import { type Fields, shown } from './row-files.ts';
 
-/** What a value may be: whether it is, and in words. */
+/** The allowed values: a test, and a description in words. */
 interface Kind {
   readonly is: (value: unknown) => boolean;
   readonly allowed: string;
@@ -13,7 +13,7 @@ const FINITE: Kind = { is: Number.isFinite, allowed: 'a finite number' };
 const AT_LEAST_0: Kind = { is: (value) => FINITE.is(value) && (value as number) >= 0, allowed: 'a finite number of at least 0' };
 const OBJECT: Kind = { is: isObject, allowed: 'an object of numbers' };
 
-/** What is wrong with a `reward` line; null if nothing is. A failed rollout has no reward, and a metric that failed no value. */
+/** Describes the fault of a `reward` line; null if there is none. A failed rollout has no reward, and a metric that failed no value. */
 export function rewardProblem(line: Fields): string | null {
   const metrics = line['metrics'] ?? {};
   return (
@@ -24,7 +24,7 @@ export function rewardProblem(line: Fields): string | null {
   );
 }
 
-/** What is wrong with the scores of an event of DDAI's log; null if nothing is. */
+/** Describes the fault in the scores of an event of DDAI's log; null if there is none. */
 export function scoreProblem(event: Fields): string | null {
   return wrong(event, 'final_score', FINITE) ?? metricsProblem(event, { names: ['judge_score', 'ndcg', 'format_score'], of: '' });
 }
@@ -56,8 +56,8 @@ function textOf(value: unknown): string {
 const ISO_TIME = /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)([.,]\d+)?(Z|[+-]\d\d(?::?\d\d)?)?$/;
 
 /**
- * When an event of DDAI's log happened, in seconds since the epoch: its `ts`, else its `timestamp`, a number or an ISO time, which is UTC where it names no
- * zone. A text that is neither, or that nothing has.
+ * The time of an event of DDAI's log, in seconds since the epoch: its `ts`, else its `timestamp`, a number or an ISO time, which is UTC if it names no zone.
+ * Otherwise the problem: neither is a time, or both are missing.
  */
 export function eventTime(event: Fields): number | { readonly problem: string } {
   const key = event['ts'] === undefined || event['ts'] === null ? 'timestamp' : 'ts';
@@ -71,7 +71,7 @@ export function eventTime(event: Fields): number | { readonly problem: string } 
   return { problem: `${named} must be a time, seconds or ISO 8601 such as 2026-01-31T12:00:00Z, got ${textOf(value)}` };
 }
 
-/** As JavaScript reads it. */
+/** The zone in JavaScript's notation. */
 function zoneText(zone: string): string {
   if (zone === 'Z') return zone;
   const digits = zone.slice(1).replace(':', '').padEnd(4, '0');

@@ -1,19 +1,19 @@
-/** Rollouts as the stages of a round read them: what a trace says of one play of a prompt, in order. */
+/** Rollouts in the form that the stages of a round read: the contents of a trace about one play of a prompt, in order. */
 import { ConfigError } from '../core/errors.ts';
 import type { MessageV1 } from '../schemas/messages-v1.ts';
 
-/** One thing that happened in a rollout. */
+/** One event of a rollout. */
 export type TracedEvent =
   /** The policy wrote a turn. */
   | { readonly kind: 'turn'; readonly text: string }
-  /** A search answered with these pictures, best first; null where the trace does not list them. */
+  /** A search answered with these pictures, best first; null if the trace does not list them. */
   | {
       readonly kind: 'pages';
       readonly pictures: readonly (string | null)[] | null;
-      /** What the policy saw, where pages are shown as words. */
+      /** The text that the policy saw, if pages are shown as words. */
       readonly words?: string;
     }
-  /** A box gave this picture; null where the trace does not name it. */
+  /** A box gave this picture; null if the trace does not name it. */
   | { readonly kind: 'crop'; readonly picture: string | null; readonly words?: string };
 
 /** A call of a server, for latencies. */
@@ -21,7 +21,7 @@ export interface TracedCall {
   /** `search`, or the role. */
   readonly name: string;
   readonly ms: number;
-  /** Time before it, in the queue; null where the trace does not say. */
+  /** Time in the queue before it; null if the trace does not say. */
   readonly waitMs: number | null;
 }
 
@@ -36,23 +36,23 @@ export interface TracedRollout {
   readonly question: string;
   readonly reference: string;
   readonly reward: number;
-  /** Null if no judge was asked about it. */
+  /** Null if no judge was called for it. */
   readonly judge: number | null;
-  /** Whether its run asks a judge about a rollout that has a valid format and an answer. */
+  /** True if its run calls a judge for a rollout that has a valid format and an answer. */
   readonly asksJudge: boolean;
   /** Null if it was not measured. */
   readonly ndcg: number | null;
-  /** Whether the format gate passed; null where the trace does not say. */
+  /** True if the format gate passed; null if the trace does not say. */
   readonly format: boolean | null;
-  /** The generator's answer; null if it was not asked. */
+  /** The generator's answer; null if it was not called. */
   readonly answer: string | null;
-  /** Whether it asked for a search, or was answered one. */
+  /** True if it asked for a search, or received an answer to one. */
   readonly hasSearched: boolean;
   /** Names of the pages that it saw, in order. */
   readonly pages: readonly string[];
   /** Names of the golden pages. */
   readonly golden: readonly string[];
-  /** The messages before the first turn; null where the trace does not have them. */
+  /** The messages before the first turn; null if the trace does not have them. */
   readonly opening: readonly MessageV1[] | null;
   readonly calls: readonly TracedCall[];
   /** In the order of their times. */
@@ -71,15 +71,15 @@ export function isJudged(rollout: TracedRollout): rollout is JudgedRollout {
   return rollout.judge !== null;
 }
 
-/** What a rollout counts for where prompts are compared. */
+/** The value of a rollout when prompts are compared. */
 interface ScoredRollout {
   readonly rollout: TracedRollout;
   readonly score: number;
 }
 
 /**
- * By the judge: the rollouts of the runs that asked it, which those of phase 1 do not. Such a run does not ask about a rollout that has no valid format or no
- * answer: for its prompt that rollout counts as 0.
+ * Scores by the judge: those of the rollouts of runs that called it, which phase 1 does not. Such a run does not call it for a rollout that has no valid format or
+ * no answer: for its prompt that rollout counts as 0.
  */
 export function scoredRollouts(rollouts: readonly TracedRollout[], measure: 'judge' | 'reward'): ScoredRollout[] {
   if (measure === 'reward') return rollouts.map((rollout) => ({ rollout, score: rollout.reward }));
@@ -87,13 +87,13 @@ export function scoredRollouts(rollouts: readonly TracedRollout[], measure: 'jud
   return rollouts.filter(({ run }) => runs.has(run)).map((rollout) => ({ rollout, score: rollout.judge ?? 0 }));
 }
 
-/** The NDCG of a rollout. Throws ConfigError if it was not measured. @param instead what to do without it */
+/** The NDCG of a rollout. Throws ConfigError if it was not measured. @param instead advice for that case */
 export function ndcgOf({ ndcg, prompt, index }: TracedRollout, instead: string): number {
   if (ndcg !== null) return ndcg;
   throw new ConfigError(`Rollout ${index} of the prompt ${JSON.stringify(prompt)} in this trace has no metric "ndcg"; ${instead}`);
 }
 
-/** Throws ConfigError if no run asked a judge. @param instead the option that takes another score */
+/** Throws ConfigError if no run called a judge. @param instead the option that takes another score */
 export function assertJudged(rollouts: readonly TracedRollout[], instead: string): void {
   if (!rollouts.some(({ asksJudge }) => asksJudge)) throw new ConfigError(`No rollout of this trace has a judge score; use ${instead}`);
 }

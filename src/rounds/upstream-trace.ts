@@ -12,7 +12,7 @@ export function upstreamRollouts(events: readonly unknown[]): TracedRollout[] {
     const numbered = own.filter((event) => Number.isInteger(event['sample_idx'])).toSorted((a, b) => timeOf(a) - timeOf(b));
     const byIndex = [...Map.groupBy(numbered, (event) => event['sample_idx'] as number)].toSorted(([a], [b]) => a - b);
     const samples = (byIndex.at(-1)?.[0] ?? 0) + 1;
-    // A further epoch, or the log of another run, has the same prompts and indices: its rollouts count on.
+    // A further epoch, or the log of another run, has the same prompts and indices: its rollouts continue the count.
     return byIndex.flatMap(([index, all]) => playsOf(all).flatMap((play, i) => tracedRollout(prompt, index + i * samples, play) ?? []));
   });
 }

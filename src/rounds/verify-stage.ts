@@ -1,4 +1,4 @@
-/** Why prompts score low although they were played: retrieval, generator, or judge and ground truth (DDAI, ground-truth verification). */
+/** Finds out why prompts score low although they were played: retrieval, generator, or judge and ground truth (DDAI, ground-truth verification). */
 import type { ImageRef, Message } from '../core/message.ts';
 import { type Question } from './ask-rows.ts';
 import { compareTexts } from './compare-texts.ts';
@@ -8,7 +8,7 @@ import type { RoundRow } from './row-files.ts';
 import type { StageResult } from './stage.ts';
 import { assertJudged, ndcgOf, scoredRollouts, type TracedRollout } from './traced-rollouts.ts';
 
-/** In the order in which they are looked at. */
+/** In the order in which they are tested. */
 const SUSPICIONS = ['right_pages_zero_score', 'right_pages_low_score', 'wrong_pages'] as const;
 type Suspicion = (typeof SUSPICIONS)[number];
 
@@ -17,7 +17,7 @@ const VERDICTS = ['GT_ERROR', 'UNCERTAIN', 'BOTH_WRONG', 'GEN_ERROR', 'RETRIEVAL
 type Verdict = (typeof VERDICTS)[number];
 const LEAVE_OUT: readonly Verdict[] = ['GT_ERROR', 'UNCERTAIN', 'BOTH_WRONG'];
 
-/** What a rollout saw: words, or a picture by the name that the trace has for it. */
+/** The evidence that a rollout saw: words, or a picture by its name in the trace. */
 type Evidence = { readonly words: string } | { readonly picture: string };
 
 export interface LowPrompt {
@@ -31,12 +31,12 @@ export interface LowPrompt {
   readonly answers: readonly string[];
   readonly golden: readonly string[];
   readonly pages: readonly string[];
-  /** Empty where the traces were read without texts. */
+  /** Empty if the traces were read without texts. */
   readonly evidence: readonly Evidence[];
 }
 
 export interface VerifyBounds {
-  /** Highest mean score of a prompt that is looked at. @default 0.3 (DDAI) */
+  /** Highest mean score of a prompt that is examined. @default 0.3 (DDAI) */
   readonly low?: number;
   /** Lowest mean NDCG at which the pages count as found. @default 0.5 (DDAI) */
   readonly found?: number;
@@ -48,7 +48,7 @@ export interface VerifyBounds {
 const MOST_EVIDENCE = 8;
 const MOST_ANSWERS = 8;
 
-/** The prompts of the rows that score low, in the order in which they are to be looked at. Throws ConfigError if a judge decides and the rollouts have none. */
+/** The prompts of the rows that score low, in the order in which to examine them. Throws ConfigError if a judge decides and the rollouts have none. */
 export function lowPrompts(
   { rollouts }: Traces,
   rows: readonly RoundRow[],
@@ -76,7 +76,7 @@ export interface Verified {
   readonly reason: string;
 }
 
-/** A list that a review or a focused round can leave rows out by; without verdicts a person fills it in. */
+/** A list by which a review or a focused round can leave rows out; without verdicts a person fills it in. */
 export function verifyStage(
   traces: Traces,
   prompts: readonly LowPrompt[],

@@ -1,4 +1,4 @@
-/** Passes or fails demonstrations as a model judges them; changes none (DDAI, vet_sft_rollouts). */
+/** Passes or fails demonstrations by a model's judgement; changes none (DDAI, vet_sft_rollouts). */
 import type { Message } from '../core/message.ts';
 import type { MessageV1 } from '../schemas/messages-v1.ts';
 import type { Question } from './ask-rows.ts';
@@ -13,7 +13,7 @@ export interface Vetting {
   readonly pass: boolean;
   readonly reasons: readonly string[];
   readonly flags: Readonly<Record<(typeof FLAGS)[number], boolean>>;
-  /** 0 to 3. */
+  /** From 0 to 3. */
   readonly severity: number;
 }
 

@@ -1,4 +1,4 @@
-/** One line of `asked.jsonl`: what a rollout asked of models other than the policy. docs/roles.md describes every field. */
+/** One line of `asked.jsonl`: the calls of a rollout to models other than the policy. docs/roles.md describes every field. */
 import type { XStatic } from 'typebox/schema';
 import { encodeWithFloats } from './float-json.ts';
 import { anyOf, count, countOrNull, listOf, number, object, only, text } from './json-schema.ts';
@@ -9,13 +9,13 @@ const part = anyOf(object({ type: only('text'), text }), object({ type: only('im
 const AskedSchema = object({
   role: text,
   model: text,
-  /** Of the policy, where it played the role. */
+  /** Version of the policy, if it played the role. */
   version: countOrNull,
   usage: object(usage),
   finish,
   ms: number,
   wait_ms: number,
-  /** 0: answered from the cache. */
+  /** 0 if the reply came from the cache. */
   attempts: count,
   messages: listOf(object({ role: text, content: anyOf(text, listOf(part)) }, messageCalls)),
   text,

@@ -17,7 +17,7 @@ export interface ComparedSide {
   readonly otherRows: number;
   /** Of the compared metric, with its interval over rows; null if nothing finished. */
   readonly mean: Estimate | null;
-  /** Of the rewards, by k; empty where a row has one rollout. */
+  /** pass@k of the rewards, by k; empty if rows have one rollout. */
   readonly passAtK: Readonly<Record<string, Estimate>>;
   readonly passAllK: Readonly<Record<string, Estimate>>;
 }
@@ -36,14 +36,14 @@ export interface ComparedPair {
   /** Names of two sides. Every difference is second minus first. */
   readonly first: string;
   readonly second: string;
-  /** Pairs of rollouts with the same row and index, both finished; and the rows that have some. */
+  /** Number of pairs of rollouts with the same row and index, both finished, and of rows that have some. */
   readonly pairs: number;
   readonly rows: number;
   /** Finished rollouts of either side without a partner: it failed, or was not played. */
   readonly unpaired: number;
   /** Mean difference with its bootstrap interval; null without pairs. */
   readonly difference: Estimate | null;
-  /** Only where every value is 0 or 1. */
+  /** Present only if every value is 0 or 1. */
   readonly mcnemar: {
     /** Pairs in which only the second, or only the first, has a 1. */
     readonly gained: number;
@@ -59,7 +59,7 @@ export interface ComparedPair {
   readonly ties: number;
   /** Differences of the other metrics that both runs have, by name. */
   readonly metrics: Readonly<Record<string, Estimate>>;
-  /** Differences by task; absent where rows have no tasks. */
+  /** Differences by task; absent if rows have no tasks. */
   readonly tasks?: Readonly<Record<string, Estimate>>;
   /** Rows that differ, largest difference first. */
   readonly rowDifferences: readonly RowDifference[];

@@ -68,7 +68,7 @@ export function isFreeTable(schema: KeySchema): boolean {
   return schema.type === 'object' && schema.properties === undefined;
 }
 
-/** The schema of each table in a table of tables that somebody else named, such as the roles; null for any other key. */
+/** The schema of each table in a table of tables whose names the user chooses, such as the roles; null for any other key. */
 export function entryTable({ additionalProperties: entry }: KeySchema): KeySchema | null {
   return typeof entry === 'object' && entry.properties !== undefined ? entry : null;
 }
@@ -77,7 +77,7 @@ export function isNullable(schema: KeySchema): boolean {
   return acceptsType(schema, 'null');
 }
 
-/** Whether a value of this JSON type is allowed. */
+/** Tells whether a value of this JSON type is allowed. */
 export function acceptsType(schema: KeySchema, type: string): boolean {
   if (schema.anyOf !== undefined) return schema.anyOf.some((choice) => acceptsType(choice, type));
   if (schema.enum !== undefined) return schema.enum.some((value) => typeof value === type);

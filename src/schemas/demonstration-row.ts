@@ -1,6 +1,6 @@
 /**
- * Rows of supervised data (`vf-train --sft`): a conversation, a prompt with what follows it, or token ids. docs/supervised.md describes them; lines of
- * `vf-export` and `vf-export --sft` are rows, too.
+ * Rows of supervised data (`vf-train --sft`): a conversation, a prompt with its continuation, or token ids. docs/supervised.md describes them; lines of `vf-export`
+ * and `vf-export --sft` are rows, too.
  */
 import type { XStatic } from 'typebox/schema';
 import { encodeWithFloats } from './float-json.ts';
@@ -10,7 +10,7 @@ import { anyOf, choice, closed, filledListOf, flag, listOf, number, object, text
 const weight = { ...number, minimum: 0 } as const;
 const role = choice('system', 'user', 'assistant', 'tool');
 
-/** A picture is a path, or the SHA-256 of its bytes, in the folder of pictures. */
+/** A picture is a path in the folder of pictures, or the SHA-256 of its bytes. */
 const part = anyOf(closed({ image: { ...text, minLength: 1 } }), closed({ text }));
 const message = object(
   { role, content: anyOf(text, filledListOf(part)) },

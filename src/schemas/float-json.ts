@@ -1,7 +1,7 @@
 /**
- * JSON text in which columns of type `number` are floats whatever their value: `1.0`, not `1`. Readers that infer types from the text (Arrow, and with
- * it Hugging Face `datasets`) then find the same types in every file. `integer` columns, and values that the schema leaves open, are written as
- * JSON.stringify writes them; so is the rest of the text.
+ * JSON text in which columns of type `number` are always floats: `1.0`, not `1`. Readers that infer types from the text (Arrow, and with it Hugging Face `datasets`)
+ * then find the same types in every file. `integer` columns, and values that the schema leaves open, are written as JSON.stringify writes them; so is the rest of
+ * the text.
  */
 import type { XStatic } from 'typebox/schema';
 import { isObject } from './is-object.ts';
@@ -9,7 +9,7 @@ import { isObject } from './is-object.ts';
 /** A value that JSON.stringify writes as this text. TypeScript does not declare it yet. */
 export const { rawJSON } = JSON as unknown as { readonly rawJSON: (text: string) => object };
 
-/** The value with its whole numbers in float columns replaced by raw JSON; the same value where there are none. */
+/** The value with its whole numbers in float columns replaced by raw JSON; the same value if there are none. */
 type Marker = (value: unknown) => unknown;
 
 interface Schema {
@@ -68,7 +68,7 @@ function objectMarker({ properties = {}, additionalProperties }: Schema): Marker
   };
 }
 
-/** One choice may hold floats, for example beside null; which of several a value belongs to is not decided here. */
+/** One choice may hold floats, for example next to null; this does not decide to which of several choices a value belongs. */
 function choiceMarker(choices: readonly Schema[]): Marker | null {
   const marks = choices.map(markerOf).filter((mark) => mark !== null);
   if (marks.length > 1) throw new RangeError('A schema with several choices that hold floats cannot be written');

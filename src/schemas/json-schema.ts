@@ -5,7 +5,7 @@ export const filledText = { type: 'string', minLength: 1 } as const;
 export const number = { type: 'number' } as const;
 export const integer = { type: 'integer' } as const;
 export const count = { type: 'integer', minimum: 0 } as const;
-/** Whole where files are ours; readers take any number. Written as it is: `1`, not `1.0`. */
+/** Whole in this package's files; readers accept any number. Written without a fraction: `1`, not `1.0`. */
 export const seed = { type: ['integer', 'number'] } as const;
 export const atLeastOne = { type: 'integer', minimum: 1 } as const;
 export const flag = { type: 'boolean' } as const;

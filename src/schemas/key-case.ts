@@ -2,7 +2,7 @@
 
 type CamelKey<K extends string> = K extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<CamelKey<Tail>>}` : K;
 
-/** The type with keys in camelCase. What stands under a key of `Verbatim` stays unchanged. */
+/** The type with keys in camelCase. Values under a key of `Verbatim` stay unchanged. */
 export type Camel<T, Verbatim extends string = never> = T extends readonly (infer I)[]
   ? readonly Camel<I, Verbatim>[]
   : T extends object

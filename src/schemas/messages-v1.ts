@@ -6,7 +6,7 @@ import { nestingProblem } from './nesting.ts';
 export interface MessageV1 {
   readonly role: 'system' | 'user' | 'assistant';
   readonly content: string | readonly PartV1[];
-  /** Of an assistant's message, in the loss. @default 1 */
+  /** Weight of an assistant's message in the loss. @default 1 */
   readonly weight?: number;
 }
 
@@ -19,7 +19,7 @@ export interface RowV1 {
 
 const ROLES = ['system', 'user', 'assistant'] as const;
 
-/** The row, or what is wrong with it: the key, its value and what is allowed. Never throws. Further columns are allowed. */
+/** The row, or a description of its fault: the key, its value and the allowed values. Never throws. Further columns are allowed. */
 export function parseRowV1(fields: Readonly<Record<string, unknown>>): RowV1 | string {
   const { uid, format_version: version, messages } = fields;
   const tooDeep = nestingProblem(fields);

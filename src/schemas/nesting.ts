@@ -1,4 +1,4 @@
-/** How deep JSON is nested. Recursive code, such as JSON.stringify, exhausts the stack on what JSON.parse reads. */
+/** Measures how deep JSON is nested. Recursive code, such as JSON.stringify, exhausts the stack on values that JSON.parse reads. */
 
 /** Far more than any argument needs, but far fewer than would exhaust the stack of recursive code. */
 export const MOST_LEVELS = 64;
@@ -13,7 +13,7 @@ export function isDeeperThan(value: unknown, most: number): boolean {
   return false;
 }
 
-/** The first key whose value is nested too deeply, in words; null if all can be used. */
+/** Names the first key whose value is nested too deeply; null if all can be used. */
 export function nestingProblem(fields: Readonly<Record<string, unknown>>): string | null {
   const key = Object.keys(fields).find((name) => isDeeperThan(fields[name], MOST_LEVELS));
   return key === undefined ? null : `${JSON.stringify(key.slice(0, 100))} is nested more than ${MOST_LEVELS} levels deep; give flatter rows`;

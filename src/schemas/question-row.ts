@@ -15,7 +15,7 @@ export interface QuestionRow {
   readonly data_source: string;
   /** Counts from 0 within one data source, as in upstream's scripts. */
   readonly index: number;
-  /** As upstream names it: `test` even if a source has only `dev`. */
+  /** In upstream's naming: `test` even if a source has only `dev`. */
   readonly split: 'train' | 'test';
   readonly [field: string]: unknown;
 }

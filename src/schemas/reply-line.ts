@@ -1,4 +1,4 @@
-/** One line of a cache of replies: what a model replied to the request whose hash is `key`. */
+/** One line of a cache of replies: a model's reply to the request whose hash is `key`. */
 import { object, text } from './json-schema.ts';
 import { finish, usage } from './rollout-columns.ts';
 

@@ -45,7 +45,7 @@ const WireMessageSchema = object(
   { role: text, content: text },
   {
     ...messageCalls,
-    /** Where the content is more than text; `content` then holds its text alone. */
+    /** Present if the content is more than text; `content` then holds only its text. */
     parts: listOf(anyOf(object({ type: only('text'), text }), object({ type: only('image'), ...picture }))),
   },
 );
@@ -64,7 +64,7 @@ export const ResultSchema = object(
     error: nullable(
       object(
         { error: text, message: text, error_chain_repr: text, error_chain_str: text, phase: text, retryable: flag },
-        /** Of a model other than the policy: `failed`, `malformed`, `budget` or `not_set_up`. */
+        /** For a model other than the policy: `failed`, `malformed`, `budget` or `not_set_up`. */
         { reason: text },
       ),
     ),
@@ -100,23 +100,23 @@ export const ResultSchema = object(
     ...optionalColumns,
     answer: text,
     info: json,
-    /** Absent in runs of earlier versions, as is the next one. */
+    /** May be absent, like the next one. */
     turn_format: choice('continuation', 'chat'),
-    /** How many rollouts of the group were scored together with this one; 0 where it was not scored. */
+    /** Number of rollouts of the group that were scored together with this one; 0 if it was not scored. */
     scored_with: count,
-    /** Tokens of the attempts before the last, which `token_usage` leaves out; absent where there are none. */
+    /** Tokens of the attempts before the last, which `token_usage` leaves out; absent if there are none. */
     repeated_usage: object(usage),
     /** Tools that it was offered natively. */
     tools,
-    /** Why metrics are null, by name; the rollout counts all the same. */
+    /** The reasons why metrics are null, by name; the rollout counts all the same. */
     metric_errors: byName(text),
-    /** Why the episode's clean-up failed; the rollout counts all the same. */
+    /** The reason why the episode's clean-up failed; the rollout counts all the same. */
     clean_up_error: text,
   },
 );
 export type WireResult = XStatic<typeof ResultSchema>;
 
-/** Writes lines of `results.jsonl`, in which the metrics' own columns are floats as those of the schema are. */
+/** Writes lines of `results.jsonl`, in which the metrics' own columns are floats like those of the schema. */
 export function resultEncoder(metricNames: readonly string[]): (result: WireResult) => string {
   const metrics = Object.fromEntries(metricNames.map((name) => [name, numberOrNull]));
   return encodeWithFloats({ ...ResultSchema, properties: { ...metrics, ...ResultSchema.properties } });
@@ -169,7 +169,7 @@ export const MetadataSchema = object(
     complete: flag,
     seed,
     policy: object({
-      /** `none`: a program, which asks models of its own. */
+      /** `none`: a program, which calls its own models. */
       kind: choice('tokens', 'chat', 'none'),
       name: text,
       endpoint: textOrNull,
@@ -185,13 +185,13 @@ export const MetadataSchema = object(
     max_concurrent: count,
     max_retries: count,
     started_at: text,
-    /** When the last session ended or last saved its progress. */
+    /** The time at which the last session ended or last saved its progress. */
     updated_at: text,
     sessions: listOf(
       object({
         started_at: text,
         seconds: number,
-        /** Recorded rollouts that it kept, and rollouts that it added. */
+        /** Number of recorded rollouts that it kept, and of rollouts that it added. */
         kept: count,
         recorded: count,
         package_version: text,
@@ -201,21 +201,21 @@ export const MetadataSchema = object(
     ),
   },
   {
-    /** What models other than the policy cost and how long they took, by role; absent where none was asked. */
+    /** Costs and times of the models other than the policy, by role; absent if none was called. */
     roles: byName(RoleStatsSchema),
-    /** When vf-score gave rollouts other scores, oldest first; absent if it did not. */
+    /** The times at which vf-score gave rollouts other scores, oldest first; absent if it did not. */
     scorings: listOf(
       object({
         at: text,
         package_version: text,
-        /** Rollouts that were scored again, and those whose score or error changed. */
+        /** Number of rollouts that were scored again, and of those whose score or error changed. */
         scored: count,
         changed: count,
-        /** How the rewards differ from the environment's own; empty if they do not. */
+        /** The differences between the rewards and the environment's own; empty if there are none. */
         settings: json,
       }),
     ),
-    /** What its models have cost; absent where they run in this process. */
+    /** The cost of its models; absent if they run in this process. */
     cost: RunCostSchema,
     /** Tokens of failed rollouts that resumes dropped to play them again; absent without any. */
     dropped: SpendingSchema,
@@ -225,7 +225,7 @@ export type WireMetadata = XStatic<typeof MetadataSchema>;
 
 export const metadataText = encodeWithFloats(MetadataSchema, { indent: 2 });
 
-/** Parses JSON text as a value of the schema, or returns what is wrong with it. */
+/** Parses JSON text as a value of the schema, or returns a description of its fault. */
 export function parseWire<S extends object>(schema: S, line: string): { readonly value: XStatic<S> } | { readonly problem: string } {
   let value: unknown;
   try {
@@ -240,7 +240,7 @@ export function parseWire<S extends object>(schema: S, line: string): { readonly
   return { problem: schemaProblem(check, 'it') };
 }
 
-/** What is wrong with a record of another version, whose other fields say nothing then; null for one of this version. */
+/** The fault of a record of another version, whose other fields cannot be judged; null for a record of this version. */
 function versionProblem(schema: object, value: unknown): string | null {
   const { const: readable } = ((schema as { properties?: Record<string, { const?: unknown }> }).properties ?? {})['schema_version'] ?? {};
   const found = isObject(value) ? value['schema_version'] : undefined;

@@ -1,7 +1,7 @@
 /**
- * The request of `POST /retrieve`, the protocol of Search-R1's retrieval servers (search_r1/search/retrieval_server.py, commit a14dc3a4), which SkyRL's
- * search client speaks with `query` in place of `queries`.
- * Coerces types as pydantic 2 does behind upstream's FastAPI, so that every client that works there works here: hence no JSON Schema.
+ * The request of `POST /retrieve`, the protocol of Search-R1's retrieval servers (search_r1/search/retrieval_server.py, commit a14dc3a4). SkyRL's search client uses
+ * it with `query` in place of `queries`. It coerces types as pydantic 2 does behind upstream's FastAPI, so that every client that works there works here; that is
+ * why there is no JSON Schema.
  */
 import { isObject } from './is-object.ts';
 import { kindOrNumber } from './kind-of.ts';
@@ -23,7 +23,7 @@ export function encodeSearchRequest(queries: readonly string[], topk: number): s
   return JSON.stringify({ query_list: queries, top_k: topk });
 }
 
-/** Reads UltraRAG's request: `query_list`, a list or one text, and `top_k`. Other keys are ignored, `query_instruction` among them, which is for embeddings. */
+/** Reads UltraRAG's request: `query_list`, a list or one text, and `top_k`. Other keys are ignored, including `query_instruction`, which is for embeddings. */
 export function parseSearchRequest(body: unknown): ParsedRetrieveRequest {
   if (!isObject(body)) return wrong('Expected a JSON object with "query_list"', body);
   const { query_list: given, top_k: topk = null } = body;

@@ -1,4 +1,4 @@
-/** What the models of one role cost and how long they took, as summaries and metadata have it. */
+/** The costs and times of one role's models, in the form of summaries and metadata. */
 import type { XStatic } from 'typebox/schema';
 import { count, countOrNull, listOf, nullable, number, object, text } from './json-schema.ts';
 
@@ -9,7 +9,7 @@ export interface Quantiles {
 }
 
 export interface RoleStats {
-  /** What answered, by name; several where a run was continued with another model. */
+  /** Names of the models that answered; several if a run was continued with another model. */
   readonly models: readonly string[];
   /** Answered calls, those from the cache included. */
   readonly calls: number;
@@ -19,11 +19,11 @@ export interface RoleStats {
   readonly requests: number;
   /** Calls that failed after their retries, in this process. */
   readonly failures: number;
-  /** Tokens of the calls that were sent; `cached` is the part of `input` that the server had in its prefix cache, null when it did not say. */
+  /** Tokens of the calls that were sent. `cached` is the part of `input` that the server had in its prefix cache; null if it did not say. */
   readonly tokens: { readonly input: number; readonly output: number; readonly cached: number | null };
   /** Calls that were sent, and whose server reported no usage. Absent if zero. */
   readonly uncounted?: number;
-  /** Milliseconds from the request to the reply, right to 1 %; null where nothing was sent. */
+  /** Milliseconds from the request to the reply, accurate to 1 %; null if nothing was sent. */
   readonly latencyMs: Quantiles | null;
   /** Milliseconds that calls waited for a slot before that. */
   readonly waitMs: Quantiles | null;
@@ -31,7 +31,7 @@ export interface RoleStats {
 
 const quantiles = nullable(object({ p50: number, p90: number, p99: number }));
 
-/** The same as files and `--json` have it. */
+/** The same figures in the form of files and `--json`. */
 export const RoleStatsSchema = object(
   {
     models: listOf(text),

@@ -7,7 +7,7 @@ import { anyOf, atLeastOne, byName, count, filledListOf, filledText } from './js
 
 const limit = (description: string) => ({ ...atLeastOne, description }) as const;
 
-/** No key is required: what is left out is the default. */
+/** No key is required: a missing key has its default. */
 export const roleTableSchema = {
   type: 'object',
   additionalProperties: false,

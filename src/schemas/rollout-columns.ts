@@ -1,4 +1,4 @@
-/** What the records of a rollout have in common: `results.jsonl`, `tokens.jsonl`, the rollouts of a training run, `asked.jsonl` and exports. */
+/** The columns that all records of a rollout share: `results.jsonl`, `tokens.jsonl`, the rollouts of a training run, `asked.jsonl` and exports. */
 import { choice, count, countOrNull, flag, listOf, numberOrNull, object, text } from './json-schema.ts';
 
 export const rolloutColumns = {
@@ -44,7 +44,7 @@ export const tokenColumns = {
   segments: listOf(object(tokenSegment)),
 } as const;
 
-/** Of a message that calls tools, or answers a call. */
+/** Columns of a message that calls tools, or answers a call. */
 export const messageCalls = {
   tool_calls: listOf(object({ id: text, name: text, arguments: text })),
   tool_call_id: text,

@@ -1,5 +1,5 @@
 /**
- * One line of `vf-export`: a rollout as a trainer needs it. Holds every token that the policy saw or wrote, which of them it sampled and with which
+ * One line of `vf-export`: a rollout in the form that a trainer needs. It holds every token that the policy saw or wrote, which of them it sampled and with which
  * log-prob, and the reward. docs/results.md describes every field.
  */
 import type { XStatic } from 'typebox/schema';
@@ -29,7 +29,7 @@ export type RolloutExport = XStatic<typeof RolloutExportSchema>;
 /** The rollout as a line of an export, without the line feed. Rewards, metrics, log-probs and sampling parameters are floats in every line. */
 export const exportLine = encodeWithFloats(RolloutExportSchema);
 
-/** Checks what JSON Schema cannot: that lengths, nulls and segments agree. Null if they do. */
+/** Checks the rules that JSON Schema cannot express: that lengths, nulls and segments agree. Null if they do. */
 export function exportProblem(rollout: RolloutExport): string | null {
   const { token_ids: ids, loss_mask: mask, logprobs, segments, prompt_length: promptLength } = rollout;
   if (mask.length !== ids.length) return `loss_mask has ${mask.length} items for ${ids.length} tokens`;

@@ -1,4 +1,4 @@
-/** `*.manifest.json`, written with the outputs of a stage of a round: what it read, which rule it followed, what came out. docs/rounds.md describes it. */
+/** `*.manifest.json`, written with the outputs of a stage of a round: its inputs, its rule and its results. docs/rounds.md describes it. */
 import type { XStatic } from 'typebox/schema';
 import { byName, count, flag, json, listOf, number, object, only, text } from './json-schema.ts';
 

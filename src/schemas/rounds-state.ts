@@ -1,4 +1,4 @@
-/** `state.json` of `vf-rounds run`: which steps are done, by which command, and what they made. */
+/** `state.json` of `vf-rounds run`: the finished steps, their commands and their results. */
 import type { XStatic } from 'typebox/schema';
 import { count, countOrNull, filledText, listOf, number, object, only, text, textOrNull } from './json-schema.ts';
 
@@ -11,16 +11,16 @@ const doneStep = object({
   /** Folder of a training. */
   run: textOrNull,
   adapter: textOrNull,
-  /** Mean reward of the first batch, and on held-out rows at the end, where they were measured. */
+  /** Mean reward of the first batch, and on held-out rows at the end, if they were measured. */
   reward: object({}),
 });
 
 const runningSince = object({
-  /** When the first process of this step started. */
+  /** The time at which the first process of this step started. */
   started_at: text,
-  /** When the process with `pid` started. */
+  /** The time at which the process with `pid` started. */
   process_started_at: text,
-  /** How long the processes before it worked on the step. */
+  /** Seconds that earlier processes worked on the step. */
   seconds: number,
 });
 
@@ -29,7 +29,10 @@ export const RoundsStateSchema = object({
   config_sha256: text,
   package_version: text,
   rounds: count,
-  /** The command under way, for a process that continues after a kill. `start`: of its process, in clock ticks since boot; null where the system does not say it. */
+  /**
+   * The command under way, for a process that continues after a kill. `start` is that of its process, in clock ticks since boot; null if the system does not report
+   * it.
+   */
   running: object({ key: textOrNull, pid: countOrNull }, { start: textOrNull, since: runningSince }),
   steps: listOf(doneStep),
 });

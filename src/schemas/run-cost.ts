@@ -1,8 +1,8 @@
-/** What a run has cost, as its summary and its metadata have it. */
+/** The cost of a run, in the form of its summary and its metadata. */
 import type { XStatic } from 'typebox/schema';
 import { byName, count, listOf, nullable, number, numberOrNull, object, text } from './json-schema.ts';
 
-/** In US dollars; null where a model has no known price, or its server reported no usage. */
+/** In US dollars; null if a model has no known price, or its server reported no usage. */
 export interface RunCost {
   readonly usd: number | null;
   readonly policy: number | null;
@@ -10,13 +10,13 @@ export interface RunCost {
   readonly roles: Readonly<Record<string, number | null>>;
   /** The part of `usd` for attempts and rollouts that failed and were played again; they are in no other figure of the summary. */
   readonly repeated: number | null;
-  /** Models without a known price that were asked. */
+  /** Models without a known price that were called. */
   readonly unpriced: readonly string[];
   /** Models with a price whose servers did not report the tokens of every call. */
   readonly uncounted: readonly string[];
   /** The ceiling that was set; null for none. */
   readonly limit: number | null;
-  /** The run stopped there before its last rollout. */
+  /** True if the run stopped at the ceiling before its last rollout. */
   readonly limitReached: boolean;
 }
 
@@ -30,7 +30,7 @@ const cost = {
   unpriced: listOf(text),
   limit: numberOrNull,
   limit_reached: { type: 'boolean' },
-  /** US dollars per million tokens, as the last session had them. */
+  /** US dollars per million tokens, as in the last session. */
   prices: object({ policy: price, roles: byName(price) }),
 };
 

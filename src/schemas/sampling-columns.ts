@@ -1,18 +1,18 @@
-/** Sampling parameters as metadata and exports have them: the same keys in every file, so that files of several runs load together. */
+/** Sampling parameters in the form of metadata and exports: the same keys in every file, so that files of several runs load together. */
 import { countOrNull, number, numberOrNull, object, text } from './json-schema.ts';
 
 export interface SamplingColumns {
   readonly temperature: number;
   readonly top_p: number;
-  /** Most tokens of one generation; null where no limit is known. */
+  /** Most tokens of one generation; null if no limit is known. */
   readonly max_tokens: number | null;
   /** Further fields of the request as the text of a JSON object, `{}` without any. Text, because a column that is null throughout one file has no type. */
   readonly extra: string;
 }
 
-/** As our files have it. */
+/** The form in this package's files. */
 export const recordedSampling = object({ temperature: number, top_p: number, max_tokens: countOrNull, extra: text });
-/** As somebody else's exports may have it. */
+/** The form in exports of other programs. */
 export const anySampling = object({}, { temperature: numberOrNull, top_p: numberOrNull, max_tokens: countOrNull });
 
 interface Sampling {
@@ -27,7 +27,7 @@ export function samplingColumns({ temperature, topP, maxTokens, extra = {} }: Sa
   return { temperature, top_p: topP, max_tokens: maxTokens, extra: JSON.stringify(extra) };
 }
 
-/** Of a caller that says how it samples in the fields of OpenAI's API, or does not say. */
+/** The columns of a caller that describes its sampling in the fields of OpenAI's API, or does not describe it. */
 export function callerSamplingColumns(fields: Readonly<Record<string, unknown>>): Omit<SamplingColumns, 'temperature' | 'top_p'> & {
   readonly temperature: number | null;
   readonly top_p: number | null;

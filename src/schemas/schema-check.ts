@@ -6,13 +6,13 @@ let ajv: Ajv | undefined;
 
 /** The validator of a schema object, compiled on first use and cached: a command needs few of them, and compiling one takes milliseconds. */
 export function schemaCheck<S extends object>(schema: S): ValidateFunction<XStatic<S>> {
-  // No meta-schema: compiling it takes longer than all of our schemas, and Ajv's strict mode finds misspelled keywords.
+  // No meta-schema: compiling it takes longer than all schemas of the package, and Ajv's strict mode finds misspelled keywords.
   // addUsedSchema: two environments may each build a schema with the same `$id`, and Ajv would refuse the second one.
   ajv ??= new Ajv({ allowUnionTypes: true, meta: false, validateSchema: false, addUsedSchema: false });
   return ajv.compile<XStatic<S>>(schema);
 }
 
-/** What is wrong with a value that the validator refused, such as `episodes[0].example_id must be a string or a number`. `whole` names the value itself. */
+/** Describes the fault in a value that the validator refused, such as `episodes[0].example_id must be a string or a number`. `whole` names the value itself. */
 export function schemaProblem({ errors }: Pick<ValidateFunction, 'errors'>, whole: string): string {
   const { instancePath, message, keyword, params } = errors![0]!;
   const place =

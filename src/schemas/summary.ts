@@ -22,7 +22,7 @@ export interface SampleTranscript {
   /** Segments after the prompt, in order; raw text that may hold control characters. */
   readonly segments: readonly { readonly kind: string; readonly text: string }[];
   readonly answer: unknown;
-  /** Replies of the models by role (generator, judge, …), in the order of the calls; absent if the environment asks none. */
+  /** Replies of the models by role (generator, judge, …), in the order of the calls; absent if the environment calls none. */
   readonly asked?: readonly { readonly role: string; readonly text: string }[];
   readonly reward: number | null;
   readonly stopCondition: string | null;
@@ -31,10 +31,10 @@ export interface SampleTranscript {
 export interface Summary {
   readonly envId: string;
   readonly model: string;
-  /** `none`: a program, which asks models of its own. */
+  /** `none`: a program, which calls its own models. */
   readonly policyKind: 'tokens' | 'chat' | 'none';
   readonly directory: string;
-  /** Every planned rollout is recorded. */
+  /** True if every planned rollout is recorded. */
   readonly complete: boolean;
   /** Numbers of rollouts; `recorded = finished + errored`. */
   readonly rollouts: { readonly planned: number; readonly recorded: number; readonly finished: number; readonly errored: number };
@@ -47,17 +47,17 @@ export interface Summary {
   readonly turns: Estimate | null;
   /** Every metric of the rubric by name. */
   readonly metrics: Readonly<Record<string, Estimate>>;
-  /** The same by task; absent where rows have no tasks. `finished` counts rollouts. */
+  /** The figures by task; absent if rows have no tasks. `finished` counts rollouts. */
   readonly tasks?: Readonly<
     Record<string, { readonly finished: number; readonly reward: Estimate | null; readonly metrics: Readonly<Record<string, Estimate>> }>
   >;
-  /** Rollouts by stop condition, most frequent first; failed ones count under `has_error` or their own. */
+  /** Rollouts by stop condition, most frequent first; failed ones count under `has_error` or their own condition. */
   readonly stopConditions: Readonly<Record<string, number>>;
   /** Share of finished rollouts that a length limit cut short. */
   readonly truncated: Estimate | null;
   /** Failed rollouts by error class, most frequent first. */
   readonly errors: Readonly<Record<string, number>>;
-  /** How models other than the policy failed, by error class; absent without such failures. */
+  /** The ways in which models other than the policy failed, by error class; absent without such failures. */
   readonly errorReasons?: Readonly<Record<string, Readonly<Record<string, number>>>>;
   /** One message per class of `errors`. */
   readonly errorExamples: Readonly<Record<string, string>>;
@@ -71,9 +71,9 @@ export interface Summary {
   };
   /** Rollouts in which a prompt did not extend the previous one. */
   readonly prefixBreaks: number;
-  /** What models other than the policy cost and how long they took, by role; absent where none was asked. */
+  /** Costs and times of the models other than the policy, by role; absent if none was called. */
   readonly roles?: Readonly<Record<string, RoleStats>>;
-  /** In US dollars; absent where every model runs in this process. */
+  /** In US dollars; absent if every model runs in this process. */
   readonly cost?: RunCost;
   /** Wall-clock seconds over all sessions of the run, and rollouts recorded per second. */
   readonly wallSeconds: number;
@@ -92,7 +92,7 @@ export interface Summary {
 /** Keys of these objects are names from elsewhere, or contents. */
 const NAMED = ['metrics', 'tasks', 'stopConditions', 'errors', 'errorReasons', 'errorExamples', 'passAtK', 'passAllK', 'answer'];
 
-/** The summary as JSON: the same fields in snake_case. `pass_at_k` and `pass_all_k` have k as keys. */
+/** The summary as JSON: the same fields in snake_case. The keys of `pass_at_k` and `pass_all_k` are values of k. */
 export function summaryToWire(summary: Summary): Record<string, unknown> {
   return snakeKeys(summary, NAMED) as Record<string, unknown>;
 }

@@ -1,4 +1,4 @@
-/** One line of `trace.jsonl`: something that happened in a rollout, or the start of a run. docs/rounds.md describes every event. */
+/** One line of `trace.jsonl`: an event of a rollout, or the start of a run. docs/rounds.md describes every event. */
 import type { XStatic } from 'typebox/schema';
 import { count, countOrNull, flag, number, object, textOrNull, text } from './json-schema.ts';
 
@@ -8,19 +8,19 @@ export const TraceLineSchema = object(
     ts: number,
     event: text,
     run_id: text,
-    /** Of training; null in an evaluation. */
+    /** Step of training; null in an evaluation. */
     step: countOrNull,
     group_id: textOrNull,
     rollout_id: textOrNull,
-    /** Of the policy, from 0 up; null for what belongs to no turn. */
+    /** Turn of the policy, from 0 up; null for an event that belongs to no turn. */
     turn: countOrNull,
   },
   {
-    /** Of a step with several phases. */
+    /** The phase, if a step has several. */
     phase: text,
-    /** An evaluation within a training run. */
+    /** True for an evaluation within a training run. */
     evaluation: flag,
-    /** When the rollout was begun, in milliseconds since the epoch: if it was played again, the later one counts. */
+    /** The time at which the rollout was begun, in milliseconds since the epoch: if it was played again, the later one counts. */
     play: count,
     /** Place of the line among those of its rollout, from 0 up. */
     seq: count,

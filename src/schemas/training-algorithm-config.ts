@@ -92,7 +92,7 @@ export const algorithm = table('How rewards become a gradient.', {
   negate_advantages: flag('For control experiments only: with negated advantages the policy must get worse.', false),
 });
 
-/** No key but `use` is required: what is left out is the default. */
+/** No key but `use` is required: a missing key has its default. */
 export const lossTableSchema = {
   type: 'object',
   additionalProperties: false,

@@ -262,7 +262,7 @@ export const trainingConfigSchema = table('A training run.', {
 /** The configuration as on disk, with defaults filled in. */
 export type TrainingConfigWire = XStatic<typeof trainingConfigSchema>;
 
-/** What stands under these keys has names from elsewhere and stays unchanged. */
+/** Values under these keys have names from elsewhere and stay unchanged. */
 const VERBATIM = ['args', 'eval_args', 'env', 'roles', 'losses'] as const;
 
 export type TrainingConfig = Camel<TrainingConfigWire, (typeof VERBATIM)[number]>;

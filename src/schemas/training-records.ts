@@ -17,9 +17,9 @@ export const TrajectorySchema = object(
   },
   {
     ...optionalColumns,
-    /** Who wrote the targets; absent for the policy of an environment with one speaker. */
+    /** The role that wrote the targets; absent for the policy of an environment with one speaker. */
     role: text,
-    /** Only of a rollout that is paid when others have played: it has neither a reward nor an error. */
+    /** Only for a rollout that is paid when others have played: it has neither a reward nor an error. */
     unpaid: only(true),
     /** Absent if the sampler's log-probs are unknown. */
     log_probs: text,
@@ -36,7 +36,7 @@ export const ClosingSchema = object(
   {
     complete: only(true),
     step: count,
-    /** How often the step's rollouts were sampled. */
+    /** Number of times that the step's rollouts were sampled. */
     attempts: atLeastOne,
     /** Number of distinct rollouts in the file. */
     rollouts: count,
@@ -52,7 +52,7 @@ export type WireClosing = XStatic<typeof ClosingSchema>;
 export const RestartSchema = object({ restarted: only(true), step: count });
 export type WireRestart = XStatic<typeof RestartSchema>;
 
-/** A rollout or closing line; only the field that counting needs. A closing line has no id. */
+/** A rollout or closing line, with only the field that counting needs. A closing line has no id. */
 export const StepLineSchema = object({}, { rollout_id: text });
 
 /** `checkpoint.json`. */

@@ -15,7 +15,7 @@ const lossCurve = nullable(closed({ first: rewardAt, last: rewardAt, best: rewar
 const heldOutReward = closed({ step: count, value: number, low: numberOrNull, high: numberOrNull, rollouts: count });
 export type HeldOutReward = Camel<XStatic<typeof heldOutReward>>;
 
-/** The object of `--json`. Fields may be added; none changes its name or meaning. */
+/** The object of `--json`. Fields may be added; existing ones keep their name and meaning. */
 export const trainingSummarySchema = closed(
   {
     name: text,
@@ -71,9 +71,9 @@ export const trainingSummarySchema = closed(
     resumable: flag,
   },
   {
-    /** What models other than the policy cost and how long they took, by role, in this process; absent where none was asked. */
+    /** Costs and times of the models other than the policy, by role, in this process; absent if none was called. */
     roles: byName(RoleStatsSchema),
-    /** US dollars that these models have cost in all processes of the run, null where a price or the usage of a server is missing; absent where none can cost anything. */
+    /** US dollars that these models have cost in all processes of the run; null if a price or the usage of a server is missing; absent if none can cost anything. */
     cost: closed({
       usd: numberOrNull,
       roles: byName(numberOrNull),

@@ -60,7 +60,7 @@ export type VllmDetokenize = XStatic<typeof detokenizeSchema>;
 const modelsSchema = object({ data: listOf(object({ id: text }, { parent: textOrNull, max_model_len: numberOrNull, owned_by: textOrNull })) });
 export type VllmModels = XStatic<typeof modelsSchema>;
 
-/** One kind of answer: `check` returns null, or what is wrong with the value. */
+/** One kind of answer: `check` returns null, or a description of the fault in the value. */
 export interface WireShape<T> {
   readonly check: (value: unknown) => string | null;
   /** Only carries the static type; never set. */

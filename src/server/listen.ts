@@ -16,7 +16,7 @@ export interface ListenOptions {
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
-  /** How long a new connection may send nothing, in milliseconds; less than `headersTimeout`. @default 110,000 */
+  /** The time for which a new connection may send nothing, in milliseconds; less than `headersTimeout`. @default 110,000 */
   readonly silenceMs?: number;
   /** Takes over the connection of a request that asks for a WebSocket, and closes it at the end. @default such a request is answered as any other */
   readonly onUpgrade?: (request: IncomingMessage, socket: Duplex, head: Buffer) => void;

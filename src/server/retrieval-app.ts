@@ -28,7 +28,7 @@ export interface RetrievalAppOptions {
   readonly maxPassages?: number;
   /** @default 16 MiB */
   readonly maxBodyBytes?: number;
-  /** How long a body may take to arrive (408), in milliseconds. @default 30000 */
+  /** The time that a body may take to arrive (408), in milliseconds. @default 30000 */
   readonly bodyTimeoutMs?: number;
   /** Maximum of concurrent requests, counted once their bodies are read; others get a 503 with retry-after. @default 1024 */
   readonly maxPending?: number;

@@ -17,7 +17,7 @@ const makeError = (message: string, options: { code: 'not_found' | 'invalid'; ca
 type Vocabulary = Readonly<Record<string, number>>;
 
 /**
- * How a token spells its bytes.
+ * The way a token spells its bytes.
  * - `byte-level`: one character of GPT-2's alphabet per byte
  * - `byte-fallback`: as text with U+2581 for a space; `<0x0A>` is a single byte
  */

@@ -5,7 +5,7 @@
 import type { ForwardOptions } from './gradient-backend.ts';
 import { isDemonstration, type Trajectory } from './trajectory.ts';
 
-/** Log-probs without a gradient of the targets of each sequence, [M_i], under the policy that is trained or the one at the start of the run. NaN where they are not finite. */
+/** Log-probs without a gradient of the targets of each sequence, [M_i], under the policy that is trained or the one at the start of the run. NaN if they are not finite. */
 export type LogProbPass = (
   sequences: readonly Pick<Trajectory, 'ids' | 'targets' | 'images'>[],
   adapter: ForwardOptions['adapter'],

@@ -60,9 +60,9 @@ export interface BackendCapabilities {
   readonly device: string;
   /** Type of the frozen base: `float32` or `bfloat16`. The adapter and Adam are always float32. */
   readonly dtype: string;
-  /** Whether `backward` accepts dEntropy. */
+  /** True if `backward` accepts dEntropy. */
   readonly entropyGradient: boolean;
-  /** Whether batches may hold images. */
+  /** True if batches may hold images. */
   readonly images: boolean;
   /** Largest batch known to fit, in tokens; Infinity if unknown. */
   readonly maxTokens: number;

@@ -42,7 +42,7 @@ export interface MetricsRow {
 
 /** A row as recorded on disk. */
 export interface RecordedMetricsRow extends MetricsRow {
-  /** When it was written, ISO 8601. */
+  /** The time at which it was written, ISO 8601. */
   readonly time: string;
 }
 

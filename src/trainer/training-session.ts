@@ -87,7 +87,7 @@ export interface TrainingRun {
   readonly servers: PolicyServers;
   /** The losses that are minimised, in order. */
   readonly losses: readonly LossTerm[];
-  /** Where the trajectories of a step come from. @default rollouts of the environment's training rows */
+  /** The source of the trajectories of a step. @default rollouts of the environment's training rows */
   readonly createSource?: CreateSource;
   /** The supervised rows of `[sft]`, as the session's policy tokenises them. @default none */
   openDemonstrations?(session: TrainingSession, signal: AbortSignal): Promise<DemonstrationSet>;
@@ -102,7 +102,7 @@ export interface TrainingRun {
   readonly redact: (text: string) => string;
 }
 
-/** The way a training run ended, and where its results are. */
+/** The end of a training run, and the places of its results. */
 export interface TrainingOutcome {
   /** `finished`: all steps are done. `stopped`: a guard or an error ended it. `interrupted`: a user or signal did. */
   readonly reason: 'finished' | 'stopped' | 'interrupted';

@@ -1,4 +1,4 @@
-/** Compares sets of rollouts on the same rows, differences first. Rollouts are paired by row and index, and rows are the same, as vf-compare takes them. */
+/** Compares sets of rollouts on the same rows, differences first. Rollouts are paired by row and index, and rows are identified, as in vf-compare. */
 import { estimateDifferences } from '../core/paired-statistics.ts';
 import { Random } from '../core/random.ts';
 import { estimate } from '../core/statistics.ts';
@@ -56,7 +56,7 @@ async function sideOf(run: OpenRun, id: string): Promise<Side> {
   return { run: run.found.id, set: id, title: file.set.title, reader, table, groups };
 }
 
-/** Whether the id stands for one row in all sets: runs of different data number their rows alike. */
+/** True if the id stands for one row in all sets: runs of different data number their rows in the same way. */
 function isSameRow(sides: readonly Side[], group: string): boolean {
   const known = sides.map(({ table }) => table.content(group)).filter((content) => content !== null);
   return known.every((content) => isSameContent(known[0]!, content));

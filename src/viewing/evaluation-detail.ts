@@ -1,4 +1,4 @@
-/** What a page shows of an evaluation: its settings, and the summary that `vf-eval --json` prints, computed again from the figures of its rollouts. */
+/** The page of an evaluation: its settings, and the summary that `vf-eval --json` prints, computed again from the figures of its rollouts. */
 import { estimate } from '../core/statistics.ts';
 import { type Figures, figures, type FiguresOptions } from '../evaluate/summary.ts';
 import type { RecordedRollout } from '../evaluate/recorded-rollout.ts';
@@ -76,7 +76,7 @@ function metricEstimates(table: RolloutTable, isWanted: (row: number) => boolean
 const NO_METRICS = {};
 const NO_POLICY = { model: '', version: 0 };
 
-/** What the summary reads of rollouts, without their metrics. The objects hold no figures themselves, so that 100,000 of them take little memory. */
+/** The parts of rollouts that the summary reads, without their metrics. The objects hold no figures themselves, so that 100,000 of them take little memory. */
 function recordedRollouts(table: RolloutTable): RecordedRollout[] {
   const [group, stop, error, reason, task] = (['group', 'stop', 'error', 'reason', 'task'] as const).map((name) => table.name(name)) as RowNames;
   const [reward, turns, truncated, input, output, cached] = ['reward', 'turns', 'truncated', 'input', 'tokens', 'cached'].map((name) =>

@@ -1,6 +1,6 @@
 /**
- * What a page asks of runs, answered beforehand for a file that opens without a server. Bounded, so that a browser can open it; what is left out is counted, never
- * silent.
+ * The answers to a page's requests about runs, collected for a file that opens without a server. They are bounded, so that a browser can open the file. Omitted
+ * answers are counted, never silent.
  */
 import type { FileSource } from './file-source.ts';
 import { VIEW_REQUESTS } from './request-key.ts';
@@ -45,12 +45,12 @@ export class ExportAnswers {
     this.#left = { text: this.#limits.textCharacters, tokens: this.#limits.tokenCharacters, images: this.#limits.imageCharacters };
   }
 
-  /** What was left out so far, one line each. */
+  /** The parts that were left out so far, one line each. */
   get leftOut(): string[] {
     return [...this.#leftOut].map(([what, count]) => `${count.toLocaleString('en')} ${what}`);
   }
 
-  /** Pairs of a request's key and the JSON of its answer. Everything small comes first, so that only the largest can be left out. */
+  /** Pairs of a request's key and the JSON of its answer. All small answers come first, so that only the largest can be left out. */
   async *pairs(signal: AbortSignal): AsyncGenerator<readonly [key: string, json: string]> {
     const list = await this.#source.runs();
     yield [VIEW_REQUESTS.runs(), JSON.stringify(list)];

@@ -1,4 +1,4 @@
-/** Answers everything that the page asks from the files below a folder. Reads only, takes no locks, and follows runs that are being written. */
+/** Answers all requests of the page from the files below a folder. Reads only, takes no locks, and follows runs that are being written. */
 import { STEP_METRICS, EVALUATION_METRICS, VALIDATION_METRICS } from '../trainer/records/metrics.ts';
 import { compareSets } from './comparison.ts';
 import { evaluationDetail } from './evaluation-detail.ts';
@@ -31,12 +31,12 @@ import type {
 export interface FileSourceOptions {
   /** The folder to search for runs. */
   readonly root: string;
-  /** How the page names it. */
+  /** The page's name for it. */
   readonly label: string;
   readonly tokenizers: RunTokenizersOptions;
 }
 
-/** How long a list of runs serves requests for single runs. */
+/** The time for which a list of runs serves requests for single runs, in milliseconds. */
 const FRESH_MS = 2000;
 const LINES_AT_ONCE = 8;
 
@@ -118,7 +118,7 @@ export class FileSource implements ViewSource {
     throw new ViewRequestError(400, `${run.found.id} is an evaluation, which has no steps. Choose a training run.`);
   }
 
-  /** Runs are only found, never opened by a path of the request. Throws ViewRequestError for one that is not there. */
+  /** Runs are found by search, never opened by a path from the request. Throws ViewRequestError for a missing run. */
   async #open(id: string): Promise<OpenRun> {
     if (!this.#runs.has(id) && performance.now() - this.#foundAt > FRESH_MS) await this.#find();
     const run = this.#runs.get(id);
@@ -134,7 +134,7 @@ export class FileSource implements ViewSource {
 
   async #search(): Promise<void> {
     const found = await findRuns(this.#options.root);
-    // A run that stays keeps what is known of it.
+    // A run that still exists keeps its cached data.
     const same = (one: (typeof found)[number]) => {
       const known = this.#runs.get(one.id);
       return known?.found.kind === one.kind ? known : new OpenRun(one, this.#parts);

@@ -1,4 +1,4 @@
-/** Opens files of a run, and only those: links that lead out of its folder are refused, and pipes and devices too. */
+/** Opens only files of a run: links that lead out of its folder are refused, and so are pipes and devices. */
 import { realpath } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { isInside } from '../files/is-inside.ts';
 import { openRegularFile } from '../files/regular-file.ts';
 import { ViewRequestError } from './view-problem.ts';
 
-/** Rejects with ViewRequestError for what lies elsewhere, else as `openRegularFile` does; null for a missing file. */
+/** Rejects with ViewRequestError for a file elsewhere, otherwise as `openRegularFile` does; null for a missing file. */
 export async function openInside(directory: string, name: string): Promise<FileHandle | null> {
   try {
     const [home, path] = await Promise.all([realpath(directory), realpath(join(directory, name))]);

@@ -1,4 +1,4 @@
-/** Finds runs of `vf-eval` and `vf-train` below a folder. A run is recognised by its files, whatever the folders are called. */
+/** Finds runs of `vf-eval` and `vf-train` below a folder. A run is recognised by its files, not by the names of folders. */
 import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
@@ -11,7 +11,7 @@ export interface FoundRun {
   readonly directory: string;
 }
 
-/** Runs lie a few folders deep; rounds put theirs some deeper. */
+/** Runs lie a few folders deep; runs of rounds some deeper. */
 const MOST_LEVELS = 10;
 /** More folders than a folder of runs has. */
 const MOST_FOLDERS = 50_000;
@@ -36,7 +36,7 @@ export async function findRuns(root: string): Promise<FoundRun[]> {
   return runs.toSorted((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-/** Whether the folder is that of a run. */
+/** True if the folder is that of a run. */
 export function isRunFolder(directory: string): boolean {
   return kindOf({ has: (name) => existsSync(join(directory, name)) }) !== null;
 }

@@ -1,4 +1,4 @@
-/** The value of a key, made where it is missing, and moved to the end of the map: what was used longest ago comes first. */
+/** Returns the value of a key, made if it is missing, and moves it to the end of the map, so that the least recently used value comes first. */
 export function lastUsed<K, V>(values: Map<K, V>, key: K, make: () => V): V {
   const value = values.get(key) ?? make();
   values.delete(key);

@@ -1,4 +1,4 @@
-/** Where the lines of a file are by their `rollout_id`; of two lines of one rollout the later one counts. */
+/** The places of a file's lines by their `rollout_id`; if a rollout has two lines, the later one counts. */
 import { openInside } from './files-inside.ts';
 import { NumberColumn } from './growing-columns.ts';
 import { visitLines } from './line-reader.ts';

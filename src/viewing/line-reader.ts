@@ -1,6 +1,6 @@
 /**
- * Reads whole lines out of a file that another process may be writing: a piece at a time, without a lock, and never more memory than the longest line that is read.
- * Longer lines are passed over.
+ * Reads whole lines from a file that another process may be writing: a piece at a time, without a lock, and with no more memory than the longest line needs. Longer
+ * lines are passed over.
  */
 import type { FileHandle } from 'node:fs/promises';
 import { createGunzip } from 'node:zlib';
@@ -11,21 +11,21 @@ const MOST_LINE_BYTES = 32 * 2 ** 20;
 const PIECE_BYTES = 2 * 2 ** 20;
 
 export interface LineVisitor {
-  /** The line is `[start, end)` of the bytes, which are used again afterwards. `place` is where it begins in the file. */
+  /** The line is `[start, end)` of the bytes, which are used again afterwards. `place` is its first byte in the file. */
   readonly line: (bytes: Buffer, start: number, end: number, place: number) => void;
   /** A line longer than `MOST_LINE_BYTES`. */
   readonly tooLong?: (place: number) => void;
 }
 
 export interface ReadLinesOptions {
-  /** Where to begin: the start of a line. @default 0 */
+  /** The first byte to read, which is the start of a line. @default 0 */
   readonly from?: number;
   /** A gzip file; places count its unpacked bytes. @default false */
   readonly isPacked?: boolean;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Passes every line that ends with a line feed, and resolves with where the rest begins. */
+/** Passes on every line that ends with a line feed, and resolves with the start of the rest. */
 export async function visitLines(file: FileHandle, visitor: LineVisitor, options: ReadLinesOptions = {}): Promise<number> {
   const { from = 0, isPacked = false, signal } = options;
   const splitter = new LineSplitter(visitor, isPacked ? 0 : from);
@@ -68,9 +68,9 @@ class LineSplitter {
   readonly #visitor: LineVisitor;
   #bytes = Buffer.allocUnsafeSlow(PIECE_BYTES);
   #length = 0;
-  /** Where the line begins that is being read. */
+  /** The start of the current line. */
   #start: number;
-  /** Its bytes that were let go; 0 unless it is too long. */
+  /** Bytes of the line that were discarded; 0 unless it is too long. */
   #skipped = 0;
 
   constructor(visitor: LineVisitor, from: number) {
@@ -78,12 +78,12 @@ class LineSplitter {
     this.#start = from;
   }
 
-  /** Where the first line begins that has no line feed yet. */
+  /** The start of the first line that has no line feed yet. */
   get rest(): number {
     return this.#start;
   }
 
-  /** Where the next bytes go. */
+  /** The room for the next bytes. */
   space(): Buffer {
     if (this.#length === this.#bytes.length) {
       const longer = Buffer.allocUnsafeSlow(this.#bytes.length * 2);
@@ -97,7 +97,7 @@ class LineSplitter {
     const bytes = this.#bytes;
     const end = this.#length + count;
     let from = 0;
-    // What was there before has no line feed.
+    // The bytes before have no line feed.
     for (let at = indexOfLineFeed(bytes, this.#length, end); at >= 0; at = indexOfLineFeed(bytes, from, end)) {
       if (this.#skipped > 0) this.#visitor.tooLong?.(this.#start);
       else this.#visitor.line(bytes, from, at, this.#start);

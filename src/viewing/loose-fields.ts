@@ -1,4 +1,4 @@
-/** Reads fields of records that other programs may have written: what has another type than expected counts as missing. */
+/** Reads fields of records that other programs may have written: a value of an unexpected type counts as missing. */
 import { fieldsOf } from '../schemas/is-object.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
@@ -17,7 +17,7 @@ export function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** A value as the text of a setting: no quotes around strings. Null where there is nothing to show. */
+/** A value as the text of a setting: no quotes around strings. Null if there is nothing to show. */
 function shownValue(value: unknown): string | null {
   if (value === undefined || value === null || value === '') return null;
   if (typeof value === 'string') return value;

@@ -1,4 +1,4 @@
-/** The lines of a run's `metrics.jsonl`, read on as the file grows. A resumed run drops lines: then the file was begun again, and so is the reading. */
+/** The lines of a run's `metrics.jsonl`, read on as the file grows. A resumed run drops lines: the file then begins again, and so does the reading. */
 import { openInside } from './files-inside.ts';
 import { visitLines } from './line-reader.ts';
 import { fieldsOf, numberOf, textOf } from './loose-fields.ts';
@@ -29,7 +29,7 @@ export class MetricFile {
     return this.#refreshing;
   }
 
-  /** What follows `after`, a `next` of an earlier answer. 0 begins. */
+  /** The lines after `after`, which is the `next` of an earlier answer, or 0 for all. */
   async after(after: number): Promise<Pick<MetricLines, 'lines' | 'next'>> {
     const lines = await this.lines();
     const base = (MOST_BEGINNINGS - this.#beginnings) * BEGINNING;
@@ -59,7 +59,7 @@ export class MetricFile {
 
 const KINDS: ReadonlySet<unknown> = new Set(['step', 'evaluation', 'validation']);
 
-/** Null for a line that is none. */
+/** Null for a line that is not one of metrics. */
 function metricLine(text: string): MetricLine | null {
   let record: Readonly<Record<string, unknown>>;
   try {

@@ -1,4 +1,4 @@
-/** A run that is being looked at: its sets with their readers, its tokenizer, its metrics. */
+/** A run that is being viewed: its sets with their readers, its tokenizer, its metrics. */
 import { lastUsed } from './last-used.ts';
 import type { FoundRun } from './find-runs.ts';
 import { LineIndex } from './line-index.ts';

@@ -1,15 +1,13 @@
-/**
- * Sorts and filters the rollouts of a set by their figures. Pure. The search for text is done elsewhere: its finds are passed in.
- */
+/** Sorts and filters the rollouts of a set by their figures. Pure. The search for text is done elsewhere, and its results are passed in. */
 import type { RolloutPage, RolloutQuery } from './view-wire.ts';
 
 /** The figures of rollouts by row, in the order of their file. */
 export interface RowFigures {
   readonly rows: Iterable<number>;
-  /** `reward`, `turns`, `tokens` or `metric:NAME`; NaN where the rollout has none. */
+  /** `reward`, `turns`, `tokens` or `metric:NAME`; NaN if the rollout has none. */
   number(column: string): (row: number) => number;
   name(column: 'stop' | 'task' | 'group' | 'error'): (row: number) => string | null;
-  /** Of a rollout in its group. */
+  /** Index of a rollout in its group. */
   index(row: number): number;
 }
 
@@ -103,7 +101,7 @@ function histogramOf(rows: readonly number[], reward: (row: number) => number): 
   for (const row of rows) {
     const value = reward(row);
     if (Number.isNaN(value)) continue;
-    // Half of each, because the difference of large numbers may be no number.
+    // Halves each value, because the difference of two large numbers may overflow.
     const share = high === low ? 0 : (value / 2 - low / 2) / (high / 2 - low / 2);
     counts[Math.min(BINS - 1, Math.floor(share * BINS))]! += 1;
   }

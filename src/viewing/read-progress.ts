@@ -1,23 +1,23 @@
-/** How far a growing file was read, and whether it still is the file that was read so far. */
+/** Records how far a growing file was read, and whether it is still the same file. */
 import type { FileHandle } from 'node:fs/promises';
 
-/** Bytes before the end of what was read that must be the same: mostly a whole line or more. */
+/** Bytes before the end of the read part that must be unchanged: mostly a whole line or more. */
 const TAIL_BYTES = 4096;
 
 export class ReadProgress {
-  /** Where the rest begins that is to be read. */
+  /** The start of the part that is still to be read. */
   readTo = 0;
   #identity = '';
   #tail: Buffer = Buffer.alloc(0);
 
-  /** Whether a file was read since the last `reset`. */
+  /** True if a file was read since the last `reset`. */
   get hasBegun(): boolean {
     return this.#identity !== '';
   }
 
   /**
-   * `other` for a file that does not continue what was read: it was replaced, cut, or cut and written again. The number of its inode does not tell, because file
-   * systems give it to the next file. A packed file is another one as soon as anything of it changed.
+   * `other` for a file that does not continue the read part: it was replaced, cut, or cut and written again. The inode number does not tell, because file systems
+   * give it to the next file. Any change to a packed file makes it another one.
    */
   async compare(file: FileHandle, { isPacked = false } = {}): Promise<'same' | 'grown' | 'other'> {
     const { size, dev, ino, mtimeMs } = await file.stat();

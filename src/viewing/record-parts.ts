@@ -1,11 +1,11 @@
-/** Turns records of rollouts into what a page shows: prompt, parts by writer, references, images. */
+/** Turns records of rollouts into the parts of a page: prompt, parts by writer, references, images. */
 import { IMAGE_MARK } from '../core/message.ts';
 import { unpackInt32 } from '../schemas/packed-array.ts';
 import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
 import { type Fields, fieldsOf, listOf, numberOf, textOf } from './loose-fields.ts';
 import type { Asked, Content, Message, Part } from './view-wire.ts';
 
-/** The prompt of a record: its messages, or for a rollout of a training step its decoded tokens. Empty where those are not at hand. */
+/** The prompt of a record: its messages, or for a rollout of a training step its decoded tokens. Empty if those are not available. */
 export function promptOf(record: Fields, tokenizer: ModelTokenizer | null): Message[] {
   if (Array.isArray(record['prompt'])) return record['prompt'].map(messageOf);
   // Verifiers also writes prompts that are one text.
@@ -21,7 +21,7 @@ export function promptOf(record: Fields, tokenizer: ModelTokenizer | null): Mess
   }));
 }
 
-/** What came after the prompt. Messages where they have calls or images that segments lack, else segments by writer. */
+/** Everything after the prompt: messages if they have calls or images that segments lack, else segments by writer. */
 export function partsOf(record: Fields): Part[] {
   const completion = listOf(record['completion']).map(fieldsOf);
   const segments = listOf(record['segments']).map(fieldsOf);

@@ -1,4 +1,4 @@
-/** The canonical form of what the page asks: the path and query of the request over HTTP, and the key of the answer in an exported file. Pure; the page bundles it. */
+/** The canonical form of a page's request: the path and query over HTTP, and the key of the answer in an exported file. Pure; the page bundles it. */
 import type { ComparisonQuery, RolloutPlace, RolloutQuery } from './view-wire.ts';
 
 type Value = string | number | boolean | undefined;

@@ -36,7 +36,7 @@ export async function rolloutDetail(run: OpenRun, place: RolloutPlace): Promise<
   };
 }
 
-/** Throws ViewRequestError where no tokens are recorded. */
+/** Throws ViewRequestError if no tokens are recorded. */
 export async function rolloutTokens(run: OpenRun, place: RolloutPlace): Promise<RolloutTokens> {
   const { reader, table, row } = await run.place(place);
   const tokens = run.found.kind === 'training' ? trainedTokens(await reader.record(table, row)) : await evaluatedTokens(run, place);

@@ -1,4 +1,4 @@
-/** Keeps the table of a file of rollouts up to date: a file that grows is read on from where it ended before, one that was replaced or cut from its beginning. */
+/** Keeps the table of a file of rollouts up to date. A file that grew is read on from its earlier end; one that was replaced or cut is read from its beginning. */
 import type { FileHandle } from 'node:fs/promises';
 import { openInside } from './files-inside.ts';
 import { visitLines } from './line-reader.ts';
@@ -28,13 +28,13 @@ export class RolloutIndex {
     return this.#table;
   }
 
-  /** Reads what is new. Another table than before: the file was begun again. A missing file has no rollouts. */
+  /** Reads new lines. Returns another table if the file was begun again. A missing file has no rollouts. */
   refresh(): Promise<RolloutTable> {
     this.#refreshing ??= this.#refresh().finally(() => (this.#refreshing = null));
     return this.#refreshing;
   }
 
-  /** Opens the file that the table stands for. */
+  /** Opens the file of the table. */
   async open(): Promise<FileHandle> {
     const { directory, name } = this.file;
     const file = await openInside(directory, name);

@@ -11,7 +11,7 @@ import { ViewRequestError } from './view-problem.ts';
 import type { RolloutLine } from './view-wire.ts';
 
 const QUESTION_CHARACTERS = 200;
-/** Rows that are compared to find the instructions which all of them begin with, and rollouts that are looked at for them. */
+/** Rows that are compared to find the instructions with which all of them begin, and rollouts that are examined for that. */
 const SAMPLED_ROWS = 40;
 const SAMPLED_ROLLOUTS = 4000;
 /** Only these first bytes of a line are read for its question, because a prompt stands near the beginning. */
@@ -19,7 +19,7 @@ const QUESTION_BYTES = 2 ** 20;
 const MOST_QUESTIONS = 20_000;
 
 export interface ReaderOptions {
-  /** Of the run's model, for prompts that are recorded as tokens. */
+  /** The tokenizer of the run's model, for prompts that are recorded as tokens. */
   readonly tokenizer: () => Promise<ModelTokenizer | null>;
 }
 
@@ -27,7 +27,7 @@ export class RolloutReader {
   readonly index: RolloutIndex;
   readonly #tokenizer: ReaderOptions['tokenizer'];
   readonly #finder = new FieldFinder(['prompt', 'prompt_length', 'ids', 'images']);
-  /** Questions by group, shortened; of the table that they were read from. */
+  /** Shortened questions by group, from the current table. */
   readonly #questions = new Map<string, string>();
   #instruction: { readonly table: RolloutTable; readonly groups: number; readonly text: string } | null = null;
 
@@ -40,7 +40,7 @@ export class RolloutReader {
     return this.index.refresh();
   }
 
-  /** The record of a row. Throws ViewRequestError where its line is broken. */
+  /** The record of a row. Throws ViewRequestError if its line is broken. */
   async record(table: RolloutTable, row: number): Promise<Fields> {
     let text = '';
     await this.index.lines(table, [row], (_, line) => void (text = line.toString('utf8')));
@@ -91,7 +91,7 @@ export class RolloutReader {
     return this.#questions;
   }
 
-  /** What the prompts of several rows begin with. Questions that were read with another one are dropped. */
+  /** The common beginning of the prompts of several rows. Questions that were read with another one are dropped. */
   async #instructionOf(table: RolloutTable): Promise<string> {
     const known = this.#instruction;
     if (known?.table === table && (known.groups >= SAMPLED_ROWS || known.groups === 0)) return known.text;
@@ -151,7 +151,7 @@ function parsedLine(text: string): unknown {
   }
 }
 
-/** What is nested so deeply that nothing can write it as JSON again becomes a remark. */
+/** A value that is nested too deeply to be written as JSON again becomes a remark. */
 export function flatFields(record: Fields): Fields {
   const deep = Object.keys(record).filter((name) => isDeeperThan(record[name], MOST_LEVELS));
   return deep.length === 0

@@ -8,7 +8,7 @@ import type { RolloutSet } from './view-wire.ts';
 export interface SetFile {
   readonly set: RolloutSet;
   readonly file: IndexedFile;
-  /** What its rollouts asked of models other than the policy; the file may be missing. */
+  /** The calls of its rollouts to models other than the policy; the file may be missing. */
   readonly asked: IndexedFile;
 }
 
@@ -30,7 +30,7 @@ async function setsOf(directory: string, folder: 'evaluations' | 'rollouts'): Pr
     return {
       set: { id: `${kind}/${step}${phase === null ? '' : `/${phase}`}`, title: phase === null ? title : `${title}, ${phase}`, kind, step },
       file: { directory, name, isPacked: kept !== 'live' },
-      // Thinned rollouts keep what they asked.
+      // Thinned rollouts keep their calls.
       asked: {
         directory,
         name: name.replace(/\.jsonl(\.thin)?(\.gz)?$/, (_, _thin, packed: string | undefined) => `.asked.jsonl${packed ?? ''}`),

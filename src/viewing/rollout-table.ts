@@ -1,4 +1,4 @@
-/** The figures of every rollout of a file, with the place of its line; texts stay on disk. Of two lines of one rollout the later one counts. */
+/** The figures of every rollout of a file, with the place of its line; texts stay on disk. If a rollout has two lines, the later one counts. */
 import { rowContent } from '../evaluate/row-content.ts';
 import { NumberColumn, Names } from './growing-columns.ts';
 import type { RowFigures } from './query-rows.ts';
@@ -66,12 +66,12 @@ export class RolloutTable implements RowFigures {
     return this.#count - this.#dead.size;
   }
 
-  /** Rows that were ever added: a larger number means that there is something new. */
+  /** Number of rows that were ever added: a larger number means that there are new ones. */
   get count(): number {
     return this.#count;
   }
 
-  /** Whether a closing line says that these are all rollouts of a step. */
+  /** True if a closing line says that these are all rollouts of a step. */
   get isComplete(): boolean {
     return this.#closing !== null && this.#closing === this.size;
   }
@@ -120,14 +120,14 @@ export class RolloutTable implements RowFigures {
     return group === null ? null : (this.#rows.get(rowKey(group, index)) ?? null);
   }
 
-  /** What the question of a group is, as a number that another file has for the same one; null where the lines do not say. */
+  /** Digest of a group's question, as a number that another file has for the same question; null if the lines do not say. */
   content(groupId: string): number | null {
     const group = this.#codes.group.names.find(groupId);
     return group === null ? null : orNull(this.#contents.at(group));
   }
 
   metrics(row: number): Record<string, number> {
-    // Names come from files: __proto__ is one like any other.
+    // Names come from files, so even __proto__ is an ordinary one.
     const metrics = Object.create(null) as Record<string, number>;
     for (const [name, column] of this.#metrics) {
       const value = column.at(row);
@@ -224,7 +224,7 @@ export class RolloutTable implements RowFigures {
     }
   }
 
-  /** Lines of training steps hold their prompts as tokens, which say nothing of the data. */
+  /** Lines of training steps hold their prompts as tokens, which do not identify the data. */
   #content(): number {
     const finder = this.#finder;
     if (!finder.has(FIELD.prompt)) return NaN;
@@ -249,7 +249,7 @@ export class RolloutTable implements RowFigures {
   }
 }
 
-/** Bytes of a digest: a number holds no more exactly. */
+/** Bytes of a digest: a number cannot hold more exactly. */
 const DIGEST_BYTES = 6;
 
 /** Rollouts of a group are far fewer. */
@@ -263,7 +263,7 @@ function numberOf(value: unknown): number {
   return typeof value === 'number' ? value : NaN;
 }
 
-/** Files of others may hold NaN and Infinity. */
+/** Files of other programs may hold NaN and Infinity. */
 function finite(value: number): number {
   return Number.isFinite(value) ? value : NaN;
 }

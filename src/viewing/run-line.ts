@@ -1,4 +1,4 @@
-/** A run as the list of runs shows it, from its small files alone. */
+/** A run's line in the list of runs, from its small files only. */
 import { join } from 'node:path';
 import { thrownText } from '../core/errors.ts';
 import { hasLivingWriter } from '../files/run-lock.ts';
@@ -67,7 +67,7 @@ async function stateOf(directory: string, isComplete: boolean): Promise<RunLine[
   return (await hasLivingWriter(directory)) ? 'running' : 'stopped';
 }
 
-/** Runs of verifiers itself have no count of their own. */
+/** Runs of verifiers itself do not record the count. */
 function plannedOf(metadata: Fields): number {
   return (numberOf(metadata['num_examples']) ?? 0) * (numberOf(metadata['rollouts_per_example']) ?? 1);
 }

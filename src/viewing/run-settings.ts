@@ -1,4 +1,4 @@
-/** The settings of a run, parsed again only where their file has changed: the configuration of a training run, the metadata of an evaluation. */
+/** The settings of a run, parsed again only if their file has changed: the configuration of a training run, the metadata of an evaluation. */
 import { join } from 'node:path';
 import { parseToml } from '../files/toml-text.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
@@ -19,7 +19,7 @@ export class RunSettings {
     this.#run = run;
   }
 
-  /** Empty where the file is missing. Throws what the parser says of a damaged one. */
+  /** Empty if the file is missing. Throws the parser's error for a damaged one. */
   async read(): Promise<Fields> {
     const { kind, directory } = this.#run;
     const text = await readInside(directory, kind === 'training' ? 'config.toml' : 'metadata.json', MOST_BYTES);

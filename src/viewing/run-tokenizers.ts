@@ -1,4 +1,4 @@
-/** Finds the tokenizer that a run used: of the bundled models, or the one that the command names. */
+/** Finds the tokenizer that a run used: one of the bundled models, or the one that the command names. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { installedModels } from '../data/bundled-models.ts';
@@ -7,9 +7,9 @@ import { openTokenizer } from '../tokenizer/open-tokenizer.ts';
 import { IncrementalText } from '../tokenizer/incremental-text.ts';
 import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
 
-/** What a run says of its tokenizer. */
+/** A run's facts about its tokenizer. */
 export interface UsedTokenizer {
-  /** As vLLM's clients compute it; null where the run does not say. */
+  /** Computed as vLLM's clients do; null if the run does not say. */
   readonly hash: string | null;
   /** The model: a bundled name, or a path that ends in one. */
   readonly model: string | null;
@@ -47,7 +47,7 @@ export class RunTokenizers {
       const name = model?.split(/[/\\]/).findLast((part) => part !== '');
       const bundled = name === undefined ? undefined : installedModels().get(name);
       if (bundled !== undefined) return { tokenizer: (await this.#open(bundled)).tokenizer, problem: null };
-      // A directory of this machine, as a training run names its base.
+      // A directory of this machine, which a training run names as its base.
       if (this.#options.given === null && model !== null && existsSync(join(model, 'tokenizer.json'))) return await this.#findIn(model, null);
     }
     return await this.#findGiven(hash);
@@ -92,7 +92,7 @@ export class RunTokenizers {
   }
 }
 
-/** What each token adds to the text; empty for one that ends inside a character. */
+/** The text that each token adds; empty for one that ends inside a character. */
 export function tokenTexts(tokenizer: ModelTokenizer, ids: Iterable<number>): string[] {
   const text = new IncrementalText(tokenizer.bytes, { skipSpecialTokens: false });
   return Array.from(ids, (id) => text.push(id));

@@ -7,7 +7,7 @@ import type { RolloutTable } from './rollout-table.ts';
 import type { RolloutSet } from './view-wire.ts';
 
 export interface StepAdvantages {
-  /** Why all of them are null; null where they are known. */
+  /** The reason why all of them are null; null if they are known. */
   readonly problem: string | null;
   readonly values: (table: RolloutTable, row: number) => number | null;
 }
@@ -36,7 +36,7 @@ export async function stepAdvantages(run: OpenRun, set: RolloutSet): Promise<Ste
   };
 }
 
-/** Why the advantages of a step do not follow from its rewards alone; null where they do. */
+/** The reason why the advantages of a step do not follow from its rewards alone; null if they do. */
 function unknownCredit({ algorithm, rollouts, source }: TrainingConfig, set: RolloutSet): string | null {
   if (algorithm.advantage.scope !== 'group') return `this run compares rewards by ${algorithm.advantage.scope}, beyond the rollouts of a row`;
   if (algorithm.kl.coefficient !== 0 && algorithm.kl.placement === 'reward') return 'its rewards contain a KL penalty, which is not recorded';
@@ -45,7 +45,7 @@ function unknownCredit({ algorithm, rollouts, source }: TrainingConfig, set: Rol
   return null;
 }
 
-/** By row, as `GroupCredit` does: failed rollouts leave their group, and a group of one gives none. */
+/** By row, as in `GroupCredit`: failed rollouts leave their group, and a group of one gives none. */
 function advantagesOf(table: RolloutTable, { algorithm, rollouts }: TrainingConfig): ReadonlyMap<number, number> {
   const sign = algorithm.negateAdvantages ? -1 : 1;
   const isMasked = (row: number) => rollouts.truncated === 'mask' && table.figures(row).isTruncated;

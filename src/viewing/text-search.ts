@@ -1,6 +1,6 @@
 /**
- * Finds the rollouts of a file whose prompt, response or answer holds a text, whatever its case. Reads the bytes of the file once; a line is parsed only where it may
- * hold the text.
+ * Finds the rollouts of a file whose prompt, response or answer contains a text, in any case. Reads the bytes of the file once; a line is parsed only if it may
+ * contain the text.
  */
 import { TimeoutError } from '../core/errors.ts';
 import { type Fields, fieldsOf, listOf, textOf } from './loose-fields.ts';
@@ -58,7 +58,7 @@ export function folded(text: string): string {
   return text.toLowerCase().replaceAll('ς', 'σ');
 }
 
-/** The longest part of a text that JSON writes as it is. */
+/** The longest part of a text that JSON writes unchanged. */
 function plainPart(text: string): string {
   return text.split(/["\\/\p{Cc}\p{Cs}\u2028\u2029]/u).reduce((longest, part) => (part.length > longest.length ? part : longest), '');
 }

@@ -1,4 +1,4 @@
-/** Remembers what was found, so that pages of one search, and searches of a growing file, read every line once. */
+/** Remembers results, so that pages of one search, and searches of a growing file, read every line once. */
 import { Limiter } from '../core/limiter.ts';
 import { lastUsed } from './last-used.ts';
 import type { RolloutIndex } from './rollout-index.ts';
@@ -15,7 +15,7 @@ interface Finds {
 
 const MOST_SEARCHES = 8;
 const MOST_CHARACTERS = 1000;
-/** Few, because each search reads a whole file. */
+/** A small number, because each search reads a whole file. */
 const AT_ONCE = 2;
 
 export class TextSearches {

@@ -1,10 +1,10 @@
 /**
- * Finds the fields of a JSON object in a buffer without parsing the rest. A line of results has thousands of characters of conversation and a hundred of figures: reading
- * only the figures makes 100,000 rollouts a matter of a second.
+ * Finds the fields of a JSON object in a buffer without parsing the rest. A line of results has thousands of characters of conversation and a hundred of figures:
+ * reading only the figures of 100,000 rollouts takes a second.
  */
 const [QUOTE, BACKSLASH, COLON, COMMA, OPEN, CLOSE, OPEN_LIST, CLOSE_LIST] = [0x22, 0x5c, 0x3a, 0x2c, 0x7b, 0x7d, 0x5b, 0x5d] as const;
 
-/** Bytes of a string that are looked at one by one before the search becomes a native one, which costs a call. */
+/** Bytes of a string that are examined one by one before a native search begins, which costs a call. */
 const NEAR = 48;
 
 /**
@@ -28,9 +28,9 @@ export class FieldFinder {
   }
 
   /**
-   * Finds the fields of the object in `[start, end)`. Of a name that comes twice, the last value counts.
+   * Finds the fields of the object in `[start, end)`. If a name occurs twice, the last value counts.
    * @param options.mayStopEarly ends when every field was found once. @default false
-   * @returns false if that is no whole JSON object; what a value holds inside is not checked
+   * @returns false if that is no complete JSON object; the inside of a value is not checked
    */
   find(buffer: Buffer, start: number, end: number, { mayStopEarly = false } = {}): boolean {
     this.#buffer = buffer;
@@ -63,7 +63,7 @@ export class FieldFinder {
     }
   }
 
-  /** Whether the object has the field. */
+  /** True if the object has the field. */
   has(field: number): boolean {
     return this.starts[field]! >= 0;
   }

@@ -1,4 +1,4 @@
-/** What a page shows of a training run: its settings, events, steps, and its held-out rows over time. */
+/** The page of a training run: its settings, events, steps, and its held-out rows over time. */
 import { isObject } from '../schemas/is-object.ts';
 import { openInside } from './files-inside.ts';
 import { visitLines } from './line-reader.ts';
@@ -93,7 +93,7 @@ async function heldOutLines(run: OpenRun, sets: readonly SetFile[]): Promise<Hel
   return lines.map(([group, all]) => ({ group, question: questions.get(group) ?? '', rewards: all }));
 }
 
-/** The mean reward of each group; null where all of its rollouts failed. */
+/** The mean reward of each group; null if all of its rollouts failed. */
 function meanRewards(table: RolloutTable): Map<string, number | null> {
   const sums = new Map<string, { sum: number; count: number }>();
   const [group, reward] = [table.name('group'), table.number('reward')];

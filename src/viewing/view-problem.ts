@@ -1,4 +1,4 @@
-/** A question that cannot be answered: no such run, set or rollout, or a wrong query. The message is one line for the page. */
+/** A request that cannot be answered: the run, set or rollout does not exist, or the query is wrong. The message is one line for the page. */
 export class ViewRequestError extends Error {
   readonly status: 400 | 404;
 

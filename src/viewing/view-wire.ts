@@ -1,6 +1,6 @@
 /**
- * What the page of `vf-view` reads, over HTTP or out of an exported file: types alone, which the page and the server share. Keys are in snake_case. Lines of results
- * and their parts have the names that docs/results.md and docs/training-run.md give them. Numbers that are unknown are null.
+ * The data that the page of `vf-view` reads, over HTTP or from an exported file: only types, which the page and the server share. Keys are in snake_case. Lines of
+ * results and their parts have the names from docs/results.md and docs/training-run.md. Unknown numbers are null.
  */
 
 export type RunKind = 'evaluation' | 'training';
@@ -14,7 +14,7 @@ export interface Estimate {
 
 /** `GET api/runs`. */
 export interface RunList {
-  /** The folder that was searched, as the command names it. */
+  /** The folder that was searched, under the command's name for it. */
   readonly root: string;
   readonly runs: readonly RunLine[];
 }
@@ -36,7 +36,7 @@ export interface RunLine {
   readonly reward: Estimate | null;
   /** Held-out means of a training run by step, for a sparkline; empty for an evaluation. */
   readonly curve: readonly { readonly step: number; readonly value: number }[];
-  /** Why the run cannot be read, in one line. */
+  /** The reason why the run cannot be read, in one line. */
   readonly problem: string | null;
 }
 
@@ -60,7 +60,7 @@ export interface RolloutSet {
 
 export interface EvaluationDetail extends RunFacts {
   readonly kind: 'evaluation';
-  /** The object of `vf-eval --json` without its sample; null where nothing is recorded. docs/results.md, "The summary". */
+  /** The object of `vf-eval --json` without its sample; null if nothing is recorded. docs/results.md, "The summary". */
   readonly summary: Readonly<Record<string, unknown>> | null;
 }
 
@@ -75,7 +75,7 @@ export interface HeldOutLine {
   readonly group: string;
   /** The question, shortened to 200 characters. */
   readonly question: string;
-  /** Mean reward by evaluation; null where all of its rollouts failed. */
+  /** Mean reward by evaluation; null if all of its rollouts failed. */
   readonly rewards: readonly { readonly step: number; readonly reward: number | null }[];
 }
 
@@ -94,7 +94,7 @@ export interface RolloutQuery {
   readonly max_reward?: number;
   /** Only failed rollouts, or only finished ones. */
   readonly failed?: boolean;
-  /** Only rollouts whose prompt, response or answer holds this text; case counts for nothing. */
+  /** Only rollouts whose prompt, response or answer contains this text, in any case. */
   readonly text?: string;
   /** @default 0 */
   readonly from?: number;
@@ -107,13 +107,13 @@ export interface RolloutPage {
   readonly total: number;
   readonly matched: number;
   readonly rows: readonly RolloutLine[];
-  /** What the columns and filters can be; `searches` is among the metrics where the environment counts them. */
+  /** The possible columns and filters; `searches` is among the metrics if the environment counts them. */
   readonly metrics: readonly string[];
   readonly stops: readonly string[];
   readonly tasks: readonly string[];
   /** Rollouts by reward, in 20 equal bins between `low` and `high`, of what the query finds; null if none has a reward. */
   readonly histogram: { readonly low: number; readonly high: number; readonly counts: readonly number[] } | null;
-  /** What of the file could not be read, in one line; null where everything could. */
+  /** The part of the file that could not be read, in one line; null if everything could. */
   readonly problem: string | null;
 }
 
@@ -141,23 +141,23 @@ export type TranscriptLine = RolloutLine & { readonly parts: readonly Part[] };
 export interface RolloutDetail {
   readonly line: RolloutLine;
   readonly prompt: readonly Message[];
-  /** What came after the prompt, in order, with its writer: `model`, `observation`, `corrective`, `prefill` or, of a chat, the role. */
+  /** Everything after the prompt, in order, with its writer: `model`, `observation`, `corrective`, `prefill` or, for a chat, the role. */
   readonly parts: readonly Part[];
   /** The row's reference, as the file has it; absent columns are null. */
   readonly answer: unknown;
   readonly info: unknown;
   readonly error: { readonly name: string; readonly message: string; readonly phase: string | null } | null;
-  /** Why metrics are null. */
+  /** The reasons why metrics are null. */
   readonly metric_errors: Readonly<Record<string, string>>;
-  /** What it asked of models other than the policy. */
+  /** Its calls to models other than the policy. */
   readonly asked: readonly Asked[];
   /** Further figures to show: name and value (seconds, attempts, policy version, weights and so on). */
   readonly facts: readonly { readonly name: string; readonly value: string }[];
   /** Rollouts of the same row, this one among them. */
   readonly siblings: readonly RolloutLine[];
-  /** Whether `api/tokens` has its tokens. */
+  /** True if `api/tokens` has its tokens. */
   readonly has_tokens: boolean;
-  /** Its advantage in training; null where the credit is not recomputed, and of evaluations. */
+  /** Its advantage in training; null if the credit is not recomputed, and for evaluations. */
   readonly advantage: number | null;
 }
 
@@ -181,7 +181,7 @@ export interface Asked {
   readonly messages: readonly Message[];
   readonly text: string;
   readonly ms: number;
-  /** 0: answered from the cache. */
+  /** 0 if the reply came from the cache. */
   readonly attempts: number;
   readonly input_tokens: number;
   readonly output_tokens: number;
@@ -190,18 +190,18 @@ export interface Asked {
 /** `GET api/tokens?run=ID&set=SET&group=G&index=I`. The arrays are parallel. [T] */
 export interface RolloutTokens {
   readonly ids: readonly number[];
-  /** What each token adds to the text; null where the model's tokenizer is not at hand. */
+  /** The text that each token adds; null if the model's tokenizer is not available. */
   readonly texts: readonly string[] | null;
-  /** Why there are no texts, and what to do; null where there are. */
+  /** The reason why there are no texts, and the remedy; null if there are. */
   readonly problem: string | null;
   /** 1 on the tokens that the policy sampled. */
   readonly mask: readonly (0 | 1)[];
-  /** Natural logarithms; null where the mask is 0 or the sampler gave none. */
+  /** Natural logarithms; null if the mask is 0 or the sampler gave none. */
   readonly log_probs: readonly (number | null)[];
   readonly prompt_length: number;
 }
 
-/** `GET api/metrics?run=ID&after=N`: what `metrics.jsonl` has after its first N lines. */
+/** `GET api/metrics?run=ID&after=N`: the contents of `metrics.jsonl` after its first N lines. */
 export interface MetricLines {
   readonly lines: readonly {
     readonly kind: 'step' | 'evaluation' | 'validation';
@@ -209,10 +209,10 @@ export interface MetricLines {
     readonly time: string;
     readonly values: Readonly<Record<string, number | null>>;
   }[];
-  /** The `after` of the next request, which may be any number. Smaller than the one asked with where the file was begun again; the page then starts from nothing. */
+  /** The `after` of the next request, which may be any number. Smaller than the given one if the file was begun again; the page then starts from nothing. */
   readonly next: number;
   readonly state: RunLine['state'];
-  /** What each name means, in one sentence; names without one are left out. Only with `after=0`. */
+  /** The meaning of each name, in one sentence; names without one are left out. Only with `after=0`. */
   readonly meanings: Readonly<Record<string, string>> | null;
 }
 
@@ -222,9 +222,9 @@ export interface StepDetail {
   /** Steps with rollouts on file, ascending. */
   readonly steps: readonly number[];
   readonly groups: readonly StepGroup[];
-  /** Whether the step's rollouts are complete. */
+  /** True if the step's rollouts are complete. */
   readonly complete: boolean;
-  /** Why advantages are null; null where they are given. */
+  /** The reason why advantages are null; null if they are given. */
   readonly advantages_problem: string | null;
 }
 
@@ -254,16 +254,16 @@ export interface ComparisonQuery {
 
 export interface Comparison {
   readonly sets: readonly { readonly run: string; readonly set: string; readonly title: string; readonly reward: Estimate | null }[];
-  /** Rows that all sets have, rows that only some have, and ids that all have, but for different rows. */
+  /** Number of rows that all sets have, of rows that only some have, and of ids that stand for different rows. */
   readonly shared: number;
   readonly partial: number;
   readonly differing: number;
-  /** Against the first set, on shared rows: mean difference with its interval, and rows won, tied and lost. One per further set. */
+  /** Differences from the first set on shared rows: mean difference with its interval, and rows won, tied and lost. One per further set. */
   readonly differences: readonly { readonly mean: Estimate | null; readonly won: number; readonly tied: number; readonly lost: number }[];
   readonly rows: readonly {
     readonly group: string;
     readonly question: string;
-    /** Mean reward by set; null where it has no finished rollout of the row. */
+    /** Mean reward by set; null if it has no finished rollout of the row. */
     readonly rewards: readonly (number | null)[];
     readonly rollouts: readonly (readonly RolloutLine[])[];
   }[];
@@ -274,9 +274,9 @@ export interface ViewProblem {
   readonly problem: string;
 }
 
-/** What the page asks, whatever answers: a server, or the file that it stands in. A refusal is thrown as an Error whose message is the problem. */
+/** The page's source of data: a server, or the file that contains the page. A refusal is thrown as an Error whose message is the problem. */
 export interface ViewSource {
-  /** Whether new results can come: an exported file is fixed. */
+  /** True if new results can come: an exported file is fixed. */
   readonly live: boolean;
   runs(): Promise<RunList>;
   run(run: string): Promise<RunDetail>;

@@ -10,7 +10,7 @@ export interface AdapterSettings {
   readonly scale: number;
   /** Last parts or whole paths of the modules; null for a pattern or `all-linear`, in which case the tensors decide. */
   readonly targets: readonly string[] | null;
-  /** Whether some layers of the targets may lack tensors. */
+  /** True if some layers of the targets may lack tensors. */
   readonly isPartial: boolean;
 }
 

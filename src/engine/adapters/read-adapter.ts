@@ -16,7 +16,7 @@ export const ADAPTER_CONFIG = 'adapter_config.json';
 export const ADAPTER_WEIGHTS = 'adapter_model.safetensors';
 /** Precedes a module's path in PEFT's files. */
 const PREFIX = 'base_model.model.';
-/** How many tensors of a list a message names. */
+/** The number of tensors of a list that a message names. */
 const NAMED = 3;
 
 export interface ReadAdapter {

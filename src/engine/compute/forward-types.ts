@@ -11,7 +11,7 @@ export interface Segment {
   readonly blocks: Int32Array;
   /** Put segments of one adapter side by side in a pass, so that its matrices are read once. */
   readonly adapter: AdapterWeights | null;
-  /** Which tokens' logits to return. */
+  /** The tokens whose logits are returned. */
   readonly logits: 'last' | 'all' | 'none';
 }
 

@@ -35,7 +35,7 @@ interface ForwardBuffers {
 /** Addresses of buffers that only a backward pass would need. */
 const NOTHING_KEPT = { inverse: 0, queryInverse: 0, keyInverse: 0, statistics: 0 } as const;
 
-/** Bytes that a pass with these limits needs besides its cache. */
+/** Bytes that a pass with these limits needs in addition to its cache. */
 export function forwardBytes(config: ModelConfig, limits: ForwardLimits, maxRank: number): number {
   const arena = new Arena({ pointer: 0, bytes: Infinity });
   layOut(arena, config, limits, maxRank);

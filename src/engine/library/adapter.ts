@@ -24,12 +24,12 @@ export class Adapter implements Disposable {
     this.version = version;
   }
 
-  /** Whether it was loaded or published by this engine: another one may have an adapter of the same name. Internal. */
+  /** Tells whether it was loaded or published by this engine: another one may have an adapter of the same name. Internal. */
   isOf(engine: TokenEngine): boolean {
     return engine === this.#engine;
   }
 
-  /** Whether requests can use it. */
+  /** True if requests can use it. */
   get isLoaded(): boolean {
     return this.#engine.adapters.some(({ name }) => name === this.name);
   }

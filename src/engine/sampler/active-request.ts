@@ -94,12 +94,12 @@ export class ActiveRequest {
     return this.length - this.computed;
   }
 
-  /** Whether log-probs of the prompt are still missing. */
+  /** True if log-probs of the prompt are still missing. */
   get isScoring(): boolean {
     return this.request.promptLogProbs !== null && this.promptLogProbs.length < this.promptLength;
   }
 
-  /** How many positions may be read from the cache. The last token must always be computed for its logits, as must the tokens that score the prompt. */
+  /** The number of positions that may be read from the cache. The last token must always be computed for its logits, as must the tokens that score the prompt. */
   get readable(): number {
     return this.isScoring ? this.promptLogProbs.length - 1 : this.length - 1;
   }

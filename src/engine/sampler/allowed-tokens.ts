@@ -8,7 +8,7 @@ export class AllowedTokens {
   /** By the list itself, which the choices of one request have in common. */
   readonly #shared = new WeakMap<readonly number[], Int32Array>();
 
-  /** Whether `of` has seen this very list. */
+  /** Tells whether `of` has seen this very list. */
   has(ids: readonly number[] | null): boolean {
     return ids !== null && this.#shared.has(ids);
   }

@@ -26,7 +26,7 @@ export class BlockTable {
     return this.#count;
   }
 
-  /** Whether full blocks are listed for sharing. */
+  /** True if full blocks are listed for sharing. */
   get isListing(): boolean {
     return this.#isListing;
   }

@@ -8,7 +8,7 @@ export interface SamplerRequest extends Omit<GenerateRequest, 'adapter' | 'allow
   readonly adapter: AdapterWeights | null;
   /** An Int32Array is ascending, without repetitions. */
   readonly allowedTokenIds: readonly number[] | Int32Array | null;
-  /** Whether to emit `progress`. */
+  /** True to emit `progress`. */
   readonly streams: boolean;
 }
 
@@ -42,7 +42,7 @@ export interface Sampler {
   add(request: SamplerRequest): void;
   /** Removes a running or waiting request; no event follows. Ignores unknown ids. */
   abort(id: number): void;
-  /** Whether no request runs or waits. */
+  /** True if no request runs or waits. */
   readonly isIdle: boolean;
   /** Runs one forward pass over all requests that fit, and emits its events. */
   step(): void;

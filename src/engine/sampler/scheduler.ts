@@ -131,7 +131,7 @@ export class Scheduler {
     this.#cachedTokens += request.cachedTokens;
   }
 
-  /** Whether a running request is computing the block after the `known` ones. The request then waits for it instead of computing the same block. */
+  /** Tells whether a running request is computing the block after the `known` ones. The request then waits for it instead of computing the same block. */
   #isBeingWritten(request: ActiveRequest, known: number): boolean {
     const end = (known + 1) * BLOCK_TOKENS;
     if (end > request.readable) return false;

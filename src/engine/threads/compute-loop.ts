@@ -12,7 +12,7 @@ import { type FromThread, GAUGES, type SamplingRoom, type StepEvents, type Threa
 type TrainingCall = Extract<ToThread, { kind: 'training' }>;
 type Collected = { -readonly [K in 'progress' | 'finished' | 'failed']: StepEvents[K][number][] };
 
-/** What the message `open` creates. */
+/** The parts that the message `open` creates. */
 interface Opened {
   readonly gauges: Float64Array;
   readonly sampler: Sampler | null;

@@ -21,7 +21,7 @@ export interface ThreadJob {
   /** For a new interpreter. */
   readonly hashSeed: number;
   readonly memoryPages: number;
-  /** What the program may print, in bytes. */
+  /** Limit of the program's printed output, in bytes. */
   readonly outputBytes: number;
   /** The longest reply, in bytes. */
   readonly replyBytes: number;

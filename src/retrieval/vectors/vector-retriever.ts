@@ -34,7 +34,7 @@ export interface VectorRetrieverOptions {
 
 /** Queries in one request. */
 const BATCH = 32;
-/** How long a search computes before other work gets a turn, in milliseconds. */
+/** The time for which a search computes before other work gets a turn, in milliseconds. */
 const TURN_MS = 10;
 
 interface IndexedPage {

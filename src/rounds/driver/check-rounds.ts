@@ -1,4 +1,4 @@
-/** Finds what would stop rounds hours later: options that a stage does not take, files that are missing, a folder that cannot be written. Makes nothing. */
+/** Finds faults that would stop rounds hours later: options that a stage does not take, missing files, a folder that cannot be written. Creates nothing. */
 import { existsSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -23,7 +23,7 @@ const OWN_WORDS = {
   rewrite: FROM_ROWS,
   finalize: FROM_ROWS,
 } as const satisfies Record<RoundStage, readonly string[]>;
-/** Stages that ask a model. */
+/** Stages that call a model. */
 const ROLES = { vet: 'vetter', rewrite: 'rewriter' } as const;
 
 /** `rows`: the file with the rows of phase 1. Rejects with ConfigError. */
@@ -54,7 +54,7 @@ async function checkStage(stage: RoundStage, config: RoundsConfig, commands: Sta
   await inPlace(`${keys.join(' and ')} in ${where}`, () => commands.checkStageModel(asked, options));
 }
 
-/** The lists that leave rows out. One of them can be the list that the buckets will make. */
+/** The lists that leave rows out. One of them can be the list that the buckets will write. */
 async function checkReview({ path, output, review }: RoundsConfig): Promise<void> {
   // Once the review is done, its lists may be gone.
   if (review === null || existsSync(join(output, 'round-1', 'data', 'bucket-0-kept.jsonl'))) return;

@@ -15,7 +15,7 @@ export type TrainingContext = Pick<RoundsContext, 'commands' | 'variables' | 'se
 export async function checkTrainings(config: RoundsConfig, context: TrainingContext): Promise<void> {
   const { path, environment, phase1, focused, sft, output } = config;
   if (!environment.endsWith('.toml')) await inPlace(`environment in ${path}`, () => void findEnvironment(environment));
-  // A file that does not exist yet.
+  // A placeholder for a file that does not exist yet.
   const data = resolve(output, 'round-1', 'sft-data', 'sft.jsonl');
   const supervised = { ...sft, flags: [...supervisedWords({ path: data, count: 1, run: dirname(data) }), ...sft.flags] };
   for (const [name, table] of Object.entries({ phase1, focused, sft: supervised })) {
@@ -33,7 +33,7 @@ async function checkArguments({ environment: { id, args, evalArgs } }: Pick<Trai
   if (Object.keys(evalArgs).length > 0) await checkEnvironmentArguments(id, { ...args, ...evalArgs }, { env, purpose: 'evaluation' });
 }
 
-/** Rows of a step, as the table, its preset or the default has them. */
+/** Rows of a step, from the table, its preset or the default. */
 export async function examplesPerStep(config: RoundsConfig, table: TrainingTable, context: TrainingContext): Promise<number> {
   return (await setupOf(config, table, context)).config.rollouts.examplesPerStep;
 }

@@ -1,25 +1,25 @@
-/** What rounds need of the package's commands. The command that drives them hands it in. */
+/** The commands of the package that rounds need. The command that drives them passes them in. */
 import type { TrainingRequest } from '../../sessions/training/resolve-training.ts';
 
-/** The stages whose options stand in the file of the rounds. */
+/** The stages whose options are in the file of the rounds. */
 export type RoundStage = 'bucket' | 'focus' | 'extract' | 'vet' | 'rewrite' | 'finalize';
 
-/** How a stage that asks a model names it. */
+/** The options by which a stage that calls a model names it. */
 export interface StageModelOptions {
   readonly role?: string;
   readonly config?: string;
 }
 
 export interface RoundCommands {
-  /** What words of vf-train ask. Throws ConfigError for words that it does not take, or with which it starts no training. */
+  /** The request that words of vf-train make. Throws ConfigError for words that it does not take, or with which it starts no training. */
   readonly trainingRequest: (words: readonly string[]) => TrainingRequest;
   /** Throws ConfigError for words that the stage does not take. */
   readonly stageOptions: (stage: RoundStage, words: readonly string[]) => StageModelOptions;
-  /** Rejects with ConfigError if the options name no model that could be asked. Makes no connection and writes nothing. */
+  /** Rejects with ConfigError if the options name no usable model. Makes no connection and writes nothing. */
   readonly checkStageModel: (role: 'vetter' | 'rewriter', options: StageModelOptions) => Promise<void>;
-  /** Runs a command in a process of its own. A stop is passed on and waited for: then it throws CancelledError. */
+  /** Runs a command in a separate process. On a stop, passes the signal on, waits for the end, and throws CancelledError. */
   readonly run: (name: 'vf-train' | 'vf-rounds', words: readonly string[], options: RunOptions) => Promise<EndedCommand>;
-  /** Prints how many rows each stage in the folder left. */
+  /** Prints the number of rows that each stage in the folder left. */
   readonly report: (folder: string) => Promise<void>;
 }
 
@@ -29,7 +29,7 @@ export interface RunOptions {
 }
 
 export interface EndedCommand {
-  /** Exit code; the name of the signal for a command that somebody killed. */
+  /** Exit code, or the name of the signal that killed the command. */
   readonly status: number | NodeJS.Signals;
   readonly stdout: string;
 }

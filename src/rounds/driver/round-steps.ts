@@ -15,7 +15,7 @@ import type { RoundsState } from './rounds-state.ts';
 import { shownWords } from './shown-words.ts';
 import { type StepSummary, summaryIn } from './training-summary.ts';
 
-/** What a training made. */
+/** The results of a training. */
 export interface Trained {
   readonly run: string;
   readonly trace: string;
@@ -26,7 +26,7 @@ export interface Trained {
 export interface TrainingOrder {
   readonly key: string;
   readonly title: string;
-  /** Of vf-train, without folder and name. */
+  /** Words of vf-train, without folder and name. */
   readonly words: readonly string[];
   /** Its folder. */
   readonly folder: string;
@@ -38,7 +38,7 @@ export const WEIGHTS = 'adapter_model.safetensors';
 
 export class RoundSteps {
   readonly #state: RoundsState;
-  /** The file that says what the rounds are made of. */
+  /** Path of the file that defines the rounds. */
   readonly #path: string;
   readonly #context: RoundsContext;
 
@@ -73,7 +73,7 @@ export class RoundSteps {
     return this.#state.find(key) !== null;
   }
 
-  /** Runs a stage of vf-rounds, which replaces what it wrote before. */
+  /** Runs a stage of vf-rounds, which replaces its earlier output. */
   async stage(key: string, title: string, words: readonly string[]): Promise<void> {
     if (this.isDone(key)) return this.#known({ key, title }, undefined);
     await this.#untilFree(key);
@@ -86,7 +86,7 @@ export class RoundSteps {
     return made;
   }
 
-  /** `begun`: the run of an earlier process, which is continued. The command that is kept is the first one, because it says how the step was made. */
+  /** `begun`: the run of an earlier process, which is continued. The recorded command is the first one, because it says how the step was made. */
   async #run({ key, title }: Pick<TrainingOrder, 'key' | 'title'>, name: 'vf-train' | 'vf-rounds', command: readonly string[], begun: string | null) {
     const { commands, note, signal } = this.#context;
     note(`vf-rounds run: ${title} (${key})${begun === null ? '' : ', which an earlier process began'}`);
@@ -106,7 +106,7 @@ export class RoundSteps {
     await saved;
     if (status !== 0) {
       const shown = ownCommand(name, shownWords(words));
-      // A finished step holds the rounds to the file as it is, unless this flag is given.
+      // Once a step is finished, the file must not change, unless this flag is given.
       const flag = this.#state.steps.length === 0 ? '' : `, with --allow-changes if you change ${this.#path}`;
       const text = `Round step ${key} (${title}) ${endText(status)}, then run the same command again${flag}. The step was: ${shown}`;
       throw status === 2 ? new ConfigError(text) : new ResultsError(text);
@@ -115,7 +115,7 @@ export class RoundSteps {
     return { key, command: [name, ...shownWords(command)], started_at: since.started_at, seconds, stdout };
   }
 
-  /** When the step began, and how long the processes before this one worked on it: the last one until its last write. Null if nobody knows. */
+  /** The time at which the step began, and the time that earlier processes worked on it, for the last one until its last write. Null if it is unknown. */
   async #earlier(key: string, run: string): Promise<Pick<WireRunningSince, 'started_at' | 'seconds'> | null> {
     const { key: last, since } = this.#state.running;
     if (last !== key || since === undefined) return null;
@@ -133,7 +133,7 @@ export class RoundSteps {
   }
 }
 
-/** How a command failed, and what to do. */
+/** The way a command failed, and the remedy. */
 function endText(status: EndedCommand['status']): string {
   if (typeof status === 'number') return `failed with exit code ${status}; its own line is above. Fix this`;
   return `was killed by ${status}${status === 'SIGKILL' ? '; the machine may have run out of memory. Free some' : '. Find out why'}`;
@@ -170,7 +170,7 @@ async function recordTraining(
   });
 }
 
-/** The weights of an adapter, as an input of what starts from it. */
+/** The weights of an adapter, as an input of a step that starts from it. */
 export function adapterInput(adapter: string | null): StageInput[] {
   return adapter === null ? [] : [{ role: 'adapter', path: join(adapter, WEIGHTS) }];
 }

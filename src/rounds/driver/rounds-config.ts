@@ -1,4 +1,4 @@
-/** Reads `rounds.toml`. Every key must be known; a message names file, table, key and what is allowed. */
+/** Reads `rounds.toml`. Every key must be known; a message names file, table, key and the allowed values. */
 import { createHash } from 'node:crypto';
 import { basename, dirname, join } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
@@ -17,7 +17,7 @@ type StageWords = readonly string[];
 
 export interface RoundsConfig {
   readonly path: string;
-  /** Folder of everything that the rounds make. */
+  /** Folder of all outputs of the rounds. */
   readonly output: string;
   readonly environment: string;
   /** A data set's name, or a file. */
@@ -35,11 +35,11 @@ export interface RoundsConfig {
   readonly review: { readonly exclude: readonly string[] } | null;
   readonly focus: StageWords;
   readonly extract: StageWords;
-  /** Null: not vetted, not rewritten. */
+  /** Null: neither vetted nor rewritten. */
   readonly vet: StageWords | null;
   readonly rewrite: StageWords | null;
   readonly finalize: StageWords;
-  /** Of all that decides what the rounds make; more rounds may be added. */
+  /** Digest of all settings that decide the results of the rounds; more rounds may be added. */
   readonly digest: string;
 }
 
@@ -55,7 +55,7 @@ const STAGE_KEYS = {
 } as const;
 /** The longest path of Linux. */
 const LONGEST_TEXT = 4096;
-/** Flags and arguments become words of a command line; Linux takes 128 KiB for one. */
+/** Flags and arguments become words of a command line; Linux takes at most 128 KiB for one. */
 const LONGEST_WORDS = 100_000;
 const TABLES = ['phase1', 'focused', 'sft', 'review', ...Object.keys(STAGE_KEYS)];
 
@@ -120,7 +120,7 @@ function environmentAt(document: Table, path: string): string {
   return name;
 }
 
-/** `max_rate = 0.5` becomes `--max-rate 0.5`; null if the table is not there. */
+/** `max_rate = 0.5` becomes `--max-rate 0.5`; null if the table is missing. */
 function stageWords(table: Table | null, name: keyof typeof STAGE_KEYS, path: string): StageWords | null {
   if (table === null) return null;
   assertKnownKeys(table, STAGE_KEYS[name], `[${name}] of ${path}`);

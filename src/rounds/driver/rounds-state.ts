@@ -1,4 +1,4 @@
-/** The steps of rounds that are done, on file after each of them. */
+/** The finished steps of rounds, recorded after each of them. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
@@ -19,7 +19,7 @@ export class RoundsState {
   }
 
   /**
-   * Throws ConfigError if the folder has the state of other rounds. `firstRun`: the folder of a training that the first step began; null for none. Before that,
+   * Throws ConfigError if the folder has the state of other rounds. `firstRun`: the folder of a training that the first step began; null for none. Until it exists,
    * the configuration may change; later only with `allowChanges`.
    */
   static async open(

@@ -18,7 +18,7 @@ import { readRoundsConfig, type RoundsConfig, type TrainingTable } from './round
 import { RoundsState } from './rounds-state.ts';
 import { supervisedWords } from './supervised-words.ts';
 
-/** Where a round starts. */
+/** The start of a round. */
 interface RoundStart {
   /** Rows that it trains. */
   readonly rows: string;
@@ -97,7 +97,7 @@ class Rounds {
     const [kept, round] = [join(folder, 'bucket-0-kept.jsonl'), join(folder, 'round-1.jsonl')];
     const lists = review.exclude.flatMap((list) => ['--exclude', list]);
     await this.#steps.stage('1/review', 'review of bucket 0', ['review', '--rows', join(folder, 'bucket-0.jsonl'), ...lists, '-o', kept]);
-    // All of bucket A, then what the review kept.
+    // All of bucket A, then the rows that the review kept.
     const whole = ['--measure', 'ndcg', '--threshold', '1'];
     await this.#steps.stage('1/focus', 'rows of round 1', [
       'focus',
@@ -181,7 +181,7 @@ class Rounds {
     return this.#steps.train({ key, title, words, folder: this.#folder(Number(round), name), inputs, isSupervised: from.isSupervised === true });
   }
 
-  /** Buckets and hard prompts become fewer from round to round: a step cannot have more rows than there are. */
+  /** Buckets and hard prompts become fewer from round to round, and a step cannot have more rows than there are. */
   async #lowered(title: string, rows: string): Promise<string[]> {
     const [count, wanted] = [await countRows(rows), await examplesPerStep(this.#config, this.#config.focused, this.#context)];
     if (count >= wanted) return [];

@@ -8,7 +8,10 @@ export interface SupervisedRows {
   readonly run: string;
 }
 
-/** The arguments of `vf-train` for demonstrations: the rows, how many a step takes, and where the pictures are that they name by digest, if their run showed some. */
+/**
+ * The arguments of `vf-train` for demonstrations: the rows, the number of rows in a step, and the folder of the pictures that they name by digest, if their run
+ * showed some.
+ */
 export function supervisedWords({ path, count, run }: SupervisedRows): string[] {
   const images = join(run, 'images');
   const pictures = existsSync(images) ? ['--set', `sft.images=${images}`] : [];

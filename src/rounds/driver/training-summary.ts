@@ -1,4 +1,4 @@
-/** What a step of the rounds takes from the summary that `vf-train --json` prints. */
+/** The part of the summary from `vf-train --json` that a step of the rounds uses. */
 import type { XStatic } from 'typebox/schema';
 import { count, nullable, object, textOrNull } from '../../schemas/json-schema.ts';
 import { parseWire } from '../../schemas/results.ts';

@@ -1,4 +1,4 @@
-/** The requests of `POST /v1/episodes` and `POST /v1/episodes/step`: a caller that owns the policy plays episodes by its own samples. */
+/** The requests of `POST /v1/episodes` and `POST /v1/episodes/step`: a caller that owns the policy plays episodes with its own samples. */
 import type { XStatic } from 'typebox/schema';
 import { anyOf, atLeastOne, choice, closed, count, filledText, json, listOf, numberOrNull, text, textOrNumber, tokenIds } from '../json-schema.ts';
 
@@ -26,17 +26,17 @@ const ChatStepSchema = closed({ ...entry, text }, ending);
 /** Waits for the answer to the last sample. */
 const PollSchema = closed({ episode_id: filledText });
 
-/** Entries are checked one by one, so that a bad one does not cost the others theirs. */
+/** Entries are checked one by one, so that a bad one does not affect the others. */
 export const StepRequestSchema = closed({ episodes: { ...listOf(json), ...batch } });
 
 /** For the description of the API: any other object is answered by an error in its place. */
 export const DescribedStepRequestSchema = closed({ episodes: { ...listOf(anyOf(TokenStepSchema, ChatStepSchema, PollSchema, json)), ...batch } });
 
-/** A sample for one turn of an episode, checked for its shape alone. */
+/** A sample for one turn of an episode, of which only the shape was checked. */
 export interface StepSample {
   readonly turn: number;
   readonly sample: StepTokens | StepText;
-  /** Null where the caller does not say. */
+  /** Null if the caller does not say. */
   readonly finish: 'stop' | 'length' | null;
   readonly version: number | null;
 }
@@ -44,7 +44,7 @@ export interface StepSample {
 interface StepTokens {
   readonly kind: 'tokens';
   readonly tokenIds: readonly number[];
-  /** NaN where JSON has null. */
+  /** NaN if JSON has null. */
   readonly logProbs: readonly number[];
 }
 

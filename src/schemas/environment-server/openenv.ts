@@ -1,6 +1,6 @@
 /**
  * The messages of OpenEnv's protocol, version 0.10: frames of its WebSocket and bodies of its HTTP routes.
- * Source: `openenv.core.env_server.types`. The action, observation and state are this package's own, as the protocol leaves them to the environment.
+ * Source: `openenv.core.env_server.types`. The action, observation and state are this package's own, because the protocol leaves them to the environment.
  */
 import type { XStatic } from 'typebox/schema';
 import { encodeWithFloats } from '../float-json.ts';
@@ -23,17 +23,20 @@ import {
 } from '../json-schema.ts';
 import { wireMessageSchema } from './served-rollout.ts';
 
-/** The content of `metadata`: the state of the episode, as opposed to what the model is shown. */
+/** The content of `metadata`: the state of the episode, as opposed to the texts that the model is shown. */
 const place = {
   episode_id: text,
   example_id: textOrNumber,
-  /** Most tokens that the environment keeps of the next action; null where it does not say, and at the end. */
+  /** Most tokens that the environment keeps of the next action; null if it does not say, and at the end. */
   max_new_tokens: nullable(count),
 } as const;
-/** `kept`: the action as the conversation has it, cut at a stop string and with one that the model's server left out. A client that keeps the history appends this. */
+/**
+ * `kept`: the action as it is in the conversation, cut at a stop string, and with a stop string that the model's server left out. A client that keeps the history
+ * appends this.
+ */
 const stepMetadata = closed({ ...place, kept: text });
 
-/** Exactly one required string, so that a client which knows no environment sends a model's words as they are. */
+/** Exactly one required string, so that a client that knows no particular environment sends a model's words unchanged. */
 export const ActionSchema = {
   title: 'TextAction',
   ...closed(
@@ -72,13 +75,13 @@ export const StepAnswerSchema = closed({ observation: ObservationSchema, reward:
 export type ResetAnswer = XStatic<typeof ResetAnswerSchema>;
 export type StepAnswer = XStatic<typeof StepAnswerSchema>;
 
-/** With rewards and metrics as floats whatever their value. */
+/** Writes rewards and metrics as floats even if they are whole numbers. */
 export const resetAnswerLine = encodeWithFloats(ResetAnswerSchema);
 export const stepAnswerLine = encodeWithFloats(StepAnswerSchema);
 
 const episodeId = { anyOf: [{ ...filledText, maxLength: 255 }, { type: 'null' }] } as const;
 
-/** Of the HTTP route and of the `data` of a frame. */
+/** The body of the HTTP route, and the `data` of a frame. */
 export const ResetDataSchema = closed(
   {},
   {
@@ -86,7 +89,7 @@ export const ResetDataSchema = closed(
     example_id: nullable(textOrNumber),
     /** The caller's name for the episode. */
     episode_id: episodeId,
-    /** Picks the row at this place, counted round. */
+    /** Picks the row at this place, modulo the number of rows. */
     seed: nullable(count),
   },
 );
@@ -94,7 +97,7 @@ export type ResetData = XStatic<typeof ResetDataSchema>;
 
 export const StepBodySchema = closed(
   { action: json, episode_id: { ...filledText, maxLength: 255 } },
-  /** `timeout_s` and `request_id` are taken and ignored, as by most environments. */
+  /** `timeout_s` and `request_id` are accepted and ignored, as by most environments. */
   { timeout_s: numberOrNull, request_id: textOrNull },
 );
 
@@ -124,7 +127,7 @@ export type WireErrorCode =
   | 'FACTORY_ERROR'
   | 'SESSION_ERROR';
 
-/** Of `CAPACITY_REACHED`. */
+/** The data of a `CAPACITY_REACHED` error. */
 export interface CapacityColumns {
   readonly active_sessions: number;
   readonly max_sessions: number;

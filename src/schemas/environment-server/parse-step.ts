@@ -1,4 +1,4 @@
-/** Reads one entry of `POST /v1/episodes/step`. By hand: Ajv would visit every token of every entry, and the episode checks them anyway. */
+/** Reads one entry of `POST /v1/episodes/step`. It does so by hand, because Ajv would visit every token of every entry, which the episode checks anyway. */
 import { isObject } from '../is-object.ts';
 import { kindOf, kindOrNumber } from '../kind-of.ts';
 import type { StepSample } from './episode-requests.ts';
@@ -45,7 +45,7 @@ function isCount(value: unknown): value is number {
 
 const SHOWN_CHARACTERS = 32;
 
-/** The value where it is short, else its kind. */
+/** The value if it is short, else its kind. */
 function shown(value: unknown): string {
   if (value === undefined) return 'missing';
   return typeof value === 'string' && value.length <= SHOWN_CHARACTERS ? JSON.stringify(value) : kindOrNumber(value);

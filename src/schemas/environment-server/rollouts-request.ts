@@ -11,12 +11,12 @@ export const RolloutsRequestSchema = closed(
     policy: closed(
       { base_url: filledText },
       {
-        /** Left out: the server's only model. */
+        /** If it is left out: the server's only model. */
         model: filledText,
         /** Environment variable of the environment server that holds the policy server's key. */
         api_key_var: filledText,
         version: count,
-        /** `auto`: by token ids where the server can. */
+        /** `auto`: by token ids if the server can. */
         kind: choice('auto', 'tokens', 'chat'),
       },
     ),
@@ -26,7 +26,7 @@ export const RolloutsRequestSchema = closed(
     sampling: json,
     max_concurrent: atLeastOne,
     request_id: { ...filledText, maxLength: 200 },
-    /** Whether the answer has messages as well as tokens. */
+    /** True if the answer has messages as well as tokens. */
     messages: flag,
   },
 );

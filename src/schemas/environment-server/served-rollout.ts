@@ -1,6 +1,6 @@
 /**
- * A rollout as the environment server answers it: a line of `vf-export` that also exists for a rollout that failed. `reward` is null exactly if `error` is not.
- * In chat kind the columns of tokens are absent and `messages` stands there.
+ * A rollout in an answer of the environment server: a line of `vf-export` that also exists for a failed rollout. `reward` is null exactly if `error` is not. In chat
+ * kind the columns of tokens are absent, and `messages` takes their place.
  */
 import type { XStatic } from 'typebox/schema';
 import { byName, closed, count, flag, listOf, nullable, number, numberOrNull, object, only, text, textOrNull, textOrNumber } from '../json-schema.ts';
@@ -40,7 +40,7 @@ export const ServedRolloutSchema = closed(
   {
     ...tokenColumns,
     segments: listOf(closed(tokenSegment)),
-    /** The prompt, then everything that was said. */
+    /** The prompt, then everything that followed. */
     messages: listOf(wireMessageSchema),
     task: text,
   },

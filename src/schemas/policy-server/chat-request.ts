@@ -13,7 +13,7 @@ export interface ChatPrompt {
   readonly addGenerationPrompt: boolean;
   readonly continueFinalMessage: boolean;
   readonly addSpecialTokens: boolean;
-  /** Further variables of the template. */
+  /** Other variables of the template. */
   readonly variables: Fields;
 }
 
@@ -117,7 +117,10 @@ function plainMessage(given: Fields, i: number): Fields {
   return { ...message, content: texts.join('\n') };
 }
 
-/** Templates want arguments as objects, which clients send as text; what is none becomes an empty one. An empty list of calls is none. As vLLM. */
+/**
+ * Templates require arguments as objects, but clients send them as text; text that is no object becomes an empty one. An empty list of calls counts as none. Both as
+ * in vLLM.
+ */
 function withParsedCalls(message: Fields, i: number): Fields {
   const { tool_calls: calls, ...rest } = message;
   if (message['role'] !== 'assistant' || !Array.isArray(calls)) return message;

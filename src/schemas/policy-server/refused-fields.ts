@@ -1,6 +1,6 @@
 /**
- * Fields of vLLM's requests that affect sampling but that the embedded engine lacks. Neutral values pass, others are refused by name: a run that
- * configures a penalty must not get samples without it. Fields that vLLM does not know are ignored, as vLLM ignores them.
+ * Fields of vLLM's requests that affect sampling but that the embedded engine lacks. Neutral values pass, others are refused by name: a run that configures a
+ * penalty must not get samples without it. Fields that vLLM does not know are ignored, as in vLLM.
  */
 import { isObject } from '../is-object.ts';
 import { kindOrNumber } from '../kind-of.ts';
@@ -11,7 +11,7 @@ const is = (neutral: unknown) => (value: unknown) => value === neutral;
 const never = () => false;
 const isPlainText = (value: unknown) => isObject(value) && value['type'] === 'text';
 
-/** By field: whether a non-null value has no effect on the samples. */
+/** For each field, tells whether a non-null value has no effect on the samples. */
 const NEUTRAL: Readonly<Record<string, (value: unknown) => boolean>> = {
   repetition_penalty: is(1),
   presence_penalty: is(0),

@@ -1,4 +1,4 @@
-/** What is wrong with a request's body, in vLLM's two error formats. */
+/** The fault of a request's body, in vLLM's two error formats. */
 import type { XStatic } from 'typebox/schema';
 import { isObject } from '../is-object.ts';
 import { kindOf, kindOrNumber } from '../kind-of.ts';
@@ -40,7 +40,7 @@ export function parsed<T>(parse: () => T): Parsed<T> {
   }
 }
 
-/** Ends the parser: the body does not have the route's shape. `path` is the field's, as in `prompt.0`; empty for the body itself. */
+/** Ends the parser: the body does not have the route's shape. `path` names the field, as in `prompt.0`; empty for the body itself. */
 export function wrongShape(path: string, expectation: string): never {
   const where = path === '' ? 'body' : `body.${path}`;
   throw new ProblemFound({ message: `1 validation error: ${where}: expected ${expectation}`, param: where, type: 'Bad Request' });

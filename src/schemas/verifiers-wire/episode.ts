@@ -1,6 +1,6 @@
 /**
- * What a run answers: deltas that build its traces (`verifiers.v1.serve.delta`), then a reply with the episode's head. The smallest part of the records of
- * verifiers 0.4.0 that says all that we know; its readers fill in the rest.
+ * The answer of a run: deltas that build its traces (`verifiers.v1.serve.delta`), then a reply with the episode's head. It is the smallest part of the records of
+ * verifiers 0.4.0 that holds all known facts; its readers fill in the rest.
  */
 
 export interface WireTask {
@@ -35,15 +35,15 @@ export interface WireTool {
 export interface WireNode {
   readonly parent: number | null;
   readonly message: WireMessage;
-  /** A call of the policy wrote it. */
+  /** True if a call of the policy wrote it. */
   readonly sampled: boolean;
   /** [T] */
   readonly token_ids: readonly number[];
   /** True for tokens that the policy sampled. [T] */
   readonly mask: readonly boolean[];
-  /** Natural-log probabilities of the sampled tokens alone. */
+  /** Natural-log probabilities of the sampled tokens only. */
   readonly logprobs: readonly number[];
-  /** On the root: what the policy was offered. */
+  /** On the root: the tools that the policy was offered. */
   readonly tools?: readonly WireTool[];
 }
 
@@ -54,7 +54,7 @@ export interface WireCall {
   readonly sampling: Readonly<Record<string, unknown>>;
   readonly finish_reason: 'stop' | 'length' | 'tool_calls';
   readonly usage: {
-    /** Without those of the prefix cache. */
+    /** Without the tokens of the prefix cache. */
     readonly prompt_tokens: number;
     readonly completion_tokens: number;
     readonly cached_input_tokens: number | null;
@@ -72,11 +72,11 @@ interface WireSpan {
   readonly end: number;
 }
 
-/** Fields of a trace that replace what an earlier delta said. */
+/** Fields of a trace that replace those of an earlier delta. */
 export interface WireTraceFields {
   readonly agent: { readonly config: Readonly<Record<string, unknown>>; readonly name: string; readonly trainable: boolean };
   readonly tools: readonly WireTool[];
-  /** Null where nothing was scored. */
+  /** Null if nothing was scored. */
   readonly rewards: Readonly<Record<string, { readonly score: number; readonly weight: number } | null>>;
   readonly metrics: Readonly<Record<string, number | null>>;
   readonly info: Readonly<Record<string, unknown>>;
@@ -95,7 +95,7 @@ export interface WireTraceFields {
 export interface WireDelta {
   /** Id of the trace. */
   readonly trace: string;
-  /** On the first delta of a trace. */
+  /** Present on the first delta of a trace. */
   readonly open: {
     readonly version: 1;
     readonly id: string;
@@ -108,7 +108,7 @@ export interface WireDelta {
   readonly set: WireTraceFields;
 }
 
-/** The client checks the numbers of nodes and calls against what arrived. */
+/** The client compares the numbers of nodes and calls with those that arrived. */
 export interface WireRunReply {
   readonly success: true;
   readonly error: null;
@@ -118,7 +118,7 @@ export interface WireRunReply {
     readonly task: WireTask;
     readonly ok: boolean;
     readonly is_timeout: boolean;
-    /** Of the episode as a whole; those of a rollout are on its trace. */
+    /** Errors of the episode as a whole; those of a rollout are on its trace. */
     readonly errors: readonly WireError[];
   };
   readonly traces: readonly [{ readonly id: string; readonly nodes: number; readonly calls: number }];

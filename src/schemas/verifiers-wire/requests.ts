@@ -1,4 +1,7 @@
-/** The requests of the environment server of verifiers 0.4.0 (`verifiers.v1.serve.types`), and `tasks`, which is ours. Fields that are not read here are allowed. */
+/**
+ * The requests of the environment server of verifiers 0.4.0 (`verifiers.v1.serve.types`), and `tasks`, which this package adds. Fields that are not read here are
+ * allowed.
+ */
 import type { XStatic } from 'typebox/schema';
 import { byName, choice, count, filledText, json, nullable, object, text } from '../json-schema.ts';
 
@@ -7,7 +10,7 @@ export const MOST_TASKS = 1000;
 
 export const RunRequestSchema = object(
   {
-    /** The row, as the client's task has it; it comes back on the trace. */
+    /** The row, in the form of the client's task; it comes back on the trace. */
     task_data: object({}, { example_id: { type: ['string', 'number', 'null'] }, idx: nullable(count) }),
     client: object(
       { base_url: filledText },

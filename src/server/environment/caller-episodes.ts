@@ -19,9 +19,9 @@ export interface CallerEpisodesOptions {
   readonly served: ServedEnvironment;
   /** Episodes that have not ended, at most. */
   readonly maxSessions: number;
-  /** How long an episode waits for its caller, and how long its answers are kept after its end, in milliseconds. */
+  /** The time for which an episode waits for its caller, and for which its answers are kept after its end, in milliseconds. */
   readonly idleTimeoutMs: number;
-  /** How long a request waits for an answer. */
+  /** The time for which a request waits for an answer, in milliseconds. */
   readonly stepTimeoutMs: number;
   readonly onFailure: (error: unknown) => void;
 }

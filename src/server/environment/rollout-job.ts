@@ -68,7 +68,7 @@ export class RolloutJob {
     return this.#readers > 0;
   }
 
-  /** All lines, those that exist first. Plays while somebody reads; when the last reader leaves before the end, the rollouts in flight are cancelled. */
+  /** All lines, those that exist first. Plays while there is a reader; when the last reader leaves before the end, the rollouts in flight are cancelled. */
   async *read(signal: AbortSignal): AsyncGenerator<string, void> {
     this.#readers += 1;
     try {

@@ -13,7 +13,7 @@ export interface RolloutJobsOptions {
   readonly policies: ServedPolicies;
   /** Rollouts in flight in all jobs, and jobs under way, at most. */
   readonly maxSessions: number;
-  /** How long the lines of a job with a `request_id` are kept after their last use, in milliseconds. */
+  /** The time for which the lines of a job with a `request_id` are kept after their last use, in milliseconds. */
   readonly idleTimeoutMs: number;
   readonly onFailure: (error: unknown) => void;
   /** Bytes of lines that nobody has read yet, or that are kept under a `request_id`. @default 512 MiB */

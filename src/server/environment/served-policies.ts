@@ -41,7 +41,7 @@ export interface ServedPoliciesOptions {
   readonly allowedHosts?: readonly string[];
   /** Variables that a caller may name in addition to those that end in _API_KEY. @default none */
   readonly allowedKeyVariables?: readonly string[];
-  /** How long an unused policy stays open, in milliseconds. @default 60000 */
+  /** The time for which an unused policy stays open, in milliseconds. @default 60000 */
   readonly keepMs?: number;
 }
 

@@ -20,9 +20,9 @@ export interface EnvironmentServerOptions extends ServedEnvironmentOptions {
   readonly apiKey: string | null;
   /** Episodes that have not ended, at most. @default 1024 */
   readonly maxSessions?: number;
-  /** How long an episode waits for its caller, in milliseconds. @default 1800000 */
+  /** The time for which an episode waits for its caller, in milliseconds. @default 1800000 */
   readonly idleTimeoutMs?: number;
-  /** How long a request waits for the environment, in milliseconds. @default 50000, below the 60 s after which OpenEnv's client gives up */
+  /** The time for which a request waits for the environment, in milliseconds. @default 50000, below the 60 s after which OpenEnv's client gives up */
   readonly stepTimeoutMs?: number;
   /** Bytes of rollouts of /v1/rollouts that nobody has read yet, or that are kept under a `request_id`. @default 512 MiB */
   readonly maxRolloutBytes?: number;

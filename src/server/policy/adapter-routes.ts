@@ -1,5 +1,5 @@
 /**
- * `POST /v1/load_lora_adapter`, `POST /v1/unload_lora_adapter` and `GET /v1/models`, with vLLM 0.32.0's answers. Stricter where vLLM is wrong: loading refuses numbers
+ * `POST /v1/load_lora_adapter`, `POST /v1/unload_lora_adapter` and `GET /v1/models`, with vLLM 0.32.0's answers. It is stricter where vLLM is wrong: loading refuses numbers
  * that are not finite and wrong shapes, with 400 instead of 500.
  */
 import { join } from 'node:path';

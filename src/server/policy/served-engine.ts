@@ -11,7 +11,7 @@ import { TokenStrings } from './token-strings.ts';
 export interface PolicyLimits {
   /** @default 16 MiB */
   readonly maxBodyBytes: number;
-  /** How long a body may take to arrive, in milliseconds. @default 30000 */
+  /** The time that a body may take to arrive, in milliseconds. @default 30000 */
   readonly bodyTimeoutMs: number;
   /** Maximum of prompts × n in one request. @default 1024, or the engine's maxPending if that is less */
   readonly maxChoices: number;

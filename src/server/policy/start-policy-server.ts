@@ -16,7 +16,7 @@ export interface PolicyServerSettings {
   readonly apiKey: string | null;
   /** Name of the base model for clients. @default the last part of the model's path */
   readonly servedName?: string;
-  /** Which log-probs to return: the model's own, or those of the filtered distribution that tokens are drawn from. @default 'raw' */
+  /** The log-probs to return: the model's own, or those of the filtered distribution that tokens are drawn from. @default 'raw' */
   readonly logProbsMode?: 'raw' | 'processed';
   /** Defaults for missing sampling fields: plain sampling (`vllm`), or the model's generation_config.json (`auto`); the names are vLLM's. @default 'vllm' */
   readonly generationConfig?: 'vllm' | 'auto';

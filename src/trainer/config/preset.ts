@@ -16,7 +16,7 @@ const headSchema = closed(
     differences: listOf(closed({ key: filledText, upstream: filledText, ours: filledText, why: filledText })),
     /** Arguments of `[environment.args]` without which its model, which knows one world only, cannot play. */
     world: listOf(filledText),
-    /** Whether it also trains other environments than the one that brings it. @default false */
+    /** True if it also trains other environments than the one that brings it. @default false */
     any_environment: flag,
   },
 );
@@ -26,7 +26,7 @@ export interface Preset {
   /** The id or path of the environment that brings it. */
   readonly environment: string;
   readonly summary: string;
-  /** Whether it trains other environments too. */
+  /** True if it trains other environments too. */
   readonly anyEnvironment: boolean;
   readonly differences: NonNullable<XStatic<typeof headSchema>['differences']>;
   /** The arguments of the environment that describe the only world that its model knows; empty if it knows more. */

@@ -144,7 +144,7 @@ function merge(target: Record<string, unknown>, table: Readonly<Record<string, u
   }
 }
 
-/** Tables that somebody else named, such as `[roles.judge]`: their keys are known. The keys that choose the model for a role are replaced together. */
+/** Tables whose names the user chooses, such as `[roles.judge]`. Their keys are known. The keys that choose the model for a role are replaced together. */
 function mergeEntries(target: Record<string, unknown>, tables: Readonly<Record<string, unknown>>, place: Place): void {
   for (const [name, table] of Object.entries(tables)) {
     if (!isObject(table)) {

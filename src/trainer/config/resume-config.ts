@@ -1,6 +1,6 @@
 /**
- * Which settings may change when a run is resumed. A checkpoint holds weights, Adam's moments, the position in the data and the seed. Settings that
- * shaped these or give the next steps their meaning must stay; where things run, what is kept and how long the run lasts may change.
+ * The settings that may change when a run is resumed. A checkpoint holds weights, Adam's moments, the position in the data and the seed. Settings that
+ * shaped these or give the next steps their meaning must stay; the places where things run, the files that are kept and the length of the run may change.
  */
 import { ConfigError } from '../../core/errors.ts';
 import { configKeys, configTable } from '../../schemas/config-keys.ts';

@@ -1,4 +1,4 @@
-/** Which steps a run has, and the learning rate of each: supervised steps first, then those on rollouts. */
+/** The steps of a run, and the learning rate of each: supervised steps first, then those on rollouts. */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { AdamOptions } from '../../core/adam-options.ts';
 import type { LossTerm } from '../token-loss.ts';

@@ -37,7 +37,7 @@ export function penaltyValues(penalties: ReadonlyMap<Trajectory, Float64Array> |
   return { kl: tokens === 0 ? null : sum / kl.coefficient / tokens };
 }
 
-/** The trajectories that can be credited: those with a reward, and with a penalty where their tokens have one. */
+/** The trajectories that can be credited: those with a reward, and with a penalty if their tokens have one. */
 export function creditable(trajectories: readonly Trajectory[], penalties: ReadonlyMap<Trajectory, Float64Array> | null): readonly Trajectory[] {
   return trajectories.filter((trajectory) => {
     if (trajectory.reward === null) return false;

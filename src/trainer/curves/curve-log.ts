@@ -1,5 +1,5 @@
 /**
- * Writes a run's metrics in the format of a viewer, while the run goes on. `metrics.jsonl` stays the record: where a run starts or continues, a new file
+ * Writes a run's metrics in the format of a viewer, while the run goes on. `metrics.jsonl` stays the record: when a run starts or continues, a new file
  * is written from it, so that the curves never show a step that is measured again. A failure to write curves ends the log, not the run.
  */
 import { thrownText } from '../../core/errors.ts';
@@ -22,7 +22,7 @@ export interface CurveLogOptions {
   readonly onFailure: (message: string) => void;
 }
 
-/** What a curve shows, by the name that its viewer has for it. */
+/** A point of a curve, under the viewer's name for the curve. */
 export interface CurvePoint {
   readonly tag: string;
   readonly value: number;

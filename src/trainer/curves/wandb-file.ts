@@ -3,7 +3,7 @@
  * nor a key nor the network.
  *
  * The file is a log of LevelDB: blocks of 32 KiB with records that may be split between them. It begins with seven bytes of W&B's; each record is a
- * `Record` of wandb_internal.proto (field numbers as in wandb 0.31). W&B's history only grows, so where a run continues after a step, a new W&B run with
+ * `Record` of wandb_internal.proto (field numbers as in wandb 0.31). W&B's history only grows, so if a run continues after a step, a new W&B run with
  * all rows up to there takes its place in the same group.
  */
 import { mkdirSync, readdirSync } from 'node:fs';
@@ -94,7 +94,7 @@ function runFields(run: WandbRun, settings: Readonly<Record<string, unknown>>): 
 const BLOCK = 32_768;
 const FRAME = 7;
 
-/** How much of a record a frame holds. */
+/** The part of a record that a frame holds. */
 const PART = { whole: 1, first: 2, middle: 3, last: 4 } as const;
 
 class WandbLog {

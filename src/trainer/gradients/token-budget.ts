@@ -6,7 +6,7 @@ export interface TokenBudgetOptions {
   readonly onChange?: (change: 'halved' | 'raised', tokens: number) => void;
   /** `counters` of a budget with the same limit, to continue where it was. @default a fresh budget */
   readonly counters?: Readonly<Record<string, number>>;
-  /** How many backends were lost because memory ran out: each halves the budget. @default 0 */
+  /** The number of backends that were lost because memory ran out: each halves the budget. @default 0 */
   readonly lost?: number;
 }
 

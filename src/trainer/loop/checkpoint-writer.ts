@@ -21,7 +21,7 @@ export class CheckpointWriter {
   /** Step of the newest checkpoint that was written or tried. */
   #saved: number;
   #seconds = 0;
-  /** How much of the thinning was reported. */
+  /** The number of thinned files that was reported last. */
   #saidThin = 0;
 
   constructor(parts: CheckpointParts, saved: number) {
@@ -40,7 +40,7 @@ export class CheckpointWriter {
     return { ...budget.counters, max_tokens: run.config.backend.maxTokens, skipped_steps: guards.skipped };
   }
 
-  /** Whether a checkpoint written now would hold steps that the newest one lacks. */
+  /** True if a checkpoint written now would hold steps that the newest one lacks. */
   get isBehind(): boolean {
     return (this.#parts.progress.boundary?.step ?? 0) > this.#saved;
   }

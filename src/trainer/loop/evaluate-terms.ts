@@ -29,7 +29,7 @@ interface Forwarded {
   readonly entropy: Float64Array | null;
 }
 
-/** Whether a loss is taken on this sequence. */
+/** Tells whether a loss is taken on this sequence. */
 export function takes({ on, roles }: LossTerm, { isDemonstration, trajectory }: TrainingSequence): boolean {
   return (on === 'demonstrations') === isDemonstration && (roles === null || roles.includes(trajectory.role));
 }

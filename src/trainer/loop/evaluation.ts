@@ -40,7 +40,7 @@ export class Evaluation {
     return step % every === 0 || step === totalSteps(this.#run.config);
   }
 
-  /** Whether the evaluation after a step will ask the policy. */
+  /** Tells whether the evaluation after a step will ask the policy. */
   needsPolicy(step: number): boolean {
     return this.isDue(step) && !this.#recorded.has(step);
   }

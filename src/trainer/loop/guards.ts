@@ -12,7 +12,7 @@ const MOST_FAILED_PUBLISHES = 3;
 export interface GuardsStart {
   /** Consecutive steps without an update so far, from a checkpoint. */
   readonly skipped: number;
-  /** Whether the servers have the weights that the session starts from. */
+  /** True if the servers have the weights that the session starts from. */
   readonly isServed: boolean;
   /** US dollars that the run has cost so far; null if that is unknown. @default nothing */
   readonly spentUsd?: () => number | null;

@@ -1,4 +1,4 @@
-/** Which groups of a batch share an optimiser step. */
+/** Decides which groups of a batch share an optimiser step. */
 import type { CreditedBatch, TrainingSequence } from '../credit.ts';
 
 type Group = CreditedBatch['groups'][number];

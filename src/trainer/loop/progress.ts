@@ -24,8 +24,8 @@ export interface ProgressOptions {
    */
   readonly parts: Readonly<Record<string, Stateful>>;
   /**
-   * Keeps the weights at every boundary too. Needed where a step has several updates: an interruption between them would otherwise cost all steps since
-   * the last checkpoint. Null where a step updates once, at its end.
+   * Keeps the weights at every boundary too. That is needed if a step has several updates: an interruption between them would otherwise cost all steps since
+   * the last checkpoint. Null if a step updates once, at its end.
    */
   readonly backend: Pick<GradientBackend, 'saveState' | 'saveAdapter'> | null;
 }

@@ -1,4 +1,4 @@
-/** Opens the parts of a session where an earlier process ended: loads the last checkpoint and serves its policy if something will be sampled from it. */
+/** Opens the parts of a session at the point where an earlier process ended: loads the last checkpoint and serves its policy if something will be sampled from it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Disposers } from '../../core/disposers.ts';
 import { openCredit } from '../credit/scope-credit.ts';
@@ -38,7 +38,7 @@ export interface SessionParts extends Serving, AsyncDisposable {
 
 export interface SessionStart {
   readonly signal: AbortSignal;
-  /** How many backends of this process were lost because memory ran out. */
+  /** The number of backends of this process that were lost because memory ran out. */
   readonly lostToMemory: number;
 }
 

@@ -9,7 +9,7 @@ import type { TokenLossBatch } from '../token-loss.ts';
 export interface SamplerCorrection {
   /** The ratio of each token, the product over the trained tokens of the sequence, or its geometric mean. */
   readonly level: 'token' | 'sequence' | 'geometric';
-  /** What happens to a weight outside the bounds: it becomes the bound, or 0. TRL has both per token and sequence; prime-rl masks. */
+  /** The treatment of a weight outside the bounds: it becomes the bound, or 0. TRL has both per token and sequence; prime-rl masks. */
   readonly mode: 'truncate' | 'mask';
   /** Lower bound of the weight; 0 for none. TRL: none; prime-rl masks below 0.125. */
   readonly min: number;

@@ -173,7 +173,7 @@ const CERTAIN = 3;
 
 /**
  * Tests whether a server applies an adapter: are its log-probs under the adapter's name nearer to the trainer's than to its own base's? The test uses one number
- * over all compared tokens, because a single token says nothing where rounding moves every log-prob.
+ * over all compared tokens, because a single token says nothing if rounding moves every log-prob.
  *
  * `effect` e: how far the trainer's adapter moves a token; `move` d: how far the server's does. The projection share = Σ e·d / Σ e² is about 1 if the
  * adapter is applied and about 0 if not; nearer to the trainer means above 1/2. The noise is measured on the same tokens, as the root mean square

@@ -16,7 +16,7 @@ import { scanTensors } from './tensor-scan.ts';
 const CONFIG = 'adapter_config.json';
 const WEIGHTS = 'adapter_model.safetensors';
 const MAX_CONFIG_BYTES = 2 ** 20;
-/** How many tensors of a list an error names. */
+/** The number of tensors of a list that an error names. */
 const NAMED = 3;
 
 /**

@@ -23,7 +23,7 @@ export interface ServedLogProbs {
   readonly logProbs: readonly number[];
 }
 
-/** Enough to tell an adapter from its base where rounding moves every token, few enough for one batch of short requests. */
+/** Enough to tell an adapter from its base if rounding moves every token, few enough for one batch of short requests. */
 export const PROBED_TOKENS = 32;
 /** An adapter that moves no token by this share of the tolerance cannot be told from its base. */
 const LEAST_EFFECT = 0.02;
@@ -99,7 +99,7 @@ export function tellingTokens(logProbs: ArrayLike<number>, baseLogProbs: ArrayLi
 }
 
 /**
- * Whether the server's base must be probed as well: if the adapter moves these tokens by less than the tolerance on average, the base would pass too,
+ * Tells whether the server's base must be probed as well: if the adapter moves these tokens by less than the tolerance on average, the base would pass too,
  * so a pass proves nothing. Not needed if it moves none of them.
  */
 export function isBaseNeeded({ logProbs, baseLogProbs, tolerance }: LogProbProbe, chosen: readonly number[]): boolean {

@@ -37,11 +37,11 @@ export interface LoraServerOptions {
   readonly loadTimeoutMs: number;
   /** Number of replicas that must have a version before it is sampled from. @default 1 */
   readonly quorum?: number;
-  /** How long replicas may take to load a version once a quorum has it; then they rest. @default 30000 */
+  /** The time that replicas may take to load a version once a quorum has it; then they rest. @default 30000 */
   readonly stragglerMs?: number;
   /** Retries after transient failures. @default 3 */
   readonly maxRetries?: number;
-  /** How the server computes log-probs, as found by the policy's probe. */
+  /** The way the server computes log-probs, as found by the policy's probe. */
   readonly logProbsMode: PolicyCapabilities['logProbsMode'];
   /** Draws the jitter between attempts. */
   readonly random: Random;

@@ -13,7 +13,7 @@ export interface PublishCounts {
   /** Number of replicas that took the version. */
   readonly loaded: number;
   readonly quorum: number;
-  /** What was done about replicas that computed NaN, in words. */
+  /** The actions against NaN at replicas, in words. */
   readonly healed: readonly string[];
 }
 

@@ -18,7 +18,7 @@ export interface ReplicaKeeperOptions {
   readonly quorum: number;
   /** A replica does not catch up while a version is being published. */
   readonly turns: ServingTurns;
-  /** How long the run waits for a replica that answers but does not serve the version. @default half an hour */
+  /** The time for which the run waits for a replica that answers but does not serve the version. @default half an hour */
   readonly patienceMs?: number;
   readonly report: (event: Omit<TrainingEvent, 'step'>) => void;
   /** Ends the work in the background. */
@@ -36,7 +36,7 @@ export class ReplicaKeeper {
   readonly #options: ReplicaKeeperOptions;
   /** Replicas that are being brought back. */
   readonly #returning = new Map<string, Promise<void>>();
-  /** Replicas that will not come back by waiting, as far as is known. */
+  /** Replicas that will not come back by waiting, according to what is known. */
   readonly #faults = new Map<string, VfError>();
   #changed = Promise.withResolvers<void>();
   /** Number of times that the current version was given to a replica that had lost it. */
@@ -151,7 +151,7 @@ export class ReplicaKeeper {
     this.#report({ kind: 'replica_recovered', message: `${replica} serves again: ${how}. ${this.text}` });
   }
 
-  /** An event that cannot be written ends the run where the loop writes next, not here in the background. */
+  /** An event that cannot be written ends the run at the loop's next write, not here in the background. */
   #report(event: Omit<TrainingEvent, 'step'>): void {
     try {
       this.#options.report(event);

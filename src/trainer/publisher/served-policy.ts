@@ -29,7 +29,7 @@ export interface ServedPolicyOptions {
   readonly maxStaleness: number;
   /** Number of replicas that must have a version before it is sampled from. */
   readonly quorum: number;
-  /** How long the run waits for a replica that answers but does not serve the version. @default half an hour */
+  /** The time for which the run waits for a replica that answers but does not serve the version. @default half an hour */
   readonly patienceMs?: number;
   readonly report: (event: Omit<TrainingEvent, 'step'>) => void;
   /** Ends the work in the background. */

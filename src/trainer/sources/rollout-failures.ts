@@ -12,7 +12,7 @@ export const isPolicys = (failure: Failure) => failure.source === 'policy' && !i
 const isLate = ({ type }: Failure) => type === 'TimeoutError';
 /** The same text fails again, because the code of the reward or of the policy's client cannot handle it. */
 export const isCodes = (failure: Failure) => isClients(failure) || (failure.source === 'reward' && !failure.retryable && !isLate(failure));
-/** Which rollouts a judge's server could not score does not depend on what they say. Whether an episode calls a model may depend on it. */
+/** Which rollouts a judge's server could not score does not depend on their texts. Whether an episode calls a model may depend on it. */
 const isOutage = ({ source, retryable, phase }: Failure) => (source === 'reward' || source === 'model') && retryable && phase === 'scoring';
 /**
  * Whether such a rollout fails may depend on the text that the policy wrote. If only the failed ones were played again until none fails, the batch would hold too

@@ -15,7 +15,7 @@ export interface RolloutFileOptions {
   readonly name: string;
   /** Its lines. Called once. */
   readonly lines: () => AsyncIterable<string>;
-  /** A resumed run gets the lines of its earlier steps again, as from a file, and reads past them; a stream goes on where it is. */
+  /** A resumed run gets the lines of its earlier steps again, as from a file, and reads past them; a stream goes on from its current place. */
   readonly startsOver: boolean;
   /** Steps before the first on rollouts: supervised ones take nothing from here. */
   readonly stepsBefore: number;

@@ -92,7 +92,7 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
     restart(record, latest);
   const stacks = new Map<string, string>();
   const total = planned.size;
-  // How many times the whole plan was sampled before.
+  // The number of times that the whole plan was sampled before.
   let round = 0;
   for (let attempt = 1; !record.isComplete; attempt++) {
     const { thrown, ended } = await play(plan, parts, record, { latest, stacks }, { allowed: allowedFailures(plan, parts), round });

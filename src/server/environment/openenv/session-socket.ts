@@ -8,7 +8,7 @@ export interface SessionSocketOptions {
   readonly session: OpenEnvSession;
   /** The reason why the session is refused, with the answer to its first frame; null for one that has a place. */
   readonly refusal: WireError | null;
-  /** How long a refused client may wait before its first frame, in milliseconds. */
+  /** The time for which a refused client may wait before its first frame, in milliseconds. */
   readonly refusedMs: number;
   readonly onClosed: (socket: SessionSocket) => void;
   readonly onFailure: (error: unknown) => void;

@@ -20,11 +20,11 @@ export interface SessionSocketsOptions extends OpenEnvSessionOptions {
   /** The interval of pings to a client, in milliseconds. @default 60000 */
   readonly pingMs?: number;
   /**
-   * How long a client may be silent while it generates or trains, in milliseconds. TCP notices a machine that is gone earlier. @default 600000; a server uses its
+   * The time for which a client may be silent while it generates or trains, in milliseconds. TCP notices a machine that is gone earlier. @default 600000; a server uses its
    * idle timeout
    */
   readonly silentMs?: number;
-  /** How long a refused client may wait before its first frame, in milliseconds. @default 60000 */
+  /** The time for which a refused client may wait before its first frame, in milliseconds. @default 60000 */
   readonly refusedMs?: number;
 }
 

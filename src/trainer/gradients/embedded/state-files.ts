@@ -16,7 +16,7 @@ const FORMAT = 'vf-search embedded state 1';
 const STATE = 'state.json';
 const TENSORS = 'state.safetensors';
 
-/** What a state belongs to, as recorded in state.json. */
+/** The owner of a state, as recorded in state.json. */
 export interface StateOwner {
   /** Fingerprint of the base. */
   readonly base: string;

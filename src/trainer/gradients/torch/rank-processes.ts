@@ -16,11 +16,11 @@ export interface RankCommand {
   readonly logPath: string | null;
   /** One process for each. */
   readonly devices: readonly string[];
-  /** Number of all ranks; those beyond `devices` are started on other hosts, and all meet where MASTER_ADDR and MASTER_PORT of `env` say. */
+  /** Number of all ranks; those beyond `devices` are started on other hosts, and all meet at MASTER_ADDR and MASTER_PORT of `env`. */
   readonly worldSize: number;
 }
 
-/** How a process ended: its exit code, or the signal that killed it. */
+/** The end of a process: its exit code, or the signal that killed it. */
 export interface WorkerExit {
   readonly code: number | null;
   readonly signal: string | null;
@@ -28,13 +28,13 @@ export interface WorkerExit {
 
 const TAIL_CHARACTERS = 4096;
 const TAIL_LINES = 3;
-/** How long to read output after a process ended: a grandchild may hold the pipes open forever. */
+/** The time to read output after a process ended: a grandchild may hold the pipes open forever. */
 const DRAIN_MS = 500;
 /** Exit codes of failure.py. A rank that lost another one is not the cause. */
 const EXIT_BUSY = 3;
 const EXIT_PEER_LOST = 4;
 const EXIT_MEMORY = 6;
-/** How long a rank may take to end after its stdin: twice GRACE_S of worker.py. */
+/** The time that a rank may take to end after its stdin: twice GRACE_S of worker.py. */
 const GRACE_MS = 4000;
 
 export class RankProcesses {
@@ -113,7 +113,7 @@ interface RankOptions extends RankCommand {
 export class RankProcess {
   readonly child: ChildProcess;
   readonly exited: Promise<WorkerExit>;
-  /** Why it could not be started; null if it was. */
+  /** The reason why it could not be started; null if it was. */
   failure: ConfigError | null = null;
   readonly #rank: number | null;
   readonly #log: number | null;

@@ -43,14 +43,14 @@ export interface TorchBackendOptions {
   readonly devices: readonly string[];
   /** Number of all processes, those on other hosts included; see docs/gpu-training.md. @default that of `devices` */
   readonly worldSize?: number;
-  /** Whether each process holds a part of every layer: `full`; `auto`, if the base takes more than half of a GPU's free memory. @default 'auto' */
+  /** `full`: each process holds a part of every layer. `auto`: it does so if the base takes more than half of a GPU's free memory. @default 'auto' */
   readonly sharding?: 'auto' | 'none' | 'full';
   /** Type of the base. `auto`: bfloat16 on a GPU, float32 elsewhere. */
   readonly dtype: 'auto' | 'float32' | 'bfloat16';
   readonly gradientCheckpointing: boolean;
   /** CPU threads; null lets torch choose. */
   readonly threads: number | null;
-  /** Where a vision-language base finds the images of batches. @default batches hold none */
+  /** The folder in which a vision-language base finds the images of batches. @default batches hold none */
   readonly images?: TorchImages;
   /** Deadline of each call, loading the base included. A call that misses it ends the worker. */
   readonly timeoutMs: number;
@@ -90,7 +90,7 @@ export interface TorchStats {
   readonly peakMemoryBytes: number | null;
   /** Batches that await backward or drop. */
   readonly retainedBatches: number;
-  /** How often the base's tower turned an image into embeddings. */
+  /** The number of times that the base's tower turned an image into embeddings. */
   readonly towerPasses: number;
 }
 
