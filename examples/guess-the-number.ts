@@ -1,5 +1,6 @@
 /** A custom environment. Run directly, this file plays it with a scripted policy that halves the interval; `npx vf-eval examples/guess-the-number.ts` evaluates it. */
-import { Dataset, type EnvResponse, type EpisodeState, MultiTurnEnv, type Row, Rubric, runRollouts } from 'vf-search';
+import { Dataset, type EnvResponse, type EpisodeState, MultiTurnEnv, type Row, Rubric } from 'vf-search';
+import { runRollouts } from 'vf-search/rollouts';
 import { ScriptedClient } from 'vf-search/clients/scripted';
 
 interface GuessState extends EpisodeState {

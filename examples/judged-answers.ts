@@ -2,7 +2,8 @@
  * Short answers scored by a judge. `npx vf-eval examples/judged-answers.ts` uses the environment's builtin judge, which needs no model;
  * `--role judge=gpt-4.1-mini@https://api.openai.com/v1` uses a model instead. Run directly, this file plays a script with one wrong answer.
  */
-import { Dataset, exactMatchJudge, JudgeRubric, openRoleModels, type RoleDeclarations, type Row, runRollouts, SingleTurnEnv } from 'vf-search';
+import { Dataset, exactMatchJudge, JudgeRubric, type RoleDeclarations, type Row, SingleTurnEnv } from 'vf-search';
+import { openRoleModels, runRollouts } from 'vf-search/rollouts';
 import { ScriptedClient } from 'vf-search/clients/scripted';
 
 export const roles = {

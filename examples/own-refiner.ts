@@ -1,5 +1,6 @@
 /** Plays search-o1 over pages and a refiner of your own. Both are functions here; a refiner can be any model, for example over `clientModel`. */
-import { openRoleModels, runRollouts, scriptedModel } from 'vf-search';
+import { scriptedModel } from 'vf-search';
+import { openRoleModels, runRollouts } from 'vf-search/rollouts';
 import { ExtractiveClient } from 'vf-search/clients/extractive';
 import { type RefinementData, SearchO1Env } from 'vf-search/environments/search-o1';
 

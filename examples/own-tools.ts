@@ -1,5 +1,5 @@
 /** A server of one's own: tools that a pipeline calls beside the built-in ones. `vf-pipeline run examples/own-tools.yaml` runs it. */
-import type { PipelineTool } from 'vf-search';
+import type { PipelineTool } from 'vf-search/pipelines';
 
 /** Parameters as JSON Schemas; one without a default must be set in the parameter file. */
 export const parameters = {

@@ -1,19 +1,15 @@
 /** The arguments of `loadEnvironment`, in snake_case or camelCase: those of data and search as search-r1 has them, and the specification's configuration. */
+import { choiceArgument, ConfigError, integerArgument, readArguments, textArgument } from 'vf-search';
 import {
   type ArgumentKind,
   type ArgumentValues,
-  choiceArgument,
-  ConfigError,
-  integerArgument,
-  readArguments,
   readDocument,
   RETRIEVAL_ENGINES,
   SEARCH_ALIASES,
   SEARCH_ARGUMENTS,
   type SearchSource,
   searchSource,
-  textArgument,
-} from 'vf-search';
+} from 'vf-search/environment-kit';
 import { CONFIG_KEYS, type ConfigKey, type ConfigWarning, parseConfig, type SearchR1Config } from './config.ts';
 import type { PromptStyle } from './prompt.ts';
 

@@ -8,14 +8,13 @@ import {
   Dataset,
   EnvironmentError,
   type EnvResponse,
-  type Episode,
   type EpisodeOptions,
   MultiTurnEnv,
   RetrievalError,
   type StepContext,
-  thrownText,
   VfError,
 } from 'vf-search';
+import { type Episode, thrownText } from 'vf-search/environment-kit';
 import { strip } from 'vf-search/metrics/python-text';
 import { parseConfig, type SearchR1Config } from './config.ts';
 import { type PromptStyle, promptFor } from './prompt.ts';

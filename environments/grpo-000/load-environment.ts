@@ -1,6 +1,7 @@
 /** Builds the environment from its arguments. The only module of this folder that loads rows, reads files and opens engines. */
 import { fileURLToPath } from 'node:url';
-import { ConfigError, type LoadContext, openSource, readDocument, type SearchContext } from 'vf-search';
+import { ConfigError, type LoadContext } from 'vf-search';
+import { openSource, readDocument, type SearchContext } from 'vf-search/environment-kit';
 import { type GrpoArguments, parseArguments } from './arguments.ts';
 import { GrpoEnv } from './grpo-env.ts';
 import { questionsOf } from './load-questions.ts';

@@ -1,5 +1,6 @@
 /** The rows of a data set: as search-r1 reads them, or a `.json` or `.csv` file as the specification lists data. */
-import { ConfigError, loadQuestions, readDocument, readTextFile, type SearchContext } from 'vf-search';
+import { ConfigError } from 'vf-search';
+import { loadQuestions, readDocument, readTextFile, type SearchContext } from 'vf-search/environment-kit';
 import type { GrpoArguments } from './arguments.ts';
 import type { GrpoQuestion } from './grpo-env.ts';
 import { type QueryWithTruth, rowsFromCsv, rowsFromJson } from './rows.ts';

@@ -1,7 +1,8 @@
 /**
  * Format and answer reward of a rollout. Judged is the model's own text, with every injected block as an empty one: what a passage says changes neither.
  */
-import { metric, reward, type RewardContext, RewardError, type Row, Rubric, type TextSegment } from 'vf-search';
+import { metric, reward, type RewardContext, RewardError, type Row, Rubric } from 'vf-search';
+import type { TextSegment } from 'vf-search/environment-kit';
 import { EMPTY_INFORMATION } from './protocol.ts';
 import { answerReward, type AnswerRewardOptions, finalAnswer, formatReward, type FormatRewardOptions } from './reward.ts';
 import type { GrpoState } from './state.ts';

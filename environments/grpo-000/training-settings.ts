@@ -1,5 +1,6 @@
 /** What the specification's keys of training are in a configuration of `vf-train`. */
-import type { TrainingSetting, TrainingSettings } from 'vf-search';
+import type { TrainingSettings } from 'vf-search';
+import type { TrainingSetting } from 'vf-search/environment-kit';
 import { parseArguments, parseConfigArguments } from './arguments.ts';
 import type { ConfigKey, SearchR1Config } from './config.ts';
 import { questionsOf } from './load-questions.ts';

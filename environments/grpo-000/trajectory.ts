@@ -2,7 +2,8 @@
  * The specification's TokenStep and Trajectory: frozen views of one rollout, with the names and positions of the document. They hold no second record: text,
  * ids and log-probs are the rollout's own. To JSON and back with `JSON.stringify` and `trajectoryFromJson`.
  */
-import { ConfigError, type Rollout } from 'vf-search';
+import { ConfigError } from 'vf-search';
+import type { Rollout } from 'vf-search/rollouts';
 import { finalAnswer } from './reward.ts';
 
 /** One token that the policy sampled. */

@@ -1,5 +1,6 @@
 /** The web as a search engine: Serper, Google's Custom Search, or a SearXNG server, with a cache, a rate limit with a bounded queue, deadlines and retries. */
-import { CancelledError, openWebSearch, type Retriever, type WebSearchOptions } from 'vf-search';
+import { CancelledError, type Retriever } from 'vf-search';
+import { openWebSearch, type WebSearchOptions } from 'vf-search/environment-kit';
 import { retrieverEngine, type SearchEngine } from './search-engine.ts';
 
 export interface WebSearchEngineOptions extends WebSearchOptions {

@@ -1,5 +1,6 @@
 /** Opens the pipeline that the arguments name, with its questions. */
-import { type ArgumentKind, choiceArgument, ConfigError, type EnvironmentFacts, type LoadContext, readArguments, textArgument } from 'vf-search';
+import { choiceArgument, ConfigError, type EnvironmentFacts, type LoadContext, readArguments, textArgument } from 'vf-search';
+import type { ArgumentKind } from 'vf-search/environment-kit';
 import { openPipeline, QuestionPipeline } from 'vf-search/pipelines';
 import { PipelineEnv } from './pipeline-env.ts';
 

@@ -1,5 +1,6 @@
 /** Plays each question of a pipeline by itself. The pipeline does everything: this class only turns questions into rows, and what was asked into text. */
-import { Dataset, type EpisodeOptions, metric, ProgramEnv, type ProgramModels, type ProgramResult, reward, type Row, Rubric } from 'vf-search';
+import { Dataset, type EpisodeOptions, metric, ProgramEnv, type ProgramResult, reward, type Row, Rubric } from 'vf-search';
+import type { ProgramModels } from 'vf-search/environment-kit';
 import type { PipelineQuestion, QuestionPipeline } from 'vf-search/pipelines';
 
 export interface PipelineRow extends Row {

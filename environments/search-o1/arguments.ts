@@ -1,14 +1,6 @@
 /** The arguments of `loadEnvironment`, in snake_case or camelCase, with their defaults. Unknown or unusable ones are a ConfigError. */
-import {
-  choiceArgument,
-  type EnvironmentLimits,
-  integerArgument,
-  readArguments,
-  SEARCH_ALIASES,
-  SEARCH_ARGUMENTS,
-  type SearchSource,
-  searchSource,
-} from 'vf-search';
+import { choiceArgument, integerArgument, readArguments } from 'vf-search';
+import { type EnvironmentLimits, SEARCH_ALIASES, SEARCH_ARGUMENTS, type SearchSource, searchSource } from 'vf-search/environment-kit';
 import { type Instruction, type ModelName, searchLimit } from './prompt.ts';
 import { type Scorer, SEARCH_O1_METRICS, type SearchO1Metric } from './rubric.ts';
 import { MAX_TURN, REFINE_TOKENS, RESPONSE_TOKENS } from './search-o1-env.ts';

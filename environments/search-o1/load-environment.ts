@@ -1,5 +1,6 @@
 /** Builds the environment from its arguments. The only module of this folder that loads rows and opens retrievers. */
-import { type LoadContext, loadQuestions, openSource, sourceNotices } from 'vf-search';
+import type { LoadContext } from 'vf-search';
+import { loadQuestions, openSource, sourceNotices } from 'vf-search/environment-kit';
 import { parseArguments } from './arguments.ts';
 import { SearchO1Env } from './search-o1-env.ts';
 import { pageSearch } from './web-pages.ts';

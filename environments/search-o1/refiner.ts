@@ -1,5 +1,6 @@
 /** The builtin refiner: picks the sentences that share most words with the query. No model, deterministic, linear in the pages. */
-import { type Model, type ModelRequest, scriptedModel } from 'vf-search';
+import { scriptedModel } from 'vf-search';
+import type { Model, ModelRequest } from 'vf-search/environment-kit';
 import { ENGLISH_STOP_WORDS } from 'vf-search/metrics/stop-words';
 import { NOTHING_FOUND } from './extract.ts';
 import type { WebPage } from './web-pages.ts';

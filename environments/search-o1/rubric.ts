@@ -1,5 +1,6 @@
 /** The reward: one metric of the boxed answer. The others are metrics of weight 0. */
-import { metric, reward, type RewardContext, type Row, Rubric, type TextSegment } from 'vf-search';
+import { metric, reward, type RewardContext, type Row, Rubric } from 'vf-search';
+import type { TextSegment } from 'vf-search/environment-kit';
 import { type AnswerScores, answerScores, choiceScores } from 'vf-search/metrics/answer-scores';
 import { qaMetric } from 'vf-search/metrics/qa-metrics';
 import { extractAnswer } from './extract.ts';

@@ -4,17 +4,15 @@
  */
 import {
   Dataset,
-  type EnvironmentLimits,
   type EnvResponse,
   type EpisodeOptions,
-  type Model,
   MultiTurnEnv,
   RetrievalError,
   type RoleDeclarations,
   type StepContext,
-  thrownText,
   VfError,
 } from 'vf-search';
+import { type EnvironmentLimits, type Model, thrownText } from 'vf-search/environment-kit';
 import { extractInformation } from './extract.ts';
 import { END_SEARCH_QUERY, extractQuery, LIMIT_NOTE, REPEATED_NOTE, searchResult } from './markers.ts';
 import { previousReasoning } from './previous-reasoning.ts';

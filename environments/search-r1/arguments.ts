@@ -1,20 +1,15 @@
 /** The arguments of `loadEnvironment`, in snake_case or camelCase, with their defaults. Unknown or unusable ones are a ConfigError. */
+import { choiceArgument, type EnvironmentFacts, flagArgument, integerArgument, numberArgument, readArguments } from 'vf-search';
 import {
   type ArgumentKind,
   type ArgumentValues,
-  choiceArgument,
-  type EnvironmentFacts,
   type EnvironmentLimits,
-  flagArgument,
-  integerArgument,
-  numberArgument,
-  readArguments,
   SEARCH_ALIASES,
   SEARCH_ARGUMENTS,
   type SearchSource,
   searchSource,
   type TokenConventions,
-} from 'vf-search';
+} from 'vf-search/environment-kit';
 import { isQaMetric, QA_METRIC_NAMES, type QaMetric } from 'vf-search/metrics/qa-metric-names';
 import type { FormatWeights } from './reward.ts';
 import type { Scorer } from './rubric.ts';

@@ -1,5 +1,6 @@
 /** Builds the environment from its arguments. The only module of this folder that loads rows and opens retrievers. */
-import { type LoadContext, loadQuestions, openSource, type QuestionRow, sourceNotices } from 'vf-search';
+import type { LoadContext, QuestionRow } from 'vf-search';
+import { loadQuestions, openSource, sourceNotices } from 'vf-search/environment-kit';
 import { parseArguments, type SearchR1Arguments } from './arguments.ts';
 import { makePrefix } from './prompt.ts';
 import { SearchR1Env, type SearchR1Options } from './search-r1-env.ts';

@@ -2,7 +2,8 @@
  * The reward of a rollout and its metrics. The scored sequence is always prompt, assistant anchor, response, so that a score does not depend on a model's
  * chat template (upstream gives format scores only to ChatML models).
  */
-import { contentText, metric, type MetricDisplay, reward, type RewardContext, Rubric, type TextSegment } from 'vf-search';
+import { contentText, metric, reward, type RewardContext, Rubric } from 'vf-search';
+import type { MetricDisplay, TextSegment } from 'vf-search/environment-kit';
 import { emCheck, normalizeAnswer, subemCheck } from './answer.ts';
 import { ASSISTANT_ANCHOR, isValidSequence } from './format.ts';
 import type { QaMetric } from 'vf-search/metrics/qa-metric-names';

@@ -2,19 +2,8 @@
  * Search-R1's rollout (search_r1/llm_agent/generation.py): one assistant turn in which model text and observations alternate as raw text. Up to
  * `maxTurns` generations may search; a last one may only answer. Rows and retriever are passed in; `loadEnvironment` loads them.
  */
-import {
-  Dataset,
-  type EnvironmentLimits,
-  type EnvResponse,
-  type Passage,
-  MultiTurnEnv,
-  RetrievalError,
-  type Retriever,
-  type StepContext,
-  type TokenConventions,
-  thrownText,
-  VfError,
-} from 'vf-search';
+import { Dataset, type EnvResponse, type Passage, MultiTurnEnv, RetrievalError, type Retriever, type StepContext, VfError } from 'vf-search';
+import { type EnvironmentLimits, type TokenConventions, thrownText } from 'vf-search/environment-kit';
 import type { QaMetric } from 'vf-search/metrics/qa-metric-names';
 import { CORRECTIVE_MESSAGE, cutResponse, observation, parseAction } from './actions.ts';
 import type { FormatWeights } from './reward.ts';

@@ -1,14 +1,6 @@
 /** The arguments of `loadEnvironment`, in snake_case or camelCase, with their defaults. Unknown or unusable ones are a ConfigError. */
-import {
-  type ArgumentKind,
-  choiceArgument,
-  ConfigError,
-  type EnvironmentFacts,
-  flagArgument,
-  integerArgument,
-  readArguments,
-  textArgument,
-} from 'vf-search';
+import { choiceArgument, ConfigError, type EnvironmentFacts, flagArgument, integerArgument, readArguments, textArgument } from 'vf-search';
+import type { ArgumentKind } from 'vf-search/environment-kit';
 import { DEFAULT_LIMITS, type ExecutionLimits, type ExecutorName } from 'vf-search/execution';
 import { bonusesArgument } from './bonuses.ts';
 import { FILTERS, MIXES } from './buffer.ts';

@@ -1,5 +1,6 @@
 /** The built-in baseline: answers with the last literal of the prompt. A floor for comparisons, and a first run without a model. */
-import { type Baseline, contentText, type Message } from 'vf-search';
+import { contentText, type Message } from 'vf-search';
+import type { Baseline } from 'vf-search/environment-kit';
 import type { PromptStyle } from './prompt.ts';
 
 /** Strings on one line, and numbers. */

@@ -2,7 +2,7 @@
  * Bonuses of proposals for what they are by themselves, as Absolute Zero has them: all are off by default there and here. A bonus is its measure times its coefficient,
  * at most its maximum, and is paid only to a proposal from which something can be learned.
  */
-import type { ArgumentKind } from 'vf-search';
+import type { ArgumentKind } from 'vf-search/environment-kit';
 import type { CodeMeasures } from 'vf-search/execution';
 import type { TaskRecord } from './records.ts';
 

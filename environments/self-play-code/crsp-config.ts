@@ -2,7 +2,8 @@
  * The specification's YAML: its sections `crsp`, `trajectory_seeding` and `reward_structure`, with their defaults, types and ranges. Pure: `crsp-settings.ts`
  * says what the keys mean here, and `readCrspConfig` there reads files.
  */
-import { type ArgumentKind, choiceArgument, flagArgument, integerArgument, suggestion, textArgument } from 'vf-search';
+import { choiceArgument, flagArgument, integerArgument, textArgument } from 'vf-search';
+import { type ArgumentKind, suggestion } from 'vf-search/environment-kit';
 import { TASK_KINDS, type TaskKind } from './records.ts';
 
 /** By the names of the document, complete. It is a document itself: `parseCrspConfig` gives the same configuration for it. */

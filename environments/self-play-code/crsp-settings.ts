@@ -2,7 +2,8 @@
  * What the specification's YAML means here: arguments of the environment, settings of `vf-train`, and the supervised stage before it. Only keys that the document
  * has count, so that a preset keeps its own values for the others. The one module about that document that reads files.
  */
-import { ConfigError, readDocument, type TrainingSetting } from 'vf-search';
+import { ConfigError } from 'vf-search';
+import { readDocument, type TrainingSetting } from 'vf-search/environment-kit';
 import { CRSP_KEYS, type CrspConfig, parseCrspConfig } from './crsp-config.ts';
 import type { TaskKind } from './records.ts';
 

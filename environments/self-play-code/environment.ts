@@ -53,7 +53,7 @@ export {
   type SolutionOutcome,
   solveReward,
 } from './rewards.ts';
-export { limoRows } from 'vf-search';
+export { limoRows } from 'vf-search/environment-kit';
 export { type BufferEntry, type BufferFilter, type BufferMix, type BufferState, ProgramBuffer } from './buffer.ts';
 export { examineProposal, type Examiner, type ProposalRequest } from './examine-proposal.ts';
 export { loadEnvironment } from './load-environment.ts';

@@ -1,5 +1,6 @@
 /** Reads tasks: bundled ones, a user's own in the form of CRUXEval (`code`, `input`, `output`), or a data set of the hub in that form. */
-import { ConfigError, type DataRecord, loadRecords, type LoadRecordsOptions, type RowsSource } from 'vf-search';
+import { ConfigError } from 'vf-search';
+import { type DataRecord, loadRecords, type LoadRecordsOptions, type RowsSource } from 'vf-search/environment-kit';
 import { parseLiteral } from 'vf-search/execution';
 import { type FunctionRecord, TASK_KINDS, type TaskKind, type TaskRecord } from './records.ts';
 

@@ -3,7 +3,8 @@
  * for training are the tasks that a run begins with. Rows, executor and settings are passed in; `loadEnvironment` opens them.
  */
 import { LRUCache } from 'lru-cache';
-import { type Baseline, Dataset, SingleTurnEnv, TimeoutError } from 'vf-search';
+import { Dataset, SingleTurnEnv, TimeoutError } from 'vf-search';
+import type { Baseline } from 'vf-search/environment-kit';
 import type { CodeExecutor, CodeMeasures, ExecutionLimits } from 'vf-search/execution';
 import { lastLiteralBaseline } from './baseline.ts';
 import { type BonusMeasures, programMeasures, soughtValues, valueDiversity } from './bonuses.ts';

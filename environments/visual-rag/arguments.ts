@@ -1,18 +1,6 @@
 /** The arguments of `loadEnvironment`, in snake_case or camelCase, with their defaults. Unknown or unusable ones are a ConfigError. */
-import {
-  type ArgumentKind,
-  type ArgumentsCheck,
-  type ArgumentValues,
-  choiceArgument,
-  ConfigError,
-  integerArgument,
-  type LoadContext,
-  type PixelRange,
-  readArguments,
-  SEARCH_FORMS,
-  type SearchForm,
-  textArgument,
-} from 'vf-search';
+import { type ArgumentsCheck, choiceArgument, ConfigError, integerArgument, type LoadContext, readArguments, textArgument } from 'vf-search';
+import { type ArgumentKind, type ArgumentValues, type PixelRange, SEARCH_FORMS, type SearchForm } from 'vf-search/environment-kit';
 import { DEFAULT_UNIT, SHOWN_PIXELS } from './picture-sizes.ts';
 import type { Observations } from './prompt.ts';
 import { type Coefficients, COEFFICIENTS } from './rewards.ts';

@@ -1,5 +1,6 @@
 /** The built-in baseline: searches the question, cuts out what matches it best, completes. A floor for comparisons, and a first run without a model. */
-import { type Baseline, contentText, type Message } from 'vf-search';
+import { contentText, type Message } from 'vf-search';
+import type { Baseline } from 'vf-search/environment-kit';
 import type { Area } from './boxes.ts';
 import { questionOf } from './prompt.ts';
 import { contentWords, plainWords } from './question-words.ts';

@@ -2,7 +2,8 @@
  * Compares rows, word sidecar and picture folder before a run: what fits nowhere is refused, what fits in part is a notice, because upstream's data has such
  * rows too. Where a search server alone knows the pages, nothing can be said about golden ones.
  */
-import { ConfigError, thrownText } from 'vf-search';
+import { ConfigError } from 'vf-search';
+import { thrownText } from 'vf-search/environment-kit';
 import { documentOf } from 'vf-search/metrics/document-of';
 import type { PageSource } from './page-source.ts';
 import type { PictureFiles } from './picture-files.ts';

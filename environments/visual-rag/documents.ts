@@ -1,5 +1,6 @@
 /** Pages of documents: their sizes and, with a word sidecar, every word and its box. */
-import { ConfigError, type DataRecord, MAX_ASPECT, MAX_IMAGE_PIXELS, type Passage } from 'vf-search';
+import { ConfigError, type Passage } from 'vf-search';
+import { type DataRecord, MAX_ASPECT, MAX_IMAGE_PIXELS } from 'vf-search/environment-kit';
 import type { Area, Size } from './boxes.ts';
 
 /** A word and its box on the page, in the page's pixels. */

@@ -9,7 +9,7 @@ export { loadEnvironment } from './load-environment.ts';
 export { documentOf } from 'vf-search/metrics/document-of';
 export { ndcg } from './ndcg.ts';
 export { basenames, type ChosenPage, goldenPages, nextPage, pageName } from './pages.ts';
-export { imageTokens, type PixelRange, smartResize } from 'vf-search';
+export { imageTokens, type PixelRange, smartResize } from 'vf-search/environment-kit';
 export { fitPixels, SHOWN_PIXELS } from './picture-sizes.ts';
 export { type Coefficients, COEFFICIENTS, phase1Reward, phase2Reward, type Phase2Scores } from './rewards.ts';
 export { FORCED_COMPLETION, INVALID_ACTION, invalidBox, NO_PAGE } from './texts.ts';

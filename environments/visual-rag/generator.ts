@@ -1,5 +1,6 @@
 /** Asks the frozen generator, which answers from the evidence alone. */
-import { type ContentPart, type ImageRef, type Message, ModelError, type RewardContext } from 'vf-search';
+import { type Message, ModelError, type RewardContext } from 'vf-search';
+import type { ContentPart, ImageRef } from 'vf-search/environment-kit';
 import type { GeneratorData } from './reader.ts';
 import { linesOf, type ShownWord } from './reading.ts';
 import type { VisualRow } from './rows.ts';

@@ -1,5 +1,6 @@
 /** How the judge is asked: question, reference and answer as data, so that nothing in them is mistaken for an instruction. */
-import type { ContentPart, Message, MessageContent, RewardContext } from 'vf-search';
+import type { Message, RewardContext } from 'vf-search';
+import type { ContentPart, MessageContent } from 'vf-search/environment-kit';
 import type { VisualRow } from './rows.ts';
 import type { FinishedState } from './state.ts';
 

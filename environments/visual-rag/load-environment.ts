@@ -1,5 +1,6 @@
 /** Builds the environment from its arguments. Rows are loaded only here. */
-import { bundledFolder, ConfigError, type ImageStore, type LoadContext, loadRecords, type RowsSource } from 'vf-search';
+import { ConfigError, type LoadContext } from 'vf-search';
+import { bundledFolder, type ImageStore, loadRecords, type RowsSource } from 'vf-search/environment-kit';
 import { argumentsFor, type VisualArguments } from './arguments.ts';
 import { type DocumentPage, documentPages } from './documents.ts';
 import { facts } from './facts.ts';

@@ -1,13 +1,6 @@
 /** Opens what finds the pages: BM25 over their words, or the server at `search_url`. */
-import {
-  ConfigError,
-  type LoadContext,
-  openPageRetriever,
-  type OpenPageRetrieverOptions,
-  openRetriever,
-  type PagePictures,
-  type Retriever,
-} from 'vf-search';
+import { ConfigError, type LoadContext, openRetriever, type Retriever } from 'vf-search';
+import { openPageRetriever, type OpenPageRetrieverOptions, type PagePictures } from 'vf-search/environment-kit';
 import type { VisualArguments } from './arguments.ts';
 import { type DocumentPage, pagePassages } from './documents.ts';
 import { pageName } from './pages.ts';

@@ -1,5 +1,6 @@
 /** What the policy sees of a page: its picture, or its words with their boxes. Both modes show the same parts at the same sizes. */
-import { EnvironmentError, type EnvResponse, type ImageSizes, MAX_ASPECT, type PixelRange, smartResize } from 'vf-search';
+import { EnvironmentError, type EnvResponse } from 'vf-search';
+import { type ImageSizes, MAX_ASPECT, type PixelRange, smartResize } from 'vf-search/environment-kit';
 import type { Area, Size } from './boxes.ts';
 import type { DocumentPage } from './documents.ts';
 import type { PageSource } from './page-source.ts';

@@ -5,7 +5,8 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open, readdir, realpath } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { ConfigError, EnvironmentError, isInside, MAX_IMAGE_BYTES, thrownText } from 'vf-search';
+import { ConfigError, EnvironmentError } from 'vf-search';
+import { isInside, MAX_IMAGE_BYTES, thrownText } from 'vf-search/environment-kit';
 
 /** Ends of file names, in any case, in the order in which they are looked for. */
 const EXTENSIONS = ['png', 'jpg', 'jpeg', 'webp'];

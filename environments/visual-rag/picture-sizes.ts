@@ -1,5 +1,5 @@
 /** The size at which the environment shows a picture. */
-import type { PixelRange } from 'vf-search';
+import type { PixelRange } from 'vf-search/environment-kit';
 import type { Size } from './boxes.ts';
 
 /** Sides of pictures are multiples of it where neither an argument nor the policy says another: Qwen2.5-VL's unit. */

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { bundledFolder, ConfigError } from 'vf-search';
+import { ConfigError } from 'vf-search';
+import { bundledFolder } from 'vf-search/environment-kit';
 
 /** The folder of the pages' pictures: the named one, or that of a bundled deck. Rejects with ConfigError if the data set has neither. */
 export async function picturesFolder({ dataset, imagesFolder }: { readonly dataset: string; readonly imagesFolder: string | null }): Promise<string> {

@@ -2,7 +2,8 @@
  * Pictures of pages: opened from a folder, cut, scaled and encoded with sharp, kept in the run's image store. A picture that would fill the memory is refused
  * before anything is decoded.
  */
-import { ConfigError, type ImageRef, type ImageStore, Limiter, MAX_ASPECT, MAX_IMAGE_PIXELS, thrownText, VfError } from 'vf-search';
+import { ConfigError, VfError } from 'vf-search';
+import { type ImageRef, type ImageStore, Limiter, MAX_ASPECT, MAX_IMAGE_PIXELS, thrownText } from 'vf-search/environment-kit';
 import type sharpPackage from 'sharp';
 import type { Area, Size } from './boxes.ts';
 import { PictureFiles } from './picture-files.ts';

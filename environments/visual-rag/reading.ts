@@ -1,5 +1,5 @@
 /** What can be read on a picture of a page: words inside, as large as they are shown. */
-import type { ImageRef } from 'vf-search';
+import type { ImageRef } from 'vf-search/environment-kit';
 import type { Area, Size } from './boxes.ts';
 import type { DocumentPage } from './documents.ts';
 

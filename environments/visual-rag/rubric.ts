@@ -1,5 +1,6 @@
 /** Rewards of both phases, and what the summary shows of an episode. */
-import { judgeReward, metric, type MetricDisplay, ModelError, reward, type RewardContext, Rubric } from 'vf-search';
+import { metric, ModelError, reward, type RewardContext, Rubric } from 'vf-search';
+import { judgeReward, type MetricDisplay } from 'vf-search/environment-kit';
 import { documentOf } from 'vf-search/metrics/document-of';
 import { checkFormat } from './format.ts';
 import { judgedWords, judgeMessages, type JudgeSees, VERDICT_SCHEMA } from './judge.ts';

@@ -1,6 +1,6 @@
 /** Work by a key. Callers that ask for one key at the same time share the work; the results used last are kept. */
 import { LRUCache } from 'lru-cache';
-import { SharedFlight } from 'vf-search';
+import { SharedFlight } from 'vf-search/environment-kit';
 
 export class SharedWork<T extends object> {
   readonly #kept: LRUCache<string, T>;

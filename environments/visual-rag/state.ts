@@ -1,4 +1,5 @@
-import type { EpisodeState, ImageRef } from 'vf-search';
+import type { EpisodeState } from 'vf-search';
+import type { ImageRef } from 'vf-search/environment-kit';
 import type { Shown } from './reading.ts';
 
 /** The state of an episode, for rewards and results. */

@@ -1,4 +1,5 @@
-import { contentImages, type EnvResponse } from 'vf-search';
+import type { EnvResponse } from 'vf-search';
+import { contentImages } from 'vf-search/environment-kit';
 import type { Shown } from './reading.ts';
 
 /** The trace's fields of a shown picture: page, area, size, and the words or the digests of the pictures that the policy saw. */

@@ -6,21 +6,17 @@ import {
   ConfigError,
   Dataset,
   EnvironmentError,
-  type EnvironmentLimits,
   type EnvResponse,
   type EpisodeOptions,
   type EpisodeState,
-  type ImageSizes,
-  type ImageStore,
-  MAX_ASPECT,
   MultiTurnEnv,
   RetrievalError,
   type Retriever,
   type RewardContext,
   type StepContext,
-  thrownText,
   VfError,
 } from 'vf-search';
+import { type EnvironmentLimits, type ImageSizes, type ImageStore, MAX_ASPECT, thrownText } from 'vf-search/environment-kit';
 import { isComplete, parseAction } from './actions.ts';
 import { BOXING_BASELINE } from './baseline.ts';
 import { cropArea, parseBox } from './boxes.ts';

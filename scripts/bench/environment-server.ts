@@ -7,7 +7,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { runRollouts } from 'vf-search';
+import { runRollouts } from 'vf-search/rollouts';
 import { CallerPolicy } from '../../src/clients/caller-policy.ts';
 import { openLocalTokenizer } from '../../src/tokenizer/local-tokenizer.ts';
 import { cpuMs } from '../proof/watch-process.ts';

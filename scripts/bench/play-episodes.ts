@@ -1,5 +1,6 @@
 /** Plays every row of an environment once with a scripted policy, for benchmarks of episodes. */
-import { type Environment, type RoleModels, type Rollout, type Row, runRollouts } from 'vf-search';
+import type { Environment, Row } from 'vf-search';
+import { type RoleModels, type Rollout, runRollouts } from 'vf-search/rollouts';
 import { ScriptedClient, type ScriptedOptions } from '../../src/clients/scripted.ts';
 
 export interface PlayEpisodesOptions<R extends Row> {

@@ -3,19 +3,9 @@
  * scored then, without any part of the scoring that is compared.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  type Environment,
-  judgeBy,
-  type Model,
-  openRoleModels,
-  type OpenedRoleModels,
-  Random,
-  type RewardContext,
-  type Rollout,
-  Rubric,
-  runRollouts,
-  type RunOptions,
-} from 'vf-search';
+import { type Environment, Random, type RewardContext, Rubric } from 'vf-search';
+import { judgeBy, type Model } from 'vf-search/environment-kit';
+import { openRoleModels, type OpenedRoleModels, type Rollout, runRollouts, type RunOptions } from 'vf-search/rollouts';
 import { loadEnvironment, type VisualRagEnv, type VisualRow } from 'vf-search/environments/visual-rag';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
 

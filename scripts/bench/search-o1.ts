@@ -4,7 +4,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { openRoleModels, type Retriever, scriptedModel } from 'vf-search';
+import { type Retriever, scriptedModel } from 'vf-search';
+import { openRoleModels } from 'vf-search/rollouts';
 import { pageSearch, SearchO1Env } from 'vf-search/environments/search-o1';
 import { SearchR1Env } from 'vf-search/environments/search-r1';
 import { measurement, median, report } from './measurement.ts';

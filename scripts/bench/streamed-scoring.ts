@@ -8,7 +8,7 @@ import { isDeepStrictEqual, parseArgs } from 'node:util';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { clientModel, openRoleModels } from 'vf-search';
+import { clientModel, openRoleModels } from 'vf-search/rollouts';
 import { chatClient } from '../../test/models/chat-server.ts';
 import { loopback, readText, sendJson } from '../../test/transport/loopback.ts';
 import { measurement, type Measurement, type Pair, report } from './measurement.ts';

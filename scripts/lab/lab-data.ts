@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { loadQuestions } from 'vf-search';
+import { loadQuestions } from 'vf-search/environment-kit';
 import { parseArguments } from '../../environments/search-r1/arguments.ts';
 import { environmentOptions } from '../../environments/search-r1/load-environment.ts';
 import { presetNamed } from '../../src/sessions/environment/presets.ts';

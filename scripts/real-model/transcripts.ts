@@ -4,7 +4,8 @@
  * shows and accepts. Rows where no returned passage holds the answer are left out.
  */
 import { closeSync, openSync, renameSync, writeSync } from 'node:fs';
-import { contentText, loadEnvironment, type Message, type Rollout, type Row, runRollouts } from 'vf-search';
+import { contentText, loadEnvironment, type Message, type Row } from 'vf-search';
+import { type Rollout, runRollouts } from 'vf-search/rollouts';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
 import type { TextTokenizer } from '../../src/clients/text-tokenizer.ts';
 import { type Evidence, findEvidence, shownPassages } from './evidence.ts';

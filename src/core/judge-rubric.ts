@@ -32,9 +32,9 @@ export interface JudgeData {
  * Messages with the placeholders `{question}`, `{answer}` (`none` if the row has no reference answer) and `{response}`, or a function that returns
  * messages.
  */
-export type JudgeTemplate<R extends Row = Row> = readonly Message[] | ((context: RewardContext<R>, range: ScoreRange) => readonly Message[]);
+type JudgeTemplate<R extends Row = Row> = readonly Message[] | ((context: RewardContext<R>, range: ScoreRange) => readonly Message[]);
 
-export interface ScoreRange {
+interface ScoreRange {
   readonly min: number;
   readonly max: number;
 }

@@ -5,7 +5,7 @@
 import type { Baseline } from './environment.ts';
 import { contentText, type Message } from './message.ts';
 
-export interface ScriptedCall {
+interface ScriptedCall {
   readonly name: string;
   readonly arguments: Readonly<Record<string, unknown>>;
 }

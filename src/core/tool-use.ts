@@ -23,7 +23,7 @@ export interface Tool extends ToolSpec {
   execute(args: Record<string, unknown>, options: ToolExecution): unknown;
 }
 
-export interface ToolExecution {
+interface ToolExecution {
   readonly signal: AbortSignal;
   /** State of the calling episode; a tool may change it. */
   readonly state: ToolState;

@@ -4,3 +4,4 @@ export { openExecutor, type ExecutorOptions } from './open-executor.ts';
 export type { Literal, LiteralNumber, LiteralText } from './literals/literal.ts';
 export { literalsEqual } from './literals/literals-equal.ts';
 export { type LiteralOptions, type ParsedLiteral, parseLiteral } from './literals/parse-literal.ts';
+export { ExecutionError } from '../core/errors.ts';

@@ -9,7 +9,7 @@ import type { TrainingEvent } from '../trainer/training-observer.ts';
 type Part<T> = T extends readonly unknown[] ? T : T extends object ? { readonly [K in keyof T]?: Part<T[K]> | undefined } : T;
 
 /** Settings of a training, nested as in docs/training-config.md, with names in camelCase. Arguments, roles and losses keep the names that they have there. */
-export type TrainSettings = Part<TrainingConfig>;
+type TrainSettings = Part<TrainingConfig>;
 
 export interface TrainOptions {
   /**
@@ -58,7 +58,7 @@ export interface TrainedStep {
   readonly metrics: MetricsRow['values'];
 }
 
-export interface TrainingEvaluation {
+interface TrainingEvaluation {
   /** Steps done before it. */
   readonly step: number;
   readonly steps: number;

@@ -10,6 +10,7 @@ import type { ToolsVersion } from '../pipelines/servers/tools-version.ts';
 import type { ServiceOpeners } from '../pipelines/service-openers.ts';
 import { findPipeline } from './find-pipeline.ts';
 
+export type { PipelineTool } from '../pipelines/pipeline-server.ts';
 export { type Exchange, type PipelineQuestion, type PlayedQuestion, QuestionPipeline } from '../pipelines/question-pipeline.ts';
 export { NO_JOURNAL, OpenPipeline, type PipelineResult, type RunPipelineOptions, type ToolsVersion };
 

@@ -4,7 +4,7 @@ import type { Retriever } from '../retrieval/retriever.ts';
 
 export const WEB_PROVIDERS = ['serper', 'google', 'searxng'] as const;
 
-export type WebProvider = (typeof WEB_PROVIDERS)[number];
+type WebProvider = (typeof WEB_PROVIDERS)[number];
 
 export interface WebSearchOptions {
   /** `serper`: Google through serper.dev; `google`: Google's Custom Search API; `searxng`: a server of your own. */

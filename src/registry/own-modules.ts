@@ -10,6 +10,7 @@ export interface OwnModules {
 
 /** The entries other than the main one, and the source folders whose files package.json exports one by one. */
 const BARREL = /^vf-search\/(engine|execution|trainer)$/;
+const TOP = /^vf-search\/(environment-kit|rollouts)$/;
 const EXPORTED = /^vf-search\/((?:clients|metrics|tokenizer)\/[\w-]+)$/;
 
 /** The URL of a specifier that names this package, or null for any other. */
@@ -19,7 +20,7 @@ export function resolveOwn(specifier: string, own: OwnModules): string | null {
   if (name === 'vf-search/pipelines') return new URL(`registry/open-pipeline${own.extension}`, own.index).href;
   const [, barrel] = BARREL.exec(name!) ?? [];
   if (barrel !== undefined) return new URL(`${barrel}/index${own.extension}`, own.index).href;
-  const [, file] = EXPORTED.exec(name!) ?? [];
+  const [, file] = TOP.exec(name!) ?? EXPORTED.exec(name!) ?? [];
   if (file !== undefined) return new URL(`${file}${own.extension}`, own.index).href;
   const [, id] = /^vf-search\/environments\/([\w-]+)$/.exec(name!) ?? [];
   return id === undefined ? null : `${own.environments}${id}/environment${own.extension}`;

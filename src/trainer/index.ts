@@ -24,3 +24,4 @@ export type * from './gradient-backend.ts';
 export type * from './weight-publisher.ts';
 
 export type { MetricsRow, RecordedMetricsRow, TrainingEvent, TrainingObserver, TrainingPhase, TrainingStart } from './training-observer.ts';
+export { GradientError, type GradientErrorCode, PublishError } from '../core/errors.ts';

@@ -34,7 +34,9 @@ const vfInit = (args: readonly string[], workingDirectory = folder) => run([join
 function play(id: string, workingDirectory: string): Promise<Result> {
   const from = (path: string) => JSON.stringify(pathToFileURL(join(root, path)).href);
   const script = `
-    import { environmentDefaults, loadEnvironment, MultiTurnEnv, playEpisode, Random } from ${from('src/index.ts')};
+    import { loadEnvironment, MultiTurnEnv, Random } from ${from('src/index.ts')};
+    import { playEpisode } from ${from('src/rollouts.ts')};
+    import { environmentDefaults } from ${from('src/registry/load-environment.ts')};
     import { ExtractiveClient } from ${from('src/clients/extractive.ts')};
     const environment = await loadEnvironment(${JSON.stringify(id)}, { limit: 5 });
     const client = new ExtractiveClient();

@@ -1,5 +1,7 @@
 /** Plays a row of an environment against a policy that writes given turns, and judges it with the environment's rubric. */
-import { type Environment, type Models, type Played, playEpisode, Random, type RewardContext, type Row, type Score } from 'vf-search';
+import { type Environment, Random, type RewardContext, type Row, type Score } from 'vf-search';
+import type { Models } from 'vf-search/environment-kit';
+import { type Played, playEpisode } from 'vf-search/rollouts';
 import { ScriptedClient, type ScriptedOptions } from '../../src/clients/scripted.ts';
 
 export interface PlayedEpisode<R extends Row> {

@@ -1,5 +1,6 @@
 /** An environment for tests: shows a painted picture with the question and another one after every turn of the policy. `vf-eval test/images/gallery.ts` plays it. */
-import { Dataset, type EnvResponse, type EpisodeState, type ImageStore, type LoadContext, MultiTurnEnv, type Row, Rubric } from 'vf-search';
+import { Dataset, type EnvResponse, type EpisodeState, type LoadContext, MultiTurnEnv, type Row, Rubric } from 'vf-search';
+import type { ImageStore } from 'vf-search/environment-kit';
 import { paintedPng } from './painted-png.ts';
 
 interface GalleryArguments {

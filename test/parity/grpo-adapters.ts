@@ -1,5 +1,6 @@
 /** Adapters for grpo-000: rewards, search, configuration, data, views, advantages and updates. The transcripts have an adapter of their own. */
-import { ConfigError, TokenBuffer } from 'vf-search';
+import { TokenBuffer } from '../../src/core/token-buffer.ts';
+import { ConfigError } from 'vf-search';
 import {
   answerReward,
   finalAnswer,

@@ -1,5 +1,6 @@
 /** Adapter for grpo-000's transcripts: the real rollout loop plays the environment with a scripted policy and a keyword base. */
-import { type Played, playEpisode, Random } from 'vf-search';
+import { Random } from 'vf-search';
+import { type Played, playEpisode } from 'vf-search/rollouts';
 import { finalAnswer, GrpoEnv, judgedText, MockSearchEngine, toTrajectory } from 'vf-search/environments/grpo-000';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
 import type { Adapter } from './vectors.ts';

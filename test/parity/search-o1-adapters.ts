@@ -1,5 +1,8 @@
 /** Adapters for Search-o1: its functions, and whole runs of its script through the environment and the real rollout loop. */
-import { type GenerateRequest, type Model, type Played, playEpisode, type PolicyLease, Random, scriptedModel } from 'vf-search';
+import { Random, scriptedModel } from 'vf-search';
+import type { GenerateRequest, PolicyLease } from 'vf-search/clients/policy-client';
+import type { Model } from 'vf-search/environment-kit';
+import { type Played, playEpisode } from 'vf-search/rollouts';
 import {
   type AnswerMode,
   extractAnswer,

@@ -1,5 +1,5 @@
 /** Rebuilds upstream's padded matrices from one TokenBuffer per row: right padding for training, left padding for the next context. */
-import { TokenBuffer } from 'vf-search';
+import { TokenBuffer } from '../../src/core/token-buffer.ts';
 import type { Adapter } from './vectors.ts';
 
 type Matrix = readonly (readonly number[])[];

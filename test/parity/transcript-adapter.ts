@@ -1,6 +1,8 @@
 /** Adapter for whole episodes: the real rollout loop plays the environment with a scripted policy and scripted passages. */
 import { createHash } from 'node:crypto';
-import { type Episode, type Passage, type Played, playEpisode, Random, type Retriever } from 'vf-search';
+import { type Passage, Random, type Retriever } from 'vf-search';
+import type { Episode } from 'vf-search/environment-kit';
+import { type Played, playEpisode } from 'vf-search/rollouts';
 import {
   computeScoreEm,
   computeScoreEmFormat,

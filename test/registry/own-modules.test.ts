@@ -13,6 +13,7 @@ describe('resolveOwn', () => {
     ['vf-search/clients/scripted', 'file:///package/src/clients/scripted.ts'],
     ['vf-search/trainer', 'file:///package/src/trainer/index.ts'],
     ['vf-search/engine', 'file:///package/src/engine/index.ts'],
+    ['vf-search/environment-kit', 'file:///package/src/environment-kit.ts'],
     ['vf-search/trainer/losses/kl', null],
     ['vf-search/models/role-models', null],
     ['vf-search/clients/../../secrets', null],

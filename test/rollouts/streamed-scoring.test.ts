@@ -1,17 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import {
-  judgeBy,
-  type Model,
-  MultiTurnEnv,
-  Dataset,
-  openRoleModels,
-  type RewardContext,
-  reward,
-  type Rollout,
-  type Row,
-  Rubric,
-  runRollouts,
-} from 'vf-search';
+import { MultiTurnEnv, Dataset, type RewardContext, reward, type Row, Rubric } from 'vf-search';
+import { judgeBy, type Model } from 'vf-search/environment-kit';
+import { openRoleModels, type Rollout, runRollouts } from 'vf-search/rollouts';
 import { describe, expect, it } from 'vitest';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
 import { inOrder, ScoredDeck } from '../../scripts/bench/scored-deck.ts';

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openPageRetriever, type PagePictures } from 'vf-search';
+import { openPageRetriever, type PagePictures } from 'vf-search/environment-kit';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { PoolingEncoder } from '../../src/retrieval/vectors/pooling-encoder.ts';
 import { asFloat32, maxSim } from '../../src/retrieval/vectors/token-vectors.ts';

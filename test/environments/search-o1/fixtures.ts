@@ -1,5 +1,6 @@
 /** An environment over pages of the test's own, and a refiner that remembers what it was asked. */
-import { type Model, type ModelRequest, scriptedModel } from 'vf-search';
+import { scriptedModel } from 'vf-search';
+import type { Model, ModelRequest } from 'vf-search/environment-kit';
 import { type PageSearch, pageOf, SearchO1Env, type SearchO1Options, type WebPage } from 'vf-search/environments/search-o1';
 
 export const QUESTION = { id: 'q1', question: 'Who is the mayor of Kinzer?', golden_answers: ['Purorka'] };

@@ -1,4 +1,5 @@
-import { CancelledError, ModelError, openRoleModels, RetrievalError, type Rollout, runRollouts } from 'vf-search';
+import { CancelledError, ModelError, RetrievalError } from 'vf-search';
+import { openRoleModels, type Rollout, runRollouts } from 'vf-search/rollouts';
 import { type PageSearch, pageSearch, SearchO1Env } from 'vf-search/environments/search-o1';
 import { describe, expect, it } from 'vitest';
 import { ScriptedClient } from '../../../src/clients/scripted.ts';

@@ -1,5 +1,7 @@
 /** A searcher over pages of the test's own: three pages of 1200 × 800, shown at 600 × 400, and a retriever that finds what the test says. */
-import { type Models, openRoleModels, type Passage, type Retriever, type Rollout, runRollouts } from 'vf-search';
+import type { Passage, Retriever } from 'vf-search';
+import type { Models } from 'vf-search/environment-kit';
+import { openRoleModels, type Rollout, runRollouts } from 'vf-search/rollouts';
 import { type DocumentPage, PageSource, VisualRagEnv, type VisualRagOptions, type VisualRow } from 'vf-search/environments/visual-rag';
 import { toVisualRow } from '../../../environments/visual-rag/rows.ts';
 import { ScriptedClient, type ScriptedOptions } from '../../../src/clients/scripted.ts';

@@ -1,6 +1,7 @@
 /** The judge and the generator behind a loopback server that fails in every way that a server does. */
 import type { ServerResponse } from 'node:http';
-import { clientModel, ConfigError, openRoleModels, type PolicyClient, type RoleBinding, type Rollout, runRollouts, scriptedModel } from 'vf-search';
+import { ConfigError, type PolicyClient, scriptedModel } from 'vf-search';
+import { clientModel, openRoleModels, type RoleBinding, type Rollout, runRollouts } from 'vf-search/rollouts';
 import { loadEnvironment, PageSource, type VisualRagEnv, type VisualRagOptions } from 'vf-search/environments/visual-rag';
 import { describe, expect, it } from 'vitest';
 import { RunImages } from '../../../src/files/run-images.ts';

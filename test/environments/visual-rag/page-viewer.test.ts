@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { type ImageSizes, MAX_ASPECT, smartResize } from 'vf-search';
+import { type ImageSizes, MAX_ASPECT, smartResize } from 'vf-search/environment-kit';
 import { PageSource, type Size } from 'vf-search/environments/visual-rag';
 import { describe, expect, it } from 'vitest';
 import { PageViewer } from '../../../environments/visual-rag/page-viewer.ts';

@@ -1,4 +1,4 @@
-import { loadRecords } from 'vf-search';
+import { loadRecords } from 'vf-search/environment-kit';
 import { type Area, type DocumentPage, documentPages, fitPixels, loadEnvironment, readAnswer, SHOWN_PIXELS } from 'vf-search/environments/visual-rag';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { readWords, type ShownWord } from '../../../environments/visual-rag/reading.ts';

@@ -1,5 +1,6 @@
 /** Plays questions of the page world with turns that are given, judged by the environment with its built-in reader. */
-import { contentText, openRoleModels, runRollouts } from 'vf-search';
+import { contentText } from 'vf-search';
+import { openRoleModels, runRollouts } from 'vf-search/rollouts';
 import { loadEnvironment, roles } from 'vf-search/environments/visual-rag';
 import { ScriptedClient } from '../../../src/clients/scripted.ts';
 

@@ -1,0 +1,45 @@
+/**
+ * `vf-search/environment-kit`: parts for larger environments, from which those of the package are built. Questions with a retriever, models in roles beside
+ * judges, images, answer parsers, files of the user's own. What every environment needs is in the main entry.
+ */
+export { type ArgumentKind, type ArgumentValues } from './core/environment-arguments.ts';
+export { suggestion } from './core/closest-name.ts';
+export type { Baseline, EnvironmentLimits, Episode, ProgramModels, TokenConventions } from './core/environment.ts';
+export { thrownText } from './core/errors.ts';
+export { Limiter } from './core/limiter.ts';
+export { SharedFlight } from './core/shared-flight.ts';
+export type { TrainingSetting } from './registry/training-settings.ts';
+
+export type { MetricDisplay, TextSegment } from './core/rubric.ts';
+export { RubricGroup } from './core/rubric-group.ts';
+export { judgeBy } from './core/builtin-judges.ts';
+export { judgeMessages, judgeReward } from './core/judge-rubric.ts';
+export type { Model, ModelRequest, Models } from './core/model.ts';
+export { structuredReply } from './core/structured-reply.ts';
+export { MaybeThinkParser, Parser, ThinkParser } from './core/parser.ts';
+export { XMLParser } from './core/xml-parser.ts';
+
+export { type ContentPart, contentImages, type ImageRef, type ImageStore, type MessageContent } from './core/message.ts';
+export { type ImageSizes, imageTokens, MAX_ASPECT, MAX_IMAGE_BYTES, MAX_IMAGE_PIXELS, type PixelRange, smartResize } from './core/image-size.ts';
+
+export { bundledFolder } from './data/bundled.ts';
+export type { RowsSource } from './data/find-rows.ts';
+export { limoRows } from './data/limo-rows.ts';
+export { type DataRecord, loadRecords, type LoadRecordsOptions } from './data/load-records.ts';
+export { isInside } from './files/is-inside.ts';
+export { readDocument, readTextFile } from './files/read-document.ts';
+
+export { openPageRetriever, type OpenPageRetrieverOptions, SEARCH_FORMS, type SearchForm } from './registry/open-page-retriever.ts';
+export { RETRIEVAL_ENGINES } from './registry/open-retriever.ts';
+export { openWebSearch, type WebSearchOptions } from './registry/open-web-search.ts';
+export {
+  loadQuestions,
+  openSource,
+  SEARCH_ALIASES,
+  SEARCH_ARGUMENTS,
+  type SearchContext,
+  type SearchSource,
+  searchSource,
+  sourceNotices,
+} from './registry/search-environment.ts';
+export type { PagePictures } from './retrieval/vectors/vector-retriever.ts';
