@@ -56,6 +56,7 @@ export interface ExactMatchJudgeOptions {
 /**
  * A judge that scores 1 if the answer found by the rubric's parser matches the reference answer, ignoring case, punctuation, articles and spaces, else 0.
  * Calls with the same `match` return the same object, so that environments that declare it can be members of one EnvGroup.
+ * @example const roles = { judge: { about: 'scores the answer', default: 'builtin', builtin: exactMatchJudge({ match: 'contains' }) } };
  */
 export function exactMatchJudge({ match = 'equal' }: ExactMatchJudgeOptions = {}): Model {
   return match === 'equal' ? EXACT_MATCH : CONTAINS_MATCH;

@@ -9,14 +9,28 @@ export interface ArgumentKind<T> {
   accepts(value: unknown): value is T;
 }
 
+/**
+ * Any text but the empty one.
+ * @example readArguments('my-env', { corpus: textArgument }, args).corpus // string | undefined
+ */
 export const textArgument: ArgumentKind<string> = { expected: 'a non-empty string', accepts: (v): v is string => typeof v === 'string' && v !== '' };
+/** Any finite number. */
 export const numberArgument: ArgumentKind<number> = { expected: 'a finite number', accepts: (v): v is number => Number.isFinite(v) };
+/** true or false. */
 export const flagArgument: ArgumentKind<boolean> = { expected: 'true or false', accepts: (v): v is boolean => typeof v === 'boolean' };
 
+/**
+ * An integer from `least` up.
+ * @example readArguments('my-env', { topk: integerArgument(1) }, { topk: 0 }) // ConfigError: topk must be an integer of at least 1, got 0
+ */
 export function integerArgument(least: number): ArgumentKind<number> {
   return { expected: `an integer of at least ${least}`, accepts: (v): v is number => Number.isInteger(v) && (v as number) >= least };
 }
 
+/**
+ * One of several texts.
+ * @example readArguments('my-env', { split: choiceArgument('easy', 'hard') }, args).split // 'easy' | 'hard' | undefined
+ */
 export function choiceArgument<const T extends string>(...choices: readonly T[]): ArgumentKind<T> {
   return { expected: choices.map((c) => `"${c}"`).join(' or '), accepts: (v): v is T => (choices as readonly unknown[]).includes(v) };
 }

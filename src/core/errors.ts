@@ -16,7 +16,10 @@ export interface VfErrorOptions {
   readonly endsRun?: boolean;
 }
 
-/** Base class of all errors of this package. */
+/**
+ * Base class of all errors of this package.
+ * @example await evaluate(options).catch((error) => (error instanceof VfError && error.retryable ? evaluate(options) : Promise.reject(error)));
+ */
 export class VfError extends Error {
   override readonly name: string = 'VfError';
   readonly retryable: boolean;

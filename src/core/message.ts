@@ -50,6 +50,7 @@ export type ContentPart = { readonly type: 'text'; readonly text: string } | { r
 
 export type MessageContent = string | readonly ContentPart[];
 
+/** A message of a conversation, as chat APIs have them, in camelCase. */
 export interface Message {
   readonly role: Role;
   readonly content: MessageContent;
@@ -59,7 +60,10 @@ export interface Message {
   readonly toolCallId?: string;
 }
 
-/** The text of a message's content, joined without separators; images are left out. */
+/**
+ * The text of a message's content, joined without separators; images are left out.
+ * @example contentText([{ type: 'text', text: 'Who?' }, { type: 'image', image }]) // 'Who?'
+ */
 export function contentText(content: MessageContent): string {
   if (typeof content === 'string') return content;
   return content.map((part) => (part.type === 'text' ? part.text : '')).join('');

@@ -30,6 +30,7 @@ export interface RoleSpec {
   readonly cache?: string;
 }
 
+/** What `evaluate` plays, with which policy, and how. Only `environment` has no default. */
 export interface EvaluateOptions<R extends Row = Row> extends Omit<EvaluationRequest, 'environment' | 'roles'> {
   /** An environment's name (`search-r1`) or path (`./city-notes`), or a loaded environment of text, which stays open. */
   readonly environment: string | Environment<R>;
@@ -45,6 +46,7 @@ export interface EvaluateOptions<R extends Row = Row> extends Omit<EvaluationReq
   readonly onNotice?: (line: string) => void;
 }
 
+/** A recorded run of `evaluate`. */
 export interface Evaluated {
   readonly summary: Summary;
   /** One per rollout in the order of rows, those of earlier processes included. */

@@ -11,6 +11,7 @@ type Part<T> = T extends readonly unknown[] ? T : T extends object ? { readonly 
 /** Settings of a training, nested as in docs/training-config.md, with names in camelCase. Arguments, roles and losses keep the names that they have there. */
 type TrainSettings = Part<TrainingConfig>;
 
+/** What `train` trains and how. Without a preset, `settings` names a model and what samples and trains it. */
 export interface TrainOptions {
   /**
    * An environment's name (`search-r1`) or path (`./city-notes`), a TOML file of `vf-train`, or a loaded environment of text, which stays open: load it with
@@ -45,6 +46,7 @@ export interface TrainOptions {
   readonly onNotice?: (line: string) => void;
 }
 
+/** A finished step of a training run. */
 export interface TrainedStep {
   /** From 1. */
   readonly step: number;
@@ -70,6 +72,7 @@ interface TrainingEvaluation {
   readonly metrics: MetricsRow['values'];
 }
 
+/** A training run that has ended. */
 export interface Trained {
   /** `finished`: all steps are done. `stopped`: a guard or an error ended it. `interrupted`: the signal did. */
   readonly reason: 'finished' | 'stopped' | 'interrupted';

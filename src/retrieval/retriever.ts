@@ -9,6 +9,7 @@ export interface Passage {
   readonly score?: number;
 }
 
+/** Finds passages for queries. Implement it to search with an engine of your own. */
 export interface Retriever {
   /** Name in results: the corpus and engine, or the URL without credentials. */
   readonly name: string;

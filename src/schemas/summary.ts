@@ -28,6 +28,7 @@ export interface SampleTranscript {
   readonly stopCondition: string | null;
 }
 
+/** The figures of a run, as `vf-eval --json` prints them, with names in camelCase. */
 export interface Summary {
   readonly envId: string;
   readonly model: string;

@@ -20,6 +20,7 @@ import type { SettingNames } from '../setting-names.ts';
 import type { EmbeddedTarget, EndpointTarget, PolicyTarget } from './policy-target.ts';
 import { EMBEDDED } from './providers.ts';
 
+/** A policy that is ready to play. */
 export interface OpenedPolicy extends AsyncDisposable {
   readonly client: PolicyClient;
   readonly model: string;

@@ -1,6 +1,6 @@
-/** What a caller says of a policy. Everything is optional: without a server or a model, the environment's built-in baseline plays. */
 import type { Price } from '../../core/price.ts';
 
+/** What a caller says of a policy. Everything is optional: without a server or a model, the environment's built-in baseline plays. */
 export interface PolicySpec {
   /** A server by name (`vllm`, `openai`, ...), `embedded` for a model in this process, or `baseline`. @default the server at `baseUrl` */
   readonly provider?: string;
