@@ -5,8 +5,9 @@ import { vfDoctor } from './vf-doctor.ts';
 import { vfExport } from './vf-export.ts';
 import { vfIndex } from './vf-index.ts';
 import { vfInit } from './vf-init.ts';
+import { vfScore } from './vf-score.ts';
 import { vfSeed } from './vf-seed.ts';
 import { vfTrain } from './vf-train.ts';
 import { vfView } from './vf-view.ts';
 
-export const ALL_COMMANDS: readonly AnyCommand[] = [vfCompare, vfDoctor, vfExport, vfIndex, vfInit, vfSeed, vfTrain, vfView];
+export const ALL_COMMANDS: readonly AnyCommand[] = [vfCompare, vfDoctor, vfExport, vfIndex, vfInit, vfScore, vfSeed, vfTrain, vfView];

@@ -5,7 +5,7 @@
  * How to write a command:
  * 1. `src/cli/commands/vf-NAME.ts` exports `vfName = defineCommand({ … })`. It imports nothing heavy, because `--help` loads it: `run` imports the work.
  * 2. Options come from the kinds in `kinds.ts` (`wholeNumber`, `number`, `flag`, `text`, `anyText`, `file`, `folder`, `optionalFolder`, `oneOf`, `names`, `texts`, `assignments`) and
- *    `table-kinds.ts` (`object`, `headers`, `roles`). The name `maxTokens` is `--max-tokens` on the command line and `max_tokens` in a file. `options: table({ … })` puts
+ *    `table-kinds.ts` (`object`, `numbers`, `headers`, `roles`). The name `maxTokens` is `--max-tokens` on the command line and `max_tokens` in a file. `options: table({ … })` puts
  *    all of them under one heading, `groups({ Policy: { … }, Results: { … } })` under several. A `default` is applied and shown; `otherwise` is shown only.
  *    An option without a default is absent from `options` if it was not given. `--help`, `--version` and, for an option `verbose`, stacks of errors come by themselves.
  * 3. Arguments come from `argument`, `optionalArgument` and `severalArguments` below, in order.

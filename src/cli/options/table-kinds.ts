@@ -1,4 +1,4 @@
-/** The kinds of option whose value is a table: JSON objects, arguments of an environment, HTTP headers, models by role. None of their errors shows a secret. */
+/** The kinds of option whose value is a table: JSON objects, arguments of an environment, numbers by name, HTTP headers, models by role. None of their errors shows a secret. */
 import { ConfigError } from '../../core/errors.ts';
 import { readJson } from '../../core/read-json.ts';
 import { isObject } from '../../schemas/is-object.ts';
@@ -61,6 +61,27 @@ function parseObject(word: string, spelling: string): Table {
 function levelled<T>(value: T, spelling: string): T {
   if (isDeeperThan(value, MOST_LEVELS)) throw new ConfigError(`${spelling} may be nested at most ${MOST_LEVELS} levels deep`);
   return value;
+}
+
+type Numbers = Readonly<Record<string, number>>;
+
+/** `name=number`, each time that the option is given. */
+export function numbers<const S extends Settings<Numbers> & { readonly example: string }>(
+  description: string,
+  settings: S,
+): Option<Numbers, Always<S>> {
+  const parse = (word: string | null, spelling: string, before: Numbers | undefined) => {
+    const split = word!.lastIndexOf('=');
+    const [name, value] = [word!.slice(0, Math.max(0, split)).trim(), word!.slice(split + 1).trim()];
+    const count = value === '' ? NaN : Number(value);
+    if (name !== '' && Number.isFinite(count)) return { ...before, [name]: count };
+    throw wrongValue(spelling, `name=number, such as ${settings.example}`, word);
+  };
+  const check = (value: unknown, spelling: string): Numbers => {
+    if (isObject(value) && Object.values(value).every(Number.isFinite)) return value as Numbers;
+    throw wrongValue(spelling, 'a table of numbers', value);
+  };
+  return option<Numbers, S>({ placeholder: 'NAME=NUMBER', isRepeatable: true, parse, check }, description, settings);
 }
 
 type Headers = Readonly<Record<string, string>>;

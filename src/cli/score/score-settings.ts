@@ -88,12 +88,3 @@ export function scoreArguments(
 function digestOf(file: string): string {
   return createHash('sha256').update(readFileSync(file)).digest('hex');
 }
-
-/** `judge=0.5`, added to earlier ones. Throws ConfigError. */
-export function parseWeight(text: string, before: Weights = {}): Weights {
-  const split = text.lastIndexOf('=');
-  const [name, value] = [text.slice(0, Math.max(0, split)).trim(), text.slice(split + 1).trim()];
-  const weight = value === '' ? NaN : Number(value);
-  if (name !== '' && Number.isFinite(weight)) return { ...before, [name]: weight };
-  throw new ConfigError(`--weight needs the name of a reward and a number, such as --weight format=0.2, got ${JSON.stringify(text)}.`);
-}

@@ -18,7 +18,7 @@ import { groups, keyOf, table } from '../../../src/cli/options/option.ts';
 import { parseWords } from '../../../src/cli/options/parse-words.ts';
 import { renderHelp } from '../../../src/cli/options/render-help.ts';
 import { runWords } from '../../../src/cli/options/run-defined.ts';
-import { headers, object, roles } from '../../../src/cli/options/table-kinds.ts';
+import { headers, numbers, object, roles } from '../../../src/cli/options/table-kinds.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
 import { quietContext } from './quiet-context.ts';
 
@@ -45,7 +45,12 @@ const sample = defineCommand({
       url: texts('servers', { commas: true }),
       set: assignments('a setting', { example: 'a.b=1' }),
     },
-    Tables: { envArgs: object('arguments', { letter: 'a' }), header: headers('a header'), role: roles('a model') },
+    Tables: {
+      envArgs: object('arguments', { letter: 'a' }),
+      header: headers('a header'),
+      role: roles('a model'),
+      weight: numbers('a weight', { example: 'format=0.2' }),
+    },
     Display: { json: flag('one object'), plain: flag('no colour'), verbose: flag('stacks', { letter: 'v' }) },
   }),
   conflicts: [['json', 'plain']],
@@ -79,6 +84,10 @@ describe('parseWords', () => {
       'B: 2',
       '--role',
       'judge=builtin',
+      '--weight',
+      'judge=.5',
+      '--weight',
+      'a=b=-1',
     ];
     const words = [
       '-m',
@@ -118,6 +127,7 @@ describe('parseWords', () => {
       envArgs: { topk: 5, dataset: 'nq', deep: { x: [1] } },
       header: { A: '1', B: '2' },
       role: { judge: { use: 'builtin' } },
+      weight: { judge: 0.5, 'a=b': -1 },
       verbose: true,
     });
     expect(given.get('count')).toBe('-n');
@@ -169,6 +179,8 @@ describe('parseWords', () => {
     [[''], '[file] is empty: a file; vf-sample --help shows more'],
     [['a', 'b'], 'vf-sample takes 2 arguments, <environment> [file], got 3: env a b'],
     [['--json', '--plain'], '--json and --plain exclude each other; leave one out'],
+    [['--weight', 'judge'], '--weight must be name=number, such as format=0.2, got "judge"'],
+    [['--weight', 'judge=much'], '--weight must be name=number, such as format=0.2, got "judge=much"'],
     [['--header', 'no colon sk-secret'], '--header must be "Name: value". The given value is not shown because it may be a secret.'],
   ])('says one sentence for %j', (words, sentence) => {
     const thrown = thrownBy(() => parse(...words));

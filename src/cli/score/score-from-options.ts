@@ -1,0 +1,42 @@
+/** `vf-score`: scores a run as its options say, and prints what changed. */
+import { isAbsolute, relative, resolve } from 'node:path';
+import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
+import type { ScoreValues } from '../commands/vf-score.ts';
+import { runScoring } from './run-scoring.ts';
+import { scoredJson, scoredText } from './scored-text.ts';
+
+export async function scoreFromOptions(directory: string, options: ScoreValues, context: CommandContext): Promise<number> {
+  const run = directory.replace(/(?<=.)\/+$/, '');
+  loadEnvironmentFile('.env', process.env);
+  context.onInterrupt = () => context.note('stopping; the same command goes on from here');
+  const scored = await runScoring(
+    run,
+    {
+      output: options.inPlace === true ? null : { path: options.output ?? scoredName(run), isNamed: options.output !== undefined },
+      failed: options.failed ?? false,
+      rubric: options.rubric ?? null,
+      weights: options.weight ?? {},
+      args: options.envArgs ?? {},
+      roles: options.role ?? {},
+      askAgain: options.askAgain ?? false,
+      environment: options.env ?? null,
+      environmentsDir: options.envDirPath,
+      endpointsPath: options.endpointsPath ?? null,
+      maxScoring: options.maxScoring,
+      scoringTimeout: options.scoringTimeout,
+    },
+    context,
+  );
+  process.stdout.write(context.redact(options.json === true ? `${JSON.stringify(scoredJson(scored))}\n` : scoredText(scored)));
+  const { isReplaced, failures, scored: count } = scored.result;
+  return !isReplaced || (count === 0 && failures.length > 0) ? EXIT.failed : EXIT.done;
+}
+
+/** Next to the run, which may be named as "."; that of an evaluation of a training run next to the training run. */
+function scoredName(run: string): string {
+  const path = resolve(run);
+  const [, training, step] = /^(.+)\/evaluations\/(step-\d+)\.jsonl$/.exec(path) ?? [];
+  const name = training === undefined ? `${path}-scored` : `${training}-${step}-scored`;
+  return isAbsolute(run) ? name : relative('', name);
+}
