@@ -78,7 +78,7 @@ function checkNumber(flag: Flag, value: unknown, spelling: string): number {
 }
 
 /** A JSON object from the command line. Throws ConfigError, which shows no secret. */
-export function parseObject(text: string, spelling: string): Readonly<Record<string, unknown>> {
+function parseObject(text: string, spelling: string): Readonly<Record<string, unknown>> {
   const mayHoldSecret = (text.match(/[\w-]+/g) ?? []).some(isSecretName);
   const shown = mayHoldSecret ? 'a value that is not shown because it may hold a secret' : shorten(text);
   const wrong = (where: string, cause?: unknown) =>
