@@ -70,7 +70,7 @@ const parse = (...words: string[]) => parseWords(sample, ['env', ...words]);
 
 describe('parseWords', () => {
   it('reads every kind, by letter and by name', () => {
-    const numbers = ['-n', '-1', '--port=0', '-T0.5', '--share', '1e-3'];
+    const counts = ['-n', '-1', '--port=0', '-T0.5', '--share', '1e-3'];
     const tables = [
       '-a',
       '{"topk": 5}',
@@ -109,7 +109,7 @@ describe('parseWords', () => {
       '--url',
       'w',
     ];
-    const { options, arguments: values, given } = parse(...numbers, ...tables, ...words, '--set', 'a.b=1', '--set', 'c=', '-v', 'rows.jsonl');
+    const { options, arguments: values, given } = parse(...counts, ...tables, ...words, '--set', 'a.b=1', '--set', 'c=', '-v', 'rows.jsonl');
     expect(values).toEqual({ environment: 'env', file: 'rows.jsonl' });
     expect(options).toEqual({
       count: -1,
