@@ -1,12 +1,12 @@
 /** Checks that the worker and vLLM can load the base model's folder: it needs a configuration, a tokenizer, and complete safetensors instead of pickles. */
 import { closeSync, existsSync, readdirSync, readSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { openRegularFileSync, readRegularFileSync } from '../files/regular-file.ts';
-import { isObject } from '../schemas/is-object.ts';
+import { adapterConfig, jsonObjectAt, modelFacts } from '../files/model-facts.ts';
+import { openRegularFileSync } from '../files/regular-file.ts';
+import { type ModelShape, readModelShape } from '../launch/model-shape.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { shellCommand } from '../reports/text/own-command.ts';
 import { byteText } from './byte-text.ts';
-import { type BaseShape, baseShape } from './estimate-disk.ts';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
 /** `path`: the model's folder, whose hub id is not known here. */
@@ -18,7 +18,7 @@ export interface ModelCheck {
   readonly findings: readonly Finding[];
   /** Size of the weight files; null if they are not here. */
   readonly bytes: number | null;
-  readonly shape: BaseShape | null;
+  readonly shape: ModelShape | null;
   /** Context window in tokens, from config.json. */
   readonly window: number | null;
 }
@@ -36,15 +36,14 @@ export function checkModel(path: string): ModelCheck {
   if (stat?.isDirectory() !== true) {
     return { ...nothing, findings: [missing('model', `${path} is not a folder`, 'set [model].path to a Hugging Face model folder or a hub id')] };
   }
-  const config = readJson(join(path, 'config.json'));
+  const { config, contextLength: window } = modelFacts(path);
   const bytes = weightFiles(path).reduce((sum, name) => sum + (statSync(join(path, name), { throwIfNoEntry: false })?.size ?? 0), 0);
   const findings = [configFinding(path, config, bytes), tokenizerFinding(path), ...weightFindings(path)];
-  const window = config?.['max_position_embeddings'];
-  return { findings, bytes, shape: config === null ? null : baseShape(config), window: typeof window === 'number' ? window : null };
+  return { findings, bytes, shape: config === null ? null : readModelShape(path), window };
 }
 
 export function checkInitialAdapter(path: string, { rank, alpha, targets }: TrainingConfig['lora']): Finding {
-  const config = readJson(join(path, 'adapter_config.json'));
+  const config = adapterConfig(path);
   const remedy = 'set [model].initial_adapter to a PEFT folder: adapter_config.json and adapter_model.safetensors';
   if (config === null || !existsSync(join(path, 'adapter_model.safetensors')))
     return missing('adapter', `${path} is not a PEFT folder with safetensors`, remedy);
@@ -84,7 +83,7 @@ function weightFindings(path: string): Finding[] {
     const found = pickles.length === 0 ? 'no weights' : `only pickles (${pickles.join(', ')}), which can run code and are never loaded`;
     return [missing('weights', `${path} has ${found}`, 'download the model as safetensors, or convert it: model.save_pretrained(folder)')];
   }
-  const wanted = new Set(Object.values((readJson(join(path, 'model.safetensors.index.json'))?.['weight_map'] ?? {}) as Record<string, string>));
+  const wanted = new Set(Object.values((jsonObjectAt(join(path, 'model.safetensors.index.json'))?.['weight_map'] ?? {}) as Record<string, string>));
   const absent = [...wanted].filter((name) => !here.includes(name));
   const broken = here.filter((name) => !isSafetensors(join(path, name)));
   if (absent.length > 0) return [missing('weights', `${path} lacks ${absent.join(', ')}`, fetchAgain(path))];
@@ -115,15 +114,5 @@ function isSafetensors(path: string): boolean {
     return false;
   } finally {
     if (file !== null) closeSync(file);
-  }
-}
-
-function readJson(path: string): Readonly<Record<string, unknown>> | null {
-  try {
-    const value: unknown = JSON.parse(readRegularFileSync(path));
-    return isObject(value) ? value : null;
-  } catch {
-    // Missing or not JSON: the caller reports it.
-    return null;
   }
 }

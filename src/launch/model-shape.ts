@@ -1,6 +1,6 @@
 /** The shape of a decoder like Qwen2 and Qwen3, also in a vision-language model, read from its config.json, and its number of parameters. */
-import { basename, join } from 'node:path';
-import { readRegularFileSync } from '../files/regular-file.ts';
+import { basename } from 'node:path';
+import { modelFacts } from '../files/model-facts.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { type TowerShape, towerShape } from './vision-shape.ts';
 
@@ -160,18 +160,11 @@ const KNOWN: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
  * it is neither here nor known.
  */
 export function readModelConfig(path: string): Readonly<Record<string, unknown>> | null {
-  try {
-    const value: unknown = JSON.parse(readRegularFileSync(join(path, 'config.json')));
-    return isObject(value) ? value : null;
-  } catch {
-    return (
-      KNOWN[
-        basename(path)
-          .toLowerCase()
-          .replace(/-(base|instruct)$/, '')
-      ] ?? null
-    );
-  }
+  const { config } = modelFacts(path);
+  const name = basename(path)
+    .toLowerCase()
+    .replace(/-(base|instruct)$/, '');
+  return config ?? KNOWN[name] ?? null;
 }
 
 /** Null if there is no config.json, or if it describes another kind of decoder. */

@@ -31,7 +31,7 @@ describe('checkModel', () => {
     expect(checkModel(nano)).toMatchObject({
       bytes: weights().length,
       window: 2048,
-      shape: { layers: 4, modules: { q_proj: [128, 128], k_proj: [128, 64] } },
+      shape: { layers: 4, hidden: 128, heads: 4, keyValueHeads: 2 },
     });
   });
 

@@ -7,7 +7,7 @@ import type { SeedForm } from '../../data/seed-row.ts';
 import { findEnvironment } from '../../registry/find-environment.ts';
 import { countText, plural } from '../../reports/text/number-text.ts';
 import type { PromptRow } from '../../schemas/demonstration-row.ts';
-import { contextLength } from '../../sessions/policy/context-length.ts';
+import { modelFacts } from '../../files/model-facts.ts';
 import { openDemonstrationTokenizer } from '../../sessions/training/demonstration-tokenizer.ts';
 import { demonstrationOf } from '../../trainer/sources/demonstration.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
@@ -69,7 +69,7 @@ async function lengthsOf({ model, maxLength }: Pick<SeedOptions, 'model' | 'maxL
   }
   const tokenizer = await openDemonstrationTokenizer(modelFolder, 'chat');
   const measure = async (row: PromptRow) => (await demonstrationOf({ row, place: String(row.example_id) }, tokenizer)).ids.length;
-  return { modelFolder, mostTokens: Math.min(maxLength ?? Infinity, contextLength(modelFolder) ?? Infinity), measure };
+  return { modelFolder, mostTokens: Math.min(maxLength ?? Infinity, modelFacts(modelFolder).contextLength ?? Infinity), measure };
 }
 
 interface Places {

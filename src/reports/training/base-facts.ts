@@ -5,7 +5,7 @@ import { bundledName } from '../../data/bundled-models.ts';
 import { cachedModel } from '../../data/cached-model.ts';
 import { parseHubModel } from '../../data/hub-model.ts';
 import { cachedHubId } from '../../engine/adapters/base-name.ts';
-import { hasVisionTower } from '../../sessions/policy/has-vision-tower.ts';
+import { modelFacts } from '../../files/model-facts.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
 
 export interface BaseFacts {
@@ -41,7 +41,7 @@ export function baseFacts(path: string, env: Readonly<Record<string, string | un
   const card = folder === null ? new Map<string, string>() : frontMatter(join(folder, 'README.md'));
   const isBundled = bundledName(path) !== null;
   const hubId = named ?? (!isBundled ? linkedHubId(card, basename(resolve(path))) : null);
-  const sees = folder !== null && hasVisionTower(folder);
+  const sees = folder !== null && modelFacts(folder).seesImages;
   return { name: hubId?.split('/').at(-1) ?? basename(resolve(path)), isBundled, hubId, license: licenseOf(card, hubId), ...(sees ? { sees } : {}) };
 }
 

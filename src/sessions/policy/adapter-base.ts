@@ -2,8 +2,7 @@
 import { existsSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
-import { readJson } from '../../core/read-json.ts';
-import { readRegularFileSync } from '../../files/regular-file.ts';
+import { adapterConfig } from '../../files/model-facts.ts';
 import { readTomlSync } from '../../files/toml-text.ts';
 import { modelPath } from '../../data/bundled-models.ts';
 import { cachedModel } from '../../data/cached-model.ts';
@@ -21,14 +20,9 @@ const HUB_ID = /^[A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*$/;
  */
 export function adapterBase(directory: string, env: Readonly<Record<string, string | undefined>>): string {
   const file = join(directory, 'adapter_config.json');
-  let named: unknown;
-  try {
-    ({ base_model_name_or_path: named } = readJson(readRegularFileSync(file)) as Record<string, unknown>);
-  } catch (cause) {
-    throw new ConfigError(`${file} is not a valid PEFT adapter configuration: ${(cause as Error).message.split('\n')[0]}`, {
-      cause,
-    });
-  }
+  const config = adapterConfig(directory);
+  if (config === null) throw new ConfigError(`${file} is not a valid PEFT adapter configuration: it is not a readable JSON object`);
+  const { base_model_name_or_path: named } = config;
   if (typeof named !== 'string' || named === '') throw new ConfigError(`base_model_name_or_path in ${file} does not name the base model`);
   const ofRun = baseOfRun(directory, named);
   if (ofRun !== null) return ofRun;

@@ -3,14 +3,12 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
-import { readJson } from '../../core/read-json.ts';
 import { modelPath } from '../../data/bundled-models.ts';
 import { cachedModel } from '../../data/cached-model.ts';
 import { hubToken } from '../../data/hub-connection.ts';
 import { hubCacheFolder } from '../../data/hub-cache.ts';
 import { fetchHubModel, parseHubModel } from '../../data/hub-model.ts';
-import { readRegularFileSync } from '../../files/regular-file.ts';
-import { isObject } from '../../schemas/is-object.ts';
+import { adapterConfig } from '../../files/model-facts.ts';
 import type { Surroundings } from '../surroundings.ts';
 import { bytesText, plural } from '../../reports/text/number-text.ts';
 import { checkModel } from '../engine/open-engine.ts';
@@ -52,10 +50,7 @@ function neitherError(asked: string, cause: ConfigError): ConfigError {
 
 /** What an adapter names as its base, if that is neither a folder here nor a bundled model; null for a whole model. */
 function baseOf(directory: string): string | null {
-  const file = join(directory, 'adapter_config.json');
-  if (!existsSync(file)) return null;
-  const settings = readJson(readRegularFileSync(file));
-  const base = isObject(settings) ? settings['base_model_name_or_path'] : null;
+  const base = adapterConfig(directory)?.['base_model_name_or_path'];
   return typeof base !== 'string' || isFolder(base) || isFolder(modelPath(base.split('/').at(-1)!)) ? null : base;
 }
 

@@ -2,6 +2,7 @@
  * Opens a client for the chosen policy. A server is asked once, here, what it supports; the answer is printed, and nothing is guessed during
  * the run.
  */
+import { modelFacts } from '../../files/model-facts.ts';
 import { NO_POLICY } from '../../clients/no-policy.ts';
 import type { ImageTokenRules, PolicyClient } from '../../clients/policy-client.ts';
 import { PolicyVersions } from '../../clients/policy-versions.ts';
@@ -13,7 +14,6 @@ import { assertPlayable, showsImages } from '../../rollouts/assert-playable.ts';
 import { programName } from '../../rollouts/play-program.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { countText } from '../../reports/text/number-text.ts';
-import { vocabularySize } from './vocabulary-size.ts';
 import { openBaseline } from './open-baseline.ts';
 import { embeddedModel } from './embedded-model.ts';
 import type { SettingNames } from '../setting-names.ts';
@@ -94,7 +94,11 @@ async function openEmbedded(target: EmbeddedTarget, options: OpenPolicyOptions):
   if (adapter !== null) await loadNamedAdapter(embedded, adapter, signal);
   const model = adapter?.name ?? name;
   const policy = opened.use(
-    await openEndpoint(endpointOf(embedded, model, options.names), { ...options, sendsSeeds: true, vocabularySize: vocabularySize(directory) }),
+    await openEndpoint(endpointOf(embedded, model, options.names), {
+      ...options,
+      sendsSeeds: true,
+      vocabularySize: modelFacts(directory).vocabularySize,
+    }),
   );
   const disposer = opened.move();
   return {

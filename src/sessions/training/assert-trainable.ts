@@ -3,9 +3,8 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
-import { readJsonObjectIfPresent } from '../../files/json-object.ts';
+import { modelFacts } from '../../files/model-facts.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
-import { isObject } from '../../schemas/is-object.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { stepsPerPass } from '../../trainer/sources/rows-of-step.ts';
 import { refuseProgram } from './refuse-program.ts';
@@ -29,15 +28,7 @@ export async function assertTrainable(
     if (error instanceof ConfigError) return;
     throw error;
   }
-  const images = await seesImages(model.path);
+  const { seesImages: images } = modelFacts(model.path);
   const capabilities = { kind: 'tokens', maxModelLen: null, tokenizerHash: null, logProbsMode: 'unknown', images, ...traits } as const;
   assertPlayable(environment, { name: model.path, capabilities });
-}
-
-/** Whether a model directory holds a vision tower. */
-async function seesImages(directory: string): Promise<boolean> {
-  const path = join(directory, 'config.json');
-  const makeError = (message: string, options: { readonly cause?: unknown }) => new ConfigError(message, options);
-  const config = await readJsonObjectIfPresent(path, { remedy: 'a model directory holds config.json; save the model again.', makeError });
-  return isObject(config?.['vision_config']);
 }

@@ -4,7 +4,7 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { GradientBackend } from '../../trainer/gradient-backend.ts';
 import type { TrainingPaths } from '../../trainer/training-session.ts';
 import type { EmbeddedPolicy } from '../policy/embedded-policy.ts';
-import { hasVisionTower } from '../policy/has-vision-tower.ts';
+import { modelFacts } from '../../files/model-facts.ts';
 import type { Environment } from '../../core/environment.ts';
 import { missingModules } from '../../launch/probe-python.ts';
 import { openEngine } from '../engine/open-engine.ts';
@@ -57,7 +57,7 @@ export async function assertWorkerStarts(
   const { kind, devices, python } = config.backend;
   if (kind !== 'torch') return;
   if (devices !== null) worldSize(devices.length, variables);
-  const modules = hasVisionTower(config.model.path) ? [...MODULES, 'PIL'] : MODULES;
+  const modules = modelFacts(config.model.path).seesImages ? [...MODULES, 'PIL'] : MODULES;
   const remedy = `Set backend.python (--python) to a Python with ${modules.slice(0, -1).join(', ')} and ${modules.at(-1)}.`;
   const lacking = await missingModules(python, modules, { env: variables, signal, remedy });
   if (lacking.length > 0) throw new ConfigError(`The Python ${python} of the gradient worker lacks ${lacking.join(', ')}. ${remedy}`);

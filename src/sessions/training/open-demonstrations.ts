@@ -8,7 +8,7 @@ import { assertInVocabulary } from '../../trainer/sources/assert-in-vocabulary.t
 import { demonstrationOf, type DemonstrationTokenizer } from '../../trainer/sources/demonstration.ts';
 import { type Demonstrations, type ReadDemonstration, readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
 import type { Trajectory } from '../../trainer/trajectory.ts';
-import { vocabularySize } from '../policy/vocabulary-size.ts';
+import { modelFacts } from '../../files/model-facts.ts';
 import { demonstrationPictures } from './demonstration-pictures.ts';
 import { openDemonstrationTokenizer } from './demonstration-tokenizer.ts';
 
@@ -94,7 +94,7 @@ async function within(
     signal.throwIfAborted();
     made.push(...(await Promise.all(rows.slice(at, at + CONCURRENT_ROWS).map((row) => demonstrationOf(row, tokenizer)))));
   }
-  const vocabulary = vocabularySize(config.model.path);
+  const { vocabularySize: vocabulary } = modelFacts(config.model.path);
   for (const { ids, groupId: place } of made) assertInVocabulary(ids, vocabulary, place);
   const kept = made.filter(({ ids }) => ids.length <= limit);
   if (kept.length < made.length)

@@ -11,7 +11,7 @@ import { checkedSource } from '../../trainer/sources/checked-source.ts';
 import { RolloutFileSource } from '../../trainer/sources/rollout-file-source.ts';
 import { supervisedSteps } from '../../trainer/config/training-schedule.ts';
 import type { CreateSource, TrajectorySource } from '../../trainer/trajectory-source.ts';
-import { vocabularySize } from '../policy/vocabulary-size.ts';
+import { modelFacts } from '../../files/model-facts.ts';
 import { localTokenizerHash } from '../policy/local-tokenizer-hash.ts';
 
 /** Throws ConfigError for an unknown loss, wrong settings, or a module that cannot be imported. */
@@ -50,7 +50,7 @@ function rolloutsOf(path: string, { rollouts, sft, model }: TrainingConfig, toke
       rolloutsPerGroup: rollouts.rolloutsPerExample,
       temperature: rollouts.temperature,
       tokenizerHash,
-      vocabularySize: vocabularySize(model.path),
+      vocabularySize: modelFacts(model.path).vocabularySize,
       store,
     });
   if (!isStream) return open;

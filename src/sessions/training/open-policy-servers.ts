@@ -9,7 +9,7 @@ import { RemoteServers } from '../../launch/remote-servers.ts';
 import { launchReplicas } from '../../launch/launch-replicas.ts';
 import { SleepTurns } from '../../launch/sleep-turns.ts';
 import type { PolicyServers } from '../../trainer/weight-publisher.ts';
-import { contextLength } from '../policy/context-length.ts';
+import { modelFacts } from '../../files/model-facts.ts';
 import { EmbeddedPolicy, logProbsModeFor } from '../policy/embedded-policy.ts';
 import type { OpenTrainingOptions } from './open-training.ts';
 import { reviveInTurn } from './take-turns.ts';
@@ -151,7 +151,7 @@ async function launchedServers(
 export function longestRollout({ limits }: Pick<Environment, 'limits'>, modelPath: string): number | null {
   const window = limits.contextTokens + limits.responseTokens;
   if (!Number.isFinite(window)) return null;
-  const longest = contextLength(modelPath);
+  const { contextLength: longest } = modelFacts(modelPath);
   return longest === null ? window : Math.min(window, longest);
 }
 

@@ -23,7 +23,7 @@ import { type OpenedRoles, openRoles, type RolePolicy } from '../roles/open-role
 import { type ResolvedRole, resolveRoles } from '../roles/resolve-roles.ts';
 import { trainingPrices } from '../policy/run-prices.ts';
 import { secretsOf } from '../policy/secrets.ts';
-import { vocabularySize } from '../policy/vocabulary-size.ts';
+import { modelFacts } from '../../files/model-facts.ts';
 import { assertTakesAdapters } from './assert-takes-adapters.ts';
 import { assertTrainable } from './assert-trainable.ts';
 import { checkPolicyProbe } from './check-policy-probe.ts';
@@ -256,7 +256,7 @@ async function openSession(
     maxConcurrentRequests: rollouts.maxConcurrent,
     random: random.fork('client'),
     sendsSeeds: server.embedded !== null,
-    vocabularySize: vocabularySize(config.model.path),
+    vocabularySize: modelFacts(config.model.path).vocabularySize,
     name: servedModel,
     ...shown,
     ...key,

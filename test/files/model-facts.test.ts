@@ -1,0 +1,36 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { adapterConfig, modelFacts } from '../../src/files/model-facts.ts';
+
+const NOTHING = { config: null, contextLength: null, vocabularySize: null, seesImages: false };
+
+describe('modelFacts', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'vf-facts-'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+  const model = (name: string, config: string) => {
+    mkdirSync(join(folder, name));
+    writeFileSync(join(folder, name, 'config.json'), config);
+    return join(folder, name);
+  };
+
+  it('reads the language model, also where it has a table of its own', () => {
+    const config = { max_position_embeddings: 4096, vocab_size: 512 };
+    expect(modelFacts(model('text', JSON.stringify(config)))).toEqual({ config, contextLength: 4096, vocabularySize: 512, seesImages: false });
+    const nested = { text_config: config, vision_config: { depth: 2 } };
+    expect(modelFacts(model('vision', JSON.stringify(nested)))).toEqual({
+      config: nested,
+      contextLength: 4096,
+      vocabularySize: 512,
+      seesImages: true,
+    });
+  });
+
+  it('knows nothing of a hub id, of a broken file, and of sizes that are none', () => {
+    for (const path of ['org/name', model('broken', '{"vocab_size": 5'), model('list', '[1]')]) expect(modelFacts(path)).toEqual(NOTHING);
+    for (const size of [0, -1, 2.5, '"512"', null])
+      expect(modelFacts(model(`size ${size}`, `{"vocab_size": ${size}}`))).toMatchObject({ vocabularySize: null });
+    expect(adapterConfig('org/name')).toBeNull();
+  });
+});
