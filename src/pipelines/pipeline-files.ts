@@ -1,7 +1,7 @@
 /** The files of a pipeline: `<stem>.yaml`, and in the same folder `parameter/<stem>.yaml`, or `parameter/<stem>_parameter.yaml` as UltraRAG's code names it. */
 import { existsSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join } from 'node:path';
-import { readText, readTextIfPresent } from '../files/json-object.ts';
+import { readText, readTextIfPresent } from '../files/text-file.ts';
 import { PipelineFileError } from './pipeline-error.ts';
 
 /** A pipeline's text is small; a larger file is something else. */

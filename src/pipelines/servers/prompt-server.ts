@@ -1,5 +1,5 @@
 /** The server `prompt` of UltraRAG: fills in templates, one prompt for each question. Values are not escaped for HTML; UltraRAG 3.0 escapes them by mistake. */
-import { readText } from '../../files/json-object.ts';
+import { readText } from '../../files/text-file.ts';
 import type { KeySchema } from '../../schemas/config-keys.ts';
 import { listOf } from '../../schemas/json-schema.ts';
 import { PipelineFileError } from '../pipeline-error.ts';
