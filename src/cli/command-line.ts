@@ -38,7 +38,7 @@ export interface CommandContext {
 }
 
 /** The commands that take `-v`. */
-const WITH_VERBOSE = new Set(['vf-eval', 'vf-pipeline', 'vf-score', 'vf-serve', 'vf-train', 'vf-view']);
+const WITH_VERBOSE = new Set(['vf-pipeline', 'vf-score', 'vf-serve']);
 
 /** Runs `main` with the process's arguments and exits with the code that it returns. `hasVerbose`: whether the command takes `-v`. */
 export async function runCommand(

@@ -28,6 +28,7 @@ const OPTIONS: Readonly<Record<keyof EvaluateOptions, true>> = {
   rolloutsPerRow: true,
   maxTokens: true,
   temperature: true,
+  topP: true,
   sampling: true,
   seed: true,
   shuffle: true,

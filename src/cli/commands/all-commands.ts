@@ -2,6 +2,7 @@
 import type { AnyCommand } from '../options/define-command.ts';
 import { vfCompare } from './vf-compare.ts';
 import { vfDoctor } from './vf-doctor.ts';
+import { vfEval } from './vf-eval.ts';
 import { vfExport } from './vf-export.ts';
 import { vfIndex } from './vf-index.ts';
 import { vfInit } from './vf-init.ts';
@@ -10,4 +11,4 @@ import { vfSeed } from './vf-seed.ts';
 import { vfTrain } from './vf-train.ts';
 import { vfView } from './vf-view.ts';
 
-export const ALL_COMMANDS: readonly AnyCommand[] = [vfCompare, vfDoctor, vfExport, vfIndex, vfInit, vfScore, vfSeed, vfTrain, vfView];
+export const ALL_COMMANDS: readonly AnyCommand[] = [vfCompare, vfDoctor, vfEval, vfExport, vfIndex, vfInit, vfScore, vfSeed, vfTrain, vfView];

@@ -1,56 +1,59 @@
-/** Translates the flags of `vf-eval`, and the keys of its TOML files, into the request of an evaluation, and its settings back into flags for errors. */
+/** Translates the options of `vf-eval` into the request of an evaluation, and its settings back into flags for errors. */
 import type { EvaluationRequest } from '../../sessions/evaluation/evaluation-request.ts';
 import type { PolicySpec } from '../../sessions/policy/policy-spec.ts';
 import { ROLE_FLAG, type Setting, type SettingNames } from '../../sessions/setting-names.ts';
-import { type Flag, type FlagName, FLAGS } from './flags.ts';
-import type { Settings } from './settings.ts';
+import { flagOf } from '../options/option.ts';
+import { EVAL_OPTIONS, type Settings } from './eval-options.ts';
 import type { PlannedRun } from './toml-config.ts';
 
-const POLICY_FLAGS = {
-  provider: 'provider',
-  baseUrl: 'api-base-url',
-  model: 'model',
-  apiKeyVar: 'api-key-var',
-  clientType: 'api-client-type',
-  headers: 'header',
-  endpointsPath: 'endpoints-path',
-} as const satisfies Partial<Record<keyof PolicySpec, FlagName>>;
+type OptionName = keyof typeof EVAL_OPTIONS;
 
-const RUN_FLAGS = {
-  environmentsDir: 'env-dir-path',
+const POLICY_OPTIONS = {
+  provider: 'provider',
+  baseUrl: 'apiBaseUrl',
+  model: 'model',
+  apiKeyVar: 'apiKeyVar',
+  clientType: 'apiClientType',
+  headers: 'header',
+  endpointsPath: 'endpointsPath',
+} as const satisfies Partial<Record<keyof PolicySpec, OptionName>>;
+
+const RUN_OPTIONS = {
+  environmentsDir: 'envDirPath',
   roles: 'role',
-  maxTokens: 'max-tokens',
+  maxTokens: 'maxTokens',
   temperature: 'temperature',
-  sampling: 'sampling-args',
-  rows: 'num-examples',
-  rolloutsPerRow: 'rollouts-per-example',
+  topP: 'topP',
+  sampling: 'samplingArgs',
+  rows: 'numExamples',
+  rolloutsPerRow: 'rolloutsPerExample',
   seed: 'seed',
   shuffle: 'shuffle',
-  shuffleSeed: 'shuffle-seed',
-  maxConcurrent: 'max-concurrent',
-  maxScoring: 'max-scoring',
-  maxRetries: 'max-retries',
-  maxCostUsd: 'max-cost',
-  independentScoring: 'independent-scoring',
-  output: 'output-dir',
+  shuffleSeed: 'shuffleSeed',
+  maxConcurrent: 'maxConcurrent',
+  maxScoring: 'maxScoring',
+  maxRetries: 'maxRetries',
+  maxCostUsd: 'maxCost',
+  independentScoring: 'independentScoring',
+  output: 'outputDir',
   resume: 'resume',
-  stateColumns: 'state-columns',
-} as const satisfies Partial<Record<keyof EvaluationRequest, FlagName>>;
+  stateColumns: 'stateColumns',
+} as const satisfies Partial<Record<keyof EvaluationRequest, OptionName>>;
 
-/** Settings whose values differ from those of the flags. */
-const OTHERS: Readonly<Partial<Record<Setting, FlagName>>> = {
-  args: 'env-args',
+/** Settings whose values differ from those of the options. */
+const OTHERS: Readonly<Partial<Record<Setting, OptionName>>> = {
+  args: 'envArgs',
   timeoutMs: 'timeout',
-  scoringTimeoutMs: 'scoring-timeout',
+  scoringTimeoutMs: 'scoringTimeout',
 };
 
 export function evaluationRequest({ envId, settings }: Pick<PlannedRun, 'envId' | 'settings'>): EvaluationRequest {
-  const { timeout, 'scoring-timeout': scoringTimeout } = settings;
+  const { timeout, scoringTimeout } = settings;
   return {
     environment: envId,
-    args: { ...settings['env-args'], ...settings['extra-env-kwargs'] },
-    policy: picked(settings, POLICY_FLAGS),
-    ...picked(settings, RUN_FLAGS),
+    args: { ...settings.envArgs, ...settings.extraEnvKwargs },
+    policy: picked(settings, POLICY_OPTIONS),
+    ...picked(settings, RUN_OPTIONS),
     timeoutMs: milliseconds(timeout ?? 0),
     ...(scoringTimeout === undefined ? {} : { scoringTimeoutMs: milliseconds(scoringTimeout) }),
   };
@@ -61,26 +64,27 @@ function milliseconds(seconds: number): number | null {
   return seconds === 0 ? null : seconds * 1000;
 }
 
-type Picked<F extends Readonly<Record<string, FlagName>>> = { readonly [K in keyof F]?: NonNullable<Settings[F[K]]> };
+type Picked<N extends Readonly<Record<string, OptionName>>> = { readonly [K in keyof N]?: NonNullable<Settings[N[K]]> };
 
-function picked<F extends Readonly<Record<string, FlagName>>>(settings: Settings, flags: F): Picked<F> {
-  const given = Object.entries(flags).filter(([, flag]) => settings[flag] !== undefined);
-  return Object.fromEntries(given.map(([setting, flag]) => [setting, settings[flag]])) as Picked<F>;
+function picked<N extends Readonly<Record<string, OptionName>>>(settings: Settings, names: N): Picked<N> {
+  const given = Object.entries(names).filter(([, name]) => settings[name] !== undefined);
+  return Object.fromEntries(given.map(([setting, name]) => [setting, settings[name]])) as Picked<N>;
 }
 
 /** Settings as the user of `vf-eval` gives them. */
 export const FLAG_NAMES: SettingNames = {
   ...ROLE_FLAG,
-  name: flagOf,
+  name: spellingOf,
   given: (values) =>
     Object.entries(values)
-      .map(([setting, value]) => `${flagOf(setting as Setting)} ${value.startsWith('{') ? `'${value}'` : value}`)
+      .map(([setting, value]) => `${spellingOf(setting as Setting)} ${value.startsWith('{') ? `'${value}'` : value}`)
       .join(' '),
 };
 
-function flagOf(setting: Setting): string {
-  const flags: Readonly<Partial<Record<Setting, FlagName>>> = { ...POLICY_FLAGS, ...RUN_FLAGS, ...OTHERS };
-  const flag: Flag | undefined = FLAGS.find(({ name }) => name === flags[setting]);
-  if (flag === undefined) return setting;
-  return flag.letter === undefined ? `--${flag.name}` : `-${flag.letter}`;
+function spellingOf(setting: Setting): string {
+  const names: Readonly<Partial<Record<Setting, OptionName>>> = { ...POLICY_OPTIONS, ...RUN_OPTIONS, ...OTHERS };
+  const name = names[setting];
+  if (name === undefined) return setting;
+  const { letter } = EVAL_OPTIONS[name];
+  return letter === null ? flagOf(name) : `-${letter}`;
 }

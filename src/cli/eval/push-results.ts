@@ -36,14 +36,14 @@ export function checkPushTargets(runs: readonly PlannedRun[]): void {
 
 /** Asks the hub before the run. Null without --push. */
 export async function openResultsPush({ settings }: PlannedRun, context: CommandContext): Promise<HubPush | null> {
-  return settings.push === undefined || settings['dry-run'] === true ? null : openPush({ type: 'dataset', name: settings.push }, context);
+  return settings.push === undefined || settings.dryRun === true ? null : openPush({ type: 'dataset', name: settings.push }, context);
 }
 
 export interface PushResultsOptions {
   readonly context: CommandContext;
   readonly packageVersion: string;
-  /** The arguments of the command, without -R; null if they do not name what is played. */
-  readonly words: readonly string[] | null;
+  /** The arguments of the command, without -R. */
+  readonly words: readonly string[];
 }
 
 /** Returns the exit code. A push that fails is reported and changes nothing of the run. */
@@ -55,7 +55,7 @@ export async function pushResults(push: HubPush, { summary, facts }: EvaluationO
     return EXIT.done;
   }
   const names = Object.keys(FILES).filter((name) => existsSync(join(directory, name)));
-  const command = words === null ? null : context.redact(shellCommand(['npx', 'vf-eval', ...withoutOptions(words, ['--push'])]));
+  const command = context.redact(shellCommand(['npx', 'vf-eval', ...withoutOptions(words, ['--push'])]));
   const files = names.map((name) => ({ name, about: FILES[name]! }));
   const card = hideAddresses(context.redact(resultsCard({ summary, facts, packageVersion, command, files })));
   const contents: PushedFile[] = [
@@ -70,7 +70,7 @@ export async function pushResults(push: HubPush, { summary, facts }: EvaluationO
   } catch (error) {
     if (error instanceof CancelledError) throw error;
     context.report(error);
-    context.note(`vf-eval: the results are saved; this pushes them again: ${resumeCommand(words ?? ['--push', push.name], directory)}`);
+    context.note(`vf-eval: the results are saved; this pushes them again: ${resumeCommand(words, directory)}`);
     return EXIT.failed;
   }
 }

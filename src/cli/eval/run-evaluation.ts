@@ -45,7 +45,7 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
     rolesFor: (declared: readonly string[]) => sharedRoles.tablesOf(planned, declared),
   };
   await using opened = await openEvaluation(evaluationRequest(planned), session);
-  if (settings['dry-run'] === true) {
+  if (settings.dryRun === true) {
     announce(opened, context);
     process.stdout.write(context.redact(await dryRunText(opened, planned.name, context.signal)));
     return null;
@@ -67,7 +67,7 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
       words,
       columns: (process.stdout.isTTY && process.stdout.columns) || 80,
       paint: paintFor(process.stdout, { plain: settings.plain ?? false }),
-      abbreviated: settings['abbreviated-summary'] ?? false,
+      abbreviated: settings.abbreviatedSummary ?? false,
       verbose: settings.verbose ?? false,
     });
     return { summary, text: context.redact(text), facts: describeRun(evaluation) };

@@ -1,26 +1,25 @@
 /** Plays all runs of the command line, one after the other, and decides the exit code. */
 import { type Summary, summaryToWire } from '../../schemas/summary.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
+import { packageVersion } from '../../data/package-root.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import { paintFor } from '../../reports/text/paint.ts';
-import type { Arguments } from './arguments.ts';
 import { compareSweep, type PlayedRun, type SweepComparison, sweepText, sweepToWire } from '../../reports/evaluation/compare-sweep.ts';
-import { planRuns } from './plan-runs.ts';
+import type { Argument, Invocation } from '../options/define-command.ts';
+import type { EVAL_OPTIONS } from './eval-options.ts';
+import { isFileOfRuns, planRuns } from './plan-runs.ts';
 import { checkPushTargets, openResultsPush, pushResults } from './push-results.ts';
 import { type EvaluationOutcome, runEvaluation } from './run-evaluation.ts';
 import { SharedRoles, UnknownSharedRoleError } from './shared-roles.ts';
 import type { PlannedRun } from './toml-config.ts';
 
-export interface RunEvaluationsOptions {
-  readonly arguments: Arguments;
-  readonly context: CommandContext;
-  readonly packageVersion: string;
-}
+type Asked = Invocation<typeof EVAL_OPTIONS, { readonly environment: Argument<string> }>;
 
 /** Throws the error of a single run. With several runs, reports a run that fails and starts the next one. */
-export async function runEvaluations({ arguments: given, context, packageVersion }: RunEvaluationsOptions): Promise<number> {
+export async function runEvaluations({ arguments: { environment: target }, options, wordsWithout, context }: Asked): Promise<number> {
   loadEnvironmentFile('.env', process.env);
-  const { runs, file } = await planRuns(given);
+  const said = { context, packageVersion: packageVersion(), words: wordsWithout('resume') };
+  const runs = await planRuns(target, options);
   checkPushTargets(runs);
   const sharedRoles = new SharedRoles(runs, context);
   const json: object[] = [];
@@ -32,7 +31,7 @@ export async function runEvaluations({ arguments: given, context, packageVersion
       context.note(`${i === 0 ? '' : '\n'}run ${i + 1} of ${runs.length}: ${run.envId}${run.name === null ? '' : ` (${run.name})`}`);
     try {
       const push = await openResultsPush(run, context);
-      const outcome = await runEvaluation(run, { context, packageVersion, sharedRoles, words: given.words });
+      const outcome = await runEvaluation(run, { ...said, sharedRoles });
       if (outcome === null) continue;
       json.push(jsonOf(run, outcome));
       const { directory, rollouts } = outcome.summary;
@@ -40,8 +39,7 @@ export async function runEvaluations({ arguments: given, context, packageVersion
       code = Math.max(code, exitCode(outcome.summary));
       // On a terminal a blank line separates the summary from the notes above it.
       if (!run.settings.json) process.stdout.write(`${process.stdout.isTTY ? '\n' : ''}${outcome.text}${i < runs.length - 1 ? '\n' : ''}`);
-      const words = given.target === null ? null : given.words;
-      if (push !== null) code = Math.max(code, await pushResults(push, outcome, { context, packageVersion, words }));
+      if (push !== null) code = Math.max(code, await pushResults(push, outcome, said));
     } catch (error) {
       if (runs.length === 1 || context.signal.aborted || error instanceof UnknownSharedRoleError) throw error;
       context.report(error);
@@ -49,11 +47,11 @@ export async function runEvaluations({ arguments: given, context, packageVersion
     }
   }
   const comparisons = await comparisonsOf(played, context);
-  if (given.settings.json && !given.settings['dry-run']) {
+  if (options.json && !options.dryRun) {
     const compared = comparisons.length === 0 ? {} : { comparisons: comparisons.map(sweepToWire) };
-    process.stdout.write(`${JSON.stringify(file === null ? json[0] : { runs: json, ...compared })}\n`);
+    process.stdout.write(`${JSON.stringify(isFileOfRuns(target) ? { runs: json, ...compared } : json[0])}\n`);
   } else {
-    const view = { columns: Math.max(100, process.stdout.columns ?? 0), paint: paintFor(process.stdout, { plain: given.settings.plain === true }) };
+    const view = { columns: Math.max(100, process.stdout.columns ?? 0), paint: paintFor(process.stdout, { plain: options.plain === true }) };
     for (const comparison of comparisons) process.stdout.write(context.redact(`\n${sweepText(comparison, view)}`));
   }
   return code;

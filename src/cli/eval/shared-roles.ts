@@ -53,7 +53,7 @@ export class SharedRoles {
 export class UnknownSharedRoleError extends ConfigError {}
 
 function keyOf({ envId, settings }: PlannedRun): string {
-  return JSON.stringify([envId, settings['env-args'], settings['extra-env-kwargs'], settings['env-dir-path']]);
+  return JSON.stringify([envId, settings.envArgs, settings.extraEnvKwargs, settings.envDirPath]);
 }
 
 /** Names of the roles that the run's environment has. */

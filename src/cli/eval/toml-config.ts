@@ -6,10 +6,10 @@ import { ConfigError } from '../../core/errors.ts';
 import { mergeRoleTables } from '../../schemas/roles-config.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { countText } from '../../reports/text/number-text.ts';
-import { type Flag, FLAGS } from './flags.ts';
 import { isObject } from '../../schemas/is-object.ts';
-import { checkSetting, type Settings } from './settings.ts';
 import { assertKnownKeys, readToml, tablesOf, typeOf } from '../../files/toml-text.ts';
+import { keyOf, type Option } from '../options/option.ts';
+import { DISPLAY, EVAL_OPTIONS, type Settings } from './eval-options.ts';
 
 export interface PlannedRun {
   /** Its name in the file, or its swept values; null for a run without a name. */
@@ -31,11 +31,12 @@ const ALIASES: Readonly<Record<string, string>> = {
   id: 'env_id',
   roles: 'role',
 };
-const RUN_FLAGS: readonly Flag[] = FLAGS.filter((flag: Flag) => flag.group !== 'Display');
-const RUN_KEYS = RUN_FLAGS.map((flag) => snakeCase(flag.name));
-const ALIAS_KEYS = Object.keys(ALIASES).filter((key) => key !== 'id');
+const RUN_OPTIONS: ReadonlyMap<string, readonly [name: string, option: Option]> = new Map(
+  Object.entries<Option>(EVAL_OPTIONS).flatMap(([name, option]) => (option.group === DISPLAY ? [] : [[keyOf(name), [name, option]]])),
+);
+const RUN_KEYS = [...RUN_OPTIONS.keys(), ...Object.keys(ALIASES).filter((key) => key !== 'id')];
 /** Options whose tables are merged key by key: first the file's, then the run's, then the sweep's. */
-const MERGED = ['env-args', 'extra-env-kwargs', 'sampling-args', 'header'] as const;
+const MERGED = ['envArgs', 'extraEnvKwargs', 'samplingArgs', 'header'] as const;
 
 export async function readTomlConfig(path: string): Promise<readonly PlannedRun[]> {
   const document = await readToml(path);
@@ -45,7 +46,7 @@ export async function readTomlConfig(path: string): Promise<readonly PlannedRun[
       `${key} stands at the top of ${path}. Write it below [[eval]], which begins a run; what stands at the top applies to every run.`,
     );
   }
-  assertKnownKeys(document, [...RUN_KEYS, ...ALIAS_KEYS, 'eval', 'ablation'], path);
+  assertKnownKeys(document, [...RUN_KEYS, 'eval', 'ablation'], path);
   const { eval: _evals, ablation: _ablations, ...globalTable } = document;
   const globals = settingsOf(globalTable, path);
   const evals = tablesOf(document, 'eval', path).map((table, i) => plannedRun(table, globals, `[[eval]] ${i + 1} of ${path}`));
@@ -56,7 +57,7 @@ export async function readTomlConfig(path: string): Promise<readonly PlannedRun[
 }
 
 function plannedRun(table: Table, globals: Settings, where: string): PlannedRun {
-  assertKnownKeys(table, ['env_id', 'id', 'name', ...RUN_KEYS, ...ALIAS_KEYS], where);
+  assertKnownKeys(table, ['env_id', 'id', 'name', ...RUN_KEYS], where);
   const { env_id, id, name, ...rest } = table;
   const envId = env_id ?? id;
   if (typeof envId !== 'string' || envId === '') throw new ConfigError(`env_id in ${where} must name an environment, got ${typeOf(envId)}`);
@@ -73,7 +74,7 @@ const MOST_RUNS = 10_000;
 function expand(table: Table, globals: Settings, where: string): PlannedRun[] {
   const { sweep = {}, ...fixed } = table;
   if (!isObject(sweep)) throw new ConfigError(`[ablation.sweep] in ${where} must be a table of lists, got ${typeOf(sweep)}`);
-  assertKnownKeys(sweep, ['env_id', 'id', ...RUN_KEYS, ...ALIAS_KEYS], `the sweep of ${where}`);
+  assertKnownKeys(sweep, ['env_id', 'id', ...RUN_KEYS], `the sweep of ${where}`);
   const axes = sweepAxes(sweep, fixed, where);
   if (axes.length === 0) throw new ConfigError(`[ablation.sweep] in ${where} has no list to sweep. Add one, or use [[eval]].`);
   const runs = axes.reduce((product, { values }) => product * values.length, 1);
@@ -124,9 +125,9 @@ function settingsOf(table: Table, where: string): Settings {
   const settings: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(table)) {
     const name = ALIASES[key] ?? key;
-    const flag = RUN_FLAGS.find((f) => snakeCase(f.name) === name)!;
-    if (flag.name in settings) throw new ConfigError(`${where} sets ${name} under two names: ${namesOf(name, table).join(' and ')}. Leave one out.`);
-    settings[flag.name] = checkSetting(flag, value, `${key} in ${where}`);
+    const [setting, option] = RUN_OPTIONS.get(name)!;
+    if (setting in settings) throw new ConfigError(`${where} sets ${name} under two names: ${namesOf(name, table).join(' and ')}. Leave one out.`);
+    settings[setting] = option.check(value, `${key} in ${where}`);
   }
   return settings;
 }
@@ -145,8 +146,4 @@ function namesOf(name: string, table: Table): string[] {
 
 function textOf(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
-}
-
-function snakeCase(name: string): string {
-  return name.replaceAll('-', '_');
 }

@@ -147,14 +147,14 @@ export function folder<const S extends Settings<string>>(description: string, se
   );
 }
 
-/** A folder, or true if the option was given without one. In the next word, what the command needs as an argument is not taken for the folder. */
-export function optionalFolder(description: string, settings: Pick<Settings, 'letter' | 'otherwise'>): Option<string | true, false> {
-  const check = (value: unknown, spelling: string): string | true => {
-    if (value === true || (typeof value === 'string' && value !== '')) return value;
-    throw wrongValue(spelling, 'true or a folder', value);
+/** A folder, or true if the option was given without one; false only in a file. In the next word, what the command needs as an argument is not taken for the folder. */
+export function optionalFolder(description: string, settings: Pick<Settings, 'letter' | 'otherwise'>): Option<string | boolean, false> {
+  const check = (value: unknown, spelling: string): string | boolean => {
+    if (typeof value === 'boolean' || (typeof value === 'string' && value !== '')) return value;
+    throw wrongValue(spelling, 'true, false or a folder', value);
   };
   const parse = (word: string | null, spelling: string) => check(word ?? true, spelling);
-  return option<string | true, Settings<string | true>>(
+  return option<string | boolean, Settings<string | boolean>>(
     { placeholder: 'DIR', takes: 'a value or nothing', completion: 'folders', parse, check },
     description,
     settings,

@@ -4,6 +4,7 @@ import { readJson } from '../../core/read-json.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { isDeeperThan, MOST_LEVELS } from '../../schemas/nesting.ts';
 import { mergeRoleTables, type RoleTables } from '../../schemas/roles-config.ts';
+import { checkHeaders, parseHeader } from '../../sessions/policy/headers.ts';
 import { isSecretName } from '../../transport/redact.ts';
 import { checkRoleTables, parseRoleFlag } from '../roles/role-flag.ts';
 import { type Always, option, type Settings } from './kinds.ts';
@@ -90,24 +91,6 @@ type Headers = Readonly<Record<string, string>>;
 export function headers(description: string): Option<Headers, false> {
   const parse = (word: string | null, spelling: string, before: Headers | undefined) => ({ ...before, ...parseHeader(word!, spelling) });
   return option<Headers, Settings<Headers>>({ placeholder: '"N: V"', isRepeatable: true, parse, check: checkHeaders }, description, {});
-}
-
-function checkHeaders(value: unknown, spelling: string): Headers {
-  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) {
-    return Object.assign({}, ...value.map((header) => parseHeader(header, spelling))) as Headers;
-  }
-  const entries = isObject(value) ? Object.entries(value) : null;
-  if (entries === null || !entries.every(([, content]) => typeof content === 'string')) {
-    throw new ConfigError(`${spelling} must be a table of strings or a list of "Name: value"`);
-  }
-  return Object.assign({}, ...entries.map(([name, content]) => parseHeader(`${name}: ${String(content)}`, spelling))) as Headers;
-}
-
-function parseHeader(word: string, spelling: string): Record<string, string> {
-  const match = /^\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([\t\x20-\x7e\x80-\xff]*?)\s*$/.exec(word);
-  // The value is not shown: it may be a credential.
-  if (match === null) throw new ConfigError(`${spelling} must be "Name: value". The given value is not shown because it may be a secret.`);
-  return { [match[1]!]: match[2]! };
 }
 
 /** `role=model`, each time that the option is given; in a file, `[roles.judge]` tables. */

@@ -15,9 +15,8 @@ import { openLocalTokenizer } from '../../tokenizer/local-tokenizer.ts';
 import { templateTraits } from '../../tokenizer/template-traits.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
-import { FLAGS } from '../eval/flags.ts';
 import { secretsOf } from '../../sessions/policy/secrets.ts';
-import { readSetting } from '../eval/settings.ts';
+import { object } from '../options/table-kinds.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import { parseRoleFlag } from '../roles/role-flag.ts';
 import { resolveRoles } from '../../sessions/roles/resolve-roles.ts';
@@ -141,8 +140,7 @@ export async function openServed(id: string, options: ServedEnvironmentFlags, co
 
 function parseArgs(text: string | undefined): Readonly<Record<string, unknown>> {
   if (text === undefined) return {};
-  const flag = FLAGS.find(({ name }) => name === 'env-args')!;
-  return readSetting(flag, text, '-a', undefined) as Readonly<Record<string, unknown>>;
+  return object('').parse(text, '-a', undefined);
 }
 
 async function openCallerTokenizer(path: string): Promise<CallerTokenizer> {

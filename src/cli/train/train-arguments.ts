@@ -41,7 +41,7 @@ export function trainArguments({ arguments: { environment: target }, options }: 
     target: target ?? null,
     preset,
     layers: layersOf(options),
-    resume: resume === undefined ? null : { directory: resume === true ? null : resume, allowChanges },
+    resume: resume === undefined ? null : { directory: typeof resume === 'string' ? resume : null, allowChanges },
     push,
     display: { json, plain, verbose },
   };

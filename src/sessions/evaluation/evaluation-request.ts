@@ -17,7 +17,9 @@ export interface EvaluationRequest {
   readonly maxTokens?: number;
   /** 0 to 100; 0 is greedy. @default 1 */
   readonly temperature?: number;
-  /** Further fields of the request, such as `top_p`; they override `maxTokens` and `temperature`. @default {} */
+  /** Above 0, at most 1: probability of the tokens to sample from. @default 1 */
+  readonly topP?: number;
+  /** Further fields of the request, such as `top_k`; they override `maxTokens`, `temperature` and `topP`. @default {} */
   readonly sampling?: Readonly<Record<string, unknown>>;
   /** Rows to play, at least 1; -1 plays all. @default the environment's own number, else 5 */
   readonly rows?: number;

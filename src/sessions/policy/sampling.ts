@@ -60,7 +60,10 @@ export interface ReadSampling {
  * Throws ConfigError for a value out of range, and for a field that the user cannot set.
  * @param names what the caller calls its settings, for errors
  */
-export function readSampling(settings: Pick<EvaluationRequest, 'sampling' | 'temperature' | 'maxTokens'>, names: SettingNames): ReadSampling {
+export function readSampling(
+  settings: Pick<EvaluationRequest, 'sampling' | 'temperature' | 'topP' | 'maxTokens'>,
+  names: SettingNames,
+): ReadSampling {
   const source = names.name('sampling');
   const wrong = (name: string, expected: string, value: unknown) => wrongValue(source, name, expected, value);
   const { extra_body: body, ...direct } = settings.sampling ?? {};
@@ -73,7 +76,13 @@ export function readSampling(settings: Pick<EvaluationRequest, 'sampling' | 'tem
   for (const [key, reason] of Object.entries(RESERVED)) {
     if (Object.hasOwn(given, key)) throw new ConfigError(`${source} cannot set "${key}": ${reason}`);
   }
-  const { temperature = settings.temperature ?? 1, top_p: topP = 1, max_tokens: most, max_completion_tokens: alsoMost, ...extra } = given;
+  const {
+    temperature = settings.temperature ?? 1,
+    top_p: topP = settings.topP ?? 1,
+    max_tokens: most,
+    max_completion_tokens: alsoMost,
+    ...extra
+  } = given;
   if (most !== undefined && alsoMost !== undefined)
     throw new ConfigError(`${source} has both max_tokens and max_completion_tokens, which are two names of one limit. Leave one out.`);
   const maxTokens = most ?? alsoMost ?? settings.maxTokens ?? null;

@@ -31,15 +31,15 @@ describe('readTomlConfig', () => {
       shuffle = true
     `);
     expect(runs).toEqual([
-      { name: null, envId: 'a', settings: { 'num-examples': 50, model: 'base', 'sampling-args': { top_k: 1, top_p: 0.9 } } },
+      { name: null, envId: 'a', settings: { numExamples: 50, model: 'base', samplingArgs: { top_k: 1, top_p: 0.9 } } },
       {
         name: 'second',
         envId: 'b',
         settings: {
-          'num-examples': -1,
+          numExamples: -1,
           model: 'alias',
-          'sampling-args': { top_k: 5, top_p: 0.9 },
-          'env-args': { topk: 2 },
+          samplingArgs: { top_k: 5, top_p: 0.9 },
+          envArgs: { topk: 2 },
           header: { 'X-A': '1' },
           shuffle: true,
         },
@@ -57,7 +57,7 @@ describe('readTomlConfig', () => {
       [ablation.sweep.args]
       topk = [1, 3]
     `);
-    expect(runs.map((run) => [run.name, run.settings.temperature, run.settings['env-args']])).toEqual([
+    expect(runs.map((run) => [run.name, run.settings.temperature, run.settings.envArgs])).toEqual([
       ['temperature=0 topk=1', 0, { split: 'test', topk: 1 }],
       ['temperature=0 topk=3', 0, { split: 'test', topk: 3 }],
       ['temperature=1 topk=1', 1, { split: 'test', topk: 1 }],

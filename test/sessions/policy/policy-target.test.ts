@@ -4,7 +4,7 @@ import type { PolicySpec } from '../../../src/sessions/policy/policy-spec.ts';
 import { PROPERTY_NAMES } from '../../../src/sessions/setting-names.ts';
 import { secretsOf } from '../../../src/sessions/policy/secrets.ts';
 import { evaluationRequest, FLAG_NAMES } from '../../../src/cli/eval/evaluation-request.ts';
-import type { Settings } from '../../../src/cli/eval/settings.ts';
+import type { Settings } from '../../../src/cli/eval/eval-options.ts';
 import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
 
 const REGISTRY = `
@@ -31,7 +31,7 @@ key = "FAR_KEY"
 
 async function resolve(settings: Settings, variables: Record<string, string> = {}, registry = REGISTRY) {
   using folder = new TemporaryFolder();
-  return await resolveFlags({ 'endpoints-path': folder.write('endpoints.toml', registry), ...settings }, variables);
+  return await resolveFlags({ endpointsPath: folder.write('endpoints.toml', registry), ...settings }, variables);
 }
 
 const bundledModel = async () => 'nano-base';
@@ -67,13 +67,13 @@ describe('resolvePolicyTarget', () => {
       apiKey: 'k1',
       baseUrls: ['https://api.openai.com/v1'],
     });
-    const settings = { provider: 'openai', model: 'M', 'api-key-var': 'MINE' };
+    const settings = { provider: 'openai', model: 'M', apiKeyVar: 'MINE' };
     expect(await resolve(settings, { OPENAI_API_KEY: 'k1', MINE: 'k2' })).toMatchObject({ apiKey: 'k2' });
   });
 
   it('lets -b win over -p, an alias over the variables', async () => {
     const variables = { VF_BASE_URL: 'http://v/v1', VF_API_KEY: 'vk', VF_MODEL: 'vm' };
-    expect(await resolve({ 'api-base-url': 'http://b/v1', provider: 'vllm', model: 'twins' }, variables)).toMatchObject({
+    expect(await resolve({ apiBaseUrl: 'http://b/v1', provider: 'vllm', model: 'twins' }, variables)).toMatchObject({
       baseUrls: ['http://b/v1'],
       model: 'twins',
     });
@@ -98,16 +98,16 @@ describe('resolvePolicyTarget', () => {
   it.each<[Settings, RegExp]>([
     [{ provider: 'opnai' }, /Unknown provider "opnai" \(did you mean openai\?\); known are vllm/],
     [{ provider: 'openai', model: 'M' }, /environment variable OPENAI_API_KEY \(-p openai\) holds no API key/],
-    [{ 'api-base-url': 'http://h/v1', 'api-key-var': 'NOPE' }, /environment variable NOPE \(-k\) holds no API key/],
-    [{ 'api-base-url': 'http://h/v1', 'api-key-var': 'sk-secret' }, /-k must be the name of an environment variable/],
+    [{ apiBaseUrl: 'http://h/v1', apiKeyVar: 'NOPE' }, /environment variable NOPE \(-k\) holds no API key/],
+    [{ apiBaseUrl: 'http://h/v1', apiKeyVar: 'sk-secret' }, /-k must be the name of an environment variable/],
     [{ model: 'nowhere' }, /The model "nowhere" \(-m\) has no server: add -p NAME .* or use an alias from .*\.toml$/],
     [{ model: 'twin' }, /an alias from .* \(did you mean twins\?\)$/],
     [{ model: 'far' }, /FAR_KEY \(alias far in/],
-    [{ 'api-base-url': 'ftp://h', model: 'M' }, /does not begin with http/],
-    [{ provider: 'baseline', 'api-base-url': 'http://h/v1' }, /cannot be combined\. Leave one out/],
-    [{ provider: 'embedded', 'api-base-url': 'http://h/v1' }, /-b cannot be combined with -p embedded/],
+    [{ apiBaseUrl: 'ftp://h', model: 'M' }, /does not begin with http/],
+    [{ provider: 'baseline', apiBaseUrl: 'http://h/v1' }, /cannot be combined\. Leave one out/],
+    [{ provider: 'embedded', apiBaseUrl: 'http://h/v1' }, /-b cannot be combined with -p embedded/],
     [{ provider: 'embeded' }, /did you mean embedded\?/],
-    [{ 'api-client-type': 'renderer', provider: 'vllm' }, /^--api-client-type must be one of auto, tokens, chat/],
+    [{ apiClientType: 'renderer', provider: 'vllm' }, /^--api-client-type must be one of auto, tokens, chat/],
     [{ header: { A: 'b' } }, /--header needs a policy/],
   ])('refuses %j', async (settings, message) => {
     await expect(resolve(settings)).rejects.toThrow(message);
@@ -161,7 +161,7 @@ describe('secretsOf', () => {
   it('knows keys, credentials in URLs and headers, and arguments that look like secrets', async () => {
     const target = await resolve(
       {
-        'api-base-url': 'http://user:pass%21word@h/v1?api_key=query-key',
+        apiBaseUrl: 'http://user:pass%21word@h/v1?api_key=query-key',
         header: { Authorization: 'Bearer abc-token-1', 'X-Mode': 'fast', 'X-Long': 'sixteen-characters' },
       },
       { VF_API_KEY: 'vf-key' },
@@ -190,7 +190,7 @@ describe('secretsOf', () => {
   });
 
   it('does not take a placeholder for a secret', async () => {
-    const target = await resolve({ 'api-base-url': 'http://h/v1' }, { VF_API_KEY: 'EMPTY' });
+    const target = await resolve({ apiBaseUrl: 'http://h/v1' }, { VF_API_KEY: 'EMPTY' });
     expect([...secretsOf({ servers: [endpointOf(target)], settings: [{}] })]).toEqual([]);
   });
 });

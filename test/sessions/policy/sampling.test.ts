@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { evaluationRequest, FLAG_NAMES } from '../../../src/cli/eval/evaluation-request.ts';
-import type { Settings } from '../../../src/cli/eval/settings.ts';
+import type { Settings } from '../../../src/cli/eval/eval-options.ts';
 import { readSampling as readRequest, tokenSampling } from '../../../src/sessions/policy/sampling.ts';
 
 const readSampling = (settings: Settings) => readRequest(evaluationRequest({ envId: 'capitals', settings }), FLAG_NAMES);
@@ -13,14 +13,14 @@ describe('readSampling', () => {
   it('lets -S win over -t and -T, and lifts what is under extra_body', () => {
     const settings = {
       temperature: 0.3,
-      'max-tokens': 10,
-      'sampling-args': { temperature: 0, max_tokens: 20, min_p: 0.1, top_a: 0.2, extra_body: { top_k: 5 } },
+      maxTokens: 10,
+      samplingArgs: { temperature: 0, max_tokens: 20, min_p: 0.1, top_a: 0.2, extra_body: { top_k: 5 } },
     };
     expect(readSampling(settings)).toEqual({ sampling: { temperature: 0, topP: 1, extra: { top_k: 5, min_p: 0.1, top_a: 0.2 } }, maxTokens: 20 });
   });
 
   it('sends the limit under the name it was given, and to a policy of tokens under the only one there is', () => {
-    const read = readSampling({ 'sampling-args': { max_completion_tokens: 500, top_k: 5 } });
+    const read = readSampling({ samplingArgs: { max_completion_tokens: 500, top_k: 5 } });
     expect(read).toEqual({ sampling: { temperature: 1, topP: 1, extra: { top_k: 5, max_completion_tokens: 500 } }, maxTokens: 500 });
     expect(tokenSampling(read)).toEqual({ sampling: { temperature: 1, topP: 1, extra: { top_k: 5 } }, maxTokens: 500 });
     expect(tokenSampling(readSampling({}))).toEqual(readSampling({}));
@@ -28,7 +28,7 @@ describe('readSampling', () => {
 
   it('shows no secret of a value that it refuses', () => {
     const args = { extra_body: [{ api_key: 'hunter2' }] };
-    expect(() => readSampling({ 'sampling-args': args })).toThrow(/^(?!.*hunter2).*\*\*\*/);
+    expect(() => readSampling({ samplingArgs: args })).toThrow(/^(?!.*hunter2).*\*\*\*/);
   });
 
   it.each([
@@ -50,6 +50,6 @@ describe('readSampling', () => {
     [{ max_tokens: 0 }, /^max_tokens in -S must be/],
     [{ extra_body: 3 }, /^extra_body in -S must be/],
   ])('refuses %j', (args, message) => {
-    expect(() => readSampling({ 'sampling-args': args })).toThrow(message);
+    expect(() => readSampling({ samplingArgs: args })).toThrow(message);
   });
 });

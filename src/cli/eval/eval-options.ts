@@ -1,0 +1,88 @@
+/** The options of `vf-eval`, which are also the keys of its TOML files. Names are those of verifiers v0 where v0 has the option; `docs/vf-eval.md` lists where the meaning differs. */
+import { PROVIDER_NAMES } from '../../sessions/policy/providers.ts';
+import { file, flag, folder, names, number, optionalFolder, text, wholeNumber } from '../options/kinds.ts';
+import { groups, type OptionValues } from '../options/option.ts';
+import { headers, object, roles } from '../options/table-kinds.ts';
+
+/** Its options say how results are shown, and may be combined with a TOML file of runs. */
+export const DISPLAY = 'Display';
+
+/** None has a default of its own: `sessions` knows the defaults, and the settings at the top of a file apply where a run says nothing. */
+export const EVAL_OPTIONS = groups({
+  Environment: {
+    envArgs: object('arguments of the environment', { letter: 'a' }),
+    extraEnvKwargs: object('further arguments, which override those of -a', { letter: 'x' }),
+    envDirPath: folder('folder of your own environments', { otherwise: './environments' }),
+  },
+  Policy: {
+    model: text('model name, or an alias of endpoints.toml', { letter: 'm', placeholder: 'NAME' }),
+    provider: text(`base URL and key variable by name: ${PROVIDER_NAMES.join(', ')}`, {
+      letter: 'p',
+      placeholder: 'NAME',
+      completion: PROVIDER_NAMES,
+    }),
+    apiBaseUrl: text('any OpenAI-compatible server, up to and including /v1', { letter: 'b', placeholder: 'URL' }),
+    apiKeyVar: text('environment variable that holds the API key', { letter: 'k', placeholder: 'VAR' }),
+    apiClientType: text('auto, tokens or chat', {
+      placeholder: 'TYPE',
+      otherwise: 'auto: what the server supports',
+      completion: ['auto', 'tokens', 'chat'],
+    }),
+    endpointsPath: file('aliases and replicas', { letter: 'e', otherwise: './configs/endpoints.toml' }),
+    role: roles("the model for one of the environment's roles, such as its judge: an alias, URL, MODEL@URL, builtin or policy"),
+    header: headers('HTTP header sent to the server'),
+  },
+  Sampling: {
+    maxTokens: wholeNumber('new tokens per generation', { letter: 't', from: 1, otherwise: 'the environment decides' }),
+    temperature: number('0 is greedy', { letter: 'T', from: 0, to: 100, otherwise: '1, always sent' }),
+    topP: number('probability of the tokens to sample from', { above: 0, to: 1, otherwise: '1, always sent' }),
+    samplingArgs: object('further fields of the request; override -t, -T and --top-p', { letter: 'S' }),
+  },
+  Rollouts: {
+    numExamples: wholeNumber('rows to play, -1 for all', {
+      letter: 'n',
+      from: 1,
+      or: { value: -1, means: 'all' },
+      otherwise: "the environment's, else 5",
+    }),
+    rolloutsPerExample: wholeNumber('rollouts per row; above 1 adds pass@k', {
+      letter: 'r',
+      from: 1,
+      to: 1_000_000,
+      otherwise: "the environment's, else 1",
+    }),
+    seed: wholeNumber('seeds --shuffle, the baseline and -p embedded; never sent to other servers', { otherwise: '0' }),
+    shuffle: flag('play the rows in random order'),
+    shuffleSeed: wholeNumber('seed of the random order', { otherwise: '--seed' }),
+    maxConcurrent: wholeNumber('rollouts in flight at once', { letter: 'c', from: 1, otherwise: '32' }),
+    maxScoring: wholeNumber('rollouts scored at once, in addition to those in flight', { from: 1, otherwise: '-c' }),
+    scoringTimeout: number('seconds to compute the rewards of a rollout, 0 for no limit', { from: 0, placeholder: 'S', otherwise: '--timeout' }),
+    timeout: number('seconds per rollout, 0 for no limit', { from: 0, placeholder: 'S', otherwise: '0' }),
+    maxRetries: wholeNumber('retries after a transient failure', { otherwise: '3' }),
+    maxCost: number('begin no further rollouts once the run has cost this many US dollars; needs prices in endpoints.toml', {
+      above: 0,
+      placeholder: 'USD',
+      otherwise: 'no limit',
+    }),
+    independentScoring: flag('score each rollout alone, without group rewards', { letter: 'i' }),
+  },
+  Results: {
+    outputDir: folder('where runs are saved', { letter: 'o', otherwise: './outputs' }),
+    saveResults: flag('accepted for compatibility with v0; results are always saved', { letter: 's' }),
+    push: text('upload the finished run to this data set of the Hugging Face hub, a private one if it is new; the token is in $HF_TOKEN', {
+      placeholder: 'OWNER/NAME',
+    }),
+    stateColumns: names("keys of the episode's state to save as columns", { letter: 'C' }),
+    resume: optionalFolder('continue a run: the one in DIR, or the newest that matches', { letter: 'R' }),
+  },
+  [DISPLAY]: {
+    abbreviatedSummary: flag('figures only, no transcript', { letter: 'A' }),
+    verbose: flag('whole transcript, every failure, stack traces', { letter: 'v' }),
+    json: flag('print only the summary on stdout, as one JSON object'),
+    plain: flag('no colour and no live progress; always so without a terminal'),
+    dryRun: flag('open everything, print what would run and the first prompt'),
+  },
+});
+
+/** The values of the options that were given. */
+export type Settings = OptionValues<typeof EVAL_OPTIONS>;
