@@ -83,7 +83,7 @@ function presetLines(): string[] {
   return [
     '## Presets',
     '',
-    'First runs, and published recipes as far as LoRA and an HTTP server allow. An environment brings its presets as `presets/<name>.toml`; those of search-r1 can also be named for other',
+    'First runs, and published recipes within the limits of LoRA and an HTTP server. An environment brings its presets as `presets/<name>.toml`; those of search-r1 can also be named for other',
     'environments, and without one. A preset may set any key; file, flags and `--set` override it.',
     '`vf-train <environment> --preset NAME --show-config` prints the values.',
     '',

@@ -39,7 +39,7 @@ export const roleTableSchema = {
 export const rolesSchema = {
   ...byName(roleTableSchema),
   default: {},
-  description: 'Models beside the policy, by role: [roles.judge] and so on, with the keys below.',
+  description: 'Models other than the policy, by role: [roles.judge] and so on, with the keys below.',
 } as const;
 
 export type RoleTable = XStatic<typeof roleTableSchema>;

@@ -3,7 +3,7 @@ import { choice, count, countOrNull, flag, free, number, numberOrNull, positive,
 import { byName, filledText, listOf } from './json-schema.ts';
 
 export const algorithm = table('How rewards become a gradient.', {
-  advantage: table('What a reward is compared with.', {
+  advantage: table('The comparison that turns a reward into an advantage.', {
     scope: choice(
       ['group', 'role_task', 'role', 'batch', 'none'],
       'group: the rollouts of the same row (GRPO, RLOO). role_task: all rollouts of the batch with the same role and task. role: all rollouts of the batch with the same role. batch: all rollouts of the batch (REINFORCE++). none: the reward itself is the advantage.',
@@ -64,7 +64,7 @@ export const algorithm = table('How rewards become a gradient.', {
     placement: choice(['loss', 'reward'], 'A term of the loss (GRPO), or subtracted from the reward (PPO).'),
   }),
   correction: table(
-    'Importance weights between trainer and sampler, for what they compute differently and for stale rollouts; needs old_log_probs = "trainer".',
+    'Importance weights between trainer and sampler, for differences of their arithmetic and for stale rollouts; needs old_log_probs = "trainer".',
     {
       level: choice(['none', 'token', 'sequence', 'geometric'], 'One weight per token, the product over the sequence, or its geometric mean.'),
       mode: choice(
@@ -102,19 +102,17 @@ export const lossTableSchema = {
     weight: { type: 'number', description: 'Factor of the loss. Default: 1.' },
     on: {
       enum: ['rollouts', 'demonstrations'],
-      description: 'What it is taken on: sampled or given rollouts, or rows of [sft], where it replaces the loss of [sft]. Default: rollouts.',
+      description: 'Data of the loss: sampled or given rollouts, or rows of [sft], where it replaces the loss of [sft]. Default: rollouts.',
     },
     roles: { ...listOf(filledText), description: 'Only trajectories of these roles. Default: all.' },
-    args: free(
-      'Settings of the loss. nll: aggregation. rpg: beta (required), ratio, log_ratio_clamp, weight, aggregation. Of a module: what it reads.',
-    ),
+    args: free('Settings of the loss. nll: aggregation. rpg: beta (required), ratio, log_ratio_clamp, weight, aggregation. Of a module: its own.'),
   },
 } as const;
 
 export const losses = {
   ...byName(lossTableSchema),
   default: {},
-  description: 'Losses beside algorithm.loss, by name: [losses.imitation] and so on, with the keys below.',
+  description: 'Losses in addition to algorithm.loss, by name: [losses.imitation] and so on, with the keys below.',
 } as const;
 
 export const optimizer = table('AdamW on the adapter.', {

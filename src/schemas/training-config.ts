@@ -136,17 +136,17 @@ const backend = table('The gradient backend.', {
     'Type of the frozen base. auto: bfloat16 on a GPU, float32 elsewhere. Adapter and Adam are always float32.',
   ),
   max_tokens: count(
-    'Token budget of a micro-batch, prompts and observations included. The default, 16,384, is lowered to what the GPU holds. Halved if memory still runs out, and raised again after steps that fit.',
+    'Token budget of a micro-batch, prompts and observations included. The default, 16,384, is lowered to the number that the GPU holds. Halved if memory still runs out, and raised again after steps that fit.',
     16_384,
   ),
   gradient_checkpointing: {
     ...anyOf({ type: 'boolean' } as const, { enum: ['auto'] } as const),
     default: 'auto',
     description:
-      'Recomputes activations in backward: saves memory for about a third more time. auto: on where the GPU cannot hold the activations beside vLLM, and where device or devices names a GPU of unknown memory; otherwise off. The embedded engine: off.',
+      'Recomputes activations in backward: saves memory for about a third more time. auto: on if the GPU cannot hold the activations in addition to vLLM, and if device or devices names a GPU of unknown memory; otherwise off. The embedded engine: off.',
   },
   image_cache_mb: count(
-    "torch: memory, in MiB, in which each process keeps what the base's vision tower made of images, so that each goes through it once; the least recently used go first.",
+    "torch: memory, in MiB, in which each process keeps the outputs of the base's vision tower, so that each image goes through it once; the least recently used go first.",
     1024,
     0,
   ),
@@ -185,7 +185,7 @@ const checkpoint = table('Checkpoints.', {
     true,
   ),
   max_rollouts_gb: positive(
-    'Bound of the kept rollouts in GB (10⁹ bytes). Beyond it, the oldest are thinned: first they lose token ids and log-probs, then steps are left out. What a resume may need always stays.',
+    'Bound of the kept rollouts in GB (10⁹ bytes). Beyond it, the oldest are thinned: first they lose token ids and log-probs, then steps are left out. Files that a resume may need always stay.',
     4,
   ),
 });
@@ -196,9 +196,9 @@ const guards = table('Conditions under which a run stops or warns by itself.', {
     10,
   ),
   min_entropy: numberOrNull('Alarm below this mean entropy estimate, in nats per token.', null, { minimum: 0 }),
-  max_kl: numberOrNull('Alarm above this value of the metric kl where the loss has a KL penalty, else of approx_kl, in nats per token.', null),
+  max_kl: numberOrNull('Alarm above this value of the metric kl if the loss has a KL penalty, else of approx_kl, in nats per token.', null),
   skip_kl: numberOrNull(
-    'An optimiser step is skipped where the mean KL(π_old || π) of its tokens, the metric approx_kl, is above this, in nats per token. Always 0 in the first optimiser step of a batch unless old_log_probs = "sampler".',
+    'An optimiser step is skipped if the mean KL(π_old || π) of its tokens, the metric approx_kl, is above this, in nats per token. Always 0 in the first optimiser step of a batch unless old_log_probs = "sampler".',
     null,
     { minimum: 0 },
   ),
@@ -208,17 +208,19 @@ const guards = table('Conditions under which a run stops or warns by itself.', {
     null,
     { minimum: 0.000001 },
   ),
-  on_alarm: choice(['warn', 'stop'], 'What an alarm does; a stopped run can be resumed.'),
+  on_alarm: choice(['warn', 'stop'], 'Effect of an alarm; a stopped run can be resumed.'),
 });
 
 const wandb = table('Writes the metrics as a run of Weights & Biases, in its offline format; `wandb sync` uploads it. Needs no Python and no key.', {
   project: { ...text('The project.'), default: 'vf-search' },
   entity: textOrNull('The user or team. Default: the one that `wandb sync` chooses.'),
-  group: textOrNull("The group of the run. Default: the name of the run's folder, which groups what a run wrote before and after a resume."),
+  group: textOrNull(
+    "The group of the run. Default: the name of the run's folder, which groups the parts that a run wrote before and after a resume.",
+  ),
   tags: { ...anyOf(filledListOf(filledText), { type: 'null' }), default: null, description: 'Tags of the run. Default: none.' },
 });
 
-const logging = table('Where metrics go besides metrics.jsonl.', {
+const logging = table('Outputs for metrics in addition to metrics.jsonl.', {
   tensorboard: flag("Write TensorBoard's event files, into tensorboard/ in the run's folder.", false),
   wandb: { ...nullable(wandb), default: null },
 });

@@ -10,7 +10,7 @@ export const sft = table('Supervised steps (SFT), before the steps on rollouts.'
   },
   images: textOrNull('Folder of the pictures that rows name, by path or by SHA-256. Null: rows show none.'),
   steps: countOrNull('Number of supervised steps. Default: one pass over the rows for each of `epochs`.'),
-  epochs: count('Passes over the rows where `steps` is not set.', 1),
+  epochs: count('Passes over the rows if `steps` is not set.', 1),
   batch_size: count('Rows of an optimiser step.', 32),
   max_length: countOrNull("Longest row in tokens; a longer one is left out and counted. Default: the model's window."),
   learning_rate: numberOrNull('Peak learning rate of these steps. Default: optimizer.learning_rate.', null),
