@@ -178,8 +178,10 @@ async function probeTokens(server: VllmServer, card: ModelCard, signal: AbortSig
     ids = Int32Array.from(answer.tokens);
     maxModelLen ??= answer.max_model_len ?? null;
   } catch (error) {
-    if (isRefusal(error)) return { ...chat, chatOnlyBecause: `/tokenize: ${error.message}` };
-    throw error;
+    if (!isRefusal(error)) throw error;
+    // Its models were listed, so the URL is right.
+    const isMissing = error.status === 404 || error.status === 405;
+    return { ...chat, chatOnlyBecause: isMissing ? 'it has no /tokenize, which vLLM serves' : `/tokenize: ${error.message}` };
   }
   const logProbsMode = await probeCompletion(server, model, ids, signal).catch((error: unknown) => {
     if (isRefusal(error)) return error;

@@ -29,7 +29,10 @@ export function checkGpus(config: TrainingConfig, { cards, contextTokens, variab
   if (!('plan' in fit)) return [missing('gpu memory', fit.problem, fit.change)];
   const { worker, checkpointing, maxTokens, share, rollouts } = fit.plan;
   const gib = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
-  const server = share === null ? '' : `; vLLM gets ${share} of its GPU, for ${rollouts} rollouts of ${needs.contextTokens} tokens at once`;
+  const server =
+    share === null
+      ? ''
+      : `; vLLM gets ${share} of its GPU, for ${Math.min(...(rollouts ?? []))} rollouts of ${needs.contextTokens} tokens at once${(rollouts?.length ?? 0) > 1 ? ' in each replica' : ''}`;
   const how = `micro-batches of ${maxTokens} tokens, checkpointing ${checkpointing ? 'on' : 'off'}`;
   return [ok('gpu memory', `the worker needs about ${gib(worker.total)} (${how})${server}; vf-doctor --memory shows the parts`)];
 }

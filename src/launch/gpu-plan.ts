@@ -51,8 +51,8 @@ export interface GpuPlan {
   readonly worker: TrainerMemory;
   /** Bytes of vLLM on each of its cards. */
   readonly serverBytes: number | null;
-  /** Whole rollouts whose keys and values fit at once, over all servers. */
-  readonly rollouts: number | null;
+  /** Whole rollouts whose keys and values fit at once in each server, in the order of `servers`; null without servers. */
+  readonly rollouts: readonly number[] | null;
 }
 
 /** `change` is the least change that would make the run fit, as an instruction. */
@@ -112,7 +112,7 @@ function planWith(needs: GpuNeeds, checkpointing: boolean, wanted: { readonly le
   const smallest = Math.min(...servers.flat().map(({ totalBytes }) => totalBytes));
   if (servers.some((cards) => share * smallest < leastServer(cards))) return null;
   if (givenShare !== null && shares.some((free) => givenShare > free + RESERVED / 2)) return null;
-  const rollouts = servers.reduce((sum, cards) => sum + concurrentRollouts(shape, share * smallest, contextTokens, cards.length), 0);
+  const rollouts = servers.map((cards) => concurrentRollouts(shape, share * smallest, contextTokens, cards.length));
   return { ...plan, share, serverBytes: share * smallest, rollouts };
 }
 

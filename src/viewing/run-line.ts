@@ -27,6 +27,7 @@ export async function evaluationLine(run: FoundRun, settings: () => Promise<Fiel
       done: finished === null ? plannedOf(metadata) : finished + failed,
       planned: numberOf(metadata['num_planned']) ?? plannedOf(metadata),
       reward: reward === null ? null : { value: reward, low: null, high: null, n: finished ?? plannedOf(metadata) },
+      cost: numberOf(fieldsOf(metadata['cost'])['usd']),
     };
   });
 }
@@ -99,6 +100,7 @@ function emptyLine({ id, kind }: FoundRun): RunLine {
     done: 0,
     planned: null,
     reward: null,
+    cost: null,
     curve: [],
     problem: null,
   };

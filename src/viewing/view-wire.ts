@@ -34,6 +34,8 @@ export interface RunLine {
   readonly planned: number | null;
   /** Mean reward of an evaluation; the last held-out mean of a training run. */
   readonly reward: Estimate | null;
+  /** US dollars that an evaluation has cost; null where its models are free, their prices are unknown, and for a training run. */
+  readonly cost: number | null;
   /** Held-out means of a training run by step, for a sparkline; empty for an evaluation. */
   readonly curve: readonly { readonly step: number; readonly value: number }[];
   /** The reason why the run cannot be read, in one line. */
@@ -291,9 +293,6 @@ export interface ViewSource {
   image(run: string, sha256: string): string;
 }
 
-export interface RolloutPlace {
-  readonly run: string;
-  readonly set: string;
-  readonly group: string;
+export interface RolloutPlace extends Readonly<Record<'run' | 'set' | 'group', string>> {
   readonly index: number;
 }

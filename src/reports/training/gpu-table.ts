@@ -32,9 +32,10 @@ function workerText({ isDivided, workers }: GpuNeeds, { worker, checkpointing, m
 }
 
 function serverText(card: GpuCard, { servers, shape, contextTokens, givenShare }: GpuNeeds, { share, rollouts }: GpuPlan): string {
-  const cards = servers.find((own) => own.includes(card))!.length;
+  const server = servers.findIndex((own) => own.includes(card));
+  const cards = servers[server]!.length;
   const cache = `${gib(serverFixedBytes(shape, cards))} and a cache of ${countText(cacheBytesPerToken(shape) / cards)} bytes per token`;
-  const held = `${plural(rollouts!, 'rollout')} of ${countText(contextTokens)} tokens at once`;
+  const held = `${plural(rollouts![server]!, 'rollout')} of ${countText(contextTokens)} tokens at once`;
   return `--gpu-memory-utilization=${share}${givenShare === null ? '' : ' as given'}: ${cache}, ${held}`;
 }
 

@@ -144,6 +144,10 @@ export interface OpenedIndex {
 /** Reads an index folder. Throws ConfigError if it is not one, is damaged, or was built with other rules. */
 export function readIndexFolder(path: string): OpenedIndex {
   assertLittleEndian();
+  if (!existsSync(join(path, MANIFEST)) && !existsSync(join(path, PASSAGES)))
+    throw new ConfigError(
+      `${path} is a folder, but no index: it has neither ${MANIFEST} nor ${PASSAGES}. Name a corpus file, or make an index of it: vf-index <corpus.jsonl> -o <new folder>`,
+    );
   const refuse = (problem: string, cause?: unknown): never => {
     throw new ConfigError(`${path} is not a usable index: ${problem}. Build it again: vf-index <corpus.jsonl> -o ${path} --force`, {
       cause,

@@ -215,6 +215,12 @@ describe('openBm25 of an index folder', () => {
       await expect(openBm25(copy)).rejects.toThrow('again');
     }
   });
+
+  it('says of a folder that was never an index what to name instead', async () => {
+    await expect(openBm25(mkdtempSync(join(folder, 'documents-')))).rejects.toThrow(
+      /is a folder, but no index: .* Name a corpus file, or make an index/,
+    );
+  });
 });
 
 describe('buildIndexFolder', () => {

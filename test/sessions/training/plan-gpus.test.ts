@@ -55,7 +55,7 @@ describe('planGpus', () => {
     expect(divided.lines.join('\n')).toContain('(a part of every layer, divided by 2, and two whole layers at a time)');
   });
 
-  it('gives each replica of vLLM cards of its own, and counts all of their rollouts', async () => {
+  it('gives each replica of vLLM cards of its own, and counts the rollouts of each', async () => {
     using folder = new TemporaryFolder();
     const variables = machine(folder, 80, 48, 48, 48, 48);
     const plan = (launch: Record<string, unknown>) =>
@@ -68,7 +68,7 @@ describe('planGpus', () => {
     const rollouts = (lines: readonly string[]) => Number(/(\d+) rollouts of/.exec(serverLines(lines)[0]!)![1]);
     const [one, two, parallel] = [await plan({}), await plan({ replicas: 2 }), await plan({ replicas: 2, tensor_parallel_size: 2 })];
     expect([one, two, parallel].map(({ lines }) => serverLines(lines).length)).toEqual([1, 2, 4]);
-    expect(Math.abs(rollouts(two.lines) - 2 * rollouts(one.lines))).toBeLessThanOrEqual(1);
+    expect(rollouts(two.lines)).toBe(rollouts(one.lines));
     expect(rollouts(parallel.lines)).toBeGreaterThan(2 * rollouts(two.lines));
     expect((await plan({ replicas: 5 })).lines[0]).toContain('[policy.launch] needs 5 GPUs, but only 4 are visible to vLLM');
   });

@@ -1,7 +1,7 @@
 /** The page of `vf-view` over real runs, in a real Chromium. `npm test` builds both before. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
@@ -172,6 +172,34 @@ describe.skipIf(path === null)('the page of vf-view', () => {
     await expect.poll(() => page.locator('.split-main .question').innerText()).not.toBe(first);
     expect(page.url()).toContain('group=');
   }, 150_000);
+
+  it('fits a phone, shows costs where a run has one, and opens the curves of a training at a link to the run', async () => {
+    const page = await open('#/', { viewport: { width: 390, height: 800 } });
+    const id = await runOf(page, 'extractive-baseline');
+    const file = join(folder, 'outputs', id, 'metadata.json');
+    const metadata = JSON.parse(await readFile(file, 'utf8')) as object;
+    const figures = { calls: 100_000, cache_hits: 12_345, requests: 87_655, failures: 3, retries: 0 };
+    const judge = {
+      ...figures,
+      models: ['openai/gpt-5-mini-2025-08-07'],
+      tokens: { input: 1_234_567, output: 98_765 },
+      latency_ms: { p50: 812, p90: 2345, p99: 9000 },
+    };
+    await writeFile(file, JSON.stringify({ ...metadata, roles: { judge }, cost: { usd: 0.0143 } }));
+    await page.reload();
+    await page.locator('.runs-cost', { hasText: '$0.0143' }).waitFor();
+    const overflow = () => page.evaluate<number>('document.documentElement.scrollWidth - innerWidth');
+    expect(await overflow()).toBeLessThanOrEqual(0);
+    await page.goto(`${view.url}#/run?run=${id}`);
+    await page.getByRole('rowheader', { name: 'judge' }).waitFor();
+    await page.locator('.headline-facts', { hasText: '$0.0143' }).waitFor();
+    expect(await overflow()).toBeLessThanOrEqual(0);
+    await page.goto(`${view.url}#/`);
+    const training = (await page.locator('.runs-name a[href*="curves"]').first().getAttribute('href'))!;
+    await page.goto(`${view.url}${training.replace('/curves', '/run')}`);
+    await page.getByRole('tab', { name: 'Curves', selected: true }).waitFor();
+    expect(await overflow()).toBeLessThanOrEqual(0);
+  });
 
   it('lists its keys, switches the colours and remembers them', async () => {
     const page = await open('#/', { colorScheme: 'light' });

@@ -23,6 +23,12 @@ export function formatReward(value: number | null | undefined): string {
   return Math.abs(value) < 1e4 ? value.toFixed(3).replace('-', '\u2212') : formatNumber(value);
 }
 
+/** US dollars: `$12.34`, `$0.0521`, `$0.0000012`. */
+export function formatUsd(usd: number): string {
+  if (usd >= 1 || usd === 0) return `$${usd.toFixed(2)}`;
+  return `$${usd.toFixed(usd >= 0.001 ? 4 : Math.min(12, 1 - Math.floor(Math.log10(usd))))}`;
+}
+
 /** With its sign, for differences. */
 export function formatDifference(value: number | null): string {
   if (value === null) return '\u2013';

@@ -1,8 +1,19 @@
 /** Where the page is: a screen and its parameters, all in the fragment of the URL (`#/rollouts?run=...&sort=-reward`), so that every view has a link. */
 
-export type Screen = 'runs' | 'run' | 'rollouts' | 'rollout' | 'curves' | 'steps' | 'held-out' | 'events' | 'compare';
+export type Screen = 'runs' | 'run' | 'settings' | 'rollouts' | 'rollout' | 'curves' | 'steps' | 'held-out' | 'events' | 'compare';
 
-const SCREENS: ReadonlySet<string> = new Set<Screen>(['runs', 'run', 'rollouts', 'rollout', 'curves', 'steps', 'held-out', 'events', 'compare']);
+const SCREENS: ReadonlySet<string> = new Set<Screen>([
+  'runs',
+  'run',
+  'settings',
+  'rollouts',
+  'rollout',
+  'curves',
+  'steps',
+  'held-out',
+  'events',
+  'compare',
+]);
 
 export interface Route {
   readonly screen: Screen;

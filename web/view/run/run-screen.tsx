@@ -95,6 +95,6 @@ function tabsOf(detail: RunDetail): Tab[] {
     { screen: 'held-out', title: 'Held out' },
     rollouts,
     { screen: 'events', title: 'Events' },
-    { screen: 'run', title: 'Settings' },
+    { screen: 'settings', title: 'Settings' },
   ];
 }

@@ -3,7 +3,7 @@ import type { VNode } from 'preact';
 import type { Estimate, EvaluationDetail } from '../../../src/viewing/view-wire.ts';
 import { EmptyState } from '../frame/states.tsx';
 import { boundsText, Interval, intervalText, scaleOf } from '../figures/interval.tsx';
-import { formatCount, formatReward, formatSeconds } from '../figures/numbers.ts';
+import { formatCount, formatReward, formatSeconds, formatUsd } from '../figures/numbers.ts';
 import { formatRoute } from '../route/route.ts';
 import { Label } from '../text/label.tsx';
 import { Text } from '../text/text.tsx';
@@ -45,7 +45,7 @@ export function SummaryTab({ detail }: { readonly detail: EvaluationDetail }): V
 }
 
 function Headline({ summary }: { readonly summary: Summary }): VNode {
-  const { reward, rollouts, examples, rolloutsPerExample, tokens, seconds } = summary;
+  const { reward, rollouts, examples, rolloutsPerExample, tokens, seconds, cost } = summary;
   return (
     <div class="headline">
       <div class="headline-reward" title={intervalText(reward)}>
@@ -63,6 +63,7 @@ function Headline({ summary }: { readonly summary: Summary }): VNode {
         {tokens.map(({ name, value }) => (
           <Figure key={name} name={name} value={formatCount(value)} />
         ))}
+        {cost !== null && <Figure name="cost" value={formatUsd(cost)} />}
         {seconds !== null && <Figure name="time" value={formatSeconds(seconds)} />}
       </dl>
     </div>

@@ -14,6 +14,8 @@ export interface Summary {
   readonly tokens: readonly { readonly name: string; readonly value: number }[];
   readonly roles: readonly RoleFigures[];
   readonly seconds: number | null;
+  /** US dollars; null where nothing has a price. */
+  readonly cost: number | null;
   readonly notices: readonly string[];
 }
 
@@ -56,6 +58,7 @@ export function readSummary(detail: EvaluationDetail): Summary | null {
     tokens: tokensOf(recordOf(s['tokens'])),
     roles: Object.entries(recordOf(s['roles'])).map(([role, value]) => roleOf(role, recordOf(value))),
     seconds: numberOf(s['wall_seconds']),
+    cost: numberOf(recordOf(s['cost'])['usd']),
     notices: Array.isArray(s['notices']) ? s['notices'].filter((notice) => typeof notice === 'string') : [],
   };
 }

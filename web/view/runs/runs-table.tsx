@@ -3,7 +3,7 @@ import type { VNode } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import type { RunLine } from '../../../src/viewing/view-wire.ts';
 import { Interval, intervalText } from '../figures/interval.tsx';
-import { formatAgo, formatReward, formatTime } from '../figures/numbers.ts';
+import { formatAgo, formatReward, formatTime, formatUsd } from '../figures/numbers.ts';
 import { Sparkline } from '../figures/sparkline.tsx';
 import { plainText } from '../text/marked-text.ts';
 import { Label } from '../text/label.tsx';
@@ -21,6 +21,7 @@ export interface RunsTableProps {
 
 export function RunsTable({ runs, cursor, picked, pick }: RunsTableProps): VNode {
   const now = Date.now();
+  const hasCosts = runs.some(({ cost }) => cost !== null);
   return (
     <table class="runs">
       <thead>
@@ -33,6 +34,11 @@ export function RunsTable({ runs, cursor, picked, pick }: RunsTableProps): VNode
           <th scope="col" class="number">
             Reward
           </th>
+          {hasCosts && (
+            <th scope="col" class="number">
+              Cost
+            </th>
+          )}
           <th scope="col">Over training</th>
           <th scope="col" class="number">
             Updated
@@ -41,7 +47,7 @@ export function RunsTable({ runs, cursor, picked, pick }: RunsTableProps): VNode
       </thead>
       <tbody>
         {runs.map((run, i) => (
-          <RunRow key={run.id} run={run} now={now} isAt={i === cursor} isPicked={picked.includes(run.id)} pick={pick} />
+          <RunRow key={run.id} run={run} hasCosts={hasCosts} now={now} isAt={i === cursor} isPicked={picked.includes(run.id)} pick={pick} />
         ))}
       </tbody>
     </table>
@@ -50,13 +56,15 @@ export function RunsTable({ runs, cursor, picked, pick }: RunsTableProps): VNode
 
 interface RunRowProps {
   readonly run: RunLine;
+  /** Some run of the table has a cost. */
+  readonly hasCosts: boolean;
   readonly now: number;
   readonly isAt: boolean;
   readonly isPicked: boolean;
   readonly pick: (id: string) => void;
 }
 
-function RunRow({ run, now, isAt, isPicked, pick }: RunRowProps): VNode {
+function RunRow({ run, hasCosts, now, isAt, isPicked, pick }: RunRowProps): VNode {
   const row = useRef<HTMLTableRowElement>(null);
   useEffect(() => {
     if (isAt) row.current?.scrollIntoView({ block: 'nearest' });
@@ -96,6 +104,7 @@ function RunRow({ run, now, isAt, isPicked, pick }: RunRowProps): VNode {
           </>
         )}
       </td>
+      {hasCosts && <td class="runs-cost number">{run.cost !== null && formatUsd(run.cost)}</td>}
       <td class="runs-curve">
         <Sparkline
           curve={run.curve}

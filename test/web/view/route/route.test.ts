@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { formatRoute, parseRoute, type Screen } from '../../../../web/view/route/route.ts';
 
-const SCREENS: readonly Screen[] = ['runs', 'run', 'rollouts', 'rollout', 'curves', 'steps', 'held-out', 'events', 'compare'];
+const SCREENS: readonly Screen[] = ['runs', 'run', 'settings', 'rollouts', 'rollout', 'curves', 'steps', 'held-out', 'events', 'compare'];
 
 describe('formatRoute', () => {
   it('writes an address that parseRoute reads back, whatever ids and names hold', () => {
