@@ -1,4 +1,7 @@
-/** The arguments of `loadEnvironment`, in snake_case or camelCase: those of data and search as search-r1 has them, and the specification's configuration. */
+/**
+ * The arguments of `loadEnvironment`, in snake_case or camelCase: the arguments for data and search are those of search-r1; the others are the specification's
+ * configuration.
+ */
 import { choiceArgument, ConfigError, integerArgument, readArguments, textArgument } from 'vf-search';
 import {
   type ArgumentKind,
@@ -86,7 +89,7 @@ export async function parseArguments(args: Values, env: Variables = {}): Promise
   };
 }
 
-/** The specification's configuration in the arguments, its keys that were given, and the arguments by their names. Throws as `parseArguments`. */
+/** The specification's configuration in the arguments, its keys that were given, and the arguments by their names. Throws like `parseArguments`. */
 export async function parseConfigArguments(args: Values, env: Variables) {
   const kinds = { ...OWN, ...Object.fromEntries(CONFIG_KEYS.map((key) => [key, ANY])) };
   const given = readArguments('grpo-000', kinds, args, SEARCH_ALIASES);

@@ -1,13 +1,13 @@
 /**
  * The specification's configuration: its sixteen names and defaults, and four that it implies (`format_penalty`, `not_found_reward`, `production`,
- * `strict`). What the environment itself uses are the rewards, `max_tokens` and `strict`; the other keys are settings of training and of the policy, which
+ * `strict`). The environment itself uses the rewards, `max_tokens` and `strict`; the other keys are settings of training and of the policy, which
  * `vf-train` has under its own names. Pure: `arguments.ts` reads files.
  */
 
-/** By the names of the document. */
+/** The configuration, by the names of the document. */
 export interface SearchR1Config {
   readonly use_openai: boolean;
-  /** From `OPENAI_API_KEY` if it is empty. Never written to a file. */
+  /** Taken from the variable `OPENAI_API_KEY` if it is empty. Never written to a file. */
   readonly openai_api_key: string;
   readonly openai_model: string;
   readonly model_name_or_path: string;
@@ -17,7 +17,7 @@ export interface SearchR1Config {
   /** At least 2. */
   readonly group_size: number;
   readonly update_times: number;
-  /** Above 0 and below 1; outside 0.1 to 0.3 it is warned of. */
+  /** Above 0 and below 1; a value outside 0.1 to 0.3 gets a warning. */
   readonly clip_epsilon: number;
   /** At least 0. */
   readonly beta: number;
@@ -39,7 +39,7 @@ export interface SearchR1Config {
 
 export type ConfigKey = keyof SearchR1Config;
 
-/** Something that is allowed but unwise. */
+/** A value that is allowed but unwise. */
 export interface ConfigWarning {
   readonly key: ConfigKey;
   readonly text: string;

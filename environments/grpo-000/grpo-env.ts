@@ -1,5 +1,5 @@
 /**
- * The specification's generation inside one assistant message: what the policy samples ends at `</search>` or `</answer>`, and what a search finds is injected
+ * The specification's generation inside one assistant message: a generation of the policy ends at `</search>` or `</answer>`, and the result of a search is injected
  * right behind its tag. Rows and engine are passed in; `loadEnvironment` loads them.
  */
 import {
@@ -40,9 +40,9 @@ export interface GrpoEnvOptions {
   readonly engine: SearchEngine;
   /** Rewards, `max_tokens` and `strict`. @default the specification's: 500 tokens; 0.5 or -1; 2, 1, 0.5 or 0; strict */
   readonly config?: Partial<SearchR1Config>;
-  /** What a search does whose engine failed: `throw` fails the rollout, `empty` injects an empty block and counts it. @default 'throw' */
+  /** The effect of a failed search: `throw` fails the rollout, `empty` injects an empty block and counts it. @default 'throw' */
   readonly onFailure?: 'throw' | 'empty';
-  /** Whether a rollout with such a block is scored. @default 'count' */
+  /** `count` or `reject`: whether a rollout with such a block is scored. @default 'count' */
   readonly failedSearches?: GrpoRubricOptions['failedSearches'];
   /** @default 'document' */
   readonly prompt?: PromptStyle;
@@ -77,7 +77,7 @@ export class GrpoEnv extends MultiTurnEnv<GrpoRow, GrpoState> {
         answer: { exact: config.exact_match_bonus, similar: config.answer_reward, notFound: config.not_found_reward },
         ...(failedSearches ? { failedSearches } : {}),
       }),
-      // The token budget ends the episode first; this only bounds the loop where generations are empty.
+      // The token budget ends the episode first; this only bounds the loop if generations are empty.
       maxTurns: config.max_tokens,
       limits: { responseTokens: config.max_tokens, completionTokens: config.max_tokens, observationTokens: options.observationTokens ?? Infinity },
       turnFormat: 'continuation',
@@ -89,7 +89,7 @@ export class GrpoEnv extends MultiTurnEnv<GrpoRow, GrpoState> {
     this.#onFailure = options.onFailure ?? 'throw';
   }
 
-  /** Rejects for a blank question, so that its rollout fails without a call: nobody is asked nothing. */
+  /** Rejects for a blank question, so that its rollout fails without a call of the policy. */
   override async start(row: GrpoRow, options: EpisodeOptions): Promise<Episode> {
     if (strip(row.info.question) === '')
       throw new EnvironmentError(`The question of row ${row.exampleId} is blank, so the policy was not asked. Fill it in or remove the row.`);
@@ -114,7 +114,7 @@ export class GrpoEnv extends MultiTurnEnv<GrpoRow, GrpoState> {
     }
     if (!kept.endsWith(searchEnd)) return { done: finish === 'length' ? 'max_total_completion_tokens_reached' : 'no_action' };
     const query = searchQuery(opened);
-    // An unusable search is ignored, as the specification has it: the policy goes on without a result.
+    // The specification ignores an unusable search: the policy goes on without a result.
     return query === null ? {} : { observation: informationBlock(await this.#search(query, state, signal)) };
   }
 

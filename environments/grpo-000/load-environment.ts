@@ -56,7 +56,7 @@ async function openMock(path: string | null): Promise<SearchEngine> {
   return new MockSearchEngine(knowledge as Readonly<Record<string, string>>, { name: `keywords ${path ?? 'rule-lookup'}` });
 }
 
-/** Warnings about unwise values belong to training; an evaluation names its policy elsewhere, so only what was given is warned of. */
+/** Warnings about unwise values belong to training; an evaluation names its policy elsewhere, so only the given keys get a warning. */
 function noticesFor({ warnings, givenKeys, config, onFailure }: GrpoArguments, isTraining: boolean): string[] {
   const notices = warnings.filter(({ key }) => givenKeys.includes(key)).map(({ text }) => `${text}.`);
   const settings = settingsOfKeys(config, givenKeys).map(({ key, value }) => `${key} = ${JSON.stringify(value)}`);

@@ -1,4 +1,4 @@
-/** The rows of a data set: as search-r1 reads them, or a `.json` or `.csv` file as the specification lists data. */
+/** The rows of a data set, read as in search-r1, or from a `.json` or `.csv` file in the form of the specification. */
 import { ConfigError } from 'vf-search';
 import { loadQuestions, readDocument, readTextFile, type SearchContext } from 'vf-search/environment-kit';
 import type { GrpoArguments } from './arguments.ts';

@@ -2,7 +2,7 @@
 import type { Message } from 'vf-search';
 import { makePrefix, normalizeQuestion } from 'vf-search/environments/search-r1';
 
-/** `document`: as the specification asks for. `search-r1`: one user message, byte for byte as that environment's. */
+/** `document`: the prompt of the specification. `search-r1`: one user message, byte for byte as that environment's. */
 export type PromptStyle = 'document' | 'search-r1';
 
 const INSTRUCTIONS = `You answer questions, and you can look things up. Everything you write is read by its tags:

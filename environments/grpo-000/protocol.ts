@@ -1,14 +1,14 @@
-/** The tag protocol: what ends a generation, which query it asks, what is injected. Every function is one pass over its text. */
+/** The tag protocol: the end of a generation, the query in it, and the injected block. Every function is one pass over its text. */
 import { strip } from 'vf-search/metrics/python-text';
 
 const THINK = '<think>';
 const THINK_END = '</think>';
 const SEARCH = '<search>';
 
-/** What ends a generation; the first of them cuts it. */
+/** The ends of a generation; the first of them cuts it. */
 export const STOPS = ['</search>', '</answer>'] as const;
 
-/** How an injected block stands in the text that is judged, whatever it says: a passage that spells a tag neither breaks nor fakes anything. */
+/** The form of an injected block in the judged text, independent of its content: a passage that spells a tag neither breaks nor fakes anything. */
 export const EMPTY_INFORMATION = '<information></information>';
 
 /** The number of characters through the first `</search>` or `</answer>`; all of them if there is neither. */
@@ -33,13 +33,13 @@ export function withoutThinking(text: string): string {
   }
 }
 
-/** Whether a think block is open at the end of the text. */
+/** Tells whether a think block is open at the end of the text. */
 export function isThinking(text: string): boolean {
   return text.lastIndexOf(THINK) > text.lastIndexOf(THINK_END);
 }
 
 /**
- * The query of a generation that ends with `</search>`, stripped. Null where nothing is to be searched: inside an open think block, without a `<search>`
+ * The query of a generation that ends with `</search>`, stripped. Null if nothing is to be searched: inside an open think block, without a `<search>`
  * outside of think blocks, with a blank query.
  * @param text the generation, after a `<think>` if one was open before it
  */
@@ -53,7 +53,7 @@ export function searchQuery(text: string): string | null {
   return query === '' ? null : query;
 }
 
-/** What is injected right behind `</search>`. */
+/** The text that is injected right behind `</search>`. */
 export function informationBlock(result: string): string {
   return `<information>${result}</information>`;
 }

@@ -7,23 +7,23 @@ const ANSWER = '<answer>';
 const ANSWER_END = '</answer>';
 const TAG = /<(\/?)(search|information|answer)>/g;
 
-/** The answer that says that the search found nothing: "no relevant content found". */
+/** The answer for a search that found nothing: "no relevant content found". */
 const NOT_FOUND = '未找到相关内容';
 
-/** How similar an answer must be to be worth something: the ratio of SequenceMatcher, in [0, 1]. */
+/** The least similarity of an answer that gets a reward: the ratio of SequenceMatcher, in [0, 1]. */
 const SIMILARITY = 0.5;
 
 export interface FormatRewardOptions {
-  /** True: the tags stand in order, as pairs. False: upstream's rule, which counts them only. @default true */
+  /** True: the tags must be in order, as pairs. False: upstream's rule, which counts them only. @default true */
   readonly strict?: boolean;
   /** @default 0.5 */
   readonly reward?: number;
-  /** Of a wrong format. @default -1 */
+  /** The reward of a wrong format. @default -1 */
   readonly penalty?: number;
 }
 
 /**
- * The format reward. Closed think blocks are removed and whitespace at both ends; then, if strict, the tags must be any number of a search and its
+ * The format reward. Closed think blocks, and whitespace at both ends, are removed; then, if strict, the tags must be any number of a search and its
  * information, and then one answer, with which the text ends. Otherwise one opening and one closing answer tag, the text ending with it, and equal numbers
  * of all four tags of search and information are enough.
  * @example formatReward('<search>q</search><information>r</information><answer>a</answer>') // 0.5
@@ -63,7 +63,7 @@ function isCounted(text: string): boolean {
 }
 
 /**
- * The final answer in a reply: the first closed answer block outside of closed think blocks, else what follows the last `<answer>`, stripped; empty if there is
+ * The final answer in a reply: the first closed answer block outside of closed think blocks, else the text after the last `<answer>`, stripped; empty if there is
  * none.
  * @example finalAnswer('<think>t</think><answer> Paris') // 'Paris'
  */
@@ -76,17 +76,17 @@ export function finalAnswer(text: string): string {
 }
 
 export interface AnswerRewardOptions {
-  /** Of an answer that equals the truth. @default 2 */
+  /** The reward of an answer that equals the truth. @default 2 */
   readonly exact?: number;
-  /** Of a similar one. @default 1 */
+  /** The reward of a similar answer. @default 1 */
   readonly similar?: number;
-  /** Of the sentence that nothing was found. @default 0.5 */
+  /** The reward of the sentence for an empty search. @default 0.5 */
   readonly notFound?: number;
 }
 
 /**
  * The answer reward: 0 if either is empty; `exact` if they are equal; `notFound` for the sentence 未找到相关内容; `similar` if the ratio of SequenceMatcher
- * between the two, lower-cased and without whitespace, is 0.5 or more; else 0. Takes linear time where a bound on the ratio decides.
+ * between the two, lower-cased and without whitespace, is 0.5 or more; else 0. Takes linear time if a bound on the ratio decides.
  * @example answerReward('paris', 'Paris') // 1
  */
 export function answerReward(answer: string, truth: string, { exact = 2, similar = 1, notFound = 0.5 }: AnswerRewardOptions = {}): number {

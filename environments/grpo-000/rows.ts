@@ -1,4 +1,4 @@
-/** Training data as the specification lists it: objects with a question and an answer, or two parallel lists; and the same as CSV. */
+/** Training data in the forms of the specification: objects with a question and an answer, or two parallel lists; and the same as CSV. */
 import { ConfigError } from 'vf-search';
 
 export interface QueryWithTruth {
@@ -13,7 +13,7 @@ const LISTS = [
 
 /**
  * Reads the contents of a JSON file: a list of `{query | question, answer}`, or `{queries, ground_truths}` or `{questions, answers}` of equal length. Throws
- * ConfigError for anything else, and for a row without both: upstream leaves such rows out, so that nobody sees that they are missing.
+ * ConfigError for anything else, and for a row without both: upstream leaves such rows out without a message.
  */
 export function rowsFromJson(json: unknown): QueryWithTruth[] {
   if (Array.isArray(json)) return filled(json.map((row, i) => rowOf(row, `Row ${i + 1}`)));

@@ -1,5 +1,5 @@
 /**
- * Format and answer reward of a rollout. Judged is the model's own text, with every injected block as an empty one: what a passage says changes neither.
+ * Format and answer reward of a rollout. They judge the model's own text, with every injected block replaced by an empty one, so a passage cannot change them.
  */
 import { metric, reward, type RewardContext, RewardError, type Row, Rubric } from 'vf-search';
 import type { TextSegment } from 'vf-search/environment-kit';
@@ -36,11 +36,11 @@ interface Judgement {
   readonly answer: number;
   readonly isValid: boolean;
   readonly isExact: boolean;
-  /** Exact or similar. */
+  /** The answer is exact or similar. */
   readonly isSimilar: boolean;
 }
 
-/** Both rewards with weight 1, so that their sum is the specification's. Several golden answers: the best counts. */
+/** Both rewards with weight 1, so that their sum is the specification's. Of several golden answers the best counts. */
 export function grpoRubric({ format, answer, failedSearches = 'count' }: GrpoRubricOptions = {}): Rubric<GrpoRow> {
   // Several terms need the judgement of one rollout; it is computed once.
   const judgements = new WeakMap<RewardContext<GrpoRow>, Judgement>();
@@ -72,7 +72,7 @@ export function grpoRubric({ format, answer, failedSearches = 'count' }: GrpoRub
   });
 }
 
-/** What `answerReward` gives by default, as names. */
+/** The default values of `answerReward`, as names. */
 const [EXACT, SIMILAR, NOT_FOUND] = [2, 1, 0.5];
 
 function judge({ segments, row }: RewardContext<GrpoRow>, format: FormatRewardOptions = {}, rewards: AnswerRewardOptions = {}): Judgement {

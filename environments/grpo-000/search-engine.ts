@@ -1,4 +1,4 @@
-/** What a search is here: a query in, one text out. Engines: a keyword base, any retriever of the package; web-search-engine.ts has those of the web. */
+/** A search takes a query and returns one text. The engines here are a keyword base and any retriever of the package; `web-search-engine.ts` has those of the web. */
 import { ConfigError, type Retriever } from 'vf-search';
 import { formatPassages } from 'vf-search/environments/search-r1';
 import { strip } from 'vf-search/metrics/python-text';
@@ -11,7 +11,7 @@ export interface SearchEngine {
   close(): Promise<void>;
 }
 
-/** The text for a query that nothing matches. */
+/** The text for a query without results. */
 export function nothingFound(query: string): string {
   return `No information found for: ${query}`;
 }

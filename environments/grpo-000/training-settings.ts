@@ -1,4 +1,4 @@
-/** What the specification's keys of training are in a configuration of `vf-train`. */
+/** Translates the specification's keys of training into a configuration of `vf-train`. */
 import type { TrainingSettings } from 'vf-search';
 import type { TrainingSetting } from 'vf-search/environment-kit';
 import { parseArguments, parseConfigArguments } from './arguments.ts';

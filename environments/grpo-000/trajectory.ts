@@ -1,6 +1,6 @@
 /**
  * The specification's TokenStep and Trajectory: frozen views of one rollout, with the names and positions of the document. They hold no second record: text,
- * ids and log-probs are the rollout's own. To JSON and back with `JSON.stringify` and `trajectoryFromJson`.
+ * ids and log-probs are the rollout's own. Convert them to JSON and back with `JSON.stringify` and `trajectoryFromJson`.
  */
 import { ConfigError } from 'vf-search';
 import type { Rollout } from 'vf-search/rollouts';
@@ -42,7 +42,7 @@ export interface TrajectoryOptions {
   tokenText(id: number, position: number): string;
 }
 
-/** What of a rollout the view reads. */
+/** The parts of a rollout that the view reads. */
 export type ViewedRollout = Pick<Rollout, 'prompt' | 'segments' | 'tokens' | 'reward'>;
 
 /**
@@ -108,7 +108,7 @@ function lastUserText({ prompt }: ViewedRollout): string {
   return typeof content === 'string' ? content : content.map((part) => ('text' in part ? part.text : '')).join('');
 }
 
-/** Found in the model's own text, so that no passage can close or open an answer; blocks that were injected inside it are part of it. */
+/** The answer is found in the model's own text, so that no passage can close or open one; blocks that were injected inside it are part of it. */
 function answerIn(segments: ViewedRollout['segments']): string {
   const injected: string[] = [];
   const own = segments.map(({ kind, text }) => (kind === 'model' ? text : null));

@@ -6,12 +6,12 @@ import { retrieverEngine, type SearchEngine } from './search-engine.ts';
 export interface WebSearchEngineOptions extends WebSearchOptions {
   /** Results per search. @default 3 */
   readonly topk?: number;
-  /** What a search gives that fails after its retries: an error, or the empty text. @default 'throw' */
+  /** The effect of a search that fails after its retries: an error, or the empty text. @default 'throw' */
   readonly onFailure?: 'throw' | 'empty';
 }
 
 /**
- * Answers with the engine's results as search-r1 prints passages. A result is kept in the cache, so that a search that would time out now is answered by it.
+ * Answers with the engine's results as search-r1 prints passages. Results are kept in a cache, so that a repeated search is answered even if the engine would now time out.
  * @example
  * const engine = new WebSearchEngine({ provider: 'searxng', baseUrl: 'http://127.0.0.1:8888', perSecond: 2 });
  * const text = await engine.search('eiffel tower height', { signal });
@@ -26,7 +26,7 @@ export class WebSearchEngine implements SearchEngine {
     this.name = options.provider;
   }
 
-  /** Opens the engine, which the first search does otherwise. Throws ConfigError for an unknown provider or a missing key. */
+  /** Opens the engine; without a call, the first search opens it. Throws ConfigError for an unknown provider or a missing key. */
   async open(): Promise<void> {
     await this.#engine();
   }
@@ -42,7 +42,7 @@ export class WebSearchEngine implements SearchEngine {
     }
   }
 
-  /** The texts of several queries, in order, asked at once as far as concurrency and rate allow. */
+  /** The texts of several queries, in order. The queries run concurrently, within the limits of concurrency and rate. */
   searchAll(queries: readonly string[], options: { readonly signal: AbortSignal }): Promise<string[]> {
     return Promise.all(queries.map((query) => this.search(query, options)));
   }

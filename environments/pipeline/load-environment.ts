@@ -14,10 +14,10 @@ const settings: ArgumentKind<readonly string[]> = {
 
 const ARGUMENTS = { file: textArgument, set: settings, tools: choiceArgument('2.0', '3.0'), metric: textArgument } as const;
 
-/** What the environment says of itself before it is loaded: a pipeline's servers are modules. */
+/** Facts that the environment declares before it is loaded: a pipeline's servers are modules. */
 export const facts: EnvironmentFacts = { fileArguments: { file: DEFAULT_FILE } };
 
-/** Throws ConfigError for unusable arguments, and for anything that is wrong with the pipeline or its parameters. */
+/** Throws ConfigError for unusable arguments and for any fault of the pipeline or its parameters. */
 export async function loadEnvironment(args: Readonly<Record<string, unknown>> = {}, context: Partial<LoadContext> = {}): Promise<PipelineEnv> {
   const { file = DEFAULT_FILE, set = [], tools, metric } = readArguments('pipeline', ARGUMENTS, args);
   const { env = process.env, signal = new AbortController().signal } = context;

@@ -1,4 +1,4 @@
-/** Plays each question of a pipeline by itself. The pipeline does everything: this class only turns questions into rows, and what was asked into text. */
+/** Plays each question of a pipeline by itself. The pipeline does everything: this class only turns questions into rows, and requests and replies into text. */
 import { Dataset, type EpisodeOptions, metric, ProgramEnv, type ProgramResult, reward, type Row, Rubric } from 'vf-search';
 import type { ProgramModels } from 'vf-search/environment-kit';
 import type { PipelineQuestion, QuestionPipeline } from 'vf-search/pipelines';
@@ -64,7 +64,7 @@ function rubricOf(names: readonly string[], chosen: string): Rubric<PipelineRow>
     (name: string) =>
     ({ state }: { readonly state: Readonly<Record<string, unknown>> }) =>
       (state['metrics'] as Readonly<Record<string, number>>)[name] ?? NaN;
-  // The chosen metric comes first, as it is the reward.
+  // The chosen metric comes first, because it is the reward.
   const others = names.filter((name) => name !== chosen).map((name) => metric(value(name), { name }));
   return new Rubric({ funcs: [reward(value(chosen), { name: chosen, isHeadline: true }), ...others] });
 }

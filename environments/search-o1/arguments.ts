@@ -37,7 +37,7 @@ const KINDS = {
   max_prompt_length: integerArgument(1),
 } as const;
 
-/** Upstream asks these data sets, under its own and FlashRAG's names, with another instruction than `singleqa`. */
+/** The data sets, under upstream's and FlashRAG's names, for which upstream uses another instruction than `singleqa`. */
 const INSTRUCTIONS: Readonly<Record<string, Instruction>> = {
   hotpotqa: 'multiqa',
   musique: 'multiqa',

@@ -1,16 +1,16 @@
-/** Finds answers and information in what a model wrote, as upstream's `extract_answer` (scripts/evaluate.py) does. Every function is linear in the text. */
+/** Finds answers and information in a model's text, as upstream's `extract_answer` (scripts/evaluate.py) does. Every function is linear in the text. */
 import { greedyBoxed } from 'vf-search/metrics/boxed';
 import { strip, stripCharacters } from 'vf-search/metrics/python-text';
 
 /**
  * - `qa`, `choose`: the boxed answer of a question or a choice, without `\text{}` and round brackets
- * - `gen`: the boxed answer as it stands, for mathematics
- * - `infogen`: what a refiner found
+ * - `gen`: the unchanged boxed answer, for mathematics
+ * - `infogen`: the information that a refiner found
  * - `codegen`: the last block of Python code
  */
 export type AnswerMode = 'qa' | 'choose' | 'gen' | 'infogen' | 'codegen';
 
-/** What a refinement without a section of information stands for. */
+/** The value of a refinement without a section of information. */
 export const NOTHING_FOUND = 'No helpful information found.';
 
 const INFORMATION = '\n**Final Information**';
@@ -37,7 +37,7 @@ export function extractBoxed(text: string): string {
 }
 
 /**
- * What a refiner's reply says is helpful: the text behind the last `**Final Information**`, on one line; without one, behind the last `**Modified Reasoning
+ * The helpful information in a refiner's reply: the text behind the last `**Final Information**`, on one line; without one, behind the last `**Modified Reasoning
  * Steps**`; else `No helpful information found.` A heading counts only behind a line break, as in upstream.
  * @example extractInformation('Page 1 says it.\n**Final Information**\n\nLima is the capital.') // 'Lima is the capital.'
  */

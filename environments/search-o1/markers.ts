@@ -1,4 +1,4 @@
-/** The markers of a search inside the assistant's text, and what stands between them. */
+/** The markers of a search inside the assistant's text, and the functions that read the text between them. */
 import { lastBetween, strip } from 'vf-search/metrics/python-text';
 
 export const BEGIN_SEARCH_QUERY = '<|begin_search_query|>';
@@ -6,7 +6,7 @@ export const END_SEARCH_QUERY = '<|end_search_query|>';
 export const BEGIN_SEARCH_RESULT = '<|begin_search_result|>';
 const END_SEARCH_RESULT = '<|end_search_result|>';
 
-/** Follows a query after the last search that is allowed. */
+/** Follows a query after the last allowed search. */
 export const LIMIT_NOTE = note('The maximum search limit is exceeded. You are not allowed to search.');
 
 /** Follows a query that the same episode has searched before. */
@@ -28,7 +28,7 @@ function endsWithQuery(text: string): boolean {
   return tail !== -1 && strip(text.slice(tail + END_SEARCH_QUERY.length)) === '';
 }
 
-/** What a search inserts behind its query. */
+/** The text that a search inserts behind its query. */
 export function searchResult(information: string): string {
   return `\n\n${BEGIN_SEARCH_RESULT}${information}${END_SEARCH_RESULT}\n\n`;
 }

@@ -1,4 +1,4 @@
-/** The reasoning so far as a refiner is shown it (scripts/run_search_o1.py). */
+/** The reasoning so far, in the form that a refiner sees (scripts/run_search_o1.py). */
 import { BEGIN_SEARCH_QUERY, BEGIN_SEARCH_RESULT } from './markers.ts';
 
 /** Steps at the end that are always shown; upstream counts an empty one behind them. */

@@ -1,9 +1,9 @@
 /** Search-o1's prompts, byte for byte (scripts/prompts.py, MIT License; NOTICE has its text). */
 
-/** What an episode is asked. */
+/** The kind of question in an episode. */
 export type Instruction = 'singleqa' | 'multiqa' | 'math' | 'gpqa';
 
-/** Families of models that upstream asks in other words: QwQ reasons unasked, Llama is held to a letter in `gpqa`. */
+/** Families of models for which upstream has other words: QwQ reasons unasked, Llama must answer with a letter in `gpqa`. */
 export type ModelName = 'qwq' | 'llama';
 
 export interface ReasoningPromptOptions {
@@ -32,7 +32,7 @@ interface Example {
   readonly question: string;
   readonly steps: string;
   readonly query: string;
-  /** What the assistant does next, if it searches again. */
+  /** The next action of the assistant if it searches again. */
   readonly more?: string;
 }
 
@@ -70,7 +70,7 @@ const EXAMPLES: Readonly<Record<Instruction | 'code', Example>> = {
   },
 };
 
-/** How to search, with an example. `code` is upstream's for programs; no environment here asks for them. */
+/** The instruction for searches, with an example. `code` is upstream's for programs; no environment here uses it. */
 export function searchInstruction(kind: Instruction | 'code', maxSearchLimit: number): string {
   const { question, steps, query, more = '' } = EXAMPLES[kind];
   return (
@@ -96,7 +96,7 @@ const TASKS: Readonly<Record<Instruction, string>> = {
 };
 const LETTER_ONLY = ' Your final choice should be one of the letters A, B, C, or D, DO NOT include any answer content.';
 
-/** The question, and how to answer it. */
+/** The question, with the instruction for its answer. */
 export function taskInstruction(instruction: Instruction, question: string, modelName: ModelName | null = null): string {
   const isChoice = instruction === 'gpqa';
   const format = isChoice ? 'final choice in the format \\boxed{YOUR_CHOICE}.' : 'final answer in the format \\boxed{YOUR_ANSWER}.';

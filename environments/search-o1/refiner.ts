@@ -1,18 +1,18 @@
-/** The builtin refiner: picks the sentences that share most words with the query. No model, deterministic, linear in the pages. */
+/** The builtin refiner: picks the sentences that share most words with the query. It needs no model, is deterministic, and linear in the pages. */
 import { scriptedModel } from 'vf-search';
 import type { Model, ModelRequest } from 'vf-search/environment-kit';
 import { ENGLISH_STOP_WORDS } from 'vf-search/metrics/stop-words';
 import { NOTHING_FOUND } from './extract.ts';
 import type { WebPage } from './web-pages.ts';
 
-/** What a refiner in this process gets beside the prompt. */
+/** The data that a refiner in this process gets in addition to the prompt. */
 export interface RefinementData {
   readonly query: string;
   readonly pages: readonly WebPage[];
 }
 
 const MOST_SENTENCES = 3;
-/** Of the best score: a sentence below it shares little more than the title. */
+/** The least share of the best score: a sentence below it shares little more than the title. */
 const LEAST_SHARE = 0.5;
 const SENTENCE_BREAK = /(?<=[.!?])\s+/;
 const WORD = /[\p{L}\p{N}]+/gu;
@@ -25,8 +25,8 @@ interface Scored {
 }
 
 /**
- * The sentences of the pages that answer a query best, in the order in which they stand; null if none has a word of it. A sentence's score is the number of distinct
- * words of the query, stop words aside, that it or its page's title has, divided by the square root of the page's rank. Kept are the best three, those of them that
+ * The sentences of the pages that answer a query best, in the order of the text; null if none has a word of it. A sentence's score is the number of distinct
+ * words of the query, without stop words, that it or its page's title has, divided by the square root of the page's rank. Kept are the best three, those of them that
  * score more than half as much as the first.
  */
 export function helpfulSentences({ query, pages }: RefinementData): string | null {
@@ -46,7 +46,7 @@ export function helpfulSentences({ query, pages }: RefinementData): string | nul
   return kept.map(({ sentence }) => sentence).join(' ');
 }
 
-/** Keeps the best few, best first; of equals, those that stand first. */
+/** Keeps the best few, best first; of equals, the first ones in the text. */
 function insert(best: Scored[], scored: Scored): void {
   const at = best.findIndex(({ score }) => score < scored.score);
   if (at === -1 && best.length === MOST_SENTENCES) return;

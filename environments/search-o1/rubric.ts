@@ -1,4 +1,4 @@
-/** The reward: one metric of the boxed answer. The others are metrics of weight 0. */
+/** The reward is one metric of the boxed answer. The others are metrics of weight 0. */
 import { metric, reward, type RewardContext, type Row, Rubric } from 'vf-search';
 import type { TextSegment } from 'vf-search/environment-kit';
 import { type AnswerScores, answerScores, choiceScores } from 'vf-search/metrics/answer-scores';
@@ -19,12 +19,12 @@ export type SearchO1Metric = (typeof SEARCH_O1_METRICS)[number];
 
 /**
  * - `completion`: the last boxed answer that the model itself wrote
- * - `upstream`: the last one in the whole text, what a refiner wrote included
+ * - `upstream`: the last one in the whole text, the refiner's words included
  */
 export type Scorer = 'completion' | 'upstream';
 
 export interface SearchO1RubricOptions {
-  /** How answers are read and compared: `gpqa` as letters, `math` as text. @default 'singleqa' */
+  /** The way in which answers are read and compared: `gpqa` as letters, `math` as text. @default 'singleqa' */
   readonly instruction?: Instruction;
   /** @default 'em' */
   readonly metric?: SearchO1Metric;
@@ -70,7 +70,7 @@ export function searchO1Rubric({
 
 const EMPTY_RESULT = searchResult('');
 
-/** The text that is judged: with `completion`, every result and note stands in it as an empty result. */
+/** The judged text: with `completion`, every result and note is replaced by an empty result. */
 export function judgedText(segments: readonly TextSegment[], scorer: Scorer): string {
   return segments.map(({ kind, text }) => (kind === 'model' || scorer === 'upstream' ? text : EMPTY_RESULT)).join('');
 }

@@ -1,5 +1,5 @@
 /**
- * Search-o1's loop (scripts/run_search_o1.py) for one question: reasoning, searches and what a refiner found in the pages alternate inside one assistant message.
+ * Search-o1's loop (scripts/run_search_o1.py) for one question: reasoning, searches and a refiner's findings in the pages alternate inside one assistant message.
  * Rows and search are passed in; `loadEnvironment` opens them.
  */
 import {
@@ -39,7 +39,7 @@ export interface SearchO1Options {
   readonly search: PageSearch;
   /** @default 'singleqa' */
   readonly instruction?: Instruction;
-  /** Whom the prompt addresses. @default null, any model but QwQ and Llama */
+  /** The family of models that the prompt addresses. @default null, any model but QwQ and Llama */
   readonly modelName?: ModelName | null;
   /** Searches per episode, at least 0; a query after that gets a note. @default 5 for `singleqa`, else 10 (upstream) */
   readonly maxSearchLimit?: number;
@@ -66,7 +66,7 @@ export interface SearchO1Options {
 /** Upstream's `max_turn` and `max_tokens`. */
 export const MAX_TURN = 15;
 export const RESPONSE_TOKENS = 32_768;
-/** Less than upstream's 32,768, which few servers but one's own grant. */
+/** Less than upstream's 32,768, which few public servers allow. */
 export const REFINE_TOKENS = 4096;
 
 /** The role that reads the pages (Reason-in-Documents). */
@@ -74,7 +74,7 @@ export const REFINER_ROLES: RoleDeclarations = {
   refiner: { about: 'picks what helps out of the pages that a search found', default: 'builtin', builtin: SENTENCE_REFINER },
 };
 
-/** What an episode needs besides its counters. Not part of the state, because results would repeat the whole text. */
+/** Data that an episode needs in addition to its counters. Not part of the state, because results would repeat the whole text. */
 interface Play {
   readonly refiner: Model;
   /** Everything after the prompt. */

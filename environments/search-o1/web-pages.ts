@@ -1,4 +1,4 @@
-/** Search results as upstream prints them for its refiner, and passages of a retriever as such results. */
+/** Search results in the form that upstream prints for its refiner, and passages of a retriever as such results. */
 import type { Passage, Retriever } from 'vf-search';
 import { snippetContext } from './snippet-context.ts';
 
@@ -10,7 +10,7 @@ export interface WebPage {
   readonly siteName: string;
   /** As in `2024-05-01`; empty if unknown. */
   readonly date: string;
-  /** What the engine quotes of the page; the context that the refiner sees is chosen by it. */
+  /** The engine's quotation from the page; it determines the context that the refiner sees. */
   readonly snippet: string;
   /** The text of the page; empty if it could not be fetched. */
   readonly text: string;
@@ -29,7 +29,7 @@ export interface PageSearch {
 export const MAX_DOC_LEN = 3000;
 
 /**
- * The pages as a refiner is shown them: a heading and a JSON object each, whose `context` is the part of the page around its snippet, else the page's beginning.
+ * The pages in the form that a refiner sees: a heading and a JSON object each, whose `context` is the part of the page around its snippet, else the page's beginning.
  * @param options `maxDocLen`: code points on either side of the snippet; the beginning has twice as many. @default 3000
  */
 export function formatWebPages(pages: readonly WebPage[], { maxDocLen = MAX_DOC_LEN }: { readonly maxDocLen?: number } = {}): string {
@@ -41,7 +41,7 @@ function record({ title, url, siteName, date, snippet: marked, text }: WebPage, 
   return { id: index + 1, title, url, site_name: siteName, date, snippet, context: snippetContext(text, snippet, maxDocLen) };
 }
 
-/** A passage as a page: the first line of its contents, without quotes around it, is the title, the rest the page's text. It has no address, site, date, snippet. */
+/** A passage as a page: the first line of its contents, without quotes around it, is the title, the rest the page's text. It has no address, site, date or snippet. */
 export function pageOf({ contents }: Pick<Passage, 'contents'>): WebPage {
   const lineEnd = contents.indexOf('\n');
   const line = lineEnd === -1 ? contents : contents.slice(0, lineEnd);
@@ -56,7 +56,7 @@ export function pageOf({ contents }: Pick<Passage, 'contents'>): WebPage {
   };
 }
 
-/** A retriever as a search of pages. Closes the retriever. */
+/** A retriever as a search of pages. Closing the search closes the retriever. */
 export function pageSearch(retriever: Retriever, { topk = 10 }: { readonly topk?: number } = {}): PageSearch {
   return {
     name: retriever.name,

@@ -1,4 +1,4 @@
-/** How upstream truncates a generation, parses its action and formats the observation (search_r1/llm_agent/generation.py). */
+/** Truncates a generation, parses its action and formats the observation, as upstream does (search_r1/llm_agent/generation.py). */
 import type { Passage } from 'vf-search';
 import { strip } from 'vf-search/metrics/python-text';
 import { findBlock } from 'vf-search/metrics/tag-blocks';
@@ -45,7 +45,7 @@ export function formatPassages(passages: readonly Pick<Passage, 'contents'>[]): 
   return out;
 }
 
-/** What a search appends to the episode: `\n\n<information></information>\n\n` if there are no passages. */
+/** The text that a search appends to the episode: `\n\n<information></information>\n\n` if there are no passages. */
 export function observation(passages: readonly Pick<Passage, 'contents'>[]): string {
   return `\n\n<information>${strip(formatPassages(passages))}</information>\n\n`;
 }

@@ -88,7 +88,7 @@ const PRESETS: Readonly<Record<string, Values>> = {
   'v0.3': { structure_format_score: 0.2, final_format_score: 0.1, retrieval_score: 0, score: 1 },
 };
 
-/** What the environment says of itself before it is loaded. */
+/** Facts that the environment declares before it is loaded. */
 export const facts: EnvironmentFacts = {
   standInCorpus: (args) => {
     const { corpus, dataset } = parseArguments(args);

@@ -1,7 +1,7 @@
 /** Checks that a rollout follows the format think, search, information, answer (`is_valid_sequence` of verl/utils/reward_score/qa_em_format.py). */
 import { skipWhitespace, strip } from 'vf-search/metrics/python-text';
 
-/** Where the response begins. Upstream finds it in the rendered ChatML prompt. */
+/** The beginning of the response. Upstream finds it in the rendered ChatML prompt. */
 export const ASSISTANT_ANCHOR = '<|im_start|>assistant';
 
 const TAGS = ['think', 'search', 'information', 'answer'] as const;
@@ -27,7 +27,7 @@ export interface FormatVerdict {
   readonly reason: string;
 }
 
-/** Checks what follows the first anchor. Tags are case-sensitive and have no attributes. A block may contain anything; only whitespace may separate blocks. */
+/** Checks the text after the first anchor. Tags are case-sensitive and have no attributes. A block may contain anything; only whitespace may separate blocks. */
 export function isValidSequence(text: string): FormatVerdict {
   const anchor = text.indexOf(ASSISTANT_ANCHOR);
   if (anchor === -1) return invalid('Missing assistant marker');

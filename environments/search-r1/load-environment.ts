@@ -35,7 +35,7 @@ export async function loadEnvironment(
   }
 }
 
-/** What arguments and rows make of the environment: plain data, without the retriever. */
+/** The options of the environment for given arguments and rows: plain data, without the retriever. */
 export function environmentOptions(parsed: SearchR1Arguments, rows: Pick<SearchR1Options, 'rows' | 'trainRows'>): Omit<SearchR1Options, 'retriever'> {
   const { topk, maxTurns, limits, weights, scorer, metrics, overlong, stopAtAnswer, tokens, dataset: name } = parsed;
   return { ...rows, topk, maxTurns, limits, weights, scorer, metrics, overlong, stopAtAnswer, tokens, name };

@@ -33,7 +33,7 @@ export function makePrefix(question: string, options: { readonly template?: Prom
   return `${INSTRUCTIONS[template]} Question: ${question}${context}\n`;
 }
 
-/** Strips whitespace as Python does and adds `?` unless the question ends with an ASCII one. Throws ConfigError for a blank question, where upstream raises IndexError. */
+/** Strips whitespace as Python does and adds `?` unless the question ends with an ASCII one. Throws ConfigError for a blank question, for which upstream raises IndexError. */
 export function normalizeQuestion(question: string): string {
   const stripped = strip(question);
   if (stripped === '') throw new ConfigError(`A row has the blank question ${JSON.stringify(question)}. Fill it in or remove the row.`);

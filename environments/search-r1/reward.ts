@@ -46,7 +46,7 @@ export function extractInformationBlocks(sequence: string): string[] {
   return Array.from(findBlocks(sequence, 'information'), ({ content }) => strip(content));
 }
 
-/** Whether any block contains any golden answer, both normalised. A bare string is treated as a list of its characters, as Python iterates it. */
+/** Tells whether any block contains any golden answer, both normalised. A bare string is treated as a list of its characters, as Python iterates it. */
 export function isRetrievalCorrect(sequence: string, goldenAnswers: readonly string[] | string): boolean {
   const golden = Array.from(goldenAnswers, normalizeAnswer);
   if (golden.length === 0) return false;
@@ -83,7 +83,7 @@ export function computeScoreEmFormat(sequence: string, groundTruth: GroundTruth,
   });
 }
 
-/** Upstream's score table. `answer`: whether the answer is correct, null if there is none. Retrieval counts only in a valid format. */
+/** Upstream's score table. `answer`: true if the answer is correct, null if there is none. Retrieval counts only in a valid format. */
 export function formatScore(weights: FormatWeights, facts: { answer: boolean | null; valid: boolean; retrieved: () => boolean }): number {
   const { structureFormatScore = 0, finalFormatScore = 0, retrievalScore = 0, score = 1 } = weights;
   if (facts.answer) return facts.valid ? score : score - structureFormatScore;

@@ -1,4 +1,4 @@
-/** Rows as upstream's `process_fn` writes them (scripts/data_process/nq_search.py), and as rows of the environment. */
+/** Rows in the form that upstream's `process_fn` writes (scripts/data_process/nq_search.py), and as rows of the environment. */
 import type { Message, Row } from 'vf-search';
 import { makePrefix, normalizeQuestion, type PromptTemplate } from './prompt.ts';
 
@@ -35,7 +35,7 @@ export function toRow(question: Question, options: { readonly template?: PromptT
   };
 }
 
-/** A row of the environment: upstream's fields in `info`, and the golden answers again where verifiers rubrics look for them. */
+/** A row of the environment: upstream's fields in `info`, and the golden answers again in the field that verifiers rubrics read. */
 export interface SearchR1Row extends Row {
   readonly info: Omit<UpstreamRow, 'prompt'> & { readonly ground_truth: GroundTruth } & Record<string, unknown>;
 }

@@ -28,7 +28,7 @@ interface Judgement {
   readonly subem: number;
   readonly formatValid: boolean;
   readonly retrievalHit: boolean;
-  /** What the scorer takes for the answer; empty without one. */
+  /** The answer that the scorer reads; empty without one. */
   readonly answer: string;
 }
 
@@ -37,7 +37,7 @@ export interface SearchR1RubricOptions {
   readonly weights?: FormatWeights;
   /** @default 'upstream' */
   readonly scorer?: Scorer;
-  /** Metrics of the answer, with weight 0; `em` is upstream's, which is there anyway. @default none */
+  /** Metrics of the answer, with weight 0; upstream's `em` is always present. @default none */
   readonly metrics?: readonly QaMetric[];
 }
 
@@ -120,7 +120,7 @@ function lastModelAnswer(segments: readonly TextSegment[]): string | null {
   return last === null ? null : strip(last);
 }
 
-/** Whether a golden answer occurs in the passages that the model was shown, their labels not included. */
+/** Tells whether a golden answer occurs in the passages that the model was shown, their labels not included. */
 function isInPassages(segments: readonly TextSegment[], target: readonly string[] | string): boolean {
   const golden = (typeof target === 'string' ? [target] : target).map(normalizeAnswer).filter((answer) => answer !== '');
   return segments.some(({ kind, text }) => {

@@ -34,7 +34,7 @@ export interface SearchR1Options {
   readonly weights?: FormatWeights;
   /** @default 'upstream' */
   readonly scorer?: Scorer;
-  /** Metrics of the answer that the scorer takes, against the golden answers, with weight 0. @default none */
+  /** Metrics of the answer that the scorer reads, against the golden answers, with weight 0. @default none */
   readonly metrics?: readonly QaMetric[];
   /** Also ends a generation at `</answer>`. Cheaper, but upstream lets a later `</search>` take precedence. @default false */
   readonly stopAtAnswer?: boolean;

@@ -28,7 +28,7 @@ export interface SelfPlayArguments {
 
 const EXECUTORS = ['wasi', 'bubblewrap', 'none'] as const satisfies readonly ExecutorName[];
 
-/** What an executor accepts as a limit: a wrong one would else fail with the first program. */
+/** The limits that an executor accepts; without this check, a wrong limit would fail only with the first program. */
 const secondsArgument: ArgumentKind<number> = {
   expected: 'a number from 0.01 to 86400',
   accepts: (v): v is number => typeof v === 'number' && v >= 0.01 && v <= 86_400,
@@ -105,7 +105,7 @@ const KINDS = {
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** What the environment says of itself before it is loaded. */
+/** Facts that the environment declares before it is loaded. */
 export const facts: EnvironmentFacts = { executor: (args) => executionOf(readArguments('self-play-code', KINDS, args).execution).executor };
 
 function executionOf(given: ExecutorName | Execution = {}): Execution & { readonly executor: ExecutorName } {
@@ -119,13 +119,13 @@ export async function crspOf(args: Values): Promise<ReadCrspConfig | null> {
   return config === undefined ? null : readCrspConfig(config);
 }
 
-/** One-line programs for the bundled model, ordinary ones for others. */
+/** Bundled tasks by prompt style: one-line programs for the bundled model, ordinary ones for others. */
 const SEEDS = { full: 'python-programs', mini: 'mini-python' } as const;
 
 /** Two workers: one more on a laptop's two cores would only take time from the sampler. */
 const WORKERS = 2;
 
-/** @param purpose decides how rollouts are paid where the arguments do not say it */
+/** @param purpose decides how rollouts are rewarded if the arguments do not set it */
 export async function parseArguments(args: Values, purpose: 'evaluation' | 'training'): Promise<SelfPlayArguments> {
   const given = readArguments('self-play-code', KINDS, args);
   const read = await crspOf(args);

@@ -1,5 +1,5 @@
 /**
- * Bonuses of proposals for what they are by themselves, as Absolute Zero has them: all are off by default there and here. A bonus is its measure times its coefficient,
+ * Bonuses for properties of a proposal itself, as in Absolute Zero: all are off by default, there and here. A bonus is its measure times its coefficient,
  * at most its maximum, and is paid only to a proposal from which something can be learned.
  */
 import type { ArgumentKind } from 'vf-search/environment-kit';
@@ -48,7 +48,7 @@ function isTerm(v: unknown): boolean {
   return isPositive(coef) && isPositive(max) && Object.keys(unknown).length === 0;
 }
 
-/** The reward with the bonuses whose measures are there; the reward itself where nothing can be learned, or nothing was measured. */
+/** The reward with the bonuses that have measures; the reward itself if nothing can be learned, or nothing was measured. */
 export function withBonuses(reward: number, measures: BonusMeasures, { combine = 'sum', ...terms }: BonusSettings): number {
   const bonuses = BONUS_NAMES.flatMap((name) => {
     const [measure, term] = [measures[name], terms[name]];
@@ -60,7 +60,7 @@ export function withBonuses(reward: number, measures: BonusMeasures, { combine =
   return combine === 'multiply' ? reward * product : reward + product;
 }
 
-/** The measures of a program, [0, 1] but for complexity, which has no upper end. Without references the distance is 0. */
+/** The measures of a program, in [0, 1] except complexity, which has no upper bound. Without references the distance is 0. */
 export function programMeasures(program: CodeMeasures, references: readonly CodeMeasures[]): Required<Omit<BonusMeasures, 'diversity'>> {
   const distances = references.map(({ nodes }) => editDistance(program.nodes, nodes));
   return {
@@ -70,7 +70,7 @@ export function programMeasures(program: CodeMeasures, references: readonly Code
   };
 }
 
-/** Insertions, deletions and replacements that turn one list into the other, over the length of the longer; in [0, 1]. */
+/** The number of insertions, deletions and replacements that turn one list into the other, divided by the length of the longer one; in [0, 1]. */
 export function editDistance(a: readonly string[], b: readonly string[]): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (const [i, each] of a.entries()) {
@@ -88,7 +88,7 @@ export function valueDiversity(values: readonly string[], known: readonly string
   return surprises.reduce((sum, surprise) => sum + surprise, 0) / values.length;
 }
 
-/** What a proposer chose for others to find: the input of `code_i`, the result of `code_o` and `code_e`, the inputs and results of `code_f`. */
+/** The values that a proposer chose for others to find: the input of `code_i`, the result of `code_o` and `code_e`, the inputs and results of `code_f`. */
 export function soughtValues(record: TaskRecord): readonly string[] {
   if (record.kind === 'code_f') return [...record.inputs, ...record.outputs];
   return [record.kind === 'code_i' ? record.input : record.output];

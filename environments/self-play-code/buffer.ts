@@ -1,6 +1,6 @@
 /**
- * The programs that have been accepted so far: what is replayed, shown as references, and described. Pure: its content is a function of what `add` was given, in
- * order, and a draw is a function of the generator that it is given.
+ * The programs that have been accepted so far, which are replayed, shown as references, and described. Pure: its content is a function of the arguments of `add`, in
+ * order, and a draw is a function of its generator.
  */
 import { createHash } from 'node:crypto';
 import { ConfigError, type Random } from 'vf-search';
@@ -8,21 +8,21 @@ import { soughtValues } from './bonuses.ts';
 import type { FunctionRecord, IoRecord, TaskKind, TaskRecord } from './records.ts';
 
 export const FILTERS = ['all', 'non_one', 'non_extremes'] as const;
-/** Which accepted programs are kept: all, those that were not always solved, or those that were solved sometimes. */
+/** The rule that selects the accepted programs to keep: all, those that were not always solved, or those that were solved sometimes. */
 export type BufferFilter = (typeof FILTERS)[number];
 
 export const MIXES = ['max_new', 'half_new', 'uniform_total', 'step'] as const;
 /**
- * Which programs are replayed, as Absolute Zero names it: `max_new` those of the last step, filled up from the rest; `half_new` half of each; `uniform_total` any;
+ * The programs to replay, by Absolute Zero's names: `max_new` those of the last step, filled up from the rest; `half_new` half of each; `uniform_total` any;
  * `step` any, with a weight that grows with the step of a program.
  */
 export type BufferMix = (typeof MIXES)[number];
 
 export interface BufferEntry {
   readonly record: TaskRecord;
-  /** 0 for what the run began with. */
+  /** The step that accepted it; 0 for the tasks that the run began with. */
   readonly step: number;
-  /** Mean of its solutions when it was proposed, in [0, 1]; null for what the run began with. */
+  /** Mean of its solutions when it was proposed, in [0, 1]; null for the tasks that the run began with. */
   readonly accuracy: number | null;
 }
 
@@ -44,10 +44,10 @@ export interface DrawOptions {
   readonly random: Random;
 }
 
-/** What a checkpoint holds. */
+/** The part of the buffer that a checkpoint holds. */
 export interface BufferState {
   readonly entries: readonly BufferEntry[];
-  /** How often each program was proposed, by its digest. */
+  /** The number of times that each program was proposed, by its digest. */
   readonly seen: Readonly<Record<string, number>>;
 }
 
@@ -66,7 +66,7 @@ export class ProgramBuffer {
     return this.#entries.length;
   }
 
-  /** How often this program was proposed before. */
+  /** The number of times that this program was proposed before. */
   seen(record: TaskRecord): number {
     return this.#seen.get(programDigest(record)) ?? 0;
   }
@@ -77,7 +77,7 @@ export class ProgramBuffer {
     this.#seen.set(digest, (this.#seen.get(digest) ?? 0) + 1);
   }
 
-  /** Adds what passes the filter; beyond the maximum, the oldest entries leave. */
+  /** Adds the entries that pass the filter; beyond the maximum, the oldest entries leave. */
   add(entries: readonly BufferEntry[]): void {
     const kept = entries.filter(({ accuracy }) => passes(accuracy, this.#filter));
     this.#entries = [...this.#entries, ...kept].slice(-this.#maxPrograms);
@@ -96,14 +96,14 @@ export class ProgramBuffer {
     return recordsOf([...chosen, ...filled]);
   }
 
-  /** Programs with one input, as examples in a proposer's prompt or to be described; different ones, of any kind. */
+  /** Different programs with one input, of any kind: examples for a proposer's prompt, or programs to describe. */
   programs(count: number, random: Random): IoRecord[] {
     const io = this.#entries.flatMap(({ record }) => (record.kind === 'code_f' ? [] : [record]));
     const byProgram = new Map(io.map((record) => [programDigest(record), record]));
     return random.shuffle([...byProgram.values()]).slice(0, count);
   }
 
-  /** What the programs of a kind have for others to find, as often as they have it. */
+  /** The values that the programs of a kind ask others to find, with repetitions. */
   values(kind: TaskKind): string[] {
     return this.#entries.flatMap(({ record }) => (record.kind === kind ? soughtValues(record) : []));
   }
@@ -126,7 +126,7 @@ function passes(accuracy: number | null, filter: BufferFilter): boolean {
   return accuracy < 1 && (filter === 'non_one' || accuracy > 0);
 }
 
-/** Without replacement; the weight of an entry is its step plus 1. */
+/** Draws without replacement; the weight of an entry is its step plus 1. */
 function weighted(entries: readonly BufferEntry[], count: number, random: Random): BufferEntry[] {
   const left = [...entries];
   const chosen: BufferEntry[] = [];
@@ -142,7 +142,7 @@ function recordsOf(entries: readonly BufferEntry[]): TaskRecord[] {
   return entries.map(({ record }) => record);
 }
 
-/** Two proposals with one digest repeat each other: the same program, and for `code_f` the same inputs, since others chose its program. */
+/** Two proposals with one digest repeat each other: the same program, and for `code_f` the same inputs, because its program is given. */
 function programDigest(record: TaskRecord): string {
   const inputs = record.kind === 'code_f' ? (record satisfies FunctionRecord).inputs.toSorted() : [];
   return createHash('sha256')

@@ -1,6 +1,6 @@
 /**
- * Verdicts on solutions. The sandbox gives texts, this process compares them: the right values never enter a sandbox with a program or an answer, so that
- * no answer can forge a verdict. (Absolute Zero evaluates `gold == f(answer)` inside; a class whose `__eq__` says True is paid there.)
+ * Verdicts on solutions. The sandbox returns texts, and this process compares them: the right values never enter a sandbox with a program or an answer, so that
+ * no answer can forge a verdict. (Absolute Zero evaluates `gold == f(answer)` inside; a class whose `__eq__` returns True is rewarded there.)
  */
 import { type CodeExecutor, type ExecutionLimits, type Literal, literalsEqual, parseLiteral } from 'vf-search/execution';
 import { strip } from 'vf-search/metrics/python-text';
@@ -9,7 +9,7 @@ import type { PromptStyle } from './prompt.ts';
 import { type FunctionRecord, type IoRecord, shownCount, type TaskKind, type TaskRecord } from './records.ts';
 import { extractValue } from './reply.ts';
 
-/** How the results for hidden inputs become the correctness of a `code_f` solution: all must be right, their share, or one is enough. */
+/** The rule that turns the results for hidden inputs into the correctness of a `code_f` solution: all must be right, the share of right ones, or one is enough. */
 export type FunctionScore = 'binary' | 'accuracy' | 'if_one_correct';
 
 export interface JudgeOptions {
@@ -26,12 +26,12 @@ export interface CheckOptions extends JudgeOptions {
 export interface Verdict {
   /** Correctness, in [0, 1]. */
   readonly accuracy: number;
-  /** Why it is 0, in a few words; null if it is more. */
+  /** The reason, in a few words, why it is 0; null if it is more. */
   readonly problem: string | null;
 }
 
 /**
- * The correctness of one solution, in [0, 1]. Rejects with what the executor throws: an answer is never wrong because no worker starts.
+ * The correctness of one solution, in [0, 1]. Rejects with the executor's error: an answer is never wrong because no worker starts.
  * @param answer The text of the answer tag.
  */
 export async function checkSolution(task: TaskRecord, answer: string, { style, ...options }: CheckOptions): Promise<number> {
@@ -41,7 +41,7 @@ export async function checkSolution(task: TaskRecord, answer: string, { style, .
   return verdict!.accuracy;
 }
 
-/** What an answer gives as its solution; null if it is to be a program and has none, which upstream counts as a wrong format. */
+/** The solution in an answer; null if it must be a program and contains none, which upstream counts as a wrong format. */
 export function solutionText(kind: TaskKind, answer: string, style: PromptStyle): string | null {
   if (kind !== 'code_f') return style === 'mini' ? answer : extractValue(answer, kind);
   const parsed = style === 'mini' ? parseMiniCode(answer) : parseCode(answer);
@@ -102,7 +102,7 @@ async function functionVerdict(task: FunctionRecord, code: string, options: Judg
   return { accuracy, problem: accuracy > 0 ? null : (verdicts.find(({ problem }) => problem !== null)?.problem ?? 'no hidden input') };
 }
 
-/** A value of a call or an expression, or why there is none. */
+/** The value of a call or an expression, or the reason why there is none. */
 type Value = { readonly literal: Literal } | { readonly problem: string };
 
 function compared(gold: Value, value: Value): Verdict {
@@ -123,7 +123,7 @@ function literalOf(text: string): Value {
   return parsed.ok ? { literal: parsed.value } : { problem: 'not a literal' };
 }
 
-/** The values of texts: literals are read here, expressions are evaluated in a sandbox by themselves. */
+/** The values of texts: literals are read here, expressions are evaluated alone in a sandbox. */
 async function valuesOf(texts: readonly string[], options: JudgeOptions): Promise<Value[]> {
   const values = texts.map(literalOf);
   const expressions = texts.filter((text, i) => 'problem' in values[i]! && isSendable(text));
@@ -137,7 +137,7 @@ async function valuesOf(texts: readonly string[], options: JudgeOptions): Promis
   return texts.map((text, i) => found.get(text) ?? values[i]!);
 }
 
-/** A job for each call, so that no expression can change what a later one is worth. */
+/** A job for each call, so that no expression can change the value of a later one. */
 async function evaluatedApart(code: string, calls: readonly string[], options: JudgeOptions): Promise<Value[]> {
   const values = await Promise.all(calls.map((call) => resultsOf(code, [call], options)));
   return values.flat();
@@ -147,8 +147,8 @@ async function evaluatedApart(code: string, calls: readonly string[], options: J
 const ARGUMENTS = 'def f(*a, **k): return [repr(v) for v in a], {n: repr(v) for n, v in k.items()}';
 
 /**
- * The texts of arguments as literals: an expression is evaluated in a sandbox by itself, since within the program it could change what the program does. Null
- * for what is not a list of arguments or has no literals.
+ * The texts of arguments as literals: an expression is evaluated alone in a sandbox, because within the program it could change the program's behaviour. Null
+ * for a text that is not a list of arguments, or has no literals.
  */
 async function argumentTexts(answers: readonly string[], options: JudgeOptions): Promise<(string | null)[]> {
   const expressions = answers.filter((answer) => !areLiterals(answer) && isSendable(answer));
@@ -157,7 +157,7 @@ async function argumentTexts(answers: readonly string[], options: JudgeOptions):
   return answers.map((answer) => (areLiterals(answer) ? answer : (found.get(answer) ?? null)));
 }
 
-/** A list of literals, `1, 'a'`; no text that closes a bracket and opens another is one. */
+/** True for a list of literals, such as `1, 'a'`; false for any text that closes a bracket and opens another. */
 export function areLiterals(answer: string): boolean {
   const parsed = parseLiteral(`[${answer}\n]`);
   return parsed.ok && parsed.value.kind === 'list';
@@ -179,7 +179,7 @@ function namedText(name: Literal, text: string | null): string | null {
   return text !== null && name.kind === 'str' && /^[\p{ID_Start}_]\p{ID_Continue}*$/u.test(name.value) ? `${name.value}=${text}` : null;
 }
 
-/** Python reads no text with a NUL, and half of a surrogate pair has no UTF-8. */
+/** Python reads no text with a NUL, and a lone surrogate has no UTF-8. */
 function isSendable(text: string): boolean {
   return strip(text) !== '' && text.isWellFormed() && !text.includes('\0');
 }

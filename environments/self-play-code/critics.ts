@@ -1,5 +1,5 @@
 /**
- * The critics of a step: which solutions are graded, and what solutions and critiques are then paid. A critic is asked once more if its reply has no grade; after
+ * The critics of a step: selects the solutions to grade, then computes the rewards of solutions and critiques. A critic is asked once more if its reply has no grade; after
  * that its critique is malformed: counted, and not trained on.
  */
 import { type Trajectory, withReward } from 'vf-search/trainer';
@@ -17,7 +17,7 @@ export interface Solution {
   /** Correctness, in [0, 1]. */
   readonly accuracy: number;
   readonly isWellFormed: boolean;
-  /** What was written between the think tags; null without tags. */
+  /** The text between the think tags; null without tags. */
   readonly thought: string | null;
 }
 
@@ -32,7 +32,7 @@ export function solutionOf(trajectory: Trajectory, kind: TaskKind, { prompt }: P
   };
 }
 
-/** What the policy wrote. */
+/** The text that the policy wrote. */
 export function textOf({ segments }: Pick<Trajectory, 'segments'>): string {
   return segments.flatMap(({ kind, text }) => (kind === 'model' ? [text] : [])).join('');
 }
@@ -69,7 +69,7 @@ export interface Criticised {
 }
 
 /**
- * Pays solutions by correctness and the length of their thought, and critiques by agreement and creativity.
+ * Rewards solutions by correctness and the length of their thought, and critiques by agreement and creativity.
  * @param critiques those of the first phase and of the second
  */
 export function payCriticised(
@@ -97,7 +97,7 @@ export function payCriticised(
       grades.push(grade);
       agreements.push(agreement[k]!);
       const parts = { agreement: agreement[k]!, creativity: creativity[k] ?? null };
-      // Alone with its solution, a critic has nobody to be compared with: its agreement is all that is known.
+      // A single critic of a solution cannot be compared with others: only its agreement is known.
       const reward =
         parts.creativity === null
           ? parts.agreement
@@ -121,7 +121,7 @@ export function payCriticised(
   };
 }
 
-/** The format comes first; a well-formed solution is paid for being right and for thinking. */
+/** The format comes first; a well-formed solution is rewarded for correctness and for thinking. */
 function paySolution({ trajectory, accuracy, isWellFormed, thought }: Solution, { solve }: Alphas, options: LengthRewardOptions): Trajectory {
   if (trajectory.error !== null) return trajectory;
   if (!isWellFormed) return withReward(trajectory, solveReward({ isWellFormed, accuracy }), {});

@@ -1,4 +1,4 @@
-/** Reads critiques and compares them: the grade of a thought by several critics, paid by the other critics and by the executor's verdict. */
+/** Reads critiques and compares them: several critics grade a thought, and their rewards depend on the other critics and on the executor's verdict. */
 import { RewardError } from 'vf-search';
 import { firstGradedObject } from './graded-object.ts';
 
@@ -31,7 +31,7 @@ export function parseCritique(reply: string, { gradeScale = 1 }: CritiqueOptions
 }
 
 export interface CriticScores {
-  /** Parallel to the grades, [k], each in [0, 1]: the median of the other valid grades; null for a malformed critique, and where no other is valid. */
+  /** Parallel to the grades, [k], each in [0, 1]: the median of the other valid grades; null for a malformed critique, and if no other is valid. */
   readonly creativity: readonly (number | null)[];
   /** Parallel to the grades, [k]: 1 if the critic agrees, else 0; null for a malformed critique. */
   readonly agreement: readonly (0 | 1 | null)[];
@@ -39,11 +39,11 @@ export interface CriticScores {
 
 export interface CriticScoreOptions {
   /**
-   * `verdict`: a grade of 0.5 or more says that the solution is correct, and must be right. `consensus`: the grade is at most 0.15 from the median of all valid
+   * `verdict`: a grade of 0.5 or more means that the solution is correct, and must agree with the executor. `consensus`: the grade is at most 0.15 from the median of all valid
    * grades. @default 'verdict'
    */
   readonly agreement?: 'verdict' | 'consensus';
-  /** `others`: a critic is paid the median of the other critics. `self`: its own grade, as the seed says; it then learns to say 1. @default 'others' */
+  /** `others`: the reward of a critic is the median of the other critics. `self`: it is its own grade, as in the seed; the critic then learns to answer 1. @default 'others' */
   readonly creativity?: 'others' | 'self';
 }
 

@@ -6,7 +6,7 @@ import { choiceArgument, flagArgument, integerArgument, textArgument } from 'vf-
 import { type ArgumentKind, suggestion } from 'vf-search/environment-kit';
 import { TASK_KINDS, type TaskKind } from './records.ts';
 
-/** By the names of the document, complete. It is a document itself: `parseCrspConfig` gives the same configuration for it. */
+/** The complete configuration, by the names of the document. It is a document itself: `parseCrspConfig` gives the same configuration for it. */
 export interface CrspConfig {
   readonly crsp: {
     /** At least 0. @default 1 */
@@ -39,12 +39,12 @@ export interface CrspConfig {
     readonly creativity_grading: {
       /** @default true */
       readonly enabled: boolean;
-      /** What the grading prompt asks about: at least one, each once. @default novelty, depth, diversity, persistence and rigor */
+      /** The dimensions that the grading prompt names: at least one, each once. @default novelty, depth, diversity, persistence and rigor */
       readonly dimensions: readonly string[];
     };
-    /** In tokens of the thinking. */
+    /** Lengths in tokens of the thinking. */
     readonly length_reward: {
-      /** The length that is paid 1, at least 2. @default 2048 */
+      /** The length that is rewarded with 1, at least 2. @default 2048 */
       readonly max_length: number;
       /** The length from which the reward falls, at least 1. @default 4096 */
       readonly penalty_threshold: number;
@@ -124,7 +124,7 @@ function isSetting(entry: Section | Setting): entry is Setting {
 /**
  * Checks a document and completes it with the defaults; a section or key that is missing, and a section that is empty, has them. Never throws. Reports the
  * first unknown key, else the first bad value, in the order of the document.
- * @param document what YAML or JSON gives; null for an empty one
+ * @param document parsed YAML or JSON; null for an empty one
  * @example parseCrspConfig({ crsp: { sead: 1 } }) // { ok: false, key: 'crsp.sead', problem: 'The key crsp.sead is unknown (did you mean seed?). ...' }
  */
 export function parseCrspConfig(document: unknown): ParsedCrspConfig {
@@ -154,7 +154,7 @@ function unknownText(section: Section, name: string, prefix: string): string {
   const names = Object.keys(section);
   const what = prefix === '' ? 'section' : 'key';
   const where = prefix === '' ? 'The sections are' : `The keys of ${prefix.slice(0, -1)} are`;
-  // A name of the document may be of any length and hold anything.
+  // A name of the document may have any length and content.
   const shown = /^\w{1,40}$/.test(name) ? prefix + name : prefix + JSON.stringify(name).slice(0, 60);
   return `The ${what} ${shown} is unknown${suggestion(name, names)}. ${where} ${names.join(', ')}`;
 }
@@ -179,7 +179,7 @@ function badValue(section: Section, given: unknown, prefix: string): Problem | n
 }
 
 function shownValue(value: unknown): string {
-  // YAML's .inf and .nan have no JSON.
+  // YAML's .inf and .nan have no form in JSON.
   const text = typeof value === 'number' ? String(value) : (JSON.stringify(value) ?? 'nothing');
   return text.length <= 80 ? text : `${text.slice(0, 77)}...`;
 }

@@ -1,6 +1,6 @@
 /**
- * What the specification's YAML means here: arguments of the environment, settings of `vf-train`, and the supervised stage before it. Only keys that the document
- * has count, so that a preset keeps its own values for the others. The one module about that document that reads files.
+ * Translates the specification's YAML into arguments of the environment, settings of `vf-train`, and the supervised stage before it. Only keys that the document
+ * has count, so that a preset keeps its own values for the others. Of the modules about that document, only this one reads files.
  */
 import { ConfigError } from 'vf-search';
 import { readDocument, type TrainingSetting } from 'vf-search/environment-kit';
@@ -16,7 +16,7 @@ export interface ReadCrspConfig {
 /**
  * The configuration in a YAML or JSON file, or of an object. Rejects with ConfigError, in one line, for a file that cannot be read and a document that
  * `parseCrspConfig` refuses.
- * @param source the path of a file, or what is in one
+ * @param source the path of a file, or its parsed contents
  */
 export async function readCrspConfig(source: unknown): Promise<ReadCrspConfig> {
   const parsed = parseCrspConfig(typeof source === 'string' ? await readDocument(source) : source);
@@ -24,7 +24,7 @@ export async function readCrspConfig(source: unknown): Promise<ReadCrspConfig> {
   throw new ConfigError(`${typeof source === 'string' ? `${source}: ` : ''}${parsed.problem}.`);
 }
 
-/** What the document says to the environment; absent where it says nothing. */
+/** The arguments that the document sets; absent if it does not set them. */
 export interface CrspArguments {
   readonly kinds?: readonly TaskKind[];
   /** Workers that execute programs. */
@@ -70,7 +70,7 @@ export interface CrspSeeding {
 const SEED_ROWS = 'seed-rows.jsonl';
 
 /**
- * The supervised stage that `trajectory_seeding` describes; null where it is not enabled, the default. Its loss is the document's: the mean over rows of
+ * The supervised stage that `trajectory_seeding` describes; null if it is not enabled, the default. Its loss is the document's: the mean over rows of
  * -(log p of the solution + the weighted log p of the answer).
  * @param model as `vf-train -m` takes it
  */

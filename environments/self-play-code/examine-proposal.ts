@@ -28,7 +28,7 @@ export interface Examiner {
   /** `modules` is upstream's narrower rule, which no dotted name matches. @default 'any_spelling' */
   readonly bannedRule?: 'any_spelling' | 'modules';
   /**
-   * Which functions a program may have beside its own: `inner` those within it, `none` as upstream by default, `all` as upstream with
+   * The functions that a program may have in addition to its own: `inner` those within it, `none` as upstream by default, `all` as upstream with
    * `reject_multiple_functions=False`. Mini programs have one function. @default 'inner'
    */
   readonly otherFunctions?: 'inner' | 'none' | 'all';
@@ -46,7 +46,7 @@ export interface ProposalRequest {
 }
 
 /**
- * Seeds of Python's hashes: an address differs between them, and so does the order of a set. Those of nearby seeds are often the same: two texts have one order under 0
+ * Seeds of Python's hashes: an address differs between them, and so does the order of a set. Nearby seeds often give the same order: two texts have one order under 0
  * and 1 in 41 of 100 cases, under these in 3 of 1,000.
  */
 const HASH_SEEDS = [0, 14, 21] as const;
@@ -70,7 +70,7 @@ export async function examineProposal(
   if (facts.banned.length > 0) return invalid('banned');
   if (facts.entry === null && examiner.otherFunctions !== 'all') return invalid('several_functions');
   if (await examiner.isHeldOut(facts.code)) return { kind: 'held_out' };
-  // What is shown and judged later, without docstrings, which a program could read.
+  // The text that is shown and judged later, without docstrings, which a program could read.
   const snippet = examiner.prompt === 'mini' ? parsed.code : facts.code;
   if (statementCount({ snippet }) > (examiner.maxStatements ?? Infinity)) return invalid('too_many_statements');
   const results = await resultsOf(snippet, [parsed.input], facts, examiner, signal);
@@ -121,7 +121,7 @@ async function factsOf(code: string, { executor, banned, bannedRule = 'any_spell
 
 type Results = { readonly calls: readonly CallResult[] } | { readonly reason: string };
 
-/** Runs under several hash seeds, each in a fresh interpreter, but for a plain program with literals as inputs, which cannot tell them apart. */
+/** Runs under several hash seeds, each in a fresh interpreter. A plain program with literals as inputs runs once, because it cannot tell the seeds apart. */
 async function resultsOf(code: string, calls: readonly string[], { plain }: CodeFacts, examiner: Examiner, signal: AbortSignal): Promise<Results> {
   const { executor, limits } = examiner;
   const expressions = calls.filter((call) => !areLiterals(call));
@@ -138,7 +138,7 @@ async function resultsOf(code: string, calls: readonly string[], { plain }: Code
   return { calls: first! };
 }
 
-/** Inputs are programs too, where they are no literals. What does not parse raises as soon as it runs. */
+/** Inputs that are not literals are programs too. Text that does not parse raises as soon as it runs. */
 async function expressionsFault(expressions: readonly string[], examiner: Examiner, signal: AbortSignal): Promise<string | null> {
   for (const expression of expressions) {
     const facts = await factsOf(`f(${expression}\n)`, examiner, signal);
@@ -148,16 +148,16 @@ async function expressionsFault(expressions: readonly string[], examiner: Examin
   return null;
 }
 
-/** The message of an error may hold an address, and so may a value without a literal form, which is refused for that. */
+/** The message of an error may hold an address. A value without a literal form may hold one too, and is refused for that reason. */
 function comparable(call: CallResult): string {
   return 'repr' in call ? `= ${call.repr.replaceAll(/\bat 0x[0-9a-fA-F]+/g, 'at')}` : `raised ${call.error}`;
 }
 
 function literalOf(call: CallResult): string | null {
   if (!('repr' in call)) return null;
-  // An address says where the interpreter put an object: nobody can work it out.
+  // An address shows where the interpreter put an object, so no solver can work it out.
   if (/\bat 0x[0-9a-fA-F]+/.test(call.repr)) return null;
-  // With a NaN it would equal no answer.
+  // With a NaN, it would equal no answer.
   const parsed = parseLiteral(call.repr);
   return parsed.ok && literalsEqual(parsed.value, parsed.value) ? call.repr : null;
 }
@@ -167,7 +167,7 @@ const TOO_LONG = 'ReprTooLong';
 /** Syntax errors are those of a program whose body was a docstring alone. */
 const NO_ANSWERS: ReadonlySet<string> = new Set(['SyntaxError', 'IndentationError', TOO_LONG]);
 
-/** Null where the error says nothing about what the program does. */
+/** Null if the error does not show what the program does. */
 function errorName(call: CallResult): string | null {
   if ('repr' in call) return 'NoError';
   return NO_ANSWERS.has(call.error) ? null : call.error;

@@ -9,7 +9,7 @@ import { type GivenProgram, SelfPlayEnv } from './self-play-env.ts';
 /** The commit of LeapLabTHU/Absolute-Zero-Reasoner whose rules this environment follows. */
 const UPSTREAM_COMMIT = 'a82124e';
 
-/** Throws ConfigError for unknown or unusable arguments, and ExecutionError where the executor cannot start; the README lists the arguments. */
+/** Throws ConfigError for unknown or unusable arguments, and ExecutionError if the executor cannot start; the README lists the arguments. */
 export async function loadEnvironment(
   args: Readonly<Record<string, unknown>> = {},
   { purpose = 'evaluation', env = process.env, signal }: Partial<LoadContext> = {},
@@ -47,13 +47,13 @@ export async function loadEnvironment(
 const UNPROTECTED =
   'The executor "none" runs what the model writes as your user: it can read your files and reach your network. Use it only inside a container or a virtual machine.';
 
-/** The identity program bootstraps: it is the one task that nobody has to invent. */
+/** The identity program starts the self-play: it is the one task that the policy need not invent. */
 const IDENTITY_TASK: NamedTask = { id: 'identity', step: null, record: { kind: 'code_o', ...IDENTITY, imports: [] } };
 
 interface Tasks {
   readonly heldOut: readonly NamedTask[];
   readonly seeds: readonly NamedTask[];
-  /** What to say about the user's own tasks that are not asked. */
+  /** Notices about the user's own tasks that are not used. */
   readonly leftOut: readonly string[];
   readonly provenance: Readonly<Record<string, unknown>>;
 }

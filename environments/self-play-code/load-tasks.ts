@@ -7,12 +7,12 @@ import { type FunctionRecord, TASK_KINDS, type TaskKind, type TaskRecord } from 
 export interface NamedTask {
   readonly id: string;
   readonly record: TaskRecord;
-  /** Of a program that a run invented, its step; else null. */
+  /** The step of a program that a run invented; else null. */
   readonly step: number | null;
 }
 
 export interface LoadTasksOptions extends Pick<LoadRecordsOptions, 'dataset' | 'split' | 'env' | 'signal'> {
-  /** The kinds that a row without `kind` is asked as. @default code_i and code_o, as CRUXEval asks */
+  /** The kinds of task for a row without `kind`. @default code_i and code_o, as in CRUXEval */
   readonly kinds?: readonly TaskKind[];
 }
 

@@ -11,7 +11,7 @@ import { codeBlocks, fencedBlocks, headedBlocks, taggedBlocks } from './text-blo
 /** The name of every program's function. */
 const ENTRY = 'f';
 
-/** Why a proposal cannot be used. */
+/** The reason why a proposal cannot be used. */
 export type ProposalFault =
   | 'no_code'
   | 'no_input'
@@ -30,7 +30,7 @@ export type ParsedProposal =
       readonly kind: 'program';
       /** Its function is called `f`. */
       readonly code: string;
-      /** What stands between the brackets of the call. */
+      /** The text between the brackets of the call. */
       readonly input: string;
       /** Empty unless the proposal was asked for one. */
       readonly output: string;
@@ -41,7 +41,7 @@ export type ParsedInputs =
   | { readonly kind: 'inputs'; readonly inputs: readonly string[]; readonly message: string }
   | { readonly kind: 'fault'; readonly fault: ProposalFault };
 
-/** Which of several functions is renamed to `f`: the first or the last, or, with `any`, none if one of them is called `f` already. */
+/** The function to rename to `f` if there are several: the first or the last, or, with `any`, none if one of them is called `f` already. */
 export type RenamedFunction = 'not_first' | 'not_last' | 'any_first' | 'any_last';
 
 export interface ProposalOptions {
@@ -53,13 +53,13 @@ export interface ProposalOptions {
   readonly rejectTestInput?: boolean;
   /** @default 'not_first' */
   readonly rename?: RenamedFunction;
-  /** Which of several code blocks counts. @default 'first' */
+  /** The code block that counts if there are several. @default 'first' */
   readonly codeLocation?: 'first' | 'last';
   /** Longest program and longest input, in UTF-16 code units; chosen by us, upstream has no limit. @default 65536 */
   readonly maxCharacters?: number;
 }
 
-/** @default of `maxCharacters` */
+/** The default of `maxCharacters`. */
 const MAX_CHARACTERS = 65_536;
 
 /**
@@ -91,7 +91,7 @@ export function parseMiniProposal(reply: string, { maxCharacters = MAX_CHARACTER
 }
 
 export interface InputsOptions {
-  /** How many inputs are needed; the last ones count. @default 10 */
+  /** The number of inputs that are needed; the last ones count. @default 10 */
   readonly numInputs?: number;
   /** Longest input and longest message, in UTF-16 code units. @default 65536 */
   readonly maxCharacters?: number;

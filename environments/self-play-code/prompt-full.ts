@@ -14,7 +14,7 @@ const SOUGHT: Readonly<Record<Exclude<TaskKind, 'code_f'>, string>> = {
 };
 
 export interface ProposeSlots {
-  /** Earlier programs, as examples of what exists. */
+  /** Earlier programs, as examples of existing tasks. */
   readonly references: readonly IoRecord[];
   /** Modules and names that a program must not use. */
   readonly banned: readonly string[];
@@ -131,7 +131,7 @@ function solveFunction({ inputs, outputs, message }: FunctionRecord): string[] {
   ];
 }
 
-/** The critic grades the effort of a thought, not whether its answer is right. It replies without thinking aloud. */
+/** The critic grades the effort of a thought, not the correctness of its answer. It replies without thinking aloud. */
 export function fullCritique(thought: string, dimensions: readonly string[]): string {
   const questions = dimensions.map((name) => `- ${Object.hasOwn(DIMENSIONS, name) ? DIMENSIONS[name] : `${name}: how much ${name} does it show?`}`);
   return [
@@ -150,7 +150,7 @@ export function fullCritique(thought: string, dimensions: readonly string[]): st
   ].join('\n');
 }
 
-/** What is asked for each dimension of a critique. */
+/** The question for each dimension of a critique. */
 export const DIMENSIONS: Readonly<Record<string, string>> = {
   diversity: 'diversity: did they consider several ways to the goal?',
   depth: 'depth: did they work through the details step by step?',

@@ -3,7 +3,7 @@ import { type FunctionRecord, shownCount, type TaskKind, type TaskRecord } from 
 
 const LETTERS: Readonly<Record<TaskKind, string>> = { code_i: 'i', code_o: 'o', code_f: 'f', code_e: 'e' };
 
-/** `program` is the one to describe, for `code_f`. */
+/** `program` is the program to describe, for `code_f`. */
 export function miniPropose(kind: TaskKind, program: string | null): string {
   return `propose ${LETTERS[kind]}${program === null ? '' : `\n<code>${program}</code>`}`;
 }

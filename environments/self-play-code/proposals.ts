@@ -1,4 +1,4 @@
-/** What becomes of a proposal: the task that it brings, or why it brings none. And what it is paid once others have tried the task. */
+/** The outcome of a proposal: the task that it brings, or the reason why it brings none; and its reward once others have tried the task. */
 import type { Trajectory } from 'vf-search/trainer';
 import type { BonusMeasures } from './bonuses.ts';
 import type { ProgramBuffer } from './buffer.ts';
@@ -15,17 +15,17 @@ export type ProposalResult =
   | { readonly kind: 'failed' };
 
 export interface Proposal {
-  /** Names its row, and those of its probes. */
+  /** Identifies its row, and the rows of its probes. */
   readonly id: string;
   readonly kind: TaskKind;
   /** Null for a program that no policy proposed. */
   readonly trajectory: Trajectory | null;
   readonly result: ProposalResult;
-  /** Of a valid one, where proposals get bonuses. */
+  /** The measures of a valid proposal, if proposals get bonuses. */
   readonly measures?: BonusMeasures;
 }
 
-/** A proposal with what its probes were worth. */
+/** A proposal with the results of its probes. */
 export interface ProbedProposal extends Proposal {
   readonly result: Extract<ProposalResult, { kind: 'valid' }>;
   /** Correctness of each finished probe, [n], each in [0, 1]; empty if all of them failed. */
@@ -41,7 +41,7 @@ export interface PayOptions {
   readonly novelty: boolean;
 }
 
-/** The reward of a proposal that was probed; null if no probe was finished, because then nobody knows what it is worth. */
+/** The reward of a probed proposal; null if no probe was finished, because its value is then unknown. */
 export function probedReward(
   { accuracies, isRepeated }: Pick<ProbedProposal, 'accuracies' | 'isRepeated'>,
   { rewards, novelty }: PayOptions,
@@ -54,7 +54,7 @@ export function probedReward(
 /** The reward of a proposal without a valid program, in both rewards: the format comes first. */
 export const INVALID_REWARD = proposeReward({ isValid: false, accuracy: 0 });
 
-/** Counts the programs in their order, so that of two equal ones in a step the second repeats the first. */
+/** Counts the programs in their order, so that of two equal ones in a step the second counts as a repetition. */
 export function countRepeats(buffer: ProgramBuffer, records: readonly TaskRecord[]): boolean[] {
   return records.map((record) => {
     const isRepeated = buffer.seen(record) > 0;
@@ -63,7 +63,7 @@ export function countRepeats(buffer: ProgramBuffer, records: readonly TaskRecord
   });
 }
 
-/** NaN for none. */
+/** The mean; NaN for an empty list. */
 export function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }

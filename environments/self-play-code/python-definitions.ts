@@ -16,7 +16,7 @@ export function definedFunctions(code: string): string[] {
   return names;
 }
 
-/** Whether only whitespace stands between a line break, or the beginning, and the index. */
+/** Tells whether only whitespace stands between a line break, or the beginning, and the index. */
 export function beginsLine(code: string, index: number): boolean {
   let at = index;
   while (at > 0 && isWhitespace(code.charCodeAt(at - 1))) {
@@ -41,12 +41,12 @@ function definitionAt(code: string, index: number): Definition | null {
   return end > start && code[bracket] === '(' ? { name: code.slice(start, end), end: bracket + 1 } : null;
 }
 
-/** Renames the definitions and calls of a function, in texts and comments too, as upstream. `f.name(` and `name (` count as calls. */
+/** Renames the definitions and calls of a function, also in strings and comments, as upstream does. `f.name(` and `name (` count as calls. */
 export function renamedFunction(code: string, from: string, to: string): string {
   return renamedCalls(renamedDefinitions(code, from, to), from, to);
 }
 
-/** `re.sub(rf"def\s+{from}\s*\(", f"def {to}(", code)`: what stands before `def` does not count. */
+/** `re.sub(rf"def\s+{from}\s*\(", f"def {to}(", code)`: the text before `def` does not count. */
 function renamedDefinitions(code: string, from: string, to: string): string {
   let renamed = '';
   let kept = 0;

@@ -1,11 +1,11 @@
 /**
- * What is played: programs with an input and its output, or with the inputs and outputs that describe them. Values are Python reprs, as text; a program is one
+ * The tasks: programs with an input and its output, or with the inputs and outputs that describe them. Values are Python reprs, as text; a program is one
  * function `f`. Field names are those of Absolute Zero's records.
  */
 export const TASK_KINDS = ['code_i', 'code_o', 'code_f', 'code_e'] as const;
 
 /**
- * What a solver is asked for: `code_i` an input that gives the output, `code_o` the output, `code_f` the function behind inputs and outputs, `code_e` the name of the
+ * The result that a solver must find: `code_i` an input that gives the output, `code_o` the output, `code_f` the function behind inputs and outputs, `code_e` the name of the
  * error that the program raises.
  */
 export type TaskKind = (typeof TASK_KINDS)[number];
@@ -29,7 +29,7 @@ export interface FunctionRecord {
   readonly inputs: readonly string[];
   /** repr of each result. */
   readonly outputs: readonly string[];
-  /** What the proposer says about the function; may be empty. */
+  /** The proposer's description of the function; may be empty. */
   readonly message: string;
   readonly imports: readonly string[];
 }
@@ -41,7 +41,7 @@ export const IDENTITY = { snippet: 'def f(a):\n    return a', input: "'Hello wor
 
 export type Role = 'propose' | 'solve' | 'critic';
 
-/** How many of a function's inputs a solver sees. */
+/** The number of a function's inputs that a solver sees. */
 export function shownCount(inputs: readonly unknown[]): number {
   return Math.ceil(inputs.length / 2);
 }

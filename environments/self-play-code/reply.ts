@@ -7,7 +7,7 @@ import type { PromptStyle } from './prompt.ts';
 import type { TaskKind } from './records.ts';
 import { type BlockName, calledBlocks, fencedBlocks, headedBlocks, openTaggedBlocks, sentenceBlocks } from './text-blocks.ts';
 
-/** Where upstream looks for the answer: in the tag, or in `\boxed{}`. */
+/** The place where upstream looks for the answer: the tag, or `\boxed{}`. */
 export type AnswerPlace = 'answer' | 'boxed';
 
 export interface Reply {
@@ -42,7 +42,7 @@ function parseMiniReply(text: string): Reply {
 }
 
 /**
- * The contents of the tags, where the text is nothing but these tags in this order, each once; null for any other text. A name can be repeated.
+ * The contents of the tags if the text consists of exactly these tags in this order, each once; null for any other text. A name can be repeated.
  * @example taggedParts('<a>1</a><b>2</b>', ['a', 'b']) // ['1', '2']
  */
 export function taggedParts(text: string, names: readonly string[]): string[] | null {
@@ -78,7 +78,7 @@ export function extractThought(reply: string): string {
   return reply.slice(opening + THINK.length).split(THINK_END, 1)[0]!;
 }
 
-/** 1 where the reply has the right format, else 0, as upstream's `get_format_reward`. What follows the answer does not count. */
+/** 1 if the reply has the right format, else 0, as upstream's `get_format_reward`. Text after the answer does not count. */
 export function formatReward(reply: string, place: AnswerPlace = 'answer'): 0 | 1 {
   if (place === 'boxed') return lastBoxed(reply) === null ? 0 : 1;
   if (!reply.startsWith(THINK)) return 0;
@@ -105,7 +105,7 @@ function lastBoxed(text: string): string | null {
 }
 
 /**
- * The value that an answer gives, as upstream's `extract_input_output`: the last fence with the name, else the last heading, call, tag or sentence, else the
+ * The value in an answer, as upstream's `extract_input_output`: the last fence with the name, else the last heading, call, tag or sentence, else the
  * whole answer. It is not stripped.
  * @example extractValue('The output is 42.', 'code_o') // '42'
  */

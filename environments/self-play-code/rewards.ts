@@ -1,12 +1,12 @@
 /**
  * The arithmetic of the rewards, pure: Absolute Zero's (rewards/reward_managers.py), and those of Cognition via Rewarded Self-Play with its schedule.
- * Numbers in [0, 1] are checked, since a reward from a wrong number would be trained on.
+ * Numbers in [0, 1] are checked, because the policy would be trained on a reward from a wrong number.
  */
 import { RewardError } from 'vf-search';
 
-/** Of a reply in a wrong format, and of a proposal whose program is not valid. */
+/** The reward of a reply in a wrong format, and of a proposal whose program is not valid. */
 const MALFORMED = -1;
-/** Of a wrong solution, and of a proposal from which nothing can be learned. */
+/** The reward of a wrong solution, and of a proposal from which nothing can be learned. */
 const WORTHLESS = -0.5;
 
 export interface ProposalOutcome {
@@ -40,7 +40,7 @@ export function solveReward({ isWellFormed, accuracy }: SolutionOutcome): number
 }
 
 /**
- * How much can be learned from a task: 0 if the mean of the solver's rewards is 0 or 1, else 1 - mean.
+ * The amount that can be learned from a task: 0 if the mean of the solver's rewards is 0 or 1, else 1 - mean.
  * @param solverRewards Correctness of each attempt, [n], each in [0, 1]. Throws RewardError if there is none.
  */
 export function learnability(solverRewards: readonly number[]): number {
@@ -56,7 +56,7 @@ export interface Alphas {
   readonly critique: number;
 }
 
-/** Where the schedule turns, as shares of all steps. */
+/** The points at which the schedule turns, as shares of all steps. */
 const WARM_UP = 0.2;
 const TURN = 0.6;
 
@@ -98,7 +98,7 @@ export function lengthReward(tokens: number, { maxLength = 2048, penaltyThreshol
   return tokens > penaltyThreshold ? reward * Math.exp(-(tokens - penaltyThreshold) / penaltyThreshold) : reward;
 }
 
-/** What the rewards of a solution and of its critique are made of, each in [0, 1]. */
+/** The parts of the rewards of a solution and of its critique, each in [0, 1]. */
 export interface RewardParts {
   readonly correctness: number;
   readonly length: number;

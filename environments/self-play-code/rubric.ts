@@ -1,4 +1,4 @@
-/** Scores one turn of any role. What a proposal or a critique is worth in training, the source decides later, from what others made of it. */
+/** Scores one turn of any role. The source decides the reward of a proposal or a critique in training later, from the work of the other roles. */
 import { metric, reward, type RewardContext, Rubric } from 'vf-search';
 import { solutionText } from './check-solution.ts';
 import { parseCritique } from './critique.ts';
@@ -14,7 +14,7 @@ import type { TaskInfo, TaskRow } from './task-rows.ts';
 export interface SelfPlayJudges {
   readonly prompt: PromptStyle;
   readonly rewards: RewardScheme;
-  /** What a proposal brings. */
+  /** The outcome of a proposal. */
   readonly examine: (reply: string, asked: Extract<TaskInfo, { role: 'propose' }>, signal: AbortSignal) => Promise<ProposalResult>;
   /** Correctness of an answer, in [0, 1]. */
   readonly check: (record: TaskRecord, answer: string, signal: AbortSignal) => Promise<number>;
@@ -41,7 +41,7 @@ export function selfPlayRubric({ prompt, rewards, examine, check }: SelfPlayJudg
   };
   const isGraded = (context: RewardContext<TaskRow>) => (context.row.info.role === 'critic' ? Number(grade(context) !== null) : null);
   const accuracy = async (context: RewardContext<TaskRow>) => (await solved(context))?.accuracy ?? null;
-  /** Of a solution its correctness, of others whether they can be used at all. */
+  /** For a solution its correctness; for others 1 if they can be used at all. */
   const usable = async (context: RewardContext<TaskRow>) => (await accuracy(context)) ?? (await isValid(context)) ?? isGraded(context) ?? 0;
   const paid = async (context: RewardContext<TaskRow>) => {
     const solution = await solved(context);

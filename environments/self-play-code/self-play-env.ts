@@ -17,9 +17,9 @@ import { selfPlayRubric } from './rubric.ts';
 import type { SelfPlaySettings } from './settings.ts';
 import { solveRow, type TaskRow } from './task-rows.ts';
 
-/** A program that stands in for a proposal. */
+/** A program that is used instead of a proposal. */
 export interface GivenProgram {
-  /** The step that plays it; null: the next one that has room for it. */
+  /** The step that plays it; null for the next step that has room for it. */
   readonly step: number | null;
   readonly record: TaskRecord;
 }
@@ -28,7 +28,7 @@ export interface SelfPlayOptions {
   readonly settings: SelfPlaySettings;
   /** Tasks for evaluation. Their programs are refused as proposals. */
   readonly heldOut: readonly NamedTask[];
-  /** Tasks that a run begins with. */
+  /** The tasks that a run begins with. */
   readonly seeds: readonly NamedTask[];
   /** Programs in place of proposals. @default the policy proposes */
   readonly given?: readonly GivenProgram[];
@@ -43,13 +43,13 @@ export interface SelfPlayOptions {
   readonly provenance?: Readonly<Record<string, unknown>>;
 }
 
-/** How many examined proposals are remembered: the rubric and the source of a step ask about the same ones. */
+/** The number of examined proposals that are remembered: the rubric and the source of a step ask about the same ones. */
 const REMEMBERED = 4096;
 
 export class SelfPlayEnv extends SingleTurnEnv<TaskRow> {
   readonly limitArguments = { responseTokens: 'max_response_length' };
   readonly settings: SelfPlaySettings;
-  /** What a run begins with. */
+  /** The tasks that a run begins with. */
   readonly seeds: readonly TaskRecord[];
   override readonly baseline: Baseline;
   readonly #options: SelfPlayOptions;
@@ -85,7 +85,7 @@ export class SelfPlayEnv extends SingleTurnEnv<TaskRow> {
     this.#executor = options.executor;
   }
 
-  /** Whether a proposal brings a task. The same reply is examined once. */
+  /** Tells whether a proposal brings a task. The same reply is examined once. */
   examine(reply: string, { kind, program }: ProposalRequest, signal: AbortSignal): Promise<ProposalResult> {
     const key = JSON.stringify([kind, program, reply]);
     let found = this.#examined.get(key);
@@ -100,14 +100,14 @@ export class SelfPlayEnv extends SingleTurnEnv<TaskRow> {
     return found;
   }
 
-  /** Whether the program of a task is held out, however it is spelled. */
+  /** Tells whether the program of a task is held out, however it is spelled. */
   async isHeldOut({ snippet }: TaskRecord, signal: AbortSignal): Promise<boolean> {
     const { code } = await this.#executor.analyse(snippet, { banned: [], signal });
     return (await this.#heldOutPrograms(signal)).has(code);
   }
 
   /**
-   * What bonuses are paid for; a program that is nested too deeply has diversity alone.
+   * The measures for bonuses; a program that is nested too deeply has only diversity.
    * @param known values of the same kind of task
    */
   async measure(record: TaskRecord, references: readonly IoRecord[], known: readonly string[], signal: AbortSignal): Promise<BonusMeasures> {
@@ -142,7 +142,7 @@ export class SelfPlayEnv extends SingleTurnEnv<TaskRow> {
     return since;
   }
 
-  /** The programs of a step that stand in for proposals; null where the policy proposes. `count`: of each kind, for programs without a step. */
+  /** The programs that a step uses instead of proposals; null if the policy proposes. `count`: programs of each kind, of those without a step. */
   proposalsOf(step: number, count: number): readonly TaskRecord[] | null {
     const { given, settings } = this.#options;
     if (given === undefined) return null;
@@ -169,7 +169,7 @@ export class SelfPlayEnv extends SingleTurnEnv<TaskRow> {
     return checkSolution(record, answer, { executor: this.#executor, limits, style: settings.prompt, functionScore: settings.functionScore, signal });
   }
 
-  /** In Python's own spelling, so that other spaces do not hide a program. Read when the first proposal is examined: an evaluation has none. */
+  /** In Python's own spelling, so that other spacing does not hide a program. Computed when the first proposal is examined: an evaluation has none. */
   #heldOutPrograms(signal: AbortSignal): Promise<ReadonlySet<string>> {
     const { heldOut } = this.#options;
     const read = async () => {
@@ -183,7 +183,7 @@ export class SelfPlayEnv extends SingleTurnEnv<TaskRow> {
   }
 }
 
-/** The part of a list that a step plays, from the beginning again after its end. */
+/** The part of a list that a step plays; after the end of the list it starts again at the beginning. */
 function sliceOf<T>(items: readonly T[], step: number, count: number): T[] {
   if (items.length === 0) return [];
   return Array.from({ length: Math.min(count, items.length) }, (_, i) => items[((step - 1) * count + i) % items.length]!);

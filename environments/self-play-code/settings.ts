@@ -1,4 +1,4 @@
-/** What a self-play environment is made of, with its defaults. */
+/** The settings of a self-play environment, with their defaults. */
 import type { BonusSettings } from './bonuses.ts';
 import type { BufferFilter, BufferMix } from './buffer.ts';
 import type { FunctionScore } from './check-solution.ts';
@@ -7,7 +7,7 @@ import type { PromptSettings } from './task-rows.ts';
 import type { TaskKind } from './records.ts';
 
 /**
- * How rollouts are paid. `accuracy`: a solution by its correctness, for evaluation. `azr`: Absolute Zero's rewards. `crsp`: correctness with the length of the
+ * The scheme of rewards. `accuracy`: a solution by its correctness, for evaluation. `azr`: Absolute Zero's rewards. `crsp`: correctness with the length of the
  * thought, critiques by agreement and creativity, proposals by their learnability.
  */
 export type RewardScheme = 'accuracy' | 'azr' | 'crsp';
@@ -25,7 +25,7 @@ export interface SelfPlaySettings extends PromptSettings {
   readonly maxStatements: number | null;
   /** A program that was proposed before counts as unlearnable. @default false, as upstream */
   readonly novelty: boolean;
-  /** What proposals are paid for by themselves. @default null, nothing */
+  /** The bonuses for properties of a proposal itself. @default null, none */
   readonly bonuses: BonusSettings | null;
   /** @default all */
   readonly filter: BufferFilter;
@@ -41,7 +41,7 @@ export interface SelfPlaySettings extends PromptSettings {
   readonly trainPropose: boolean;
   /** Critiques of each solution. @default 0; 2 with the rewards crsp */
   readonly critics: number;
-  /** Weights of correctness and agreement over the run. @default rlsp_coupled */
+  /** The course of the weights of correctness and agreement over the run. @default rlsp_coupled */
   readonly schedule: 'rlsp_coupled' | 'constant';
   readonly lengthReward: Required<LengthRewardOptions>;
 }

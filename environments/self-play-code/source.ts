@@ -1,7 +1,7 @@
 /**
- * The batches of self-play. A step has several phases, each on file as soon as it is played: proposals, their solutions (probes, which also measure them), solutions of
- * replayed programs, critiques. Proposals are paid when others have played them. What a step asks is a function of its number, the run's seed and the buffer, which a
- * checkpoint holds; so a step that is taken again asks the same, and plays only what is missing.
+ * The batches of self-play. A step has several phases, and each is on file as soon as it is played: proposals, their solutions (probes, which also measure them),
+ * solutions of replayed programs, critiques. Proposals get their rewards when others have played them. The rows of a step are a function of its number, the run's
+ * seed and the buffer, which a checkpoint holds; so a repeated step has the same rows, and plays only the missing rollouts.
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -92,7 +92,7 @@ class SelfPlaySource implements TrajectorySource {
     const phases = ['propose', 'solve', ...(this.#replay > 0 ? ['replay'] : []), ...(rewards === 'crsp' && critics > 0 ? ['critic', 'retry'] : [])];
     const isRecorded = (at: number, phase: string) => this.#context.isRecorded(at, phase);
     if (!phases.every((phase) => isRecorded(step, phase))) return true;
-    // Whether a step without replay had to replay is known only when its proposals are read: a later step shows that it was complete.
+    // Only the proposals of a step show whether it had to replay; a later step on file shows that it was complete.
     return !isRecorded(step, 'replay') && !isRecorded(step + 1, 'propose');
   }
 
@@ -131,7 +131,7 @@ class SelfPlaySource implements TrajectorySource {
     );
   }
 
-  /** Compared with the programs of earlier steps, for this step's are not in the buffer yet. */
+  /** Compared with the programs of earlier steps, because this step's are not in the buffer yet. */
   async #measured(result: ProposalResult, references: readonly IoRecord[], signal: AbortSignal): Promise<Pick<Proposal, 'measures'>> {
     if (this.#settings.bonuses === null || result.kind !== 'valid') return {};
     const { record } = result;
@@ -147,7 +147,7 @@ class SelfPlaySource implements TrajectorySource {
     return trajectory.error === null ? this.#environment.examine(textOf(trajectory), asked, signal) : { kind: 'failed' };
   }
 
-  /** Plays each valid proposal; without any, nothing. */
+  /** Plays each valid proposal; plays nothing if there is none. */
   async #probe(step: number, proposals: readonly Proposal[], signal: AbortSignal): Promise<{ proposals: ProbedProposal[]; solutions: Solution[] }> {
     const valid = proposals.filter((proposal): proposal is ProbedProposal => proposal.result.kind === 'valid');
     const solutions = await this.#solved({ step, phase: 'solve', rows: probeRows(valid, this.#settings) }, signal);
@@ -171,7 +171,7 @@ class SelfPlaySource implements TrajectorySource {
     if (this.#replay === 0 && !isAlone) return [];
     const { kinds, mix, trainProbes } = this.#settings;
     const count = this.#replay === 0 ? this.#context.config.rollouts.examplesPerStep : this.#replay;
-    // Where this step's programs were played as probes, those of the step before are the new ones.
+    // If this step's programs were played as probes, the programs of the step before are the new ones.
     const plan = {
       step,
       kinds,

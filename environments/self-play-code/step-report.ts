@@ -1,4 +1,4 @@
-/** What a step of self-play says about itself: metrics, three programs as they grow harder, and the programs for the file of the run. */
+/** The report of a self-play step: metrics, three programs as they grow harder, and the programs for the file of the run. */
 import type { Solution } from './critics.ts';
 import { mean, type ProbedProposal, type Proposal } from './proposals.ts';
 import { learnability } from './rewards.ts';
@@ -36,10 +36,10 @@ function invalidCounts(proposals: readonly Proposal[]): Values {
   return Object.fromEntries([...Map.groupBy(reasons, (reason) => reason)].map(([reason, all]) => [`source/invalid/${reason}`, all.length]));
 }
 
-/** How often examples are shown in a run. */
+/** The number of times that examples are shown in a run. */
 const SHOWN = 3;
 
-/** One program at three points of the run: the first steps, the middle, the end. The one that is most worth learning. */
+/** One program at each of three points of the run (the first steps, the middle, the end): the one from which most can be learned. */
 export function exampleNotes(step: number, valid: readonly ProbedProposal[], steps: number): string[] {
   const points = Array.from({ length: SHOWN }, (_, i) => 1 + Math.round((i * (steps - 1)) / (SHOWN - 1)));
   if (!points.includes(step)) return [];
@@ -60,7 +60,7 @@ function oneLine(text: string): string {
   return line.length > LONGEST ? `${line.slice(0, LONGEST)} …` : line;
 }
 
-/** Rows of `programs.jsonl`: in the form of the data sets that the environment reads. */
+/** Rows of `programs.jsonl`, in the form of the data sets that the environment reads. */
 export function programRecords(valid: readonly ProbedProposal[]): Readonly<Record<string, unknown>>[] {
   return valid.map(({ id, result: { record }, accuracies, isRepeated }) => ({
     id,

@@ -1,4 +1,4 @@
-/** The rows of a step's phases. All of them are functions of the step, the seed and the buffer, so that a resumed step asks the same. */
+/** The rows of a step's phases. All of them are functions of the step, the seed and the buffer, so a resumed step has the same rows. */
 import type { Random } from 'vf-search';
 import type { BufferMix, ProgramBuffer } from './buffer.ts';
 import type { Proposal } from './proposals.ts';

@@ -1,4 +1,4 @@
-/** The rows of each role: one turn, asked by a prompt, with the record that the reply is judged by. */
+/** The rows of each role: one turn with its prompt, and the record for judging the reply. */
 import type { Row } from 'vf-search';
 import { critiquePrompt, type PromptStyle, proposePrompt, solvePrompt } from './prompt.ts';
 import type { IoRecord, TaskKind, TaskRecord } from './records.ts';
@@ -15,7 +15,7 @@ export interface TaskRow extends Row {
   readonly info: TaskInfo & Record<string, unknown>;
 }
 
-/** What prompts are made of. */
+/** The settings that prompts depend on. */
 export interface PromptSettings {
   readonly prompt: PromptStyle;
   readonly banned: readonly string[];
@@ -49,7 +49,7 @@ export function solveRow(exampleId: string, record: TaskRecord, { prompt }: Pick
   };
 }
 
-/** For readers of a rollout: another input or function can be just as right. */
+/** For readers of a rollout: other inputs or functions can be just as right. */
 function referenceAnswer(record: TaskRecord): string {
   if (record.kind === 'code_f') return record.snippet;
   return record.kind === 'code_i' ? record.input : record.output;

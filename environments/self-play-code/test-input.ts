@@ -1,4 +1,4 @@
-/** Upstream's `has_test_input`: whether a program's text seems to contain its own test. Linear in the text, unlike the regular expressions of upstream. */
+/** Upstream's `has_test_input`: tells whether a program's text seems to contain its own test. Linear in the text, unlike the regular expressions of upstream. */
 import { skipWhitespace, WHITESPACE } from 'vf-search/metrics/python-text';
 import { beginsLine } from './python-definitions.ts';
 
@@ -8,7 +8,7 @@ const WORDS = /[\p{L}\p{N}_]+/gu;
 const PRINTED = new RegExp(`print${SPACE}\\(${SPACE}f\\(`);
 const RESULTS = new Set(['expected', 'output', 'result']);
 
-/** Whether the text has a comment about a test, a variable for its input or result, an `assert`, or a call of `f` that looks like one. */
+/** Tells whether the text has a comment about a test, a variable for its input or result, an `assert`, or a call of `f` that looks like one. */
 export function hasTestInput(code: string): boolean {
   return COMMENT.test(code) || hasTestVariable(code) || PRINTED.test(code) || callsWithList(code) || endsLineWithCall(code);
 }

@@ -6,11 +6,11 @@ import { isWhitespace, skipWhitespace, WHITESPACE } from 'vf-search/metrics/pyth
 
 interface Span {
   readonly end: number;
-  /** Where the search for the next block goes on. */
+  /** The index from which the search for the next block goes on. */
   readonly next: number;
 }
 
-/** Where the content of a block ends; null if the block never ends. */
+/** Finds the end of a block's content; null if the block never ends. */
 type Ending = (text: string, start: number) => Span | null;
 
 interface BlockPattern {
@@ -22,14 +22,14 @@ interface BlockPattern {
 }
 
 const FENCE = '```';
-/** Without regard to case, Python takes the Turkish letters for an i and the long one for an s. */
+/** If case is ignored, Python matches the Turkish letters with an i, and the long s with an s. */
 const LETTER_I = '[iİı]';
 const LETTER_S = '[sſ]';
 
 const pattern = (opening: string, ending: Ending): BlockPattern => ({ opening: new RegExp(opening, 'gi'), ending });
 const NAMES = { input: `${LETTER_I}nput`, output: 'output', message: `me${LETTER_S}${LETTER_S}age` } as const;
 
-/** What a block can be named. */
+/** The names that a block can have. */
 export type BlockName = keyof typeof NAMES;
 
 function patterns(make: (name: string) => BlockPattern): Readonly<Record<BlockName, BlockPattern>> {
@@ -68,12 +68,12 @@ export function taggedBlocks(text: string, name: BlockName): string[] {
   return blocks(text, CLOSED_TAGS[name]);
 }
 
-/** What follows the first "the name is", up to the end of the text without its full stop. */
+/** The text after the first "the name is", up to the end of the text, without its full stop. */
 export function sentenceBlocks(text: string, name: BlockName): string[] {
   return blocks(text, SENTENCES[name]);
 }
 
-/** The contents of all fences, in order, without `python` before them. A fence that is not closed counts for nothing. */
+/** The contents of all fences, in order, without `python` before them. A fence that is not closed is ignored. */
 export function codeBlocks(text: string): string[] {
   const found: string[] = [];
   for (let at = 0; ;) {
@@ -95,7 +95,7 @@ function codeStart(text: string, after: number): number {
   return text[after] === '\n' ? after + 1 : after;
 }
 
-/** A block that never ends ends the search too: what closes a later block would have closed it. */
+/** A block that never ends also ends the search: the end of a later block would have ended it. */
 function blocks(text: string, { opening, ending, keepsWhitespace }: BlockPattern): string[] {
   const found: string[] = [];
   for (opening.lastIndex = 0; opening.exec(text) !== null;) {

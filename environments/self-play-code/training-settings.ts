@@ -1,4 +1,4 @@
-/** What the specification's YAML says to `vf-train`. */
+/** The settings of `vf-train` that the specification's YAML stands for. */
 import type { TrainingSettings } from 'vf-search';
 import { crspOf } from './arguments.ts';
 import { crspTrainingSettings } from './crsp-settings.ts';

@@ -1,4 +1,4 @@
-/** What a turn of the policy asks for (DDAI, `postprocess_predictions`). */
+/** Reads the action of a policy's turn (DDAI, `postprocess_predictions`). */
 import { strip } from 'vf-search/metrics/python-text';
 import { type Block, findBlock } from 'vf-search/metrics/tag-blocks';
 
@@ -22,7 +22,7 @@ export function parseAction(text: string): Action {
   return first === null ? { action: null, content: '' } : { action: first.action, content: strip(first.content) };
 }
 
-/** Whether the content of `<search_complete>` ends the search. */
+/** Tells whether the content of `<search_complete>` ends the search. */
 export function isComplete(content: string): boolean {
   return strip(content).toLowerCase() === 'true';
 }

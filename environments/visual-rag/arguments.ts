@@ -9,17 +9,17 @@ import type { FormatGate } from './rubric.ts';
 export interface VisualArguments {
   /** `deck-mini`, or a JSONL or Parquet file. */
   readonly dataset: string;
-  /** The word sidecar of an own data set. */
+  /** The word sidecar of a data set of the user's own. */
   readonly pages: string | null;
   /** The folder of the pages' pictures. */
   readonly imagesFolder: string | null;
   /** A server that finds pages, instead of BM25 over the sidecar. */
   readonly searchUrl: string | null;
-  /** Null to find out. */
+  /** Null: found out from the server. */
   readonly searchForm: SearchForm | null;
-  /** Of the form `pooling`: the model that makes vectors of pages. Null for the server's only one. */
+  /** For the form `pooling`: the model that makes vectors of pages. Null for the server's only one. */
   readonly searchModel: string | null;
-  /** Of the form `pooling`: the folder where the vectors are kept. Null for the user's cache. */
+  /** For the form `pooling`: the folder where the vectors are kept. Null for the user's cache. */
   readonly searchIndex: string | null;
   readonly observations: Observations;
   readonly topk: number;
@@ -111,7 +111,7 @@ type Given = ArgumentValues<typeof KINDS>;
 /** @param env for upstream's RM_JUDGE_COEF, RM_NDCG_COEF and RM_FORMAT_COEF, which an argument overrides */
 function parseArguments(args: Readonly<Record<string, unknown>>, env: Readonly<Record<string, string | undefined>>): VisualArguments {
   const given: Given = readArguments('visual-rag', KINDS, args);
-  // A user who names pictures wants the model to see them.
+  // If a user names pictures, the model should see them.
   const values = { ...DEFAULTS, observations: given.images === undefined ? ('ocr' as const) : ('image' as const), ...given };
   const coefficients = { ...COEFFICIENTS, ...coefficientsOf(env), ...given.coefficients };
   const { search_url: searchUrl = null, ...named } = values;
@@ -149,7 +149,7 @@ function parseArguments(args: Readonly<Record<string, unknown>>, env: Readonly<R
   };
 }
 
-/** The checked arguments. Throws ConfigError also for those that a training cannot use. */
+/** The checked arguments. Throws ConfigError also for values that a training cannot use. */
 export function argumentsFor(
   purpose: LoadContext['purpose'],
   args: Readonly<Record<string, unknown>>,
@@ -168,7 +168,7 @@ export function argumentsFor(
 /** Checks arguments without loading rows, for commands that play the environment later. */
 export const checkArguments: ArgumentsCheck = (args, { env, purpose }) => void argumentsFor(purpose, args, env);
 
-/** The least picture has one unit on each side. */
+/** The smallest picture has one unit on each side. */
 function assertShowable([, most]: readonly [number, number], align: number | null): void {
   const unit = Math.max(1, align ?? DEFAULT_UNIT);
   if (most >= unit * unit) return;

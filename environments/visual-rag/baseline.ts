@@ -1,4 +1,7 @@
-/** The built-in baseline: searches the question, cuts out what matches it best, completes. A floor for comparisons, and a first run without a model. */
+/**
+ * The built-in baseline: it searches for the question, cuts out the part that matches it best, and completes. A floor for comparisons, and a first run without a
+ * model.
+ */
 import { contentText, type Message } from 'vf-search';
 import type { Baseline } from 'vf-search/environment-kit';
 import type { Area } from './boxes.ts';
@@ -23,7 +26,7 @@ function reply(messages: readonly Message[]): string {
   return `<think>I look closer.</think>\n<bbox>[${box.join(', ')}]</bbox>`;
 }
 
-/** The box around the lines that share most words with the question; around what cannot be read, if no line shares any. */
+/** The box around the lines that share most words with the question; around the text that cannot be read, if no line shares any. */
 function bestBox(lines: readonly { readonly box: Area; readonly text: string }[], question: string): Area | null {
   const wanted = contentWords(question);
   const scored = lines.map(({ box, text }) => ({

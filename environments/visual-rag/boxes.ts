@@ -29,7 +29,7 @@ export function padded([x1, y1, x2, y2]: Box, padding: number): Box {
 }
 
 /**
- * What the box cuts out of the page: scaled from the picture as it was shown, truncated to whole pixels, clamped to the page.
+ * The part of the page that the box cuts out: scaled from the picture as it was shown, truncated to whole pixels, clamped to the page.
  * @returns null if nothing is left of it
  */
 export function cropArea(box: Box, { shown, page }: { readonly shown: Size; readonly page: Size }): Area | null {

@@ -1,6 +1,6 @@
 /**
- * Compares rows, word sidecar and picture folder before a run: what fits nowhere is refused, what fits in part is a notice, because upstream's data has such
- * rows too. Where a search server alone knows the pages, nothing can be said about golden ones.
+ * Compares rows, word sidecar and picture folder before a run: data that does not match at all is refused, and a partial match is a notice, because upstream's data has such
+ * rows too. If only a search server knows the pages, golden pages cannot be checked.
  */
 import { ConfigError } from 'vf-search';
 import { thrownText } from 'vf-search/environment-kit';
@@ -9,7 +9,7 @@ import type { PageSource } from './page-source.ts';
 import type { PictureFiles } from './picture-files.ts';
 import type { VisualRow } from './rows.ts';
 
-/** How many golden pages are opened before a run. A fault of the whole folder shows on these. */
+/** The number of golden pages that are opened before a run. A fault of the whole folder shows on these. */
 const OPENED = 16;
 
 /** All pages that a search can find. */
@@ -28,7 +28,7 @@ export interface GoldenOptions {
 
 /**
  * Notices about golden pages that no search can find.
- * @param known null where only a server knows them
+ * @param known null if only a server knows them
  * @throws ConfigError if no row has a golden page that can be found: every NDCG would be 0
  */
 export function goldenPageNotices(rows: readonly VisualRow[], known: KnownPages | null, { dataset, level, counts }: GoldenOptions): string[] {
@@ -67,7 +67,7 @@ function lostPages(rows: readonly VisualRow[], known: KnownPages, { dataset, lev
 
 /**
  * Notices about pages without a picture and pages with several.
- * @param sidecar the pages that a search can find; null where only a server knows them
+ * @param sidecar the pages that a search can find; null if only a server knows them
  * @throws ConfigError if no page has a picture
  */
 export async function pictureNotices(files: PictureFiles, sidecar: KnownPages | null): Promise<string[]> {

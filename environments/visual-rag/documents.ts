@@ -7,7 +7,7 @@ import type { Area, Size } from './boxes.ts';
 export interface PageWord {
   readonly text: string;
   readonly box: Area;
-  /** Words with the same number stand in one line. */
+  /** Words with the same number are on one line. */
   readonly line: number;
 }
 
@@ -40,7 +40,7 @@ export function pagePassages(pages: ReadonlyMap<string, DocumentPage>): Passage[
   });
 }
 
-/** The page that a record describes, or what is wrong with it. */
+/** The page that a record describes, or the fault of the record. */
 function readPage({ id, width, height, words }: Readonly<Record<string, unknown>>): DocumentPage | string {
   if (typeof id !== 'string' || id === '') return '"id" must be the name of a page';
   if (!isSide(width) || !isSide(height)) return `"width" and "height" must be pixels, integers of at least 1, got ${JSON.stringify([width, height])}`;

@@ -1,7 +1,7 @@
 /** The pictures that the generator sees. */
 
 export interface EvidenceOptions {
-  /** Most pictures, at least 1. */
+  /** The greatest number of pictures, at least 1. */
   readonly maxImages: number;
   /** `newest`: crops from the newest on, then pages from the newest on. `upstream`: pages, then crops, in the order in which they were shown. */
   readonly order: 'newest' | 'upstream';

@@ -12,7 +12,7 @@ export interface FormatVerdict {
   readonly reason: string | null;
 }
 
-/** The assistant's turns in a ChatML text; the whole text where it has none. */
+/** The assistant's turns in a ChatML text; the whole text if it has none. */
 export function assistantTurns(text: string): string[] {
   const turns: string[] = [];
   for (let from = 0; ;) {
@@ -26,8 +26,8 @@ export function assistantTurns(text: string): string[] {
 }
 
 /**
- * Whether the turns have the required form. A turn that is an `<answer>` alone is the generator's, and may only follow the last action.
- * @param turns what the assistant wrote, a string for each turn
+ * Tells whether the turns have the required form. A turn that is an `<answer>` alone is the generator's, and may only follow the last action.
+ * @param turns the text of the assistant, a string for each turn
  */
 export function checkFormat(turns: readonly string[]): FormatVerdict {
   const actions: { readonly index: number; readonly text: string }[] = [];
@@ -53,7 +53,7 @@ export function checkFormat(turns: readonly string[]): FormatVerdict {
   return { pass: true, reason: null };
 }
 
-/** What is wrong with a turn that acts; null if nothing is. */
+/** The fault of a turn that acts; null if there is none. */
 function turnProblem(text: string): string | null {
   const quoted = `${Array.from(text).slice(0, 50).join('')}...`;
   if (!text.startsWith('<think>')) return `missing <think> start tag. ${quoted}`;

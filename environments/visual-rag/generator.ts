@@ -37,7 +37,7 @@ function messagesOf(question: string, evidence: readonly Evidence[]): readonly M
   ];
 }
 
-/** The words line by line, `?` where one cannot be read. */
+/** The words line by line, with `?` for each one that cannot be read. */
 export function wordsOf({ words }: Evidence): string {
   return linesOf(words)
     .map(({ text }) => text)

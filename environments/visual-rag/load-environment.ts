@@ -65,7 +65,7 @@ interface Sidecar {
   readonly source: RowsSource;
 }
 
-/** The words of the pages; null for an own data set of pictures alone. */
+/** The words of the pages; null for a data set of the user's own that has only pictures. */
 async function loadSidecar({ dataset, pages, imagesFolder, observations }: VisualArguments, common: Common): Promise<Sidecar | null> {
   if (pages === null && (await bundledFolder(dataset)) === null) {
     if (observations === 'image') return null;
@@ -84,12 +84,12 @@ async function loadSidecar({ dataset, pages, imagesFolder, observations }: Visua
 interface Loaded {
   readonly splits: readonly LoadedSplit[];
   readonly sidecar: Sidecar | null;
-  /** Of the pictures; null where none are shown. */
+  /** The folder of the pictures; null if none are shown. */
   readonly folder: string | null;
   readonly pages: PageSource;
 }
 
-/** What does not fit in rows, sidecar and pictures. Throws ConfigError where nothing fits. */
+/** Notices about rows, sidecar and pictures that do not match. Throws ConfigError if nothing matches. */
 async function pageNotices(
   { dataset, pages, phase, coefficients, ndcgLevel: level }: VisualArguments,
   { splits, sidecar, folder, pages: source }: Loaded,
@@ -101,7 +101,7 @@ async function pageNotices(
   const counts = phase === 1 || coefficients.ndcg > 0;
   const golden = splits.flatMap(({ rows }) => goldenPageNotices(rows, known, { dataset, level, counts }));
   const unshown = files === null ? [] : await unshownNotices(splits[0]!.rows, { pages: source, files, known: words });
-  // One file is both splits.
+  // If one file is both splits, each notice appears once.
   return [...new Set([...golden, ...pictures, ...unshown])];
 }
 

@@ -1,9 +1,9 @@
-/** How well the shown pages match the golden pages. */
+/** Measures how well the shown pages match the golden pages. */
 import { documentOf } from 'vf-search/metrics/document-of';
 
 /**
  * Normalised discounted cumulative gain: 1 for every golden page among the retrieved ones, divided by log2 of its rank plus 1, over the sum of the ideal order.
- * A page that is retrieved twice counts twice, as upstream's, so that the value can pass 1; the environment never shows a page twice.
+ * A page that is retrieved twice counts twice, as in upstream, so the value can exceed 1; the environment never shows a page twice.
  * @param retrieved names of pages, in the order in which they were shown
  * @param options `level`: `document` compares the documents instead, the names without their last `_{page}`, each once. @default 'page'
  * @returns 0 without golden pages

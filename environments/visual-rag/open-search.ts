@@ -1,4 +1,4 @@
-/** Opens what finds the pages: BM25 over their words, or the server at `search_url`. */
+/** Opens the search for pages: BM25 over their words, or the server at `search_url`. */
 import { ConfigError, type LoadContext, openRetriever, type Retriever } from 'vf-search';
 import { openPageRetriever, type OpenPageRetrieverOptions, type PagePictures } from 'vf-search/environment-kit';
 import type { VisualArguments } from './arguments.ts';
@@ -12,7 +12,7 @@ const NOTE_EVERY_MS = 5000;
 
 type VectorProgress = Parameters<NonNullable<OpenPageRetrieverOptions['onProgress']>>[0];
 
-/** `words`: of the pages; null where they are not known. Throws ConfigError for arguments that do not fit, RetrievalError if the server does not answer. */
+/** `words`: the words of the pages; null if they are not known. Throws ConfigError for arguments that do not fit, RetrievalError if the server does not answer. */
 export async function openSearch(
   { dataset, imagesFolder, searchUrl, searchForm, searchModel, searchIndex }: VisualArguments,
   words: ReadonlyMap<string, DocumentPage> | null,
@@ -36,7 +36,7 @@ export async function openSearch(
   );
 }
 
-/** Notes the first page whose vectors are made, then how far it is every few seconds, then the end: a large collection takes hours. Silent if all are on disk. */
+/** Notes the first page whose vectors are made, then the progress every few seconds, then the end: a large collection takes hours. Silent if all are on disk. */
 function vectorNotes(note: LoadContext['note']): (progress: VectorProgress) => void {
   const startedAt = performance.now();
   let notedAt: number | null = null;
@@ -51,7 +51,7 @@ function vectorNotes(note: LoadContext['note']): (progress: VectorProgress) => v
   };
 }
 
-/** The pictures of the pages of the data set, or of every page in the folder where it has no list of pages. */
+/** The pictures of the pages of the data set, or, if it has no list of pages, of every page in the folder. */
 function pagePictures(files: PictureFiles, words: ReadonlyMap<string, DocumentPage> | null): PagePictures {
   return { pages: words === null ? files.pages : [...words.keys()], picture: (page) => files.read(page) };
 }

@@ -14,14 +14,14 @@ export class PageSource {
   readonly pictures: Pictures | null;
   readonly #sidecar: ReadonlyMap<string, DocumentPage> | null;
 
-  /** Throws ConfigError if it is given neither. */
+  /** Throws ConfigError if both are missing. */
   constructor({ sidecar = null, pictures = null }: PageSourceOptions) {
     if (sidecar === null && pictures === null) throw new ConfigError('Pages need a word sidecar, pictures, or both. Pass at least one of them.');
     this.pictures = pictures;
     this.#sidecar = sidecar;
   }
 
-  /** Whether the words of the pages are known. */
+  /** Tells whether the words of the pages are known. */
   get hasWords(): boolean {
     return this.#sidecar !== null;
   }

@@ -1,4 +1,4 @@
-/** What the policy sees of a page: its picture, or its words with their boxes. Both modes show the same parts at the same sizes. */
+/** The policy's view of a page: its picture, or its words with their boxes. Both modes show the same parts at the same sizes. */
 import { EnvironmentError, type EnvResponse } from 'vf-search';
 import { type ImageSizes, MAX_ASPECT, type PixelRange, smartResize } from 'vf-search/environment-kit';
 import type { Area, Size } from './boxes.ts';
@@ -12,9 +12,9 @@ export interface ViewerOptions {
   readonly pages: PageSource;
   /** @default 'ocr' */
   readonly observations?: Observations;
-  /** In pixels of the shown picture: words that are lower cannot be read. @default 9 */
+  /** The least height, in pixels of the shown picture, at which a word can be read. @default 9 */
   readonly legiblePx?: number;
-  /** Sides of shown pictures are multiples of this; 0 for any. @default null: the policy's own unit, or 28 where that is unknown */
+  /** Sides of shown pictures are multiples of this; 0 for any. @default null: the policy's own unit, or 28 if that is unknown */
   readonly align?: number | null;
   /** The run trains: a picture that the policy's server would resize is an error. @default false */
   readonly trains?: boolean;
@@ -31,7 +31,7 @@ export class PageViewer {
 
   /**
    * Makes a page, or a part of it, ready to be shown.
-   * @param options `sizes`: those that the policy sees as they are; null where they are unknown
+   * @param options `sizes`: the sizes that the policy's server does not change; null if they are unknown
    * @returns null if one side is more than 200 times the other, which no model takes
    */
   async view(
@@ -63,7 +63,7 @@ export class PageViewer {
     if (Math.max(source.width, source.height) > MAX_ASPECT * Math.min(source.width, source.height)) return null;
     const size = shortened(aligned(fitPixels(source, shownPixels), unit));
     if (sizes === null) return size;
-    // The server would resize it, and boxes would refer to another size than the policy saw. Twice, because a size that was shortened can need it again.
+    // The server would resize the picture, and boxes would refer to another size than the policy saw. Twice, because a size that was shortened can need it again.
     const fitting = resized(resized(size, sizes), sizes);
     if (align === null) return fitting;
     if (trains && observations === 'image' && (fitting.width !== size.width || fitting.height !== size.height))
@@ -87,7 +87,7 @@ function resized(size: Size, sizes: ImageSizes): Size {
   return shortened(smartResize(size, sizes)!);
 }
 
-/** The longer side cut to 200 times the other: rounding can make a picture of 137 times or more longer than a server takes. */
+/** The longer side cut to 200 times the other: rounding can make a picture whose sides differ 137 times or more too long for a server. */
 function shortened({ width, height }: Size): Size {
   return { width: Math.min(width, MAX_ASPECT * height), height: Math.min(height, MAX_ASPECT * width) };
 }

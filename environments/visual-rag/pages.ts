@@ -1,7 +1,7 @@
-/** Which page a search shows, and how pages are named. */
+/** Chooses the page that a search shows, and reads the names of pages. */
 
 export interface ChosenPage {
-  /** What the search shows; null if it found nothing. */
+  /** The page that the search shows; null if it found nothing. */
   readonly page: string | null;
   /** It was not shown before in this episode. */
   readonly isNew: boolean;
@@ -13,7 +13,7 @@ export function nextPage(results: readonly string[], shown: readonly string[]): 
   return fresh === undefined ? { page: results[0] ?? null, isNew: false } : { page: fresh, isNew: true };
 }
 
-/** The names of pages by their image paths: without folders and without what follows the first `.jpg`. */
+/** The names of pages by their image paths: without folders and without the text after the first `.jpg`. */
 export function basenames(paths: readonly string[]): string[] {
   return paths.map((path) => beforeFirst(path.replace(/\/+$/, '').split('/').at(-1)!, '.jpg'));
 }
@@ -23,7 +23,7 @@ export function pageName(imagePath: string): string {
   return basenames([imagePath])[0]!.replace(/\.(png|jpe?g|webp)$/i, '');
 }
 
-/** The names of a row's golden pages: `{file}_{page}`, without what follows the first `.pdf` of the file's name. */
+/** The names of a row's golden pages: `{file}_{page}`, without the text after the first `.pdf` of the file's name. */
 export function goldenPages({ fileName, pages }: { readonly fileName: string; readonly pages: readonly (number | string)[] }): string[] {
   return pages.map((page) => `${beforeFirst(fileName, '.pdf')}_${page}`);
 }

@@ -8,9 +8,9 @@ import { dirname, join } from 'node:path';
 import { ConfigError, EnvironmentError } from 'vf-search';
 import { isInside, MAX_IMAGE_BYTES, thrownText } from 'vf-search/environment-kit';
 
-/** Ends of file names, in any case, in the order in which they are looked for. */
+/** Extensions of files, in any case, in the order of the search. */
 const EXTENSIONS = ['png', 'jpg', 'jpeg', 'webp'];
-/** The header with the size lies in these bytes for nearly every picture. A large WebP may have its orientation at the end. */
+/** These bytes contain the header with the size of nearly every picture. A large WebP may have its orientation at the end. */
 const HEAD_BYTES = 256 * 2 ** 10;
 /** A pipe does not block. Windows lacks the flag. */
 const FLAGS = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
@@ -52,14 +52,14 @@ export class PictureFiles {
     return this.#listed.get(this.folder)!;
   }
 
-  /** Those of the pages that have no file here, nor in a folder of the folder. */
+  /** The pages among them that have no file here, nor in a subfolder. */
   async without(pages: Iterable<string>): Promise<string[]> {
     const lacking: string[] = [];
     for (const page of pages) if (!this.byPage.has(page) && !(await this.#has(page))) lacking.push(page);
     return lacking;
   }
 
-  /** The bytes of a page's picture and what they are. Throws EnvironmentError if the picture cannot be used. */
+  /** The bytes of a page's picture and its media type. Throws EnvironmentError if the picture cannot be used. */
   async read(page: string): Promise<{ readonly bytes: Buffer; readonly mediaType: string }> {
     const { bytes, mediaType } = await this.#read(page, MAX_IMAGE_BYTES);
     return { bytes, mediaType };
@@ -85,7 +85,7 @@ export class PictureFiles {
     if (about.size > MAX_IMAGE_BYTES) throw this.unusable(page, `the file has more than ${MAX_IMAGE_BYTES / 2 ** 20} MiB`);
     const bytes = await firstBytes(file, Math.min(about.size, most));
     if (bytes.length === 0) throw this.unusable(page, 'the file is empty');
-    // Recognised by its first bytes, because what decodes pictures would also read SVG, which can name other files.
+    // Recognised by its first bytes, because the decoder would also read SVG, which can name other files.
     const mediaType = mediaTypeOf(bytes);
     if (mediaType === null) throw this.unusable(page, 'its first bytes are not those of a PNG, JPEG or WebP');
     return { bytes, mediaType, isWhole: about.size <= most };
@@ -98,7 +98,7 @@ export class PictureFiles {
     );
   }
 
-  /** The file of a page, inside the folder also where it is a link. */
+  /** The file of a page, which must be inside the folder even if it is a link. */
   async #path(page: string): Promise<string> {
     if (page === '' || page.includes('\0') || page.split(/[/\\]/).includes('..')) throw this.unusable(page, 'its name leaves the folder');
     const under = dirname(page);
@@ -114,7 +114,7 @@ export class PictureFiles {
     );
   }
 
-  /** The pictures in a folder of the folder; null if it cannot be listed. */
+  /** The pictures in a subfolder; null if it cannot be listed. */
   async #list(under: string, page: string): Promise<Listed | null> {
     const real = under === '.' ? this.folder : await realpath(join(this.folder, under)).catch(() => null);
     if (real === null) return null;

@@ -11,14 +11,14 @@ import { SharedWork } from './shared-work.ts';
 
 /** References to pictures that were made already; a group of rollouts shows the same pages. */
 const CACHED = 4096;
-/** Sizes of pages: a few bytes each. */
+/** Cached sizes of pages: a few bytes each. */
 const CACHED_SIZES = 2 ** 16;
-/** Pictures that are read and decoded at once, for all episodes: each takes the bytes of its file and four a pixel. */
+/** Pictures that are read and decoded at once, for all episodes: each takes the bytes of its file and four bytes a pixel. */
 const AT_ONCE = 8;
 
 export interface PictureRequest {
   readonly page: string;
-  /** What to cut out, in the page's pixels; null for the whole page. */
+  /** The part to cut out, in the page's pixels; null for the whole page. */
   readonly area: Area | null;
   readonly size: Size;
 }
@@ -37,7 +37,7 @@ export class Pictures {
     this.#sharp = sharp;
   }
 
-  /** Throws ConfigError if the folder is missing, or sharp is. */
+  /** Throws ConfigError if the folder or the package sharp is missing. */
   static async open(folder: string, store: ImageStore): Promise<Pictures> {
     const [files, sharp] = [await PictureFiles.open(folder), await loadSharp()];
     return new Pictures(files, store, sharp);
@@ -48,7 +48,7 @@ export class Pictures {
     return this.#sizes.get(page, (shared) => this.#limiter.run(() => this.#readSize(page), shared), signal);
   }
 
-  /** The picture as it is shown, put into the store. Rejects as `size` does. */
+  /** The picture in the form that is shown, put into the store. Rejects like `size`. */
   picture(request: PictureRequest, signal: AbortSignal): Promise<ImageRef> {
     const { page, area, size } = request;
     const make = async (shared: AbortSignal) => {
@@ -103,7 +103,7 @@ async function loadSharp(): Promise<typeof sharpPackage> {
   }
 }
 
-/** With the decoder's own lines, but not those about the picture that it was to make; at times they are all that it gives. */
+/** The message with the decoder's own lines, but without those about its output; sometimes the decoder gives only these. */
 export function undecodable(error: unknown): string {
   const lines = thrownText(error)
     .split('\n')

@@ -1,7 +1,7 @@
 /** The prompt of an episode, in words of our own around upstream's protocol. */
 import { contentText, type Message } from 'vf-search';
 
-/** How pages are shown: as pictures, or as words with boxes. */
+/** The form in which pages are shown: as pictures, or as words with boxes. */
 export type Observations = 'image' | 'ocr';
 
 const QUESTION = 'Question: ';
@@ -31,7 +31,7 @@ export function promptMessages(question: string, observations: Observations): re
   ];
 }
 
-/** The question that a prompt of `promptMessages` holds. */
+/** The question in a prompt of `promptMessages`. */
 export function questionOf(messages: readonly Message[]): string {
   const asked = messages.find(({ role }) => role === 'user');
   const text = asked === undefined ? '' : contentText(asked.content);

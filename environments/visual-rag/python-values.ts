@@ -1,7 +1,7 @@
 /** JSON and numbers as Python reads them, for texts that upstream parses with Python. */
 import { strip } from 'vf-search/metrics/python-text';
 
-/** What Python's json module takes beyond JSON. */
+/** The constants that Python's json module accepts in addition to JSON. */
 const CONSTANTS = /-?Infinity|NaN/g;
 
 /** Python refuses an integer with more digits. */
@@ -19,7 +19,7 @@ export function pythonJson(text: string): unknown {
   const constants = new Map<string, number>();
   const replaced = /NaN|Infinity/.test(text) ? withoutConstants(text, constants) : text;
   let isTooLong = false;
-  // The source of a number is what the text spells.
+  // The source of a number is its spelling in the text.
   const revive = (_key: string, value: unknown, { source }: { readonly source?: string }): unknown => {
     if (typeof value !== 'number' || source === undefined) return value;
     if (source.length > LONGEST_INTEGER && /^-?\d+$/.test(source) && source.replace('-', '').length > LONGEST_INTEGER) isTooLong = true;
@@ -33,7 +33,7 @@ export function pythonJson(text: string): unknown {
   }
 }
 
-/** `float(value)` of a value that `pythonJson` gave. An integer too large for a float is infinite here. @returns undefined where Python raises */
+/** `float(value)` of a result of `pythonJson`. An integer too large for a float is infinite here. @returns undefined if Python raises */
 export function pythonFloat(value: unknown): number | undefined {
   if (typeof value === 'number') return value;
   if (typeof value === 'boolean') return value ? 1 : 0;

@@ -1,4 +1,4 @@
-/** The words of a question that say what it is about. */
+/** Words that do not show the subject of a question. */
 
 const STOP_WORDS = new Set(
   'a an and are as at by did do does for from had has have how in is it its much of on or that the their this to was were what when where which who whom whose why will with amounted many'.split(
@@ -14,7 +14,7 @@ export function plainWords(text: string): string[] {
   });
 }
 
-/** The distinct words that are no stop words. */
+/** The distinct words that are not stop words. */
 export function contentWords(text: string): ReadonlySet<string> {
   return new Set(plainWords(text).filter((word) => !STOP_WORDS.has(word)));
 }

@@ -1,12 +1,12 @@
 /**
- * The built-in reader: takes the generator's place where no model does. It answers with words that stand in the evidence and are large enough to read there;
+ * The built-in reader, which takes the generator's place if no model does. It answers with words of the evidence that are large enough to read there;
  * it knows tables (row and column), charts, labelled lines, years and pairs of figures, and no language.
  */
 import { scriptedModel } from 'vf-search';
 import { contentWords, plainWords } from './question-words.ts';
 import { linesOf, type ShownWord } from './reading.ts';
 
-/** The `data` of a generator's request: what a generator in this process reads instead of the messages. */
+/** The `data` of a generator's request: a generator in this process reads it instead of the messages. */
 export interface GeneratorData {
   readonly question: string;
   /** The words of every picture of the evidence, in the order in which the generator sees them. */
@@ -21,7 +21,7 @@ export const BUILTIN_READER = scriptedModel({
   },
 });
 
-/** The words that answer the question by the evidence, or an empty text. */
+/** The words of the evidence that answer the question, or an empty text. */
 export function readAnswer(question: string, evidence: readonly (readonly ShownWord[])[]): string {
   const pictures = evidence.map((words) => words.filter(({ text }) => text !== null));
   const [first, second] = pairOf(question) ?? [question];
@@ -30,7 +30,7 @@ export function readAnswer(question: string, evidence: readonly (readonly ShownW
   return /\bdiffer\b/i.test(question) ? differenceOf(found) : found.filter((each) => each !== '').join(' and ');
 }
 
-/** Two questions where one asks for two figures: `For X in Y: what are the A and the B?`, `For X in Y: by how much do the A and the B differ?`. */
+/** Two questions from one that asks for two figures: `For X in Y: what are the A and the B?`, `For X in Y: by how much do the A and the B differ?`. */
 function pairOf(question: string): readonly [string, string] | null {
   const parts = /^(.*): (?:what are|by how much do) the (.+?) and the (.+?)(?: differ.*)?\?$/i.exec(question);
   if (parts === null) return null;
@@ -46,7 +46,7 @@ function differenceOf(figures: readonly string[]): string {
 
 type AnswerKind = 'name' | 'year' | 'extreme year' | 'number';
 
-/** What kind of words answers the question. */
+/** The kind of words that answers the question. */
 function answerKind(question: string): AnswerKind {
   if (/^who\b/i.test(question)) return 'name';
   if (/^(?:when|in which year)\b/i.test(question)) return /\b(?:highest|largest|most)\b/i.test(question) ? 'extreme year' : 'year';
@@ -63,7 +63,7 @@ interface Picture {
   readonly words: readonly ShownWord[];
   /** The words by the number of their line. */
   readonly lines: ReadonlyMap<number, readonly ShownWord[]>;
-  /** What every word of the question weighs. */
+  /** The weight of every word of the question. */
   readonly weights: ReadonlyMap<string, number>;
 }
 
@@ -75,7 +75,7 @@ function bestSpan(question: string, pictures: readonly (readonly ShownWord[])[])
     const weights = wordWeights(words, sought.wanted);
     const lines = linesOf(words).map(({ words: line }) => line);
     const picture = { words, weights, lines: new Map(lines.map((line) => [line[0]!.line, line])) };
-    // A word anywhere on the picture speaks for the picture as a whole.
+    // A word anywhere on the picture supports the picture as a whole.
     const whole = [...weights.values()].reduce((sum, weight) => sum + weight, 0) / 4;
     const spans =
       sought.kind === 'extreme year' ? [yearOfLargest(words)].filter((span) => span !== null) : lines.flatMap((line) => spansOf(line, sought));
@@ -87,7 +87,7 @@ function bestSpan(question: string, pictures: readonly (readonly ShownWord[])[])
   return best.text;
 }
 
-/** What every word of the question weighs that stands on the picture: less, the more lines it stands in, such as the name of a company in every footer. */
+/** The weight of every word of the question that is on the picture. A word on many lines, such as the name of a company in every footer, weighs less. */
 function wordWeights(words: readonly ShownWord[], wanted: ReadonlySet<string>): ReadonlyMap<string, number> {
   const lines = new Map<string, Set<number>>();
   for (const { text, line } of words)
@@ -113,7 +113,7 @@ function isFigure(text: string, before: string | null): boolean {
   return /^-?\d[\d.,]*%?$/.test(text) && !isYear(text) && !(before === null && text.endsWith('.')) && before !== '·';
 }
 
-/** The year that stands in one column with the largest figure. */
+/** The year in one column with the largest figure. */
 function yearOfLargest(words: readonly ShownWord[]): readonly ShownWord[] | null {
   const figures = words.filter(({ text }) => isFigure(text!, null));
   const dated = figures.flatMap((figure) => {
@@ -137,7 +137,7 @@ function runsOf(line: readonly ShownWord[], isPart: (word: ShownWord) => boolean
   return run.length > 0 ? [...runs, run] : runs;
 }
 
-/** The weight of the words in the span's own line, in the line right above it, else the label of its column, and in the label of its row. */
+/** The weight of the words in the span's own line and in the line right above it (without one, in the label of its column), and in the label of its row. */
 function supportOf(span: readonly ShownWord[], picture: Picture): number {
   const { words, weights } = picture;
   const own = span[0]!;
@@ -147,10 +147,10 @@ function supportOf(span: readonly ShownWord[], picture: Picture): number {
   return [...found].reduce((sum, word) => sum + weights.get(word)!, 0);
 }
 
-/** The most words of a label: longer lines are headings and sentences. */
+/** The greatest number of words of a label: longer lines are headings and sentences. */
 const LABEL_WORDS = 2;
 
-/** The line of the nearest label in the row (axis 0) or column (axis 1) of a word: no figure, and of few words. Null if there is none. */
+/** The line of the nearest label in the row (axis 0) or column (axis 1) of a word: not a figure, and with few words. Null if there is none. */
 function labelOf(own: ShownWord, { words, lines }: Picture, isAligned: (own: ShownWord, word: ShownWord) => boolean, axis: 0 | 1): number | null {
   const aligned = words.filter((word) => word.line !== own.line && isAligned(own, word) && !isFigure(word.text!, null));
   const labels = aligned.filter(({ line }) => lines.get(line)!.length <= LABEL_WORDS);
@@ -174,7 +174,7 @@ function isInRow(own: ShownWord, { box }: ShownWord): boolean {
   return box[1] <= centre && centre <= box[3];
 }
 
-/** Either stands over or under the middle of the other. */
+/** True if either is over or under the middle of the other. */
 function isInColumn(own: ShownWord, { box }: ShownWord): boolean {
   const [centre, other] = [(own.box[0] + own.box[2]) / 2, (box[0] + box[2]) / 2];
   return (box[0] <= centre && centre <= box[2]) || (own.box[0] <= other && other <= own.box[2]);

@@ -1,22 +1,22 @@
-/** What can be read on a picture of a page: words inside, as large as they are shown. */
+/** The words that can be read on a picture of a page: words inside it, at the size at which they are shown. */
 import type { ImageRef } from 'vf-search/environment-kit';
 import type { Area, Size } from './boxes.ts';
 import type { DocumentPage } from './documents.ts';
 
 /** A word on a shown picture. */
 export interface ShownWord {
-  /** Null where it is too small to read. */
+  /** Null if it is too small to read. */
   readonly text: string | null;
   /** Left, top, right, bottom on the shown picture, in whole pixels. */
   readonly box: Area;
-  /** Words with the same number stand in one line. */
+  /** Words with the same number are on one line. */
   readonly line: number;
 }
 
-/** A picture that the environment showed: a page, or what was cut out of one. */
+/** A picture that the environment showed: a page, or a part cut out of one. */
 export interface Shown {
   readonly page: string;
-  /** What was cut out, in the page's pixels; null for the whole page. */
+  /** The part that was cut out, in the page's pixels; null for the whole page. */
   readonly area: Area | null;
   /** Size at which it was shown. */
   readonly size: Size;
@@ -73,7 +73,7 @@ export function pictureText(kind: 'page' | 'crop', size: Size, words: readonly S
   );
 }
 
-/** Reads `pictureText` again; null if the text is none. */
+/** Reads a text of `pictureText`; null for any other text. */
 export function parsePictureText(
   text: string,
 ): { readonly kind: 'page' | 'crop'; readonly size: Size; readonly lines: readonly { readonly box: Area; readonly text: string }[] } | null {

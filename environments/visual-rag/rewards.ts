@@ -7,7 +7,7 @@ export interface Coefficients {
   readonly format: number;
 }
 
-/** Upstream's RM_JUDGE_COEF, RM_NDCG_COEF and RM_FORMAT_COEF where they are not set. */
+/** Upstream's RM_JUDGE_COEF, RM_NDCG_COEF and RM_FORMAT_COEF if they are not set. */
 export const COEFFICIENTS: Coefficients = { judge: 0.8, ndcg: 0.2, format: 0 };
 
 /** Phase 1 rewards the search alone: 0.1 for the format and 0.9 times the NDCG; 0 if the format fails. */

@@ -11,7 +11,7 @@ export interface VisualRow extends Row {
     readonly reference_page: readonly (number | string)[];
     /** Names of the golden pages. */
     readonly golden_pages: readonly string[];
-    /** What the question is about, where the data set says it. */
+    /** The subject of the question, if the data set names it. */
     readonly kind?: string;
   } & Readonly<Record<string, unknown>>;
 }

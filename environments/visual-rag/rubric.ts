@@ -1,4 +1,4 @@
-/** Rewards of both phases, and what the summary shows of an episode. */
+/** The rewards of both phases, and the metrics of an episode for the summary. */
 import { metric, ModelError, reward, type RewardContext, Rubric } from 'vf-search';
 import { judgeReward, type MetricDisplay } from 'vf-search/environment-kit';
 import { documentOf } from 'vf-search/metrics/document-of';
@@ -19,7 +19,7 @@ export interface RubricOptions {
   readonly phase?: 1 | 2;
   /** @default COEFFICIENTS: 0.8 judge, 0.2 NDCG, 0 format */
   readonly coefficients?: Coefficients;
-  /** @default 'ddai' in phase 1 and where the format has a coefficient, else 'none' */
+  /** @default 'ddai' in phase 1 and if the format has a coefficient, else 'none' */
   readonly formatGate?: FormatGate | null;
   /** An episode that the environment had to complete is scored as it is, or has reward 0. @default 'score' (DDAI) */
   readonly forcedStop?: 'score' | 'zero';
@@ -36,7 +36,7 @@ type Context = RewardContext<VisualRow>;
 interface Scores {
   readonly format: boolean;
   readonly ndcg: number;
-  /** Null where the judge was not asked. */
+  /** Null if the judge was not asked. */
   readonly judge: number | null;
   readonly judgeFailed: boolean;
   readonly reward: number;
@@ -81,7 +81,7 @@ export function visualRubric(options: RubricOptions): Rubric<VisualRow> {
   });
 }
 
-/** What the episode did, by its state. */
+/** Metrics of the episode, from its state. */
 function stateMetrics() {
   const of = (read: (state: VisualState) => number, display: MetricDisplay & { readonly name: string }) =>
     metric<VisualRow>((context) => read(context.state as VisualState), display);
@@ -97,7 +97,7 @@ function stateMetrics() {
   ];
 }
 
-/** Where judge and NDCG contradict each other: right without a golden page (from the same document, or from nowhere), and wrong with all of them first. */
+/** Metrics for cases in which judge and NDCG contradict each other: right without a golden page (from the same document, or from nowhere), and wrong with all of them first. */
 function disagreements(scored: (context: Context) => Promise<Scores>) {
   const isRight = ({ judge }: Scores) => judge !== null && judge >= 0.5;
   const of = (name: string, label: string, is: (scores: Scores, sharesDocument: boolean) => boolean) =>
@@ -141,7 +141,7 @@ async function judgeScore(
   { onJudgeFailure = 'drop' }: RubricOptions,
   judge: (context: Context) => number | Promise<number>,
 ): Promise<{ readonly score: number; readonly failed: boolean }> {
-  // The judge grades the generator's answer, not what the policy wrote.
+  // The judge grades the generator's answer, not the policy's text.
   const graded: Context = { ...context, modelText: answer, prompt: [{ role: 'user', content: context.row.info.question }] };
   try {
     return { score: await judge(graded), failed: false };
@@ -151,7 +151,7 @@ async function judgeScore(
   }
 }
 
-/** Whether the episode passes the gate that is in effect. */
+/** Tells whether the episode passes the gate that is in effect. */
 export function isPassed(context: Context, options: RubricOptions): boolean {
   const { phase = 2, coefficients = COEFFICIENTS } = options;
   const gate = options.formatGate ?? (phase === 1 || coefficients.format > 0 ? 'ddai' : 'none');
@@ -161,13 +161,13 @@ export function isPassed(context: Context, options: RubricOptions): boolean {
 function formatPasses({ segments, state }: Context, { forcedStop = 'score' }: RubricOptions, gate: FormatGate): boolean {
   if (gate === 'none') return true;
   const turns = segments.flatMap(({ kind, text }) => (kind === 'model' ? [text] : []));
-  // The search is judged before the generator has answered, so VRAG's gate comes down to a search.
+  // The search is judged before the generator has answered, so VRAG's gate only requires a search.
   if (gate === 'vrag') return checkVragFormat(`${turns.join('\n')}<answer></answer>`);
-  // Upstream scores the turn that it writes itself as the policy's.
+  // Upstream scores the turn that it writes itself as if the policy had written it.
   return checkFormat((state as VisualState).forced && forcedStop === 'score' ? [...turns, FORCED_COMPLETION] : turns).pass;
 }
 
-/** A score outside 0 to 1 is clamped, as upstream's. */
+/** A score outside 0 to 1 is clamped, as in upstream. */
 function readScore({ score, reason }: Readonly<Record<string, unknown>>) {
   return { score: Math.min(1, Math.max(0, Number(score))), reason: typeof reason === 'string' ? reason : '' };
 }

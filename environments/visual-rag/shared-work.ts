@@ -1,4 +1,4 @@
-/** Work by a key. Callers that ask for one key at the same time share the work; the results used last are kept. */
+/** Work by a key. Callers that ask for one key at the same time share the work; the most recently used results are kept. */
 import { LRUCache } from 'lru-cache';
 import { SharedFlight } from 'vf-search/environment-kit';
 
@@ -6,12 +6,12 @@ export class SharedWork<T extends object> {
   readonly #kept: LRUCache<string, T>;
   readonly #flights = new Map<string, SharedFlight<T>>();
 
-  /** @param most results that are kept */
+  /** @param most the number of results that are kept */
   constructor(most: number) {
     this.#kept = new LRUCache({ max: most });
   }
 
-  /** Does the work unless its result is kept. A caller whose signal aborts leaves; the work stops when the last one has left. A failure is not kept. */
+  /** Does the work unless its result is kept. A caller whose signal aborts leaves; the work stops once the last one has left. A failure is not kept. */
   async get(key: string, work: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
     const kept = this.#kept.get(key);
     if (kept !== undefined) return kept;

@@ -10,7 +10,7 @@ export interface VisualState extends EpisodeState {
   invalid_actions: number;
   /** The policy completed the search itself. */
   completed: boolean;
-  /** The environment completed it, because no turn was left. */
+  /** The environment completed the search, because no turn was left. */
   forced: boolean;
   /** Names of the pages, in the order in which they were first shown. */
   pages: string[];
@@ -20,9 +20,9 @@ export interface VisualState extends EpisodeState {
   found: (readonly string[])[];
 }
 
-/** What the `finish` hook adds in phase 2. */
+/** The fields that the `finish` hook adds in phase 2. */
 export interface FinishedState extends VisualState {
-  /** The generator's answer; null where it was not asked. */
+  /** The generator's answer; null if it was not asked. */
   readonly generated_answer: string | null;
   /** With `judge_sees: evidence`: the words or the picture of every page and crop that the generator saw. */
   readonly judged_evidence?: readonly (string | ImageRef)[];

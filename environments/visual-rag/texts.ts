@@ -1,4 +1,4 @@
-/** What the environment says to the policy (DDAI, generation.py), without chat markers. */
+/** The environment's texts for the policy (DDAI, generation.py), without chat markers. */
 
 /** After a turn without an action. Upstream misspells the last closing tag. */
 export const INVALID_ACTION =
@@ -11,10 +11,10 @@ export const INVALID_ACTION =
 /** After a crop before any search. */
 export const NO_PAGE = 'Invalid action: No image to crop. Please search first.\n';
 
-/** What upstream writes as the policy's last turn where no turn is left. */
+/** The text that upstream writes as the policy's last turn if no turn is left. */
 export const FORCED_COMPLETION = '<think>Maximum turn limit reached. Trigger search_complete.</think><search_complete>true</search_complete>';
 
-/** After a box that cannot be used. @param reason why, in a few words; left out if empty */
+/** After a box that cannot be used. @param reason the reason in a few words; left out if empty */
 export function invalidBox(reason = ''): string {
   return (
     'Your previous bbox is invalid.\n' +

@@ -1,4 +1,4 @@
-/** Reads what a judge and a generator replied (DDAI, rm_phase2). */
+/** Reads the replies of a judge and a generator (DDAI, rm_phase2). */
 import { pythonFloat, pythonJson } from './python-values.ts';
 
 export interface Verdict {
@@ -17,7 +17,7 @@ export function readVerdict(reply: string): Verdict {
   return { score: Number.isNaN(score) ? 1 : Math.max(0, Math.min(1, score)), malformed: false };
 }
 
-/** What stands between the last `</answer>` and the last `<answer>` before it; null if there is none. */
+/** The text between the last `</answer>` and the last `<answer>` before it; null if there is none. */
 export function extractAnswer(text: string): string | null {
   const end = text.lastIndexOf('</answer>');
   const start = end === -1 ? -1 : text.slice(0, end).lastIndexOf('<answer>');

@@ -46,13 +46,13 @@ export interface VisualRagOptions extends RubricOptions, ViewerOptions {
   readonly maxTurns?: number;
   /** Results per search, at least 1. @default 10 */
   readonly topk?: number;
-  /** Most pictures for the generator. @default 8 (DDAI) */
+  /** The greatest number of pictures for the generator. @default 8 (DDAI) */
   readonly maxImages?: number;
-  /** Most tokens of the generator's reply. @default 3072 (DDAI, rounds 1 and 2) */
+  /** The greatest number of tokens in the generator's reply. @default 3072 (DDAI, rounds 1 and 2) */
   readonly generatorMaxTokens?: number;
-  /** Which pictures the generator sees where there are too many. @default 'newest' */
+  /** The choice of the generator's pictures if there are too many. @default 'newest' */
   readonly evidence?: 'newest' | 'upstream';
-  /** Where the pictures of `image` mode are kept. */
+  /** The store for the pictures of `image` mode. */
   readonly images?: ImageStore;
   readonly limits?: Partial<EnvironmentLimits>;
   readonly notices?: readonly string[];
@@ -65,7 +65,7 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
   readonly #options: VisualRagOptions;
   readonly #viewer: PageViewer;
   readonly #lastTurn: number;
-  /** Kept outside the state, which is plain data: the image sizes of each episode's policy, and the page that its boxes refer to. */
+  /** These are kept outside the state, which is plain data: the image sizes of each episode's policy, and the page that its boxes refer to. */
   readonly #episodes = new WeakMap<VisualState, { readonly imageSizes: ImageSizes | null; last: Shown | null }>();
 
   constructor(options: VisualRagOptions) {
@@ -124,7 +124,7 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
 
   protected async envResponse(kept: string, state: VisualState, context: StepContext): Promise<EnvResponse> {
     const { action, content } = parseAction(kept);
-    // As upstream, a completion ends the episode whatever it holds; only `true` is a completed search.
+    // As in upstream, a completion ends the episode whatever its content; only `true` is a completed search.
     if (action === 'search_complete') {
       state.completed = isComplete(content);
       return { done: true };
@@ -139,7 +139,7 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
   async finish(context: RewardContext<VisualRow>): Promise<Readonly<Record<string, unknown>>> {
     const { phase = 2, maxImages = 8, generatorMaxTokens: maxTokens = 3072, evidence: order = 'newest', judgeSees, forcedStop } = this.#options;
     const { evidence, forced } = context.state as VisualState;
-    // Nobody is asked about an episode whose reward is 0 in any case.
+    // No model is asked about an episode whose reward is 0 in any case.
     const isLost = !isPassed(context, this.#options) || (forced && forcedStop === 'zero');
     if (phase === 1 || isLost) return { generated_answer: null };
     const each = distinct(evidence);
@@ -200,7 +200,7 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
     return response;
   }
 
-  /** Shows what the box cuts out, or says what is wrong with the box. */
+  /** Shows the part that the box cuts out, or names the fault of the box. */
   async #crop(content: string, state: VisualState, { signal, trace }: StepContext): Promise<EnvResponse | string> {
     const { last, imageSizes } = this.#episode(state);
     if (last === null) return NO_PAGE;
@@ -222,7 +222,7 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
     return this.#episodes.get(state)!;
   }
 
-  /** Throws on failure instead of finding nothing, so that an outage does not lower the model's score. */
+  /** Throws on failure instead of returning nothing, so that an outage does not lower the model's score. */
   async #find(query: string, signal: AbortSignal): Promise<string[]> {
     const { retriever, topk = 10 } = this.#options;
     let lists;
@@ -240,7 +240,7 @@ export class VisualRagEnv extends MultiTurnEnv<VisualRow, VisualState & EpisodeS
   }
 }
 
-/** Every page and crop once: the last time that it was shown. */
+/** Every page and crop once, at the place where it was last shown. */
 function distinct(evidence: readonly Shown[]): Shown[] {
   return [...new Map(evidence.toReversed().map((shown) => [JSON.stringify([shown.page, shown.area]), shown])).values()].toReversed();
 }

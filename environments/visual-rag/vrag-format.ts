@@ -3,7 +3,7 @@
 const OPEN_USER = '<|im_start|>user';
 const END_TURN = '<|im_end|>';
 
-/** Whether the text has a `<search>` and an `<answer>` that are closed somewhere behind. */
+/** Tells whether the text has a `<search>` and an `<answer>` that are closed later in the text. */
 export function checkVragFormat(text: string): boolean {
   const rest = withoutUserTurns(text);
   return ['search', 'answer'].every((tag) => {

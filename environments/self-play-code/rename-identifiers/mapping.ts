@@ -3,7 +3,7 @@
  * identifier (`azr_trainer`, `AZRTrainer`, `runAzr`), not within another word (`hazrat`). Pure.
  */
 
-/** Of the specification: Absolute Zero Reasoner becomes Cognition via Rewarded Self-Play. */
+/** The mapping of the specification: Absolute Zero Reasoner becomes Cognition via Rewarded Self-Play. */
 export const IDENTIFIER_MAPPING: Readonly<Record<string, string>> = {
   azr: 'crsp',
   absolute_zero_reasoner: 'rewarded_self_play',
@@ -28,7 +28,7 @@ export class IdentifierRenamer {
   /** @param mapping old names to new ones. @default that of the specification */
   constructor(mapping: Readonly<Record<string, string>> = IDENTIFIER_MAPPING) {
     this.#exact = new Map(Object.entries(mapping));
-    // Of two spellings of a name, the one in lower case says what any other case becomes.
+    // Of two spellings of a name, the one in lower case determines the replacement of any other case.
     const sorted = Object.entries(mapping).toSorted(([a], [b]) => Number(a === a.toLowerCase()) - Number(b === b.toLowerCase()));
     this.#anyCase = new Map(sorted.map(([old, renamed]) => [old.toLowerCase(), renamed]));
     const names = [...this.#anyCase.keys()].toSorted((a, b) => b.length - a.length);
@@ -49,7 +49,7 @@ export class IdentifierRenamer {
     return { text: renamed, count };
   }
 
-  /** The first old name in a string, with any separators and within other words too; null if there is none. */
+  /** The first old name in a string, also with other separators and within other words; null if there is none. */
   remaining(text: string): string | null {
     return this.#remains.exec(text)?.[0] ?? null;
   }
@@ -63,7 +63,7 @@ const isUpper = (c: string | undefined) => c !== undefined && /\p{Lu}/u.test(c);
 const isLower = (c: string | undefined) => c !== undefined && /\p{Ll}/u.test(c);
 const isLetter = (c: string | undefined) => c !== undefined && /\p{L}/u.test(c);
 
-/** Whether the letters from `start` to `end` are a word: no letter stands beside them, or the case changes there as in camelCase. */
+/** Tells whether the letters from `start` to `end` are a word: no letter is next to them, or the case changes there as in camelCase. */
 function isWord(text: string, start: number, end: number): boolean {
   const [before, first, last, after] = [text[start - 1], text[start], text[end - 1], text[end]];
   const begins = !isLetter(before) || (isLower(before) && isUpper(first));
@@ -71,7 +71,7 @@ function isWord(text: string, start: number, end: number): boolean {
   return begins && ends;
 }
 
-/** The new name in the case of the old one: lower case as it stands in the mapping, all capitals, or a capital for each word; null for any other mixture. */
+/** The new name in the case of the old one: lower case as in the mapping, all capitals, or a capital for each word; null for any other mixture. */
 function inCaseOf(found: string, name: string): string | null {
   if (found === found.toUpperCase()) return name.toUpperCase();
   // A sentence may begin with the name.

@@ -1,4 +1,7 @@
-/** What renaming changes in a folder: contents and paths. Reads files and changes nothing; never follows a link, never looks into `.git` or `node_modules`. */
+/**
+ * The changes that renaming makes in a folder, of contents and paths. Reads files and changes nothing; never follows a link, never looks into `.git` or
+ * `node_modules`.
+ */
 import { isUtf8 } from 'node:buffer';
 import { accessSync, constants, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -9,11 +12,11 @@ export interface RenamePlan {
   readonly changes: readonly { readonly path: string; readonly text: string; readonly count: number }[];
   /** Deepest first, so that each `from` still exists when it is reached; `to` differs from it in the last part alone. */
   readonly renames: readonly { readonly from: string; readonly to: string }[];
-  /** Old names that stay, where they will be: a line of a file, a path, a link. */
+  /** Old names that stay, with their place after the renaming: a line of a file, a path, a link. */
   readonly leftovers: readonly { readonly place: string; readonly text: string }[];
   /** Files that are not text in UTF-8, which keep their contents. */
   readonly binary: readonly string[];
-  /** Why the plan cannot be carried out; null if it can. */
+  /** The reason why the plan cannot be carried out; null if it can. */
   readonly problem: string | null;
 }
 

@@ -4,7 +4,7 @@
  *
  *   node environments/self-play-code/rename-identifiers/rename-identifiers.ts FOLDER --dry-run
  *   node environments/self-play-code/rename-identifiers/rename-identifiers.ts FOLDER
- *   node environments/self-play-code/rename-identifiers/rename-identifiers.ts FOLDER --force     where git has changes that are not committed
+ *   node environments/self-play-code/rename-identifiers/rename-identifiers.ts FOLDER --force     if git has changes that are not committed
  *
  * It refuses this repository. Links are not followed, binary files keep their contents. A second run changes nothing.
  */
@@ -33,7 +33,7 @@ function main(argv: readonly string[]): number {
     return refuse(`${(error as Error).message}; ${USAGE}`);
   }
   if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) return refuse(`${folder} is not a folder`);
-  // The one link that is followed: the folder that somebody named.
+  // The one link that is followed: the folder that the user named.
   folder = realpathSync(folder);
   const { 'dry-run': isDry = false, force = false } = flags;
   const objection = objectionTo(folder, isDry || force);
@@ -50,11 +50,11 @@ function refuse(reason: string): number {
   return 2;
 }
 
-/** Why the folder is not touched; null if it may be. */
+/** The reason why the folder is not touched; null if it may be. */
 function objectionTo(folder: string, mayBeDirty: boolean): string | null {
   if (isOurs(folder)) return `${folder} belongs to vf-search, whose names stay. Name a copy of another project`;
   if (mayBeDirty) return null;
-  // No hook of the repository is run.
+  // No hook of the repository runs.
   const { status, stdout } = spawnSync('git', ['-C', folder, '-c', 'core.fsmonitor=false', 'status', '--porcelain'], { encoding: 'utf8' });
   if (status !== 0 || stdout === '') return null;
   return `${folder} has changes that are not committed, so git could not undo the renames alone. Commit them, or use --force`;
@@ -96,7 +96,7 @@ function shown(label: string, lines: readonly string[]): string[] {
   return [...lines.slice(0, MOST_SHOWN).map((line) => `${label.padEnd(8)}${printable(line)}`), ...more];
 }
 
-/** A file of a stranger may hold what a terminal acts on. */
+/** A file from outside may hold control characters, on which a terminal would act. */
 function printable(line: string): string {
   return line.replaceAll(/\p{C}/gu, '?');
 }
