@@ -82,13 +82,15 @@ import { formatReward } from 'vf-search/environments/grpo-000';
 import { extractBoxed } from 'vf-search/environments/search-o1';
 import { qaMetric } from 'vf-search/metrics/qa-metrics';
 import { openPipeline } from 'vf-search/pipelines';
+import { readRollouts } from 'vf-search/rollouts';
+import { structuredReply } from 'vf-search/environment-kit';
 import { groupAdvantages, nllLoss } from 'vf-search/trainer';
 const environment = await loadEnvironment('search-r1', { data_limit: 3 });
 if (environment.eval.length !== 3 || load_environment !== loadEnvironment) process.exit(1);
 if (extractBoxed('\\boxed{a}') !== 'a' || formatReward('<answer>a</answer>') !== 0.5 || qaMetric('f1', 'It is Paris.', ['Paris']) !== 0.5) process.exit(1);
 await (await loadPipeline()).close();
 await (await openPipeline('examples/search_o1.yaml')).check(AbortSignal.timeout(60_000));
-if (typeof nllLoss !== 'function' || typeof groupAdvantages !== 'function') process.exit(1);
+if (typeof readRollouts !== 'function' || typeof structuredReply !== 'function' || typeof nllLoss !== 'function' || typeof groupAdvantages !== 'function') process.exit(1);
 if (await import('vf-search/trainer/loop/train').then(() => true, () => false)) process.exit(1);
 await environment.close();
 JS
@@ -119,4 +121,10 @@ grep -q '"loss/policy/lowered":' own/train/*/metrics.jsonl
 npx --no-install vf-train ./environment.ts $small -o sourced 2>/dev/null | grep -q 'finished, 1 of 1 step'
 grep -q '"source/open":' sourced/train/*/metrics.jsonl
 tsc --noEmit --strict --target es2024 --lib es2024,esnext.disposable,esnext.iterator --module nodenext --moduleResolution nodenext --types node --typeRoots "$clone/node_modules/@types" tune.mts my-loss.ts environment.ts
+# A project of a user, with the compiler as strict as it can be: its own environment is evaluated, trained and scored in code.
+cp -r "$clone/test/package/stranger" .
+cd stranger
+echo '{ "type": "module" }' >package.json
+tsc -p . --typeRoots "$clone/node_modules/@types"
+node run.ts
 echo 'package: packed, installed and run'

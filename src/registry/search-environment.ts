@@ -48,7 +48,7 @@ export interface SearchSource {
 }
 
 /** Values of `SEARCH_ARGUMENTS`; missing ones take a default. */
-export interface GivenSearchArguments {
+interface GivenSearchArguments {
   readonly dataset?: string;
   readonly corpus?: string;
   readonly retriever_url?: string;
@@ -117,7 +117,7 @@ export function openSource(
   });
 }
 
-export interface LoadedQuestions {
+interface LoadedQuestions {
   /** The rows for evaluation, in training the held-out ones. */
   readonly rows: readonly QuestionRow[];
   /** Only in training. */
