@@ -24,7 +24,9 @@ A TOML file, flags, or both configure a run: \`vf-train run.toml --set optimizer
    \`config.toml\`, with secrets replaced by \`***\`; a resumed run needs them again.
 4. **Rows.** The environment defines which rows train and which are held out (Search-R1: the splits \`train\` and \`test\`). \`eval_args\` opens a separate environment for evaluations.
 5. **Paths**, those of modules too, are relative to the folder in which the command runs.
-6. **Errors** are one line with the key, its source, its value and what is allowed. Exit code 2.
+6. **Sharing.** \`extends = "other.toml"\` at the top of a file or preset takes everything that the file leaves out from another one, named relative to the file's own folder: tables are merged key by key,
+   \`[[preset.differences]]\` by their \`key\`, and any other value is replaced. A run's \`config.toml\` has the result and extends nothing.
+7. **Errors** are one line with the key, its source, its value and what is allowed. Exit code 2.
 
 A minimal file:
 
@@ -83,8 +85,8 @@ function presetLines(): string[] {
   return [
     '## Presets',
     '',
-    'First runs, and published recipes within the limits of LoRA and an HTTP server. An environment brings its presets as `presets/<name>.toml`; those of search-r1 can also be named for other',
-    'environments, and without one. A preset may set any key; file, flags and `--set` override it.',
+    'First runs, and published recipes within the limits of LoRA and an HTTP server. An environment brings its presets as `presets/<name>.toml`; those with `any_environment` can also be',
+    'named for other environments, and without one. A preset may set any key; file, flags and `--set` override it.',
     '`vf-train <environment> --preset NAME --show-config` prints the values.',
     '',
     ...bundledPresets().flatMap(({ name, environment, summary, differences }) => [

@@ -13,6 +13,8 @@ export function configHelpText(): string {
   const lines = [
     'Every key of a training run. In a TOML file, tables are written [table]; on the',
     'command line, use --set table.key=value. Also in docs/training-config.md.',
+    'extends = "other.toml" at the top of a file takes what the file leaves out from',
+    "another one, named relative to the file's own folder.",
     '',
     ...tableLines(configTable(trainingConfigSchema)),
     ...tableLines(configTable(lossTableSchema, 'losses.<name>')),

@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { packageRoot } from '../../data/package-root.ts';
-import { readTomlSync } from '../../files/toml-text.ts';
+import { readExtendedToml } from '../../files/extended-toml.ts';
 import { bundledEnvironments, environmentIfFound, findEnvironment, type FindEnvironmentOptions } from '../../registry/find-environment.ts';
 import { type Preset, presetOf } from '../../trainer/config/preset.ts';
 
@@ -67,6 +67,6 @@ function presetsIn(environmentFolder: string, environment: string): readonly Pre
   const ordered = names.toSorted((a, b) => Number(b === LAPTOP) - Number(a === LAPTOP) || (a < b ? -1 : 1));
   return ordered.map((name) => {
     const path = join(folder, `${name}.toml`);
-    return presetOf(readTomlSync(path), { name, environment, path });
+    return presetOf(readExtendedToml(path), { name, environment, path });
   });
 }

@@ -15,7 +15,8 @@ import { modelWorld } from '../environment/model-world.ts';
 import { loadEnvironmentFile } from '../environment/environment-file.ts';
 import { variableName } from '../policy/endpoints.ts';
 import { secretsOf } from '../policy/secrets.ts';
-import { readToml, readTomlSync } from '../../files/toml-text.ts';
+import { readExtendedToml } from '../../files/extended-toml.ts';
+import { readTomlSync } from '../../files/toml-text.ts';
 import { withArgumentSettings } from './argument-settings.ts';
 import { presetNamed } from '../environment/presets.ts';
 import { refuseIncompleteProgram } from './refuse-program.ts';
@@ -108,7 +109,7 @@ async function askedLayers({ target, preset }: TrainingRequest): Promise<ConfigL
     const layers = preset === null ? [] : [presetLayer(presetNamed(preset, target))];
     return [...layers, { source: 'command line', table: { environment: { id: target } } }];
   }
-  const { preset: ofFile, ...table } = await readToml(target);
+  const { preset: ofFile, ...table } = readExtendedToml(target);
   const runs = ['eval', 'ablation'].find((key) => Array.isArray(table[key]));
   if (runs !== undefined) throw new ConfigError(`${target} is an evaluation file ([[${runs}]]). Run it with vf-eval ${target}.`);
   if (ofFile !== undefined && typeof ofFile !== 'string') throw new ConfigError(`preset in ${target} must be a name, got ${JSON.stringify(ofFile)}`);
@@ -282,14 +283,9 @@ function setup(resolved: ResolvedConfig, { variables, resumeDirectory = null, ch
   const { policy, environment } = resolved.wire;
   const apiKey = policy.api_key_var === null ? null : apiKeyFrom(policy.api_key_var, resolved.origin('policy.api_key_var'), variables);
   const named = { args: environment.args, eval_args: environment.eval_args, env: policy.launch?.env ?? {} };
-  const server = {
-    kind: 'endpoint',
-    model: policy.model,
-    baseUrls: [policy.base_url ?? []].flat(),
-    apiKey,
-    keyVariable: policy.api_key_var,
-  } as const;
-  const secrets = secretsOf({ servers: [{ ...server, headers: {} }], settings: [named] });
+  const { model, api_key_var: keyVariable } = policy;
+  const server = { kind: 'endpoint', model, baseUrls: [policy.base_url ?? []].flat(), apiKey, keyVariable, headers: {} } as const;
+  const secrets = secretsOf({ servers: [server], settings: [named] });
   return { ...resolved, resumeDirectory, changes, apiKey, secrets, notices };
 }
 

@@ -76,6 +76,26 @@ describe('bundledPresets()', () => {
     expect(() => resolveTrainingConfig([presetLayer(presetNamed('search-r1-grpo', null)), BASE, small, asked])).toThrow(/got 9 \(--set\)/);
   });
 
+  it('take from each other what they share', () => {
+    const resolved = (name: string) =>
+      resolveTrainingConfig([presetLayer(presetNamed(name, 'visual-rag')), layer({ policy: { base_url: 'http://h/v1' } })]);
+    const { wire } = resolved('ddai-r3-mini');
+    expect(wire).toMatchObject({
+      steps: 11,
+      model: { path: 'Qwen/Qwen2.5-VL-3B-Instruct' },
+      lora: { rank: 16, alpha: 32 },
+      environment: { args: { phase: 2, max_turns: 7, generator_max_tokens: 5120, max_images: 8 } },
+      rollouts: { examples_per_step: 8, rollouts_per_example: 8, scoring_timeout_s: 90 },
+      roles: { judge: { max_concurrent: 64 } },
+      algorithm: { minibatches: 4, loss: { ratio: 'sequence', clip_low: 3e-4, clip_high: 4e-4 } },
+    });
+    expect(wire).not.toHaveProperty('extends');
+    expect(resolved('ddai-r3').wire).toMatchObject({ lora: { rank: 32 }, roles: { judge: { max_concurrent: 512 } }, algorithm: { minibatches: 32 } });
+    expect(resolved('ddai-phase1').wire.environment.args).not.toHaveProperty('max_images');
+    const { differences } = presetNamed('ddai-r2', 'visual-rag');
+    expect(differences.filter(({ key }) => key === 'model.path').map(({ upstream }) => upstream)).toEqual(['the merged weights of round 1']);
+  });
+
   it('suggests the preset that was meant', () => {
     expect(() => presetNamed('tinkr', null)).toThrow('Unknown preset "tinkr" (did you mean tinker?)');
   });
