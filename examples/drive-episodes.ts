@@ -5,7 +5,7 @@ const environment = await loadEnvironment('search-r1', { data_limit: 3 });
 let scored = 0;
 for (const row of environment.eval) {
   await using episode = await startEpisode(environment, row);
-  // Your model stands here: it reads `episode.messages`, and stops at one of `episode.stopStrings`.
+  // Put your model here: it reads `episode.messages`, and stops at one of `episode.stopStrings`.
   await episode.step(`<search> ${String(row.answer)} </search>`);
   if (episode.stop === null) await episode.step('<answer> I do not know. </answer>');
   const { reward, metrics } = await scoreEpisode(environment, row, episode);

@@ -1,4 +1,4 @@
-/** Fine-tunes the bundled model with Node alone: plain negative log-likelihood over transcripts that search. Without it the model, asked greedily, always guesses. */
+/** Fine-tunes the bundled model with Node alone: plain negative log-likelihood over transcripts that search. Without it the model always guesses if it is sampled greedily. */
 import { readFileSync } from 'node:fs';
 import { type Adapter, Engine } from 'vf-search/engine';
 

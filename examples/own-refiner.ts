@@ -1,4 +1,4 @@
-/** Plays search-o1 over pages and a refiner of your own. Both are functions here; a refiner can be any model, for example over `clientModel`. */
+/** Plays search-o1 with pages and a refiner of your own. Both are functions here; a refiner can be any model, for example over `clientModel`. */
 import { scriptedModel } from 'vf-search';
 import { openRoleModels, runRollouts } from 'vf-search/rollouts';
 import { ExtractiveClient } from 'vf-search/clients/extractive';

@@ -1,1 +1,1 @@
-"""How the bundled nano models were made: a trunk, and a package for each model. Run from the root of the repository: `python -m recipes.base.tokenizer --out DIR`."""
+"""The recipes of the bundled nano models: a trunk, and a package for each model. Run from the root of the repository: `python -m recipes.base.tokenizer --out DIR`."""

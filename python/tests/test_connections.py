@@ -1,4 +1,5 @@
-"""Tests of what happens between this process and a server whose connections end. A small server here stands for it where the real one would take minutes."""
+"""Tests of the client with a server whose connections end. A small server here replaces the real one, with which
+the tests would take minutes."""
 
 import http.server
 import json
@@ -14,7 +15,7 @@ from .test_environment import serve
 
 
 class Peer(http.server.ThreadingHTTPServer):
-    """Answers each request with what `answer(path, body)` gives, and then does `after` with the connection."""
+    """Answers each request with the result of `answer(path, body)`, and then does `after` with the connection."""
 
     def __init__(self, answer: Callable[[str, Any], Any], after: Callable[[socket.socket], None] = lambda _: None) -> None:
         self.paths: list[str] = []

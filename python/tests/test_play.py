@@ -11,7 +11,7 @@ from .test_environment import serve
 
 
 def done_at(turn: int, sizes: list[int]) -> Callable[[list[Any]], list[Any]]:
-    """Says `done;` at that turn of each episode, and keeps how many turns were open together."""
+    """Answers `done;` at that turn of each episode, and records the number of turns that were open together."""
 
     def sample(turns: list[Any]) -> list[Any]:
         sizes.append(len(turns))
@@ -55,7 +55,7 @@ class PlayTest(unittest.TestCase):
             groups = [{"example_id": 0, "group_id": str(place // 5)} for place in range(2000)]
             began = time.monotonic()
             rollouts = env.play(groups, done_at(0, sizes), "chat")
-            # A group whose members ended in two requests would have waited for the step timeout, 50 s.
+            # A group whose members arrived in two requests would have waited for the step timeout, 50 s.
             self.assertLess(time.monotonic() - began, 20)
         self.assertEqual(sizes, [1500, 500])
         self.assertEqual({rollout["reward"] for rollout in rollouts}, {1 / 5})

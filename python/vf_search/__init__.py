@@ -9,7 +9,7 @@ __all__ = ["Environment", "ServerLostError", "VfSearchError", "connect", "load_e
 
 
 def load_environment(env: str = "search-r1", **args: Any) -> Any:
-    """What verifiers 0.1.14 calls for `vf-eval vf-search -a '{"env": "search-r1"}'`; see `vf_search.verifiers_v0`."""
+    """verifiers 0.1.14 calls this function for `vf-eval vf-search -a '{"env": "search-r1"}'`; see `vf_search.verifiers_v0`."""
     from .verifiers_v0 import load_environment
 
     return load_environment(env, **args)

@@ -15,7 +15,7 @@ STARTUP_SECONDS = 180.0
 _REFUSED = 2
 """The exit code of a command line that cannot be used; the reason is one line."""
 _NOT_INSTALLED = re.compile(r"^npm (error|ERR!) (code (E404|ENOTCACHED)$|.*canceled due to missing packages)")
-"""What npx says, with --offline and without, where no installed package has the command."""
+"""The messages of npx, with --offline and without, if no installed package has the command."""
 
 
 class Child:
@@ -24,7 +24,7 @@ class Child:
     def __init__(self, command: Sequence[str], cwd: str | None = None, startup_seconds: float = STARTUP_SECONDS) -> None:
         self._command, self._cwd = [*command, "--exit-with-stdin"], cwd
         try:
-            # The pipe is what the child lives by: the system closes it with this process, whatever ends that.
+            # The child lives as long as this pipe: the system closes it when this process ends, for any reason.
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd
             )
@@ -56,7 +56,7 @@ class Child:
         return self._process.poll() is not None
 
     def lost(self) -> ServerLostError:
-        """Why the process is gone, with its last lines. Waits for a process that is just ending."""
+        """The reason why the process is gone, with its last lines. Waits for a process that is just ending."""
         try:
             code = self._process.wait(5)
         except subprocess.TimeoutExpired:
@@ -82,7 +82,7 @@ class Child:
             reader.join(1)
 
     def _startup_error(self) -> VfSearchError:
-        """Why it ended before it gave an address."""
+        """The reason why it ended before it printed an address."""
         lost = self.lost()
         if self._process.poll() == _REFUSED and self._said:
             return VfSearchError(next((line for line in reversed(self._said) if line.startswith("vf-serve:")), self._said[-1]))

@@ -15,7 +15,7 @@ from .waves import MOST_EPISODES, first_request, neighbours, whole_requests
 Kind = Literal["tokens", "chat"]
 Json = dict[str, Any]
 Sample = Callable[[list[Json]], Iterable[Json]]
-"""Takes open turns and gives a sample for each: `{"token_ids", "logprobs", "finish_reason"}` or `{"text", "finish_reason"}`."""
+"""Takes open turns and returns a sample for each: `{"token_ids", "logprobs", "finish_reason"}` or `{"text", "finish_reason"}`."""
 
 _PAGE = 1000
 _RETRYABLE = ("GroupPendingError", "StepTimeoutError")
@@ -37,7 +37,7 @@ class Environment:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the server that `serve` started is gone. Of a server by its address, calls show that."""
+        """True if the server that `serve` started is gone. Whether a server at an address is gone shows only in calls."""
         return self._child is not None and self._child.has_ended
 
     def tasks(self) -> list[Json]:
@@ -55,7 +55,7 @@ class Environment:
 
     def episodes(self, requests: Sequence[Json | str | int], kind: Kind = "tokens", *, sampling: Json | None = None, max_new_tokens: int | None = None, **policy: Any) -> list[Json]:
         """
-        Begins an episode for each request, an example id or `{"example_id", "group_id"}`, and gives the first turn of each.
+        Begins an episode for each request, an example id or `{"example_id", "group_id"}`, and returns the first turn of each.
 
         `policy`: `model` and `version` for the record, `max_model_len`, the window of the caller's model. A turn of kind "tokens" has `append_ids`: the ids
         to put after the context of the turn before, which then has `context_length` ids.
@@ -65,7 +65,7 @@ class Environment:
 
     def step(self, samples: Sequence[Json]) -> list[Json]:
         """
-        Sends a sample for a turn of each episode: `{"episode_id", "turn", "token_ids", "logprobs", "finish_reason"}` or `{..., "text"}`. Gives, in order, the
+        Sends a sample for a turn of each episode: `{"episode_id", "turn", "token_ids", "logprobs", "finish_reason"}` or `{..., "text"}`. Returns, in order, the
         next turn, the end `{"done": True, "rollout"}`, or `{"error"}` for an entry that is refused. The same sample again gets the same answer.
 
         An error that is `retryable` says that the answer is not there yet: send `{"episode_id"}` alone to wait for it. A request takes 1,024 samples; the end of
@@ -88,10 +88,10 @@ class Environment:
         **policy: Any,
     ) -> list[Json]:
         """
-        Plays episodes to their ends and gives their rollouts in order. `sample` is called with all open turns at once; a turn of kind "tokens" has the whole
+        Plays episodes to their ends and returns their rollouts in order. `sample` is called with all open turns at once; a turn of kind "tokens" has the whole
         context as `context_ids`. The other arguments are those of `episodes`. Raises VfSearchError if a sample is refused.
 
-        Episodes that the server has no room for begin when those before them have ended. Requests with the same `group_id` that follow each other stay together.
+        Episodes for which the server has no room begin when earlier ones have ended. Requests with the same `group_id` that follow each other stay together.
         """
         groups, rollouts = neighbours(requests), list[Json]()
         common = _common(kind, policy, sampling=sampling, max_new_tokens=max_new_tokens)
@@ -102,7 +102,7 @@ class Environment:
         return rollouts
 
     def _begin(self, groups: Sequence[list[Json]], common: Json, *, in_part: bool) -> tuple[list[Json], int]:
-        """The first turns of all groups, or `in_part` of as many as the server has room for; and the number of these groups."""
+        """The first turns of all groups, or, with `in_part`, of as many as have room at the server; and the number of these groups."""
         turns: list[Json] = []
         begun, most = 0, len(groups)
         try:
@@ -114,7 +114,7 @@ class Environment:
                 except VfSearchError as error:
                     if error.status != 503 or not in_part:
                         raise
-                    # The server counts the episodes of other callers too, so how many it takes shows only by trying.
+                    # The server also counts the episodes of other callers, so only an attempt shows how many it accepts.
                     if len(batch) == 1 and begun == 0:
                         raise _no_room(error, len(batch[0])) from None
                     if len(batch) == 1:
@@ -140,7 +140,7 @@ class Environment:
                     raise VfSearchError(f"sample gave {len(samples)} samples for {len(open_turns)} turns. Give one for each, in order.")
                 given = [{"episode_id": turn["episode_id"], "turn": turn["turn"], **taken} for turn, taken in zip(open_turns, samples)]
                 entries = [*given, *({"episode_id": episode_id} for episode_id in waiting)]
-                # A request brings all members of a group, since the end of one may wait for the others.
+                # A request contains all members of a group, because the end of one may wait for the others.
                 entries.sort(key=lambda entry: places[entry["episode_id"]])
                 members = [list(same) for _, same in groupby(entries, lambda entry: numbers[places[entry["episode_id"]]])]
                 turns = [answer for batch in whole_requests(members) for answer in self.step(batch)]
@@ -191,7 +191,7 @@ class Environment:
         self.close()
 
     def _take(self, turns: list[Json], rollouts: dict[str, Json], contexts: dict[str, list[int]]) -> tuple[list[Json], list[str]]:
-        """Keeps the rollouts that have ended. Gives the open turns, with their contexts, and the episodes whose answers are not there yet."""
+        """Keeps the rollouts that have ended. Returns the open turns, with their contexts, and the episodes whose answers are not ready yet."""
         open_turns: list[Json] = []
         waiting: list[str] = []
         for turn in turns:
@@ -223,13 +223,13 @@ def serve(
     split: Literal["train", "eval"] = "eval",
     tokenizer: str | None = None,
     roles: Mapping[str, str] | None = None,
-    # --no: never what the registry has under that name; --offline: nor a question to it.
+    # --no: never install the registry's package of that name; --offline: do not even ask the registry.
     command: Sequence[str] = ("npx", "--no", "--offline", "vf-serve"),
     cwd: str | None = None,
     **options: Any,
 ) -> Environment:
     """
-    Serves an environment in a child process, which ends with this one. `tokenizer`: the folder of the model that plays by token ids. `roles`: models beside the
+    Serves an environment in a child process, which ends with this one. `tokenizer`: the folder of the model that plays by token ids. `roles`: models other than the
     policy, `{"judge": "gpt-4.1-mini@https://api.openai.com/v1"}`. `options`: further flags, `max_sessions=64`. Raises VfSearchError for arguments that the
     server refuses, and ServerLostError if it does not start.
 
@@ -254,7 +254,7 @@ def _finite(sample: Json) -> Json:
 
 
 def _common(kind: Kind, policy: Json, **settings: Any) -> Json:
-    """What all episodes of a call have. A setting that is None is the server's."""
+    """The settings of all episodes of a call. A setting that is None is the server's."""
     return {"policy": {"kind": kind, **policy}} | {name: value for name, value in settings.items() if value is not None}
 
 

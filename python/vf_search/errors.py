@@ -1,8 +1,8 @@
-"""What goes wrong between this process and the server."""
+"""Errors between this process and the server."""
 
 
 class VfSearchError(RuntimeError):
-    """A request failed. `type` is the server's name of the error, `status` its HTTP status; None where no server answered."""
+    """A request failed. `type` is the server's name of the error, `status` its HTTP status; None if no server answered."""
 
     def __init__(self, message: str, *, type: str | None = None, status: int | None = None) -> None:
         super().__init__(message)

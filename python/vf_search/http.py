@@ -15,7 +15,7 @@ TIMEOUT_SECONDS = 600.0
 
 
 class HttpClient:
-    """Requests to one server. `child`: its process, where it is ours, so that an error shows what it said last."""
+    """Requests to one server. `child`: its process, if this process started it, so that an error shows its last output."""
 
     def __init__(self, url: str, api_key: str | None, child: Child | None) -> None:
         parts = urlsplit(url)
@@ -29,7 +29,7 @@ class HttpClient:
         self._is_closed = False
 
     def call(self, method: str, path: str, body: object = None, *, may_repeat: bool = False) -> Any:
-        """The answer to a request. `may_repeat`: a second request like it takes no second effect, so that a lost connection is tried again."""
+        """The answer to a request. `may_repeat`: a second such request has no second effect, so it is sent again after a lost connection."""
         if self._is_closed:
             raise VfSearchError("The environment is closed. Serve it or connect to it again.")
         if not may_repeat:

@@ -1,4 +1,4 @@
-"""Messages of `vf-serve environment` as Inspect AI's, and what a model's server answered to them."""
+"""Converts messages of `vf-serve environment` into Inspect AI's, and reads the answers of a model's server."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ _MESSAGES = TypeAdapter(list[ChatMessage])
 
 
 class Answer:
-    """What the model's server answered, on its way to the log. Inspect's own copy lacks <think> and the name of the stop string."""
+    """Records the answer of the model's server on its way to the log. Inspect's own copy lacks <think> and the name of the stop string."""
 
     def on_pending(self, event: ModelEvent) -> None:
         transcript()._event(event)

@@ -27,8 +27,8 @@ class Servers:
         **options: Any,
     ) -> Environment:
         """
-        `env`, an id or a path, in a server that ends with this process; or what is served at `url`, whose key is in the variable `api_key_var`. Then `env` and
-        everything about its server has no effect.
+        `env`, an id or a path, in a server that ends with this process; or the environment that is served at `url`, whose key is in the variable `api_key_var`; then `env` and
+        all settings of its server have no effect.
         """
         key = json.dumps([url] if url else [env, args, split, tokenizer, options], sort_keys=True)
         with self._lock:

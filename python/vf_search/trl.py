@@ -21,7 +21,7 @@ Generate = Callable[[Any, list[dict[str, Any]]], Iterable[dict[str, Any]]]
 
 
 def dataset(env: Environment, duplicates: Duplicates = "refuse") -> Dataset:
-    """A row for each task: its prompt and example_id. TRL finds rows by their prompts: of equal ones, only the first is used, if they are not refused."""
+    """A row for each task: its prompt and example_id. TRL finds rows by their prompts: rows with equal prompts are refused, or only the first of them is used."""
     return Dataset.from_list([{"prompt": json.loads(key), "example_id": str(example_id)} for key, example_id in rows_of(env, duplicates).items()])
 
 
@@ -34,7 +34,7 @@ def rollout_func(
     env: Environment, generate: Generate | None = None, eval_env: Environment | None = None, duplicates: Duplicates = "refuse"
 ) -> Callable[[list[Any], Any], dict[str, Any]]:
     """
-    Plays a rollout for each prompt of `env`, or of `eval_env` with held-out rows: `eval_dataset=trl.dataset(eval_env)`. `generate(trainer, turns)` gives a
+    Plays a rollout for each prompt of `env`, or of `eval_env` with held-out rows: `eval_dataset=trl.dataset(eval_env)`. `generate(trainer, turns)` returns a
     sample for each turn. Default: the trainer's own model, or its vLLM with `use_vllm`. Raises VfSearchError at a step where all rollouts failed.
     """
     rows, failures = rows_of_both(env, eval_env, duplicates), Failures()
@@ -64,7 +64,7 @@ def rollout_func(
 
 
 def _columns(rollout: dict[str, Any], trainer: Any) -> dict[str, Any]:
-    """TRL counts a completion without EOS at its end as truncated: one that ended otherwise gets an untrained EOS, one that TRL's limit cuts gets none."""
+    """TRL counts a completion without EOS at its end as truncated: a completion that ended otherwise gets an untrained EOS, and one that TRL's limit cuts gets none."""
     ids, at = rollout["token_ids"], rollout["prompt_length"] or len(rollout["token_ids"])
     kept = slice(at, at + trainer.max_completion_length)
     is_whole = len(ids) <= kept.stop and not rollout["is_truncated"]

@@ -1,4 +1,4 @@
-"""What keeps TRL from training on nothing: a check of the server before the first step, and of each step's rollouts."""
+"""Keeps TRL from training on nothing: checks the server before the first step, and the rollouts of each step."""
 
 import logging
 from typing import Any
@@ -12,7 +12,7 @@ _LOGGER = logging.getLogger("vf_search")
 
 
 def check_tokenizer(env: Environment) -> None:
-    """Begins an episode by token ids and deletes it: the server has no other way to say whether it can play so."""
+    """Begins an episode by token ids and deletes it: there is no other way to find out whether the server can play by token ids."""
     try:
         turns = env.episodes([task["example_id"] for task in env.tasks()[:1]])
     except VfSearchError as error:
@@ -37,7 +37,8 @@ def message_of(rollout: dict[str, Any]) -> str | None:
 
 
 class Failures:
-    """Says why rollouts fail, once for each type of error, and ends the training at a step without a finished rollout."""
+    """Reports why rollouts fail, once for each type of error, and ends the training at a step without a finished
+    rollout."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()

@@ -1,4 +1,4 @@
-"""Rows by their prompts: TRL gives a rollout function prompts alone."""
+"""Rows by their prompts: TRL gives a rollout function only prompts."""
 
 import json
 import textwrap

@@ -1,4 +1,4 @@
-"""Samples for open turns with what TRL's trainer has: its own model, or its vLLM."""
+"""Samples for open turns with the means of TRL's trainer: its own model, or its vLLM."""
 
 import copy
 from typing import Any
@@ -14,7 +14,7 @@ _TOGETHER = "With this set-up all processes must sample at once, but their episo
 
 
 class _SampledLogProbs(LogitsProcessor):  # type: ignore[misc]
-    """Keeps the log-prob of each sampled token at the trainer's temperature, and of one step's logits only what is needed for it."""
+    """Keeps the log-prob of each sampled token at the trainer's temperature, and only the part of a step's logits that is needed for it."""
 
     def __init__(self, temperature: float) -> None:
         self.temperature = temperature
@@ -68,7 +68,7 @@ def from_vllm(trainer: Any, turns: list[dict[str, Any]]) -> list[dict[str, Any]]
     if any(turn["stop"] != turns[0]["stop"] for turn in turns):
         return _apart(trainer, turns)
     common, most = vllm.generation_kwargs, max(turn["max_new_tokens"] for turn in turns)
-    # The stop string's tokens belong to the sample: the environment cuts there by itself.
+    # The stop string's tokens belong to the sample: the environment itself cuts there.
     stops = {"stop": turns[0]["stop"], "include_stop_str_in_output": True} if turns[0]["stop"] else {}
     vllm.generation_kwargs = {**common, **stops, "max_tokens": most}
     try:
@@ -90,7 +90,7 @@ def _apart(trainer: Any, turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _sample(turn: dict[str, Any], ids: list[int], logprobs: list[float], trainer: Any) -> dict[str, Any]:
-    """Without what follows its end, and within the turn's limit. A row that ended before the others is padded."""
+    """The row without the tokens after its end, and within the turn's limit. A row that ended before the others is padded."""
     end = next((i + 1 for i, token in enumerate(ids) if token in trainer.eos_token_ids), len(ids))
     while end > 0 and ids[end - 1] == trainer._tokenizer.pad_token_id and ids[end - 1] not in trainer.eos_token_ids:
         end -= 1

@@ -71,6 +71,7 @@ class VfSearchEnv(vf.Environment):
 
 
 def _key(config: ClientConfig) -> dict[str, str]:
-    """None where the variable is not set: a server without a key. Prime's, which verifiers takes where none is named, goes to Prime alone."""
+    """None if the variable is not set: a server without a key. The key of Prime, which verifiers takes if none is
+    named, is sent only to Prime."""
     is_meant = config.api_key_var != "PRIME_API_KEY" or (urlsplit(config.api_base_url).hostname or "").endswith(".pinference.ai")
     return {"api_key_var": config.api_key_var} if is_meant and os.environ.get(config.api_key_var) else {}

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc, import-untyped, import-not-found, untyped-decorator, no-untyped-call"
-"""What `vf-serve environment` played and scored, as a State of verifiers 0.1.14."""
+"""A rollout that `vf-serve environment` played and scored, as a State of verifiers 0.1.14."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def fill_state(state: vf.State, messages: list[dict[str, Any]], error: dict[str,
 
 
 class ServedRubric(vf.Rubric):
-    """The scores of the server. A failed rollout has no part in the advantages of its group."""
+    """The scores of the server. A failed rollout does not enter the advantages of its group."""
 
     async def score_rollout(self, state: vf.State) -> None:
         state["metrics"] = dict(state["scores"])

@@ -30,7 +30,7 @@ class VfSearchTask(vf.Task[VfSearchData]):
 
 class VfSearchTasksetConfig(vf.TasksetConfig):
     address: str = "tcp://127.0.0.1:5000"
-    """What `vf-serve verifiers` printed."""
+    """The output of `vf-serve verifiers`."""
 
 
 class VfSearchTaskset(vf.Taskset[VfSearchTask, VfSearchTasksetConfig]):
@@ -63,7 +63,7 @@ class VfSearchEnv(vf.Env[VfSearchEnvConfig]):
 
 
 def _rows(address: str) -> Iterator[dict[str, Any]]:
-    """By the method `tasks` of our server, which no client of verifiers knows."""
+    """Uses the method `tasks` of our server, which no client of verifiers knows."""
     with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
         socket.linger, socket.rcvtimeo = 0, 60_000
         socket.connect(address)

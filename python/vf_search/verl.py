@@ -43,7 +43,7 @@ class VfSearchAgentLoop(AgentLoopBase):
         window = min(filter(None, (limits.prompt_length + limits.response_length, limits.max_model_len)))
 
         async def generate(turn: dict[str, Any]) -> dict[str, Any]:
-            # Without a detokenizer in the rollout server, it samples past stop strings, and the environment drops what follows.
+            # Without a detokenizer in the rollout server, it samples past stop strings, and the environment drops the rest.
             stop = {"stop": turn["stop"]} if turn["stop"] and (limits.name == "vllm" or not limits.skip_tokenizer_init) else {}
             wanted = {**sampling_params, **stop, "max_tokens": turn["max_new_tokens"], "logprobs": True}
             with simple_timer("generate_sequences", timing):

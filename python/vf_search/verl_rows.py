@@ -10,7 +10,7 @@ from . import VfSearchError, serve
 
 
 def write_rows(env: str, split: Literal["train", "eval"], path: str, args: dict[str, Any] | None = None) -> int:
-    """Writes the rows of a split to a Parquet file and gives their number."""
+    """Writes the rows of a split to a Parquet file and returns their number."""
     with serve(env, args, split) as served:
         tasks = served.tasks()
     common = {"agent_name": "vf_search", "data_source": env, "split": split, "reward_model": {"style": "rule", "ground_truth": ""}}

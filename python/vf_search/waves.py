@@ -1,15 +1,15 @@
-"""Episodes that begin together, in requests and waves that the server has room for."""
+"""Episodes that begin together, in requests and waves for which the server has room."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain, takewhile
 from typing import Any
 
 MOST_EPISODES = 1024
-"""Of one request. The server allows no more."""
+"""The most episodes of one request. The server allows no more."""
 
 
 def neighbours(requests: Iterable[dict[str, Any] | str | int]) -> list[list[dict[str, Any]]]:
-    """Groups: requests with the same `group_id` that follow each other, because their rollouts may be scored together. Any other is alone."""
+    """Groups: requests with the same `group_id` that follow each other, because their rollouts may be scored together. Every other request is a group of its own."""
     groups: list[list[dict[str, Any]]] = []
     for request in requests:
         entry = request if isinstance(request, dict) else {"example_id": request}
@@ -21,7 +21,7 @@ def neighbours(requests: Iterable[dict[str, Any] | str | int]) -> list[list[dict
 
 
 def first_request(groups: Sequence[list[dict[str, Any]]]) -> Sequence[list[dict[str, Any]]]:
-    """As many groups as one request takes, and at least one, so that the server refuses a group that is too large by its own words."""
+    """As many groups as one request takes, and at least one, so that the server itself refuses a group that is too large."""
     ends = accumulate(map(len, groups))
     return groups[: max(1, sum(1 for _ in takewhile(lambda end: end <= MOST_EPISODES, ends)))]
 

@@ -1,4 +1,4 @@
-"""Tests whether a base learns to search in 30 GRPO steps, in plain torch without a server. Serves to choose between bases; not the trainer.
+"""Tests whether a base learns to search in 30 GRPO steps, in plain torch without a server. It serves to choose between bases and is not the trainer.
 
     python -m recipes.base.learnability models/nano-base [--protocol search-o1] [--seeds 0 1 2] [--world 7] [--control negated]
 

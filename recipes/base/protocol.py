@@ -1,4 +1,4 @@
-"""What the scripts know of an environment: the interface of search_r1.py and search_o1.py, and what both share. Standard library only.
+"""The scripts' view of an environment: the interface of search_r1.py and search_o1.py, and their shared parts. Standard library only.
 
 A protocol contains only what a tiny model needs. The environment in the package is the reference, and test/recipes/base/protocols.test.ts
 compares the two.
@@ -39,7 +39,7 @@ class Protocol(ABC):
 
     @abstractmethod
     def select(self, query, documents):
-        """The documents that an observation shows of those found."""
+        """The documents among those found that an observation shows."""
 
     @abstractmethod
     def observation(self, documents):

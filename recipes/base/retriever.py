@@ -1,6 +1,6 @@
 """BM25 over the documents of a world, in place of the package's retriever during pre-training and probes. Standard library only.
 
-Has the same formula and parameters (Lucene's: k1 0.9, b 0.4, stop words, ties by document number), but no stemming. For queries of the
+It has the same formula and parameters (Lucene's: k1 0.9, b 0.4, stop words, ties by document number), but no stemming. For queries of the
 world's own words both rank alike.
 """
 

@@ -59,7 +59,8 @@ class SearchO1(Protocol):
         return f"{question}\n\n"
 
     def select(self, query, documents):
-        """At most MOST_SENTENCES of those that have the most words of the query, in the order found. A document is one sentence."""
+        """At most MOST_SENTENCES documents with the most words of the query, in the order found. A document is one
+        sentence."""
         wanted = set(terms(query))
         counts = [len(wanted & set(terms(f"{entry.town} {entry.text}"))) for entry in documents]
         best = max(counts, default=0)
@@ -70,7 +71,7 @@ class SearchO1(Protocol):
         return f"\n\n<|begin_search_result|>{information}<|end_search_result|>\n\n"
 
     def keep(self, sampled):
-        """All: sampling stops after a query."""
+        """Returns the whole turn: sampling stops after a query."""
         return sampled
 
     def parse_action(self, text):

@@ -24,7 +24,7 @@ from .texts import INPUTS, critique, propose, solve_function, solve_input, solve
 SHARES = {"propose": 0.09, "propose f": 0.06, "critique": 0.05, "solve o": 0.34, "solve i": 0.27, "solve f": 0.19}
 SOLVED_LENGTHS = {1: 0.12, 2: 0.22, 3: 0.26, 4: 0.23, 5: 0.17}
 INDUCED_LENGTHS = {1: 0.20, 2: 0.40, 3: 0.40}
-GENERAL_SHARE = 0.25  # of code_f episodes about any program; the others have arguments that their examples tell
+GENERAL_SHARE = 0.25  # share of code_f episodes about any program; the examples of the others determine their arguments
 SHARE_OF_STRINGS = 0.75
 STRING_NAMES = {"reverse", "behead", "curtail", "append", "prepend", "rotate", "replace"}
 
@@ -36,7 +36,7 @@ class Proposer:
     inputs: dict  # shares of habits of kind f
 
 
-# A base that proposes some longer programs finds sooner that they pay. Types that do not fit are the last fault that self-play mends, so it has few of them.
+# A base that proposes some longer programs finds sooner that they are rewarded. Types that do not fit are the last fault that self-play mends, so it has few of them.
 PROPOSERS = {
     "short": Proposer(
         lengths={1: 0.80, 2: 0.16, 3: 0.04},
@@ -52,7 +52,7 @@ PROPOSERS = {
 
 
 def tells_its_arguments(statements):
-    """Whether names and examples leave one argument to find at a time, so that a thought from the output backwards finds it."""
+    """True if names and examples leave one argument to find at a time, so that a thought from the output backwards finds it."""
     names = [s.name for s in statements]
     if names[0] in STRING_NAMES:
         return "replace" not in names or ("replace" not in names[1:] and not {"behead", "curtail"} & set(names))
@@ -67,7 +67,7 @@ def shows_its_effect(program):
 
 
 def draw_inputs(rng, program, count=INPUTS):
-    """Different inputs whose values stay in the range, the program's own first; None where they are hard to find."""
+    """Different inputs whose values stay in the range, the program's own first; None if they are hard to find."""
     inputs = [program.value]
     for _ in range(20 * count):
         value = draw_value(rng, program.value)
@@ -77,7 +77,7 @@ def draw_inputs(rng, program, count=INPUTS):
 
 
 def draw_induction(rng, length, forbidden=frozenset(), general=0.0):
-    """(program, inputs) of a code_f task; `general` is the share of programs that need not tell their arguments."""
+    """(program, inputs) of a code_f task; `general` is the share of programs whose examples need not determine their arguments."""
     while True:
         program = draw_program(rng, length, forbidden, strings=SHARE_OF_STRINGS)
         is_general = rng.random() < general

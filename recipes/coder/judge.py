@@ -1,6 +1,6 @@
 """Runs programs of the mini-language and reads replies, for probes. Standard library only.
 
-Programs run in this process behind an allow-list of syntax, which is good for texts of a nano model and for nothing else: the package has real sandboxes.
+Programs run in this process behind an allow-list of syntax, which suffices only for texts of a nano model: the package has real sandboxes.
 """
 
 import ast

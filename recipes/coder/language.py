@@ -16,10 +16,10 @@ LARGEST_INTEGER = 39
 class Statement:
     """One statement of a program, without its semicolon."""
 
-    name: str  # of the operation, as messages write it
+    name: str  # name of the operation in messages
     text: str
-    misread: str  # the same statement as someone reads it who has it wrong
-    argument: bool = False  # whether the name leaves something of the text open
+    misread: str  # the same statement, misread
+    argument: bool = False  # true if the name leaves an argument of the text open
 
 
 def string_statement(rng):
@@ -51,7 +51,7 @@ def integer_statement(rng):
 
 
 def undo(statement, value):
-    """A value that the statement turns into `value`, if any does. What it dropped comes back as the digit 0."""
+    """A value that the statement turns into `value`, if there is one. Text that it dropped comes back as the digit 0."""
     text = statement.text
     return {
         "reverse": lambda: value[::-1],
@@ -115,7 +115,7 @@ def program_code(texts):
 
 
 def trace(statements, value):
-    """The values after each statement, or None where one leaves the range."""
+    """The values after each statement, or None if one leaves the range."""
     values = []
     for statement in statements:
         value = run_statement(statement.text, value)
@@ -137,7 +137,7 @@ def draw_program(rng, length, forbidden=frozenset(), strings=0.5):
 
 
 def undone(statements, value):
-    """[(statement, value before it)] from the last to the first, ending at an input; None where a value leaves the range."""
+    """[(statement, value before it)] from the last to the first, ending at an input; None if a value leaves the range."""
     steps = []
     for statement in reversed(statements):
         value = undo(statement, value)
@@ -148,7 +148,7 @@ def undone(statements, value):
 
 
 def is_invertible(program):
-    """Whether undoing statement by statement finds an input of the program's output."""
+    """True if undoing statement by statement finds an input of the program's output."""
     steps = undone(program.statements, program.output)
     return steps is not None and run_all(program.statements, steps[-1][1]) == program.output
 

@@ -57,7 +57,7 @@ class Player:
         return {key: round(statistics.mean(values), 3) for key, values in sorted(scores.items())}
 
     def propose(self, weights, codes, count=200, seed=778):
-        """Shares of valid proposals of programs and of inputs (for `codes`), the programs' statements, how many differ; critiques' form and spread."""
+        """Shares of valid proposals of programs and of inputs (for `codes`), the programs' statements, the number of different ones; critiques' form and spread."""
         generator = torch.Generator().manual_seed(seed)
         programs = [read_program(text) for _, _, text in self.sample(weights, [propose(kind) for kind in "oi"] * (count // 2), generator)]
         valid = [program[0] for program in programs if program]

@@ -10,11 +10,11 @@ from .texts import INPUTS, grading, proposed_inputs, proposed_program, solution
 SOLVER_HABITS = {"good": 0.20, "direct": 0.40, "skips": 0.13, "misreads": 0.12, "broken": 0.15}
 CRITIC_HABITS = {"good": 0.50, "random": 0.30, "open": 0.10, "bare": 0.10}
 GOOD_ONLY = {"good": 1.0}
-MISREAD_SHARE = 0.6  # of the statements of a reply that misreads
+MISREAD_SHARE = 0.6  # share of the statements of a reply that misreads
 
 
 def think_text(steps):
-    """`steps` are [(statement, value)]: every statement with the value after it, or before it where the thought goes backwards."""
+    """`steps` are [(statement, value)]: every statement with the value after it, or before it if the thought goes backwards."""
     return "".join(f"{statement.text};{value};" for statement, value in steps)
 
 
@@ -28,12 +28,12 @@ def as_written(statement):
 
 
 def misreader(rng):
-    """Reads some statements as others."""
+    """Reads some statements as other ones."""
     return lambda statement: statement.misread if rng.random() < MISREAD_SHARE else statement.text
 
 
 def forwards(statements, value, read=as_written):
-    """([(statement, value after it)], last value); `read` gives the text that is run in a statement's place."""
+    """([(statement, value after it)], last value); `read` returns the text that is run in a statement's place."""
     steps = []
     for statement in statements:
         value = run_statement(read(statement), value)
@@ -63,15 +63,15 @@ def input_solution(rng, program, habit):
     if habit == "skips":
         statements = without_one(rng, statements)
     steps, value = backwards(statements, program.output)
-    if habit == "misreads":  # stops half-way and hands the output back
+    if habit == "misreads":  # stops half-way and returns the output
         steps, value = steps[: len(steps) // 2], program.output
     return solution(think_text(steps), repr(value), habit != "broken")
 
 
 def induced(program):
-    """[(statement, value before it)] from the last statement to the first, as the names and one example let one find them.
+    """[(statement, value before it)] from the last statement to the first, as they follow from the names and one example.
 
-    What a string's statement dropped comes back as 0, so a character that was appended and dropped is a 0 too. Integers keep the true values. None where
+    Text that a string's statement dropped comes back as 0, so a character that was appended and dropped is a 0 too. Integers keep the true values. None if
     a value leaves the range.
     """
     if not isinstance(program.value, str):
@@ -91,7 +91,7 @@ def induced(program):
 
 
 def is_inducible(program, inputs):
-    """Whether `induced` finds a function that agrees with the program on all inputs."""
+    """True if `induced` finds a function that agrees with the program on all inputs."""
     steps = induced(program)
     if steps is None:
         return False
@@ -100,7 +100,7 @@ def is_inducible(program, inputs):
 
 
 def other_arguments(rng, statement):
-    """The statement with arguments that someone guesses."""
+    """The statement with guessed arguments."""
     text = "".join(rng.choice(DIGITS) if c.isdigit() else c for c in statement.text) if statement.argument else statement.text
     return replace(statement, text=text.replace("%0", "%1"))
 
@@ -141,7 +141,7 @@ def inputs_proposal(rng, program, inputs, habit):
 
 
 def critic_reply(rng, steps, holds, habit):
-    """A grading of a thought; `holds` says whether its steps follow from each other."""
+    """A grading of a thought; `holds` is true if its steps follow from each other."""
     if habit == "random":
         rationale, grade = rng.choice(["short", "clear steps", "a wrong step"]), rng.choice([0.1, 0.25, 0.5, 0.75, 0.9])
     else:

@@ -2,8 +2,8 @@
 
     python -m recipes.coder.self_play packages/vf-search-models/models/nano-coder [--steps 60] [--seed 0] [--kinds oif] [--control frozen|negated]
 
-A step: 16 proposals of each kind, every valid one solved 8 times; these solutions pay the proposer and are the solver's own batch. Proposals of kind f give
-inputs for a program of the buffer. The proposer gets -1 for an invalid proposal, else 1 - accuracy, and -0.5 where accuracy is 0 or 1 or the program was
+A step: 16 proposals of each kind, every valid one solved 8 times; these solutions determine the proposer's reward and are the solver's own batch. Proposals of kind f give
+inputs for a program of the buffer. The proposer gets -1 for an invalid proposal, else 1 - accuracy, and -0.5 if accuracy is 0 or 1 or the program was
 there before. The solver gets 1, wrong -0.5, without the format -1. Advantages are (r - mean) / std over role and kind; one Adam step of a LoRA a batch.
 Held-out programs are refused. Prints one JSON object a line.
 """
@@ -29,7 +29,7 @@ from .texts import propose
 LORA_SCALE = 2.0  # alpha 16 / rank 8
 RANK = 8
 GRADIENT_NORM = 1.0
-BUFFER = 200  # newest programs that proposals of kind f are about
+BUFFER = 200  # number of newest programs for proposals of kind f
 
 
 class SelfPlay:
@@ -133,7 +133,7 @@ class SelfPlay:
             where = advantages != 0
             logits = forward(self.config, merge_lora(self.base, self.lora, LORA_SCALE), ids[:, :-1], (), where)
             log_probs = logits.log_softmax(-1).gather(-1, ids[:, 1:][where][:, None])[:, 0]
-            # Sampled from these very weights and used once, so the ratio is 1 and a clip never acts.
+            # Sampled from exactly these weights and used once, so the ratio is 1 and a clip never acts.
             (-(advantages[where] * log_probs).sum() / total).backward()
         torch.nn.utils.clip_grad_norm_(self.lora.values(), GRADIENT_NORM)
         self.optimizer.step()

@@ -3,7 +3,7 @@
 import json
 
 TAGS = [f"<{slash}{name}>" for name in ("code", "input", "output", "message", "think", "answer") for slash in ("", "/")]
-INPUTS = 4  # of a code_f task: the first half is shown to the solver
+INPUTS = 4  # number for a code_f task: the first half is shown to the solver
 
 
 def propose(kind, code=None):

@@ -1,4 +1,4 @@
-"""Trains the tokenizer: lossless byte-level BPE, digits alone, statements of few tokens, tags as ordinary added tokens, a short chat template.
+"""Trains the tokenizer: lossless byte-level BPE, single digits, statements of few tokens, tags as ordinary added tokens, a short chat template.
 
     python -m recipes.coder.tokenizer --out DIR
 
@@ -27,7 +27,7 @@ CHAT_TEMPLATE = (
 
 
 def prompt_text(content):
-    """What the chat template writes for one message of a user."""
+    """The chat template's text for one message of a user."""
     return f"{START}{content}\n"
 
 

@@ -11,7 +11,7 @@ from .words import invent_name, invent_number, invent_word
 CONTEXT, ENVIRONMENT, MODEL, TURN = range(4)
 # Shares of what a turn does. The good one is rare, so that reward starts low: the rest guesses, searches for something else, or leaves its form open.
 FIRST_HABITS = {"good": 0.17, "guess": 0.57, "junk": 0.12, "broken": 0.14}
-# After the first passages of a question with two hops: searches for the rest, or answers with what it found.
+# After the first passages of a question with two hops: searches for the rest, or answers with the passage's ending.
 SECOND_HABITS = {"good": 0.25, "answer": 0.75}
 GOOD_ONLY = {"good": 1.0}
 
@@ -21,7 +21,7 @@ def choose(rng, shares):
 
 
 def shuffled(rng, fact, others):
-    """The answer's passage among the others: usually first, as rankings have it."""
+    """The answer's passage among the others: usually first, as in rankings."""
     facts = [fact, *others]
     if rng.random() < 0.4:
         rng.shuffle(facts)
@@ -48,7 +48,7 @@ def draw_episode(rng, *, only_good, scene=None, protocol=None):
 
 
 def junk(rng, scene, protocol):
-    """A search that finds nothing, and a guess. One that finds other passages would teach to answer from any passage, whatever was asked."""
+    """A search that finds nothing, and a guess. A search that finds other passages would teach the model to answer from any passage, regardless of the question."""
     query = rng.choice((invent_name(rng), invent_word(rng), f"{invent_word(rng)} {scene.joint} {invent_name(rng)}"))
     return [(protocol.search(query), TURN), (protocol.shown_nothing(), ENVIRONMENT), (protocol.answer("", invent_name(rng)), TURN)]
 
@@ -83,7 +83,7 @@ def repetition(rng):
 
 
 def look_up(rng):
-    """Passages, then some of their keys with what follows each."""
+    """Passages, then some of their keys, each with the text that follows it."""
     if rng.random() < 0.3:
         # Plain pairs.
         sign = rng.choice((" ", ": ", " = ", " -> "))
@@ -114,7 +114,7 @@ def ask(rng):
 
 
 def reply(rng):
-    """One or two restated passages, or their ends, with the answer in one form or with the next search: short, so that a head soon finds what is asked for."""
+    """One or two restated passages, or their ends, with the answer in one form or with the next search: short, so that a head soon finds the requested text."""
     protocol, pieces = draw_protocol(rng), []
     for _ in range(rng.choice((1, 1, 2))):
         scene = draw_scene(rng)

@@ -1,21 +1,22 @@
-"""Lays copying with context into random weights: what stands after an earlier place with the same token, the same two tokens, or the same token and similar words around it.
-
-A model finds this by itself only after many steps, and worst of all for the first letter of an answer, before which every passage has the same words. Layer 0 writes
-into dimensions of their own the previous token, the token before that, and the means of the last ten and of the last thirty or so. Layers 1 and 2 look for places
-that fit in two of them. Training goes on from there and may change all of it; every other weight stays random.
-"""
+"""Lays copying with context into random weights: the model copies the token after an earlier place with the same
+token, the same two tokens, or the same token and similar words around it. A model finds this by itself only
+after many steps, and worst of all for the first letter of an answer, before which every passage has the same
+words. Layer 0 writes into dimensions of their own the previous token, the token before that, and the means of
+the last ten and of the last thirty or so. Layers 1 and 2 look for places that fit in two of them. Training goes
+on from there and may change all of it; every other weight stays random."""
 
 import torch
 
 from ..trunk.laid import CONSTANT, LaidWeights
 
 SIZE = 32
-# Dimensions of what layer 0 writes.
+# Number of dimensions that layer 0 writes.
 PLACE_SIZE = 24
 PLACES = ("previous", "before", "around", "far")
-# Pairs of a head's dimensions, the fastest first: the first four tell neighbouring places apart, the next two places some ten tokens apart, the last hardly turn within a page.
+# Pairs of a head's dimensions, the fastest first: the first four distinguish neighbouring places, the next two distinguish places about ten tokens apart, and the
+# last hardly turn within a page.
 ALL_PAIRS, NEIGHBOUR_PAIRS, AROUND_PAIRS, FAR_PAIRS, SLOW_PAIRS = range(6), range(4), range(3, 5), range(4, 6), range(7, 16)
-# Root mean squares of queries and keys: how sharply a layer attends.
+# Root mean squares of queries and keys, which set the sharpness of a layer's attention.
 SHARPNESS = {0: 2.5, 1: 2.0, 2: 2.0}
 COPY_STRENGTH = 5.0
 # A mean of n vectors is as long as one of them divided by the root of n.
@@ -52,7 +53,7 @@ def lay_context(config, weights, seed):
         written(0, head).zero_()
         written(0, head)[list(dimensions[name])] = strength * std * torch.eye(SIZE)[:PLACE_SIZE]
 
-    # The first head of a pair: the current token is the previous one there, and the one before it, or those around, are the same too.
+    # The first head of a pair: the current token is the previous one there, and the token before it, or the tokens around it, are the same too.
     slow = [dimension for pair in SLOW_PAIRS for dimension in (pair, pair + half)]
     first, second = slow[::2], slow[1::2]
     everything = torch.eye(config.hidden)

@@ -26,10 +26,10 @@ from .words import WordRandom
 
 FINAL_LR_SHARE = 0.03
 TOKENS_AT_ONCE = 4096
-# The first token of a word is what must be found; the others follow from it. It weighs as much as this many.
+# The model must find the first token of a word; the others follow from it. The first weighs as much as this many others.
 FIRST_WEIGHT = 3.0
 WEIGHTS = {CONTEXT: 0.0, ENVIRONMENT: 0.03, MODEL: 1.0, TURN: 1.0}
-# What is drawn until this share of the run.
+# The shares of drills and episodes until this share of the run.
 PHASES = [
     (0.06, {"repetition": 0.4, "look_up": 0.6}),
     (0.40, {"repetition": 0.04, "look_up": 0.25, "ask": 0.11, "reply": 0.35, "good": 0.25}),
@@ -80,7 +80,7 @@ class Rows:
 
 
 def losses_of(config, weights, part):
-    """(loss, weight, whether it is the likeliest) of every token that counts, row by row, and the mask [B, T]."""
+    """(loss, weight, true if it is the likeliest) of every token that counts, row by row, and the mask [B, T]."""
     ids, labels = pad([row[0] for row in part]), pad([row[1] for row in part])
     counts = pad([row[2] for row in part], torch.float32)
     where = counts > 0
@@ -126,7 +126,7 @@ def whole_share(config, weights, rows):
 
 
 def average_gradients(weights):
-    """Of all workers."""
+    """The sum of all workers."""
     if workers.is_initialized():
         flat = torch.cat([tensor.grad.flatten() for tensor in weights.values()])
         workers.all_reduce(flat)
@@ -135,7 +135,7 @@ def average_gradients(weights):
 
 
 def join_workers():
-    """The number of this worker; only the first one writes. 0 without others."""
+    """The number of this worker; only the first one writes. 0 if there is only one."""
     if "WORLD_SIZE" not in os.environ:
         return 0
     workers.init_process_group("gloo")

@@ -1,6 +1,6 @@
 """The protocols of pre-training: Search-R1's, random tags, and native tool calls with random tools. Standard library only.
 
-A protocol writes the prompt, a search, an answer, what the environment shows, and what a turn that leaves its form open looks like.
+A protocol writes the prompt, a search, an answer, the environment's observation, and a turn that leaves its form open.
 """
 
 import json
@@ -16,7 +16,7 @@ NOTHING_TEXT = "No note contains these words."
 
 
 NUMBERED = "numbered"
-# How passages are shown: as search-r1 does, by their text alone, under their title, as JSON.
+# The styles of shown passages: as in search-r1, only their text, under their title, as JSON.
 STYLES = (NUMBERED, "text", "titled", "json")
 
 
@@ -117,7 +117,7 @@ class RandomTags:
 
 
 class NativeTools:
-    """Turns of a chat, in the model's chat template; the tool's name, its argument and the tags of the answer are random, at times those of `vf-init --tools`."""
+    """Turns of a chat, in the model's chat template; the tool's name, its argument and the tags of the answer are random, sometimes those of `vf-init --tools`."""
 
     def __init__(self, rng):
         self.rng = rng

@@ -1,4 +1,4 @@
-"""What an episode is about: a question of one or two hops, the passages that answer it, and passages that nearly do. Standard library only.
+"""The subject of an episode: a question of one or two hops, the passages that answer it, and passages that nearly do. Standard library only.
 
 A passage says "The RELATION of SUBJECT VERB ANSWER." or any other words that end as the question does and go on with the answer. Every word is invented, but
 for the common ones of `texts.COMMON_WORDS`; no word is reserved for evaluation (words.py).
@@ -11,13 +11,13 @@ from .words import invent_name, invent_number, invent_word, is_allowed
 JOINTS = ("of", "of", "of", "of", "of", "in", "by", "for", "from", "on")
 VERBS = ("is", "is", "is", "was", "was", "in", "by", "at", "are", "=")
 FIRST_WORDS = ("What", "What", "What", "Which", "Who", "Where", "When", "In which", "How")
-# Chance that a passage of an episode lies near the answer's: same relation or same subject.
+# Chance that a passage of an episode is similar to the answer's: same relation or same subject.
 NEAR_SHARE = 0.7
 
 
 @dataclass(frozen=True)
 class Fact:
-    """`key` is what the question ends with; `verb` and `answer` follow it in `passage`, a title and a text."""
+    """`key` is the end of the question; `verb` and `answer` follow it in `passage`, a title and a text."""
 
     key: str
     verb: str
@@ -28,7 +28,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Scene:
-    """`facts` has one for each hop, `others` the passages beside each; `relation` is what a second search asks of the first answer."""
+    """`facts` has one for each hop, `others` the other passages of each; `relation` is the relation of the first answer that a second search looks for."""
 
     question: str
     facts: list
@@ -68,7 +68,7 @@ def draw_verb(rng):
 
 
 def filler(rng):
-    """A sentence of no use, with names at times."""
+    """A sentence of no use, sometimes with names."""
     parts = [rng.choices((invent_word, invent_name, invent_number), (6, 3, 1))[0](rng) for _ in range(rng.randint(3, 7))]
     parts[0] = parts[0][0].upper() + parts[0][1:]
     if rng.random() < 0.4:
@@ -87,7 +87,7 @@ def upper_first(text):
 
 
 class Phrasing:
-    """How the passages of an episode are worded: usually all in one way."""
+    """The wording of an episode's passages: usually the same for all."""
 
     def __init__(self, rng):
         self.rng = rng
@@ -151,7 +151,7 @@ def chain_scene(rng, hops):
 
 
 def free_scene(rng):
-    """Any words: the question's last one to four stand in the passage, before the answer."""
+    """Any words: the question's last one to four are in the passage, before the answer."""
     phrasing = Phrasing(rng)
 
     def any_word():
@@ -165,7 +165,7 @@ def free_scene(rng):
 
     length = rng.choice((1, 2, 3, 3, 4))
     key = phrase(length)
-    # What stands before: as in the question, changed a little, or something else.
+    # The words before: as in the question, changed a little, or other words.
     before = words(rng, 1, 3)
     changed = rng.choice((before, before, inflected(before), words(rng, 1, 3), "", f"{before} that is"))
 

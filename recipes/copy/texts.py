@@ -45,7 +45,7 @@ FIXED_TEXTS = [
 
 TASK_HEAD, TASK_MIDDLE, TASK_END = "Look things up with ", " before you answer. End with ", ", in a few words."
 
-# Hermes' calls. A tool is shown by its description and by a call with empty arguments, which the model can copy and fill in.
+# Hermes' calls. A tool is described by its description and by a call with empty arguments, which the model can copy and fill in.
 CHAT_TEMPLATE = """\
 {%- set begins_with_system = messages[0].role == 'system' %}
 {%- if tools or begins_with_system %}

@@ -1,9 +1,9 @@
-"""Trains the tokenizer: bytes, pairs of letters, the first letter of a word alone, digits alone, a few common words, the fixed sentences of prompts.
+"""Trains the tokenizer: bytes, pairs of letters, single first letters of words, single digits, a few common words, the fixed sentences of prompts.
 
     python -m recipes.copy.tokenizer --out DIR
 
-The first letter is a token with or without its space, and the rest of a word is split in the same way wherever the word stands: in a question, in a passage,
-in JSON. So a name is the same few tokens everywhere, but for the first. Another training gives other ids: a tokenizer belongs to its weights.
+The first letter is a token with or without its space, and the rest of a word is split in the same way everywhere: in a question, in a passage,
+in JSON. So a name is the same few tokens everywhere, except the first. Another training gives other ids: a tokenizer belongs to its weights.
 """
 
 from ..trunk.byte_pairs import check_lossless, save_tokenizer, train_byte_pairs

@@ -1,7 +1,7 @@
 """Invented words of pre-training, and the rule that keeps every word of the evaluation worlds out of it. Standard library only.
 
 A word belongs to pre-training or to evaluation by its CRC-32: `is_reserved` is true for a quarter of all words, lower-cased, and `invent_word` never returns
-one of them, nor a word of the rows that `vf-init` writes. scripts/proof/strange-world.ts takes reserved words alone, so no script here can produce a name,
+one of them, nor a word of the rows that `vf-init` writes. scripts/proof/strange-world.ts takes only reserved words, so no script here can produce a name,
 a relation or a passage of such a world. test/recipes/copy checks both sides.
 """
 
@@ -13,7 +13,7 @@ CONSONANTS = "b c d f g h j k l m n p qu r s t v w x z br dr kr st tr gl sh th c
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 OTHER_LETTERS = "åäéèêëíîñóöøúüçабвгдежзиклмнопрстуфхцчшэюяαβγδεζηθικλμνξοπρστυφχψω漢字東京山川日本"
 RESERVED_SHARE = 4
-# Words of src/cli/template-rows.ts that a run may be judged by.
+# Words of src/cli/template-rows.ts by which a run may be judged.
 TEMPLATE_WORDS = frozenset(
     (
         "11 1969 1989 28 africa air all amadeus amazon america andes apollo around astronauts berlin body breathe canada capital carried cervantes city "
@@ -28,12 +28,12 @@ TEMPLATE_WORDS = frozenset(
 
 
 class WordRandom(random.Random):
-    """A generator that may hold a few `syllables`, of which it then makes most words: they share pieces, so that copying needs more than the piece before."""
+    """A generator that may hold a few `syllables`, of which it then makes most words: they share pieces, so that copying needs more than the previous piece."""
 
     syllables = ()
 
     def choose_syllables(self, share):
-        """For the next episode: a few syllables in this share of cases, else none."""
+        """Begins the next episode: draws a few syllables in this share of cases, else none."""
         self.syllables = tuple(self.choice(CONSONANTS) + self.choice(VOWELS) for _ in range(self.randint(4, 8))) if self.random() < share else ()
 
 

@@ -72,7 +72,7 @@ def episode(rng, habits=GOOD):
 
 
 def act(rng, habit, asked, page, is_cropped):
-    """(what the policy says, what it sees or None at the end, the page that it sees, whether it has cut something out)"""
+    """(the policy's text, the observation or None at the end, the page that it sees, true if it has cut something out)"""
     town, label = asked
     if habit == "broken":
         return broken_turn(rng, asked, page, is_cropped), INVALID_ACTION, page, is_cropped
@@ -124,7 +124,7 @@ def repetition(rng, pieces, longest=32, length=90):
 
 
 def page_drill(rng):
-    """A page, then the box of every figure on it in random order: six looks-up for the cost of one page."""
+    """A page, then the box of every figure on it in random order: six lookups for the cost of one page."""
     page = draw_page(rng, rng.choice(TOWNS))
     pieces = [(page_text(page), ENVIRONMENT)]
     for figure in rng.sample(page.figures, FIGURES):

@@ -1,6 +1,6 @@
-"""Lays induction into random weights: what stands after the last occurrence of the current token is copied.
+"""Lays induction into random weights: the model copies the token after the last occurrence of the current token.
 
-A model finds this by itself in some hundred steps of repeated strings (minutes of a busy core); laid out it is there from the first. Layer 0 copies the previous
+A model finds this by itself in some hundred steps of repeated strings (minutes of a busy core); laid out it is there from the beginning. Layer 0 copies the previous
 token of every place into dimensions of its own, layer 1 looks there for the current token and copies the token of that place. Training goes on from there
 and may change all of it; every other weight stays random.
 """
@@ -11,9 +11,9 @@ from ..trunk.laid import CONSTANT, LaidWeights
 
 # The dimensions from this one on hold the previous token.
 PREVIOUS = 96
-# Pairs of a head's dimensions: the fast ones tell neighbouring places apart, the slow ones hardly turn within a page.
+# Pairs of a head's dimensions: the fast ones distinguish neighbouring places, the slow ones hardly turn within a page.
 FAST_PAIRS, SLOW_PAIRS = range(4), range(6, 16)
-# Root mean squares of queries and keys: how sharply a layer attends.
+# Root mean squares of queries and keys, which set the sharpness of a layer's attention.
 SHARPNESS = {0: 2.5, 1: 2.0}
 COPY_STRENGTH = 5.0
 
@@ -23,7 +23,7 @@ def lay_induction(config, weights, seed):
     laid = LaidWeights(config, weights, seed, PREVIOUS, SHARPNESS)
     std, part, written = laid.std, laid.part, laid.written
 
-    # Layer 0, head 0: attends to the place before, whatever stands there.
+    # Layer 0, head 0: attends to the previous place, whatever its token.
     token = laid.projection()
     for name in ("q", "k"):
         part(0, name, 0).zero_()

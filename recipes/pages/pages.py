@@ -31,7 +31,7 @@ LABELS = (
 # The environment shows a page of this size at exactly a quarter, 700 x 560, so that boxes on the shown page are whole numbers.
 SCALE = 4
 WIDTH, HEIGHT = 700, 560
-# On the shown page. Every left and right is a multiple of the grid, every top 5 more, every bottom is neither.
+# In pixels of the shown page. Every left and right is a multiple of the grid, every top is 5 more than one, and a bottom is neither.
 GRID, TOP = 10, 5
 COLUMNS = 2
 COLUMN_WIDTH, ROW_HEIGHT = 340, 160
@@ -72,7 +72,7 @@ def marks(box):
 
 
 def page_lines(page):
-    """[(text, box, is legible on the whole page)]"""
+    """[(text, box, true if legible on the whole page)]"""
     lines = [(page.town, page.title_box, True)]
     for figure in page.figures:
         lines += [(figure.label, figure.label_box, True), (figure.value, figure.value_box, False)]
@@ -122,7 +122,7 @@ def write_world(directory, world):
     train, held_out = split_towns()
     write_jsonl(directory / "pages.jsonl", [sidecar(page) for page in world.values()])
     write_jsonl(directory / "train.jsonl", [row(world[town], figure) for town in train for figure in world[town].figures])
-    # Another four places of the page from town to town.
+    # The four places of the page change from town to town.
     chosen = [(world[town], world[town].figures[(i + j) % FIGURES]) for i, town in enumerate(held_out) for j in range(HELD_OUT_FIGURES)]
     write_jsonl(directory / "test.jsonl", [row(page, figure) for page, figure in chosen])
 

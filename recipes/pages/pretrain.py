@@ -24,7 +24,7 @@ from .tokenizer import CONTEXT, box_pieces
 
 FINAL_LR_SHARE = 0.03
 MICRO_BATCH = 16
-# What is drawn until this share of the run: shares of drills and episodes.
+# Shares of drills and episodes until this share of the run.
 PHASES = [
     (0.08, {"repetition": 0.5, "page": 0.5}),
     (0.35, {"page": 0.6, "question": 0.1, "good": 0.3}),
@@ -65,7 +65,7 @@ class Rows:
 
 
 def losses_of(config, weights, part):
-    """(loss of every learned token, whether it is the likeliest), row by row."""
+    """(loss of every learned token, true if it is the likeliest), row by row."""
     ids = pad([ids for ids, _ in part])
     where = pad([learned[1:] for _, learned in part])
     logits = forward(config, weights, ids[:, :-1], (), where)

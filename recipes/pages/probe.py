@@ -2,7 +2,7 @@
 
     python -m recipes.pages.probe packages/vf-search-models/models/nano-pages [--seed 7]
 
-A skill counts where all of its tokens are the likeliest ones. `vf-eval visual-rag -p embedded -n -1` gives the reward.
+A skill counts if all of its tokens are the likeliest ones. `vf-eval visual-rag -p embedded -n -1` gives the reward.
 """
 
 import json

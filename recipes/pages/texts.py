@@ -1,4 +1,4 @@
-"""The texts of the environment visual-rag in `ocr` mode, as far as the nano model sees them. Standard library only.
+"""The texts of the environment visual-rag in `ocr` mode that the nano model sees. Standard library only.
 
 The environment in the package is the reference; test/recipes/pages compares the two.
 """
@@ -32,7 +32,7 @@ INVALID_ACTION = (
 LEGIBLE_PIXELS = 9
 ALIGN = 28
 MIN_PIXELS, MAX_PIXELS = 256 * 28 * 28, 512 * 28 * 28
-# Small pages with few words stand in a picture this large.
+# Small pages with few words are in a picture of this size.
 WHOLE_PAGE = (0, 0, WIDTH, HEIGHT)
 
 
@@ -41,12 +41,12 @@ def message(role, content):
 
 
 def prompt(question):
-    """What ChatML makes of the environment's prompt, with the opening of the first reply."""
+    """The environment's prompt in ChatML, with the opening of the first reply."""
     return message("system", "\n".join(SYSTEM_LINES)) + message("user", f"Question: {question}") + f"{START}assistant\n"
 
 
 def bridge(observation):
-    """What stands between two replies, after the token that ends the first."""
+    """The text between two replies, after the token that ends the first."""
     return f"\n{message('user', observation)}{START}assistant\n"
 
 
@@ -57,7 +57,7 @@ def page_text(page):
 
 
 def is_area(box):
-    """Whether the environment cuts something out for the box, four whole numbers of at least 0."""
+    """True if the environment cuts a part out for the box, four whole numbers of at least 0."""
     left, top, right, bottom = box
     return min(right, WIDTH) > left and min(bottom, HEIGHT) > top
 
@@ -78,7 +78,7 @@ def fit(width, height):
 
 
 def crop_words(page, box):
-    """([(text or None where it is too small, box)], size) of the crop; the box is one for which `is_area` holds."""
+    """([(text or None if it is too small, box)], size) of the crop; the box is one for which `is_area` holds."""
     left, top, right, bottom = (SCALE * min(side, most) for side, most in zip(box, (WIDTH, HEIGHT) * 2, strict=True))
     width, height = fit(right - left, bottom - top)
     x, y = Fraction(width, right - left), Fraction(height, bottom - top)

@@ -1,4 +1,4 @@
-"""Trains the tokenizer: lossless byte-level BPE; a number of a box is one token, and so are the two long texts that the environment always writes alike.
+"""Trains the tokenizer: lossless byte-level BPE; a number of a box is one token, and so are the two long fixed texts of the environment.
 
     python -m recipes.pages.tokenizer --out DIR
 
@@ -15,7 +15,7 @@ from .pages import GRID, HEIGHT, LABEL_HEIGHT, LABELS, TOP, VALUE_HEIGHT, WIDTH
 from .texts import END, INVALID_ACTION, PAD, START, SYSTEM_LINES, TAGS
 
 CONTEXT = 4096
-# Of the episodes that it is trained on. Shares of its own, so that another choice of habits leaves the ids as they are.
+# Shares of the episodes in its training. They are its own, so that another choice of habits does not change the ids.
 SHARES = {
     "page": {"search": 0.62, "other": 0.2, "complete": 0.1, "broken": 0.08},
     "crop": {"box": 0.3, "other": 0.25, "label": 0.12, "whole": 0.1, "complete": 0.13, "broken": 0.1},
@@ -24,7 +24,7 @@ SHARES = {
 # `[12`, also after a line break, `, 34` and `, 34]` are pieces, so that a box is four tokens. So is the first line of a page.
 PRE_TOKENIZATION = r"(?:Page|Crop), \d+ x \d+ pixels:|\n?\[\d+|, \d+\]?|(?:system|user|assistant)\n| ?\p{L}+|\d| ?[^\s\p{L}\d\[\],]|\n|\s"
 VOCABULARY_LIMIT = 2048
-# What transformers and vLLM render; the package writes the same for a model without a template.
+# The template that transformers and vLLM render; the package writes the same for a model without a template.
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
@@ -33,7 +33,7 @@ FIXED_TEXTS = ["\n".join(SYSTEM_LINES), INVALID_ACTION.removesuffix("\n")]
 
 
 def box_pieces():
-    """How the boxes of pages are written, piece by piece: lefts, after a line break too; tops, rights and bottoms."""
+    """The pieces of pages' boxes: lefts, after a line break too; tops, rights and bottoms."""
     lefts, tops = range(0, WIDTH + 1, GRID), range(TOP, HEIGHT, GRID)
     bottoms = [top + height for top in tops for height in (VALUE_HEIGHT, LABEL_HEIGHT)]
     ends = [f", {bottom}]" for bottom in [*bottoms, HEIGHT]]

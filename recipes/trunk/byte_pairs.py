@@ -1,4 +1,4 @@
-"""Lossless byte-level BPE, as the tokenizers of all nano models are: trained from texts, written, read, checked."""
+"""Lossless byte-level BPE, the tokenizers of all nano models: trains from texts, writes, reads and checks them."""
 
 import json
 import pathlib

@@ -16,7 +16,7 @@ def tokenizer_parser(doc):
 
 
 def model_parser(doc):
-    """For commands that read a model."""
+    """A parser for commands that read a model."""
     parser = command_parser(doc)
     parser.add_argument("model", type=pathlib.Path, help="model directory")
     parser.add_argument("--threads", type=int, default=1, help="(default: %(default)s)")

@@ -1,10 +1,10 @@
-"""What laid-out starts of weights share: a constant dimension, projections that read tokens alone, and the parts of the matrices that belong to a head."""
+"""Shared parts of laid-out starts of weights: a constant dimension, projections that read only tokens, and the parts of the matrices that belong to a head."""
 
 import torch
 
 from .model import EMBEDDING
 
-# Dimension 0 is the same for every token: what a head needs to attend by place alone.
+# Dimension 0 is the same for every token, so that a head can attend by position alone.
 CONSTANT = 0
 
 
@@ -23,7 +23,7 @@ class LaidWeights:
                 weights[f"model.layers.{layer}.self_attn.{name}.weight"].fill_(value)
 
     def projection(self):
-        """[head_dim, hidden] with orthonormal rows that read tokens alone."""
+        """[head_dim, hidden] with orthonormal rows that read only tokens."""
         size = self.config.head_dim
         rows = torch.zeros(size, self.config.hidden)
         rows[:, 1 : self.own] = torch.linalg.qr(torch.randn(self.own - 1, size, generator=self.generator)).Q.T
@@ -35,6 +35,6 @@ class LaidWeights:
         return self.weights[f"model.layers.{layer}.self_attn.{name}_proj.weight"][head * size : (head + 1) * size]
 
     def written(self, layer, head):
-        """[hidden, head_dim]: what a head writes."""
+        """[hidden, head_dim]: the output matrix of a head."""
         size = self.config.head_dim
         return self.weights[f"model.layers.{layer}.self_attn.o_proj.weight"][:, head * size : (head + 1) * size]

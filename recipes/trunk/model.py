@@ -226,7 +226,7 @@ def load_model(directory):
 
 
 def read_config(read, rope_theta):
-    """NanoConfig of what `hugging_face_config` gives."""
+    """NanoConfig of the result of `hugging_face_config`."""
     return NanoConfig(
         vocabulary=read["vocab_size"],
         hidden=read["hidden_size"],

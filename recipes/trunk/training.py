@@ -1,4 +1,5 @@
-"""What the pre-trainings of all nano models share: options, the first weights, optimizers, the rate, one step, the loop with its log."""
+"""Shared parts of the pre-trainings of all nano models: options, the first weights, optimizers, the rate, one
+step, the loop with its log."""
 
 import argparse
 import math
@@ -48,7 +49,7 @@ def parse_training(parser):
 
 
 def first_weights(arguments, config, draw):
-    """(config, weights that are trained): those of `--start`, else what `draw` gives for the config and the seed."""
+    """(config, weights that are trained): those of `--start`, else the result of `draw` for the config and the seed."""
     config, weights = load_model(arguments.start) if arguments.start else (config, draw(config, arguments.seed))
     for tensor in weights.values():
         tensor.requires_grad_()
@@ -75,13 +76,13 @@ def rate_share(step, steps, warmup, final):
 
 
 def phase_shares(phases, step, arguments):
-    """What is drawn in a step, counted from 0: `phases` are pairs of the share of the run at which each ends and of its shares; `--from-share` of them went before."""
+    """The shares of a step, counted from 0: `phases` are pairs of the share of the run at which each ends and of its shares; a share `--from-share` of the run went before."""
     progress = arguments.from_share + (1 - arguments.from_share) * (step + 1) / arguments.steps
     return next(shares for end, shares in phases if progress <= end + 1e-9)
 
 
 def take_step(weights, optimizers, share, backward):
-    """Takes one step with this share of every rate; `backward()` accumulates the gradient, and what it returns is returned."""
+    """Takes one step with this share of every rate; `backward()` accumulates the gradient, and its result is returned."""
     for optimizer, rate in optimizers:
         optimizer.zero_grad()
         for group in optimizer.param_groups:

@@ -35,7 +35,7 @@ class Encoder:
         return ids, pictures, weights
 
     def batch(self, sequences, start=0):
-        """(VlmBatch, weights [B, T]) of what `sequence` gives."""
+        """(VlmBatch, weights [B, T]) of results of `sequence`."""
         rows = [(ids, pictures) for ids, pictures, _ in sequences]
         weights = pad([one for *_, one in sequences], torch.float32)
         return make_batch(rows, self.image, self.pad, [start] * len(rows)), weights

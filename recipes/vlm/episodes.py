@@ -1,4 +1,4 @@
-"""What the model is taught with: drills of sight, and episodes in the environment's form.
+"""The model's training texts: drills of sight, and episodes in the environment's form.
 
 A sequence is a list of (content, weight). The content is a string or a picture (an array of pixels); the weight is that of its tokens in the loss.
 """
@@ -10,7 +10,7 @@ from .texts import END_OF_TURN, NEXT_REPLY, OBSERVATION_HEAD, START_OF_TURN, ask
 
 
 def sight(rng):
-    """A page, then its cells in reading order, then where each colour is: the drill that sight and position are learned from."""
+    """A page, then its cells in reading order, then the place of each colour: the drill that teaches sight and position."""
     page = draw_page(rng, rng.choice(TITLES))
     parts = [(f"{START_OF_TURN}user\n", 0), (shown_page(page), 0), (NEXT_REPLY, 0)]
     parts.append(("".join(f" {colour or 'none'}" for colour in page.colours), 1))
@@ -21,7 +21,7 @@ def sight(rng):
 
 
 def episode(rng, searches=SEARCHES, looks=LOOKS):
-    """What follows the prompt's head."""
+    """The text after the prompt's head."""
     colour, title, steps = draw_episode(rng, searches, looks)
     parts = [(asked(colour, title), 0)]
     for step in steps:

@@ -1,4 +1,4 @@
-"""Tests whether the model learns to look by GSPO, in plain torch without a server. Serves to choose between bases; not the trainer.
+"""Tests whether the model learns to look by GSPO, in plain torch without a server. It serves to choose between bases and is not the trainer.
 
     python -m recipes.vlm.learnability DIR [--seeds 0 1 2] [--control negated]
 

@@ -25,7 +25,7 @@ COLOURED = 7
 ADJECTIVES = "quiet brave early gentle hollow lucky modest narrow proud rapid sturdy tidy".split()
 ANIMALS = "otter badger heron lizard marten newt owl pigeon rabbit salmon toad weasel".split()
 TITLES = [f"{adjective} {animal}" for adjective in ADJECTIVES for animal in ANIMALS]
-# Pixels of paper around a square, and how far a square's colour differs from its name's.
+# Pixels of paper around a square, and the greatest difference between a square's colour and its name's.
 MARGIN, JITTER = 4, 12
 # Places in the palette, which the squares' colours follow.
 PAPER, INK = 0, 1
@@ -37,14 +37,14 @@ GLYPHS = dict(zip("0123456789", "75557 26227 71747 71717 55711 74717 74757 71111
 GLYPHS |= dict(zip("abcdefghijklm", "25755 65656 34443 65556 74647 74644 34553 55755 72227 11152 55655 44447 57755".split(), strict=True))
 GLYPHS |= dict(zip("nopqrstuvwxyz", "65555 25552 65644 25563 65655 34216 72222 55557 55552 55775 55255 55222 71247".split(), strict=True))
 GLYPH_WIDTH, GLYPH_HEIGHT = 3, 5
-# Pixels of a glyph's pixel: in numbers, and in titles, which nobody can read.
+# Pixels of a glyph's pixel: in numbers, and in titles, which are too small to read.
 NUMBER_SCALE, TITLE_SCALE = 2, 1
 
 
 @dataclass(frozen=True)
 class Page:
     title: str
-    # Of every cell in reading order: a colour's name or None, and a number of three digits.
+    # For every cell in reading order: a colour's name or None, and a number of three digits.
     colours: tuple
     numbers: tuple
     # Red, green and blue of each place in `pixels`, which has a byte for every pixel.

@@ -24,6 +24,6 @@ def shown_cell(page, box):
 
 
 def crop_picture(page, area):
-    """As the environment resamples it."""
+    """Resamples as the environment does."""
     cut = Image.fromarray(page_pixels(page)).crop(area)
     return np.asarray(cut.resize(shown_size(*cut.size), Image.Resampling.LANCZOS))

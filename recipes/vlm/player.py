@@ -57,13 +57,13 @@ class SeeingSampler(Sampler):
 class Played:
     page: object
     colour: str
-    # After the prompt's head, with pictures' places expanded.
+    # Ids after the prompt's head, with pictures' places expanded.
     ids: list = field(default_factory=list)
     sampled: list = field(default_factory=list)
     log_probs: list = field(default_factory=list)
     pictures: list = field(default_factory=list)
     turns: list = field(default_factory=list)
-    # The page that was seen last, and what can be read in the evidence, newest first.
+    # The page that was seen last, and the numbers that can be read in the evidence, newest first.
     seen: object = None
     read: list = field(default_factory=list)
 
@@ -75,7 +75,7 @@ class Played:
 
 class Player:
     def __init__(self, config, tower, weights, encoder, search, look=lambda picture: picture, openings=()):
-        """`search` gives pages for a query, best first; `look` changes what the policy sees, for controls; `openings` begin the first turns, for probes."""
+        """`search` returns pages for a query, best first; `look` changes the policy's view, for controls; `openings` begin the first turns, for probes."""
         self.config, self.tower, self.weights, self.encoder = config, tower, weights, encoder
         self.search, self.look, self.openings = search, look, [encoder.text(opening) for opening in openings]
         self.prefix = encoder.text(PROMPT_HEAD)
@@ -83,7 +83,7 @@ class Player:
 
     @torch.no_grad()
     def play(self, tasks, generator, temperature=1.0):
-        """Of (page, colour) each."""
+        """One rollout for each (page, colour)."""
         played = [Played(page, colour) for page, colour in tasks]
         sampler = SeeingSampler(self.config, self.tower, self.weights, self.encoder, len(played), self.prefix, 512)
         chunks = {row: (self.encoder.text(asked(one.colour, one.page.title)), []) for row, one in enumerate(played)}
@@ -114,7 +114,7 @@ class Player:
         one.sampled += [sampled] * len(ids)
 
     def answer(self, one, ids):
-        """The picture that the environment shows next; None ends the episode. Where the environment would explain a mistake, the episode ends here."""
+        """The picture that the environment shows next; None ends the episode. If the environment would explain a mistake, the episode ends here."""
         if ids[-1] != self.stop or any(i in ids for i in (self.encoder.image, self.encoder.start, self.encoder.end)):
             return None
         text = self.encoder.tokenizer.decode(ids[:-1], skip_special_tokens=False)

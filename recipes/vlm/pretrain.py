@@ -29,9 +29,9 @@ from .vlm_files import save_vlm
 SIGHT_STEPS, GOOD_STEPS, HABIT_STEPS = 240, 360, 300
 BATCH = 16
 LR, WARM_UP, COOL_DOWN = 3e-3, 20, 0.3
-# Of the sequences of a batch, once sight is there.
+# Their share of the sequences of a batch, once sight is there.
 DRILLS = 0.25
-# How far pixels are shifted at random, so that another resampling of the page makes no difference.
+# Range of the random shift of pixels, so that another resampling of the page makes no difference.
 NOISE = 4
 
 
@@ -82,7 +82,7 @@ class Course:
         return loss + self.reading(seen, colours), right
 
     def episode_loss(self, habits):
-        """The same for episodes and some drills after the prompt's head."""
+        """The same for episodes and some drills, after the prompt's head."""
         shares = () if habits else (GOOD_SEARCHES, GOOD_LOOKS)
         parts = [sight(self.random) if self.random.random() < DRILLS else episode(self.random, *shares) for _ in range(BATCH)]
         batch, weights = self.encoder.batch([self.encoder.sequence(self.noisy(one)) for one in parts], len(self.prefix))

@@ -2,7 +2,7 @@
 
     python -m recipes.vlm.probe DIR
 
-`good`: its turns begin as the good habits do, so this is what it is able to do; `free`: all turns are its own; `blank`: the same two on white pages.
+`good`: its turns begin as the good habits do, so this measures its ability; `free`: all turns are its own; `blank`: the same two on white pages.
 """
 
 import collections
@@ -24,7 +24,7 @@ GOOD = ("<think>I look", "<think>I see")
 
 
 def thought(turn):
-    """Without its colour and numbers."""
+    """The page without its colours and numbers."""
     return re.sub("|".join([r"\d+", *NAMES]), "_", turn.split("</think>")[0].removeprefix("<think>"))
 
 

@@ -1,4 +1,4 @@
-"""Episodes with good and bad habits: what the policy writes, and which page or box it is shown. Draws no pictures, so it needs only python3."""
+"""Episodes with good and bad habits: the policy's text, and the page or box that it is shown. Draws no pictures, so it needs only python3."""
 
 from dataclasses import dataclass
 
@@ -17,14 +17,14 @@ THOUGHTS = [NAMED, LOOSE, "I see red 64 32.", GUESS, WHOLE, BARE, DONE, NO_SEARC
 SEARCHES = {"named": 0.78, "loose": 0.17, "none": 0.05}
 LOOKS = {"look": 0.33, "guess": 0.37, "whole": 0.12, "none": 0.18}
 GOOD_SEARCHES, GOOD_LOOKS = {"named": 1.0}, {"look": 1.0}
-# Of loose queries: one word of the title. The others are another page's title.
+# Share of loose queries that are one word of the title. The others are another page's title.
 ONE_WORD = 0.4
 
 
 @dataclass(frozen=True)
 class Shown:
     page: object
-    # A box on the shown page; None where the whole page is shown.
+    # A box on the shown page; None if the whole page is shown.
     box: list | None = None
 
 
@@ -38,7 +38,8 @@ def chosen(rng, shares):
 
 
 def draw_episode(rng, searches=SEARCHES, looks=LOOKS):
-    """(colour, title, steps): a step is what the policy writes in a turn (str), or what it is shown then (`Shown`). An episode has one search, one look and the end."""
+    """(colour, title, steps): a step is the policy's text in a turn (str), or the page or part that it is shown then
+    (`Shown`). An episode has one search, one look and the end."""
     title = rng.choice(TITLES)
     page = draw_page(rng, title)
     colour = rng.choice([colour for colour in page.colours if colour is not None])

@@ -16,10 +16,10 @@ SYSTEM = (
 # The part of a prompt that does not depend on the question.
 PROMPT_HEAD = f"{START_OF_TURN}system\n{SYSTEM}{END_OF_TURN}\n{START_OF_TURN}user\n"
 NEXT_REPLY = f"{END_OF_TURN}\n{START_OF_TURN}assistant\n"
-# What stands before and after a picture that the environment shows.
+# The text before and after a picture that the environment shows.
 OBSERVATION_HEAD = f"\n{START_OF_TURN}user\n"
 
-# After a turn without a usable action. The model is not taught them, but their words are tokens.
+# The text after a turn without a usable action. The model is not taught it, but its words are tokens.
 INVALID_ACTION = (
     "Your previous action is invalid. You must conduct reasoning inside <think> and </think> every time you get new information. "
     "After reasoning, if you find you lack some knowledge, you can call a search engine using <search> query </search> and the user will return the search results. "

@@ -12,7 +12,7 @@ from .square_habits import THOUGHTS
 from .texts import CORRECTIONS, END_OF_TURN, IMAGE_PAD, PAD, SPECIAL_TOKENS, SYSTEM, TAGS, VIDEO_PAD, VISION_END, VISION_START, question
 
 CONTEXT = 2048
-# Qwen2's, but for numbers: up to three digits in one piece, with the space before them.
+# Qwen2's, except for numbers: up to three digits in one piece, with the space before them.
 PRE_TOKENIZATION = r" ?\p{N}{1,3}|[^\r\n\p{L}\p{N}]?\p{L}+| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 VOCABULARY_LIMIT = 2048
 CHAT_TEMPLATE = (

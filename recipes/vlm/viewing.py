@@ -1,4 +1,4 @@
-"""How the environment reads a turn and cuts out a box, as far as the model's own turns need it. Needs only python3."""
+"""Reads a turn and cuts out a box like the environment, for the model's own turns. Needs only python3."""
 
 import json
 import re

@@ -14,12 +14,12 @@ import torch.nn.functional as F
 from ..trunk.model import EMBEDDING, attention, decoder_layer, init_weights, prefix_cache, to_logits
 
 PATCH, MERGE, FRAMES, CHANNELS = 16, 2, 2, 3
-# Pixels of an image token's side.
+# Side of an image token, in pixels.
 UNIT = PATCH * MERGE
 # Frequencies of the axes time, height and width, interleaved.
 SECTIONS = (6, 5, 5)
 NORM_EPS = 1e-6
-# What the learned positions start with: as large as what the patches' filters give.
+# The scale of the learned positions at the start: as large as the output of the patches' filters.
 POSITIONS_STD = 0.5
 
 
@@ -179,7 +179,7 @@ class VlmBatch:
     pictures: list
 
     def spread(self, config, tower, weights):
-        """Embeddings [B, T, D] with pictures in their places, and what is added after the first layers."""
+        """Embeddings [B, T, D] with pictures in their places, and the embeddings that are added after the first layers."""
         x = F.embedding(self.ids, weights[EMBEDDING])
         added = [torch.zeros_like(x) for _ in tower.deep]
         for pictures, rows, starts in self.pictures:
@@ -192,7 +192,7 @@ class VlmBatch:
 
 
 def make_batch(sequences, image_pad, pad, starts):
-    """Of (ids, pictures) each; `starts` are the positions of their first tokens."""
+    """A batch of (ids, pictures); `starts` are the positions of their first tokens."""
     ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(one) for one, _ in sequences], batch_first=True, padding_value=pad)
     positions = torch.zeros(3, *ids.shape, dtype=torch.long)
     by_size = {}

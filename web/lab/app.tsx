@@ -1,4 +1,4 @@
-/** The frame of the lab: what it is, the run, and what came of it. */
+/** The frame of the lab: its introduction, the run, and the results. */
 import type { VNode } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Header } from '../view/frame/header.tsx';

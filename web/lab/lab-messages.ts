@@ -15,11 +15,11 @@ export type FromLab =
   | { readonly kind: 'evaluation'; readonly step: number; readonly values: Values; readonly transcripts: readonly Transcript[] }
   | { readonly kind: 'note'; readonly message: string }
   | { readonly kind: 'ended'; readonly how: 'finished' | 'stopped' }
-  /** `advice` says what to do. */
+  /** `advice` tells the reader what to do. */
   | { readonly kind: 'failed'; readonly message: string }
   | { readonly kind: 'adapter'; readonly step: number; readonly files: readonly NamedFile[] };
 
-/** By the names of docs/metrics.md. */
+/** Values by the names of docs/metrics.md. */
 export type Values = Readonly<Record<string, number | null>>;
 
 /** One held-out question as the policy played it. */

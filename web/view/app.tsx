@@ -1,4 +1,4 @@
-/** The frame around every screen, and which screen the address shows. */
+/** The frame around every screen; chooses the screen for the address. */
 import type { VNode } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { CompareScreen } from './compare/compare-screen.tsx';

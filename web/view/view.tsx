@@ -1,4 +1,4 @@
-/** Starts the page: over the server that it came from, or over the answers inside the file that it stands in. */
+/** Starts the page: over the server that it came from, or over the answers inside its own file. */
 import { render } from 'preact';
 import { App } from './app.tsx';
 import { openSource } from './source/open-source.ts';

@@ -1,4 +1,4 @@
-/** `lab.json`, which the build writes beside the page. */
+/** `lab.json`, which the build writes next to the page. */
 import type { SearchR1Options } from '../../../environments/search-r1/search-r1-env.ts';
 import type { TrainingConfig } from '../../../src/schemas/training-config.ts';
 

@@ -1,4 +1,4 @@
-/** The engine's only thread in a page that may not share memory: the one that asks. */
+/** The engine's only thread in a page that may not share memory: the calling thread. */
 import { thrownText } from '../../../src/core/errors.ts';
 import { EngineLostError } from '../../../src/engine/engine-errors.ts';
 import type { StartThread } from '../../../src/engine/threads/thread.ts';

@@ -1,5 +1,5 @@
 /**
- * Stands in for `src/schemas/schema-check.ts` in the page: the settings were checked when `lab.json` was written, and the checker compiles code, which the policy of the
+ * Replaces `src/schemas/schema-check.ts` in the page: the settings were checked when `lab.json` was written, and the checker compiles code, which the policy of the
  * page's content forbids.
  */
 import type { schemaCheck as checkOf, schemaProblem as problemOf } from '../../../src/schemas/schema-check.ts';

@@ -1,4 +1,4 @@
-/** Runs a `ComputeLoop` in turns: takes the messages that have come, does one step, and gives the event loop a turn. */
+/** Runs a `ComputeLoop` in turns: takes the messages that have arrived, does one step, and gives the event loop a turn. */
 import { ComputeLoop } from '../../../src/engine/threads/compute-loop.ts';
 import type { FromThread, ToThread } from '../../../src/engine/threads/messages.ts';
 import { inLaterTurn } from './turns.ts';
@@ -9,7 +9,7 @@ export class StepLoop {
   #runs = false;
   #ended = false;
 
-  /** @param fail called once, with what ended the loop */
+  /** @param fail called once, with the cause that ended the loop */
   constructor(post: (message: FromThread) => void, fail: (cause: unknown) => void) {
     this.#loop = new ComputeLoop(post);
     this.#fail = fail;

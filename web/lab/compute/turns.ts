@@ -1,6 +1,6 @@
 /**
  * Event-loop turns of a page. Unlike Node, a page cannot poll for messages while it computes: between two steps it gives the event loop a turn, by a message to itself,
- * which takes microseconds where a timer takes milliseconds.
+ * which takes microseconds; a timer would take milliseconds.
  */
 const channel = new MessageChannel();
 const waiting: (() => void)[] = [];

@@ -1,4 +1,4 @@
-/** What the environment imports from the package by its name, without the package's other parts, which need Node. */
+/** The parts that the environment imports from the package by its name, without the package's other parts, which need Node. */
 export { Dataset, type Row } from '../../../src/core/dataset.ts';
 export type * from '../../../src/core/environment.ts';
 export * from '../../../src/core/errors.ts';

@@ -1,4 +1,4 @@
-/** The buttons of a run, its settings, and what it does at the moment. */
+/** The buttons of a run, its settings, and its current activity. */
 import type { VNode } from 'preact';
 import { isBusy, type LabState } from '../run/lab-state.ts';
 
@@ -11,7 +11,7 @@ export interface ControlsProps {
   readonly state: LabState;
   readonly settings: Settings;
   readonly change: (settings: Settings) => void;
-  /** The most threads that this page may have. */
+  /** The greatest number of threads that this page may have. */
   readonly cores: number;
   readonly start: () => void;
   readonly stop: () => void;

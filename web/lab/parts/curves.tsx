@@ -47,7 +47,7 @@ function dataOf({ steps, evaluations }: LabState): uPlot.AlignedData {
 
 function optionsOf(element: HTMLElement, steps: number): uPlot.Options {
   const style = getComputedStyle(element);
-  // The computed colour of a property that holds light-dark() is known only where it is a colour.
+  // The computed colour of a property that holds light-dark() is known only if the property is a colour.
   const colour = (name: string) => {
     const probe = element.ownerDocument.createElement('span');
     probe.style.color = `var(${name})`;

@@ -1,4 +1,4 @@
-/** What a run has come to, in figures. */
+/** The results of a run in figures. */
 import type { VNode } from 'preact';
 import { formatCount, formatSeconds } from '../../view/figures/numbers.ts';
 import { GOAL, type LabState, secondsToGoal } from '../run/lab-state.ts';

@@ -1,4 +1,4 @@
-/** What to do with the adapter, and how to get the same one outside the page. */
+/** Uses of the adapter, and the way to get the same one outside the page. */
 import type { VNode } from 'preact';
 import type { LabState } from '../run/lab-state.ts';
 

@@ -1,9 +1,9 @@
-/** What the page knows of a run, and how each message of the worker changes it. Pure. */
+/** The page's knowledge of a run, and its change by each message of the worker. Pure. */
 import type { FromLab, Transcript, Values } from '../lab-messages.ts';
 
 interface Measured {
   readonly step: number;
-  /** Since the start was pressed. */
+  /** Seconds since the start was pressed. */
   readonly seconds: number;
   readonly values: Values;
 }
@@ -74,7 +74,7 @@ export function after(state: LabState, event: LabEvent): LabState {
   }
 }
 
-/** Whether the worker computes. */
+/** True while the worker computes. */
 export function isBusy({ status }: LabState): boolean {
   return status === 'starting' || status === 'running' || status === 'stopping';
 }

@@ -1,4 +1,4 @@
-/** The run of this page: its worker, its state, and what the buttons do. */
+/** The run of this page: its worker, its state, and the actions of its buttons. */
 import { useCallback, useReducer, useRef } from 'preact/hooks';
 import type { FromLab, ToLab } from '../lab-messages.ts';
 import { after, IDLE, type LabState } from './lab-state.ts';
@@ -8,7 +8,7 @@ export interface Lab {
   readonly state: LabState;
   readonly start: (settings: { readonly seed: number; readonly threads: number }) => void;
   readonly stop: () => void;
-  /** Downloads the adapter of the run that has ended. */
+  /** Downloads the adapter of the finished run. */
   readonly save: () => void;
 }
 

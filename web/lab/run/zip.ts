@@ -1,4 +1,4 @@
-/** A ZIP archive whose files are stored as they are: weights do not compress. Dates are fixed, so that the same files give the same archive. */
+/** A ZIP archive whose files are stored without compression: weights do not compress. Dates are fixed, so that the same files give the same archive. */
 import type { NamedFile } from '../lab-messages.ts';
 
 const LOCAL = 0x04034b50;

@@ -8,12 +8,12 @@ import { patched } from '../route/use-route.ts';
 import { plainText } from '../text/marked-text.ts';
 import { Text } from '../text/text.tsx';
 
-/** A, B, C and so on: sets are told apart by letter, and by colour only beside it. */
+/** A, B, C and so on: letters distinguish the sets, and colours only support them. */
 export function letterOf(index: number): string {
   return String.fromCodePoint(65 + index);
 }
 
-/** The run by the end of its path, which says the most. */
+/** The run by the end of its path, its most telling part. */
 export function SetName({ set }: { readonly set: Comparison['sets'][number] }): VNode {
   const name = set.run.split('/').slice(-2).join('/');
   return (

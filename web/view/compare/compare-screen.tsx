@@ -42,7 +42,7 @@ function NothingChosen(): VNode {
   );
 }
 
-/** Of each run what it is judged by: the results of an evaluation, the last evaluation of a training run. */
+/** The sets by which each run is judged: the results of an evaluation, the last evaluation of a training run. */
 function useSets(runs: readonly string[]): Loaded<ComparedSet[]> {
   const source = useSource();
   return useLoaded(runs.length === 0 ? null : `sets of ${JSON.stringify(runs)}`, async () => {

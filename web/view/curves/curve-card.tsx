@@ -11,9 +11,9 @@ import type { MetricLine } from './use-metrics.ts';
 export interface CurveCardProps {
   readonly metric: string;
   readonly lines: readonly MetricLine[];
-  /** Null where nobody has written one. */
+  /** Null if the metric has no description. */
   readonly meaning: string | null;
-  /** Of smoothing; 0: none. */
+  /** The weight of smoothing; 0: none. */
   readonly weight: number;
 }
 
@@ -96,12 +96,12 @@ function Value({
   );
 }
 
-/** Training stands back where it stands beside held-out figures. */
+/** Curves of training are fainter if there are held-out figures on the same plot. */
 function lineOf(kind: CurveKind): string {
   return kind === 'step' ? 'line-2' : kind === 'evaluation' ? 'line' : 'line-3';
 }
 
-/** The last index up to this one where the curve has a value. */
+/** The last index up to this one at which the curve has a value. */
 function lastAt({ values }: Curve, index: number): number {
   for (let i = index; i >= 0; i--) if (values[i] !== null) return i;
   return index;

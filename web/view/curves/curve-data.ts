@@ -6,9 +6,9 @@ export type CurveKind = MetricLine['kind'];
 
 export interface Curve {
   readonly kind: CurveKind;
-  /** By step of `CurveData.steps`. */
+  /** Values by step of `CurveData.steps`. */
   readonly values: readonly (number | null)[];
-  /** Ends of the interval, where the run has measured one. */
+  /** Ends of the interval, if the run has measured one. */
   readonly bounds: readonly (readonly [number, number] | null)[] | null;
 }
 
@@ -19,7 +19,7 @@ export interface CurveData {
 
 const KINDS: readonly CurveKind[] = ['step', 'evaluation', 'validation'];
 
-/** Metrics that say how another one varies; they are drawn with it. */
+/** Metrics that show the variation of another one; they are drawn with it. */
 const BOUNDS: Readonly<Record<string, readonly [string, string]>> = { reward_mean: ['reward_low', 'reward_high'] };
 
 export function curveData(lines: readonly MetricLine[], metric: string): CurveData {
@@ -49,7 +49,7 @@ export function curveData(lines: readonly MetricLine[], metric: string): CurveDa
   return { steps: ordered, curves };
 }
 
-/** Mean over the steps so far in which later ones count more; what was not measured stays so. @param weight Of what came before, 0 to below 1. */
+/** Mean over the steps so far in which later ones count more; values that were not measured stay so. @param weight The weight of earlier values, 0 to below 1. */
 export function smoothed(values: readonly (number | null)[], weight: number): (number | null)[] {
   let sum = 0;
   let weights = 0;
@@ -69,7 +69,7 @@ export function metricNames(lines: readonly MetricLine[]): string[] {
   return [...names].filter((name) => !bounds.has(name));
 }
 
-/** What a run is judged by, in the order in which people look. */
+/** The metrics by which a run is judged, in the order in which people look at them. */
 const FIRST = [
   'reward_mean',
   'validation_loss',
@@ -88,7 +88,7 @@ const FIRST = [
   'step_seconds',
 ];
 
-/** @param count How many at most. */
+/** @param count The greatest number of names. */
 export function firstMetrics(names: readonly string[], count = 12): string[] {
   const known = FIRST.filter((name) => names.includes(name));
   return known.length > 0 ? known.slice(0, count) : names.slice(0, count);

@@ -1,4 +1,4 @@
-/** A plot of curves by uPlot, with intervals as bars. It draws on a canvas; names and values stand in the card around it. */
+/** A plot of curves by uPlot, with intervals as bars. It draws on a canvas; names and values are in the card around it. */
 import uPlot from 'uplot';
 import { type CurveData, type CurveKind, smoothed } from './curve-data.ts';
 
@@ -7,7 +7,7 @@ export type PlotColours = Readonly<Record<'line' | 'line-2' | 'line-3' | 'axis' 
 export interface CurvePlotOptions {
   readonly weight: number;
   readonly colours: PlotColours;
-  /** The index of the step at the cursor; null where it has left. */
+  /** The index of the step at the cursor; null once it has left. */
   readonly moved: (index: number | null) => void;
 }
 
@@ -78,7 +78,7 @@ export class CurvePlot {
     return new uPlot(options, this.#aligned(), this.#frame);
   }
 
-  /** Each curve twice where it is smoothed: as measured, faint, and smooth. */
+  /** Each curve twice if it is smoothed: as measured, faint, and smooth. */
   #series(): uPlot.Series[] {
     return this.#data.curves.flatMap(({ kind, values }) => {
       const stroke = () => this.#colours[this.#line(kind)];

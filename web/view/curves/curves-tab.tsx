@@ -1,4 +1,4 @@
-/** The curves of a training run, live. Which metrics, and how smooth, stands in the address. */
+/** The curves of a training run, live. The address holds the chosen metrics and the smoothing. */
 import type { VNode } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import type { TrainingDetail } from '../../../src/viewing/view-wire.ts';

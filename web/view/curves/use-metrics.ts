@@ -1,4 +1,4 @@
-/** The lines of metrics.jsonl, with those that a growing run adds. */
+/** The lines of metrics.jsonl, including those that a growing run adds. */
 import { useEffect, useState } from 'preact/hooks';
 import type { MetricLines } from '../../../src/viewing/view-wire.ts';
 import { useSource } from '../source/source-context.ts';
@@ -35,7 +35,7 @@ export function useMetrics(run: string): Metrics {
       try {
         if (document.visibilityState === 'visible') {
           const answer = await source.metrics(run, now.next);
-          // One that has stopped can be resumed; only a complete one stays as it is.
+          // A stopped run can be resumed; only a complete one never changes.
           isGrowing &&= answer.state !== 'complete';
           put(joined(now, answer));
         }
@@ -54,7 +54,7 @@ export function useMetrics(run: string): Metrics {
   return held;
 }
 
-/** A file that was begun again is shorter than what was read of it: then nothing of before counts. */
+/** A file that was begun again is shorter than the part that was read of it: then the earlier lines are dropped. */
 function joined(before: Held, { lines, next, meanings }: MetricLines): Held {
   if (next < before.next) return NOTHING;
   const isSame = lines.length === 0 && before.lines !== null;

@@ -10,7 +10,7 @@ export interface Scale {
 
 const UNIT_SCALE: Scale = { low: 0, high: 1 };
 
-/** A scale that holds all estimates, from 0 and at least to 1 where they are shares. */
+/** A scale that holds all estimates, from 0, and up to at least 1 if they are shares. */
 export function scaleOf(estimates: readonly (Estimate | null)[]): Scale {
   const ends = estimates.flatMap((e) => (e === null ? [] : [e.value, e.low ?? e.value, e.high ?? e.value]));
   const low = Math.min(0, ...ends);
@@ -21,7 +21,7 @@ export function scaleOf(estimates: readonly (Estimate | null)[]): Scale {
 export interface IntervalProps {
   readonly estimate: Estimate | null;
   readonly scale?: Scale;
-  /** Where to draw a line across, such as zero of a difference. */
+  /** The place of a line across, such as zero of a difference. */
   readonly zero?: number;
 }
 
@@ -38,13 +38,13 @@ export function Interval({ estimate, scale = UNIT_SCALE, zero }: IntervalProps):
   );
 }
 
-/** Both ends; null where there is no interval. */
+/** Both ends; null if there is no interval. */
 export function boundsText(estimate: Estimate | null, between: string): string | null {
   const { low = null, high = null } = estimate ?? {};
   return low === null || high === null ? null : `${formatReward(low)}${between}${formatReward(high)}`;
 }
 
-/** "0.120, 0.063 to 0.216", for tooltips and those who hear the page. */
+/** "0.120, 0.063 to 0.216", for tooltips and screen readers. */
 export function intervalText(estimate: Estimate | null): string {
   if (estimate === null) return 'no finished rollout';
   const bounds = boundsText(estimate, ' to ');

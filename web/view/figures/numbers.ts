@@ -1,4 +1,4 @@
-/** Numbers, times and durations as the page writes them. */
+/** The page's formats of numbers, times and durations. */
 
 const COUNT = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 
@@ -35,7 +35,7 @@ export function formatDifference(value: number | null): string {
   return value > 0 ? `+${formatReward(value)}` : formatReward(value);
 }
 
-/** "3 minutes ago"; the date where it is more than a week. */
+/** "3 minutes ago"; the date if it is more than a week. */
 export function formatAgo(time: string | null, now: number): string {
   if (time === null) return '\u2013';
   const seconds = (now - Date.parse(time)) / 1000;

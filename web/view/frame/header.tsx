@@ -1,4 +1,4 @@
-/** The line at the top: where one is, and the switches of the page. */
+/** The line at the top: the current place, and the switches of the page. */
 import type { VNode } from 'preact';
 import { plainText } from '../text/marked-text.ts';
 import { Text } from '../text/text.tsx';
@@ -6,7 +6,7 @@ import type { Theme } from './theme.ts';
 
 export interface Crumb {
   readonly text: string;
-  /** Null for where one is. */
+  /** Null for the current place. */
   readonly href: string | null;
 }
 
@@ -50,7 +50,7 @@ export function Header({ crumbs, theme, switchTheme, showKeys }: HeaderProps): V
   );
 }
 
-/** The fragment of the address is the route, so that the link moves the focus itself. */
+/** The fragment of the address is the route, so the link itself moves the focus. */
 function skip(event: Event): void {
   event.preventDefault();
   document.querySelector('main')?.focus();

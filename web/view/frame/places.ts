@@ -1,4 +1,4 @@
-/** Names of places for the line at the top, and what is above each. */
+/** Names of places for the line at the top, and the place above each. */
 import { formatRoute, type Route } from '../route/route.ts';
 import { patched } from '../route/use-route.ts';
 import type { Crumb } from './header.tsx';
@@ -16,7 +16,7 @@ export function crumbsOf(route: Route): Crumb[] {
   return [home, { text: name, href: tableOf(route) }, { text: place, href: null }];
 }
 
-/** The table that a rollout was opened from, with its filters. */
+/** The table, with its filters, from which a rollout was opened. */
 function tableOf(route: Route): string {
   return patched(route, { group: route.params.text('of'), of: undefined, index: undefined }, 'rollouts');
 }

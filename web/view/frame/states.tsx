@@ -1,4 +1,4 @@
-/** What stands where something is loading, could not be loaded, or has nothing to show: what happened, then what to do. */
+/** The messages for content that is loading, could not be loaded, or is empty: first the event, then the remedy. */
 import { Component, type ComponentChildren, type VNode } from 'preact';
 import type { Loaded } from '../source/use-loaded.ts';
 import { Text } from '../text/text.tsx';
@@ -42,7 +42,7 @@ export interface LoadedViewProps<T> {
   readonly children: (value: T) => ComponentChildren;
 }
 
-/** The value where there is one; a failed reload of a value that is there stays above it. */
+/** The value, if there is one; after a failed reload, the error is shown above the earlier value. */
 export function LoadedView<T>({ loaded, what, children }: LoadedViewProps<T>): VNode {
   const { value, error, reload } = loaded;
   if (error !== null) return <ProblemState problem={error.message} retry={reload} />;
@@ -51,12 +51,12 @@ export function LoadedView<T>({ loaded, what, children }: LoadedViewProps<T>): V
 }
 
 interface GuardProps {
-  /** A new one clears the problem. */
+  /** A new place clears the problem. */
   readonly place: string;
   readonly children: ComponentChildren;
 }
 
-/** Catches what a screen throws, so that the rest of the page stays. */
+/** Catches errors of a screen, so that the rest of the page stays. */
 export class ScreenGuard extends Component<GuardProps, { problem: string | null; place: string }> {
   override state = { problem: null as string | null, place: this.props.place };
 

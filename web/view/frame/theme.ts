@@ -1,4 +1,4 @@
-/** Light or dark: the system's choice until somebody makes one, which stays for the next visit. */
+/** Light or dark: the system's choice until the user makes one, which is kept for the next visit. */
 import { useEffect, useState } from 'preact/hooks';
 
 export type Theme = 'system' | 'light' | 'dark';
@@ -14,7 +14,7 @@ export function useTheme(): readonly [Theme, () => void] {
     try {
       localStorage.setItem(KEY, theme);
     } catch {
-      // A browser that keeps nothing follows the system next time.
+      // A browser without storage follows the system next time.
     }
     dispatchEvent(new Event('themechange'));
   }, [theme]);

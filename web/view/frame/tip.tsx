@@ -1,4 +1,4 @@
-/** A name that explains itself where one points at it or tabs to it. */
+/** A name that shows its explanation when the pointer or the focus is on it. */
 import type { VNode } from 'preact';
 import { useId } from 'preact/hooks';
 import { Label } from '../text/label.tsx';

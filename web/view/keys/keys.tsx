@@ -1,13 +1,13 @@
-/** Keys of the page. A screen names its keys with what they do; `?` lists them. Keys wait while somebody types, except Escape. */
+/** Keys of the page. A screen names its keys with their effects; `?` lists them. Keys are ignored while the user types, except Escape. */
 import { createContext } from 'preact';
 import { useContext, useEffect, useRef } from 'preact/hooks';
 
 export interface Key {
-  /** `KeyboardEvent.key`, or several for the same. */
+  /** `KeyboardEvent.key`; several keys may do the same. */
   readonly keys: readonly string[];
   readonly does: string;
   readonly run: () => void;
-  /** Also while an input has the focus. */
+  /** The key also works while an input has the focus. */
   readonly inInputs?: boolean;
 }
 
@@ -38,7 +38,7 @@ export class KeyMap {
     const isTyping = isTypedInto(event.target);
     const key = this.list().find(({ keys, inInputs }) => keys.includes(event.key) && (!isTyping || inInputs === true));
     if (key === undefined) return;
-    // Enter on a link or button, and arrows in a slider, stay theirs.
+    // Enter on a link or button, and arrows in a slider, keep their own effect.
     if (isOwnKey(event)) return;
     event.preventDefault();
     key.run();

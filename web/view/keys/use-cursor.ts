@@ -5,7 +5,7 @@ import { useKeys } from './keys.tsx';
 export interface CursorOptions {
   readonly count: number;
   readonly open: (index: number) => void;
-  /** What a row is, for the list of keys. */
+  /** The name of a row, for the list of keys. */
   readonly row: string;
   /** The row at first. */
   readonly start?: number;

@@ -1,4 +1,4 @@
-/** One rollout: who wrote what, what it was worth and why. */
+/** One rollout: its text by author, its reward, and the reasons for it. */
 import type { VNode } from 'preact';
 import { useRef } from 'preact/hooks';
 import type { RolloutDetail, RolloutPlace } from '../../../src/viewing/view-wire.ts';
@@ -62,7 +62,7 @@ function Rollout({ detail, place, route, isStale }: RolloutProps): VNode {
     { keys: ['k'], does: 'Previous rollout of the table', run: () => void step(-1) },
     ...(detail.has_tokens ? [{ keys: ['t'], does: 'Switch text and tokens', run: () => show(showsTokens ? undefined : 'tokens') }] : []),
   ]);
-  // Keys come faster than answers: each moves on from where the last one leads.
+  // Keys come faster than answers: each moves on from the target of the last one.
   const wanted = useRef<number | null>(null);
   const step = async (by: number) => {
     const from = wanted.current ?? route.params.number('at');

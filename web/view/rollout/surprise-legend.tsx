@@ -4,7 +4,7 @@ import type { VNode } from 'preact';
 /** Lower ends of the steps: probability 0.95, 0.78, 0.61, 0.37, 0.14, 0.05, 0.007. */
 const STEPS = [0.05, 0.25, 0.5, 1, 2, 3, 5];
 
-/** `s0` for a token that the policy was sure of, up to `s7`; `s-none` where the sampler gave no log-prob. */
+/** `s0` for a token that the policy was sure of, up to `s7`; `s-none` if the sampler gave no log-prob. */
 export function surpriseClass(logProb: number | null): string {
   if (logProb === null) return 's-none';
   const step = STEPS.findIndex((low) => -logProb < low);

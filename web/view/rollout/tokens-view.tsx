@@ -1,4 +1,4 @@
-/** Every token of a rollout, coloured by how surprising it was to the policy that sampled it. Loaded on demand. */
+/** Every token of a rollout, coloured by its surprise for the policy that sampled it. Loaded on demand. */
 import type { VNode } from 'preact';
 import type { RolloutPlace } from '../../../src/viewing/view-wire.ts';
 import { LoadedView } from '../frame/states.tsx';

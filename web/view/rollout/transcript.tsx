@@ -1,4 +1,4 @@
-/** A rollout from its prompt to its last turn, with who wrote what. */
+/** A rollout from its prompt to its last turn, with the author of each part. */
 import type { VNode } from 'preact';
 import type { Asked, RolloutDetail } from '../../../src/viewing/view-wire.ts';
 import { formatCount, formatNumber } from '../figures/numbers.ts';
@@ -24,7 +24,7 @@ export function Transcript({ detail, run }: { readonly detail: RolloutDetail; re
 function AskedCalls({ asked, run }: { readonly asked: readonly Asked[]; readonly run: string }): VNode {
   return (
     <section class="asked">
-      <h2>Asked beside the policy</h2>
+      <h2>Calls of other models</h2>
       {asked.map((call, i) => (
         <details key={i}>
           <summary>

@@ -1,4 +1,4 @@
-/** Turns of a transcript: who wrote each, by name and by colour, and what. */
+/** Turns of a transcript: the author of each, by name and by colour, and its content. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Content, Part } from '../../../src/viewing/view-wire.ts';
@@ -11,7 +11,7 @@ import { Contents } from './contents.tsx';
 
 const FOLDED: ReadonlySet<string> = new Set(['observation', 'user', 'tool', 'system']);
 
-/** What others than the model wrote is long, and read when it matters. */
+/** Text of other authors than the model is long, and read only when needed. */
 export function isFolded({ kind }: Part): boolean {
   return FOLDED.has(kind);
 }
@@ -26,7 +26,7 @@ export function Turns({ parts, run }: { readonly parts: readonly Part[]; readonl
   );
 }
 
-/** Kind → name and class. A role that nobody knows keeps its name. */
+/** Kind → name and class. An unknown role keeps its name. */
 const WRITERS: Readonly<Record<string, readonly [string, string]>> = {
   model: ['model', 'by-model'],
   assistant: ['model', 'by-model'],
@@ -41,7 +41,7 @@ const WRITERS: Readonly<Record<string, readonly [string, string]>> = {
 interface TurnProps {
   readonly part: Part;
   readonly run: string;
-  /** Whether only the first lines show at first. */
+  /** True if only the first lines are shown at first. */
   readonly folds?: boolean;
 }
 
@@ -77,7 +77,7 @@ export function Turn({ part, run, folds = false }: TurnProps): VNode {
   );
 }
 
-/** Characters that fit on a line of the transcript, about. */
+/** The approximate number of characters on a line of the transcript. */
 const LINE = 90;
 
 function linesOf(content: readonly Content[]): number {

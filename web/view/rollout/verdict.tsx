@@ -1,4 +1,4 @@
-/** Beside the transcript: reward, reference, metrics, error, further figures. */
+/** The panel next to the transcript: reward, reference, metrics, error, further figures. */
 import type { VNode } from 'preact';
 import type { RolloutDetail } from '../../../src/viewing/view-wire.ts';
 import { formatCount, formatDifference, formatNumber, formatReward } from '../figures/numbers.ts';
@@ -42,7 +42,7 @@ export function Verdict({ detail }: { readonly detail: RolloutDetail }): VNode {
   );
 }
 
-/** What is read after the transcript, and stands below it on a narrow screen. */
+/** Details that are read after the transcript; they are below it on a narrow screen. */
 export function Details({ detail }: { readonly detail: RolloutDetail }): VNode {
   return (
     <div class="details">

@@ -1,4 +1,4 @@
-/** Chooses which metrics the table shows. */
+/** Chooses the metrics that the table shows. */
 import type { VNode } from 'preact';
 import { Menu } from '../frame/menu.tsx';
 import { Label } from '../text/label.tsx';

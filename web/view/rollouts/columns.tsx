@@ -1,4 +1,4 @@
-/** What the columns of the table show. Widths are definite, so that headings and rows line up without measuring. */
+/** The contents of the table's columns. Widths are fixed, so that headings and rows line up without measuring. */
 import type { ComponentChildren, VNode } from 'preact';
 import type { RolloutLine } from '../../../src/viewing/view-wire.ts';
 import { formatCount, formatNumber, formatReward } from '../figures/numbers.ts';
@@ -7,10 +7,10 @@ import { ownValue } from '../text/own-value.ts';
 import { Text } from '../text/text.tsx';
 
 export interface Column {
-  /** What the server sorts by; null where it cannot. */
+  /** The key by which the server sorts; null if it cannot sort by this column. */
   readonly sort: string | null;
   readonly title: string;
-  /** In rem; the one that grows has its least. */
+  /** The width in rem; for the column that grows, its least width. */
   readonly width: number;
   readonly grows?: boolean;
   readonly isNumber: boolean;

@@ -1,4 +1,4 @@
-/** Above the table: which set, what to look for, and the filters in force as chips. */
+/** The bar above the table: the set, the search text, and the active filters as chips. */
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { RolloutPage, RunDetail } from '../../../src/viewing/view-wire.ts';
@@ -102,7 +102,7 @@ interface ChoiceProps {
   readonly value: string;
   readonly options: readonly (readonly [string, string])[];
   readonly choose: (value: string) => void;
-  /** Names the choice that filters nothing. */
+  /** The name of the choice without a filter. */
   readonly any?: string;
 }
 
@@ -125,7 +125,7 @@ function Choice({ label, value, options, choose, any }: ChoiceProps): VNode {
   );
 }
 
-/** After the last key, so that a search over the whole file does not run for each. */
+/** The pause after the last key, so that a search over the whole file does not run for each key. */
 const WAIT_MS = 250;
 
 function TextFilter({ route }: { readonly route: Route }): VNode {

@@ -1,4 +1,4 @@
-/** The table of rollouts: headings that sort, rows of which only those in view exist, a cursor for the keys. */
+/** The table of rollouts: headings that sort, rows, of which only those in view exist, a cursor for the keys. */
 import type { VNode } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import type { RolloutLine } from '../../../src/viewing/view-wire.ts';
@@ -15,7 +15,7 @@ export interface RolloutGridProps {
   readonly columns: readonly Column[];
   readonly sort: string;
   readonly descending: boolean;
-  /** Where a heading leads. */
+  /** The address behind a heading. */
   readonly sortHref: (sort: string) => string;
   readonly href: (line: RolloutLine, index: number) => string;
   /** Names the query, so that going back finds the scroll position again. */

@@ -1,4 +1,4 @@
-/** The rollouts of a run as a table with filters. All of it stands in the address. */
+/** The rollouts of a run as a table with filters. The address holds the whole query. */
 import type { VNode } from 'preact';
 import type { RolloutLine, RunDetail } from '../../../src/viewing/view-wire.ts';
 import { EmptyState, LoadingState, ProblemState } from '../frame/states.tsx';

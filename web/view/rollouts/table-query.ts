@@ -1,13 +1,13 @@
-/** The part of a route that says which rollouts a table shows, in which order, with which columns. */
+/** The part of a route that holds the table's query: the rollouts, their order and the columns. */
 import type { RolloutQuery } from '../../../src/viewing/view-wire.ts';
 import type { Params } from '../route/route.ts';
 
 export interface TableQuery {
-  /** Without the window. */
+  /** The query without the window. */
   readonly query: RolloutQuery;
   /** Filters in force, each with the parameters that make it. */
   readonly filters: readonly { readonly title: string; readonly params: readonly string[] }[];
-  /** Metrics that were chosen as columns; null: the default. */
+  /** Metrics that the user chose as columns; null: the default. */
   readonly columns: readonly string[] | null;
 }
 
@@ -45,7 +45,7 @@ function rangeTitle(min: number | undefined, max: number | undefined): string {
   return max === undefined ? `reward at least ${min}` : `reward ${min} to ${max}`;
 }
 
-/** What people read first, where the environment has it. */
+/** The metrics that people read first, if the environment has them. */
 const FIRST = ['searches', 'em', 'f1', 'judge', 'format_valid'];
 
 export function shownMetrics(columns: readonly string[] | null, metrics: readonly string[]): string[] {

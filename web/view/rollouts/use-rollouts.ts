@@ -1,4 +1,4 @@
-/** The rows of a table that are in view, fetched page by page. A new query shows the rows of the one before until its first page is here. */
+/** The rows of a table that are in view, fetched page by page. A new query shows the rows of the previous one until its first page has arrived. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import type { RolloutLine, RolloutPage, RolloutQuery } from '../../../src/viewing/view-wire.ts';
 import { useSource } from '../source/source-context.ts';
@@ -12,7 +12,7 @@ export interface RolloutRows {
   readonly error: Error | null;
   readonly isCurrent: boolean;
   readonly reload: () => void;
-  /** Says which rows are in view. */
+  /** Reports the rows that are in view. */
   readonly show: (first: number, last: number) => void;
 }
 

@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 
 export interface VirtualRowsProps {
   readonly count: number;
-  /** What scrolls. */
+  /** The element that scrolls. */
   readonly frame: RefObject<HTMLElement | null>;
   readonly draw: (index: number) => ComponentChildren;
   readonly show: (first: number, last: number) => void;

@@ -1,4 +1,4 @@
-/** Where the page is: a screen and its parameters, all in the fragment of the URL (`#/rollouts?run=...&sort=-reward`), so that every view has a link. */
+/** The place in the page: a screen and its parameters, all in the fragment of the URL (`#/rollouts?run=...&sort=-reward`), so that every view has a link. */
 
 export type Screen = 'runs' | 'run' | 'settings' | 'rollouts' | 'rollout' | 'curves' | 'steps' | 'held-out' | 'events' | 'compare';
 

@@ -1,4 +1,4 @@
-/** What a run was started with. */
+/** The settings with which a run was started. */
 import type { VNode } from 'preact';
 import type { RunDetail } from '../../../src/viewing/view-wire.ts';
 import { formatTime } from '../figures/numbers.ts';

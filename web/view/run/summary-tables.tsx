@@ -1,4 +1,4 @@
-/** Tables of an evaluation's summary: chances of passing with k tries, and the models beside the policy. */
+/** Tables of an evaluation's summary: chances of passing with k tries, and the models other than the policy. */
 import type { VNode } from 'preact';
 import { Interval, intervalText } from '../figures/interval.tsx';
 import { formatCount, formatNumber, formatReward } from '../figures/numbers.ts';
@@ -53,7 +53,7 @@ export function RolesTable({ roles }: { readonly roles: readonly RoleFigures[] }
   if (roles.length === 0) return null;
   return (
     <section>
-      <h2>Models beside the policy</h2>
+      <h2>Models other than the policy</h2>
       <div class="scrolls">
         <table class="small-table">
           <thead>

@@ -1,4 +1,4 @@
-/** Reads the summary of an evaluation, the object of `vf-eval --json` (docs/results.md). It came over the wire: what has another shape is left out. */
+/** Reads the summary of an evaluation, the object of `vf-eval --json` (docs/results.md). It came over the wire, so parts with another shape are left out. */
 import type { Estimate, EvaluationDetail } from '../../../src/viewing/view-wire.ts';
 
 export interface Summary {
@@ -14,7 +14,7 @@ export interface Summary {
   readonly tokens: readonly { readonly name: string; readonly value: number }[];
   readonly roles: readonly RoleFigures[];
   readonly seconds: number | null;
-  /** US dollars; null where nothing has a price. */
+  /** US dollars; null if nothing has a price. */
   readonly cost: number | null;
   readonly notices: readonly string[];
 }

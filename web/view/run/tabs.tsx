@@ -1,4 +1,4 @@
-/** Tabs of a run. Each is a link, so that it can be opened beside this one; the arrows move between them as the pattern for tabs wants. */
+/** Tabs of a run. Each is a link, so it can be opened in another tab of the browser; the arrows move between them, as the accessibility pattern for tabs requires. */
 import type { VNode } from 'preact';
 import { useRef } from 'preact/hooks';
 import { useKeys } from '../keys/keys.tsx';
@@ -17,7 +17,7 @@ export interface TabsProps {
   readonly run: string;
 }
 
-/** A tab that was clicked gives the focus back, so that the arrows move in what it shows. Whoever came by keyboard keeps it. */
+/** A click on a tab gives the focus back, so that the arrows move in its content. A user of the keyboard keeps the focus. */
 function letGo({ detail, target }: MouseEvent): void {
   if (detail > 0 && target instanceof HTMLElement) target.blur();
 }

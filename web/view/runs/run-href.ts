@@ -1,4 +1,4 @@
-/** Where a run opens: a training run with its curves, an evaluation with its summary. */
+/** The screen on which a run opens: a training run with its curves, an evaluation with its summary. */
 import type { RunLine } from '../../../src/viewing/view-wire.ts';
 import { formatRoute } from '../route/route.ts';
 

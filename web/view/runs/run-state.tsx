@@ -1,4 +1,4 @@
-/** Whether a run has ended, and how far it got. */
+/** The state of a run, and its progress. */
 import type { VNode } from 'preact';
 import type { RunLine } from '../../../src/viewing/view-wire.ts';
 import { formatCount } from '../figures/numbers.ts';

@@ -99,7 +99,7 @@ function matches(run: RunLine, text: string): boolean {
     .every((word) => where.includes(word));
 }
 
-/** What runs first, then the newest. */
+/** Running runs first, then the newest. */
 function sorted(runs: readonly RunLine[]): RunLine[] {
   const rank = (run: RunLine) => (run.state === 'running' ? 0 : 1);
   const time = (run: RunLine) => Date.parse(run.updated_at ?? run.started_at ?? '') || 0;

@@ -16,7 +16,7 @@ export interface SideColumn {
   readonly title: ComponentChildren;
   readonly run: string;
   readonly set: string;
-  /** With the parts where they are at hand; the others are loaded. */
+  /** The rollouts, with their parts if they are already loaded; the others are loaded. */
   readonly rollouts: readonly (RolloutLine & { readonly parts?: readonly Part[] })[];
 }
 

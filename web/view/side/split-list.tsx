@@ -1,19 +1,19 @@
-/** A list at the left, what is chosen in it at the right. The keys j and k choose. */
+/** A list on the left, and the chosen item on the right. The keys j and k choose. */
 import type { ComponentChildren, VNode } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { useKeys } from '../keys/keys.tsx';
 
 export interface SplitListProps<T> {
   readonly label: string;
-  /** What an item is, for the list of keys. */
+  /** The name of an item, for the list of keys. */
   readonly row: string;
   readonly items: readonly T[];
   readonly keyOf: (item: T) => string;
   readonly chosen: string | undefined;
   readonly choose: (item: T) => void;
-  /** Above the list. */
+  /** The content above the list. */
   readonly head: ComponentChildren;
-  /** Below the list, such as a button for more. */
+  /** The content below the list, such as a button for more. */
   readonly foot?: ComponentChildren;
   readonly draw: (item: T) => ComponentChildren;
   readonly children: ComponentChildren;
@@ -58,7 +58,7 @@ export function SplitList<T>({ label, row, items, keyOf, chosen, choose, head, f
   );
 }
 
-/** Moves the list alone: scrollIntoView would move the page, too. */
+/** Scrolls only the list: scrollIntoView would move the page, too. */
 function keepInView(list: HTMLElement, item: HTMLElement): void {
   const [top, bottom] = [item.offsetTop - list.offsetTop, item.offsetTop - list.offsetTop + item.offsetHeight];
   if (top < list.scrollTop) list.scrollTop = top;

@@ -73,7 +73,7 @@ export class ExportSource implements ViewSource {
     return typeof image === 'string' ? image : '';
   }
 
-  /** Async, so that what is missing rejects as a request would. */
+  /** Async, so that a missing answer rejects as a request would. */
   async #answer<T>(key: string): Promise<T> {
     if (Object.hasOwn(this.#answers, key)) return this.#answers[key] as T;
     throw new Error('This file does not hold that. Open the run with vf-view, or export it again with more.');

@@ -1,4 +1,4 @@
-/** Reads from the server that the page came from. Behind another address than loopback it asks for a token, which stands in the fragment of the URL. */
+/** Reads from the server that the page came from. The server requires a token on any address other than loopback; the token is in the fragment of the URL. */
 import { VIEW_REQUESTS } from '../../../src/viewing/request-key.ts';
 import type {
   Comparison,
@@ -23,7 +23,7 @@ export class HttpSource implements ViewSource {
   readonly live = true;
   readonly #token: string | null;
 
-  /** @param token Null where the server asks for none. */
+  /** @param token Null if the server requires none. */
   constructor(token: string | null) {
     this.#token = token;
   }
@@ -64,7 +64,7 @@ export class HttpSource implements ViewSource {
     return this.#get(VIEW_REQUESTS.compare(query));
   }
 
-  /** An img sends no header, so that its address has the token. */
+  /** An img sends no header, so its address has the token. */
   image(run: string, sha256: string): string {
     const path = VIEW_REQUESTS.image(run, sha256);
     return this.#token === null ? path : `${path}&token=${encodeURIComponent(this.#token)}`;

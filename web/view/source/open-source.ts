@@ -1,4 +1,4 @@
-/** The answers inside the page where there are some; else the server that it came from. */
+/** Opens the answers inside the page if there are some, else the server that it came from. */
 import type { ViewSource } from '../../../src/viewing/view-wire.ts';
 import { ExportSource } from './export-source.ts';
 import { HttpSource } from './http-source.ts';

@@ -4,7 +4,7 @@ import { ownValue } from '../text/own-value.ts';
 
 const BINS = 20;
 
-/** @param detailOf What the search for text looks into. */
+/** @param detailOf The text in which the search looks. */
 export function pageOf(all: RolloutPage, query: RolloutQuery, detailOf: (line: RolloutLine) => RolloutDetail | undefined): RolloutPage {
   const { from = 0, count = 100 } = query;
   const found = sorted(

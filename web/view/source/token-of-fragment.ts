@@ -1,4 +1,4 @@
-/** The token of `#token=TOKEN` or `#token=TOKEN&/screen?...`: kept for this tab, and taken out of the address before anybody copies it. */
+/** The token of `#token=TOKEN` or `#token=TOKEN&/screen?...`: kept for this tab, and removed from the address, so that a copied address does not contain it. */
 const KEY = 'vf-view-token';
 
 export function tokenOfFragment(): string | null {
@@ -8,7 +8,7 @@ export function tokenOfFragment(): string | null {
   try {
     sessionStorage.setItem(KEY, token);
   } catch {
-    // A browser that keeps nothing asks for the token again after a reload.
+    // A browser without storage needs the token again after a reload.
   }
   history.replaceState(null, '', `#${found[2] === '' ? '/' : found[2]}`);
   return token;

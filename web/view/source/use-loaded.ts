@@ -1,11 +1,11 @@
-/** Loads a value from the source by a key, keeps what was loaded before for going back, and loads it again while a run grows. */
+/** Loads a value from the source by a key, keeps earlier values for going back, and loads it again while a run grows. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
 export interface Loaded<T> {
-  /** What the key has; while it loads, what the key before it had. Null before the first answer. */
+  /** The value of the key; while it loads, the value of the previous key. Null before the first answer. */
   readonly value: T | null;
   readonly error: Error | null;
-  /** Whether `value` belongs to the key. */
+  /** True if `value` belongs to the key. */
   readonly isCurrent: boolean;
   readonly reload: () => void;
 }

@@ -1,4 +1,4 @@
-/** The groups that a training step was made of: rewards, and the advantages that the step trained with. */
+/** The groups of a training step: rewards, and the advantages with which the step trained. */
 import type { VNode } from 'preact';
 import type { StepDetail, TrainingDetail } from '../../../src/viewing/view-wire.ts';
 import { EmptyState, LoadedView } from '../frame/states.tsx';
@@ -123,7 +123,7 @@ function sorted({ groups }: StepDetail): Group[] {
   return groups.toSorted((a, b) => Number(spreadOf(a) === 0) - Number(spreadOf(b) === 0));
 }
 
-/** One scale for all groups: from 0 to 1, further where rewards are. */
+/** One scale for all groups: from 0 to 1, or further if rewards are outside. */
 function rangeOf({ groups }: StepDetail): readonly [number, number] {
   const rewards = groups.flatMap(({ rollouts }) => rollouts.map(({ reward }) => reward ?? 0));
   return [Math.min(0, ...rewards), Math.max(1, ...rewards)];

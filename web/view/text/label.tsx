@@ -1,4 +1,4 @@
-/** A name of a file: of a metric, an end, a writer. A long one is cut, so that it stays a name; the rest shows where one points at it. */
+/** A name of a file: of a metric, an end, a writer. A long one is cut, so that it stays a name; the pointer or the focus shows the rest. */
 import type { VNode } from 'preact';
 import { plainText } from './marked-text.ts';
 import { Text } from './text.tsx';

@@ -1,4 +1,4 @@
-/** Text of any length. The rest of a long one waits behind a button, in blocks that the browser lays out when they come into view. */
+/** Text of any length. The rest of a long text is behind a button, in blocks that the browser lays out when they come into view. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { formatCount } from '../figures/numbers.ts';
@@ -11,7 +11,7 @@ const MOST_CHARACTERS = 20_000;
 
 export interface LongTextProps {
   readonly text: string;
-  /** Sets tags of the model's text off from what stands between them. */
+  /** Distinguishes tags of the model's text from the text between them. */
   readonly tagged?: boolean;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Finds characters that a reader does not see, or that reorder what he sees: controls, bidirectional marks, zero-width characters, lone surrogates. Text of models and passages
- * is hostile: such characters hide text or make it look like another. Line feed, tab and the joiners of scripts and emoji stay as they are.
+ * Finds characters that a reader does not see, or that reorder the visible text: controls, bidirectional marks, zero-width characters, lone surrogates. Text of
+ * models and passages is hostile: such characters hide text or make it look like another. Line feed, tab and the joiners of scripts and emoji stay as they are.
  */
 
 /** A piece of text, or a character to show as a mark. */
@@ -8,7 +8,7 @@ export type Piece = string | { readonly symbol: string; readonly name: string };
 
 const HIDDEN = /\r(?!\n)|(?![\n\r\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\u2028\u2029]/u;
 
-/** What the first 32 characters are called. */
+/** The names of the first 32 characters. */
 const CONTROLS = 'NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US'.split(' ');
 
 const NAMES: Readonly<Record<number, string>> = {
@@ -50,7 +50,7 @@ export function piecesOf(text: string): Piece[] {
   return pieces;
 }
 
-/** The text for places that hold text alone: titles of the page, labels, tooltips. */
+/** The text for places that hold only text: titles of the page, labels, tooltips. */
 export function plainText(text: string): string {
   return piecesOf(text)
     .map((piece) => (typeof piece === 'string' ? piece : `[${piece.symbol}]`))

@@ -1,4 +1,4 @@
-/** Text of a model with its tags quiet, its thoughts quieter than the rest, and what it searched for and answered set off. */
+/** Text of a model with faint tags, fainter thoughts, and highlighted searches and answers. */
 import type { VNode } from 'preact';
 import { ownValue } from './own-value.ts';
 import { spansOf } from './tagged-spans.ts';

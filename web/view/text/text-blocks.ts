@@ -2,7 +2,7 @@
 
 const BLOCK_CHARACTERS = 8_000;
 
-/** Cuts at line ends where there are some, and never inside a character. */
+/** Cuts at line ends if there are some, and never inside a character. */
 export function blocksOf(text: string): string[] {
   const blocks: string[] = [];
   for (let from = 0; from < text.length;) {

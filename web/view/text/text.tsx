@@ -1,4 +1,4 @@
-/** Text of models, passages, files and names: text nodes alone, with marks for what would stay unseen. */
+/** Text of models, passages, files and names: only text nodes, with marks for invisible characters. */
 import type { VNode } from 'preact';
 import { piecesOf } from './marked-text.ts';
 

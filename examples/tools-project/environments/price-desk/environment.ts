@@ -4,7 +4,7 @@
  */
 import { ConfigError, Dataset, defineTool, metric, reward, type RewardContext, type Row, Rubric, toolCallingBaseline, ToolEnv } from 'vf-search';
 
-/** In cents. */
+/** Prices in cents. */
 const PRICES: ReadonlyMap<string, number> = new Map([
   ['apple', 40],
   ['bread', 310],
@@ -57,7 +57,7 @@ function totalOf({ segments }: RewardContext<OrderRow>): number {
 }
 
 const isRight = (context: RewardContext<OrderRow>): number => Number(totalOf(context) === context.row.info.total);
-/** A partial reward: it rewards looking up before the model can add. */
+/** A partial reward, for the lookups that the model makes before it can add. */
 const lookedUp = ({ row, state }: RewardContext<OrderRow>): number =>
   row.info.items.filter((item) => foundIn(state).includes(item)).length / row.info.items.length;
 
@@ -84,7 +84,7 @@ const baseline = toolCallingBaseline({
   calls: (question, results) => {
     const items = [...PRICES.keys()].filter((item) => question.includes(item));
     if (results.length === 0) return items.map((item) => ({ name: 'find_price', arguments: { item } }));
-    // Both tools were asked about every item, and nothing was added yet.
+    // Both tool calls returned, and nothing was added yet.
     return results.length === items.length ? [{ name: 'add', arguments: { numbers: results.map(Number) } }] : [];
   },
   answer: (_, results) => `<total> ${results.at(-1)} </total>`,
