@@ -11,7 +11,10 @@ import { escapeControls } from '../reports/text/terminal-text.ts';
 
 export const EXIT = { done: 0, failed: 1, usage: 2, costReached: 3, interrupted: 130, terminated: 143 } as const;
 
-/** What a command that runs another one sends over IPC, to pass a stop on. A signal would look like a second Ctrl-C, because a terminal sends the first to both. */
+/**
+ * The message that a command sends over IPC to a command that it runs, to pass a stop on. A signal would look like a second Ctrl-C, because a terminal sends the
+ * first to both.
+ */
 export const STOP_MESSAGE = 'stop';
 
 export interface CommandContext {
@@ -19,7 +22,7 @@ export interface CommandContext {
   readonly signal: AbortSignal;
   /** Values that must never be printed; the command adds to it as it learns them. */
   readonly secrets: Set<string>;
-  /** Whether to print stack traces (`-v`). @default false */
+  /** Prints stack traces (`-v`). @default false */
   verbose: boolean;
   /** Prints the error as one line, plus its stack and causes if `verbose`. */
   readonly report: (error: unknown) => void;
@@ -40,7 +43,7 @@ export interface CommandContext {
 /** The commands that take `-v`. */
 const WITH_VERBOSE = new Set(['vf-pipeline', 'vf-score', 'vf-serve']);
 
-/** Runs `main` with the process's arguments and exits with the code that it returns. `hasVerbose`: whether the command takes `-v`. */
+/** Runs `main` with the process's arguments and exits with the code that it returns. `hasVerbose`: true if the command takes `-v`. */
 export async function runCommand(
   name: string,
   main: (argv: readonly string[], context: CommandContext) => Promise<number>,
@@ -105,7 +108,7 @@ export async function runCommand(
 interface Stop {
   readonly signal: 'SIGINT' | 'SIGTERM';
   readonly code: number;
-  /** Whether the command that runs this one asked for it. The first signal after it may be the same Ctrl-C. */
+  /** True if the command that runs this one requested it. The first signal after it may be the same Ctrl-C. */
   readonly isPassedOn: boolean;
 }
 
@@ -116,11 +119,11 @@ function onMessageOfParent(listener: (message: unknown) => void): void {
   process.channel.unref();
 }
 
-/** How long operations on files may take to finish before the process ends without them. */
+/** The time that operations on files may take to finish before the process ends without them. */
 const JOIN_GRACE_MS = 500;
 
 /**
- * Ends the process whatever it waits for. exit() joins the threads that work on files, and never returns while one of them waits inside open(), for example on a file
+ * Ends the process, even if it waits for something. exit() joins the threads that work on files, and never returns while one of them waits inside open(), for example on a file
  * system that hangs. The signal's own default action waits for no thread.
  */
 async function endNow({ signal, code }: Stop): Promise<never> {
@@ -133,7 +136,7 @@ async function endNow({ signal, code }: Stop): Promise<never> {
   return new Promise(() => {});
 }
 
-/** Whether exit() would wait for a thread: for one that works on a file or looks up a name. */
+/** Tells whether exit() would wait for a thread: for one that works on a file or looks up a name. */
 function isJoined(): boolean {
   return process.getActiveResourcesInfo().some((name) => /^(FSReq|GetAddrInfo|GetNameInfo)/.test(name));
 }
@@ -148,7 +151,7 @@ function giveUpSignals(): void {
   for (const signal of ['SIGINT', 'SIGTERM']) process.removeAllListeners(signal);
 }
 
-/** Whether the arguments contain `-v`, alone or combined with other one-letter flags. */
+/** Tells whether the arguments contain `-v`, alone or combined with other one-letter flags. */
 export function asksForStacks(argv: readonly string[]): boolean {
   return argv.some((word) => word === '--verbose' || /^-[A-Za-z]*v$/.test(word));
 }
@@ -165,7 +168,7 @@ export function errorLine(error: unknown, { hasVerbose = true } = {}): string {
   return oneLine(`unexpected ${error.name}: ${errorMessage(error)} (${hasVerbose ? '-v shows where; ' : ''}please report it)`);
 }
 
-/** Turns line feeds into spaces and escapes everything else that a terminal would act on. */
+/** Turns line feeds into spaces and escapes every other character on which a terminal would act. */
 function oneLine(text: string): string {
   return escapeControls(text.replace(/\s*[\r\n]\s*/g, ' '));
 }

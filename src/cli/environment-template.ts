@@ -5,7 +5,7 @@ import { HELD_OUT_ROWS, ROWS } from './template-rows.ts';
 import { toolsEnvironment, toolsTest } from './tools-environment-template.ts';
 
 export interface TemplateOptions {
-  /** Kebab-case. */
+  /** In kebab-case. */
   readonly id: string;
   /** Folder of the environments, as the user typed it. */
   readonly directory: string;

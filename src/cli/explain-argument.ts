@@ -4,7 +4,7 @@ import { environmentIfFound } from '../registry/find-environment.ts';
 import { isSecretName } from '../transport/redact.ts';
 import type { UnknownFlag } from './options/define-command.ts';
 
-/** Null if it is none, or if the environment does not say which arguments it takes. Never rejects. */
+/** Null if it is not an argument, or if the environment does not declare its arguments. Never rejects. */
 export async function explainArgument({ flag, value, positionals }: UnknownFlag): Promise<string | null> {
   if (!flag.startsWith('--')) return null;
   const name = flag.slice(2).replaceAll('-', '_');

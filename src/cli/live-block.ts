@@ -1,6 +1,6 @@
 /**
  * A few lines at the bottom of a terminal that are redrawn in place, with one write per redraw to avoid flicker. Permanent lines are written above
- * them. The caller decides what the lines say.
+ * them. The caller provides the lines.
  */
 import { stripVTControlCharacters } from 'node:util';
 import { cellWidth } from '../reports/text/terminal-text.ts';

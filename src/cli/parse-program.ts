@@ -3,7 +3,7 @@ import { type Command, CommanderError } from 'commander';
 import { ConfigError } from '../core/errors.ts';
 import { EXIT } from './command-line.ts';
 
-/** Columns of every command's help, whatever the terminal's width. */
+/** Columns of every command's help, regardless of the terminal's width. */
 const HELP_WIDTH = 80;
 
 /**

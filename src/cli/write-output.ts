@@ -1,4 +1,4 @@
-/** Where a command writes its lines: a file that it replaces as a whole, a pipe or a device, or stdout. */
+/** The target of a command's lines: a file that it replaces as a whole, a pipe or a device, or stdout. */
 import { once } from 'node:events';
 import { open, realpath, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -8,13 +8,13 @@ import { replaceFile } from '../files/json-lines.ts';
 import { isRunFolder } from '../viewing/find-runs.ts';
 import { EXIT } from './command-line.ts';
 
-/** How a page of vf-view begins. No record of a run does. */
+/** The beginning of a page of vf-view. No record of a run begins in this way. */
 const PAGE_START = '<!doctype html>';
 
 type Write = (text: string) => Promise<void>;
 
 /**
- * Lets `work` write to the file of `flag`, which is only replaced once `work` is done; `-` is stdout. Returns what `work` does. Throws ConfigError for a name that cannot
+ * Lets `work` write to the file of `flag`, which is only replaced once `work` is done; `-` is stdout. Returns the result of `work`. Throws ConfigError for a name that cannot
  * be written, before `work` begins.
  */
 export async function writeOutput<T>(output: string, work: (write: Write) => Promise<T>, flag = '-o'): Promise<T> {

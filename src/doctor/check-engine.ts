@@ -10,7 +10,7 @@ export interface EngineCheckOptions {
   readonly model: string | null;
   /** Null for the engine's default. */
   readonly threads: number | null;
-  /** Whether the checked run uses the engine. */
+  /** True if the checked run uses the engine. */
   readonly isNeeded: boolean;
   readonly signal: AbortSignal;
 }

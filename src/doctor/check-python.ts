@@ -58,7 +58,7 @@ interface PythonAnswer {
 export interface PythonOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
-  /** Whether nvidia-smi lists a GPU: it decides between the builds for CUDA and for the CPU. */
+  /** True if nvidia-smi lists a GPU: it decides between the builds for CUDA and for the CPU. */
   readonly hasGpu: boolean;
 }
 

@@ -80,7 +80,7 @@ export interface Trained {
   readonly message: string | null;
   /** Steps done, those of earlier processes included. */
   readonly step: number;
-  /** Whether `train({ resume: directory })` can continue it. */
+  /** True if `train({ resume: directory })` can continue it. */
   readonly resumable: boolean;
   /** Absolute path of the run's folder. */
   readonly directory: string;

@@ -1,4 +1,4 @@
-/** Declares `vf-doctor`, which checks what a training run needs and changes nothing. */
+/** Declares `vf-doctor`, which checks the requirements of a training run and changes nothing. */
 import { defineCommand, optionalArgument } from '../options/define-command.ts';
 import { file, flag, text, texts, wholeNumber } from '../options/kinds.ts';
 import { table } from '../options/option.ts';

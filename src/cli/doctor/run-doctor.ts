@@ -1,4 +1,4 @@
-/** `vf-doctor`: prints what a training run lacks, each with the command that puts it right, or its plan of GPU memory. */
+/** `vf-doctor`: prints everything that a training run lacks, each with the command that corrects it, or its plan of GPU memory. */
 import { ConfigError } from '../../core/errors.ts';
 import { assumedCards, memoryTable } from '../../doctor/check-gpus.ts';
 import { checkRun } from '../../doctor/check-run.ts';
@@ -21,7 +21,7 @@ interface DoctorOptions {
   readonly json?: boolean;
   readonly memory?: boolean;
   readonly gpus?: string;
-  /** In tokens. */
+  /** Length in tokens. */
   readonly context?: number;
 }
 
@@ -66,7 +66,7 @@ async function memoryPlan(
 ): Promise<string> {
   if (config === null) throw new ConfigError('--memory needs a training configuration: vf-doctor run.toml --memory, or --preset NAME');
   const cards = gpus === undefined ? await readGpuCards({ env: process.env, signal }) : assumedCards(gpus);
-  // Visibility concerns the GPUs that are here.
+  // Visibility concerns the GPUs of this machine.
   return memoryTable(config, { cards, contextTokens: tokens, variables: gpus === undefined ? process.env : {} });
 }
 

@@ -47,7 +47,7 @@ export async function dryRunText(prepared: OpenedEvaluation, name: string | null
   ].join('\n');
 }
 
-/** Where rows, corpus and the like come from; leaves out empty parts. */
+/** The sources of rows, corpus and the like; leaves out empty parts. */
 function provenanceLines(provenance: Readonly<Record<string, unknown>>): [label: string, text: string][] {
   const isEmpty = (value: unknown) => typeof value === 'object' && value !== null && Object.keys(value).length === 0;
   return Object.entries(provenance)

@@ -1,13 +1,16 @@
-/** The options of `vf-eval`, which are also the keys of its TOML files. Names are those of verifiers v0 where v0 has the option; `docs/vf-eval.md` lists where the meaning differs. */
+/**
+ * The options of `vf-eval`, which are also the keys of its TOML files. Names are those of verifiers v0 where v0 has the option; `docs/vf-eval.md` lists the
+ * differences of meaning.
+ */
 import { PROVIDER_NAMES } from '../../sessions/policy/providers.ts';
 import { file, flag, folder, names, number, optionalFolder, text, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
 import { headers, object, roles } from '../options/table-kinds.ts';
 
-/** Its options say how results are shown, and may be combined with a TOML file of runs. */
+/** Its options control the display of results, and may be combined with a TOML file of runs. */
 export const DISPLAY = 'Display';
 
-/** None has a default of its own: `sessions` knows the defaults, and the settings at the top of a file apply where a run says nothing. */
+/** None has a default of its own: `sessions` knows the defaults, and the settings at the top of a file apply to runs without their own. */
 export const EVAL_OPTIONS = groups({
   Environment: {
     envArgs: object('arguments of the environment', { letter: 'a' }),

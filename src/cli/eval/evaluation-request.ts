@@ -71,7 +71,7 @@ function picked<N extends Readonly<Record<string, OptionName>>>(settings: Settin
   return Object.fromEntries(given.map(([setting, name]) => [setting, settings[name]])) as Picked<N>;
 }
 
-/** Settings as the user of `vf-eval` gives them. */
+/** Settings in the words of a user of `vf-eval`. */
 export const FLAG_NAMES: SettingNames = {
   ...ROLE_FLAG,
   name: spellingOf,

@@ -2,7 +2,7 @@
 import { explainArgument } from '../explain-argument.ts';
 import type { UnknownFlag } from '../options/define-command.ts';
 
-/** Options of verifiers v0 that vf-eval does not have, with what to do instead. */
+/** Options of verifiers v0 that vf-eval does not have, with the alternative. */
 const LEFT_OUT: Readonly<Record<string, string>> = {
   '-N': 'v0 never used it either',
   '--no-interleave-scoring': 'v0 never used it either',

@@ -83,7 +83,7 @@ export class Progress {
     if (this.#failuresShown.has(name) && !this.#options.verbose) return;
     this.#failuresShown.add(name);
     const more = this.#options.verbose ? '' : ' (further failures of this kind are only counted)';
-    // Only these are thrown by code of the environment's author, and without a cause on purpose: the message then says everything.
+    // Only code of the environment's author throws these without a cause, on purpose: the message then says everything.
     const isUnforeseen = /^(Environment|Reward)Error$/.test(name) && stack?.includes('\ncaused by ') === true;
     const place = this.#options.verbose || !isUnforeseen ? null : thrownPlace(stack);
     const text = `${this.#options.redact(error).slice(0, 300)}${place === null ? '' : ` (${this.#options.redact(place)})`}`;

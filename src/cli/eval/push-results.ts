@@ -46,7 +46,7 @@ export interface PushResultsOptions {
   readonly words: readonly string[];
 }
 
-/** Returns the exit code. A push that fails is reported and changes nothing of the run. */
+/** Returns the exit code. A push that fails is reported and does not change the run. */
 export async function pushResults(push: HubPush, { summary, facts }: EvaluationOutcome, options: PushResultsOptions): Promise<number> {
   const { context, packageVersion, words } = options;
   const { directory, complete, envId, model } = summary;
@@ -75,7 +75,7 @@ export async function pushResults(push: HubPush, { summary, facts }: EvaluationO
   }
 }
 
-/** The address of a server says nothing to others, and may be nobody's business. */
+/** The address of a server is of no use to others, and may be private. */
 async function pushedFile(directory: string, name: string): Promise<PushedFile> {
   const file = join(directory, name);
   if (name !== 'metadata.json') return { path: name, content: { file } };

@@ -57,7 +57,7 @@ export async function runEvaluations({ arguments: { environment: target }, optio
   return code;
 }
 
-/** Runs that cannot be compared are no failure of theirs. */
+/** Runs that cannot be compared are not failures. */
 async function comparisonsOf(played: readonly PlayedRun[], context: CommandContext): Promise<readonly SweepComparison[]> {
   if (played.length < 2 || context.signal.aborted) return [];
   try {

@@ -32,7 +32,7 @@ export class SharedRoles {
     if ([...this.#known.values()].some((roles) => roles.includes(role))) return true;
     for (const run of this.#runs) {
       if (this.#known.has(keyOf(run))) continue;
-      // An environment that does not load may have the role; its own run reports the error.
+      // An environment that does not load might have the role; its own run reports the error.
       const roles = await rolesOf(run, this.#surroundings).catch(() => null);
       if (roles === null) return true;
       this.#known.set(keyOf(run), roles);

@@ -1,4 +1,4 @@
-/** What `vf-export` does: writes the rollouts of a run, or of a step of a training, and says what was left out. */
+/** The work of `vf-export`: writes the rollouts of a run, or of a step of a training, and reports the rollouts that were left out. */
 import { ConfigError } from '../../core/errors.ts';
 import { type ExportCounts, type ExportOptions, exportRun } from '../../evaluate/export-run.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
@@ -10,11 +10,11 @@ export interface ExportFlags {
   readonly output: string;
   /** Step of a training run, from 1. @default none */
   readonly step?: number;
-  /** Whether to write supervised rows. @default false */
+  /** Writes supervised rows instead. @default false */
   readonly sft?: boolean;
   /** @default none */
   readonly minReward?: number;
-  /** Most rollouts of each row of the data. @default all */
+  /** The greatest number of rollouts of each row of the data. @default all */
   readonly best?: number;
 }
 

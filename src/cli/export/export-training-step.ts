@@ -16,12 +16,12 @@ import { localTokenizerHash } from '../../sessions/policy/local-tokenizer-hash.t
 
 type Write = (line: string) => Promise<void>;
 
-/** Whether the folder is that of a training run. */
+/** Tells whether the folder is that of a training run. */
 export function isTrainingRun(directory: string): boolean {
   return existsSync(trainingPaths(directory).run);
 }
 
-/** Calls `write` as `exportRun` does. `step`: null for none named. Throws ConfigError for a step that the run has not kept with its tokens. */
+/** Calls `write` as `exportRun` does. `step`: null if none was named. Throws ConfigError for a step that the run has not kept with its tokens. */
 export async function exportTrainingStep(directory: string, step: number | null, write: Write, options: ExportOptions): Promise<ExportCounts> {
   const files = await filesOf(directory, step);
   const run = await readRun(directory);
@@ -51,7 +51,7 @@ export async function exportTrainingStep(directory: string, step: number | null,
   return { ...counts, unselected: unselected.size };
 }
 
-/** Of the step, one for each phase. */
+/** Files of the step, one for each phase. */
 async function filesOf(directory: string, step: number | null): Promise<readonly KeptStep[]> {
   const kept = await keptSteps(trainingPaths(directory).rollouts);
   const whole = [...new Set(kept.filter((file) => file.kept !== 'thin').map((file) => file.step))];
@@ -110,7 +110,7 @@ function exportOf(
     schema_version: 1,
     rollout_id: rolloutId,
     group_id: groupId,
-    // A training keeps no other id of the row.
+    // A training keeps no other id for the row.
     example_id: groupId,
     reward,
     metrics: { ...metrics },
@@ -127,7 +127,7 @@ function exportOf(
   };
 }
 
-/** The prompt, then what one version wrote or the environment gave, by turns. */
+/** The prompt, then text of one version and text of the environment, in turn. */
 function segmentsOf(promptLength: number, versionOf: readonly (number | null)[]): RolloutExport['segments'] {
   const segments: { kind: string; start: number; end: number; version: number | null }[] = [];
   if (promptLength > 0) segments.push({ kind: 'prompt', start: 0, end: promptLength, version: null });

@@ -50,7 +50,7 @@ async function indexWords(corpus: string, options: IndexOptions, progress: Progr
   return EXIT.done;
 }
 
-/** Where the passages are read from. */
+/** The source of the passages. */
 export function corpusOf(corpus: string): { readonly corpus: string; readonly stream?: NodeJS.ReadStream } {
   return corpus === '-' ? { corpus: 'stdin', stream: process.stdin } : { corpus };
 }

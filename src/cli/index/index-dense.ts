@@ -65,7 +65,7 @@ export async function indexDense(corpus: string, options: DenseOptions, progress
   }
 }
 
-/** The model's own, where it is known, else those of the flags or none. */
+/** The model's own prefixes, if they are known, else those of the flags or none. */
 function prefixesOf(model: string, { queryPrefix, passagePrefix }: DenseOptions, context: CommandContext): Prefixes {
   const known = knownPrefixes(model);
   if (known === null && (queryPrefix ?? passagePrefix) === undefined)

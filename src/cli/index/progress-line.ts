@@ -1,7 +1,7 @@
 import type { CorpusProgress } from '../../retrieval/bm25/corpus-stream.ts';
 import { countText, durationText } from '../../reports/text/number-text.ts';
 
-/** Shows how much of the corpus is read: one line rewritten in place on a terminal, occasional lines elsewhere. */
+/** Shows the part of the corpus that has been read: one line rewritten in place on a terminal, occasional lines elsewhere. */
 export class ProgressLine {
   readonly #totalBytes: number | null;
   readonly #write: (text: string) => void;
@@ -16,7 +16,7 @@ export class ProgressLine {
     this.#write = write;
   }
 
-  /** `skippedRows`: of an earlier run, which took this one no time. */
+  /** `skippedRows`: rows of an earlier run, on which this one spent no time. */
   show({ rows, bytes }: CorpusProgress, skippedRows = 0): void {
     const now = performance.now();
     if (now - this.#shownAt < (this.#isTerminal ? 100 : 5000)) return;

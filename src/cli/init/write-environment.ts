@@ -76,7 +76,7 @@ function canResolvePackage(): boolean {
     createRequire(join(process.cwd(), 'any.js')).resolve('vf-search/package.json');
     return true;
   } catch {
-    // Not installed here: the printed commands install it.
+    // The package is not installed here: the printed commands install it.
     return false;
   }
 }

@@ -30,10 +30,10 @@ import type { Completion, OptionTable, OptionValues } from './option.ts';
 /** @typeParam T type of its value */
 export interface Argument<T = unknown> {
   readonly description: string;
-  /** How the help names it. Default: its key in the table. */
+  /** The name in the help. Default: its key in the table. */
   readonly label: string | null;
   readonly isRequired: boolean;
-  /** Whether it takes all further words; only the last argument may. */
+  /** True if it takes all further words; only the last argument may. */
   readonly isMany: boolean;
   readonly completion: Completion;
   /** Carries the type only. */
@@ -62,7 +62,7 @@ export type ArgumentTable = Readonly<Record<string, Argument>>;
 type NoArguments = Readonly<Record<string, never>>;
 type ArgumentValues<A extends ArgumentTable> = { readonly [K in keyof A]: A[K] extends Argument<infer T> ? T : never };
 
-/** What a command line said. */
+/** A parsed command line. */
 export interface Parsed<O extends OptionTable = OptionTable, A extends ArgumentTable = ArgumentTable> {
   readonly arguments: ArgumentValues<A>;
   /** Defaults are filled in. */
@@ -80,7 +80,7 @@ export interface Invocation<O extends OptionTable = OptionTable, A extends Argum
 
 /** A flag that the command does not have. */
 export interface UnknownFlag {
-  /** As it was written: `--max-turns`. */
+  /** The flag as it was written: `--max-turns`. */
   readonly flag: string;
   /** Its value, or the word after it; null if there is none. */
   readonly value: string | null;
@@ -100,11 +100,11 @@ export interface CommandDeclaration<O extends OptionTable, A extends ArgumentTab
   readonly options: O;
   /** Options that exclude each other. */
   readonly conflicts?: readonly (readonly (keyof O & string)[])[];
-  /** Commands with what they do. */
+  /** Commands, each with its effect. */
   readonly examples?: readonly (readonly [command: string, does: string])[];
   /** Text after the options, in lines of at most 80 columns, or a function that makes it. */
   readonly notes?: string | (() => string);
-  /** Whether no word at all is a question for help. @default if an argument or option is required */
+  /** True if a command line without words is a question for help. @default if an argument or option is required */
   readonly needsWords?: boolean;
   /** A better sentence for a flag that the command does not have; null for the usual one. */
   explainUnknown?(unknown: UnknownFlag): string | null | Promise<string | null>;

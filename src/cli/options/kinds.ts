@@ -1,25 +1,25 @@
 /**
  * The kinds of option: each parses a word of the command line, checks a value of a TOML file, and has a placeholder, a default's text, what a shell
- * offers, and the sentence for a wrong value. The dialect is that of `schemas/config-table.ts`: the description first, then what is particular.
+ * offers, and the sentence for a wrong value. The dialect is that of `schemas/config-table.ts`: the description first, then the particulars.
  */
 import { ConfigError } from '../../core/errors.ts';
 import { closestName } from '../../core/closest-name.ts';
 import { type Completion, DEFAULT_GROUP, type Option, wrongValue } from './option.ts';
 
-/** What every kind of option takes. */
+/** The settings of every kind of option. */
 export interface Settings<T = unknown> {
   readonly letter?: string;
   readonly placeholder?: string;
   /** Value of an option that was not given; the help shows it. */
   readonly default?: T;
-  /** For the help only: what happens without the option, where no fixed value says it. */
+  /** For the help only: the behaviour without the option, if no fixed value describes it. */
   readonly otherwise?: string;
   /** The command refuses to run without the option. @default false */
   readonly required?: boolean;
   readonly completion?: Completion;
 }
 
-/** Whether a value is always there. */
+/** True if a value is always present. */
 export type Always<S> = S extends { readonly required: true } ? true : S extends { readonly default: unknown } ? true : false;
 
 interface Kind<T> {
@@ -120,7 +120,7 @@ export function text<const S extends Settings<string>>(description: string, sett
   return option({ placeholder: 'TEXT', parse: (word, spelling) => checkText(word, spelling), check: checkText }, description, settings);
 }
 
-/** Text that may be empty, where that says something: `--query-prefix ''`. */
+/** Text that may be empty, if the empty text has a meaning: `--query-prefix ''`. */
 export function anyText<const S extends Settings<string>>(description: string, settings: S = {} as S): Option<string, Always<S>> {
   const check = (value: unknown, spelling: string): string => {
     if (typeof value === 'string') return value;
@@ -129,7 +129,7 @@ export function anyText<const S extends Settings<string>>(description: string, s
   return option({ placeholder: 'TEXT', mayBeEmpty: true, parse: (word, spelling) => check(word, spelling), check }, description, settings);
 }
 
-/** Path of a file. Whether it exists is for the command to say. */
+/** Path of a file. The command checks whether it exists. */
 export function file<const S extends Settings<string>>(description: string, settings: S = {} as S): Option<string, Always<S>> {
   return option(
     { placeholder: 'FILE', completion: 'files', parse: (word, spelling) => checkText(word, spelling), check: checkText },
@@ -138,7 +138,7 @@ export function file<const S extends Settings<string>>(description: string, sett
   );
 }
 
-/** Path of a folder. Whether it exists is for the command to say. */
+/** Path of a folder. The command checks whether it exists. */
 export function folder<const S extends Settings<string>>(description: string, settings: S = {} as S): Option<string, Always<S>> {
   return option(
     { placeholder: 'DIR', completion: 'folders', parse: (word, spelling) => checkText(word, spelling), check: checkText },
@@ -147,7 +147,7 @@ export function folder<const S extends Settings<string>>(description: string, se
   );
 }
 
-/** A folder, or true if the option was given without one; false only in a file. In the next word, what the command needs as an argument is not taken for the folder. */
+/** A folder, or true if the option was given without one; false only in a file. A next word that the command needs as an argument is not taken for the folder. */
 export function optionalFolder(description: string, settings: Pick<Settings, 'letter' | 'otherwise'>): Option<string | boolean, false> {
   const check = (value: unknown, spelling: string): string | boolean => {
     if (typeof value === 'boolean' || (typeof value === 'string' && value !== '')) return value;
@@ -217,7 +217,7 @@ export function assignments<const S extends Settings<readonly string[]> & { read
     const split = word!.indexOf('=');
     const key = word!.slice(0, Math.max(split, 0)).trim();
     if (split > 0 && key.split('.').every((part) => /^[\w-]+$/.test(part))) return [...(before ?? []), word!];
-    // What follows the equals sign may be a secret.
+    // The text after the equals sign may be a secret.
     throw wrongValue(spelling, `key=value, such as ${settings.example}`, split < 0 ? word : `${key}=`);
   };
   return option<readonly string[], S>({ placeholder: 'KEY=VALUE', isRepeatable: true, parse, check: checkTexts }, description, settings);

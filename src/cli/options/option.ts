@@ -1,28 +1,28 @@
-/** What one option of a command is: how its value is read from a command line and from a TOML file, and what help and completion say about it. */
+/** One option of a command: parses its value from a command line and from a TOML file, and has the texts for help and completion. */
 import { ConfigError } from '../../core/errors.ts';
 
-/** What a shell offers after the option: these words, files, folders, environments of the package, or nothing. */
+/** The completions that a shell offers after the option: these words, files, folders, environments of the package, or nothing. */
 export type Completion = readonly string[] | 'files' | 'folders' | 'environments' | null;
 
-/** @typeParam D whether a command always has a value: the option has a default or is required */
+/** @typeParam D true if a command always has a value: the option has a default or is required */
 export interface Option<T = unknown, D extends boolean = boolean> {
   /** A short phrase with its unit. Default and "may be repeated" are added. */
   readonly description: string;
   /** One-letter spelling, without the dash. */
   readonly letter: string | null;
-  /** Heading of the help under which it stands. */
+  /** The heading of the help under which it is listed. */
   readonly group: string;
-  /** What stands for the value in the help; empty for a switch. */
+  /** The placeholder for the value in the help; empty for a switch. */
   readonly placeholder: string;
   readonly takes: 'nothing' | 'a value' | 'a value or nothing';
   readonly isRequired: D extends true ? boolean : false;
-  /** Whether the empty text is a value, not a mistake. */
+  /** True if the empty text is a value, not a mistake. */
   readonly mayBeEmpty: boolean;
-  /** Whether a further occurrence adds to the earlier ones. Otherwise the last one wins. */
+  /** True if a further occurrence adds to the earlier ones. Otherwise the last one wins. */
   readonly isRepeatable: boolean;
   /** Value of an option that was not given. */
   readonly fallback: T | undefined;
-  /** How the help writes the default; null for none. */
+  /** The text of the default in the help; null for none. */
   readonly fallbackText: string | null;
   readonly completion: Completion;
   /** One value of the command line. Null stands for "no value", of an option that may have none. Throws ConfigError. */

@@ -18,7 +18,7 @@ export class UnknownFlagError extends ConfigError {
 type Token = NonNullable<ReturnType<typeof parseArgs>['tokens']>[number];
 type OptionToken = Extract<Token, { kind: 'option' }>;
 
-/** `--help` and `--version` count wherever they stand, whatever else is wrong. */
+/** `--help` and `--version` count in every position, even if other words are wrong. */
 export function asksFor(command: Command, words: readonly string[]): 'help' | 'version' | null {
   const tokens = tokensOf(command, words);
   const asked = tokens.find((token) => token.kind === 'option' && (BUILT_IN as readonly string[]).includes(token.name)) as OptionToken | undefined;
@@ -45,7 +45,7 @@ export function parseWords<O extends OptionTable, A extends ArgumentTable>(comma
     let value = token.value ?? null;
     const next = tokens[i + 1];
     const isNext = next?.kind === 'positional' && next.index === token.index + 1;
-    // What the command needs as an argument is not the value of an option that may have none.
+    // A word that the command needs as an argument is not the value of an option that may have none.
     if (option.takes === 'a value or nothing' && value === null && isNext && positionalCount() > needed) {
       value = next.value;
       used.add(next.index);
@@ -105,7 +105,7 @@ function parsedValue({ options }: Pick<Command, 'options'>, { option, token, val
   return option.parse(value, rawName, before);
 }
 
-/** Whether a word is a flag of the command, so that it is hardly the value of the flag before it. */
+/** Tells whether a word is a flag of the command, and so probably not the value of the flag before it. */
 function isFlagOf(options: OptionTable, word: string): boolean {
   if (!/^-(-|\w$)/.test(word)) return false;
   return Object.entries(options).some(([name, { letter }]) => word === flagOf(name) || word === `-${letter}`);

@@ -3,9 +3,9 @@ import { wrap } from '../../reports/text/terminal-text.ts';
 import { type AnyCommand, argumentText, type Command, type CommandGroup, ownName } from './define-command.ts';
 import { flagOf, type Option } from './option.ts';
 
-/** Columns of every help, whatever the terminal's width. */
+/** Columns of every help, regardless of the terminal's width. */
 const WIDTH = 80;
-/** Where the description of an option begins. */
+/** The column at which the description of an option begins. */
 const COLUMN = 32;
 
 type Style = (heading: string) => string;

@@ -14,7 +14,7 @@ type Table = Readonly<Record<string, unknown>>;
 
 const EXAMPLE = `a JSON object such as '{"topk": 5}', or key=value`;
 
-/** A table: a JSON object, or `key=value`, whose value is JSON or else text. A further occurrence adds its keys and replaces those that are there. */
+/** A table: a JSON object, or `key=value`, whose value is JSON or else text. A further occurrence adds its keys and replaces existing ones. */
 export function object<const S extends Settings<Table>>(description: string, settings: S = {} as S): Option<Table, Always<S>> {
   const parse = (word: string | null, spelling: string, before: Table | undefined) => ({ ...before, ...parseTable(word!, spelling) });
   const check = (value: unknown, spelling: string): Table => {

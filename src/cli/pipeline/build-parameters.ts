@@ -37,7 +37,7 @@ export async function buildParameters(named: string, flags: PipelineFlags, conte
   return EXIT.done;
 }
 
-/** Whether the file was written: a file that lacks nothing stays as it is, byte for byte. */
+/** Tells whether the file was written: a complete file stays as it is, byte for byte. */
 async function writeParameters(pipeline: OpenPipeline, named: string): Promise<boolean> {
   const target = parameterPath(named);
   const wanted = wantedParameters(pipeline);
@@ -61,7 +61,7 @@ async function writeParameters(pipeline: OpenPipeline, named: string): Promise<b
   return isChanged;
 }
 
-/** Everything that is set, and the defaults of what the steps use; an empty table for a server that needs nothing. */
+/** All set values, and the defaults of those that the steps use; an empty table for a server that needs nothing. */
 function wantedParameters({ servers, set, plan }: OpenPipeline): Parameters {
   return new Map(
     [...servers].map(([name, { parameters }]) => {
@@ -80,14 +80,14 @@ function unset({ servers, set, plan }: OpenPipeline): readonly (readonly [string
   });
 }
 
-/** Copies a bundled pipeline here, with its parameters and the files that they name; a file that is here stays. */
+/** Copies a bundled pipeline here, with its parameters and the files that they name; a file that is already here stays. */
 function copyExample(pipeline: OpenPipeline, named: string): readonly string[] {
   const from = dirname(pipeline.path);
   const beside = namedTexts(pipeline).map((text) => join(from, text));
   return copyFiles(from, [pipeline.path, parameterPath(pipeline.path), ...beside], dirname(named));
 }
 
-/** Copies files that a pipeline of the user's names, that are not here, and that belong to the package's examples: a document's sample of questions. */
+/** Copies files that a pipeline of the user's names, that do not exist here, and that belong to the package's examples: a document's sample of questions. */
 function copyMissing(pipeline: OpenPipeline, named: string): readonly string[] {
   const from = join(packageRoot(), 'examples');
   const absent = namedTexts(pipeline).filter((text) => !existsSync(text) && !existsSync(join(dirname(named), text)));

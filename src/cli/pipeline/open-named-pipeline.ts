@@ -19,7 +19,7 @@ export async function openNamedPipeline(path: string, { set, tools }: PipelineFl
   return pipeline;
 }
 
-/** Says that the package's file is meant. */
+/** Notes that the package's file is meant. */
 export function noteBundled(named: string, what: 'running' | 'checking', { note }: CommandContext): void {
   note(`vf-pipeline: ${named} is not here; ${what} the package's, which vf-pipeline build copies here`);
 }

@@ -1,7 +1,7 @@
 import type { ToolsVersion } from '../../pipelines/servers/tools-version.ts';
 
 export interface PipelineFlags {
-  /** `server.key=value` each. */
+  /** Each one is `server.key=value`. */
   readonly set?: readonly string[];
   readonly tools?: ToolsVersion;
   readonly verbose?: true;

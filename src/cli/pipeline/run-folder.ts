@@ -42,7 +42,7 @@ async function newestIncomplete(base: string, header: JournalHeader): Promise<st
   const wanted = JSON.stringify(header);
   const found = await Promise.all(runs.map(async ({ folder }) => ({ folder, header: await headerIn(join(folder, CALLS_FILE)) })));
   const same = found.find((run) => JSON.stringify(run.header) === wanted);
-  // With other files it is refused, by their names.
+  // With other files it is refused, and the message names them.
   const changed = found.find((run) => JSON.stringify({ ...run.header, files: header['files'] }) === wanted);
   return (same ?? changed)?.folder ?? null;
 }

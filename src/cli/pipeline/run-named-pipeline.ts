@@ -70,7 +70,7 @@ export async function runNamedPipeline(named: string, flags: RunFlags, context: 
   return EXIT.done;
 }
 
-/** Whether the same run may succeed later: a tool that gives something wrong does so again. */
+/** Tells whether the same run may succeed later: a tool that returns a wrong value does so again. */
 function mayPass(error: unknown): boolean {
   return error instanceof PipelineError ? error.failure === 'failed' : !(error instanceof PipelineFileError);
 }

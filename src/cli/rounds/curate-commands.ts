@@ -1,4 +1,4 @@
-/** `vf-rounds bucket`, `review`, `focus` and `verify`: what is trained next, and what must not be. */
+/** `vf-rounds bucket`, `review`, `focus` and `verify`: select the rows for the next training, and those that must stay out of it. */
 import { type Command, Option } from 'commander';
 import type { ImageRef } from '../../core/message.ts';
 import { askRows, type Question } from '../../rounds/ask-rows.ts';

@@ -1,4 +1,4 @@
-/** `vf-rounds extract`, `vet`, `rewrite` and `finalize`: rollouts become demonstrations. */
+/** `vf-rounds extract`, `vet`, `rewrite` and `finalize`: turn rollouts into demonstrations. */
 import { type Command, Option } from 'commander';
 import { ConfigError } from '../../core/errors.ts';
 import { readTextFile } from '../../files/read-document.ts';
@@ -97,7 +97,7 @@ function addExtract(program: Command, act: (action: RoundAction) => void): void 
         const paths = pathsOf(inputs, 'trace');
         const systemPrompt = system === undefined ? {} : { systemPrompt: (await readTextFile(system)).replace(/\n$/, '') };
         const options = { ...flags, ...systemPrompt, output: target.file };
-        // Twice, so that only the texts of prompts that are taken are in memory.
+        // Reads twice, so that only the texts of selected prompts are in memory.
         const kept = rareSuccesses((await readTraces(paths, { withTexts: false })).rollouts, options);
         const prompts = new Set(kept.map(({ prompt }) => prompt));
         const traces = await readTraces(paths, { withTexts: (prompt) => prompts.has(prompt) });

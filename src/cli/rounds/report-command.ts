@@ -1,4 +1,4 @@
-/** `vf-rounds report`: the funnel over the manifests of stages, and what a trace says about scores and time. */
+/** `vf-rounds report`: the funnel over the manifests of stages, and the scores and times in a trace. */
 import { type Command } from 'commander';
 import { ConfigError } from '../../core/errors.ts';
 import { type Analysis, analyse } from '../../rounds/analyses.ts';

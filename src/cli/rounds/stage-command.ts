@@ -1,4 +1,4 @@
-/** What the commands of stages have in common: reads and hashes inputs, writes outputs and manifest, says what came out. */
+/** The common part of the commands of stages: reads and hashes inputs, writes outputs and manifest, reports the result. */
 import { existsSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
@@ -14,7 +14,7 @@ export type RoundAction = (context: CommandContext) => Promise<number>;
 interface StageCommand {
   readonly target: StageTarget;
   readonly inputs: readonly StageInput[];
-  /** Pure but for reading its inputs and asking models. */
+  /** Pure, except that it reads its inputs and calls models. */
   readonly work: (inputs: readonly HashedInput[]) => Promise<StageResult>;
 }
 
@@ -61,7 +61,7 @@ export function fileTarget(
 
 /**
  * The file of rows: as it is named, or the training rows of a data set that comes with the package, which `vf-rounds run` takes, too. Rejects with ConfigError for
- * a name that is neither; a missing path is found out when it is read.
+ * a name that is neither; a missing path is detected when it is read.
  */
 export async function rowsFile(named: string): Promise<string> {
   if (existsSync(named)) return named;

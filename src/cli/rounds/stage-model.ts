@@ -1,4 +1,4 @@
-/** The model of a stage by its role: `--role vetter=...` or `[roles.vetter]`, with a cache on disk so that a stage that is run again asks only what is new. */
+/** The model of a stage by its role: `--role vetter=...` or `[roles.vetter]`, with a cache on disk, so that a repeated stage makes only new requests. */
 import { basename, dirname } from 'node:path';
 import type { Command } from 'commander';
 import { NO_POLICY } from '../../clients/no-policy.ts';
@@ -44,21 +44,21 @@ const NO_ONE = {
   capabilities: NO_POLICY.capabilities,
 } as const satisfies RolePolicy;
 
-/** Whether the user named a model for the role. */
+/** Tells whether the user named a model for the role. */
 export async function isBound(role: StageRole, options: RoleOptions): Promise<boolean> {
   const table = await tableOf(role, options, FLAG);
   return table.use !== undefined || table.base_url !== undefined;
 }
 
 /**
- * Rejects with ConfigError, in the words of a table, where the table of a stage names no model that could be asked. Makes no connection and writes nothing.
+ * Rejects with ConfigError, in the words of a table, if the table of a stage names no usable model. Makes no connection and writes nothing.
  * @param table the options of the stage, from the file that has them
  */
 export async function checkStageModel(role: StageRole, table: StageModelOptions): Promise<void> {
   await resolvedModel(role, { ...table, output: 'rows.jsonl' }, KEY);
 }
 
-/** How a user binds a role: on the command line, or by a key of a table. */
+/** The way in which a user binds a role: on the command line, or by a key of a table. */
 interface Binding {
   readonly name: string;
   readonly example: (role: StageRole, model: string) => string;
@@ -66,7 +66,7 @@ interface Binding {
 const FLAG: Binding = { name: '--role', example: (role, model) => `--role ${role}=${model}` };
 const KEY: Binding = { name: 'role', example: (role, model) => `role = "${role}=${model}"` };
 
-/** The model of a stage, and where its replies are kept. */
+/** The model of a stage, and the place of its kept replies. */
 async function resolvedModel(role: StageRole, options: RoleOptions, binding: Binding) {
   loadEnvironmentFile('.env', process.env);
   const table = await tableOf(role, options, binding);

@@ -1,4 +1,4 @@
-/** The pictures that runs showed, from the `images/` beside their traces, for questions to a model. Nothing is written. */
+/** The pictures that runs showed, from the `images/` folders next to their traces, for questions to a model. Writes nothing. */
 import { createHash } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -29,7 +29,7 @@ export class TracedImages implements ImageStore {
     return opened;
   }
 
-  /** The picture by the name that a trace has for it. Rejects with ConfigError for one that no run kept. */
+  /** The picture by its name in a trace. Rejects with ConfigError for one that no run kept. */
   async named(name: string): Promise<ImageRef> {
     const folder = this.#folderOf(name);
     if (folder === undefined)
@@ -39,7 +39,7 @@ export class TracedImages implements ImageStore {
     return folder.read(name);
   }
 
-  /** Keeps nothing: the bytes are a file of the folder. */
+  /** Stores nothing: the bytes are already a file of the folder. */
   put(bytes: Uint8Array, image: Omit<ImageRef, 'sha256'>): Promise<ImageRef> {
     return Promise.resolve({ ...image, sha256: createHash('sha256').update(bytes).digest('hex') });
   }

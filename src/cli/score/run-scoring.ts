@@ -1,4 +1,4 @@
-/** Scores a run from the flags of vf-score: opens the environment, its rubric and the models of its roles, scores, and says what changed. */
+/** Scores a run from the flags of vf-score: opens the environment, its rubric and the models of its roles, scores, and reports the changes. */
 import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { NO_POLICY } from '../../clients/no-policy.ts';
@@ -136,7 +136,7 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
     copyTo: (copy) => (training === null ? copyRun(run, copy) : training.write(copy)),
   });
   try {
-    // Pictures that a judge is shown.
+    // The pictures that a judge sees.
     await opened.images.keepIn(join(place.working, 'images'));
     const result = await scoreRun({ ...asNew, directory: place.working, isLocked: true, keepsJournal: true });
     await closePlace(place);
@@ -154,7 +154,7 @@ function metricNotices({ weights: before }: Rubric, weights: Weights): string[] 
   );
 }
 
-/** Weights alone need neither the rubric's functions nor the episode's state. */
+/** If only weights change, neither the rubric's functions nor the episode's state is needed. */
 function isSum({ rubric, args, roles, failed, askAgain }: ScoringFlags, { config }: WireMetadata): boolean {
   const isOwn = rubric === null && Object.keys(args).length === 0 && Object.keys(roles).length === 0;
   return isOwn && !failed && !askAgain && config['scoring'] === undefined;

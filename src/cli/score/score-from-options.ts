@@ -1,4 +1,4 @@
-/** `vf-score`: scores a run as its options say, and prints what changed. */
+/** `vf-score`: scores a run according to its options, and prints the changes. */
 import { isAbsolute, relative, resolve } from 'node:path';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
@@ -33,7 +33,7 @@ export async function scoreFromOptions(directory: string, options: ScoreValues, 
   return !isReplaced || (count === 0 && failures.length > 0) ? EXIT.failed : EXIT.done;
 }
 
-/** Next to the run, which may be named as "."; that of an evaluation of a training run next to the training run. */
+/** Next to the run, which may be named as "."; the name for an evaluation of a training run is next to the training run. */
 function scoredName(run: string): string {
   const path = resolve(run);
   const [, training, step] = /^(.+)\/evaluations\/(step-\d+)\.jsonl$/.exec(path) ?? [];

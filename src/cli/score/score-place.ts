@@ -1,4 +1,4 @@
-/** The folder in which a run is scored, and the name that it has in the end. */
+/** The folder in which a run is scored, and its final name. */
 import { existsSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
@@ -32,7 +32,7 @@ export interface NewRun {
   readonly copyTo: (folder: string) => Promise<void>;
 }
 
-/** Throws ConfigError for a place inside the run, which stays as it is. */
+/** Throws ConfigError for a place inside the run, which must not change. */
 export function assertOutside({ path }: ScoreOutput, run: string): void {
   const [place, folder] = [realPath(path), realPath(run)];
   if (place === folder || !isInside(folder, place)) return;
@@ -40,7 +40,7 @@ export function assertOutside({ path }: ScoreOutput, run: string): void {
 }
 
 /**
- * A new run has its name once it is scored. What a process that was killed began goes on, if it is the same scoring. Throws ConfigError if the name that the user chose is taken,
+ * A new run gets its name once it is scored. The work of a killed process is continued if it is the same scoring. Throws ConfigError if the name that the user chose is taken,
  * also by a vf-score that runs at the same time.
  */
 export async function openPlace(output: ScoreOutput, run: NewRun): Promise<ScorePlace> {
@@ -51,7 +51,7 @@ export async function openPlace(output: ScoreOutput, run: NewRun): Promise<Score
   }
 }
 
-/** The place, or why it is taken. Throws ConfigError if the folder cannot be written. */
+/** The place, or the reason why it is taken. Throws ConfigError if the folder cannot be written. */
 async function placeAt(directory: string, { digest, copyTo }: NewRun): Promise<ScorePlace | string> {
   const isTaken = existsSync(directory);
   const working = isTaken ? directory : `${resolve(directory)}.unfinished`;
@@ -74,12 +74,12 @@ async function placeAt(directory: string, { digest, copyTo }: NewRun): Promise<S
   const isOwn = await writeFolder(working, async (folder) => {
     await copyTo(folder);
     await ScoreJournal.begin(folder, digest);
-    // Before the folder has its name, so that nobody else can lock it first.
+    // Locked before the folder has its name, so that no other process can lock it first.
     lock = (await lockRun(folder)).file;
   });
   if (!isOwn) return busy;
   if (!existsSync(directory)) return { working, directory, lock };
-  // Another process has finished there since.
+  // Another process has finished there in the meantime.
   await rm(working, { recursive: true, force: true });
   return taken;
 }

@@ -1,4 +1,4 @@
-/** Who plays the roles of rewards that are computed again: the model that the user names, else what the run recorded. */
+/** Chooses the players of roles for rewards that are computed again: the model that the user names, else the replies that the run recorded. */
 import { ConfigError, ModelError } from '../../core/errors.ts';
 import type { Model, RoleDeclarations } from '../../core/model.ts';
 import type { RoleTables } from '../../schemas/roles-config.ts';
@@ -6,7 +6,7 @@ import type { RoleTables } from '../../schemas/roles-config.ts';
 export interface ScoreRoles {
   /** With a model for every role, so that none must be bound. */
   readonly declarations: RoleDeclarations;
-  /** Roles whose calls are answered by the record alone. */
+  /** Roles whose calls only the record answers. */
   readonly recordedOnly: ReadonlySet<string>;
 }
 
@@ -27,7 +27,7 @@ export function scoreRoles(declared: RoleDeclarations, tables: RoleTables, recor
   return { declarations: Object.fromEntries(declarations), recordedOnly };
 }
 
-/** Fails every call, so that no verdict of another model stands among those of the recorded one. */
+/** Fails every call, so that verdicts of another model are not mixed with those of the recorded one. */
 function unasked(role: string, recorded: string | null): Model {
   const who = recorded === null ? 'No model plays it' : `${recorded} played it in the run`;
   return {

@@ -1,4 +1,4 @@
-/** How a scoring differs from the environment's own, as the run's configuration records it, and what that allows. */
+/** The differences of a scoring from the environment's own, as the run's configuration records it, and their consequences. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
@@ -34,8 +34,8 @@ export function scoringEnvironment(id: string, entry: string): ScoringEnvironmen
 }
 
 /**
- * Whether the run was played with another environment than the one that scores. A run holds only an id. If that id is found, its module has to be the same; if not, the run was
- * played from a path, and the id alone decides.
+ * Tells whether the run was played with another environment than the one that scores. A run holds only an id. If that id is found, its module has to be the same; if
+ * not, the run was played from a path, and the id alone decides.
  */
 export function isOtherEnvironment(recorded: string, { id, entry }: ScoringEnvironment, environmentsDir: string): boolean {
   const found = environmentIfFound(recorded, { environmentsDir });
@@ -52,7 +52,7 @@ export function recordedSettings({ rubric, weights, args }: ScoreSettings, other
   };
 }
 
-/** Throws ConfigError if the failed rollouts would get another kind of score than the others have. */
+/** Throws ConfigError if the failed rollouts would get another kind of score than the others. */
 export function assertSameScores(
   { config }: WireMetadata,
   settings: Readonly<Record<string, unknown>>,

@@ -1,4 +1,4 @@
-/** Says what a scoring changed. */
+/** Describes the changes of a scoring. */
 import type { WireMetadata } from '../../schemas/results.ts';
 import { displayPath } from '../../reports/text/own-command.ts';
 import { countText, meanText, plural } from '../../reports/text/number-text.ts';

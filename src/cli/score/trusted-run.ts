@@ -1,4 +1,4 @@
-/** A run may be somebody else's, so what it names neither brings code along nor gets the user's keys, unless the user names it too. */
+/** A run may come from someone else, so names in it neither load code nor get the user's keys, unless the user names them too. */
 import { existsSync, statSync } from 'node:fs';
 import { ConfigError } from '../../core/errors.ts';
 import { isInside } from '../../files/is-inside.ts';
@@ -44,7 +44,7 @@ function found(recorded: string, { folder, environmentsDir }: Pick<NamedEnvironm
 export interface NamedArguments {
   /** The folder of the run, or of the training run. */
   readonly folder: string;
-  /** What the environment that gets the arguments says of itself. */
+  /** Facts that the environment of the arguments declares. */
   readonly facts: EnvironmentFacts;
   readonly recorded: Readonly<Record<string, unknown>>;
   /** From `-a`. */
@@ -76,13 +76,13 @@ function namesFile(text: string): boolean {
   return text.startsWith('file:') || (existsSync(text) && !statSync(text).isDirectory());
 }
 
-/** Keys that the environment does not see, and the argument that is the reason. */
+/** The keys that the environment does not get, and the argument that is the reason. */
 export interface WithheldKeys {
   readonly argument: string;
   readonly keys: readonly string[];
 }
 
-/** The variables without keys if only the run names a server, which may be anybody's. */
+/** The variables without keys if only the run names a server, which may belong to anyone. */
 export function variablesFor(
   recorded: Readonly<Record<string, unknown>>,
   given: Readonly<Record<string, unknown>>,

@@ -1,4 +1,4 @@
-/** Reads rows of LIMO's shape one by one, leaves out what cannot be used, and counts it. */
+/** Reads rows of LIMO's shape one by one; leaves out unusable ones, and counts them. */
 import { ConfigError } from '../../core/errors.ts';
 import { findRows, type FoundRows } from '../../data/find-rows.ts';
 import { readJsonl } from '../../data/jsonl.ts';
@@ -19,7 +19,7 @@ export function findSeedRows({ data, split, env, signal }: SeedSource): Promise<
 }
 
 export interface SeedOptions extends Omit<SeedRowOptions, 'id'> {
-  /** Rows to use at most. @default all */
+  /** The greatest number of rows to use. @default all */
   readonly limit?: number;
   /** Tokens of a row, with its prompt. */
   readonly measure: ((row: PromptRow) => Promise<number>) | null;
@@ -31,7 +31,7 @@ export interface SeedCounts {
   readonly written: number;
   /** Lines that are no usable row. */
   readonly skipped: number;
-  /** The first of them, with their line and what is wrong. */
+  /** The first of them, with their line and their fault. */
   readonly problems: readonly string[];
   /** Usable rows that are longer than `mostTokens`. */
   readonly long: number;
@@ -75,7 +75,7 @@ export async function readSeedRows(
   return counts;
 }
 
-/** The row, or why it cannot be used. */
+/** The row, or the reason why it cannot be used. */
 function usableRow(value: unknown, form: SeedForm): LimoRow | string {
   const parsed = parseLimoRow(value);
   return parsed.ok ? (seedRowProblem(parsed.row, form) ?? parsed.row) : parsed.problem;

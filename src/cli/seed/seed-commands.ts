@@ -6,7 +6,7 @@ export interface SeedCommandsOptions {
   /** The file that was written. */
   readonly file: string;
   readonly rows: number;
-  /** As given with -m; null if it was not. */
+  /** The value of -m; null if it was not given. */
   readonly model: string | null;
   /** The model's directory; null if none was given. */
   readonly modelFolder: string | null;
@@ -14,18 +14,18 @@ export interface SeedCommandsOptions {
   readonly environment: string;
 }
 
-/** A validation loss on fewer rows says nothing. */
+/** A validation loss on fewer rows is meaningless. */
 const LEAST_FOR_VALIDATION = 20;
 /** The default of `sft.batch_size`; with fewer rows, a step would repeat them. */
 const BATCH_ROWS = 32;
-/** What `vf-train` prints as `adapter` in the end. */
+/** Stands for the path that `vf-train` prints as `adapter` at the end. */
 const ADAPTER = 'ADAPTER';
 
 /** The loss is the mean over rows of their weighted sums, so that a long solution counts with each of its tokens. */
 export function seedCommands({ file, rows, model, modelFolder, environment }: SeedCommandsOptions): { readonly train: string; readonly use: string } {
   const isBundled = modelFolder !== null && bundledName(modelFolder) !== null;
   const setting = (text: string) => ['--set', text];
-  // A bundled model is trained with Node alone, and the adapter has the rank and alpha of the presets that go on from it.
+  // A bundled model is trained with Node alone, and the adapter has the rank and alpha of the presets that continue from it.
   const here = isBundled ? ['--embedded', '--rank', '8', ...setting('lora.alpha=16')] : [];
   const laptop = isBundled ? ['--preset', 'laptop'] : [];
   const words = [environment, '-m', model ?? 'MODEL'];

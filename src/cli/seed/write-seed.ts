@@ -18,7 +18,7 @@ import { seedCommands } from './seed-commands.ts';
 interface SeedOptions {
   readonly output: string;
   readonly model?: string;
-  /** In tokens. */
+  /** Length in tokens. */
   readonly maxLength?: number;
   readonly answerWeight: number;
   readonly form: SeedForm;
@@ -29,7 +29,7 @@ interface SeedOptions {
 
 export async function writeSeed(data: string, options: SeedOptions, context: CommandContext): Promise<number> {
   const { output, form, answerWeight, split, limit = Infinity } = options;
-  // The printed commands would fail with an unknown one.
+  // With an unknown environment, the printed commands would fail.
   findEnvironment(options.for);
   const { modelFolder, mostTokens, measure } = await lengthsOf(options, context);
   const { signal } = context;
@@ -51,7 +51,7 @@ interface Lengths {
 
 const UNMEASURED: Lengths = { modelFolder: null, mostTokens: Infinity, measure: null };
 
-/** The tokens of a row, as `vf-train` counts them, and the most that fit. */
+/** The tokens of a row, as `vf-train` counts them, and the limit. */
 async function lengthsOf({ model, maxLength }: Pick<SeedOptions, 'model' | 'maxLength'>, { note }: CommandContext): Promise<Lengths> {
   if (model === undefined) {
     if (maxLength !== undefined) throw new ConfigError('--max-length is a number of tokens, which only a model can count. Name the model with -m');

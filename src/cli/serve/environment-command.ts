@@ -45,7 +45,7 @@ model's text, with the stop string that ended it:
 GET /openapi.json describes all routes. With --api-key-var NAME every request
 except /health needs "Authorization: Bearer" and the value of that variable.`;
 
-/** Options of every command that serves an environment. `tokenizer`: whether callers may own the policy and play by token ids. */
+/** Options of every command that serves an environment. `tokenizer`: true if callers may own the policy and play by token ids. */
 export function addServedOptions(command: Command, { tokenizer = true } = {}): Command {
   const served = command
     .option('-a, --env-args <JSON>', 'arguments of the environment, a JSON object', named)

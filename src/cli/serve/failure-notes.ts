@@ -15,7 +15,7 @@ export function failureNotes(context: CommandContext): (error: unknown) => void 
 /** Counts at which rollouts that failed in the same way are mentioned again. */
 const MENTIONED = new Set([10, 100, 1_000, 10_000, 100_000]);
 
-/** Writes the first failed rollout of each kind, and how many there are now and then; with -v all of them, with stack traces. */
+/** Writes the first failed rollout of each kind, and now and then their number; with -v all of them, with stack traces. */
 export function failedRolloutNotes(context: CommandContext): (rolloutId: string, error: RolloutError) => void {
   const counts = new Map<string, number>();
   return (rolloutId, { type, phase, chain, stack }) => {

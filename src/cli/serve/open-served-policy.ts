@@ -1,4 +1,4 @@
-/** Opens the policy server that a request names, as vf-eval opens the one that its flags name, and binds the environment's roles. */
+/** Opens the policy server that a request names, in the same way as vf-eval for its flags, and binds the environment's roles. */
 import { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
@@ -16,13 +16,13 @@ import type { ResolvedRole } from '../../sessions/roles/resolve-roles.ts';
 export interface ServedPolicyParts {
   readonly environment: Environment;
   readonly roles: readonly ResolvedRole[];
-  /** Requests in flight to one policy, at most. */
+  /** The greatest number of requests in flight to one policy. */
   readonly maxConcurrent: number;
-  /** What requests call the policy, for errors. @default 'policy' */
+  /** The name of the policy in requests, for errors. @default 'policy' */
   readonly field?: string;
 }
 
-/** What `ServedPolicies` needs of the command. */
+/** The parts of the command that `ServedPolicies` needs. */
 export function policiesOf(parts: ServedPolicyParts, context: CommandContext): Pick<ServedPoliciesOptions, 'open' | 'readSampling'> {
   return {
     open: (address, signal) => openServedPolicy(address, parts, context, signal),

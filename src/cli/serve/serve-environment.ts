@@ -29,7 +29,7 @@ import { policiesOf } from './open-served-policy.ts';
 import { readKey } from './read-key.ts';
 import { callerModels } from './served-roles.ts';
 
-/** What serving an environment needs, whatever the protocol. */
+/** Flags for serving an environment, over any protocol. */
 export interface ServedEnvironmentFlags {
   readonly envArgs?: string;
   readonly envDirPath: string;
@@ -102,7 +102,7 @@ interface OpenedParts {
   readonly roles: Awaited<ReturnType<typeof resolveRoles>>;
 }
 
-/** Loads the environment with the rows of the split, the callers' tokenizer, and decides which models play its roles. */
+/** Loads the environment with the rows of the split, the callers' tokenizer, and chooses the models for its roles. */
 export async function openServed(id: string, options: ServedEnvironmentFlags, context: CommandContext, opened: Disposers): Promise<OpenedParts> {
   keepHeapSmall();
   collectOldObjectsEarly();

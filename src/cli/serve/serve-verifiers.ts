@@ -20,7 +20,7 @@ export interface ServeVerifiersOptions extends ServedEnvironmentFlags {
 /** Serves until the process is asked to stop. The first line on stdout is the address, printed once the server answers. */
 export async function serveVerifiers(id: string, options: ServeVerifiersOptions, context: CommandContext): Promise<number> {
   const { bind, allowNetwork = false, maxSessions, split } = options;
-  // Before the environment loads, which may take long.
+  // Loaded before the environment, which may take long.
   await loadWireLibraries();
   await using opened = new Disposers();
   const stopped = options.exitWithStdin === true ? endWithStdin(context.signal) : context.signal;

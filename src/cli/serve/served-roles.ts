@@ -7,7 +7,7 @@ import type { CommandContext } from '../command-line.ts';
 import { openRoles } from '../../sessions/roles/open-roles.ts';
 import type { ResolvedRole } from '../../sessions/roles/resolve-roles.ts';
 
-/** A function that gives them, or throws ConfigError: no server can be asked where a role is bound to a policy that the caller owns. */
+/** A function that gives them, or throws ConfigError: no server can be called if a role is bound to a policy that the caller owns. */
 export async function callerModels(
   roles: readonly ResolvedRole[],
   environment: Environment,

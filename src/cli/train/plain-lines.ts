@@ -1,4 +1,4 @@
-/** Renders rows and events of a training run as log lines. Each is a single line, whatever a message contains. */
+/** Renders rows and events of a training run as log lines. Each is a single line, regardless of the contents of messages. */
 import { SOURCE_PREFIX, TASK_PREFIX } from '../../trainer/records/metrics.ts';
 import type { MetricsRow, TrainingEvent } from '../../trainer/training-observer.ts';
 import { countText, durationText, figureText, meanText, plural } from '../../reports/text/number-text.ts';
@@ -67,7 +67,7 @@ export function evaluationLine(row: MetricsRow, steps: number, label: Evaluation
 export function eventLine({ step, kind, message }: TrainingEvent, steps: number): string {
   const what = kind.replaceAll('_', ' ');
   const text = escapeControls(message);
-  // Such as "Stopped at step 3: …".
+  // Messages such as "Stopped at step 3: …".
   return `${counted(step, steps)}  ${text.toLowerCase().startsWith(`${what} `) ? text : `${what}: ${text}`}`;
 }
 
@@ -86,7 +86,7 @@ export function policyFigures(row: MetricsRow): string[] {
   ];
 }
 
-/** The first metrics of a source, by their names: `valid 0.62`. A source lists first what matters most. */
+/** The first metrics of a source, by their names: `valid 0.62`. A source lists its most important metrics first. */
 export function sourceFigures({ values }: MetricsRow): string[] {
   const known = Object.entries(values).flatMap(([name, value]) => (name.startsWith(SOURCE_PREFIX) && value !== null ? [{ name, value }] : []));
   return known.slice(0, MOST_SOURCE_FIGURES).map(({ name, value }) => `${escapeControls(name.slice(SOURCE_PREFIX.length))} ${figureText(value)}`);

@@ -19,14 +19,14 @@ export async function openAdapterPush(target: string | null, context: CommandCon
 
 export interface PushAdapterOptions {
   readonly config: TrainingConfig;
-  /** Of the run. */
+  /** The folder of the run. */
   readonly directory: string;
-  /** The one with the lowest validation loss where the run has one, else that of the last checkpoint; null if nothing was trained. */
+  /** The adapter with the lowest validation loss if the run has one, else that of the last checkpoint; null if nothing was trained. */
   readonly adapter: string | null;
   readonly context: CommandContext;
 }
 
-/** Returns the exit code. A push that fails is reported and changes nothing of the run. */
+/** Returns the exit code. A push that fails is reported and does not change the run. */
 export async function pushAdapter(push: HubPush, { config, directory, adapter, context }: PushAdapterOptions): Promise<number> {
   if (adapter === null) {
     context.note('vf-train: the run has no adapter, so nothing was pushed');

@@ -53,12 +53,12 @@ export async function runTrain(given: TrainArguments, context: CommandContext): 
     variables: process.env,
     watch: (directory) => watchRun(directory, setup, display, context),
     conclude: async (ended) => {
-      // The engine is closed, and drawing needs as much memory as it did.
+      // The engine is closed, and drawing needs as much memory as the engine did.
       if (usesEngine(config)) collectGarbage();
       const { reportTraining } = await import('./report-training.ts');
       await reportTraining(ended, { display, note: context.note, redact: context.redact });
     },
-    // With the run still locked: another process must not continue it while its files are read.
+    // Called while the run is still locked: another process must not continue it while its files are read.
     onFinished: async ({ outcome: { directory, adapter }, paths }) => {
       if (push !== null) code = await pushAdapter(push, { config, directory, adapter: bestAdapterOf(paths) ?? adapter, context });
     },

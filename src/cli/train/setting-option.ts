@@ -9,7 +9,7 @@ const KEYS = configKeys(configTable(trainingConfigSchema));
 
 /**
  * @param placeholder default: that of the kind
- * @param otherwise what the help says of a run without the option. Default: the default of the key
+ * @param otherwise the help's text for a run without the option. Default: the default of the key
  */
 export function setting(name: KeyFlagName, description: string, placeholder?: string, otherwise?: string): Option<unknown, false> {
   const flag: { readonly key: string; readonly letter?: string } = KEY_FLAGS[name];

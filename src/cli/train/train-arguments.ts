@@ -57,7 +57,7 @@ function layersOf(options: TrainValues): readonly ConfigLayer[] {
 
 type Table = Readonly<Record<string, unknown>>;
 
-/** What each option sets. Most set the key that `KEY_FLAGS` names. */
+/** The settings of each option. Most set the key that `KEY_FLAGS` names. */
 const TABLES: Readonly<Record<string, (value: unknown, options: TrainValues) => Table>> = {
   ...Object.fromEntries(
     Object.entries(KEY_FLAGS).map(([name, { key, ...flag }]) => [name, (value: unknown) => nestedTable(key, 'value' in flag ? flag.value : value)]),
@@ -68,10 +68,10 @@ const TABLES: Readonly<Record<string, (value: unknown, options: TrainValues) => 
   launch: () => ({ policy: { base_url: null, api_key_var: null, launch: {}, embedded: null } }),
   embedded: () => ({ policy: { base_url: null, api_key_var: null, launch: null, embedded: {} }, backend: { kind: 'embedded' } }),
   vllmPython: (python) => ({ policy: { base_url: null, api_key_var: null, launch: { python }, embedded: null } }),
-  // Only the torch worker needs a Python, whatever a preset says.
+  // Only the torch worker needs a Python, regardless of the preset.
   python: (python) => ({ backend: { kind: 'torch', python } }),
   sft: (files) => ({ sft: { data: oneOrAll(files) }, steps: 0 }),
-  // With --sft, --steps are the supervised ones: there are no others.
+  // With --sft, --steps are the supervised steps, because there are no others.
   steps: (steps, { sft }) => (sft === undefined ? { steps } : { sft: { steps } }),
 };
 
@@ -81,7 +81,7 @@ function oneOrAll(values: unknown): unknown {
 
 const SAMPLING = ['temperature', 'max_tokens', 'top_p'];
 
-/** `-S`, which overrides the flags of its own keys. */
+/** The layer of `-S`, which overrides the flags of its own keys. */
 function samplingLayer({ samplingArgs }: TrainValues): ConfigLayer[] {
   if (samplingArgs === undefined) return [];
   const other = Object.keys(samplingArgs).find((key) => !SAMPLING.includes(key));

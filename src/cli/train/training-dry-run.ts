@@ -34,7 +34,7 @@ export async function trainingDryRun(
   { variables, note, signal }: TrainingDryRunOptions,
 ): Promise<string> {
   const { environment: wanted, rollouts, lora, policy, model, steps, seed } = config;
-  // Refuses what the embedded engine would refuse. Not for Python backends, where a name may be a model to download.
+  // Refuses bases that the embedded engine would refuse. Not for Python backends, for which a name may be a model to download.
   const isDownloaded = usesEngine(config) && (await checkLocalBase(config, variables));
   const environment = await loadEnvironment(wanted.id, wanted.args, { env: variables, signal, purpose: 'training' });
   try {
@@ -91,7 +91,7 @@ function supervisedFacts(config: Config): Fact[] {
   ];
 }
 
-/** `source`: what decides the rollouts of a step, where it is not the rows of the data. */
+/** `source`: the origin of a step's rollouts, if it is not the rows of the data. */
 function rolloutStep({ rollouts, rolloutsFile, steps }: Config, source: string | null): Fact {
   const { examplesPerStep, rolloutsPerExample } = rollouts;
   if (rolloutsFile !== null) {

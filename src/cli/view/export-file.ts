@@ -1,4 +1,4 @@
-/** Writes runs as one HTML file: the page with its style and script, and the answers to everything that it asks. It opens from disk and makes no request. */
+/** Writes runs as one HTML file: the page with its style and script, and the answers to all of its requests. It opens from disk and makes no request. */
 import { createHash } from 'node:crypto';
 import { CancelledError, ConfigError } from '../../core/errors.ts';
 import { ExportAnswers, type ExportLimits } from '../../viewing/export-answers.ts';
@@ -14,7 +14,7 @@ export interface ExportOptions {
 
 export interface Exported {
   readonly bytes: number;
-  /** One line each. */
+  /** The runs that were left out, one line each. */
   readonly leftOut: readonly string[];
 }
 
@@ -75,7 +75,7 @@ async function pageAround(): Promise<[before: string, after: string]> {
   if (/<\/style/i.test(style)) throw new ConfigError('The style of the page would end itself. Build the package again.');
   const policy = `default-src 'none'; script-src '${hashOf(script)}'; style-src '${hashOf(style)}'; img-src data:; base-uri 'none'; form-action 'none'`;
   const meta = `<meta http-equiv="content-security-policy" content="${policy}" />`;
-  // Functions, because $ has a meaning in texts.
+  // Replaced by functions, because $ has a meaning in replacement texts.
   const html = text('index.html')
     .replace(/(<meta charset="utf-8" \/>)/, (charset) => `${charset}\n    ${meta}`)
     .replace(/<link rel="stylesheet" href="view\.css" \/>/, () => `<style>${style}</style>`);

@@ -10,7 +10,7 @@ const MEDIA_TYPES = {
   'view.css': 'text/css; charset=utf-8',
 } as const;
 
-/** The built page. Throws ConfigError where the package was not built. */
+/** The built page. Throws ConfigError if the package was not built. */
 export async function readPage(folder: string = join(packageRoot(), 'dist', 'web', 'view')): Promise<Map<keyof typeof MEDIA_TYPES, PageFile>> {
   const page = new Map<keyof typeof MEDIA_TYPES, PageFile>();
   for (const [name, mediaType] of Object.entries(MEDIA_TYPES) as [keyof typeof MEDIA_TYPES, string][]) {

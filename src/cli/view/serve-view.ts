@@ -12,7 +12,7 @@ export interface ServeViewOptions extends OpenedView {
 }
 
 export interface ServedView extends AsyncDisposable {
-  /** The page's address, with the token that it needs, and of a single run its screen. */
+  /** The page's address, with the token that it needs, and for a single run its screen. */
   readonly address: string;
 }
 

@@ -1,4 +1,4 @@
-/** What `vf-view` does: serves a page of runs or the lab until Ctrl-C, or writes runs as one HTML file. */
+/** The work of `vf-view`: serves a page of runs or the lab until Ctrl-C, or writes runs as one HTML file. */
 import { once } from 'node:events';
 import { setFlagsFromString } from 'node:v8';
 import { ConfigError } from '../../core/errors.ts';
@@ -9,7 +9,7 @@ import type { OpenedView } from './open-view.ts';
 export interface ShowOptions {
   readonly host: string;
   readonly port: number;
-  /** Whether to open the browser. @default false */
+  /** Opens the browser. @default false */
   readonly open?: boolean;
   /** File to write instead of serving a page; `-` is stdout. @default none */
   readonly export?: string;

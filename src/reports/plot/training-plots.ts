@@ -237,7 +237,7 @@ function phaseStack(rows: readonly MetricsRow[]): { readonly stack: ChartStack; 
   };
 }
 
-/** A point for each row of the kind, null where it lacks the metric. */
+/** A point for each row of the kind, null if it lacks the metric. */
 function measured(rows: readonly MetricsRow[], kind: MetricsRow['kind'], metric: string): ChartPoint[] {
   return rows.filter((row) => row.kind === kind).map((row) => ({ step: row.step, value: metricValue(row, metric) }));
 }

@@ -12,9 +12,9 @@ export interface BaseFacts {
   /** Name of the model for people. */
   readonly name: string;
   readonly isBundled: boolean;
-  /** Null where it is not known: the hub refuses paths, and a wrong id would lead people to another model. */
+  /** Null if it is not known: the hub refuses paths, and a wrong id would lead people to another model. */
   readonly hubId: string | null;
-  /** From the base's own model card; null where that is not at hand, because only the base's owner can say. */
+  /** From the base's own model card; null if that is not at hand, because only the base's owner can say. */
   readonly license: BaseLicense | null;
   /** It has a vision tower. @default false */
   readonly sees?: boolean;

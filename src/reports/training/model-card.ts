@@ -5,7 +5,7 @@ import type { BaseFacts } from './base-facts.ts';
 
 export interface CardColumn {
   readonly title: string;
-  /** Whether the run does not train on what it measures. */
+  /** True if the run does not train on the measured rows. */
   readonly isHeldOut: boolean;
   readonly points: readonly CardPoint[];
 }

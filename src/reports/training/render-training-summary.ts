@@ -84,7 +84,7 @@ function results(
   ];
 }
 
-/** False for a run of supervised steps alone: nothing is missing where nothing was to be played. */
+/** False for a run of supervised steps alone: nothing is missing if nothing was to be played. */
 function isPlayed({ supervised, rollouts: { finished, failed } }: TrainingSummary): boolean {
   return supervised === null || finished + failed > 0;
 }

@@ -38,7 +38,7 @@ export interface EndedRun {
   readonly transcripts: string | null;
   /** Calls of the models by role in this process. @default none */
   readonly roles?: ReadonlyMap<string, RoleStats>;
-  /** What they cost; null where none can cost anything. @default null */
+  /** What they cost; null if none can cost anything. @default null */
   readonly cost?: RunCost | null;
 }
 

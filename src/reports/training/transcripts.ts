@@ -141,7 +141,7 @@ interface Look {
   readonly columns: number;
   readonly paint: Paint;
   readonly full: boolean;
-  /** Whether to include prompt and reference, which stay the same. */
+  /** Includes prompt and reference, which stay the same. */
   readonly isWhole: boolean;
 }
 

@@ -25,7 +25,7 @@ export interface ModelCardsOptions {
   readonly wire: TrainingConfigWire;
   readonly rows: readonly MetricsRow[];
   readonly evaluationLabel: EvaluationLabel;
-  /** PEFT directory of the newest checkpoint, and the one with the lowest validation loss; null where there is none. */
+  /** PEFT directory of the newest checkpoint, and the one with the lowest validation loss; null if there is none. */
   readonly adapter: string | null;
   readonly bestAdapter: string | null;
   /** Paths of the run's plots. */

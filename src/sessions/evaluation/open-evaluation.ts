@@ -44,7 +44,7 @@ export interface OpenedEvaluation extends AsyncDisposable {
   readonly target: PolicyTarget;
   readonly policy: OpenedPolicy;
   readonly roles: OpenedRoles;
-  /** Null where no model costs anything. */
+  /** Null if no model costs anything. */
   readonly cost: CostOptions | null;
   readonly sampling: ReadSampling;
   readonly counts: EvaluationCounts;

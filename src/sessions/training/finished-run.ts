@@ -48,7 +48,7 @@ export async function finishedRun({ config, changes, resumeDirectory }: Training
   return { outcome, paths, transcripts: existsSync(paths.transcripts) ? paths.transcripts : null };
 }
 
-/** Whether a change of this setting gives a finished run something to do: more steps, evaluations, or curves. */
+/** Tells whether a change of this setting gives a finished run something to do: more steps, evaluations, or curves. */
 function needsRun(key: string): boolean {
   return ['steps', 'sft.steps', 'sft.validate_every'].includes(key) || key.startsWith('evaluation.') || key.startsWith('logging.');
 }

@@ -11,7 +11,7 @@ import type { RolePolicy } from '../roles/open-roles.ts';
 import { openBackend } from './open-backend.ts';
 import type { OpenTrainingOptions } from './open-training.ts';
 
-/** Whether a configuration names no policy server, which is allowed only where nothing is played. */
+/** Tells whether a configuration names no policy server, which is allowed only if nothing is played. */
 export function isUnserved({ policy }: TrainingConfig): boolean {
   return policy.baseUrl === null && policy.launch === null && policy.embedded === null;
 }

@@ -63,7 +63,7 @@ export interface OpenedTraining extends AsyncDisposable {
   readonly run: TrainingRun;
   /** The models beside the policy; empty if the environment has no roles. */
   readonly roles: OpenedRoles;
-  /** Prices of these models; null where none can cost anything. */
+  /** Prices of these models; null if none can cost anything. */
   readonly prices: CostOptions | null;
   readonly evaluationLabel: EvaluationLabel;
   /** Number of rows of the evaluation environment. */
@@ -227,7 +227,7 @@ interface SessionParts {
   readonly server: PolicyServer;
   readonly probe: PolicyProbe;
   readonly name: string;
-  /** Trainer and server must agree on its log-probs; null where an earlier session has compared them. */
+  /** Trainer and server must agree on its log-probs; null if an earlier session has compared them. */
   readonly checkedPrompt: readonly Message[] | null;
   readonly environment: Pick<Environment, 'id' | 'needs' | 'images'>;
 }

@@ -64,7 +64,7 @@ export interface EndedTraining {
   readonly evaluationRows: number;
   /** Calls of the models by role in this process. */
   readonly roles: ReadonlyMap<string, RoleStats>;
-  /** What they cost; null where none can cost anything. */
+  /** What they cost; null if none can cost anything. */
   readonly cost: RunCost | null;
 }
 
