@@ -1,4 +1,4 @@
-/** The real command in a child process, with a stand-in for Python and a loopback server that answers as vLLM 0.32.0 did. */
+/** The command, with a stand-in for Python and a loopback server that answers as vLLM 0.32.0 did. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, writeFileSync } from 'node:fs';
@@ -8,6 +8,7 @@ import { describe, expect, it } from 'vitest';
 import { fakeNvidiaSmi } from './train/fake-nvidia-smi.ts';
 import { type Loopback, loopback, readText, refusingUrl, sendJson } from '../transport/loopback.ts';
 import { BARE_ENVIRONMENT } from '../bare-environment.ts';
+import { runInProcess } from './in-process.ts';
 
 const root = join(import.meta.dirname, '../..');
 const model = join(root, 'test/models/nano-base');
@@ -23,7 +24,13 @@ class Folder {
   readonly path = mkdtempSync(join(tmpdir(), 'vf-doctor-'));
 
   async run(args: readonly string[], variables: Readonly<Record<string, string>> = {}) {
-    const env = { ...BARE_ENVIRONMENT, HOME: this.path, NO_COLOR: '1', ...variables };
+    const env = { HOME: this.path, NO_COLOR: '1', ...variables };
+    return runInProcess('vf-doctor', args, { cwd: this.path, env });
+  }
+
+  /** The same in a process of its own. */
+  async runAlone(args: readonly string[]) {
+    const env = { ...BARE_ENVIRONMENT, HOME: this.path, NO_COLOR: '1' };
     const child = spawn(process.execPath, [join(root, 'src/cli/vf-doctor.ts'), ...args], { cwd: this.path, env });
     const said = { stdout: '', stderr: '' };
     for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (chunk: string) => (said[name] += chunk));
@@ -112,7 +119,7 @@ function vllm({ lora = 'on', key, limits, chatOnly = false }: Manner = {}): Prom
 describe('vf-doctor', () => {
   it('shows a line for each check and a verdict (0) where nothing is missing', async () => {
     const folder = new Folder();
-    const { code, stdout, stderr } = await folder.run(['--python', folder.python()]);
+    const { code, stdout, stderr } = await folder.runAlone(['--python', folder.python()]);
     expect([code, stderr]).toEqual([0, '']);
     for (const name of ['node', 'python', 'torch', 'transformers', 'safetensors', 'numpy', 'device', 'memory', 'disk']) {
       expect(stdout).toMatch(new RegExp(`^(ok|warning) +${name} +\\S`, 'm'));
@@ -317,7 +324,7 @@ describe('vf-doctor', () => {
     });
   });
 
-  it('gives a server beside the worker its share of the GPU in the command that starts it', async () => {
+  it('gives a server beside the worker its share of the GPU in the command that starts it', { tags: 'long', timeout: 60_000 }, async () => {
     const folder = new Folder();
     const url = await refusingUrl();
     const config = folder.config(`[policy]\nbase_url = "${url}/v1"`, { path: '/data/models/Qwen3-4B' });
@@ -325,7 +332,7 @@ describe('vf-doctor', () => {
     expect(of('server')?.remedy).toMatch(/ --gpu-memory-utilization=0\.[67]\d? /);
     const none = await folder.findings([config, '--python', folder.python()]);
     expect(none.of('server')?.remedy).not.toContain('utilization');
-  }, 60_000);
+  });
 
   it('prints the plan of GPU memory alone, for the GPUs here or for others', async () => {
     const folder = new Folder();
@@ -344,7 +351,7 @@ describe('vf-doctor', () => {
     );
     const tiny = await folder.run([config, '--memory', '--gpus', '8']);
     expect(tiny).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(/^vf-doctor: Qwen2\.5-3B does not fit.*\n$/) as string });
-    const unknown = await folder.run([config, '--memory'], BARE_ENVIRONMENT);
+    const unknown = await folder.run([config, '--memory'], {});
     expect(unknown.stderr).toContain('--gpus 80,80');
     expect((await folder.run([config, '--gpus', '80'])).stderr).toContain('belong to --memory');
     expect((await folder.run([config, '--memory', '--json'])).stderr).toContain('--memory and --json exclude each other');
