@@ -1,6 +1,7 @@
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
+import { LONG_TAG } from './test/long-tag.ts';
 import { NODE_FLAGS } from './test/node-flags.ts';
 
 export default defineConfig({
@@ -17,8 +18,7 @@ export default defineConfig({
     execArgv: NODE_FLAGS,
     // Tests start hundreds of commands from their TypeScript.
     env: { NODE_COMPILE_CACHE: join(tmpdir(), 'vf-search-compile-cache') },
-    // `npm test` leaves these out, `npm run test:long` runs them.
-    tags: [{ name: 'long', description: 'calibrations, long learning runs, and kills beyond one per file format', timeout: 300_000 }],
+    tags: [LONG_TAG],
     // Ends what hangs. No test is to fail because a machine is busy.
     testTimeout: 120_000,
     hookTimeout: 120_000,

@@ -63,7 +63,7 @@ describe.concurrent('vf-doctor with a real vLLM', () => {
     expect(await server.health.models({ signal: AbortSignal.timeout(10_000), deadlineMs: 10_000 })).toEqual(['nano']);
   });
 
-  it('detects a server that was started without the variable for adapters', async () => {
+  it('detects a server that was started without the variable for adapters', { tags: 'long' }, async () => {
     const python = join(mkdtempSync(join(tmpdir(), 'vf-doctor-python-')), 'python');
     writeFileSync(python, `#!/bin/sh\nunset VLLM_ALLOW_RUNTIME_LORA_UPDATING\nexec '${PYTHON}' "$@"\n`, { mode: 0o755 });
     await using server = await launch({ python });

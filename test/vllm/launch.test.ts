@@ -90,7 +90,7 @@ describe.concurrent('VllmProcess with a real vLLM', () => {
     expect(again.filter(isRunning)).toEqual([]);
   }, 600_000);
 
-  it('leaves nothing running when its parent dies of kill -9', async () => {
+  it('leaves nothing running when its parent dies of kill -9', { tags: 'long', timeout: 600_000 }, async () => {
     const parent = spawn(process.execPath, [join(import.meta.dirname, '../launch/launching-parent.ts'), JSON.stringify(options())], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
@@ -101,5 +101,5 @@ describe.concurrent('VllmProcess with a real vLLM', () => {
     parent.kill('SIGKILL');
     await until(() => !processes.some(isRunning));
     expect(groupOf(pid).filter(isRunning)).toEqual([]);
-  }, 600_000);
+  });
 });

@@ -158,7 +158,7 @@ describe('vf-train with a real vLLM', () => {
     expect(run.events().find(({ kind }) => kind === 'policy_recovered')!.message).toMatch(/version 1 serves as \S+-v000001-2$/);
   });
 
-  it('ends, after kills at many moments, with the weights of an undisturbed run on the same rollouts', async () => {
+  it('ends, after kills at many moments, with the weights of an undisturbed run on the same rollouts', { tags: 'long' }, async () => {
     const lines = 1 + Random.fromSeed(Date.now()).integer(28);
     const first = begin(['-b', server.url, '--steps', '4']);
     const run = await reach(first, (is) => is.rollouts(1).length >= lines);
@@ -188,7 +188,7 @@ describe('vf-train with a real vLLM', () => {
     await expectReplay(run);
   });
 
-  it('samples a step ahead, stops at Ctrl-C with a word on how to continue, and continues', async () => {
+  it('samples a step ahead, stops at Ctrl-C with a word on how to continue, and continues', { tags: 'long' }, async () => {
     const first = begin(['-b', server.url, '--steps', '4', '--async']);
     const run = await reach(first, (is) => is.steps().includes(2));
     first.child.kill('SIGINT');
@@ -240,43 +240,47 @@ describe('vf-train that cannot begin', () => {
 });
 
 describe('vf-train --launch with two replicas', () => {
-  it('goes on while one restarts after kill -9, waits when both died, and leaves no server behind, even after kill -9 of itself', async () => {
-    const first = begin(['--launch', '--vllm-python', PYTHON, '--steps', '500', '--set', 'policy.launch.replicas=2']);
-    const run = await reach(first, (is) => is.rollouts(2).length > 5);
-    const kinds = () => run.events().map(({ kind }) => kind);
-    const [victim, other, ...more] = first.replicaPids();
-    expect([victim, other, more]).toEqual([expect.any(Number), expect.any(Number), []]);
-    process.kill(victim!, 'SIGKILL');
-    await reach(first, () => kinds().includes('replica_lost'));
-    const lost = run.events().find(({ kind }) => kind === 'replica_lost')!;
-    expect(lost.message).toMatch(/gets no requests until it is back: .*\. [01] of 2 replicas serve version \d+$/);
-    const done = run.steps().length;
-    await reach(first, (is) => is.steps().length > done);
-    // The other one took its requests: no step was sampled again.
-    expect(kinds()).not.toContain('step_repeated');
+  it(
+    'goes on while one restarts after kill -9, waits when both died, and leaves no server behind, even after kill -9 of itself',
+    { tags: 'long', timeout: 900_000 },
+    async () => {
+      const first = begin(['--launch', '--vllm-python', PYTHON, '--steps', '500', '--set', 'policy.launch.replicas=2']);
+      const run = await reach(first, (is) => is.rollouts(2).length > 5);
+      const kinds = () => run.events().map(({ kind }) => kind);
+      const [victim, other, ...more] = first.replicaPids();
+      expect([victim, other, more]).toEqual([expect.any(Number), expect.any(Number), []]);
+      process.kill(victim!, 'SIGKILL');
+      await reach(first, () => kinds().includes('replica_lost'));
+      const lost = run.events().find(({ kind }) => kind === 'replica_lost')!;
+      expect(lost.message).toMatch(/gets no requests until it is back: .*\. [01] of 2 replicas serve version \d+$/);
+      const done = run.steps().length;
+      await reach(first, (is) => is.steps().length > done);
+      // The other one took its requests: no step was sampled again.
+      expect(kinds()).not.toContain('step_repeated');
 
-    // Long before the first one is back.
-    process.kill(other!, 'SIGKILL');
-    await reach(first, () => kinds().includes('policy_recovered'));
-    expect(kinds()).toEqual(expect.arrayContaining(['policy_lost', 'policy_recovered']));
-    // What was being played began again.
-    expect(kinds().some((kind) => kind === 'step_repeated' || kind === 'evaluation_repeated')).toBe(true);
-    const isBack = /was loaded there again as \S+ and compared\. 2 of 2 replicas serve version \d+$/;
-    await reach(first, () => run.events().some(({ kind, message }) => kind === 'replica_recovered' && isBack.test(message)));
-    expect(first.replicaPids()).toHaveLength(2);
-    const left = first.serverPids();
-    expect(left.length).toBeGreaterThan(1);
-    await first.kill();
-    await until(() => !left.some(isRunning));
+      // Long before the first one is back.
+      process.kill(other!, 'SIGKILL');
+      await reach(first, () => kinds().includes('policy_recovered'));
+      expect(kinds()).toEqual(expect.arrayContaining(['policy_lost', 'policy_recovered']));
+      // What was being played began again.
+      expect(kinds().some((kind) => kind === 'step_repeated' || kind === 'evaluation_repeated')).toBe(true);
+      const isBack = /was loaded there again as \S+ and compared\. 2 of 2 replicas serve version \d+$/;
+      await reach(first, () => run.events().some(({ kind, message }) => kind === 'replica_recovered' && isBack.test(message)));
+      expect(first.replicaPids()).toHaveLength(2);
+      const left = first.serverPids();
+      expect(left.length).toBeGreaterThan(1);
+      await first.kill();
+      await until(() => !left.some(isRunning));
 
-    const last = run.steps().length + 2;
-    // One replica is enough to finish, and starts in half the time.
-    const again = resume(run, ['--steps', String(last), '--set', 'policy.launch.replicas=1']);
-    await reach(again, (is) => is.isSampled(last) && again.serverPids().length > 1);
-    const servers = again.serverPids();
-    await finished<Printed>(again);
-    expect(servers.filter(isRunning)).toEqual([]);
-    expectWhole(run, last);
-    await expectReplay(run);
-  }, 900_000);
+      const last = run.steps().length + 2;
+      // One replica is enough to finish, and starts in half the time.
+      const again = resume(run, ['--steps', String(last), '--set', 'policy.launch.replicas=1']);
+      await reach(again, (is) => is.isSampled(last) && again.serverPids().length > 1);
+      const servers = again.serverPids();
+      await finished<Printed>(again);
+      expect(servers.filter(isRunning)).toEqual([]);
+      expectWhole(run, last);
+      await expectReplay(run);
+    },
+  );
 });
