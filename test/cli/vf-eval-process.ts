@@ -1,10 +1,11 @@
-/** The real command in a child process, in a folder of its own, with an environment to play and no variable of the developer's. */
+/** Real commands, in a folder of their own, with an environment to play and no variable of the developer's. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { TemporaryFolder } from './eval/temporary-folder.ts';
 import { BARE_ENVIRONMENT } from '../bare-environment.ts';
+import { runInProcess } from './in-process.ts';
 
 const BIN = join(import.meta.dirname, '../../bin');
 
@@ -25,6 +26,12 @@ export interface Running {
  * answer of the environment; `deaf`: it never answers and ignores the signal to stop; `format`: chat or continuation.
  */
 export class EvalFolder extends TemporaryFolder {
+  /**
+   * Whether `run` starts a process: for what a test says of processes, and for errors that an environment throws. Node loads the environment, and with it a second copy of the
+   * package, whose errors are of other classes than those of the copy that the test runs.
+   */
+  hasOwnProcess = false;
+
   constructor() {
     super();
     this.file('environments/capitals/environment.mjs', ENVIRONMENT);
@@ -36,7 +43,7 @@ export class EvalFolder extends TemporaryFolder {
   }
 
   start(args: readonly string[], variables: Readonly<Record<string, string>> = {}, command = 'vf-eval', { cwd = this.path } = {}): Running {
-    const env = { ...BARE_ENVIRONMENT, HOME: this.path, TMPDIR: process.env['TMPDIR'] ?? '/tmp', ...variables };
+    const env = { ...BARE_ENVIRONMENT, ...this.#variables(variables) };
     const child = spawn(process.execPath, [join(BIN, `${command}.js`), ...args], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
     const text = { stdout: '', stderr: '' };
     for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (chunk: string) => (text[name] += chunk));
@@ -44,8 +51,14 @@ export class EvalFolder extends TemporaryFolder {
     return { child, ended };
   }
 
-  run(args: readonly string[], variables: Readonly<Record<string, string>> = {}, command = 'vf-eval'): Promise<Ended> {
-    return this.start(args, variables, command).ended;
+  /** Runs to the end, in the process of the test unless `hasOwnProcess`. */
+  async run(args: readonly string[], variables: Readonly<Record<string, string>> = {}, command = 'vf-eval'): Promise<Ended> {
+    if (this.hasOwnProcess) return this.start(args, variables, command).ended;
+    return { ...(await runInProcess(command, args, { cwd: this.path, env: this.#variables(variables) })), signal: null };
+  }
+
+  #variables(variables: Readonly<Record<string, string>>): Record<string, string> {
+    return { HOME: this.path, TMPDIR: process.env['TMPDIR'] ?? '/tmp', ...variables };
   }
 
   /** Every file under the folder but the environments, with its text. */

@@ -106,6 +106,7 @@ describe.concurrent('vf-eval and models by role', () => {
         : '{"reason": "so", "score": 1}',
     );
     using folder = judgedFolder();
+    folder.hasOwnProcess = true;
     folder.file('configs/endpoints.toml', `[[endpoint]]\nendpoint_id = "grader"\nmodel = "g"\nurl = "${judge.url}/v1"\nkey = "JUDGE_KEY"\n`);
     const words = ['judged', '-n', '3', '-c', '1', ...policyAt(server), '--role', 'judge=grader'];
     const variables = { JUDGE_KEY: 'sk-judge-secret-1' };
@@ -166,6 +167,7 @@ describe.concurrent('vf-eval and models by role', () => {
     await using server = await answering(1);
     await using judge = await chatServer(() => (isWell ? '{"reason": "my key is sk-judge-secret-9", "score": 1}' : 'I would rather not say.'));
     using folder = judgedFolder();
+    folder.hasOwnProcess = true;
     const cache = `cache = "replies.jsonl"\napi_key_var = "JUDGE_KEY"`;
     folder.file(
       'runs.toml',
@@ -196,6 +198,7 @@ describe.concurrent('vf-eval and models by role', () => {
   it('reads [roles.judge] of a file, at the top and for one run, key by key', async () => {
     await using server = await answering(0.5);
     using folder = judgedFolder();
+    folder.hasOwnProcess = true;
     const top = `model = "m"\napi_base_url = "${server.url}/v1"\napi_client_type = "chat"\nnum_examples = 2\n[roles.judge]\nuse = "policy"\nmax_concurrent = 3\n`;
     folder.file(
       'runs.toml',

@@ -33,6 +33,7 @@ describe.concurrent('vf-eval', () => {
 
   it('names the row and the field of a prompt that cannot be shown, and writes nothing', async () => {
     using folder = new EvalFolder();
+    folder.hasOwnProcess = true;
     folder.file(
       'environments/odd/environment.mjs',
       `import { Dataset, Rubric, SingleTurnEnv } from 'vf-search';

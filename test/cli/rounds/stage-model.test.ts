@@ -7,7 +7,7 @@ import { PASS } from '../../rounds/vet-reply.ts';
 import { group, stagesFolder } from './stages-folder.ts';
 
 const KEY = 'sk-TOPSECRETKEY12345+/=ab';
-const { at, file, manifest, rounds, done } = stagesFolder();
+const { at, file, manifest, roundsAlone, done } = stagesFolder();
 const read = (name: string) => readFileSync(at(name), 'utf8');
 
 beforeEach(async () => {
@@ -54,7 +54,7 @@ describe('a stage that asks a model', () => {
     const second = new Promise<void>((end) => {
       ended = end;
     });
-    const vet = (output: string) => rounds('vet', 'candidates.jsonl', '-o', output, '--role', `vetter=m@${server.url}/v1`);
+    const vet = (output: string) => roundsAlone('vet', 'candidates.jsonl', '-o', output, '--role', `vetter=m@${server.url}/v1`);
     const outcomes: { status: number | null; stderr: string }[] = [];
     await using server = await chatServer(async (_request, index) => {
       if (index === 0) {

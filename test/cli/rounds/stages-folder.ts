@@ -1,4 +1,4 @@
-/** `vf-rounds` in child processes, each test in a folder of its own, and a small trace with its rows. */
+/** `vf-rounds`, each test in a folder of its own, and a small trace with its rows. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,6 +8,7 @@ import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, expect } from 'vitest';
 import { rowsText, type SomeRollout, traceText } from '../../rounds/trace-lines.ts';
 import { BARE_ENVIRONMENT } from '../../bare-environment.ts';
+import { runInProcess } from '../in-process.ts';
 
 const SCRIPT = join(import.meta.dirname, '../../../src/cli/vf-rounds.ts');
 
@@ -37,12 +38,16 @@ export function stagesFolder() {
       rule: Record<string, unknown>;
     };
 
-  const rounds = async (...args: string[]) => {
-    const env = { ...BARE_ENVIRONMENT, HOME: folder };
+  /** In a process of its own, so that several run at a time. */
+  const roundsAlone = async (...args: string[]) => {
     const words = ['--conditions=vf-search-source', '--no-warnings', SCRIPT, ...args];
-    const child = spawn(process.execPath, words, { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, words, { cwd: folder, env: { ...BARE_ENVIRONMENT, HOME: folder }, stdio: ['ignore', 'pipe', 'pipe'] });
     const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
     return { status: child.exitCode, stdout, stderr };
+  };
+  const rounds = async (...args: string[]) => {
+    const { code: status, stdout, stderr } = await runInProcess('vf-rounds', args, { cwd: folder, env: { HOME: folder } });
+    return { status, stdout, stderr };
   };
   const done = async (...args: string[]) => {
     const { status, stdout, stderr } = await rounds(...args);
@@ -50,7 +55,7 @@ export function stagesFolder() {
     return stdout;
   };
   const world = () => ({ trace: file('trace.jsonl', traceText(TRACE)), rows: file('rows.jsonl', rowsText(IDS)) });
-  return { at, file, rowsOf, idsOf, manifest, rounds, done, world };
+  return { at, file, rowsOf, idsOf, manifest, rounds, roundsAlone, done, world };
 }
 
 /** Of each prompt: NDCGs and judge scores of its rollouts. */

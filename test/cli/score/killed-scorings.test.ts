@@ -63,6 +63,7 @@ describe.concurrent('vf-score that was killed', { timeout: 300_000 }, () => {
     await using policy = await policyServer();
     await using judge = await chatServer(() => ({ status: 401, body: { error: { message: 'wrong key' } } }));
     using folder = new ScoreFolder();
+    folder.hasOwnProcess = true;
     await folder.play(policy, ['-n', '3']);
     folder.changed('other', (line) => ({ ...line, answer: 'Rome' }));
     const names = readdirSync(folder.path);

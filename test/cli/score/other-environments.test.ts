@@ -33,6 +33,7 @@ describe.concurrent('vf-score', { timeout: 300_000 }, () => {
   it('records another environment, with which vf-eval -R does not continue the run', async () => {
     await using policy = await policyServer();
     using folder = new ScoreFolder();
+    folder.hasOwnProcess = true;
     await folder.play(policy, ['-n', '2']);
     expect(await folder.score('run', '--in-place', '--env', `./${OWN}`)).toMatchObject({ code: 0 });
     expect(folder.metadata().config['scoring']).toBeUndefined();
@@ -58,6 +59,7 @@ describe.concurrent('vf-score', { timeout: 300_000 }, () => {
     await using policy = await policyServer();
     await using judge = await chatServer(({ messages }) => (isDown && rowIn(messages) === '1' ? refused : said(0.5)));
     using folder = new ScoreFolder();
+    folder.hasOwnProcess = true;
     const role = ['--role', `judge=g@${judge.url}/v1`];
     await folder.play(policy, ['-n', '2', ...role]);
     isDown = false;
@@ -89,6 +91,7 @@ describe.concurrent('vf-score', { timeout: 300_000 }, () => {
   ])('does not go on with %s after a kill', async (_, change) => {
     await using policy = await policyServer();
     using folder = new ScoreFolder();
+    folder.hasOwnProcess = true;
     folder.file('environments/judged/weight.mjs', 'export const weight = 0.5;\n');
     folder.file(
       OWN,
