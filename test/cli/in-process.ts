@@ -31,7 +31,7 @@ export function runInProcess(command: string, args: readonly string[], options: 
 }
 
 async function runAlone(command: string, args: readonly string[], { cwd, env }: InProcessOptions): Promise<Printed> {
-  const own = { cwd: process.cwd(), argv: process.argv, env: { ...process.env }, exit: process.exit };
+  const own = { cwd: process.cwd(), argv: process.argv, env: { ...process.env }, exit: Object.getOwnPropertyDescriptor(process, 'exit')! };
   const listeners = EVENTS.map((event) => process.listeners(event as 'SIGINT'));
   const streams = [process.stdout, process.stderr] as const;
   const writes = streams.map((stream) => stream.write.bind(stream));
@@ -40,18 +40,17 @@ async function runAlone(command: string, args: readonly string[], { cwd, env }: 
   const exited = Promise.withResolvers<number>();
   // The channel is that of the test runner. A command would take it for that of a command that started it, and let go of it.
   const { channel } = process;
-  const unref = channel?.unref;
-  if (channel) channel.unref = () => {};
+  if (channel) Object.assign(channel, { unref: () => {} });
   process.chdir(cwd);
   process.argv = [process.execPath, join(CLI, `${command}.ts`), ...args];
   setVariables({ ...BARE_ENVIRONMENT, ...env });
   process.exit = ((code?: number) => exited.resolve(code ?? 0)) as never;
   for (const [i, stream] of streams.entries()) {
-    stream.write = ((chunk: string | Uint8Array, ...rest: unknown[]) => {
+    stream.write = (chunk: string | Uint8Array, ...rest: unknown[]) => {
       said[i] += typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString();
       (rest.at(-1) as (() => void) | undefined)?.();
       return true;
-    }) as typeof stream.write;
+    };
   }
   try {
     // A query makes it a module of its own, whose imports are shared.
@@ -60,12 +59,12 @@ async function runAlone(command: string, args: readonly string[], { cwd, env }: 
     return { code, stdout: said[0]!, stderr: said[1]! };
   } finally {
     for (const [i, stream] of streams.entries()) {
-      stream.write = writes[i]! as typeof stream.write;
+      stream.write = writes[i]!;
       restore(stream, 'error', errors[i]!);
     }
     for (const [i, event] of EVENTS.entries()) restore(process, event, listeners[i]!);
-    if (channel && unref) channel.unref = unref;
-    process.exit = own.exit;
+    if (channel) Reflect.deleteProperty(channel, 'unref');
+    Object.defineProperty(process, 'exit', own.exit);
     process.argv = own.argv;
     setVariables(own.env as Record<string, string>);
     process.chdir(own.cwd);

@@ -1,15 +1,12 @@
-/** Mistakes of the command line, each in a child process: one line with what was expected and what was got, exit code 2, and nothing written. */
-import { spawnSync } from 'node:child_process';
+/** Mistakes of the command line: one line with what was expected and what was got, exit code 2, and nothing written. */
 import { mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { TemporaryFolder } from './eval/temporary-folder.ts';
-import { BARE_ENVIRONMENT } from '../bare-environment.ts';
-
-const ROOT = join(import.meta.dirname, '../..');
+import { runInProcess } from './in-process.ts';
 
 /** A file, a corpus, an empty folder, a folder in which `train` is a file, and a link to itself: root may do anything, but not write under a file or read such a link. */
-function misuse(name: string, args: readonly string[]) {
+async function misuse(name: string, args: readonly string[]) {
   using folder = new TemporaryFolder();
   folder.write('file', 'hi\n');
   folder.write('corpus.jsonl', '{"id": "1", "contents": "Title\\ntext"}\n');
@@ -18,8 +15,7 @@ function misuse(name: string, args: readonly string[]) {
   symlinkSync('circle', join(folder.path, 'circle'));
   const names = () => readdirSync(folder.path, { recursive: true, encoding: 'utf8' }).toSorted();
   const before = names();
-  const command = ['--conditions=vf-search-source', join(ROOT, 'src/cli', `${name}.ts`), ...args];
-  const { status, stdout, stderr } = spawnSync(process.execPath, command, { cwd: folder.path, encoding: 'utf8', env: BARE_ENVIRONMENT });
+  const { code: status, stdout, stderr } = await runInProcess(name, args, { cwd: folder.path, env: {} });
   expect(names()).toEqual(before);
   return { status, stdout, stderr };
 }
@@ -42,8 +38,8 @@ const CASES: [command: string, args: string[], line: RegExp][] = [
 ];
 
 describe('a mistake', () => {
-  it.each(CASES)('is reported in one line, with exit code 2, and nothing is written: %s %j', (name, args, line) => {
-    const { status, stdout, stderr } = misuse(name, args);
+  it.each(CASES)('is reported in one line, with exit code 2, and nothing is written: %s %j', async (name, args, line) => {
+    const { status, stdout, stderr } = await misuse(name, args);
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
     expect(stderr).toMatch(line);
     expect(stderr.trimEnd().split('\n')).toHaveLength(1);

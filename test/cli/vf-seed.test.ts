@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { PromptRow } from '../../src/schemas/demonstration-row.ts';
 import { startLoopbackHub } from '../data/loopback-hub.ts';
 import { BARE_ENVIRONMENT } from '../bare-environment.ts';
+import { runInProcess } from './in-process.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
@@ -30,7 +31,13 @@ function run(name: string, args: readonly string[], variables: Readonly<Record<s
   });
 }
 
-const vfSeed = (...args: string[]) => run('vf-seed', args);
+/** vf-seed in this process, as if it were one of its own. */
+async function said(args: readonly string[], variables: Readonly<Record<string, string>> = {}) {
+  const { code: status, ...printed } = await runInProcess('vf-seed', args, { cwd: folder, env: { HOME: folder, ...variables } });
+  return { status, ...printed };
+}
+
+const vfSeed = (...args: string[]) => said(args);
 
 const GOOD = { question: 'q', solution: 'some thought', answer: '1' };
 

@@ -1,9 +1,10 @@
-/** `vf-pipeline` and other commands as child processes in a folder. */
-import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:child_process';
+/** `vf-pipeline` in the process of the test, and commands as child processes, in a folder. */
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { until } from '../../transport/loopback.ts';
 import { BARE_ENVIRONMENT } from '../../bare-environment.ts';
+import { runInProcess } from '../in-process.ts';
 
 export const ROOT = join(import.meta.dirname, '../../..');
 
@@ -15,14 +16,10 @@ export interface Finished {
   readonly stderr: string;
 }
 
-/** Runs to the end. Blocks this process, so what it talks to must be another process. */
-export function pipeline(args: readonly string[], cwd: string, env: Readonly<Record<string, string>> = {}): Finished {
-  const { status, stdout, stderr } = spawnSync(process.execPath, command('vf-pipeline', args), {
-    cwd,
-    encoding: 'utf8',
-    env: { ...BARE_ENVIRONMENT, ...env },
-  });
-  return { status, stdout, stderr };
+/** Runs to the end, in the process of the test. */
+export async function pipeline(args: readonly string[], cwd: string, env: Readonly<Record<string, string>> = {}): Promise<Finished> {
+  const { code: status, ...printed } = await runInProcess('vf-pipeline', args, { cwd, env });
+  return { status, ...printed };
 }
 
 export interface Started {

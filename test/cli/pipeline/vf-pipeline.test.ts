@@ -24,9 +24,9 @@ function isAlive(pid: number): boolean {
 }
 
 describe('vf-pipeline build', () => {
-  it('copies the bundled example into an empty folder, byte for byte', () => {
+  it('copies the bundled example into an empty folder, byte for byte', async () => {
     using folder = new TemporaryFolder();
-    const { status, stderr } = pipeline(['build', SEARCH_O1], folder.path);
+    const { status, stderr } = await pipeline(['build', SEARCH_O1], folder.path);
     expect(status).toBe(0);
     expect(stderr).toContain(`copied ${SEARCH_O1} and the files that it names from the package`);
     const files = filesOf(folder.path).map((path) => path.slice(folder.path.length + 1));
@@ -40,41 +40,41 @@ describe('vf-pipeline build', () => {
     for (const file of files) expect(bytes(join(folder.path, file))).toBe(bytes(join(ROOT, file)));
   });
 
-  it("copies the sample of questions that the document's files name and a folder lacks, once", () => {
+  it("copies the sample of questions that the document's files name and a folder lacks, once", async () => {
     using folder = new TemporaryFolder();
-    pipeline(['build', SEARCH_O1], folder.path);
+    await pipeline(['build', SEARCH_O1], folder.path);
     const sample = join(folder.path, 'examples/data/sample_asqa_5.jsonl');
     rmSync(sample);
-    expect(pipeline(['check', SEARCH_O1], folder.path)).toMatchObject({ status: 2, stderr: expect.stringContaining('vf-pipeline build') });
-    expect(pipeline(['build', SEARCH_O1], folder.path).stderr).toContain('copied examples/data/sample_asqa_5.jsonl from the package');
+    expect(await pipeline(['check', SEARCH_O1], folder.path)).toMatchObject({ status: 2, stderr: expect.stringContaining('vf-pipeline build') });
+    expect((await pipeline(['build', SEARCH_O1], folder.path)).stderr).toContain('copied examples/data/sample_asqa_5.jsonl from the package');
     expect(bytes(sample)).toBe(bytes(join(ROOT, 'examples/data/sample_asqa_5.jsonl')));
     writeFileSync(sample, '{"question": "mine", "golden_answers": ["x"]}\n');
-    expect(pipeline(['build', SEARCH_O1], folder.path).stderr).not.toContain('copied');
+    expect((await pipeline(['build', SEARCH_O1], folder.path)).stderr).not.toContain('copied');
     expect(bytes(sample)).toContain('mine');
   });
 
-  it('adds what is missing and keeps what is set, comments too', () => {
+  it('adds what is missing and keeps what is set, comments too', async () => {
     using folder = new TemporaryFolder();
-    pipeline(['build', SEARCH_O1], folder.path);
+    await pipeline(['build', SEARCH_O1], folder.path);
     const path = join(folder.path, PARAMETERS);
     writeFileSync(path, '# mine\nretriever:\n  top_k: 9 # nine\ngeneration: {model_name: m}\n');
-    expect(pipeline(['build', SEARCH_O1, '--set', 'generation.base_url=http://h/v1'], folder.path).status).toBe(0);
+    expect((await pipeline(['build', SEARCH_O1, '--set', 'generation.base_url=http://h/v1'], folder.path)).status).toBe(0);
     const text = bytes(path);
     expect(text).toMatch(/^# mine\nretriever:\n {2}top_k: 9 # nine\n/);
     expect(text).toContain("query_instruction: 'Query: '".replaceAll("'", '"'));
     expect(text).toContain('http://h/v1');
     expect(text).toContain('model_name: m');
     expect(text).not.toContain('concurrency');
-    pipeline(['build', SEARCH_O1], folder.path);
+    await pipeline(['build', SEARCH_O1], folder.path);
     expect(bytes(path)).toBe(text);
   });
 
-  it("reads UltraRAG's <name>_parameter.yaml, and writes <name>.yaml beside it", () => {
+  it("reads UltraRAG's <name>_parameter.yaml, and writes <name>.yaml beside it", async () => {
     using folder = new TemporaryFolder();
-    pipeline(['build', SEARCH_O1], folder.path);
+    await pipeline(['build', SEARCH_O1], folder.path);
     rmSync(join(folder.path, PARAMETERS));
     writeFileSync(join(folder.path, 'examples/parameter/search_o1_parameter.yaml'), 'retriever: {top_k: 7}\ncustom: {}\n');
-    expect(pipeline(['build', SEARCH_O1], folder.path).status).toBe(0);
+    expect((await pipeline(['build', SEARCH_O1], folder.path)).status).toBe(0);
     expect(bytes(join(folder.path, PARAMETERS))).toMatch(/^ {2}top_k: 7$/m);
     expect(bytes(join(folder.path, PARAMETERS))).toMatch(/^custom: \{\}$/m);
   });
@@ -98,22 +98,22 @@ export const tools = { go: { io: 'prompt_ls->out', run: ({ prompt_ls }) => {
     ['go.ts', 'export const tools = { go: { io: "prompt_ls->out", run: () => ({ out: [] }) } };'],
   ] as const;
 
-  it('is not continued with other templates, questions or tools', () => {
+  it('is not continued with other templates, questions or tools', async () => {
     using folder = new TemporaryFolder();
     mkdirSync(join(folder.path, 'parameter'));
     for (const [name, text] of Object.entries(FILES)) folder.write(name, text);
-    expect(pipeline(['run', 'p.yaml'], folder.path)).toMatchObject({ status: 1, stderr: expect.stringContaining('not ready') });
+    expect(await pipeline(['run', 'p.yaml'], folder.path)).toMatchObject({ status: 1, stderr: expect.stringContaining('not ready') });
     const runs = join(folder.path, 'outputs/pipelines/p');
     const again = ['run', 'p.yaml', '-R', join(runs, readdirSync(runs)[0]!)];
     for (const [name, text] of EDITS) {
       folder.write(name, text);
-      const changed = pipeline(again, folder.path);
+      const changed = await pipeline(again, folder.path);
       expect(changed).toMatchObject({ status: 2, stderr: expect.stringContaining(`${name} has changed since the run in`) });
-      expect(pipeline(['run', 'p.yaml', '-R'], folder.path)).toEqual(changed);
+      expect(await pipeline(['run', 'p.yaml', '-R'], folder.path)).toEqual(changed);
       folder.write(name, FILES[name]);
     }
     folder.write('ready', '');
-    expect(pipeline([...again, '--set', 'evaluation.save_path=other.json'], folder.path)).toMatchObject({
+    expect(await pipeline([...again, '--set', 'evaluation.save_path=other.json'], folder.path)).toMatchObject({
       status: 0,
       stderr: expect.stringContaining('going on after 2 complete calls'),
     });
@@ -121,14 +121,14 @@ export const tools = { go: { io: 'prompt_ls->out', run: ({ prompt_ls }) => {
 });
 
 describe('a server of one’s own', () => {
-  it('runs from TypeScript, bundled and copied, beside the built-in servers', () => {
+  it('runs from TypeScript, bundled and copied, beside the built-in servers', async () => {
     using folder = new TemporaryFolder();
-    const bundled = pipeline(['run', 'examples/own-tools.yaml'], folder.path);
+    const bundled = await pipeline(['run', 'examples/own-tools.yaml'], folder.path);
     expect(bundled).toMatchObject({ status: 0, stdout: expect.stringMatching(/^em +1\.000\nf1 +1\.000\n4 calls\n/) });
-    expect(pipeline(['build', 'examples/own-tools.yaml'], folder.path).status).toBe(0);
-    const copied = pipeline(['run', 'examples/own-tools.yaml', '--set', 'mine.missing=none'], folder.path);
+    expect((await pipeline(['build', 'examples/own-tools.yaml'], folder.path)).status).toBe(0);
+    const copied = await pipeline(['run', 'examples/own-tools.yaml', '--set', 'mine.missing=none'], folder.path);
     expect(copied.stdout.split('\n').slice(0, 3)).toEqual(bundled.stdout.split('\n').slice(0, 3));
-    expect(pipeline(['check', 'examples/own-tools.yaml', '--set', 'mine.mising=none'], folder.path).stderr).toMatch(
+    expect((await pipeline(['check', 'examples/own-tools.yaml', '--set', 'mine.mising=none'], folder.path)).stderr).toMatch(
       /--set: the server mine has no parameter mising \(did you mean missing\?\)/,
     );
   });
@@ -188,12 +188,12 @@ describe('a server of one’s own', () => {
       2,
       /The inputs and outputs of mine\.go are "q_ls->q_ls->x"; write them as a,b->c/,
     ],
-  ])('that %s is reported in one line', (_, source, code, line) => {
+  ])('that %s is reported in one line', async (_, source, code, line) => {
     using folder = new TemporaryFolder();
     if (source !== null) folder.write('mine.ts', source);
     folder.write('rows.jsonl', '{"question": "q", "golden_answers": ["a"]}\n');
     folder.write('p.yaml', 'servers: {benchmark: , mine: mine.ts}\npipeline: [benchmark.get_data, mine.go]\n');
-    const { status, stderr } = pipeline(
+    const { status, stderr } = await pipeline(
       ['run', 'p.yaml', '--set', 'benchmark.benchmark.path=rows.jsonl', '--set', 'benchmark.benchmark.key_map.q_ls=question'],
       folder.path,
     );
@@ -205,12 +205,12 @@ describe('a server of one’s own', () => {
     expect(last!.includes('every complete call is kept; to go on: ')).toBe(mayPass);
   });
 
-  it('that changes its arguments changes no variable', () => {
+  it('that changes its arguments changes no variable', async () => {
     using folder = new TemporaryFolder();
     folder.write('mine.ts', 'export const tools = { go: { io: "q_ls->n", run: ({ q_ls }: { q_ls: string[] }) => ({ n: q_ls.splice(0).length }) } };');
     folder.write('rows.jsonl', '{"question": "q"}\n');
     folder.write('p.yaml', 'servers: {benchmark: , mine: mine.ts}\npipeline: [benchmark.get_data, mine.go, mine.go]\n');
-    const { stdout } = pipeline(
+    const { stdout } = await pipeline(
       ['run', 'p.yaml', '--json', '--set', 'benchmark.benchmark={path: rows.jsonl, key_map: {q_ls: question}}'],
       folder.path,
     );
@@ -219,22 +219,22 @@ describe('a server of one’s own', () => {
 });
 
 describe('vf-pipeline check', () => {
-  it('says what a pipeline has, and asks no server', () => {
+  it('says what a pipeline has, and asks no server', async () => {
     using folder = new TemporaryFolder();
-    const { status, stdout, stderr } = pipeline(['check', SEARCH_O1], folder.path);
+    const { status, stdout, stderr } = await pipeline(['check', SEARCH_O1], folder.path);
     expect({ status, stdout }).toEqual({ status: 0, stdout: '' });
     expect(stderr).toBe(`vf-pipeline: ${SEARCH_O1} is not here; checking the package's, which vf-pipeline build copies here
 vf-pipeline: ${SEARCH_O1} can run: 11 tool steps, the tools of UltraRAG 2.0; no server was asked\n`);
     expect(filesOf(folder.path)).toEqual([]);
   });
 
-  it('warns of a name that a template prints and its tool does not give', () => {
+  it('warns of a name that a template prints and its tool does not give', async () => {
     using folder = new TemporaryFolder();
     folder.write('t.jinja', '{{ question }} {{ questoin | trim }} {% if hint %}{{ hint }}{% endif %}{% set a = 1 %}{{ a }}{{ b | default("") }}');
     folder.write('rows.jsonl', '{"question": "q"}\n');
     folder.write('p.yaml', 'servers: {benchmark: , prompt: }\npipeline: [benchmark.get_data, prompt.qa_boxed, prompt.qa_boxed]\n');
     const set = ['prompt.template=t.jinja', 'benchmark.benchmark={path: rows.jsonl, key_map: {q_ls: question}}'];
-    const { status, stderr } = pipeline(['check', 'p.yaml', ...set.flatMap((each) => ['--set', each])], folder.path);
+    const { status, stderr } = await pipeline(['check', 'p.yaml', ...set.flatMap((each) => ['--set', each])], folder.path);
     expect({ status, lines: stderr.split('\n').slice(0, -1) }).toEqual({
       status: 0,
       lines: [
@@ -337,30 +337,33 @@ vf-pipeline: ${SEARCH_O1} can run: 11 tool steps, the tools of UltraRAG 2.0; no 
       /temperature must be a number of at least 0/,
     ],
     ['a --set without a value', { set: 'benchmark' }, /--set must be server\.key=value, got "benchmark"/],
-  ])('finds %s before the first call: one line, exit code 2', (_, { yaml = steps(start3), parameters = '', rows = ROWS, set, template }, line) => {
-    using folder = new TemporaryFolder();
-    folder.write('p.yaml', yaml);
-    folder.write('rows.jsonl', rows);
-    folder.write('bad.jinja', '{% if %}');
-    if (template !== undefined) {
-      mkdirSync(join(folder.path, 'prompt'));
-      folder.write('prompt/qa_boxed.jinja', template);
-    }
-    mkdirSync(join(folder.path, 'parameter'));
-    folder.write(
-      'parameter/p.yaml',
-      parameters === '' ? 'benchmark: {benchmark: {path: rows.jsonl, key_map: {q_ls: question, gt_ls: golden_answers}}}' : parameters,
-    );
-    // `run` begins with the same check.
-    const { status, stdout, stderr } = pipeline(
-      [set === undefined ? 'run' : 'check', 'p.yaml', ...(set === undefined ? [] : ['--set', set])],
-      folder.path,
-    );
-    expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
-    expect(stderr).toMatch(line);
-    expect(stderr.trimEnd().split('\n')).toHaveLength(1);
-    expect(existsSync(join(folder.path, 'outputs'))).toBe(false);
-  });
+  ])(
+    'finds %s before the first call: one line, exit code 2',
+    async (_, { yaml = steps(start3), parameters = '', rows = ROWS, set, template }, line) => {
+      using folder = new TemporaryFolder();
+      folder.write('p.yaml', yaml);
+      folder.write('rows.jsonl', rows);
+      folder.write('bad.jinja', '{% if %}');
+      if (template !== undefined) {
+        mkdirSync(join(folder.path, 'prompt'));
+        folder.write('prompt/qa_boxed.jinja', template);
+      }
+      mkdirSync(join(folder.path, 'parameter'));
+      folder.write(
+        'parameter/p.yaml',
+        parameters === '' ? 'benchmark: {benchmark: {path: rows.jsonl, key_map: {q_ls: question, gt_ls: golden_answers}}}' : parameters,
+      );
+      // `run` begins with the same check.
+      const { status, stdout, stderr } = await pipeline(
+        [set === undefined ? 'run' : 'check', 'p.yaml', ...(set === undefined ? [] : ['--set', set])],
+        folder.path,
+      );
+      expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+      expect(stderr).toMatch(line);
+      expect(stderr.trimEnd().split('\n')).toHaveLength(1);
+      expect(existsSync(join(folder.path, 'outputs'))).toBe(false);
+    },
+  );
 });
 
 describe('vf-pipeline run', () => {
@@ -378,7 +381,7 @@ describe('vf-pipeline run', () => {
       // The bundled model has a window of 2,048 tokens of its own, small tokenizer.
       'prompt.reasoning_indoc_template=short.jinja',
     ];
-    const { status, stdout, stderr } = pipeline(['run', SEARCH_O1, ...set.flatMap((each) => ['--set', each]), '--json'], folder.path);
+    const { status, stdout, stderr } = await pipeline(['run', SEARCH_O1, ...set.flatMap((each) => ['--set', each]), '--json'], folder.path);
     expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
     const { questions, failed, variables } = JSON.parse(stdout) as { questions: number; failed: unknown[]; variables: Record<string, unknown> };
     expect({ questions, failed }).toEqual({ questions: 2, failed: [] });
@@ -428,7 +431,7 @@ describe('vf-pipeline run', () => {
       'prompt.template=t.jinja',
       `generation.backend_configs.openai=${openai}`,
     ];
-    const { status, stdout, stderr } = pipeline(['run', 'p.yaml', '-v', ...set.flatMap((each) => ['--set', each])], folder.path);
+    const { status, stdout, stderr } = await pipeline(['run', 'p.yaml', '-v', ...set.flatMap((each) => ['--set', each])], folder.path);
     expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
     expect(stderr).toContain('The question failed in generation.generate');
     expect(stderr).toContain('api_key: ***');
@@ -438,7 +441,7 @@ describe('vf-pipeline run', () => {
 
   it.each(['p.yaml', 'parameter/p.yaml', 't.jinja', 'rows.jsonl', 'rows.json', 'rows.parquet'])(
     'refuses a pipe in the place of %s in one line, without waiting',
-    (name) => {
+    async (name) => {
       using folder = new TemporaryFolder();
       mkdirSync(join(folder.path, 'parameter'));
       folder.write('t.jinja', '{{question}}');
@@ -448,7 +451,7 @@ describe('vf-pipeline run', () => {
       rmSync(join(folder.path, name), { force: true });
       execFileSync('mkfifo', [join(folder.path, name)]);
       const set = [`benchmark.benchmark={path: ${rows}, key_map: {q_ls: question}}`, 'prompt.template=t.jinja'];
-      const { status, stderr } = pipeline(['run', 'p.yaml', ...set.flatMap((each) => ['--set', each])], folder.path);
+      const { status, stderr } = await pipeline(['run', 'p.yaml', ...set.flatMap((each) => ['--set', each])], folder.path);
       expect(status).toBe(2);
       expect(stderr).toMatch(/^vf-pipeline: [^\n]* is a pipe; name a regular file[^\n]*\n$/);
     },
