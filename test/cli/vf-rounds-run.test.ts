@@ -233,7 +233,7 @@ describe('vf-rounds run', () => {
     }
   });
 
-  it('stops at a step that fails, with the exit code of the cause, and goes on from there', { timeout: 120_000 }, async () => {
+  it('stops at a step that fails, with the exit code of the cause, and goes on from there', { tags: 'long', timeout: 120_000 }, async () => {
     const foreign = join(folder, 'out/round-1/data/bucket-a.jsonl');
     mkdirSync(dirname(foreign), { recursive: true });
     writeFileSync(foreign, 'precious\n');

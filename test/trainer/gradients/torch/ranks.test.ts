@@ -101,10 +101,10 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
   beforeEach(() => one.loadState(ofOne));
   afterAll(() => one?.close());
 
-  describe.each<[string, NanoOptions['options']]>([
-    ['with the whole base each', {}],
-    ['that share the base, recomputing activations', { sharding: 'full', gradientCheckpointing: true }],
-  ])('%s, beside one process', (_, options) => {
+  describe('that share the base, recomputing activations, next to one process', () => nextToOne({ sharding: 'full', gradientCheckpointing: true }));
+  describe('with the whole base each, next to one process', { tags: 'long' }, () => nextToOne({}));
+
+  function nextToOne(options: NanoOptions['options']): void {
     let two: TorchBackend;
     beforeAll(async () => {
       // Longer than any part of another test here.
@@ -181,7 +181,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
       await two.backward(batchId, { dLogProbs });
       expect(await two.stats()).toMatchObject({ trainedTokens: before.trainedTokens + batch.ids.length, retainedBatches: 0 });
     });
-  });
+  }
 
   it('that share the base end where one has no memory before the first layer, and leave none waiting', { tags: 'long' }, async () => {
     const options = { ...TWO, sharding: 'full', env: { VF_TORCH_MEMORY_LIMIT_TOKENS: '1000,1000,100' }, timeoutMs: 60_000 } as const;

@@ -9,8 +9,10 @@ it.runIf(process.env['VF_REQUIRE_TORCH'] === '1')('has a Python with torch', () 
 
 describe.skipIf(torchPython.path === null)(`over the nano model${skipReason}`, () => {
   gradientBackendContract('TorchBackend', { open: (adapter) => openNano({ adapter }), reference: plainAutograd });
-  gradientBackendContract('TorchBackend of two processes', {
-    open: (adapter) => openNano({ adapter, options: { devices: ['cpu', 'cpu'] } }),
-    reference: plainAutograd,
+  describe('in two processes', { tags: 'long' }, () => {
+    gradientBackendContract('TorchBackend', {
+      open: (adapter) => openNano({ adapter, options: { devices: ['cpu', 'cpu'] } }),
+      reference: plainAutograd,
+    });
   });
 });

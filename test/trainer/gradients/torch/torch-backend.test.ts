@@ -277,22 +277,26 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
     expect(distance(kept, expected)).toBe(0);
   });
 
-  it('gives the same gradient with gradient checkpointing, drops what was abandoned, closes twice, and is lost from then on', async () => {
-    backend = await openNano({ options: { gradientCheckpointing: true } });
-    const gradients = [];
-    for (const each of [shared, backend]) {
-      const controller = new AbortController();
-      const abandoned = failureOf(each.forward(batch, { ...KEPT, signal: controller.signal }));
-      controller.abort();
-      expect(await abandoned).toBeInstanceOf(CancelledError);
-      gradients.push(await gradientOf(each));
-      expect((await each.stats()).retainedBatches).toBe(0);
-    }
-    expect(distance(gradients[0]!, gradients[1]!)).toBeLessThan(1e-6);
-    await Promise.all([backend.close(), backend.close()]);
-    expect(await backend.exited).toEqual({ code: 0, signal: null });
-    expect(await failureOf(backend.zeroGrad())).toMatchObject({ code: 'lost', message: expect.stringContaining('closed') });
-  });
+  it(
+    'gives the same gradient with gradient checkpointing, drops what was abandoned, closes twice, and is lost from then on',
+    { tags: 'long' },
+    async () => {
+      backend = await openNano({ options: { gradientCheckpointing: true } });
+      const gradients = [];
+      for (const each of [shared, backend]) {
+        const controller = new AbortController();
+        const abandoned = failureOf(each.forward(batch, { ...KEPT, signal: controller.signal }));
+        controller.abort();
+        expect(await abandoned).toBeInstanceOf(CancelledError);
+        gradients.push(await gradientOf(each));
+        expect((await each.stats()).retainedBatches).toBe(0);
+      }
+      expect(distance(gradients[0]!, gradients[1]!)).toBeLessThan(1e-6);
+      await Promise.all([backend.close(), backend.close()]);
+      expect(await backend.exited).toEqual({ code: 0, signal: null });
+      expect(await failureOf(backend.zeroGrad())).toMatchObject({ code: 'lost', message: expect.stringContaining('closed') });
+    },
+  );
 
   it('gives memory back between two passes without losing the gradient so far', async () => {
     const twice = (release: boolean) =>

@@ -4,10 +4,14 @@ import { openVlm } from './nano-backend.ts';
 import { randomVlm, type RandomVlm, type VlmForm } from './random-vlm.ts';
 import { plainAutograd, skipReason, torchPython } from './torch-python.ts';
 
-describe.skipIf(torchPython.path === null).each<[VlmForm, string, readonly string[]]>([
-  ['qwen2_5_vl', 'TorchBackend with images', ['cpu']],
-  ['qwen3_vl', 'TorchBackend of two processes with images', ['cpu', 'cpu']],
-])(`over a random %s${skipReason}`, (form, name, devices) => {
+describe.skipIf(torchPython.path === null)(`over a random qwen2_5_vl${skipReason}`, () =>
+  contract('qwen2_5_vl', 'TorchBackend with images', ['cpu']),
+);
+describe.skipIf(torchPython.path === null)(`over a random qwen3_vl${skipReason}`, { tags: 'long' }, () =>
+  contract('qwen3_vl', 'TorchBackend of two processes with images', ['cpu', 'cpu']),
+);
+
+function contract(form: VlmForm, name: string, devices: readonly string[]): void {
   let vlm: RandomVlm;
   beforeAll(async () => {
     vlm = await randomVlm(form);
@@ -19,4 +23,4 @@ describe.skipIf(torchPython.path === null).each<[VlmForm, string, readonly strin
     reference: (cases) => plainAutograd(cases, { model: vlm.model, images: vlm.folder }),
     images: () => vlm.tested,
   });
-});
+}
