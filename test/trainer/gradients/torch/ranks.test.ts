@@ -101,8 +101,12 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
   beforeEach(() => one.loadState(ofOne));
   afterAll(() => one?.close());
 
-  describe('that share the base, recomputing activations, next to one process', () => nextToOne({ sharding: 'full', gradientCheckpointing: true }));
-  describe('with the whole base each, next to one process', { tags: 'long' }, () => nextToOne({}));
+  describe('that share the base, recomputing activations, next to one process', () => {
+    nextToOne({ sharding: 'full', gradientCheckpointing: true });
+  });
+  describe('with the whole base each, next to one process', { tags: 'long' }, () => {
+    nextToOne({});
+  });
 
   function nextToOne(options: NanoOptions['options']): void {
     let two: TorchBackend;

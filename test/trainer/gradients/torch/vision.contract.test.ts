@@ -4,12 +4,12 @@ import { openVlm } from './nano-backend.ts';
 import { randomVlm, type RandomVlm, type VlmForm } from './random-vlm.ts';
 import { plainAutograd, skipReason, torchPython } from './torch-python.ts';
 
-describe.skipIf(torchPython.path === null)(`over a random qwen2_5_vl${skipReason}`, () =>
-  contract('qwen2_5_vl', 'TorchBackend with images', ['cpu']),
-);
-describe.skipIf(torchPython.path === null)(`over a random qwen3_vl${skipReason}`, { tags: 'long' }, () =>
-  contract('qwen3_vl', 'TorchBackend of two processes with images', ['cpu', 'cpu']),
-);
+describe.skipIf(torchPython.path === null)(`over a random qwen2_5_vl${skipReason}`, () => {
+  contract('qwen2_5_vl', 'TorchBackend with images', ['cpu']);
+});
+describe.skipIf(torchPython.path === null)(`over a random qwen3_vl${skipReason}`, { tags: 'long' }, () => {
+  contract('qwen3_vl', 'TorchBackend of two processes with images', ['cpu', 'cpu']);
+});
 
 function contract(form: VlmForm, name: string, devices: readonly string[]): void {
   let vlm: RandomVlm;
