@@ -1,7 +1,6 @@
 /** Checks the Pythons of a run: the worker's, which needs torch and related packages, and the server's, which needs vLLM. */
-import { execFile } from 'node:child_process';
 import { ConfigError } from '../core/errors.ts';
-import { probePython } from '../launch/probe-python.ts';
+import { askPython, probePython } from '../launch/probe-python.ts';
 import { shellCommand } from '../reports/text/own-command.ts';
 import { byteText } from './byte-text.ts';
 import { type Finding, missing, ok, skipped, warning } from './finding.ts';
@@ -68,9 +67,13 @@ export async function checkWorkerPython(
   wanted: { readonly devices: readonly string[]; readonly dtype: string },
   options: PythonOptions,
 ): Promise<Finding[]> {
-  const answer = await ask(python, options);
-  if (typeof answer === 'string')
-    return [missing('python', `${python}: ${answer}`, 'install Python 3.10 to 3.13, then name it with --python or [backend].python')];
+  let answer: PythonAnswer;
+  try {
+    answer = await askPython(python, PROGRAM, { ...options, timeoutMs: TIMEOUT_MS, remedy: null });
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return [missing('python', error.message, 'install Python 3.10 to 3.13, then name it with --python or [backend].python')];
+  }
   const install = installCommand(python, options.hasGpu);
   return [
     versionFinding('python', answer.python, TESTED.python, python, 'install Python 3.11 to 3.13, then name it with --python or [backend].python'),
@@ -162,17 +165,4 @@ function versionFinding(name: string, version: string, tested: string, where: st
   ) as [number[], number[]];
   if (major === testedMajor && minor >= testedMinor) return ok(name, text);
   return warning(name, `${text}; tested with ${tested}`, remedy);
-}
-
-/** Returns the answer, or why there is none. */
-function ask(python: string, { env, signal }: PythonOptions): Promise<PythonAnswer | string> {
-  return new Promise((resolve, reject) => {
-    execFile(python, ['-c', PROGRAM], { env: { ...env }, signal, timeout: TIMEOUT_MS, killSignal: 'SIGKILL' }, (error, stdout, stderr) => {
-      const line = stdout.trim().split('\n').at(-1) ?? '';
-      if (error === null && line.startsWith('{')) return resolve(JSON.parse(line) as PythonAnswer);
-      if (signal.aborted) return reject(signal.reason as Error);
-      const { code } = (error ?? {}) as NodeJS.ErrnoException;
-      resolve(code === 'ENOENT' ? 'command not found' : `failed: ${stderr.trim().split('\n').at(-1) ?? 'without output'}`);
-    });
-  });
 }

