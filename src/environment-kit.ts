@@ -1,6 +1,6 @@
 /**
- * `vf-search/environment-kit`: parts for larger environments, from which those of the package are built. Questions with a retriever, models in roles beside
- * judges, images, answer parsers, files of the user's own. What every environment needs is in the main entry.
+ * `vf-search/environment-kit`: parts for larger environments, from which those of the package are built. Questions with a retriever, models in roles other than
+ * judges, images, answer parsers, files of the user's own. The parts that every environment needs are in the main entry.
  */
 export { type ArgumentKind, type ArgumentValues } from './core/environment-arguments.ts';
 export { suggestion } from './core/closest-name.ts';

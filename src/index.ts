@@ -1,6 +1,6 @@
 /**
- * The main entry: what the author of an environment needs, and `evaluate`, `train` and the other functions for callers. docs/library.md lists all entries.
- * Nothing here is exported by a wildcard, so that each public name is one that somebody chose; `test/api` holds them with their signatures.
+ * The main entry: the names that the author of an environment needs, and `evaluate`, `train` and the other functions for callers. docs/library.md lists all entries.
+ * Nothing here is exported by a wildcard, so that each public name is chosen on purpose; `test/api` holds them with their signatures.
  */
 export { Dataset, type Row } from './core/dataset.ts';
 export { EnvGroup } from './core/env-group.ts';

@@ -18,7 +18,7 @@ export interface EnvironmentCheck {
   readonly findings: readonly Finding[];
   /** Tokens of the longest rollout; null if the environment sets no limit. */
   readonly contextTokens: number | null;
-  /** What the environment requires of a policy; null if it does not load. */
+  /** The requirements of the environment for a policy; null if it does not load. */
   readonly played: Pick<Environment, 'id' | 'turnFormat' | 'needs'> | null;
 }
 
@@ -35,7 +35,7 @@ export async function checkEnvironment(config: TrainingConfig, options: Environm
   const held = Object.keys(evalArgs).length === 0 ? null : await load(config, { ...args, ...evalArgs }, 'evaluation', options);
   const findings = [training.finding, ...(held === null ? [] : [held.finding])];
   const roles = { ...held?.roles, ...training.roles };
-  // The roles of an environment that does not load are unknown.
+  // If an environment does not load, its roles are unknown.
   if (training.played !== null) findings.push(...(await checkRoles(roles, config.roles, options)));
   const url = args['retriever_url'] ?? args['retrieverUrl'];
   if (typeof url === 'string') findings.push(await retrieverFinding(url, args['dataset'], options.signal));
@@ -102,7 +102,7 @@ async function retrieverFinding(url: string, dataset: unknown, signal: AbortSign
   }
 }
 
-/** The bundled data sets are answered from bundled corpora; published sets of Natural Questions and its kind from the Wikipedia of 2018. */
+/** The bundled data sets are answered from bundled corpora; Natural Questions and similar published sets are answered from the Wikipedia of 2018. */
 function retrieverRemedy(url: string, dataset: unknown): string {
   const port = URL.parse(url)?.port || '8000';
   const name = typeof dataset === 'string' ? dataset : 'nq-mini';

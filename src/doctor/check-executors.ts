@@ -29,7 +29,7 @@ async function checkExecutor(name: ExecutorName, isNeeded: boolean, signal: Abor
   const startedAtMs = performance.now();
   try {
     if (name === 'wasi' && !isNeeded) {
-      // Its start takes a second, which most runs need not wait for.
+      // The start takes a second, for which most runs need not wait.
       await readPythonBinary();
       return ok(name, 'sandbox for programs: Python is installed and is the build that was tested');
     }

@@ -37,7 +37,7 @@ export function checkGpus(config: TrainingConfig, { cards, contextTokens, variab
   return [ok('gpu memory', `the worker needs about ${gib(worker.total)} (${how})${server}; vf-doctor --memory shows the parts`)];
 }
 
-/** vLLM's share on a GPU of this machine, for the command that starts it beside the worker; null if unknown. */
+/** vLLM's share on a GPU of this machine, for the command that starts it next to the worker; null if unknown. */
 export function shareBeside(config: TrainingConfig, { cards, contextTokens, variables }: GpuCheckOptions): number | null {
   const launch = { python: 'python3', replicas: 1, tensorParallelSize: 1, args: [], env: {}, sleep: false, readyTimeoutS: 900, maxRestarts: 0 };
   const launched = { ...config, policy: { ...config.policy, baseUrl: null, launch } };
@@ -64,7 +64,7 @@ function closing({ policy }: TrainingConfig, { worker }: GpuPlan): string[] {
   return [`The worker fits. The policy's server is not counted: on the worker's GPU, it must leave ${gib} GiB and a tenth free.`];
 }
 
-/** Cards of these sizes in GiB, `80,80`: for a machine that is not this one. Throws ConfigError. */
+/** Cards of these sizes in GiB, `80,80`, for another machine. Throws ConfigError. */
 export function assumedCards(sizes: string): readonly GpuCard[] {
   return sizes.split(',').map((size, index) => {
     const gib = Number(size);

@@ -10,7 +10,7 @@ import { type Finding, missing, ok, skipped, warning } from './finding.ts';
 
 /** The `engines` of package.json. */
 const NODE = [22, 12] as const;
-/** A training process with its data needs this much, whatever the model. */
+/** A training process with its data needs this much, for any model. */
 const LEAST_MEMORY = 2 * 2 ** 30;
 
 export function checkNode(version: string): Finding {

@@ -52,7 +52,7 @@ export function checkInitialAdapter(path: string, { rank, alpha, targets }: Trai
   const settings = [
     ['rank', r, rank],
     ['alpha', scale, alpha],
-    // A pattern says nothing without the model's layers.
+    // A pattern has no meaning without the model's layers.
     ...(Array.isArray(modules) ? [['targets', names(modules), targets.toSorted()] as const] : []),
   ] as const;
   for (const [key, its, wanted] of settings) {

@@ -57,7 +57,7 @@ interface PythonAnswer {
 export interface PythonOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
-  /** True if nvidia-smi lists a GPU: it decides between the builds for CUDA and for the CPU. */
+  /** True if nvidia-smi lists a GPU, which decides between the builds for CUDA and for the CPU. */
   readonly hasGpu: boolean;
 }
 
@@ -114,7 +114,7 @@ export async function checkServerPython(python: string, options: PythonOptions):
     if (!(error instanceof ConfigError)) throw error;
     return missing(
       'vllm',
-      // Without the remedy, which the finding has too.
+      // The error without the remedy, which the finding already has.
       error.message.replace(/\. (Run `|Set \[policy).*$/s, ''),
       installVllm(python, options.hasGpu),
     );

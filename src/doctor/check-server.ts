@@ -20,11 +20,11 @@ export interface ServerCheckOptions {
   readonly baseUrl: string;
   /** Tokens of the longest rollout; null without an environment. */
   readonly contextTokens: number | null;
-  /** What the environment requires of the policy; null without an environment. */
+  /** The requirements of the environment for the policy; null without an environment. */
   readonly played: Pick<Environment, 'id' | 'turnFormat' | 'needs'> | null;
   /** Context window of the base model; null if its config.json is not here. */
   readonly modelWindow: number | null;
-  /** Share of the GPU for a server beside the worker; null if unknown. */
+  /** Share of the GPU for a server next to the worker; null if unknown. */
   readonly gpuShare: number | null;
   readonly signal: AbortSignal;
 }
@@ -86,7 +86,7 @@ function tokenFindings(probe: PolicyProbe, { target, contextTokens, played }: Se
   return findings;
 }
 
-/** What the environment needs beyond token ids: turns of a chat, tools, images. */
+/** The environment's needs beyond token ids: turns of a chat, tools, images. */
 function playedFindings(probe: PolicyProbe, played: NonNullable<ServerCheckOptions['played']>, remedy: string): Finding[] {
   const { needs = [] } = played;
   const images = showsImages(played) ? [imageFinding(probe, remedy)] : [];
@@ -99,7 +99,7 @@ function playedFindings(probe: PolicyProbe, played: NonNullable<ServerCheckOptio
   }
 }
 
-/** Episodes of a few turns show about as many. */
+/** Episodes of a few turns show about this many. */
 const FEW_IMAGES = 8;
 
 function imageFinding({ imageTokens = null, blindBecause = null }: PolicyProbe, remedy: string): Finding {

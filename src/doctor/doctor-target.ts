@@ -1,4 +1,4 @@
-/** What to check: a training configuration with vf-doctor's flags applied, or only the flags if there is none. */
+/** The target of the checks: a training configuration with vf-doctor's flags applied, or only the flags if there is none. */
 import { ConfigError } from '../core/errors.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { urlCredentials } from '../transport/credentials.ts';
@@ -9,12 +9,12 @@ export interface DoctorFlags {
   /** A TOML file; with a preset also an environment. */
   readonly config: string | null;
   readonly preset: string | null;
-  /** As that of vf-train: the run would start its own vLLM. */
+  /** True as for vf-train: the run would start its own vLLM. */
   readonly launches: boolean;
   /** Python of the worker, and of a server started with the run unless `vllmPython` is set. */
   readonly python: string | null;
   readonly vllmPython: string | null;
-  /** Replace the configuration's server. */
+  /** They replace the configuration's server. */
   readonly baseUrls: readonly string[];
   /** Environment variable that holds the API key. */
   readonly keyVariable: string | null;
@@ -29,7 +29,7 @@ export interface DoctorTarget {
   readonly serverPython: string | null;
   readonly baseUrls: readonly string[];
   readonly apiKey: string | undefined;
-  /** Environment variable that holds it; null for none. */
+  /** Environment variable that holds the key; null for none. */
   readonly keyVariable: string | null;
   readonly loraRank: number;
   readonly maxStaleness: number;

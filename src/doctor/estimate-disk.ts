@@ -13,7 +13,7 @@ export interface DiskEstimate {
 const FLOAT32_BYTES = 4;
 /** Size of a recorded token in JSON: id, log-prob and text. */
 const BYTES_PER_TOKEN = 40;
-/** The same compressed. */
+/** The same in compressed form. */
 const PACKED_BYTES_PER_TOKEN = 10;
 
 /** `contextTokens`: tokens of the longest possible rollout. */
@@ -23,7 +23,7 @@ export function estimateDisk(config: TrainingConfig, shape: ModelShape, contextT
   const oneAdapter = adapterParameterCount(shape, lora.rank, lora.targets) * FLOAT32_BYTES;
   const every = Math.min(checkpoint.every, steps);
   const checkpoints = checkpoint.keep === 0 ? Math.ceil(steps / every) : checkpoint.keep;
-  // A checkpoint exists beside the one that it replaces while it is written.
+  // A checkpoint exists together with its successor while that is written.
   const checkpointBytes = (checkpoints + 1) * 3 * oneAdapter;
   const adapterBytes = (rollouts.maxStaleness + 2) * oneAdapter;
   const neededSteps = checkpoint.keep === 0 ? rolloutSteps : Math.min(rolloutSteps, (checkpoint.keep + 1) * every);

@@ -4,7 +4,7 @@
 export type FindingState = 'ok' | 'missing' | 'warning' | 'skipped';
 
 export interface Finding {
-  /** What was checked, in a word or two. */
+  /** The subject of the check, in a word or two. */
   readonly name: string;
   readonly state: FindingState;
   readonly text: string;

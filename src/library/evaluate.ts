@@ -1,4 +1,4 @@
-/** `evaluate` of the library: what `vf-eval` does, as a function with callbacks. Its body is loaded with the first call. */
+/** `evaluate` of the library: the work of `vf-eval` as a function with callbacks. Its body is loaded with the first call. */
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import type { EvaluationEvent } from '../evaluate/evaluation-options.ts';
@@ -16,25 +16,25 @@ export interface RoleSpec {
   readonly model?: string;
   /** Environment variable that holds the key. @default that of the alias or provider, else no key is sent */
   readonly apiKeyVar?: string;
-  /** Calls at once, at least 1. @default 32 */
+  /** The greatest number of calls at once, at least 1. @default 32 */
   readonly maxConcurrent?: number;
   /** Milliseconds of one request. @default 600000 */
   readonly timeoutMs?: number;
   /** Retries after a transient failure. @default 3 */
   readonly maxRetries?: number;
-  /** Calls by this process, at most. @default no limit */
+  /** The greatest number of calls by this process. @default no limit */
   readonly budgetCalls?: number;
-  /** Tokens of prompts and replies, at most. @default no limit */
+  /** The greatest number of tokens of prompts and replies. @default no limit */
   readonly budgetTokens?: number;
   /** `memory`, `off`, or the path of a file that keeps replies for all runs that name it. @default 'memory' */
   readonly cache?: string;
 }
 
-/** What `evaluate` plays, with which policy, and how. Only `environment` has no default. */
+/** The environment, the policy and the settings of `evaluate`. Only `environment` has no default. */
 export interface EvaluateOptions<R extends Row = Row> extends Omit<EvaluationRequest, 'environment' | 'roles'> {
   /** An environment's name (`search-r1`) or path (`./city-notes`), or a loaded environment of text, which stays open. */
   readonly environment: string | Environment<R>;
-  /** By role: a spec, or `builtin`, `policy`, an alias, `URL` or `MODEL@URL`. @default what the environment declares */
+  /** Models by role: a spec, or `builtin`, `policy`, an alias, `URL` or `MODEL@URL`. @default the environment's declaration */
   readonly roles?: Readonly<Record<string, RoleSpec | string>>;
   /** Aborting stops the run, which keeps the finished rollouts. @default never */
   readonly signal?: AbortSignal;
@@ -42,7 +42,7 @@ export interface EvaluateOptions<R extends Row = Row> extends Omit<EvaluationReq
   readonly variables?: Readonly<Record<string, string | undefined>>;
   /** Progress: the start, each recorded rollout, notices. */
   readonly onEvent?: (event: EvaluationEvent) => void;
-  /** A line for the user, such as which policy plays and what is approximate. */
+  /** A line for the user, for example the policy that plays, or an approximation. */
   readonly onNotice?: (line: string) => void;
 }
 

@@ -5,7 +5,7 @@ import type { PolicySpec } from '../sessions/policy/policy-spec.ts';
 import { checkOptions } from './check-options.ts';
 
 export interface OpenPolicyFor {
-  /** What the policy will play, which decides how it is called. @default any conversation */
+  /** The environment that the policy will play; it decides how the policy is called. @default any conversation */
   readonly environment?: Environment;
   /** Seeds the baseline and a model in this process. @default 0 */
   readonly seed?: number;
@@ -40,7 +40,7 @@ export function checkPolicySpec(spec: PolicySpec): void {
 
 /**
  * Opens a policy: a server, a model in this process, or the environment's baseline. A server is asked once which model it serves and whether it supports token
- * ids. Dispose what you open.
+ * ids. Dispose of the policy after use.
  *
  * Rejects with ConfigError for a spec that names no policy, PolicyError or TimeoutError for a server that does not answer.
  * @example

@@ -45,7 +45,7 @@ export async function runTrainOptions(options: TrainOptions): Promise<Trained> {
   if (finished !== null) return trainedOf({ ...finished, config });
   const secrets = new Set(setup.secrets);
   const redact = (text: string) => redactSecrets(redactUrl(text), [...secrets]);
-  // A caller knows who speaks.
+  // The command's name is removed, because a caller knows the source of the line.
   const note = (line: string) => onNotice?.(redact(line.replace(/^vf-train: /, '')));
   const ended = await runTraining(setup, {
     variables,
@@ -90,7 +90,7 @@ function requestOf({ environment, preset, settings, args, steps, output, resume 
   };
 }
 
-/** Settings as the file has them. Throws ConfigError for a name that no setting has. */
+/** Settings in the form of the file. Throws ConfigError for an unknown name. */
 function wireOf(settings: object, { properties = {} }: KeySchema, path: string): Record<string, unknown> {
   const keys = new Map(Object.keys(properties).map((key) => [Object.keys(camelKeys({ [key]: null }) as object)[0]!, key]));
   const entries = Object.entries(settings).filter(([, value]) => value !== undefined);

@@ -7,7 +7,7 @@ import type { Models } from '../core/model.ts';
 import type { Score, TextSegment } from '../core/rubric.ts';
 import { spelledCalls } from '../core/spelled-calls.ts';
 
-/** What was said in an episode, and how it ended. A `DrivenEpisode` is one. */
+/** The text of an episode, and its end. A `DrivenEpisode` is one. */
 export interface EpisodeRecord {
   /** Everything after the prompt, in order. */
   readonly segments?: readonly TextSegment[];
@@ -15,9 +15,9 @@ export interface EpisodeRecord {
   readonly messages?: readonly Message[];
   /** @default the row's */
   readonly prompt?: readonly Message[];
-  /** What the environment's reward functions read of its episodes; one that keeps no state needs none. @default {} */
+  /** The state that the environment's reward functions read; an environment without state needs none. @default {} */
   readonly state?: Readonly<Record<string, unknown>>;
-  /** Null is refused: the episode goes on. @default 'completed' */
+  /** Null is refused, because the episode is not over. @default 'completed' */
   readonly stop?: StopCondition | null;
 }
 

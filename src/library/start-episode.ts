@@ -1,4 +1,4 @@
-/** Episodes that a harness of your own drives: it asks its model, the environment answers. */
+/** Episodes that a harness of your own drives: the harness calls its model, and the environment answers. */
 import type { Row } from '../core/dataset.ts';
 import type { Environment, StopCondition } from '../core/environment.ts';
 import type { Message } from '../core/message.ts';
@@ -18,17 +18,17 @@ export interface StartEpisodeOptions {
 /** An episode between two turns of the model. Dispose it when it is over. */
 export interface DrivenEpisode extends AsyncDisposable {
   readonly prompt: readonly Message[];
-  /** Everything said so far, with the prompt: what the model reads next. */
+  /** The whole conversation so far, with the prompt: the next input of the model. */
   readonly messages: readonly Message[];
   /** The tools to offer the model natively. */
   readonly tools: readonly ToolSpec[];
   /** Strings that should end the model's turn; they stay in the text. */
   readonly stopStrings: readonly string[];
-  /** Everything after the prompt, as reward functions read it. */
+  /** Everything after the prompt, in the form that reward functions read. */
   readonly segments: readonly TextSegment[];
   /** The environment's state for reward functions. */
   readonly state: Readonly<Record<string, unknown>>;
-  /** Why the episode is over; null while it goes on. */
+  /** The reason why the episode is over; null while it goes on. */
   readonly stop: StopCondition | null;
   /**
    * Gives the model's turn to the environment: its text, or an assistant message with `toolCalls` of `{ id, name, arguments }`, where `arguments` is the JSON

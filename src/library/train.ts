@@ -1,4 +1,4 @@
-/** `train` of the library: what `vf-train` does, as a function with callbacks. Its body is loaded with the first call. */
+/** `train` of the library: the work of `vf-train` as a function with callbacks. Its body is loaded with the first call. */
 import type { Environment } from '../core/environment.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import type { TrainingSummary } from '../schemas/training-summary.ts';
@@ -11,7 +11,7 @@ type Part<T> = T extends readonly unknown[] ? T : T extends object ? { readonly 
 /** Settings of a training, nested as in docs/training-config.md, with names in camelCase. Arguments, roles and losses keep the names that they have there. */
 type TrainSettings = Part<TrainingConfig>;
 
-/** What `train` trains and how. Without a preset, `settings` names a model and what samples and trains it. */
+/** The environment and the settings of `train`. Without a preset, `settings` names a model, a sampler and a trainer. */
 export interface TrainOptions {
   /**
    * An environment's name (`search-r1`) or path (`./city-notes`), a TOML file of `vf-train`, or a loaded environment of text, which stays open: load it with
@@ -34,21 +34,21 @@ export interface TrainOptions {
   readonly signal?: AbortSignal;
   /** Environment variables, for API keys and such; those of `./.env` are added. @default those of this process */
   readonly variables?: Readonly<Record<string, string | undefined>>;
-  /** At the start, and again where a lost backend takes the run back to its last checkpoint. `step`: steps done before. */
+  /** Called at the start, and again when a lost backend takes the run back to its last checkpoint. `step`: steps done before. */
   readonly onStart?: (start: { readonly directory: string; readonly step: number; readonly steps: number }) => void;
-  /** After each step, once its row is on disk. */
+  /** Called after each step, once its row is on disk. */
   readonly onStep?: (step: TrainedStep) => void;
-  /** After each evaluation on the evaluation rows; step 0 is before training. */
+  /** Called after each evaluation on the evaluation rows; step 0 is before training. */
   readonly onEvaluation?: (evaluation: TrainingEvaluation) => void;
-  /** What a user may want to know afterwards: alarms, failures, repeats. */
+  /** Events of interest to a user: alarms, failures, repeats. */
   readonly onEvent?: (event: Pick<TrainingEvent, 'step' | 'kind' | 'message'>) => void;
-  /** A line about the run, such as where its model comes from. */
+  /** A line about the run, for example the source of its model. */
   readonly onNotice?: (line: string) => void;
 }
 
 /** A finished step of a training run. */
 export interface TrainedStep {
-  /** From 1. */
+  /** Counted from 1. */
   readonly step: number;
   /** Steps of the whole run. */
   readonly steps: number;

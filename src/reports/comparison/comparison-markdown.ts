@@ -1,4 +1,4 @@
-/** Renders a comparison as Markdown, for an issue or a pull request. What a data set or a model wrote cannot open a tag, a link or a cell. */
+/** Renders a comparison as Markdown, for an issue or a pull request. Text of a data set or a model cannot open a tag, a link or a cell. */
 import type { ComparedPair, Comparison } from '../../schemas/comparison.ts';
 import type { Estimate } from '../../schemas/summary.ts';
 import { countText, intervalText, meanText, plural } from '../text/number-text.ts';
@@ -72,7 +72,7 @@ function markdownTable(head: readonly string[], rows: readonly (readonly string[
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
 }
 
-/** Text that Markdown shows as it is. */
+/** Escapes text so that Markdown shows it unchanged. */
 function plainText(text: string): string {
   return escapeControls(text)
     .replace(/[\\`*_{}[\]#!|~]/g, (char) => `\\${char}`)

@@ -1,4 +1,4 @@
-/** Renders a comparison for a terminal. What a data set or a model wrote is escaped. */
+/** Renders a comparison for a terminal. Text of a data set or a model is escaped. */
 import type { ComparedPair, ComparedSide, Comparison, RowDifference } from '../../schemas/comparison.ts';
 import type { Estimate } from '../../schemas/summary.ts';
 import { displayPath } from '../text/own-command.ts';
@@ -7,11 +7,11 @@ import { countText, intervalText, meanText, plural } from '../text/number-text.t
 import { clip, escapeControls } from '../text/terminal-text.ts';
 
 export interface ComparisonView extends ReportView {
-  /** Most rows to show of each pair of runs. */
+  /** The greatest number of rows to show for each pair of runs. */
   readonly rows: number;
 }
 
-/** In which the legend already says that two runs differ. */
+/** Differences that the legend already shows. */
 const IN_LEGEND = /^(model|env_id): /;
 
 export function comparisonText(comparison: Comparison, view: ComparisonView): string {
@@ -74,7 +74,7 @@ function addPair(report: Report, pair: ComparedPair, { resamples, seed, pairs: a
   addMetrics(report, pair);
 }
 
-/** What an interval says: whether it leaves out 0. */
+/** The verdict of an interval, by whether it excludes 0. */
 function colourOf({ low, high }: Estimate): 'green' | 'red' | 'bold' {
   if (low !== null && low > 0) return 'green';
   return high !== null && high < 0 ? 'red' : 'bold';

@@ -3,7 +3,7 @@ import { usdText } from '../text/number-text.ts';
 
 type ShownCost = Pick<RunCost, 'usd' | 'roles' | 'unpriced' | 'uncounted' | 'limit'> & Partial<Pick<RunCost, 'policy' | 'repeated'>>;
 
-/** `$0.0143: policy $0.0120, judge $0.0023`; without `policy` the models by role alone. The caller must escape the text. */
+/** `$0.0143: policy $0.0120, judge $0.0023`; without `policy`, only the models by role. The caller must escape the text. */
 export function costText({ usd, policy, roles, repeated = null, unpriced, uncounted, limit }: ShownCost): string {
   const asked = Object.entries(roles).filter(([, part]) => part !== 0);
   const parts =
@@ -20,7 +20,7 @@ export function costText({ usd, policy, roles, repeated = null, unpriced, uncoun
   return `${usd === null ? 'unknown' : usdText(usd)}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}${again}${ceiling}${missing}${unreported}`;
 }
 
-/** Why the cost of these models is unknown. */
+/** Explains why the cost of these models is unknown. */
 export function noUsageText(models: readonly string[]): string {
   return `the ${models.length === 1 ? 'server' : 'servers'} of ${models.join(', ')} did not report the tokens of every call`;
 }

@@ -10,7 +10,7 @@ import { renderSummary } from './render-summary.ts';
 
 /** Fields that `--json` adds to the summary; in snake_case, as printed. */
 export interface RunFacts {
-  /** Null for a program that asks no model. */
+  /** Null for a program that uses no model. */
   readonly policy: string | null;
   readonly base_url: string | null;
   readonly dataset: string;
@@ -44,7 +44,7 @@ export function describeRun({ policy, opened, counts, sampling }: DescribedRun):
   };
 }
 
-/** How a command shows the summary, and what it suggests next. */
+/** The command's way of showing the summary, and its suggestions. */
 export interface RunView {
   /** Name of the run in a file of runs; null for one without. */
   readonly name: string | null;

@@ -9,7 +9,7 @@ export function resumeCommand(words: readonly string[], directory: string): stri
   return ownCommand('vf-eval', [...words, '-R', ...(isFileOfRuns(words) ? [] : [displayPath(directory)])]);
 }
 
-/** Continues a run that ended early; one that reached its ceiling, with a higher one; without a ceiling where nobody knows what it spent. */
+/** Continues a run that ended early; a run that reached its cost limit continues with a higher one, or without a limit if its cost is unknown. */
 export function continueCommand({ cost, directory }: Pick<Summary, 'cost' | 'directory'>, words: readonly string[]): string {
   const limit = cost?.limitReached === true && !isFileOfRuns(words) ? cost.limit : null;
   if (limit === null) return resumeCommand(words, directory);
@@ -18,7 +18,7 @@ export function continueCommand({ cost, directory }: Pick<Summary, 'cost' | 'dir
   return resumeCommand(usd === null ? others : [...others, '--max-cost', String(higherLimit(limit, usd))], directory);
 }
 
-/** Twice as much, or twice what was spent where that is not enough, rounded up to two digits for people to read. */
+/** Twice the limit, or twice the cost if that is not enough, rounded up to two digits for people to read. */
 function higherLimit(limit: number, spent: number): number {
   if (spent < 2 * limit) return 2 * limit;
   const unit = 10 ** (Math.floor(Math.log10(2 * spent)) - 1);
@@ -54,7 +54,7 @@ export function nextCommands(summary: Summary, { envId, words, policy, laptopMod
   return [];
 }
 
-/** Scores the failed rollouts again where a reward failed in each of them: they need not be played again. */
+/** Scores the failed rollouts again if a reward failed in each of them: they need not be played again. */
 function scoreAgain({ errors, directory }: Pick<Summary, 'errors' | 'directory'>, envId: string, words: readonly string[]): NextCommand[] {
   if (isFileOfRuns(words) || Object.keys(errors).some((type) => type !== 'RewardError')) return [];
   const folder = words.flatMap((word, i) => (/^--env-dir-path(=|$)/.test(word) ? [word, ...(word.includes('=') ? [] : [words[i + 1]!])] : []));

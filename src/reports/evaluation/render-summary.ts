@@ -1,4 +1,4 @@
-/** Renders the summary of a run as text. Everything that a model, a passage or a server wrote is escaped. */
+/** Renders the summary of a run as text. All text of models, passages and servers is escaped. */
 import type { MetricDisplay } from '../../core/rubric.ts';
 import type { Estimate, Summary } from '../../schemas/summary.ts';
 import { countText, durationText, intervalText, meanText, plural } from '../text/number-text.ts';
@@ -112,7 +112,7 @@ function addRollouts(report: Report, summary: Summary): void {
   report.line('ended by', `${tally(summary.stopConditions)}${cut}`);
   const cached = tokens.cached === null ? '' : `, ${countText(tokens.cached)} from the cache`;
   const perRollout = tokens.outputPerRollout === null ? '' : `, ${countText(tokens.outputPerRollout)} written per rollout`;
-  // Nothing counts what a program's own models read and write.
+  // The tokens of a program's own models are not counted.
   if (summary.policyKind !== 'none')
     report.line('tokens', `${countText(tokens.input)} read, ${countText(tokens.output)} written${cached}${perRollout}`);
   for (const [role, stats] of Object.entries(summary.roles ?? {})) report.line('asked', roleStatsText(role, stats));

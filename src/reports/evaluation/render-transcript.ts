@@ -1,4 +1,4 @@
-/** Renders one rollout as lines: who wrote what, in order, trimmed unless the full text is requested. */
+/** Renders one rollout as lines: the text of each author in order, trimmed unless the full text is requested. */
 import type { SampleTranscript } from '../../schemas/summary.ts';
 import { valueText } from '../text/number-text.ts';
 import type { Paint } from '../text/paint.ts';
@@ -40,7 +40,7 @@ export function renderTranscript(sample: SampleTranscript, { columns, paint, ful
   ];
 }
 
-/** Replies of models by role, without those that an observation already quotes between its tags, as it quotes a refiner's. */
+/** Replies of models by role, without those that an observation already quotes between its tags, such as a refiner's. */
 function repliesBeside({ asked = [], segments }: SampleTranscript): { readonly role: string; readonly text: string }[] {
   const quoted = segments.flatMap(({ kind, text }) => (kind === 'model' ? [] : text.replace(/<[^>]*>/g, '').trim() || []));
   return asked.filter(({ text }) => !quoted.some((quote) => text.includes(quote)));

@@ -11,7 +11,7 @@ export interface ResultsCardFacts {
   readonly packageVersion: string;
   /** Free of secrets; null if it is not known. */
   readonly command: string | null;
-  /** Names of the files beside the card, with what they hold. */
+  /** Names of the files next to the card, with their contents. */
   readonly files: readonly { readonly name: string; readonly about: string }[];
 }
 

@@ -1,4 +1,4 @@
-/** Renders the calls, tokens and latencies of the models beside the policy, a line for each role. */
+/** Renders the calls, tokens and latencies of the models other than the policy, a line for each role. */
 import type { RoleStats } from '../../schemas/role-stats.ts';
 import { countText, durationText, plural } from '../text/number-text.ts';
 

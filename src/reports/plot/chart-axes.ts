@@ -38,7 +38,7 @@ export function valueScale(values: readonly number[], range: ValueRange, area: C
 }
 
 interface LogarithmicScale extends ChartScale {
-  /** Where 0 is drawn, as a value; null if no value is 0. */
+  /** The value at which 0 is drawn; null if no value is 0. */
   readonly zero: number | null;
 }
 

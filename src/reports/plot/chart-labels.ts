@@ -1,4 +1,4 @@
-/** Labels of lines, written where the lines end instead of in a legend. */
+/** Labels of lines, written at their ends instead of in a legend. */
 import type { ChartArea } from './chart-axes.ts';
 import { FONT_SIZE, textWidth } from './chart-theme.ts';
 import { svgText } from './svg-element.ts';
@@ -6,7 +6,7 @@ import { svgText } from './svg-element.ts';
 export interface EndLabel {
   readonly text: string;
   readonly color: string;
-  /** Where the line ends, in pixels. */
+  /** The end of the line, in pixels. */
   readonly x: number;
   readonly y: number;
 }
@@ -16,8 +16,8 @@ const LINE_HEIGHT = 14;
 const GAP = 8;
 
 /**
- * Labels of lines that reach the right end go beside the chart, in the order of their lines, moved apart if they would overlap. Others go where their
- * line ends, and are moved apart where lines end at the same step.
+ * Labels of lines that reach the right end go next to the chart, in the order of their lines, moved apart if they would overlap. Others go to the end of their
+ * line, and are moved apart if lines end at the same step.
  */
 export function drawEndLabels(labels: readonly EndLabel[], area: ChartArea): string {
   const isShort = ({ text, x }: EndLabel) => x + GAP + textWidth(text, FONT_SIZE.tick) < area.right;

@@ -14,7 +14,7 @@ export interface ChartPoint {
 }
 
 export interface ChartLine {
-  /** Written where the line ends; null for none. */
+  /** Written at the end of the line; null for none. */
   readonly label: string | null;
   readonly color: string;
   readonly points: readonly ChartPoint[];
@@ -38,7 +38,7 @@ export interface ChartStack {
 }
 
 export interface LineChart {
-  /** What the y axis shows, with its unit; written horizontally above the axis. */
+  /** The quantity on the y axis, with its unit; written horizontally above the axis. */
   readonly title: string;
   readonly lines: readonly ChartLine[];
   readonly stack?: ChartStack;
@@ -59,7 +59,7 @@ export interface ChartBox {
   readonly y: number;
   readonly width: number;
   readonly height: number;
-  /** Room for labels on the right. Default: what the chart needs. */
+  /** Room for labels on the right. Default: the room that the chart needs. */
   readonly labelRoom?: number;
 }
 
@@ -119,7 +119,7 @@ export function chartPanel(chart: LineChart, box: ChartBox): string {
   );
 }
 
-/** Width in pixels of the longest label beside a chart. */
+/** Width in pixels of the longest label next to a chart. */
 export function labelRoom({ lines, stack }: LineChart): number {
   const labels = [...lines.flatMap(({ label }) => label ?? []), ...(stack?.parts.map(({ label }) => label) ?? [])];
   return Math.max(16, ...labels.map((label) => textWidth(label, FONT_SIZE.tick) + 14));
@@ -144,7 +144,7 @@ interface Scales {
   readonly y: ChartScale;
 }
 
-/** A line's points as its path joins them. */
+/** A line's points in the pieces that its path joins. */
 type Pieces = readonly (readonly ChartPoint[])[];
 
 function pieces({ points, hasGaps = false }: ChartLine, range: ValueRange): Pieces {
@@ -200,7 +200,7 @@ function endLabel({ label, color, points }: ChartLine, { x, y }: Scales): EndLab
   return label === null || last === undefined ? [] : [{ text: label, color, x: x(last.step), y: y(last.value!) }];
 }
 
-/** The label stands at the top, on the side that has room for it. */
+/** The label is at the top, on the side that has room for it. */
 function drawRule(
   { step, label }: { readonly step: number; readonly label: string },
   { area, x }: { readonly area: ChartArea; readonly x: ChartScale },

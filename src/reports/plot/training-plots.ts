@@ -124,7 +124,7 @@ function rewardChart(rows: readonly MetricsRow[], evaluations: EvaluationLabel):
     ...(window === 1
       ? [{ label: 'training', color: COLORS.blue, points: training, mark: 2 }]
       : [
-          // The faint line has the label, because it alone reaches the last step.
+          // The faint line has the label, because only this line reaches the last step.
           { label: 'training', color: COLORS.blue, points: training, width: 1, opacity: 0.35 },
           { label: null, color: COLORS.blue, points: movingMean(training, window), width: 2.2 },
         ]),
@@ -173,7 +173,7 @@ function overviewCharts(rows: readonly MetricsRow[], evaluations: EvaluationLabe
   });
   const { stack, span } = phaseStack(rows);
   const isSupervised = hasDemonstrations(rows);
-  // What a supervised run cannot measure has no chart; elsewhere, an empty one says that it was not measured.
+  // A quantity that a supervised run cannot measure has no chart; in other runs, an empty chart shows that it was not measured.
   const isPlayed = !isSupervised || rows.some((row) => row.kind === 'step' && metricValue(row, 'reward_mean') !== null);
   const held: ChartLine = {
     label: null,

@@ -8,7 +8,10 @@ export interface TrainingPlotOptions extends PlotLook {
   readonly folder: string;
 }
 
-/** Writes the reward, of supervised runs the loss instead or besides, and the overview into `folder`, each as SVG and PNG, and returns the paths in this order. Creates a missing folder. */
+/**
+ * Writes the reward (for supervised runs the loss, instead or in addition) and the overview into `folder`, each as SVG and PNG, and returns the paths in this order.
+ * Creates a missing folder.
+ */
 export async function writeTrainingPlots(rows: readonly MetricsRow[], { folder, ...look }: TrainingPlotOptions): Promise<string[]> {
   await mkdir(folder, { recursive: true });
   const paths: string[] = [];

@@ -1,11 +1,11 @@
-/** What cards of the Hugging Face Hub are made of: front matter in YAML, and Markdown that reads names as text. */
+/** Parts of cards for the Hugging Face Hub: front matter in YAML, and Markdown in which names are plain text. */
 
 /** Names of files and data sets have characters that Markdown would read. */
 export function escaped(text: string): string {
   return text.replace(/[\\`*_[\]<>|#]/g, '\\$&');
 }
 
-/** Plain where YAML reads it as text. */
+/** Unquoted if YAML reads it as text. */
 export function scalar(text: string): string {
   const isPlain = /^[A-Za-z][\w./-]*$/.test(text) && !/^(?:y|n|yes|no|on|off|true|false|null)$/i.test(text);
   return isPlain ? text : JSON.stringify(text);

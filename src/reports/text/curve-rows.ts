@@ -18,14 +18,14 @@ export interface CurveAxis {
 }
 
 export interface CurvePoint {
-  /** From 1. */
+  /** Counted from 1. */
   readonly step: number;
   readonly value: number;
 }
 
 const LEVELS = ' ▁▂▃▄▅▆▇█';
 
-/** Begins at the lowest value and ends at the highest, or higher where the values span less than `leastSpan`. */
+/** Begins at the lowest value and ends at the highest, or higher if the values span less than `leastSpan`. */
 export function curveAxis(points: readonly CurvePoint[], leastSpan: number): CurveAxis {
   const values = points.map(({ value }) => value);
   const low = Math.min(...values);

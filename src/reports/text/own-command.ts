@@ -20,7 +20,7 @@ export function ownCommand(name: string, words: readonly string[], cwd: string =
   return shellCommand([...launcher(name, resolve(cwd)), name, ...words]);
 }
 
-/** Joins arguments into a POSIX shell command, quoting only if needed. */
+/** Joins arguments into a POSIX shell command, with quotes only around arguments that need them. */
 export function shellCommand(words: readonly string[]): string {
   return words.map((word) => (/^[\w@%+=:,./^-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)).join(' ');
 }

@@ -1,4 +1,4 @@
-/** What a command prints at its end: sections of labelled lines, curves and next commands, fitted to a terminal. Escapes every text, except where it says otherwise. */
+/** The final output of a command: sections of labelled lines, curves and next commands, fitted to a terminal. Escapes every text, unless a method says otherwise. */
 import { countText, meanText } from './number-text.ts';
 import type { Paint } from './paint.ts';
 import { displayPath, type NextCommand } from './own-command.ts';

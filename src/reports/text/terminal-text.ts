@@ -93,7 +93,7 @@ function wrapLine(line: string, width: number, wholeWords: boolean): string[] {
   return lines;
 }
 
-/** Other white space, such as a no-break space, is text. */
+/** Other white space, such as a no-break space, counts as text. */
 function withoutEndSpaces(line: string): string {
   return line.replace(/ +$/, '');
 }

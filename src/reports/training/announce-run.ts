@@ -1,4 +1,4 @@
-/** Announces in a few lines what a run will do, and with which parts. */
+/** Announces in a few lines the work of a run and its parts. */
 import { basename, join } from 'node:path';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { isLossModule } from '../../trainer/losses/loss-terms.ts';
@@ -19,7 +19,7 @@ export function announcedLines(config: TrainingConfig, directory: string | null)
   return factLines(facts);
 }
 
-/** The model, what it learns from, the steps and their learning rates. `name` is the model's. */
+/** The model, its source of learning, the steps and their learning rates. `name` is the model's. */
 export function trainedText(config: TrainingConfig, name = basename(config.model.path)): string {
   const { environment, lora, steps, sft } = config;
   const { dataset } = environment.args;
@@ -32,7 +32,7 @@ export function trainedText(config: TrainingConfig, name = basename(config.model
 }
 
 function rolloutSteps({ steps, rollouts, rolloutsFile, optimizer }: TrainingConfig): string {
-  // Only the file says how many rollouts each group has.
+  // Only the file shows the number of rollouts in each group.
   const batch =
     rolloutsFile === null
       ? `${rollouts.examplesPerStep} × ${plural(rollouts.rolloutsPerExample, 'rollout')}`
@@ -40,7 +40,7 @@ function rolloutSteps({ steps, rollouts, rolloutsFile, optimizer }: TrainingConf
   return `${plural(steps, 'step')} of ${batch}, lr ${optimizer.learningRate}`;
 }
 
-/** What the settings of loss and advantage amount to, by the name of the paper if they have one. */
+/** The method that the settings of loss and advantage amount to, by the name of the paper if it has one. */
 function methodText({ algorithm: { loss, advantage } }: TrainingConfig): string {
   if (isLossModule(loss.use)) return `the loss ${basename(loss.use)}`;
   if (loss.use === 'rpg') return 'RPG';
@@ -70,7 +70,7 @@ function partsText({ policy, backend }: TrainingConfig): string {
   return isServed ? `${policyText(policy)}; ${trains}` : `${trains}; without a policy server, nothing is played`;
 }
 
-/** Says what samples, in words and without credentials. */
+/** Names the sampler, in words and without credentials. */
 export function policyText({ baseUrl, launch, embedded }: TrainingConfig['policy']): string {
   if (embedded !== null) return 'the embedded engine in this process samples';
   if (launch !== null) return `a vLLM server that this run starts with ${launch.python} samples`;

@@ -1,4 +1,4 @@
-/** What a card of an adapter says about its base model: where it is on the Hugging Face Hub, and its license. Reads files of this machine alone. */
+/** Facts about an adapter's base model for its card: its place on the Hugging Face Hub, and its license. Reads only files of this machine. */
 import { existsSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { bundledName } from '../../data/bundled-models.ts';
@@ -14,7 +14,7 @@ export interface BaseFacts {
   readonly isBundled: boolean;
   /** Null if it is not known: the hub refuses paths, and a wrong id would lead people to another model. */
   readonly hubId: string | null;
-  /** From the base's own model card; null if that is not at hand, because only the base's owner can say. */
+  /** From the base's own model card; null if that is not available, because only the base's owner knows it. */
   readonly license: BaseLicense | null;
   /** It has a vision tower. @default false */
   readonly sees?: boolean;
@@ -23,7 +23,7 @@ export interface BaseFacts {
 interface BaseLicense {
   /** The hub's identifier, such as `apache-2.0` or `other`. */
   readonly id: string;
-  /** Beside `other`. */
+  /** The name, if `id` is `other`. */
   readonly name: string | null;
   readonly link: string | null;
 }
@@ -61,7 +61,7 @@ function licenseOf(card: ReadonlyMap<string, string>, hubId: string | null): Bas
   return {
     id,
     name: /^[A-Za-z0-9][\w.-]*$/.test(name) ? name : null,
-    // A file beside the base's weights is not beside the adapter's.
+    // A file next to the base's weights is not next to the adapter's.
     link: isUrl ? link : isFile ? `https://huggingface.co/${hubId}/blob/main/${link}` : null,
   };
 }
@@ -72,7 +72,7 @@ function frontMatter(file: string): ReadonlyMap<string, string> {
   try {
     text = readRegularFileSync(file);
   } catch {
-    // A model without a card says nothing.
+    // A model without a card gives no facts.
     return new Map();
   }
   const header = /^\uFEFF?---\r?\n([\s\S]*?)\r?\n---\s*(?:\r?\n|$)/.exec(text)?.[1] ?? '';

@@ -1,4 +1,4 @@
-/** A plan of GPU memory as lines of text: what each program takes of each card. */
+/** A plan of GPU memory as lines of text: each program's share of each card. */
 import type { GpuCard } from '../../launch/gpu-cards.ts';
 import type { GpuNeeds, GpuPlan } from '../../launch/gpu-plan.ts';
 import { cacheBytesPerToken, GIB, serverFixedBytes } from '../../launch/memory-estimate.ts';

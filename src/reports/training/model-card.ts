@@ -21,22 +21,22 @@ export interface CardFacts {
   readonly base: BaseFacts;
   /** The environment that the run trains and evaluates on. */
   readonly environmentId: string;
-  /** Further tags beside `lora` and `vf-search`. */
+  /** Further tags in addition to `lora` and `vf-search`. */
   readonly tags: readonly string[];
   readonly packageVersion: string;
-  /** What was trained, how, and on what, in one clause. */
+  /** The object of the training, its method and its data, in one clause. */
   readonly trained: string;
-  /** Which of the run's adapters this is, in one sentence. */
+  /** Identifies this adapter among those of the run, in one sentence. */
   readonly which: string;
   /** Curves of the run; empty ones are left out. */
   readonly columns: readonly CardColumn[];
-  /** A picture of them beside the card; null for none. */
+  /** A picture of the curves next to the card; null for none. */
   readonly image: string | null;
   /** Repeats the training from the config.toml in the card's folder. */
   readonly command: string;
 }
 
-/** A longer table says no more than the picture. */
+/** A longer table shows no more than the picture. */
 const MOST_ROWS = 12;
 
 export function modelCard(facts: CardFacts): string {
@@ -80,7 +80,7 @@ function frontMatter(facts: CardFacts): string[] {
   ];
 }
 
-/** The last rewards of rows that were not trained on, in the form that the hub shows beside the card. */
+/** The last rewards of rows that were not trained on, in the form that the hub shows next to the card. */
 function modelIndex({ name, environmentId, base: { sees = false }, columns }: CardFacts): string[] {
   const heldOut = columns.filter(({ title, isHeldOut, points }) => isHeldOut && title.endsWith('reward') && points.length > 0);
   if (heldOut.length === 0) return [];
@@ -120,7 +120,7 @@ function curves({ columns, image }: CardFacts): string[] {
   ];
 }
 
-/** Steps of the curves, at most `MOST_ROWS`: before others those of rows that were held out, which say most, and the last one. */
+/** Steps of the curves, at most `MOST_ROWS`: first those of rows that were held out, which are the most meaningful, and the last one. */
 function stepsOf(columns: readonly CardColumn[]): { readonly shown: readonly number[]; readonly all: number } {
   const ascending = (points: readonly CardPoint[]) => [...new Set(points.map(({ step }) => step))].toSorted((a, b) => a - b);
   const all = ascending(columns.flatMap(({ points }) => points));

@@ -62,7 +62,7 @@ function afterEmbedded(
 ): NextCommand[] {
   const bundled = bundledName(baseModel);
   const onGpu = 'repeat it on a GPU machine with vLLM and PyTorch in its python3 (check with npx vf-doctor)';
-  // A bundled model lies elsewhere there.
+  // On another machine, a bundled model is in another place.
   const words = [displayPath(join(directory, 'config.toml')), ...(bundled === null ? [] : ['-m', bundled]), '--launch', '--python', 'python3'];
   const commands = [evaluatedHere(config, options), { why: onGpu, command: ownCommand('vf-train', words) }];
   return bundled === null ? commands : [...commands, ...withRealModel(config.environment.id)];

@@ -1,5 +1,5 @@
 /**
- * The configuration of a run for people on other machines. Its settings stay; the paths of this machine become what is valid elsewhere: names of bundled models, hub
+ * The configuration of a run for people on other machines. Its settings stay; the paths of this machine become names that are valid elsewhere: names of bundled models, hub
  * ids, paths below the working directory, else the last part of the path.
  */
 import { existsSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { mapStrings } from '../../transport/redact.ts';
 /** @param redact removes secrets and addresses from a text */
 export function publishedConfig(wire: TrainingConfigWire, redact: (text: string) => string): TrainingConfigWire {
   const { environment, model, name, policy, backend } = wire;
-  // Arguments of the environment may hold text that looks like a path, so only what exists here counts as one.
+  // Arguments of the environment may hold text that looks like a path, so only a path that exists here counts as one.
   const shown = mapStrings(wire, (text) => redact(isAbsolute(text) && existsSync(text) ? nearPath(text) : text));
   const path = bundledName(model.path) ?? nearPath(baseName(model.path));
   // A default name follows from the path.
@@ -30,7 +30,7 @@ export function publishedConfig(wire: TrainingConfigWire, redact: (text: string)
 
 const PYTHON = 'python3';
 
-/** A path outside the working directory says nothing elsewhere but its name. */
+/** Of a path outside the working directory, only the name is meaningful elsewhere. */
 function nearPath(path: string): string {
   const near = isAbsolute(path) ? relative('', path) : path;
   return near === '' || near.startsWith('..') || isAbsolute(near) ? basename(path) : near;

@@ -84,7 +84,7 @@ function results(
   ];
 }
 
-/** False for a run of supervised steps alone: nothing is missing if nothing was to be played. */
+/** False for a run of supervised steps alone, which lacks no rollouts because none were to be played. */
 function isPlayed({ supervised, rollouts: { finished, failed } }: TrainingSummary): boolean {
   return supervised === null || finished + failed > 0;
 }
@@ -125,7 +125,7 @@ function addRolloutFigures(report: Report, { groups, rollouts: { finished, faile
 
 const NO_SUPERVISED_UPDATE = 'No weight changed. events.jsonl has the reason of each step.';
 
-/** Why no step of the run had an update, and what to do. */
+/** The reason why no step of the run had an update, and the remedy. */
 function noUpdateText({ trained, constant, tooSmall }: TrainingSummary['groups']): string {
   if (trained > 0) return 'No weight changed, although some groups had different rewards. events.jsonl has the reason of each step.';
   const reason = [
@@ -137,7 +137,7 @@ function noUpdateText({ trained, constant, tooSmall }: TrainingSummary['groups']
   return `No weight changed: ${reason === '' ? 'no group was trained' : reason}.${remedy}`;
 }
 
-/** For example `sampling 61 %, evaluation 20 %, ...`, the largest first; leaves out what rounds to 0. */
+/** For example `sampling 61 %, evaluation 20 %, ...`, the largest first; leaves out shares that round to 0. */
 function phaseShares({ total, ...phases }: TrainingSummary['seconds']): string {
   if (total === 0) return 'no step was timed';
   return Object.entries(phases)
@@ -151,7 +151,7 @@ function addPlaces(report: Report, summary: TrainingSummary): void {
   const { directory, adapter, checkpoint, metrics, plots, transcripts, supervised, sourceFiles = [] } = summary;
   report.paths('run', [directory]);
   report.paths('adapter', [adapter]);
-  // Validation loss chooses among the supervised steps only: what rollouts taught later is not in it.
+  // Validation loss chooses only among the supervised steps: the later effect of rollouts is not in it.
   report.paths(isPlayed(summary) ? 'best sft' : 'best', [supervised?.bestAdapter]);
   report.paths('checkpoint', [checkpoint]);
   report.paths('metrics', [metrics]);

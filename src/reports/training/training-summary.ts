@@ -38,7 +38,7 @@ export interface EndedRun {
   readonly transcripts: string | null;
   /** Calls of the models by role in this process. @default none */
   readonly roles?: ReadonlyMap<string, RoleStats>;
-  /** What they cost; null if none can cost anything. @default null */
+  /** Their cost; null if none of them can cost anything. @default null */
   readonly cost?: RunCost | null;
 }
 
@@ -160,7 +160,7 @@ function lossCurve(known: readonly LossAt[]): NonNullable<TrainingSummary['super
   return { first: known[0]!, last: known.at(-1)!, best: known.reduce((best, row) => (row.value < best.value ? row : best)) };
 }
 
-/** Weighted by trained tokens, because a step with few tokens says little. */
+/** Weighted by trained tokens, because a step with few tokens carries little information. */
 function logProbDifference(steps: readonly MetricsRow[]): TrainingSummary['logProbDifference'] {
   const measured = steps.flatMap((row) => {
     const mean = metricValue(row, 'log_prob_difference_mean');

@@ -122,7 +122,7 @@ export class Transcripts {
   }
 }
 
-/** Replies of the rollouts `ids`; where a rollout was played again, its last line counts. */
+/** Replies of the rollouts `ids`; if a rollout was played again, its last line counts. */
 async function repliesOf(path: string, ids: readonly string[]): Promise<Map<string, NonNullable<SampleTranscript['asked']>>> {
   const replies = new Map<string, NonNullable<SampleTranscript['asked']>>();
   if (!existsSync(path)) return replies;

@@ -36,7 +36,7 @@ export interface ModelCardsOptions {
 
 const CONFIG_HEADING =
   'The configuration of the vf-train run that made this adapter, with the meaning of each key. Paths, addresses and secrets are left out.';
-/** The picture that says most, of those that the run has. */
+/** The most informative picture of those that the run has. */
 const PICTURES = ['reward.png', 'loss.png'];
 
 export async function writeModelCards({ adapter, bestAdapter, ...options }: ModelCardsOptions): Promise<void> {
