@@ -1,4 +1,4 @@
-/** What the caller calls its settings, so that an error names `-b` to the user of a command and `baseUrl` to the author of a program. */
+/** The caller's names for its settings, so that an error names `-b` to the user of a command and `baseUrl` to the author of a program. */
 import type { PolicySpec } from './policy/policy-spec.ts';
 import type { EvaluationRequest } from './evaluation/evaluation-request.ts';
 
@@ -24,5 +24,5 @@ export const PROPERTY_NAMES: SettingNames = {
   role: (role, model) => `roles: { ${role}: ${JSON.stringify(model)} }`,
 };
 
-/** Roles as every command that takes some names them. */
+/** The names of roles in every command that takes some. */
 export const ROLE_FLAG: Pick<SettingNames, 'role'> = { role: (role, model) => `--role ${role}=${model}` };

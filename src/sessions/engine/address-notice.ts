@@ -1,6 +1,6 @@
 /**
  * Warns before the embedded engine is opened in a process with a limited address space (`ulimit -v`). If addresses run out while a thread starts, V8 ends the process with a crash
- * report that nothing can catch. Whether they will cannot be predicted, because it depends on what V8 reserves and releases meanwhile.
+ * report that nothing can catch. This cannot be predicted, because it depends on V8's reservations and releases in the meantime.
  */
 import { readFileSync } from 'node:fs';
 import { MAX_MEMORY_BYTES } from '../../engine/compute/memory.ts';

@@ -11,10 +11,10 @@ import { readModelConfig } from '../../engine/model/read-model-config.ts';
 import { Folder } from '../../files/folder.ts';
 import { engineThreads } from './engine-threads.ts';
 
-/** Share of the memory beside the model that stays free for adapters and training, so that a recommended value does not fail there. */
+/** Share of the memory next to the model that stays free for adapters and training, so that a recommended value does not fail there. */
 const KEPT_SHARE = 0.25;
 
-/** Returns one line; null if the cache is not the cause. `setting` is what the user typed: `--cache-tokens`. */
+/** Returns one line; null if the cache is not the cause. `setting` is the user's name for it: `--cache-tokens`. */
 export async function cacheProblem(cause: unknown, options: EngineOptions, setting: string): Promise<string | null> {
   const { cacheTokens, modelPath } = options;
   const threads = engineThreads(options);

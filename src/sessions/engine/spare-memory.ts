@@ -11,17 +11,17 @@ export function keepHeapSmall(): void {
 }
 
 /**
- * Has V8 collect the old generation once it has grown by half, instead of several times over. For a server whose requests live for seconds: 512 sessions on an
+ * Makes V8 collect the old generation once it has grown by half, instead of several times over. For a server whose requests live for seconds: 512 sessions on an
  * environment server rose to 514 MB in five minutes, of them 70 MB alive.
  */
 export function collectOldObjectsEarly(): void {
   setFlagsFromString('--heap-growing-percent=50');
 }
 
-/** Of V8: the kind of collection that also returns pages to the system. The regular one keeps them: in a laptop run half of the heap. */
+/** V8's kind of collection that also returns pages to the system. The regular one keeps them: in a laptop run half of the heap. */
 const RETURNING_PAGES = { type: 'major', execution: 'sync', flavor: 'last-resort' } as const;
 
-/** Frees what was just closed, before the next large allocation. */
+/** Frees the memory of parts that were just closed, before the next large allocation. */
 export function collectGarbage(): void {
   collect(RETURNING_PAGES);
 }
@@ -35,7 +35,7 @@ const collected = { bytes: 32e6, atMs: performance.now() };
 
 /**
  * Collects once heap and buffers hold 24 MB more than after the last collection, or 2 MB more if that was at least 20 s ago. V8 alone would wait for several times the live size: a laptop run reached 120 MB and 50 MB of
- * buffers. A multiple of the live size would let the memory of a long run rise by several times what it keeps.
+ * buffers. A multiple of the live size would let the memory of a long run rise by several times its live size.
  */
 export function collectGarbageInTime(): void {
   // process.memoryUsage() also reads the size of the process from the system, which takes 70 µs.

@@ -1,4 +1,4 @@
-/** The small model of an environment. One that knows a single world gets questions about that world unless the user names others. */
+/** The small model of an environment. A model that knows a single world gets questions about that world unless the user names others. */
 import { existsSync, realpathSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { installedModels } from '../../data/bundled-models.ts';
@@ -22,7 +22,7 @@ export interface ModelWorldOptions extends FindEnvironmentOptions {
   readonly environmentId: string;
   /** The given arguments of the environment. */
   readonly args: Arguments;
-  /** What chooses other questions, in the caller's words. @default the argument dataset */
+  /** The setting that chooses other questions, in the caller's words. @default the argument dataset */
   readonly choose?: string;
 }
 
@@ -32,8 +32,8 @@ export function laptopModel(environmentId: string, options: FindEnvironmentOptio
 }
 
 /**
- * Null if the model is not that of the environment's preset `laptop`, or knows more than one world. Where the arguments name other data, `args` is empty and the
- * notice says what the model knows.
+ * Null if the model is not that of the environment's preset `laptop`, or knows more than one world. If the arguments name other data, `args` is empty and the
+ * notice names the world that the model knows.
  */
 export function modelWorld(
   modelDirectory: string,

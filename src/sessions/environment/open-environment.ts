@@ -30,7 +30,7 @@ export interface OpenEnvironmentOptions {
   /** Environment variables that the environment may look up. */
   readonly variables: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
-  /** @default says nothing */
+  /** Takes a line for the user. @default writes nothing */
   readonly note?: (line: string) => void;
 }
 
@@ -57,7 +57,7 @@ export async function openEnvironment(
   };
 }
 
-/** An environment that the caller has loaded and closes. It has no images: those of an environment are kept by the run that loads it. */
+/** An environment that the caller has loaded and closes. It has no images, because the run that loads an environment keeps its images. */
 export function givenEnvironment(environment: Environment): OpenedEnvironment {
   const commit = gitCommit(packageRoot());
   return {

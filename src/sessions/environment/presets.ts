@@ -50,12 +50,12 @@ export function ownPreset(name: string, environment: string, options: FindEnviro
 
 /** The presets that the environment itself brings. */
 export function ownPresets(environment: string, options: FindEnvironmentOptions = {}): readonly Preset[] {
-  // One that cannot be found has an error of its own, and a command for another machine may name one that is only there.
+  // An environment that cannot be found has an error of its own, and a command for another machine may name one that exists only there.
   const found = environmentIfFound(environment, options);
   return found === null ? [] : presetsIn(found.isBundled ? bundledFolder(basename(found.folder)) : found.folder, environment);
 }
 
-/** The sources of a bundled environment, which the package ships beside its compiled modules. */
+/** The sources of a bundled environment, which the package ships next to its compiled modules. */
 function bundledFolder(id: string): string {
   return join(packageRoot(), 'environments', id);
 }

@@ -1,4 +1,4 @@
-/** What a caller asks of an evaluation. Only `environment` has no default. */
+/** A caller's request for an evaluation. Only `environment` has no default. */
 import type { RoleTables } from '../../schemas/roles-config.ts';
 import type { PolicySpec } from '../policy/policy-spec.ts';
 
@@ -11,7 +11,7 @@ export interface EvaluationRequest {
   readonly environmentsDir?: string;
   /** @default the server of the environment variable VF_BASE_URL, else the environment's baseline */
   readonly policy?: PolicySpec;
-  /** By role, the model that plays it and its limits. @default what the environment declares */
+  /** Models by role, with their limits. @default the environment's declaration */
   readonly roles?: RoleTables;
   /** New tokens per generation. @default the environment decides */
   readonly maxTokens?: number;
@@ -47,7 +47,7 @@ export interface EvaluationRequest {
   readonly independentScoring?: boolean;
   /** Folder in which runs get folders of their own. @default ./outputs */
   readonly output?: string;
-  /** A run's folder: continues that run. True: continues the newest that matches, if there is one. @default a new run */
+  /** A run's folder: continues that run. True: continues the newest matching run, if there is one. @default a new run */
   readonly resume?: string | boolean;
   /** Keys of the episode's state to record as columns. @default none */
   readonly stateColumns?: readonly string[];

@@ -25,7 +25,7 @@ import type { SettingNames } from '../setting-names.ts';
 import type { Surroundings } from '../surroundings.ts';
 import type { EvaluationRequest } from './evaluation-request.ts';
 
-/** What an evaluation takes from its caller besides the request. */
+/** The parts of an evaluation that its caller gives in addition to the request. */
 export interface EvaluationContext extends Surroundings {
   readonly names: SettingNames;
   /** Version of this package, for the record. */
@@ -51,7 +51,7 @@ export interface OpenedEvaluation extends AsyncDisposable {
   readonly secrets: readonly string[];
   /** Notices of the parts, for the user before the run. */
   readonly notices: readonly string[];
-  /** The model of the environment's own preset `laptop`, where a model in this process plays; else null. */
+  /** The model of the environment's own preset `laptop`, if a model in this process plays; else null. */
   readonly laptopModel: string | null;
 }
 
@@ -67,7 +67,7 @@ export interface EvaluationCounts {
 
 export const EVALUATION_DEFAULTS = { rows: 5, rolloutsPerRow: 1, maxConcurrent: 32, maxRetries: 3, seed: 0 };
 
-/** Throws ConfigError for what cannot run as asked, PolicyError or ModelError for a server that does not answer, CancelledError. */
+/** Throws ConfigError for a request that cannot run, PolicyError or ModelError for a server that does not answer, CancelledError. */
 export async function openEvaluation(given: EvaluationRequest, context: EvaluationContext): Promise<OpenedEvaluation> {
   const { names, variables, signal, warn } = context;
   await using parts = new Disposers();
@@ -123,7 +123,7 @@ export async function openEvaluation(given: EvaluationRequest, context: Evaluati
   };
 }
 
-/** Everything that the user should know before the first rollout. */
+/** All notices for the user before the first rollout. */
 export function evaluationNotices({ request, notices, opened, counts }: OpenedEvaluation): readonly string[] {
   const { environment } = opened;
   const { rows: count, shuffleSeed, missing } = counts;
@@ -140,21 +140,21 @@ async function withLocalModel(request: EvaluationRequest, context: EvaluationCon
   return { ...request, policy: { ...policy, model: await localModel(policy.model, context) } };
 }
 
-/** What the model in this process knows, where it knows only the environment's small world. */
+/** The world of the model in this process, if it knows only the environment's small world. */
 async function worldFor(request: EvaluationRequest, target: PolicyTarget, context: EvaluationContext) {
   if (target.kind !== 'embedded' || context.loaded !== undefined) return null;
   const found = { environmentId: request.environment, args: request.args ?? {}, ...searchedIn(request) };
   return worldOf(embeddedModel(target.model, context).directory, { ...found, choose: context.names.given({ args: '{"dataset": ...}' }) });
 }
 
-/** Before the policy is opened, which may take minutes. */
+/** Resolved before the policy is opened, which may take minutes. */
 async function resolvedRoles(environment: Environment, request: EvaluationRequest, { rolesFor, variables, names }: EvaluationContext) {
   const declarations = environment.roles ?? {};
   const tables = rolesFor === undefined ? (request.roles ?? {}) : await rolesFor(Object.keys(declarations));
   return resolveRoles(declarations, tables, { endpointsPath: request.policy?.endpointsPath ?? null, variables, names });
 }
 
-/** The sizes that the caller asks for, else those of the environment's package.json, else our defaults. */
+/** The sizes that the caller sets, else those of the environment's package.json, else our defaults. */
 function countsOf(request: EvaluationRequest, { environment, defaults }: OpenedEnvironment): EvaluationCounts {
   const available = environment.eval.length;
   if (available === 0) throw new ConfigError(`${environment.eval.name} has no rows to evaluate`);

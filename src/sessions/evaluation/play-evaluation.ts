@@ -8,18 +8,18 @@ import { recordedRun } from './recorded-run.ts';
 import { runDirectory } from './run-directory.ts';
 
 export interface PlayCallbacks {
-  /** Once, before the first rollout. `evaluation` has the number of rows that is played. */
+  /** Called once, before the first rollout. `evaluation` has the number of rows that is played. */
   readonly onStarted?: (evaluation: OpenedEvaluation, directory: string) => void;
   readonly onEvent?: (event: EvaluationEvent) => void;
 }
 
 export interface PlayedEvaluation {
   readonly summary: Summary;
-  /** With the number of rows that was played, which a resumed run keeps. */
+  /** The evaluation with the number of rows that was played, which a resumed run keeps. */
   readonly evaluation: OpenedEvaluation;
 }
 
-/** Throws as `recordEvaluation`. */
+/** Throws like `recordEvaluation`. */
 export async function playEvaluation(fresh: OpenedEvaluation, context: EvaluationContext, callbacks: PlayCallbacks): Promise<PlayedEvaluation> {
   const { request } = fresh;
   const { directory, resume } = await runDirectory(request, evaluationOptions(fresh, context), context);
@@ -84,7 +84,7 @@ function identityOf(
   };
 }
 
-/** A resumed run keeps its number of rows unless the caller asks for another. */
+/** A resumed run keeps its number of rows unless the caller sets another one. */
 function resumedCounts({ request, counts }: OpenedEvaluation, directory: string): EvaluationCounts {
   const rows = request.rows === undefined ? recordedRun(directory)?.rows : undefined;
   return rows === undefined ? counts : { ...counts, rows };

@@ -15,7 +15,7 @@ const DEPTH = 3;
 const HUB_ID = /^[A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*$/;
 
 /**
- * The base's directory: that of the training run which holds the adapter, or what `base_model_name_or_path` names, in the working directory, the bundled models or
+ * The base's directory: that of the training run which holds the adapter, or the one that `base_model_name_or_path` names, in the working directory, the bundled models or
  * the hub's cache. Throws ConfigError.
  */
 export function adapterBase(directory: string, env: Readonly<Record<string, string | undefined>>): string {
@@ -51,7 +51,7 @@ function baseOfRun(adapter: string, named: string): string | null {
   return null;
 }
 
-/** Null if the file is not a run's record: then the adapter's own configuration must do. */
+/** Null if the file is not a run's record: then the adapter's own configuration must suffice. */
 function recordedModel(file: string): string | null {
   try {
     const { model } = readTomlSync(file);

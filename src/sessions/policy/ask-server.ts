@@ -11,7 +11,7 @@ import { BASELINE } from './providers.ts';
 const REACH_DEADLINE_MS = 5_000;
 
 export interface AskServerOptions {
-  /** Also find out how images become tokens, for an environment that shows some. @default false */
+  /** Also finds out how images become tokens, for an environment that shows some. @default false */
   readonly images?: boolean;
   readonly names: SettingNames;
   readonly signal: AbortSignal;

@@ -30,7 +30,7 @@ export function embeddedModel(asked: string, { variables, names }: Pick<OpenPoli
   return { directory: base, name: nameOf(base), adapter: { name: adapterName(resolve(directory)), directory } };
 }
 
-/** Without its owner, for a folder of the hub's cache, whose own name is a commit. */
+/** The name without its owner, for a folder of the hub's cache, whose own name is a commit. */
 function nameOf(path: string): string {
   return basename(cachedHubId(resolve(path)) ?? resolve(path));
 }

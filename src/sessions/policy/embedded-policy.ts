@@ -13,7 +13,7 @@ export interface EmbeddedPolicyOptions {
   /** Clients' name for the base. */
   readonly servedName: string;
   readonly logProbsMode: 'raw' | 'processed';
-  /** Over the life of this object. @default 0 */
+  /** The greatest number of restarts over the life of this object. @default 0 */
   readonly maxRestarts?: number;
   /** Called with a message at every restart and every internal failure of the server. */
   readonly onEvent?: (text: string) => void;
@@ -24,7 +24,7 @@ export interface EmbeddedPolicyOptions {
 interface Running {
   readonly engine: TokenEngine;
   readonly server: PolicyServer;
-  /** Why the engine became unusable; null while it works. */
+  /** The reason why the engine became unusable; null while it works. */
   loss: Error | null;
 }
 
@@ -38,7 +38,7 @@ export class EmbeddedPolicy implements AsyncDisposable {
   readonly #options: EmbeddedPolicyOptions;
   #running: Running;
   #restarts = 0;
-  /** Serialises callers, so that several who find the engine lost share one restart. */
+  /** Serialises callers, so that several callers that find the engine lost share one restart. */
   #turn: Promise<unknown> = Promise.resolve();
   #closing: Promise<void> | null = null;
 

@@ -46,7 +46,7 @@ const CLIENT_TYPES: Readonly<Record<string, ClientType>> = {
 
 export interface EndpointRegistry {
   readonly path: string;
-  /** The package's own file, because there is none here. */
+  /** True for the package's own file, because there is none in this folder. */
   readonly isPackaged: boolean;
   readonly endpoints: readonly Endpoint[];
 }

@@ -4,7 +4,7 @@ import { isObject } from '../../schemas/is-object.ts';
 
 /**
  * A table of texts, or a list of "Name: value".
- * @param where what the user calls it, for errors
+ * @param where the user's name for it, for errors
  * Throws ConfigError.
  */
 export function checkHeaders(value: unknown, where: string): Readonly<Record<string, string>> {

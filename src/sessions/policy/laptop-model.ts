@@ -2,7 +2,7 @@
 import type { FindEnvironmentOptions } from '../../registry/find-environment.ts';
 import type { ModelWorld, ModelWorldOptions } from '../environment/model-world.ts';
 
-/** Where the caller says that environments are. */
+/** The folder of environments that the caller names. */
 export function searchedIn({ environmentsDir }: FindEnvironmentOptions): FindEnvironmentOptions {
   return environmentsDir === undefined ? {} : { environmentsDir };
 }

@@ -1,4 +1,4 @@
-/** The base of a run as the embedded engine needs it: a folder. The run's record keeps the id of the hub, which names the base on every machine. */
+/** The base of a run in the form that the embedded engine needs: a folder. The run's record keeps the id of the hub, which names the base on every machine. */
 import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
 import { cachedModel } from '../../data/cached-model.ts';
@@ -19,7 +19,10 @@ export async function withLocalBase<C extends TrainingConfig>(config: C, surroun
   return { ...config, model: { ...model, path }, policy: { ...policy, model: name } };
 }
 
-/** As far as a dry run can tell without a download: refuses what the embedded engine would refuse. Returns whether the run would download the base. Throws ConfigError. */
+/**
+ * Checks the base without a download, for a dry run: refuses a base that the embedded engine would refuse. Returns whether the run would download the base. Throws
+ * ConfigError.
+ */
 export async function checkLocalBase({ model: { path } }: TrainingConfig, variables: Readonly<Record<string, string | undefined>>): Promise<boolean> {
   const isHere = existsSync(path);
   const cached = isHere ? null : cachedModel(hubNameOf(path), variables);
@@ -32,7 +35,7 @@ export function usesEngine({ policy, backend }: TrainingConfig): boolean {
   return policy.embedded !== null || backend.kind === 'embedded';
 }
 
-/** Without its revision. */
+/** The name on the hub, without its revision. */
 function hubNameOf(path: string): string {
   return parseHubModel(path)?.name ?? path;
 }

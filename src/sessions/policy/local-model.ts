@@ -13,7 +13,10 @@ import type { Surroundings } from '../surroundings.ts';
 import { bytesText, plural } from '../../reports/text/number-text.ts';
 import { checkModel } from '../engine/open-engine.ts';
 
-/** `asked`: a directory, a bundled model, or `owner/name[@revision]`. Only the last becomes another path. Throws ConfigError for what cannot be had or used. */
+/**
+ * `asked`: a directory, a bundled model, or `owner/name[@revision]`. Only the last becomes another path. Throws ConfigError for a model that is not available or
+ * cannot be used.
+ */
 export async function localModel(asked: string, surroundings: Surroundings): Promise<string> {
   if (isFolder(modelPath(asked))) return asked;
   const hubModel = parseHubModel(asked);
@@ -48,7 +51,7 @@ function neitherError(asked: string, cause: ConfigError): ConfigError {
   });
 }
 
-/** What an adapter names as its base, if that is neither a folder here nor a bundled model; null for a whole model. */
+/** The base that an adapter names, if that is neither a folder here nor a bundled model; null for a whole model. */
 function baseOf(directory: string): string | null {
   const base = adapterConfig(directory)?.['base_model_name_or_path'];
   return typeof base !== 'string' || isFolder(base) || isFolder(modelPath(base.split('/').at(-1)!)) ? null : base;

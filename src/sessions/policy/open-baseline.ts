@@ -32,7 +32,7 @@ async function extractiveBaseline(seed: number, kind: 'chat' | 'tokens'): Promis
 
 async function ownBaseline(baseline: Baseline, kind: 'chat' | 'tokens'): Promise<OpenedBaseline> {
   const { ScriptedClient } = await import('../../clients/scripted.ts');
-  // Whatever it writes, it was certain of it.
+  // Its log-probs are 0, because the baseline is certain of its text.
   const client = new ScriptedClient({ name: baseline.name, kind, turns: ({ messages }) => baseline.reply(messages), logProb: 0 });
   return { client, how: `baseline plays: ${baseline.description}.` };
 }

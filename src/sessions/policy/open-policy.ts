@@ -1,5 +1,5 @@
 /**
- * Opens a client for the chosen policy. A server is asked once, here, what it supports; the answer is printed, and nothing is guessed during
+ * Opens a client for the chosen policy. A server is asked once, here, for its capabilities; the answer is printed, and nothing is guessed during
  * the run.
  */
 import { modelFacts } from '../../files/model-facts.ts';
@@ -27,7 +27,7 @@ export interface OpenedPolicy extends AsyncDisposable {
   readonly kind: PolicyTarget['kind'];
   /** Without credentials; null for a policy in this process. */
   readonly baseUrl: string | null;
-  /** One line: the policy, its address, and how it is called; of a program, its models. Null for a program that asks no model. */
+  /** One line: the policy, its address, and the form of its calls; for a program, its models. Null for a program that uses no model. */
   readonly description: string | null;
   /** Notices for the user before the run. */
   readonly notices: readonly string[];
@@ -36,7 +36,7 @@ export interface OpenedPolicy extends AsyncDisposable {
 export interface OpenPolicyOptions {
   readonly environment: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs' | 'tokens' | 'images' | 'programModels' | 'baseline'>;
   readonly seed: number;
-  /** What the caller calls its settings, for errors and notices. */
+  /** The caller's names for its settings, for errors and notices. */
   readonly names: SettingNames;
   /** Retries of a request after a transient failure. */
   readonly maxRetries: number;
@@ -45,7 +45,7 @@ export interface OpenPolicyOptions {
   readonly version?: number;
   /** Sent with requests by token ids, so that weights that change under one name share no prefix cache. @default none */
   readonly cacheSalt?: string;
-  /** Environment variables, which say where models of the hub are kept. */
+  /** Environment variables, which determine where models of the hub are kept. */
   readonly variables: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
 }
@@ -63,7 +63,7 @@ export async function openPolicy(target: PolicyTarget, options: OpenPolicyOption
   }
 }
 
-/** The models of a program, which it asks itself. */
+/** The models of a program, which the program calls itself. */
 function openNoPolicy(program: OpenPolicyOptions['environment']): OpenedPolicy {
   return {
     client: NO_POLICY,
@@ -128,7 +128,7 @@ function endpointOf({ baseUrl, apiKey }: { readonly baseUrl: string; readonly ap
 /** `sendsSeeds`: sampling by token ids becomes a function of the run's seed. */
 type EndpointOptions = OpenPolicyOptions & { readonly sendsSeeds?: boolean; readonly vocabularySize?: number | null };
 
-/** `because`: why chat mode is used although the server supports token ids. @default it does not, or chat was requested */
+/** `because`: the reason for chat mode although the server supports token ids. @default it does not, or chat was requested */
 type ChatOptions = OpenPolicyOptions & { readonly because?: string };
 
 async function openEndpoint(target: EndpointTarget, options: EndpointOptions): Promise<OpenedPolicy> {
@@ -147,7 +147,7 @@ async function openEndpoint(target: EndpointTarget, options: EndpointOptions): P
   return because === null || target.clientType === 'tokens' ? openTokens(target, probe, options) : openChat(target, probe, { ...options, because });
 }
 
-/** Why this policy cannot play the environment by token ids; null if it can. Throws ConfigError if chat mode could not either. */
+/** The reason why this policy cannot play the environment by token ids; null if it can. Throws ConfigError if chat mode could not either. */
 function notByTokensBecause(probe: PolicyProbe, environment: OpenPolicyOptions['environment']): string | null {
   try {
     assertPlayable(environment, { name: probe.model, capabilities: probe });
@@ -205,13 +205,13 @@ async function openTokens(
   };
 }
 
-/** How the policy sees images. */
+/** Describes the form in which the policy sees images. */
 function imagesText({ unit, minPixels, maxPixels, maxPerPrompt }: ImageTokenRules): string {
   const most = maxPerPrompt === null ? '' : `, at most ${maxPerPrompt} a prompt`;
   return `images of ${countText(minPixels)} to ${countText(maxPixels)} pixels, ${unit} × ${unit} a token${most}`;
 }
 
-/** How prompts are rendered to tokens. */
+/** Describes the way in which prompts are rendered to tokens. */
 function templateText({ chatTemplate, beginsWithBos }: PolicyProbe, { turnFormat, tokens }: OpenPolicyOptions['environment']): string {
   if (chatTemplate === 'model') return 'its own chat template';
   if (turnFormat === 'chat') return 'no chat template of its own: ChatML';

@@ -1,4 +1,4 @@
-/** Which policy plays the environment, where a program is played by none. What an environment is becomes known only once it is loaded. */
+/** Chooses the policy that plays the environment; a program has none. The kind of an environment is known only once it is loaded. */
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { SMALLEST_MODEL } from '../../data/bundled-models.ts';
@@ -11,11 +11,11 @@ import { type PolicyContext, type PolicyTarget, resolvePolicyTarget } from './po
 
 export interface NamedPolicy {
   readonly target: PolicyTarget;
-  /** Why the settings or the environment variables name no policy; a program does not need one. */
+  /** The reason why the settings or the environment variables name no policy; a program does not need one. */
   readonly problem: ConfigError | null;
 }
 
-/** Settings that only a policy heeds. */
+/** Settings that have an effect only on a policy. */
 const OF_POLICY = ['model', 'provider', 'baseUrl', 'apiKeyVar', 'apiKey', 'clientType', 'headers'] as const satisfies readonly (keyof PolicySpec)[];
 const OF_SAMPLING = ['maxTokens', 'temperature', 'topP', 'sampling'] as const satisfies readonly (keyof EvaluationRequest)[];
 
@@ -36,12 +36,12 @@ export async function namedPolicy(request: EvaluationRequest, context: Context):
   }
 }
 
-/** What is wrong with the policy that the caller names, for an environment that does not load; null if nothing is. */
+/** The fault of the policy that the caller names, for an environment that does not load; null if there is none. */
 export function refusalOf({ problem }: NamedPolicy, request: EvaluationRequest): ConfigError | null {
   return givenSettings(request).length === 0 ? null : problem;
 }
 
-/** Throws ConfigError if no policy is named that the environment needs, or one that it does not. */
+/** Throws ConfigError if the environment needs a policy and none is named, or if one is named that it does not need. */
 export function playedBy(environment: Environment, { target, problem }: NamedPolicy, request: EvaluationRequest, names: SettingNames): PolicyTarget {
   if (environment.play === undefined) {
     if (problem !== null) throw problem;
@@ -61,7 +61,7 @@ function modelsText({ programModels, roles = {} }: Environment): string {
   return Object.keys(roles).length === 0 ? 'that asks no model' : 'whose models are those of its roles';
 }
 
-/** How a user chooses the program's models; null if that is not known. */
+/** The way in which a user chooses the program's models; null if that is not known. */
 function choiceText({ programModels, roles = {} }: Environment, names: SettingNames): string | null {
   const [role] = Object.keys(roles);
   return programModels?.choice ?? (role === undefined ? null : names.role(role, 'MODEL@URL'));

@@ -1,6 +1,6 @@
 import type { Price } from '../../core/price.ts';
 
-/** What a caller says of a policy. Everything is optional: without a server or a model, the environment's built-in baseline plays. */
+/** A caller's description of a policy. Everything is optional: without a server or a model, the environment's built-in baseline plays. */
 export interface PolicySpec {
   /** A server by name (`vllm`, `openai`, ...), `embedded` for a model in this process, or `baseline`. @default the server at `baseUrl` */
   readonly provider?: string;
@@ -15,7 +15,7 @@ export interface PolicySpec {
   readonly apiKey?: string;
   /** Environment variable that holds the key. @default that of `provider`, else VF_API_KEY */
   readonly apiKeyVar?: string;
-  /** `tokens`, `chat`, or `auto`: what the server supports. @default 'auto' */
+  /** `tokens`, `chat`, or `auto`: the mode that the server supports. @default 'auto' */
   readonly clientType?: string;
   /** HTTP headers sent to the server. @default none */
   readonly headers?: Readonly<Record<string, string>>;

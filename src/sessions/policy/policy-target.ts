@@ -1,5 +1,5 @@
 /**
- * Resolves the policy from what the caller says of it, the endpoint registry and environment variables. Makes no connections.
+ * Resolves the policy from the caller's description, the endpoint registry and environment variables. Makes no connections.
  * Order: a URL, a provider, an alias that the model names, VF_BASE_URL, then the built-in baseline.
  */
 import { ConfigError } from '../../core/errors.ts';
@@ -25,9 +25,9 @@ export interface EndpointTarget {
   readonly clientType: ClientType;
   /** The alias in the registry, if one was used. */
   readonly alias: string | null;
-  /** That the caller gave; @default that of the registry */
+  /** The price that the caller gave. @default that of the registry */
   readonly price?: Price;
-  /** What selected this policy, for messages: `-p vllm`, `VF_BASE_URL`. */
+  /** The setting that selected this policy, for messages: `-p vllm`, `VF_BASE_URL`. */
   readonly chosenBy: string;
   /** True for a policy that a request to a server names. @default false */
   readonly isOfRequest?: boolean;
@@ -42,11 +42,11 @@ export interface EmbeddedTarget {
 
 export type PolicyTarget = EndpointTarget | EmbeddedTarget | { readonly kind: 'baseline'; readonly asked: boolean } | { readonly kind: 'program' };
 
-/** What resolving a policy needs to know of its caller. */
+/** The facts about the caller that resolving a policy needs. */
 export interface PolicyContext {
   readonly variables: Readonly<Record<string, string | undefined>>;
   readonly names: SettingNames;
-  /** The model in this process where the caller names none. */
+  /** The model in this process if the caller names none. */
   readonly bundledModel: () => Promise<string>;
 }
 
@@ -79,7 +79,7 @@ export async function resolvePolicyTarget(spec: PolicySpec, context: PolicyConte
   return { kind: 'baseline', asked: false };
 }
 
-/** Settings that only a server heeds. */
+/** Settings that have an effect only on a server. */
 const OF_SERVER = ['apiKeyVar', 'apiKey', 'headers', 'clientType'] as const satisfies readonly (keyof PolicySpec)[];
 
 /** Ignores VF_MODEL, which names a model at VF_BASE_URL. */

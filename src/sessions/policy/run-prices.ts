@@ -23,13 +23,13 @@ export interface RunPricesOptions {
   readonly players: Readonly<Record<string, string>>;
 }
 
-/** A model, who asks it, and where it is; without URLs it runs in this process. */
+/** A model, its caller, and its address; without URLs it runs in this process. */
 interface AskedModel {
   readonly asker: string;
   readonly model: string;
   readonly alias: string | null;
   readonly baseUrls: readonly string[];
-  /** That the caller gave. @default that of the registry */
+  /** The price that the caller gave. @default that of the registry */
   readonly price?: Price | null;
 }
 
@@ -53,7 +53,7 @@ export async function runPrices(options: RunPricesOptions): Promise<CostOptions 
   return pricesOf(policy, options, { limit, isUncounted, endpointsPath, limitName: names.name('maxCostUsd') });
 }
 
-/** As `runPrices`, for a training: its policy is a server of the user's own, which costs nothing by the token. */
+/** Like `runPrices`, for a training: its policy is a server of the user's own, which has no price per token. */
 export function trainingPrices(models: Pick<RunPricesOptions, 'roles' | 'players'>, limit: number | null): Promise<CostOptions | null> {
   return pricesOf(OWN_POLICY, models, { limit, isUncounted: false, endpointsPath: null, limitName: '--max-cost' });
 }
@@ -64,7 +64,7 @@ interface PricesOptions {
   readonly limit: number | null;
   readonly isUncounted: boolean;
   readonly endpointsPath: string | null;
-  /** What the caller calls the limit. */
+  /** The caller's name for the limit. */
   readonly limitName: string;
 }
 
@@ -101,7 +101,7 @@ async function registryOf(endpointsPath: string | null, limit: number | null): P
   }
 }
 
-/** The caller's, else of the alias, else of any endpoint with the same URL and model; null if none has a price. */
+/** The caller's price, else that of the alias, else of any endpoint with the same URL and model; null if none has a price. */
 function priceOf({ alias, model, baseUrls, price = null }: AskedModel, { endpoints }: EndpointRegistry): Price | null {
   if (price !== null) return price;
   if (baseUrls.length === 0) return FREE;

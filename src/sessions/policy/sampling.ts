@@ -1,4 +1,4 @@
-/** Turns what the caller says of sampling into the parameters of every request. */
+/** Turns the caller's sampling settings into the parameters of every request. */
 import type { Sampling } from '../../clients/policy-client.ts';
 import { closestName } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
@@ -58,7 +58,7 @@ export interface ReadSampling {
 
 /**
  * Throws ConfigError for a value out of range, and for a field that the user cannot set.
- * @param names what the caller calls its settings, for errors
+ * @param names the caller's names for its settings, for errors
  */
 export function readSampling(
   settings: Pick<EvaluationRequest, 'sampling' | 'temperature' | 'topP' | 'maxTokens'>,
@@ -91,7 +91,7 @@ export function readSampling(
   if (maxTokens !== null && !(Number.isSafeInteger(maxTokens) && (maxTokens as number) > 0))
     throw wrong(alsoMost === undefined ? 'max_tokens' : 'max_completion_tokens', 'an integer of at least 1', maxTokens);
   for (const [name, value] of Object.entries(extra)) {
-    // Any other name is the server's own business, such as top_a.
+    // Any other name is left to the server, such as top_a.
     const meant = KNOWN.has(name) || name.length < 7 ? null : closestName(name, KNOWN, 1);
     if (meant !== null) throw new ConfigError(`${source} has no ${JSON.stringify(name)}; did you mean ${meant}?`);
     if (typeof value === 'number' && !Number.isFinite(value)) throw wrong(name, 'a finite number', value);

@@ -9,7 +9,7 @@ const SHORTEST_ARGUMENT = 8;
 /** Matches settings of pipelines inside an argument: `generation.api_key=VALUE`, `openai={api_key: VALUE}`. A match begins only where a word begins, which keeps it linear. */
 const ASSIGNMENT = /(?<![\w.-])([\w.-]+)["']?\s*[:=]\s*["']?([^\s"',}\]]+)/g;
 
-/** Where a run's secrets come from; each part is optional. */
+/** The sources of a run's secrets; each part is optional. */
 export interface SecretSources {
   readonly servers?: readonly {
     readonly apiKey: string | null;

@@ -21,7 +21,7 @@ export interface RolePolicy {
   readonly name: string;
   readonly client: () => PolicyClient;
   readonly capabilities: PolicyCapabilities;
-  /** Says why it cannot play a role. @default its capabilities decide */
+  /** The reason why it cannot play a role. @default its capabilities decide */
   readonly refusal?: (role: string, names: RoleNames) => string;
 }
 
@@ -55,7 +55,7 @@ export interface OpenRolesOptions {
   readonly onNotice: (line: string) => void;
   /** Values that must not be written to a file. */
   readonly secrets: ReadonlySet<string>;
-  /** What the caller calls a role's model, for errors. @default as on the command line */
+  /** The caller's names for a role's model, for errors. @default as on the command line */
   readonly names?: RoleNames;
   readonly signal: AbortSignal;
 }
@@ -133,7 +133,7 @@ async function bindEndpoint(
     baseUrls,
     versions: new PolicyVersions({ version: 0, model }),
     headers,
-    // The role retries, so that a retry may go to another replica. The client has the deadline, so that it avoids a replica that misses it.
+    // The role retries, so that a retry may go to another replica. The client sets the deadline, so that it avoids a replica that misses it.
     maxRetries: 0,
     timeoutMs: limits.timeoutMs ?? ROLE_DEFAULTS.timeoutMs,
     maxConcurrentRequests: limits.maxConcurrent ?? ROLE_DEFAULTS.maxConcurrent,

@@ -33,14 +33,14 @@ export interface ResolvedRole {
   readonly player: RolePlayer;
   /** True if the user did not choose a model for it. */
   readonly isDefault: boolean;
-  /** Limits and cache as the user set them. */
+  /** Limits and cache from the user's settings. */
   readonly table: RoleTable;
 }
 
 export interface ResolveRolesOptions {
   /** The endpoint registry; null for the default file. @default null */
   readonly endpointsPath?: string | null;
-  /** What the caller calls a role's model, for errors. @default as on the command line */
+  /** The caller's names for a role's model, for errors. @default as on the command line */
   readonly names?: Pick<SettingNames, 'role'>;
   readonly variables: Readonly<Record<string, string | undefined>>;
 }

@@ -1,4 +1,4 @@
-/** Settings that stand in the arguments of an environment, such as `group_size` of grpo-000, as a layer of a run's configuration. */
+/** Settings among the arguments of an environment, such as `group_size` of grpo-000, as a layer of a run's configuration. */
 import { ConfigError } from '../../core/errors.ts';
 import { environmentIfFound } from '../../registry/find-environment.ts';
 import { environmentTrainingSettings, type TrainingSetting } from '../../registry/training-settings.ts';
@@ -12,7 +12,7 @@ const KEYS = configKeys(configTable(trainingConfigSchema));
 
 export interface ArgumentSettingsOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** What is done to every layer that a user writes, such as paths made absolute. */
+  /** The changes to every layer that a user writes, such as paths made absolute. */
   readonly completed: (layer: ConfigLayer) => ConfigLayer;
 }
 
@@ -37,14 +37,14 @@ export async function withArgumentSettings(layers: readonly ConfigLayer[], optio
 
 async function settingsOf(layers: readonly ConfigLayer[], { env }: ArgumentSettingsOptions): Promise<readonly TrainingSetting[]> {
   const { id, args } = environmentOf(layers);
-  // An environment that is not here is the business of whoever loads it.
+  // A missing environment is reported by the code that loads it.
   if (id === null || Object.keys(args).length === 0 || environmentIfFound(id) === null) return [];
   const settingOf = (key: string): unknown =>
     layers.map(({ table }) => valueAt(table, key)).findLast((value) => value !== undefined) ?? KEYS.find(({ path }) => path === key)?.schema.default;
   return environmentTrainingSettings(id, args, { env, settingOf });
 }
 
-/** The arguments of an environment end where a layer names another one. */
+/** The arguments of an environment no longer apply after a layer that names another one. */
 function environmentOf(layers: readonly ConfigLayer[]): { readonly id: string | null; readonly args: Readonly<Record<string, unknown>> } {
   let [id, args]: [string | null, Record<string, unknown>] = [null, {}];
   for (const { table } of layers) {

@@ -1,11 +1,11 @@
-/** Checks before sampling that a server accepts adapters: otherwise it would keep serving the base, whatever is trained. */
+/** Checks before sampling that a server accepts adapters: otherwise it would keep serving the base, and the training would have no effect on it. */
 import { ConfigError, PolicyError } from '../../core/errors.ts';
 import { Random } from '../../core/random.ts';
 import { askAdapterRoutes } from '../../launch/adapter-routes.ts';
 import { HttpEndpoint } from '../../transport/http-endpoint.ts';
 
 export interface AdapterServer {
-  /** One per replica. */
+  /** One URL per replica. */
   readonly baseUrls: readonly string[];
   readonly apiKey: string | null;
 }

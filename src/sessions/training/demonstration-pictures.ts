@@ -15,7 +15,7 @@ import type { DemonstrationTokenizer } from '../../trainer/sources/demonstration
 
 /**
  * Finds a picture by its path in the folder, or by the SHA-256 of its bytes. Rejects with ConfigError if the file is missing, lies outside the folder, or is not a picture.
- * @param sizes those that the model sees as they are; null to keep every picture as it is
+ * @param sizes the sizes that the model does not change; null to keep every picture as it is
  */
 export async function demonstrationPictures(
   folder: string,
@@ -41,7 +41,7 @@ export async function demonstrationPictures(
 interface Reading {
   readonly store: ImageStore;
   readonly sizes: ImageSizes | null;
-  /** Of the bytes, if the picture is named by it. */
+  /** Digest of the bytes, if the picture is named by it. */
   readonly sha256: string | null;
 }
 

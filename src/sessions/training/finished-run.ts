@@ -19,8 +19,8 @@ export interface FinishedRun {
 }
 
 /**
- * Returns how the run that `-R` names ended; null if there is something to do: steps, evaluations or curves that a changed setting asks for, a damaged last checkpoint. Throws ConfigError if
- * `steps` is less than the run has already taken.
+ * Returns the end of the run that `-R` names; null if there is something left to do: steps, evaluations or curves that a changed setting requires, a damaged last
+ * checkpoint. Throws ConfigError if `steps` is less than the run has already taken.
  */
 export async function finishedRun({ config, changes, resumeDirectory }: TrainingSetup): Promise<FinishedRun | null> {
   if (resumeDirectory === null) return null;

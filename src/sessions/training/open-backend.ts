@@ -13,7 +13,7 @@ export interface OpenBackendOptions {
   readonly config: TrainingConfig;
   /** The in-process policy; null if a server samples. */
   readonly embedded: EmbeddedPolicy | null;
-  /** Where the PyTorch worker finds images, and its log. */
+  /** The folder in which the PyTorch worker finds images, and its log. */
   readonly paths: Pick<TrainingPaths, 'images' | 'workerLog'>;
   /** Environment of the PyTorch worker. */
   readonly variables: Readonly<Record<string, string | undefined>>;
@@ -63,7 +63,7 @@ export async function assertWorkerStarts(
   if (lacking.length > 0) throw new ConfigError(`The Python ${python} of the gradient worker lacks ${lacking.join(', ')}. ${remedy}`);
 }
 
-/** Throws ConfigError if the environment shows images that the base cannot read. Checked before anything is sampled. */
+/** Throws ConfigError if the environment shows images that the base cannot read. Checked before sampling. */
 export function assertReadsImages(
   { capabilities }: GradientBackend,
   { id, needs = [] }: Pick<Environment, 'id' | 'needs'>,
@@ -76,7 +76,7 @@ export function assertReadsImages(
 }
 
 /**
- * Number of the worker's processes on all hosts. torchrun's variables say so: with MASTER_ADDR and WORLD_SIZE, this host has the first ranks, and the
+ * Number of the worker's processes on all hosts. torchrun's variables tell it: with MASTER_ADDR and WORLD_SIZE, this host has the first ranks, and the
  * others are started by hand on theirs.
  */
 export function worldSize(devices: number, variables: OpenBackendOptions['variables']): number {

@@ -1,4 +1,4 @@
-/** The logs of a run's curves that its configuration asks for: TensorBoard, Weights & Biases. */
+/** The logs of a run's curves that its configuration requests: TensorBoard, Weights & Biases. */
 import { redactionOf } from '../../evaluate/redaction.ts';
 import { CurveLog } from '../../trainer/curves/curve-log.ts';
 import { openTensorboardFile } from '../../trainer/curves/tensorboard-file.ts';

@@ -1,4 +1,4 @@
-/** Tokenises the supervised rows of a run: with the policy that samples, or on this machine where no server is needed. */
+/** Tokenises the supervised rows of a run: with the policy that samples, or on this machine if no server is needed. */
 import { ConfigError } from '../../core/errors.ts';
 import type { ImageSizes } from '../../core/image-size.ts';
 import type { Environment } from '../../core/environment.ts';
@@ -68,7 +68,7 @@ async function tokenised(rows: Demonstrations, given: Tokenising): Promise<Demon
   return { training: await within(rows.training, tokenizer, limit, given), validation: await within(rows.validation, tokenizer, limit, given) };
 }
 
-/** How rows show pictures, if they do. */
+/** The pictures of the rows, if they show some. */
 async function picturesOf(
   { sft, environment: { id } }: TrainingConfig,
   { images }: Environment,

@@ -1,4 +1,4 @@
-/** The losses and the source of a run: built in, of the environment, or of the user's modules. */
+/** The losses and the source of a run: built in, from the environment, or from the user's modules. */
 import { createInterface } from 'node:readline';
 import type { Environment } from '../../core/environment.ts';
 import { readLines } from '../../files/json-lines.ts';
@@ -54,7 +54,7 @@ function rolloutsOf(path: string, { rollouts, sft, model }: TrainingConfig, toke
       store,
     });
   if (!isStream) return open;
-  // Where a lost backend makes a new session, it goes on with the lines that the one before has read but not used.
+  // If a lost backend makes a new session, the session goes on with the lines that the previous one has read but not used.
   let opened: TrajectorySource | null = null;
   return (context) => (opened ??= open(context));
 }

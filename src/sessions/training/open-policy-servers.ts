@@ -14,9 +14,9 @@ import { EmbeddedPolicy, logProbsModeFor } from '../policy/embedded-policy.ts';
 import type { OpenTrainingOptions } from './open-training.ts';
 import { reviveInTurn } from './take-turns.ts';
 
-/** Minimum of pending requests at the embedded server, because probes run beside the rollouts. */
+/** Minimum of pending requests at the embedded server, because probes run at the same time as the rollouts. */
 const LEAST_PENDING = 1024;
-/** How long a server that the run did not start may be down before the run gives up. */
+/** The time that a server that the run did not start may be down before the run gives up. */
 const REMOTE_DEADLINE_MS = 30 * 60_000;
 
 export interface PolicyServer extends AsyncDisposable {

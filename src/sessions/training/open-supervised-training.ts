@@ -18,7 +18,7 @@ export function isUnserved({ policy }: TrainingConfig): boolean {
 
 const REASON = 'This run has no policy server, because it plays nothing';
 
-/** Nothing ever waits for a server. */
+/** These servers never make a run wait. */
 export const unservedServers: PolicyServers = { replicas: [], revive: async () => {} };
 
 export async function openUnservedSession({ config, directory, variables, signal }: OpenTrainingOptions, name: string): Promise<TrainingSession> {
@@ -45,7 +45,7 @@ const client: PolicyClient = {
   close: async () => {},
 };
 
-/** No role is played either. */
+/** Nor is a role played. */
 export const UNSERVED_POLICY: RolePolicy = { name: client.name, client: () => client, capabilities: client.capabilities };
 
 function publisherOf(versions: PolicyVersions): WeightPublisher {

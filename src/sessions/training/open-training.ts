@@ -41,7 +41,7 @@ import { trainingCost } from './training-cost.ts';
 
 export interface OpenTrainingOptions {
   readonly config: TrainingConfig;
-  /** What a resume changed in the settings. @default none */
+  /** The settings that a resume changed. @default none */
   readonly changes?: readonly string[];
   /** Earlier processes of the run evaluated at another temperature. @default false */
   readonly isEvaluatedAgain?: boolean;
@@ -61,7 +61,7 @@ export interface OpenTrainingOptions {
 
 export interface OpenedTraining extends AsyncDisposable {
   readonly run: TrainingRun;
-  /** The models beside the policy; empty if the environment has no roles. */
+  /** The models other than the policy; empty if the environment has no roles. */
   readonly roles: OpenedRoles;
   /** Prices of these models; null if none can cost anything. */
   readonly prices: CostOptions | null;
@@ -78,7 +78,7 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
   const lazy = [new LazyModels(), new LazyModels()] as const;
   const { environment, evaluation } =
     given.environment === undefined ? await openEnvironments(given, opened, lazy) : { environment: given.environment, evaluation: given.environment };
-  // Before the servers are started, which may take minutes.
+  // Checked before the servers are started, which may take minutes.
   await assertTrainable(environment, given.config);
   const planned = await planGpus(given.config, { contextTokens: longestRollout(environment, given.config.model.path), variables, signal });
   for (const line of planned.lines) note(line);
@@ -199,7 +199,7 @@ function trainedPolicy(probe: PolicyProbe, client: () => PolicyClient): RolePoli
   return { name: probe.model, client, capabilities: probe };
 }
 
-/** A replica that is down while others serve joins the run when it answers, as one does that goes down later. */
+/** A replica that is down while others serve joins the run when it answers, as does one that goes down later. */
 async function checkedProbe(
   server: PolicyServer,
   { images, config, note, signal }: Pick<OpenTrainingOptions, 'config' | 'note' | 'signal'> & { readonly images: boolean },

@@ -1,4 +1,4 @@
-/** Plans the GPU memory of a run before anything is loaded: reads the cards and the model's shape, and resolves what the configuration leaves open. */
+/** Plans the GPU memory of a run before anything is loaded: reads the cards and the model's shape, and resolves the settings that the configuration leaves open. */
 import { ConfigError } from '../../core/errors.ts';
 import { cardOfDevice, type GpuCard, readGpuCards, visibleCards } from '../../launch/gpu-cards.ts';
 import { fitGpus, type GpuNeeds } from '../../launch/gpu-plan.ts';
@@ -8,11 +8,11 @@ import { trainingConfigSchema, type TrainingConfig } from '../../schemas/trainin
 import { gpuTable } from '../../reports/training/gpu-table.ts';
 
 export interface PlannedRun {
-  /** With `gradient_checkpointing` and `max_tokens` as the run uses them. */
+  /** The configuration with `gradient_checkpointing` and `max_tokens` as the run uses them. */
   readonly config: TrainingConfig;
   /** Share of each of its cards for a vLLM that the run starts; null leaves it to vLLM. */
   readonly gpuShare: number | null;
-  /** For the user: the table, or why there is none. Empty without a GPU. */
+  /** Lines for the user: the table, or the reason why there is none. Empty without a GPU. */
   readonly lines: readonly string[];
 }
 
@@ -66,16 +66,16 @@ export interface NeedsOptions {
   readonly visible: string | undefined;
 }
 
-/** Why a run's needs cannot be compared with the cards. */
+/** The reason why a run's needs cannot be compared with the cards. */
 export interface NoPlan {
   readonly why: string;
-  /** The run asks for more cards than there are. */
+  /** The run needs more cards than there are. */
   readonly lacksCards: boolean;
 }
 
 const unknown = (why: string): NoPlan => ({ why, lacksCards: false });
 
-/** What the run asks of the cards. */
+/** The run's needs of the cards. */
 export function gpuNeeds(config: TrainingConfig, { cards, contextTokens, visible }: NeedsOptions): GpuNeeds | NoPlan {
   const { backend, lora, model, rollouts, policy } = config;
   if (cards.length === 0) return unknown('nvidia-smi lists no GPU with a known memory');
@@ -120,14 +120,14 @@ function workerDevices({ device, devices }: Pick<TrainingConfig['backend'], 'dev
   return [first, ...others];
 }
 
-/** As LARGEST_SHARE in sharding.py: `auto` divides a base that takes more than half of the free memory of a GPU. */
+/** As in LARGEST_SHARE of sharding.py: `auto` divides a base that takes more than half of the free memory of a GPU. */
 function isDivided({ sharding, dtype }: TrainingConfig['backend'], workers: readonly GpuCard[], shape: ModelShape): boolean {
   if (workers.length < 2 || sharding === 'none') return false;
   const free = Math.min(...workers.map(({ totalBytes, usedBytes }) => totalBytes - usedBytes));
   return sharding === 'full' || parameterCount(shape) * (dtype === 'float32' ? 4 : 2) > free / 2;
 }
 
-/** The cards of each vLLM, in order and none twice, as the launch divides them; or why they are unknown. */
+/** The cards of each vLLM, in order and none twice, as the launch divides them; or the reason why they are unknown. */
 function serverCards(
   { args, env, replicas, tensorParallelSize }: NonNullable<TrainingConfig['policy']['launch']>,
   cards: readonly GpuCard[],

@@ -15,7 +15,7 @@ export function refuseProgram({ id, play, programModels }: Pick<Environment, 'id
 }
 
 /**
- * For a command without a model or a server: loads its environment, and throws ConfigError if it is a program, which neither would help. Does nothing if the
+ * For a command without a model or a server: loads its environment, and throws ConfigError if it is a program, which needs neither. Does nothing if the
  * environment does not load, because the command fails with another error anyway.
  */
 export async function refuseIncompleteProgram(

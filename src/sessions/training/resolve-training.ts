@@ -1,5 +1,5 @@
 /**
- * Resolves what a user asked of a training to its configuration: preset, file, environment variables and settings, and for a resumed run its record. Reads
+ * Resolves a user's request for a training to its configuration: preset, file, environment variables and settings, and for a resumed run its record. Reads
  * files and variables; makes no connections.
  */
 import { statSync } from 'node:fs';
@@ -24,7 +24,7 @@ import { stepsOfRollouts } from './steps-of-rollouts.ts';
 import { withSupervisedSteps } from './supervised-steps.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
-/** What a user asks of a training, before presets, files and defaults are applied. */
+/** A user's request for a training, before presets, files and defaults are applied. */
 export interface TrainingRequest {
   /** An environment id, a path, or a `.toml` file; null to take it from a resumed run or a preset. */
   readonly target: string | null;
@@ -53,7 +53,7 @@ export interface ResolveTrainingOptions {
   readonly variables: NodeJS.ProcessEnv;
   /** @default ./.env */
   readonly environmentFile?: string;
-  /** Where the configuration is incomplete because the environment is a program, the error then says that; needs the environment loaded. @default not looked up */
+  /** If the configuration is incomplete because the environment is a program, the error then says so, for which the environment is loaded. @default not looked up */
   readonly signal?: AbortSignal;
   /** Absolute path of supervised rows that do not exist yet: then `sft.steps` stays open, unless it is set. @default none */
   readonly laterRows?: string;
@@ -124,7 +124,7 @@ async function resolveFresh(layers: readonly ConfigLayer[], laterRows?: string):
   const path = layers.map(({ table }) => table['rollouts_file']).findLast((value) => value !== undefined);
   const isCounted = typeof path === 'string' && path !== '-' && layers.every(({ table }) => table['steps'] === undefined);
   if (!isCounted) return withSupervisedSteps(resolveTrainingConfig(layers), laterRows);
-  // First with more steps than any file holds, so that no rule refuses what the real number allows.
+  // First with more steps than any file holds, so that no rule refuses settings that the real number allows.
   const { config } = resolveTrainingConfig([...layers, { source: path, table: { steps: MOST_STEPS } }]);
   return withSupervisedSteps(resolveTrainingConfig([...layers, { source: path, table: { steps: await stepsOfRollouts(path, config.rollouts) } }]));
 }
@@ -158,14 +158,14 @@ function absolutePaths(table: Readonly<Record<string, unknown>>, keys: readonly 
   return Object.fromEntries(given.map((key) => [key, Array.isArray(table[key]) ? table[key].map(absolute) : absolute(table[key])]));
 }
 
-/** Replaces a bundled model's name with its directory, so that nothing that loads it needs to know names. */
+/** Replaces a bundled model's name with its directory, so that no code that loads it needs to know names. */
 function withModelPath(layer: ConfigLayer): ConfigLayer {
   const { model } = layer.table;
   const path = isObject(model) ? model['path'] : undefined;
   return typeof path === 'string' ? { ...layer, table: { ...layer.table, model: { ...(model as object), path: modelPath(path) } } } : layer;
 }
 
-/** Adds the model's default world, the server named by environment variables, the flags, and what the environment's arguments set. */
+/** Adds the model's default world, the server named by environment variables, the flags, and the settings of the environment's arguments. */
 async function freshLayers(
   asked: readonly ConfigLayer[],
   { layers }: TrainingRequest,
@@ -202,7 +202,7 @@ function lastValue(layers: readonly ConfigLayer[], table: string, key: string): 
 
 interface Match {
   readonly directory: string | null;
-  /** Why the newest run of the same name does not match; null if there is none, or if a run matches. */
+  /** The reason why the newest run of the same name does not match; null if there is none, or if a run matches. */
   readonly other: string | null;
 }
 
@@ -254,7 +254,7 @@ function withoutRatio({ source, table }: ConfigLayer): ConfigLayer {
   return { source, table: { ...table, optimizer: rest } };
 }
 
-/** In a run of supervised steps alone, `--steps` are those, whether or not `--sft` is given again. */
+/** In a run of only supervised steps, `--steps` sets these, with or without `--sft`. */
 function layersFor({ table: { steps } }: ConfigLayer, layers: readonly ConfigLayer[]): readonly ConfigLayer[] {
   if (steps !== 0) return layers;
   return layers.map((layer) =>

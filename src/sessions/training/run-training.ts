@@ -1,4 +1,4 @@
-/** A training from its resolved configuration to its end: the run's folder, its parts, the loop, what it cost. Prints nothing: a host shows what happens. */
+/** A training from its resolved configuration to its end: the run's folder, its parts, the loop, its cost. Prints nothing: a host shows the progress. */
 import { createHash, randomBytes } from 'node:crypto';
 import { basename } from 'node:path';
 import { packageVersion } from '../../data/package-root.ts';
@@ -19,7 +19,7 @@ import { renderConfig } from '../../reports/training/render-config.ts';
 import { trainingRunsFolder, type TrainingSetup } from './resolve-training.ts';
 import { trainingCost } from './training-cost.ts';
 
-/** What a run needs of the process that it runs in. */
+/** The parts of its process that a run uses. */
 export interface TrainingHost {
   readonly variables: Readonly<Record<string, string | undefined>>;
   /** Collects values that must not be written or shown. */
@@ -27,17 +27,17 @@ export interface TrainingHost {
   readonly redact: (text: string) => string;
   /** Aborting interrupts the run, which can then be resumed. */
   readonly signal: AbortSignal;
-  /** Takes what is said before the run has its folder, such as the progress of a download. */
+  /** Takes lines from before the run has its folder, such as the progress of a download. */
   readonly note: (line: string) => void;
   /** Called once the run has its folder. Shows the notices of the setup. */
   readonly watch: (directory: TrainingDirectory) => Promise<TrainingWatch>;
   /** An environment that is already loaded, and that the run leaves open. @default the one that the configuration names */
   readonly environment?: Environment;
-  /** Called at the end, before a finished run is marked as such: writes what every finished run has. @default nothing */
+  /** Called at the end, before a finished run is marked as such: writes the files that every finished run has. @default nothing */
   readonly conclude?: (ended: EndedTraining) => Promise<void>;
   /** Called once a finished run is marked as such, while its folder is still locked. @default nothing */
   readonly onFinished?: (ended: EndedTraining) => Promise<void>;
-  /** Called when the run fails with an error, before that is thrown. @default nothing */
+  /** Called when the run fails with an error, before the error is thrown. */
   readonly onFailure?: (error: unknown, directory: TrainingDirectory) => Promise<void>;
 }
 
@@ -46,7 +46,7 @@ export interface TrainingWatch {
   readonly observer: TrainingObserver;
   /** Takes a line for the user, free of secrets; a server, a log or an environment may have written it. */
   readonly note: (line: string, style?: 'dim') => void;
-  /** Where transcripts of the first and the last evaluation are shown. */
+  /** Output for the transcripts of the first and the last evaluation. */
   readonly transcripts: Pick<TranscriptsOptions, 'columns' | 'paint' | 'note'>;
   /** Called once all parts are open. */
   readonly onOpened?: (training: OpenedTraining) => void;
@@ -64,17 +64,17 @@ export interface EndedTraining {
   readonly evaluationRows: number;
   /** Calls of the models by role in this process. */
   readonly roles: ReadonlyMap<string, RoleStats>;
-  /** What they cost; null if none can cost anything. */
+  /** Their cost; null if none of them can cost anything. */
   readonly cost: RunCost | null;
 }
 
 /** Runs or resumes the training until its last step, a stop by a guard, or an interruption. Throws errors that end it; it can be resumed even then. */
 export async function runTraining(setup: TrainingSetup, host: TrainingHost): Promise<EndedTraining> {
-  // Before the run has a folder.
+  // Done before the run has a folder.
   const config = await withLocalBase(setup.config, { ...host, warn: (line) => host.note(`vf-train: ${line}`) });
   await using directory = await openDirectory(setup);
   const ended = await runIn(directory, { setup, config }, host).catch(async (error: unknown) => {
-    // Otherwise -R would resume this run, which never began, as the newest.
+    // Otherwise -R would resume this run, which never began, as the newest one.
     if (setup.resumeDirectory === null) await directory.removeUnused();
     await host.onFailure?.(error, directory);
     throw error;
@@ -109,7 +109,7 @@ async function openDirectory(setup: TrainingSetup): Promise<TrainingDirectory> {
 
 interface Run {
   readonly setup: TrainingSetup;
-  /** That of the setup, with the base as a folder of this machine where the embedded engine needs one. */
+  /** The configuration of the setup, with the base as a folder of this machine if the embedded engine needs one. */
   readonly config: TrainingSetup['config'];
 }
 

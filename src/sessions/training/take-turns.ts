@@ -11,7 +11,7 @@ import type { TrainingSession } from '../../trainer/training-session.ts';
 import type { PolicyServers } from '../../trainer/weight-publisher.ts';
 import type { WeightPublisher } from '../../trainer/weight-publisher.ts';
 
-/** `signal`: of the session, for calls that have none of their own. */
+/** `signal`: the session's signal, for calls without one of their own. */
 export function takeTurns(session: TrainingSession, turns: SleepTurns, signal: AbortSignal): TrainingSession {
   const { backend, client, versions, name } = session;
   const wake = (by: AbortSignal) => turns.wake(by, async () => backend.releaseMemory?.());
@@ -77,9 +77,9 @@ export function reviveInTurn(servers: LaunchedServers, turns: SleepTurns): Polic
   };
 }
 
-/** Unloading an adapter needs no GPU, so `retire` wakes nothing: it may run beside training. */
+/** Unloading an adapter needs no GPU, so `retire` does not wake the server, and may run during training. */
 function wakingPublisher({ publisher, versions }: Pick<TrainingSession, 'publisher' | 'versions'>, wake: Wake, turns: SleepTurns): WeightPublisher {
-  /** Why the server does not wake; null if it does. */
+  /** The reason why the server does not wake; null if it does. */
   const wakeFailure = async (signal: AbortSignal): Promise<PublishError | null> => {
     try {
       await wake(signal);

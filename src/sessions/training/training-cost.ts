@@ -1,4 +1,4 @@
-/** What the models by role of a training have cost, those of its earlier processes included. */
+/** The cost of a training's models by role, including its earlier processes. */
 import { billed, NO_TOKENS } from '../../core/price.ts';
 import { type CostOptions, runCost } from '../../evaluate/run-cost.ts';
 import { Spending } from '../../evaluate/spending.ts';
