@@ -10,11 +10,11 @@ import { collected, named } from './serve/option-values.ts';
 
 const HELP = `
 A pipeline is a YAML file of UltraRAG: servers by name, and the tools to call,
-in loops and branches. Its parameters stand beside it, in
+in loops and branches. Its parameters are next to it, in
 parameter/<its name>.yaml:
 
   vf-pipeline build examples/search_o1.yaml   writes that file
-  vf-pipeline check examples/search_o1.yaml   finds what is wrong, calls nothing
+  vf-pipeline check examples/search_o1.yaml   finds all faults, calls nothing
   vf-pipeline run examples/search_o1.yaml     runs it
 
 The package has this example; build copies it here. It needs a chat model and a
@@ -54,7 +54,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .configureHelp({ showGlobalOptions: false })
     .helpCommand(false)
     .addHelpText('after', HELP);
-  addCommand(program, 'build', 'Writes the parameters that a pipeline uses beside it, keeps those that are set').action(
+  addCommand(program, 'build', 'Writes the parameters that a pipeline uses next to it, keeps those that are set').action(
     (file: string, flags: PipelineFlags) => {
       context.verbose = flags.verbose === true;
       run = async () => (await import('./pipeline/build-parameters.ts')).buildParameters(file, flags, context);

@@ -29,7 +29,7 @@ export async function importEnvironment(path: string, options: { readonly isOwn:
   const needsTypeScript = !options.isOwn && /\.[mc]?ts$/.test(path);
   if (needsTypeScript && typeof module.registerHooks !== 'function' && !isModule(path)) {
     throw new ConfigError(
-      `${path} needs a package.json with "type": "module" beside it under Node ${process.versions.node}. Add one, or use Node 22.15 or later.`,
+      `${path} needs a package.json with "type": "module" next to it under Node ${process.versions.node}. Add one, or use Node 22.15 or later.`,
     );
   }
   const importModule = needsTypeScript ? await (typescript ??= startTypeScript()) : (url: string) => import(url) as Promise<unknown>;

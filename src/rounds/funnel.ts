@@ -73,7 +73,7 @@ async function manifestsAt(path: string): Promise<string[]> {
   }
   if (path.endsWith('.manifest.json')) return [path];
   const found = await manifestOf(path);
-  if (found === null) throw new ConfigError(`No manifest beside ${path} says which stage wrote it; name a file that vf-rounds wrote`);
+  if (found === null) throw new ConfigError(`No manifest next to ${path} names the stage that wrote it; name a file that vf-rounds wrote`);
   return [found.path];
 }
 

@@ -16,7 +16,7 @@ import type { PlannedRun } from './toml-config.ts';
 const FILES: Readonly<Record<string, string>> = {
   'results.jsonl': 'one rollout per line: prompt, completion, answer, reward, metrics, error',
   'tokens.jsonl': 'token ids, loss mask and log-probs of the rollouts',
-  'asked.jsonl': 'calls of the models beside the policy',
+  'asked.jsonl': 'calls of models other than the policy',
   'trace.jsonl': 'what happened in the rollouts, in order',
   'metadata.json': 'settings, versions and averages',
 };

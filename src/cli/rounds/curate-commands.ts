@@ -29,7 +29,7 @@ A list has one {"id": ..., "exclude": true, "reason": ...} per line; rows with
 "exclude": false stay. review.jsonl of "bucket" and the output of "verify" are
 such lists. A row may be in one list only.
 
-Output: the file of -o, and beside it NAME.excluded.jsonl with the reason of
+Output: the file of -o, and next to it NAME.excluded.jsonl with the reason of
 each row in extra_info.excluded.`;
 
 const FOCUS_HELP = `

@@ -27,13 +27,13 @@ whose tools all answered; "finalize" then takes the best 4.
 After phase 1, which asks no judge: --success reward --threshold 0.9.
 
 Output: one row {"uid", "format_version": "v1", "messages", ...} per line, with
-what "vet" and "finalize" need beside it.`;
+the further fields that "vet" and "finalize" need.`;
 
 const VET_HELP = `
 The model sees question, queries, boxes and excerpts of the thinks, and passes
-or fails each row; it changes none. NAME.vetted.jsonl beside the output has
+or fails each row; it changes none. NAME.vetted.jsonl next to the output has
 every verdict. Replies are kept in NAME.replies.jsonl, so that a command that
-is run again asks only what is new.
+is run again makes only new requests.
   vf-rounds vet candidates.jsonl -o passed.jsonl \\
       --role vetter=gpt-5-mini@https://api.openai.com/v1`;
 

@@ -57,7 +57,7 @@ export function addServedOptions(command: Command, { tokenizer = true } = {}): C
     .option('--allow-policy-host <host>', 'a host beyond this machine whose policy server requests may name; may be repeated', collected)
     .option(
       '--allow-policy-key-var <name>',
-      'a variable that requests may name as api_key_var, beside those that end in _API_KEY; may be repeated',
+      'a variable that requests may name as api_key_var, in addition to those that end in _API_KEY; may be repeated',
       collected,
     )
     .option('--exit-with-stdin', 'stop when stdin is closed, so that the server ends with the process that started it')

@@ -74,7 +74,7 @@ async function cardsOf(options: ModelCardsOptions, note: (line: string) => void)
   try {
     await writeModelCards(options);
   } catch (error) {
-    note(`vf-train: no README.md beside the adapter: ${describeError(error)}`);
+    note(`vf-train: no README.md next to the adapter: ${describeError(error)}`);
   }
 }
 

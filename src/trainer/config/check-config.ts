@@ -78,7 +78,7 @@ const RULES: readonly ConfigRule[] = [
     expected: ({ policy }) => {
       const [server] = serversNamed(policy);
       return server === undefined
-        ? 'policy.api_key_var beside policy.base_url only: this run has no policy server'
+        ? 'policy.api_key_var only together with policy.base_url: this run has no policy server'
         : `no policy.api_key_var with ${server}: the run gives its server a random key`;
     },
   },

@@ -83,7 +83,7 @@ function parseRow(fields: string | object): { readonly value: DemonstrationRow }
   if (keys.has('messages')) return parseWire(MessagesRowSchema, text);
   if (!keys.has('prompt'))
     return { problem: `it has none of messages, prompt and token_ids, but ${[...keys].slice(0, 8).join(', ') || 'no columns'}` };
-  if (keys.has('segments') === keys.has('completion')) return { problem: 'beside prompt it needs either segments or completion' };
+  if (keys.has('segments') === keys.has('completion')) return { problem: 'in addition to prompt it needs either segments or completion' };
   return parseWire(PromptRowSchema, text);
 }
 
@@ -118,7 +118,7 @@ type ParsedTokens = ReturnType<typeof parseWire<typeof TokensRowSchema>>;
 function checkedTokens(parsed: ParsedTokens): ParsedTokens {
   if ('problem' in parsed) return parsed;
   const { token_ids: ids, loss_mask: mask, weights } = parsed.value;
-  if (mask === undefined && weights === undefined) return { problem: 'beside token_ids it needs loss_mask or weights' };
+  if (mask === undefined && weights === undefined) return { problem: 'in addition to token_ids it needs loss_mask or weights' };
   for (const [name, list] of Object.entries({ loss_mask: mask, weights })) {
     if (list !== undefined && list.length !== ids.length) return { problem: `${name} has ${list.length} items for ${ids.length} token_ids` };
   }

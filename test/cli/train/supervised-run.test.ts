@@ -140,7 +140,10 @@ describe('vf-train --sft', () => {
     writeFileSync(join(folder, 'bad.jsonl'), '{"prompt": "a"}\n');
     mkdirSync(join(folder, 'folder'));
     for (const [args, message] of [
-      [['--sft', 'bad.jsonl'], /^vf-train: .*bad\.jsonl:1 is not a supervised row: beside prompt it needs either segments or completion.*\n$/],
+      [
+        ['--sft', 'bad.jsonl'],
+        /^vf-train: .*bad\.jsonl:1 is not a supervised row: in addition to prompt it needs either segments or completion.*\n$/,
+      ],
       [['--sft', 'folder'], /^vf-train: .*folder is a folder; name a file in it\n$/],
       [['--sft', 'missing.jsonl'], /^vf-train: The file .*missing\.jsonl does not exist\n$/],
       [['--sft', writeRows(), '--set', 'evaluation.every=1'], /^vf-train: .*a policy server/],
