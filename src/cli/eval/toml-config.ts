@@ -3,11 +3,12 @@
  * lists under `[ablation.sweep]`. The format is that of verifiers v0, except that an unknown key is an error.
  */
 import { ConfigError } from '../../core/errors.ts';
-import { mergeRoleTables } from '../../schemas/roles-config.ts';
+import { mergeRoleTables } from '../../schemas/merge-role-tables.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { countText } from '../../reports/text/number-text.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { assertKnownKeys, readToml, tablesOf, typeOf } from '../../files/toml-text.ts';
+import { checkRoleTables } from '../roles/check-role-tables.ts';
 import { keyOf, type Option } from '../options/option.ts';
 import { DISPLAY, EVAL_OPTIONS, type Settings } from './eval-options.ts';
 
@@ -127,7 +128,8 @@ function settingsOf(table: Table, where: string): Settings {
     const name = ALIASES[key] ?? key;
     const [setting, option] = RUN_OPTIONS.get(name)!;
     if (setting in settings) throw new ConfigError(`${where} sets ${name} under two names: ${namesOf(name, table).join(' and ')}. Leave one out.`);
-    settings[setting] = option.check(value, `${key} in ${where}`);
+    const spelling = `${key} in ${where}`;
+    settings[setting] = setting === 'role' ? checkRoleTables(value, spelling) : option.check(value, spelling);
   }
   return settings;
 }

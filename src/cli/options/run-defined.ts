@@ -2,11 +2,9 @@
 import { styleText } from 'node:util';
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
-import { packageVersion } from '../../data/package-root.ts';
 import { asksForStacks, type CommandContext, EXIT, runCommand } from '../command-line.ts';
 import { type AnyCommand, type Command, type CommandGroup, type Invocation, ownName } from './define-command.ts';
 import { asksFor, parseWords, UnknownFlagError } from './parse-words.ts';
-import { renderHelp } from './render-help.ts';
 
 /** Runs the command with the process's arguments and ends the process with its exit code. */
 export async function runDefined(command: AnyCommand): Promise<never> {
@@ -55,14 +53,16 @@ function needsWords({ needsWords: isSaid, arguments: table, options }: Command):
   return isSaid ?? [...Object.values(table), ...Object.values(options)].some(({ isRequired }) => isRequired);
 }
 
-function printHelp(command: AnyCommand, code: number, { plain = false } = {}): number {
+async function printHelp(command: AnyCommand, code: number, { plain = false } = {}): Promise<number> {
+  const { renderHelp } = await import('./render-help.ts');
   const stream = code === EXIT.done ? process.stdout : process.stderr;
   const isStyled = !plain && code === EXIT.done;
   stream.write(renderHelp(command, (heading) => (isStyled ? styleText('bold', heading, { stream }) : heading)));
   return code;
 }
 
-function printVersion(): number {
+async function printVersion(): Promise<number> {
+  const { packageVersion } = await import('../../data/package-root.ts');
   process.stdout.write(`${packageVersion()}\n`);
   return EXIT.done;
 }

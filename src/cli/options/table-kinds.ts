@@ -3,10 +3,11 @@ import { ConfigError } from '../../core/errors.ts';
 import { readJson } from '../../core/read-json.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { isDeeperThan, MOST_LEVELS } from '../../schemas/nesting.ts';
-import { mergeRoleTables, type RoleTables } from '../../schemas/roles-config.ts';
+import { mergeRoleTables } from '../../schemas/merge-role-tables.ts';
+import type { RoleTables } from '../../schemas/roles-config.ts';
 import { checkHeaders, parseHeader } from '../../sessions/policy/headers.ts';
 import { isSecretName } from '../../transport/redact.ts';
-import { checkRoleTables, parseRoleFlag } from '../roles/role-flag.ts';
+import { parseRoleFlag } from '../roles/role-flag.ts';
 import { type Always, option, type Settings } from './kinds.ts';
 import { type Option, wrongValue } from './option.ts';
 
@@ -93,9 +94,16 @@ export function headers(description: string): Option<Headers, false> {
   return option<Headers, Settings<Headers>>({ placeholder: '"N: V"', isRepeatable: true, parse, check: checkHeaders }, description, {});
 }
 
-/** `role=model`, each time that the option is given; in a file, `[roles.judge]` tables. */
+/**
+ * `role=model`, each time that the option is given; in a file, `[roles.judge]` tables. Who reads a file checks their keys with `checkRoleTables`: loading their schema would
+ * slow down the start of every command.
+ */
 export function roles(description: string): Option<RoleTables, false> {
   const parse = (word: string | null, spelling: string, before: RoleTables | undefined) =>
     mergeRoleTables(before ?? {}, parseRoleFlag(word!, spelling));
-  return option<RoleTables, Settings<RoleTables>>({ placeholder: 'NAME=MODEL', isRepeatable: true, parse, check: checkRoleTables }, description, {});
+  const check = (value: unknown, spelling: string): RoleTables => {
+    if (isObject(value)) return value as RoleTables;
+    throw new ConfigError(`${spelling} must be a table of roles`);
+  };
+  return option<RoleTables, Settings<RoleTables>>({ placeholder: 'NAME=MODEL', isRepeatable: true, parse, check }, description, {});
 }

@@ -1,11 +1,8 @@
-/** Parses `--role judge=<alias, URL, model@URL, builtin or policy>` into a table of the configuration, and checks such tables of a TOML file. */
-import { suggestion } from '../../core/closest-name.ts';
+/** Parses `--role judge=<alias, URL, model@URL, builtin or policy>` into a table of the configuration. */
 import { ConfigError } from '../../core/errors.ts';
-import { allowedText, type KeySchema } from '../../schemas/config-keys.ts';
-import { roleTableSchema, type RoleTables } from '../../schemas/roles-config.ts';
+import type { RoleTables } from '../../schemas/roles-config.ts';
 import { roleTableOf } from '../../sessions/roles/role-table.ts';
 import { redactUrl } from '../../transport/redact.ts';
-import { isObject } from '../../schemas/is-object.ts';
 
 /** Throws ConfigError, which shows a URL without its password. */
 export function parseRoleFlag(text: string, flag: string): RoleTables {
@@ -16,35 +13,4 @@ export function parseRoleFlag(text: string, flag: string): RoleTables {
     throw new ConfigError(`${flag} needs a role and its model, such as ${example}, got ${JSON.stringify(redactUrl(text))}.`);
   }
   return { [role]: roleTableOf(who) };
-}
-
-const KEYS: Readonly<Record<string, KeySchema>> = roleTableSchema.properties;
-
-/** Checks the `[roles.judge]` tables of a TOML file. Throws a ConfigError that names the key, without strings, which may be secrets. */
-export function checkRoleTables(value: unknown, where: string): RoleTables {
-  if (!isObject(value)) throw new ConfigError(`${where} must be a table of roles, such as [roles.judge] with use = "builtin".`);
-  for (const [role, table] of Object.entries(value)) {
-    if (!isObject(table)) throw new ConfigError(`${where}: role ${role} must be a table, such as [roles.${role}] with use = "builtin".`);
-    for (const [key, inner] of Object.entries(table)) {
-      const schema = Object.hasOwn(KEYS, key) ? KEYS[key] : undefined;
-      if (schema === undefined) {
-        const known = Object.keys(KEYS);
-        throw new ConfigError(`Unknown key ${key} of role ${role} in ${where}${suggestion(key, known)}; known are ${known.join(', ')}.`);
-      }
-      if (fits(schema, inner)) continue;
-      const shown = typeof inner === 'number' || typeof inner === 'boolean' ? `, got ${inner}` : '';
-      throw new ConfigError(`${key} of role ${role} in ${where} must be ${allowedText(schema)}${shown}.`);
-    }
-  }
-  return value as RoleTables;
-}
-
-/** Written by hand, because loading Ajv would slow down parsing of the command line. */
-function fits(schema: KeySchema, value: unknown): boolean {
-  if (schema.anyOf !== undefined) return schema.anyOf.some((choice) => fits(choice, value));
-  if (schema.type === 'array') return Array.isArray(value) && value.length > 0 && value.every((item) => fits({ type: 'string' }, item));
-  if (schema.type === 'string') return typeof value === 'string' && value !== '';
-  const { minimum = -Infinity, exclusiveMinimum = -Infinity } = schema;
-  const isNumber = schema.type === 'integer' ? Number.isSafeInteger(value) : Number.isFinite(value);
-  return isNumber && (value as number) >= minimum && (value as number) > exclusiveMinimum;
 }

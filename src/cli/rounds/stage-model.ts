@@ -18,7 +18,8 @@ import { assertKnownKeys, readToml } from '../../files/toml-text.ts';
 import { openRoles, type RolePolicy } from '../../sessions/roles/open-roles.ts';
 import { secretsOf } from '../../sessions/policy/secrets.ts';
 import { resolveRoles } from '../../sessions/roles/resolve-roles.ts';
-import { checkRoleTables, parseRoleFlag } from '../roles/role-flag.ts';
+import { checkRoleTables } from '../roles/check-role-tables.ts';
+import { parseRoleFlag } from '../roles/role-flag.ts';
 import { named } from '../serve/option-values.ts';
 
 export interface RoleOptions extends StageModelOptions {

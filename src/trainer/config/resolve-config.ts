@@ -5,7 +5,7 @@
 import { ConfigError } from '../../core/errors.ts';
 import { allowedText, configKeys, configTable, isFreeTable, isNullable, type KeySchema } from '../../schemas/config-keys.ts';
 import { acceptsType, entryTable, tableSchema, withDefaults } from '../../schemas/config-keys.ts';
-import { limitsBeside } from '../../schemas/roles-config.ts';
+import { limitsBeside } from '../../schemas/merge-role-tables.ts';
 import { schemaCheck } from '../../schemas/schema-check.ts';
 import { type TrainingConfig, trainingConfigFromWire, trainingConfigSchema, type TrainingConfigWire } from '../../schemas/training-config.ts';
 import { redactUrl } from '../../transport/redact.ts';
