@@ -1,4 +1,4 @@
-// Runs after tsc. Bundles the pages in web/ with esbuild into dist/web/<page>/{index.html,<page>.js,<page>.css}. The licences of what a bundle contains stand at its top
+// Runs after tsc. Bundles the pages in web/ with esbuild into dist/web/<page>/{index.html,<page>.js,<page>.css}. The licences of the parts of a bundle are at its top
 // and in NOTICE. A file that is the same stays untouched and a new one appears whole: programs may serve dist/, or build it too, meanwhile.
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -1,5 +1,5 @@
 /**
- * Proves that policies learn: runs the commands as users do, judges what came out, and writes a page of docs/results.
+ * Proves that policies learn: runs the commands as users do, judges the results, and writes a page of docs/results.
  *
  *   npm run prove                             lists the proofs
  *   npm run prove laptop                      one proof; exit code 0 if every claim holds, 1 if one does not, 2 for a wrong command line

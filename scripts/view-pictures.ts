@@ -20,7 +20,7 @@ interface Picture {
   readonly theme: 'light' | 'dark';
   readonly width: number;
   readonly height: number;
-  /** What the reader does before the picture. */
+  /** Actions of the reader before the picture is taken. */
   readonly act?: (page: Page) => Promise<void>;
 }
 

@@ -1,9 +1,9 @@
-/** Finds what a module exports and where it is declared, from the sources. Follows relative imports and the package's own name. */
+/** Finds the exports of a module, and the place of their declarations, from the sources. Follows relative imports and the package's own name. */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Comment, parseSync } from 'oxc-parser';
 
-/** A node of the syntax tree, as far as reports read it. */
+/** The parts of a syntax tree's node that reports read. */
 export interface SyntaxNode {
   readonly type: string;
   readonly start: number;
@@ -15,9 +15,9 @@ interface Module {
   readonly path: string;
   readonly text: string;
   readonly comments: readonly Comment[];
-  /** The declarations of a name: one, or the overloads of a function. A docstring stands before `outer`. */
+  /** The declarations of a name: one, or the overloads of a function. A docstring is before `outer`. */
   readonly declared: ReadonlyMap<string, readonly { readonly node: SyntaxNode; readonly outer: SyntaxNode }[]>;
-  /** Names from other modules: where, and what they are called there. */
+  /** Names from other modules: the module, and their names there. */
   readonly imported: ReadonlyMap<string, { readonly path: string; readonly name: string }>;
   /** Exported name → name in this module. */
   readonly exported: ReadonlyMap<string, string>;
@@ -48,7 +48,7 @@ export class Declarations {
     return new Map([...module.stars.flatMap((star) => [...this.exportsOf(star)]), ...own]);
   }
 
-  /** What a name means in a module; null if it is a global, a type parameter or from a package. */
+  /** The declaration that a name refers to in a module; null if it is a global, a type parameter or from a package. */
   find(path: string, name: string): Declaration | null {
     const module = this.#module(path);
     const nodes = module.declared.get(name);

@@ -9,9 +9,9 @@ const root = join(import.meta.dirname, '../..');
 interface Surface {
   /** File name → text: one per entry, or per folder of entries, and `mentioned.txt`. */
   readonly reports: ReadonlyMap<string, string>;
-  /** Entry → how many names it has. */
+  /** Entry → number of its names. */
   readonly counts: ReadonlyMap<string, number>;
-  /** What is wrong with docstrings and signatures, one line each. */
+  /** Faults of docstrings and signatures, one line each. */
   readonly faults: readonly string[];
 }
 

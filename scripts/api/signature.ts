@@ -5,7 +5,7 @@ interface Signature {
   readonly text: string;
   /** Names of types in it, some of which are type parameters or globals. */
   readonly types: ReadonlySet<string>;
-  /** Functions and methods that leave what they return to inference, which no signature shows. */
+  /** Functions and methods that leave their result to inference, which no signature shows. */
   readonly inferred: readonly string[];
 }
 
@@ -34,7 +34,7 @@ export function signatureOf({ module, name, nodes }: Declaration): Signature {
       const annotation = (node['typeAnnotation'] ?? (node['id'] as SyntaxNode | undefined)?.['typeAnnotation']) as SyntaxNode | null | undefined;
       const initial = (node['value'] ?? node['init']) as SyntaxNode | null | undefined;
       if (annotation && initial) hidden.push([annotation.end, initial.end, '']);
-      // What functions within a value return is no signature.
+      // The results of functions within a value are not part of the signature.
       return visit(annotation ?? initial, /Function/.test(initial?.type ?? '') ? here : '');
     }
     if (node.type === 'AssignmentPattern') return visit(node['left'], here);

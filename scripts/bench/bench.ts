@@ -52,7 +52,7 @@ const DEFAULT_BENCHES = Object.keys(BENCHES).filter((name) => !LARGE.includes(na
 
 interface Result {
   readonly measurements: readonly Measurement[];
-  /** Why there are no measurements. */
+  /** The reason why there are no measurements. */
   readonly failure: string | null;
 }
 

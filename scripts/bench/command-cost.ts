@@ -1,16 +1,16 @@
-/** What a command costs with all its children. Linux only. */
+/** The cost of a command with all its children. Linux only. */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 
 export interface Cost {
   readonly wall_s: number;
   readonly cpu_s: number;
-  /** Of the largest process. */
+  /** Memory of the largest process. */
   readonly max_rss_mb: number;
 }
 
 export interface CostOptions {
-  /** Beside the variables of this process. */
+  /** Variables in addition to those of this process. */
   readonly env: Readonly<Record<string, string>>;
   /** @default the folder of this process */
   readonly cwd?: string;

@@ -4,7 +4,7 @@
  *     npm run bench -- dense INDEX     INDEX: made of datasets/nq-mini/corpus.jsonl by vf-index --dense; its server embeds the questions
  *
  * Prints recall@3 of the three engines over the 500 test questions, whether the exact search gives the ten best of numpy's brute force, recall@10 of IVF-PQ, and time and
- * memory beside FAISS (IndexFlatIP, IndexIVFPQ with the same partitions, bytes, probes and refinement). Each library runs in a process of its own.
+ * memory compared with FAISS (IndexFlatIP, IndexIVFPQ with the same partitions, bytes, probes and refinement). Each library runs in a process of its own.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -54,7 +54,7 @@ async function printRecall(): Promise<void> {
   }
 }
 
-/** As the README of nq-mini measures it: whole words, without articles and punctuation. */
+/** Normalises as in the README of nq-mini: whole words, without articles and punctuation. */
 function normal(text: string): string {
   return ` ${normalizeAnswer(text)} `;
 }

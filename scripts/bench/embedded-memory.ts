@@ -1,5 +1,5 @@
 /**
- * Resident memory of `vf-train` over many small steps of the laptop preset, and its peak: what a long run keeps, and what it leaves lying. Linux only.
+ * Resident memory of `vf-train` over many small steps of the laptop preset, and its peak: the memory that a long run keeps, and the garbage that it leaves. Linux only.
  *
  *     node --conditions=vf-search-source scripts/bench/embedded-memory.ts [--steps 2000] [--json]
  *

@@ -1,5 +1,5 @@
 /**
- * CPU of `vf-serve environment` per two-turn episode by token ids, JSON and HTTP included, beside that of the rollout engine in this process on the same task with
+ * CPU of `vf-serve environment` per two-turn episode by token ids, JSON and HTTP included, compared with that of the rollout engine in this process on the same task with
  * the same tokenizer and a caller that answers at once. Batches of 256.
  * `node --conditions=vf-search-source scripts/bench/environment-server.ts [--runs 5] [--json]`
  */
@@ -21,7 +21,7 @@ const ROOT = join(import.meta.dirname, '../..');
 
 const tokenizer = await openLocalTokenizer(join(ROOT, 'models/nano-base'));
 const samples = await Promise.all(TURNS.map(async (text) => [...(await tokenizer.encode(text)).ids]));
-/** Of the length that a real one has. */
+/** Of the same length as in a real response. */
 const logProbs = samples.map((ids) => ids.map((_, i) => -0.123456789012345 * (1 + (i % 7))));
 
 /** CPU milliseconds per episode of the engine in this process, played by a caller in this process. */

@@ -1,5 +1,5 @@
 /**
- * The sandbox `wasi`, beside what it promises (the peer "aim") and beside a process of Python for each program.
+ * Compares the sandbox `wasi` with its promise (the peer "aim") and with a process of Python for each program.
  * `node --conditions=vf-search-source scripts/bench/execution.ts [--json]`
  */
 import { spawnSync } from 'node:child_process';
@@ -8,11 +8,11 @@ import { runInNewContext } from 'node:vm';
 import type * as execution from '../../src/execution/index.ts';
 import { type Measurement, median, report } from './measurement.ts';
 
-// The build, as users have it: a thread that reads TypeScript loads a compiler first.
+// Uses the build, as users do: a thread that reads TypeScript loads a compiler first.
 const BUILD = new URL('../../dist/src/execution/index.js', import.meta.url);
 const { DEFAULT_LIMITS, openExecutor } = (await import(BUILD.href)) as Pick<typeof execution, 'DEFAULT_LIMITS' | 'openExecutor'>;
 
-// Garbage of the start would be counted for or against it.
+// Otherwise, garbage of the start would distort the measurement.
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
@@ -35,7 +35,7 @@ const aim = (what: string, unit: string, ours: number, peer: number): Measuremen
 });
 
 let serial = 0;
-/** A program that no job has had before: nothing is found in a cache. */
+/** A program that no earlier job has run, so that no cache contains it. */
 const program = () => `def f(a):\n    a = a[::-1]\n    a = a + '${(serial += 1)}'\n    return a`;
 
 async function run(executor: execution.CodeExecutor, code: string, seconds = 30): Promise<void> {
@@ -92,7 +92,7 @@ const parallel = (await wallMs(() => Promise.all(Array.from({ length: JOBS }, ()
 const fresh = (await cpuMs(() => inTurn(FRESH, () => run(executor, `import sys\n${program()}`)))) / FRESH;
 const loops: number[] = [];
 for (let i = 0; i < 5; i += 1) {
-  // Both workers are there again.
+  // Both workers are ready again.
   await Promise.all(Array.from({ length: 50 }, () => run(executor, program())));
   const limits = { ...DEFAULT_LIMITS, seconds: LOOP_MS / 1000 };
   loops.push((await wallMs(() => executor.run({ code: 'while True: pass', calls: [''], hashSeed: 0, limits }, { signal }))) - LOOP_MS);

@@ -1,6 +1,6 @@
 /**
- * Asks /health of the server at argv[2] every 100 ms, beside environment-soak.ts, whose own work would otherwise count as the server's. Prints a line after the first
- * answer, which takes the time of this process's start; at the end of stdin it prints the times of all others in ms, as JSON.
+ * Asks /health of the server at argv[2] every 100 ms, in a process separate from environment-soak.ts, whose own work would otherwise count as the server's. Prints a
+ * line after the first answer, which takes the time of this process's start; at the end of stdin it prints the times of all others in ms, as JSON.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 

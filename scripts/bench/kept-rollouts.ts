@@ -1,5 +1,5 @@
 /**
- * Measures what it costs to keep the rollouts of old steps: the time to compress a step and to thin it, and the bytes of a rollout before and after.
+ * Measures the cost of keeping the rollouts of old steps: the time to compress a step and to thin it, and the bytes of a rollout before and after.
  *
  *     npm run bench -- kept-rollouts [RUN] [--json] [--strict]
  *
@@ -34,7 +34,7 @@ try {
   const live = await size();
   const packing = await seconds(() => store.archiveBefore(Infinity, Infinity));
   const whole = await size();
-  // Every step loses its tokens, and none is left out: the bound lies above what thin files take.
+  // Every step loses its tokens, and none is left out: the bound is above the size of thin files.
   const thinning = await seconds(async () => {
     for (let bound = whole * 0.98; ; bound *= 0.98) if ((await store.archiveBefore(Infinity, bound)).removed > 0 || (await allThin())) break;
   });
@@ -97,7 +97,7 @@ async function synthesize(): Promise<number> {
   for (let number = 1; number <= steps; number++) {
     await using step = await store.open(number);
     for (let i = 0; i < rollouts; i++) {
-      // Frequent ids are frequent: the square of a uniform number.
+      // Frequent ids occur more often: the square of a uniform number.
       const ids = Int32Array.from({ length: tokens }, () => Math.floor(150_000 * random() ** 4));
       const targets = Int32Array.from({ length: tokens / 2 }, (_, at) => tokens / 2 + at);
       const logProbs = Float64Array.from(targets, () => Math.fround(Math.log(random())));

@@ -1,6 +1,6 @@
 /**
  * Times the metrics of answers over the inputs of their vectors: SequenceMatcher's ratio against CPython's difflib, and all eight metrics of a question
- * against UltraRAG's own code, where `VF_BENCH_ULTRARAG` names a clone of OpenBMB/UltraRAG at 015e838. CPU time, alternating.
+ * against UltraRAG's own code, if `VF_BENCH_ULTRARAG` names a clone of OpenBMB/UltraRAG at 015e838. CPU time, alternating.
  *
  *     node --conditions=vf-search-source scripts/bench/metrics.ts [--rounds 9] [--json]
  */

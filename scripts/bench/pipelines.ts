@@ -1,5 +1,5 @@
 /**
- * What Search-o1's pipeline costs, the file of the document as it stands, over servers without latency: CPU seconds to start, CPU of each further question,
+ * The cost of Search-o1's pipeline, with the unchanged file of the document, over servers without latency: CPU seconds to start, CPU of each further question,
  * memory of 1,000 questions. `VF_BENCH_ULTRARAG_2` names a clone of OpenBMB/UltraRAG at 76c1614, which then runs the same file; without it, the
  * peer column has the figures below. Needs `npm run build`, Linux and python3.
  *
@@ -28,7 +28,7 @@ interface Figures {
 const RECORDED: Figures = { startS: 9.0, questionMs: 17.6, memoryMb: 968 };
 
 const MANY = 1000;
-/** A run of the peer takes a minute or two, and once in a while it never ends. */
+/** A run of the peer takes a minute or two, and sometimes never ends. */
 const PEER_DEADLINE_MS = 600_000;
 
 const here = import.meta.dirname;
@@ -41,7 +41,7 @@ function questions(path: string, count: number): string {
   return path;
 }
 
-/** A run of one question and one of many: what is left at none is the start. */
+/** A run of one question and one of many: the rest for no question is the start. */
 function figures(one: number, many: number, memoryMb: number): Figures {
   const questionS = (many - one) / (MANY - 1);
   return { startS: one - questionS, questionMs: questionS * 1e3, memoryMb };
@@ -63,7 +63,7 @@ function ours(scratch: string, port: string): Figures {
   return figures(one.cpu_s, many.cpu_s, many.max_rss_mb);
 }
 
-/** Prepares a copy of the clone, and gives a function that measures a run. Python starts its servers by the name `python`. */
+/** Prepares a copy of the clone, and returns a function that measures a run. Python starts its servers by the name `python`. */
 function openPeer(clone: string, scratch: string, port: string): () => Figures {
   const bin = peerVenv('pipelines', readFileSync(join(here, 'peers/pipelines/requirements.txt'), 'utf8').trim().split('\n'));
   const [python, work, file] = [join(bin, 'python'), join(scratch, 'ultrarag'), join(scratch, 'peer-questions.jsonl')];

@@ -5,7 +5,7 @@ import { ScriptedClient, type ScriptedOptions } from '../../src/clients/scripted
 
 export interface PlayEpisodesOptions<R extends Row> {
   readonly environment: Environment<R>;
-  /** What the policy writes in each of the two turns. */
+  /** The policy's text in each of the two turns. */
   readonly turns: ScriptedOptions['turns'];
   readonly concurrency: number;
   /** @default none */

@@ -160,7 +160,7 @@ interface MaskedBatch {
   readonly samplerLogProbs: Float64Array;
 }
 
-/** The same as a step has it: the trained tokens of each sequence, and what their forward pass gave. */
+/** The same in the form of a step: the trained tokens of each sequence, and the results of their forward pass. */
 function trained({ offsets, mask, logProbs, ...columns }: MaskedBatch) {
   const own = (column: Float64Array, i: number) => column.slice(offsets[i], offsets[i + 1]).filter((_, k) => mask[offsets[i]! + k] === 1);
   const made = Array.from({ length: SEQUENCES }, (_, i): TrainingSequence => {

@@ -1,5 +1,5 @@
 /**
- * Measures what publishing costs besides the server's own load: check, probe and switch of the nano model's adapter against a server; save and check of
+ * Measures the cost of publishing in addition to the server's own load: check, probe and switch of the nano model's adapter against a server; save and check of
  * a 4B model's adapter with random weights, in float32 and bfloat16. Saving writes every file, syncs it to disk, hashes it and renames the folder.
  *
  *     node --conditions=vf-search-source scripts/bench/publish.ts [--runs 9] [--url http://127.0.0.1:8000/v1] [--json]

@@ -1,6 +1,6 @@
 /**
  * Groups of episodes of visual-rag whose lengths and judge's delays are given, played in two ways: scored while other episodes run, or all played first and
- * scored then, without any part of the scoring that is compared.
+ * then scored, without any part of the compared scoring.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Environment, Random, type RewardContext, Rubric } from 'vf-search';
@@ -16,13 +16,13 @@ export interface DeckWork {
   readonly slots: number;
   /** Calls of the judge at once. */
   readonly judging: number;
-  /** How long an episode takes, in milliseconds, by a number from 0 to 1 of its own. */
+  /** Duration of an episode, in milliseconds, for a number from 0 to 1 that belongs to it. */
   readonly episodeMs: (share: number) => number;
-  /** How long the judge takes. */
+  /** Duration of a judge's call, in milliseconds. */
   readonly judgeMs: (share: number) => number;
 }
 
-/** What a group was scored with. */
+/** The data with which a group was scored. */
 export type ScoredMember = Pick<Rollout, 'rolloutId' | 'reward' | 'metrics' | 'state' | 'segments'>;
 
 export class ScoredDeck implements AsyncDisposable {
@@ -113,7 +113,7 @@ export class ScoredDeck implements AsyncDisposable {
 
   #models(): Promise<OpenedRoleModels> {
     const { judging, judgeMs } = this.#work;
-    // Any function of what the judge reads, with scores that differ.
+    // Any function of the judge's input, with scores that differ.
     const scores = judgeBy(({ answer, response }) => ({ score: response === answer ? 1 : shareOf(response), reason: '' }), 'slow judge');
     const judge: Model = {
       name: scores.name,
@@ -125,7 +125,7 @@ export class ScoredDeck implements AsyncDisposable {
     return openRoleModels({ generator: { model: this.#environment.roles['generator']!.builtin! }, judge: { model: judge, maxConcurrent: judging } });
   }
 
-  /** Turns of every kind, other ones in every rollout. */
+  /** Turns of every kind, different ones in every rollout. */
   #policy(): ScriptedClient {
     const { episodeMs } = this.#work;
     const questions = new Map([...this.#environment.eval].map(({ exampleId, info }) => [String(exampleId), info.question]));

@@ -1,5 +1,5 @@
 /**
- * search-o1 without a server: CPU of an episode with one search, beside UltraRAG's pipeline and search-r1 in this package; and how long 31 questions take while
+ * search-o1 without a server: CPU of an episode with one search, compared with UltraRAG's pipeline and search-r1 in this package; and the time of 31 questions while
  * the refinement of another is slow. `node --conditions=vf-search-source scripts/bench/search-o1.ts [--runs 5] [--json]`.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,7 +14,7 @@ import { benchQuestions } from './two-turn-task.ts';
 
 const EPISODES = 1000;
 const CONCURRENCY = 32;
-/** CPU of a further question of the same method in UltraRAG 76c1614, over servers without latency; pipelines.ts says how it was measured. */
+/** CPU of a further question of the same method in UltraRAG 76c1614, over servers without latency; pipelines.ts describes the measurement. */
 const ULTRARAG_MS = 17.6;
 const CONTENTS = '"Heron"\nThe heron is a long-legged bird. It lives at lakes and rivers. Who is it? It is grey.';
 const SEARCH_O1_TURNS = ['I look it up.\n<|begin_search_query|>who is it<|end_search_query|>', 'It says so: \\boxed{Beijing}'];

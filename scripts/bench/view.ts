@@ -90,7 +90,7 @@ async function realRun(): Promise<[metadata: Record<string, unknown>, lines: str
 interface Copied {
   readonly metadata: Record<string, unknown>;
   readonly lines: readonly string[];
-  /** Which line stands for which rollout differs between the runs, so that rewards do. */
+  /** The mapping from lines to rollouts differs between the runs, so that rewards differ. */
   readonly shift: number;
 }
 

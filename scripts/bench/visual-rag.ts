@@ -21,7 +21,7 @@ const PICTURE_MS = 25;
 const OPEN_S = 0.3;
 const COMMAND_S = 5;
 
-/** Against what is promised: the ratio is the share of it that is used. */
+/** Compares with the promise: the ratio is the share of it that is used. */
 function within(what: string, unit: string, values: readonly number[], limit: number): Measurement {
   return measurement(
     { what, unit, against: 'promised', bar: 1 },
@@ -36,7 +36,7 @@ async function cpuMs(work: () => Promise<unknown>): Promise<number> {
   return (user + system) / 1e3;
 }
 
-/** Milliseconds of a crop, none of them seen before. */
+/** Milliseconds of a crop that was not made before. */
 async function pictureMs(seed: number): Promise<number> {
   const pictures = await Pictures.open(join((await bundledFolder('deck-mini'))!, 'pages'), new RunImages());
   const { signal } = new AbortController();
@@ -63,7 +63,7 @@ async function openS(): Promise<number> {
 const { values } = parseArgs({ options: { runs: { type: 'string', default: '3' }, json: { type: 'boolean' } } });
 const runs = Array.from({ length: Number(values.runs) }, (_, i) => i);
 const scratch = mkdtempSync(join(tmpdir(), 'vf-bench-'));
-// On one core, as the limit says.
+// On one core, as in the limit.
 sharp.concurrency(1);
 try {
   const opened: number[] = [];

@@ -39,7 +39,7 @@ const pairs: Pair[] = [];
 for (let i = 0; i < rounds; i++) pairs.push({ ours: await step(ours), peer: await step(peer) });
 await Promise.all([ours.close(), peer.close()]);
 const what = `forward, backward and Adam of 64 sequences of 200 tokens, ${processes} processes of one thread`;
-// Promised for two.
+// The promise is for two processes.
 const result = measurement({ what, unit: 's', against: 'torch worker, one thread', bar: processes === 2 ? BAR : null }, pairs);
 report([result]);
 if (given.strict && isOver(result)) process.exitCode = 1;

@@ -14,7 +14,7 @@ export interface Question {
 
 interface Table {
   readonly metric: Metric;
-  /** By region, then by year. */
+  /** Values by region, then by year. */
   readonly values: readonly (readonly number[])[];
   readonly page: number;
 }
@@ -167,7 +167,7 @@ class Report {
     this.#ask('two pages', apart, `${Math.abs(a.values[k]![l]! - b.values[k]![l]!)}`, pages);
   }
 
-  /** A fact that stands on two pages. */
+  /** A fact that is on two pages. */
   #highlight({ metric, values, page: tablePage }: Table): void {
     const page = this.#open(`Highlights: ${metric.name}`);
     const region = this.#random.integer(REGIONS.length);
@@ -227,7 +227,7 @@ class Report {
   }
 }
 
-/** Of a metric: `What were the shipments?`, `What was the revenue?`. */
+/** The form for a metric: `What were the shipments?`, `What was the revenue?`. */
 function was({ name }: Pick<Metric, 'name'>): string {
   return name.endsWith('s') ? 'were' : 'was';
 }

@@ -1,11 +1,11 @@
-/** Where the ink of a word is, from the renderer that draws it. */
+/** Measures the place of a word's ink with the renderer that draws it. */
 import { Resvg } from '@resvg/resvg-wasm';
 
 /** Relative to the start of the baseline, in pixels. */
 export interface Ink {
   readonly left: number;
   readonly right: number;
-  /** Where the next word may begin, without a space. */
+  /** The place where the next word may begin, without a space. */
   readonly advance: number;
 }
 

@@ -4,14 +4,14 @@ import type { Measure } from './measure.ts';
 export const WIDTH = 1024;
 export const HEIGHT = 768;
 
-/** Of the font size: how far a word's box reaches above its baseline. Its height is the font size. */
+/** Share of the font size that a word's box reaches above its baseline. Its height is the font size. */
 const ASCENT = 0.78;
 
 /** A word and its box on the page in pixels: left, top, right, bottom. As wide as its ink, as high as its font. */
 export interface PageWord {
   readonly text: string;
   readonly box: readonly [number, number, number, number];
-  /** Words with the same number stand in one line and belong together. */
+  /** Words with the same number are on one line and belong together. */
   readonly line: number;
 }
 
@@ -20,7 +20,7 @@ export interface TextStyle {
   readonly size?: number;
   /** @default '#222222' */
   readonly fill?: string;
-  /** Which point of the text is at x. @default 'start' */
+  /** The point of the text that is at x. @default 'start' */
   readonly anchor?: 'start' | 'middle' | 'end';
 }
 
@@ -41,7 +41,7 @@ export class Page {
     return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${HEIGHT}" font-family="DejaVu Sans">${this.#shapes.join('')}</svg>`;
   }
 
-  /** Writes a line of text with its baseline at y, word by word, so that the box of each word is what is drawn. */
+  /** Writes a line of text with its baseline at y, word by word, so that the box of each word encloses the drawn word. */
   text(x: number, y: number, text: string, { size = 22, fill = '#222222', anchor = 'start' }: TextStyle = {}): void {
     const words = text.split(' ').map((word) => ({ word, ink: this.#measure(word, size) }));
     const gap = size * 0.3;

@@ -70,7 +70,7 @@ export const NOTES = [
   'translation cost',
 ];
 
-/** Draws names; none twice. */
+/** Draws different names. */
 export class Names {
   readonly #random: Random;
   readonly #given = new Set<string>();

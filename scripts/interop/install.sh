@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Python packages that `npm run test:interop` proves this package against, each peer into a virtual environment of its own, because they
-# exclude each other. A peer is a folder beside this script with a requirements.txt; a line "# pip: --no-deps" in it means that the file is complete.
-# What is installed already returns at once.
+# exclude each other. A peer is a folder next to this script with a requirements.txt; a line "# pip: --no-deps" in it means that the file is complete.
+# If a peer is already installed, the script returns at once.
 #
 #   scripts/interop/install.sh PEER...     prints the path of each peer's Python on stdout, one a line, everything else on stderr
 #   scripts/interop/install.sh --quick     the peers of `npm run test:interop -- --quick`

@@ -38,7 +38,7 @@ else {
   process.exitCode = status ?? 1;
 }
 
-/** Whether the file has a suite that would run. The others stay away, so that they do not count as skipped. */
+/** True if the file has a suite that would run. The others are left out, so that they do not count as skipped. */
 function isAskedFor(file: string): boolean {
   const suites = [...readFileSync(join(ROOT, file), 'utf8').matchAll(SUITE)];
   return suites.some(

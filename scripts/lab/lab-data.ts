@@ -1,4 +1,7 @@
-/** What the lab page needs besides code, weights and kernels: the settings of `vf-train search-r1 --preset laptop`, the rows of the fact world and its passages. */
+/**
+ * The data that the lab page needs in addition to code, weights and kernels: the settings of `vf-train search-r1 --preset laptop`, the rows of the fact world and
+ * its passages.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
@@ -15,13 +18,13 @@ const ENVIRONMENT = 'search-r1';
 /** The held-out questions are asked once, every three steps: a live curve that costs a third of the time. */
 const EVALUATION = { every: 3, rollouts_per_example: 1 };
 
-/** @param settings over those of the preset, in snake_case. */
+/** @param settings in snake_case; they override those of the preset. */
 export async function labData(settings: Readonly<Record<string, unknown>> = { evaluation: EVALUATION }): Promise<LabData> {
   const layers = [presetLayer(presetNamed('laptop', ENVIRONMENT)), { source: 'the lab', table: settings }];
   const { config } = resolveTrainingConfig(layers);
   const { args, evalArgs } = config.environment;
   const data: LabData = {
-    // Where the adapter names its base, as in a run from this package's folder.
+    // The name of the base in the adapter, as in a run from this package's folder.
     config: { ...config, model: { ...config.model, path: `models/${config.model.path}` } },
     environment: await optionsOf(args, 'training'),
     evaluation: await optionsOf({ ...args, ...evalArgs }, 'evaluation'),

@@ -16,15 +16,15 @@ export function openBrowser(): Promise<Browser> {
 export interface LabFigures {
   readonly status: string;
   readonly heldOut: number;
-  /** From the press to the first evaluation at the goal; null if none was. */
+  /** Seconds from the press to the first evaluation at the goal; null if there was none. */
   readonly secondsToGoal: number | null;
 }
 
 export class LabPage {
   readonly page: Page;
-  /** Addresses beyond the page's own server that the page asked for. */
+  /** Requests of the page to servers other than its own. */
   readonly foreign: string[] = [];
-  /** What went wrong in the page. */
+  /** Errors of the page. */
   readonly problems: string[] = [];
 
   private constructor(page: Page, address: string) {
@@ -84,7 +84,7 @@ export class LabPage {
 const CENTRAL = 0x02014b50;
 const END = 0x06054b50;
 
-/** CPU time of all of Chromium's processes so far, in seconds. On a busy machine it says more than the clock. */
+/** CPU time of all of Chromium's processes so far, in seconds. On a busy machine it is more meaningful than the clock. */
 export async function cpuSeconds(browser: Browser): Promise<number> {
   const session = await browser.newBrowserCDPSession();
   const { processInfo } = await session.send('SystemInfo.getProcessInfo');

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs LanceDB, the optional peer that stores vectors, beside this checkout and links it into node_modules, where `vf-index --dense` finds it. As a dev
-# dependency it would bring 90 packages and 400 MB into every `npm ci`; here are the library of this platform and what it imports: 200 MB, a quarter of a minute.
+# Installs LanceDB, the optional peer that stores vectors, next to this checkout and links it into node_modules, where `vf-index --dense` finds it. As a dev
+# dependency it would bring 90 packages and 400 MB into every `npm ci`; this installs the library of this platform and its imports: 200 MB, a quarter of a minute.
 # If it is installed already, only the link is made, which `npm ci` removes.
 #
 #   scripts/lancedb/install.sh        prints the folder of the installation on stdout, everything else on stderr

@@ -1,4 +1,4 @@
-/** What `npm run prove copy` proves: the environments that the model has never seen, how each is made, and its bars. */
+/** The subjects of `npm run prove copy`: environments that the model has never seen, their makers and their bars. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,13 +6,13 @@ import { writeStrangeWorld } from './strange-world.ts';
 import { ROOT, worldSettings } from './train-once.ts';
 
 export const PRESET = 'laptop-copy';
-/** Of a run, with Node alone on two idle cores. */
+/** The limit for a run, with Node alone on two idle cores. */
 export const SECONDS = 120;
 
 export interface CopyProof {
   readonly name: 'one-hop' | 'two-hops' | 'notes';
   readonly about: string;
-  /** In metrics.jsonl. */
+  /** Its name in metrics.jsonl. */
   readonly metric: string;
   /** Held-out share of right answers: at most `start` before training, at least `end` after it. */
   readonly start: number;
@@ -43,7 +43,7 @@ export const COPY_PROOFS: readonly CopyProof[] = [
     end: 0.5,
     quickSteps: 12,
     quickEnd: 0.1,
-    // The start is near its bar: enough rollouts to tell.
+    // The start is near its bar, so there are enough rollouts to decide.
     make: (folder, seed) => strange(folder, seed, 2, ['evaluation.rollouts_per_example=16']),
   },
   {
@@ -55,7 +55,7 @@ export const COPY_PROOFS: readonly CopyProof[] = [
     quickSteps: 8,
     quickEnd: 0.3,
     make: (folder) => {
-      // What `npm install vf-search` would put there.
+      // The folder that `npm install vf-search` would put there.
       mkdirSync(join(folder, 'node_modules'), { recursive: true });
       symlinkSync(ROOT, join(folder, 'node_modules/vf-search'));
       const { status } = spawnSync(process.execPath, [join(ROOT, 'bin/vf-init.js'), 'notes', '--tools'], {

@@ -1,6 +1,6 @@
 /**
  * The bundled model nano-copy learns in environments that it has never seen, each in at most two minutes with Node alone: names that pre-training cannot contain,
- * questions that need two searches, an environment as `vf-init --tools` writes it. Every seed has a world of its own, and a control.
+ * questions that need two searches, an environment written by `vf-init --tools`. Every seed has a world of its own, and a control.
  */
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';

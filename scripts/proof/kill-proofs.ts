@@ -1,8 +1,8 @@
-/** Self-play that is killed: at which moments, which process, and what must hold of the run when it is over. */
+/** Self-play that is killed: the moments, the processes, and the conditions that must hold for the finished run. */
 import { finished, type RunFolder, type TrainFolder, type TrainProcess } from '../../test/vllm/train-process.ts';
 import { rolloutNames, rolloutText } from '../../test/trainer/kept-rollouts.ts';
 
-/** What a step does, in order. `update` is forward, backward and the optimiser's steps. */
+/** The phases of a step in order. `update` is forward, backward and the optimiser's steps. */
 export const PHASES = ['propose', 'solve', 'critic', 'update', 'publish', 'checkpoint'] as const;
 export type Phase = (typeof PHASES)[number];
 /** `worker` computes gradients with PyTorch, `server` is vLLM. */
@@ -14,9 +14,9 @@ export interface Kill {
   readonly step: number;
   /** Finished rollouts of this step on file when it was killed. */
   readonly recorded: number;
-  /** What the run wrote from the kill to the end of the step, without its notes on proposals. */
+  /** The run's events from the kill to the end of the step, without its notes on proposals. */
   readonly events: readonly { readonly kind: string; readonly message: string }[];
-  /** Until the step was done. */
+  /** Seconds until the step was done. */
   readonly seconds: number;
 }
 
@@ -30,15 +30,15 @@ export interface KilledRun {
   readonly rollouts: number;
   readonly optimizerSteps: number;
   readonly logProbDifference: number;
-  /** Largest over the steps, by role; null where no rollout of the role was trained. */
+  /** Largest over the steps, by role; null if no rollout of the role was trained. */
   readonly kl: Readonly<Record<string, number | null>>;
   readonly adapter: string;
-  /** Of a run that trained on the same rollouts in one go. */
+  /** The adapter of a run that trained on the same rollouts without interruption. */
   readonly replayedAdapter: string;
   readonly hasSameNumbers: boolean;
 }
 
-/** The base is killed in no step: the first one ends untouched. */
+/** No process is killed at the base: the first step ends untouched. */
 const FIRST_KILL = 2;
 export const STEPS = FIRST_KILL + PHASES.length;
 const DEADLINE_MS = 10 * 60_000;
@@ -83,7 +83,7 @@ export async function killInEachPhase(
   return { run, kills, lost: [...seen].filter((line) => !kept.has(line)).length };
 }
 
-/** Trains on the recorded rollouts from the first step on, in one go, and compares. `finish` runs it to its end. */
+/** Trains on the recorded rollouts from the first step on, without interruption, and compares. `finish` runs it to its end. */
 export async function judgeKilled(
   victim: Victim,
   { run, kills, lost }: Awaited<ReturnType<typeof killInEachPhase>>,
@@ -114,7 +114,7 @@ export async function judgeKilled(
   };
 }
 
-/** Whether a run is at work on this phase of this step, by what it has written so far. */
+/** Tells whether a run is at work on this phase of this step, judging by its files so far. */
 function isIn(run: RunFolder | null, phase: Phase, step: number): boolean {
   if (run === null) return false;
   const isDone = run.steps().includes(step);

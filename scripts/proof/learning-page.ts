@@ -1,4 +1,4 @@
-/** The page of runs that differ by their seed alone, and of their control: held-out reward by step. */
+/** The page of runs that differ only by their seed, and of their control: held-out reward by step. */
 import { compareRuns } from '../../src/reports/plot/training-plots.ts';
 import { type ResultsPage, tableLines } from './results-page.ts';
 import { heldOut, runRecord } from './run-figures.ts';

@@ -4,7 +4,7 @@ import { isObject } from '../../src/schemas/is-object.ts';
 import type { Preset } from '../../src/trainer/config/preset.ts';
 
 /**
- * `key=value` for every key of the preset that is one of `keys`, or lies in one of them. Throws for a key that the preset does not set.
+ * `key=value` for every key of the preset that is one of `keys`, or is inside one of them. Throws for a key that the preset does not set.
  * @example settingLines(preset, ['algorithm']) // ['algorithm.epochs=4', 'algorithm.loss.clip_low=0.2', ...]
  */
 export function settingLines({ name, table }: Pick<Preset, 'name' | 'table'>, keys: readonly string[]): string[] {

@@ -7,7 +7,7 @@ import { ROOT } from './train-once.ts';
 interface Flag {
   readonly type: 'boolean' | 'string';
   readonly multiple?: true;
-  /** What stands for its value in the help. */
+  /** The placeholder for its value in the help. */
   readonly value?: string;
   readonly about: string;
 }
@@ -36,12 +36,12 @@ const FLAGS = {
 export type FlagName = keyof typeof FLAGS;
 
 export interface Proof {
-  /** What it proves and with what, in a line. */
+  /** The subject of the proof and its means, in a line. */
   readonly about: string;
   readonly flags: readonly FlagName[];
-  /** What --only may name; absent if the proof checks that itself. */
+  /** The names for --only; absent if the proof checks them itself. */
   readonly parts?: readonly string[];
-  /** The page keeps what parts that are not run have shown before, so it is written to docs/results with --only too. @default false */
+  /** The page keeps earlier results of parts that are not run, so it is written to docs/results with --only too. @default false */
   readonly keepsParts?: boolean;
   /** Throws if a run fails. Without a verdict nothing was judged. */
   readonly prove: (options: ProofOptions) => Promise<readonly Verdict[]>;
@@ -71,10 +71,10 @@ export interface ProofOptions {
   readonly shots?: string;
 }
 
-/** A command line that means nothing. */
+/** An invalid command line. */
 export class UsageError extends Error {}
 
-/** @param args what follows the proof's name. Throws a UsageError. */
+/** @param args the words after the proof's name. Throws a UsageError. */
 export function parseProofOptions(name: string, proof: Proof, args: readonly string[]): ProofOptions {
   const given = flagValues(name, proof, args);
   const text = (flag: FlagName) => (typeof given[flag] === 'string' ? given[flag] : undefined);

@@ -13,9 +13,9 @@ export interface ResultsPage {
   /** Base name of the files. */
   readonly name: string;
   readonly title: string;
-  /** Lines that follow the sentence which names the command and the machine. */
+  /** Lines that follow the sentence with the command and the machine. */
   readonly intro: readonly string[];
-  /** Null for a page without a plot. `alt`: what it shows. */
+  /** Null for a page without a plot. `alt`: its description. */
   readonly plot: { readonly svg: string; readonly alt: string } | null;
   /** Markdown below the plot. */
   readonly body: readonly string[];
@@ -24,7 +24,7 @@ export interface ResultsPage {
   readonly verdicts: readonly Verdict[];
 }
 
-/** Where and how a proof was run. */
+/** The place and the circumstances of a proof's run. */
 export interface Provenance {
   readonly command: string;
   readonly machine: string;

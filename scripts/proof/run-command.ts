@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { ROOT } from './train-once.ts';
 
-/** Its stdout; stderr is shown. Throws if it fails. */
+/** Returns its stdout; stderr is shown. Throws if it fails. */
 export async function runCommand(name: string, words: readonly string[]): Promise<string> {
   const child = spawn(process.execPath, ['--conditions=vf-search-source', `bin/${name}.js`, ...words], {
     cwd: ROOT,

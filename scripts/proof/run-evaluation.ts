@@ -1,4 +1,4 @@
-/** Runs `vf-eval` as a user would, and gives the summary that it prints. */
+/** Runs `vf-eval` as a user would, and returns the summary that it prints. */
 import { runCommand } from './run-command.ts';
 
 /** The part of `vf-eval --json` that the proofs read. */

@@ -27,7 +27,7 @@ export function worst(rows: readonly MetricsRow[], name: string): number {
   return Math.max(...rows.flatMap(({ kind, values }) => (kind === 'step' ? (values[name] ?? []) : [])));
 }
 
-/** Median over the steps of a time's share of the step. */
+/** Median over the steps of a part's share of the step's time. */
 export function share(rows: readonly MetricsRow[], name: string): number {
   const shares = rows.flatMap(({ kind, values }) => (kind === 'step' ? [(values[name] ?? NaN) / (values['step_seconds'] ?? NaN)] : []));
   return shares.toSorted((a, b) => a - b)[Math.floor(shares.length / 2)]!;
@@ -42,13 +42,13 @@ export function judgeReward({ label, isControl, rows }: ProvenRun, bars: { reado
   return { ok: first.reward <= bars.start && last.reward >= bars.end, text: `${moved}; from at most ${bars.start} to at least ${bars.end}` };
 }
 
-/** Where one process samples and trains, every token must have the same log-prob in both. */
+/** If one process samples and trains, every token must have the same log-prob in both. */
 export function judgeEqual({ label, rows }: Pick<ProvenRun, 'label' | 'rows'>): Verdict {
   const difference = worst(rows, 'log_prob_difference_max');
   return { ok: difference === 0, text: `${label}: largest |Δ log-prob| of a token, trainer to sampler, ${difference}; must be 0` };
 }
 
-/** What the JSON of a page keeps of a run. */
+/** The record of a run in the JSON of a page. */
 export interface RunRecord {
   readonly label: string;
   readonly seconds: number;
@@ -62,7 +62,7 @@ export interface RunRecord {
   readonly log_prob_difference_max: number;
 }
 
-/** @param metrics of the evaluations, beyond the reward. */
+/** @param metrics metrics of the evaluations, beyond the reward. */
 export function runRecord(run: ProvenRun, metrics: readonly string[] = []): RunRecord {
   const { label, seconds, cpuSeconds, peakMemoryBytes, rows } = run;
   const kept = ['reward_mean', ...metrics];

@@ -1,11 +1,11 @@
-/** What `npm run prove seeds` proves: for each environment its runs, its bars, and the quantities that they are for. A further environment is a further entry. */
+/** The subjects of `npm run prove seeds`: for each environment its runs, its bars, and the quantities to which they apply. A further environment is a further entry. */
 import { presetNamed } from '../../src/sessions/environment/presets.ts';
 import { settingLines } from './preset-settings.ts';
 import { worldSettings } from './train-once.ts';
 
 /** A value of the evaluations, judged before the first step and after the last. */
 export interface ProvenQuantity {
-  /** In metrics.jsonl. */
+  /** Its name in metrics.jsonl. */
   readonly metric: string;
   readonly label: string;
   /** At most this before training. */
@@ -19,7 +19,7 @@ export interface ProvenQuantity {
 /** A further run of the laptop preset with other settings. */
 export interface ProofVariant {
   readonly label: string;
-  /** What differs from the laptop preset, as a sentence. */
+  /** The differences from the laptop preset, as a sentence. */
   readonly about: string;
   /** `key=value`, for `--set`. */
   readonly settings: readonly string[];
@@ -30,7 +30,7 @@ export interface ProofVariant {
 export interface ProofWorld {
   /** A Python module of `recipes` that takes --out and --seed. */
   readonly module: string;
-  /** `key=value`, for `--set`. @param folder what the module wrote */
+  /** `key=value`, for `--set`. @param folder the module's output */
   readonly settings: (folder: string) => string[];
 }
 
@@ -42,14 +42,14 @@ export interface SeedProof {
   readonly setting: string;
   readonly steps: number;
   readonly quickSteps: number;
-  /** On two idle cores. */
+  /** Seconds on two idle cores. */
   readonly seconds: number;
   /** The first is the reward. */
   readonly quantities: readonly [ProvenQuantity, ...ProvenQuantity[]];
   readonly variants: readonly ProofVariant[];
   /** Seeds of further worlds of the same kind; judged like the bundled one. */
   readonly worlds: readonly number[];
-  /** How a further world is made and used. */
+  /** The module and the settings of a further world. */
   readonly world: ProofWorld;
   /** The held-out reward after training with negated advantages stays below this. */
   readonly controlBelow: number;

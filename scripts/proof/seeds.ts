@@ -68,7 +68,7 @@ export function seedRecord(run: SeedRun): RunRecord & { readonly environment: st
   };
 }
 
-/** What the variants that ran are. */
+/** Describes the variants that ran. */
 function variantLines({ environment, variants }: SeedProof, runs: readonly SeedRun[]): string[] {
   const ran = variants.filter(({ label }) => runs.some((run) => run.label === `${environment}, ${label}`));
   return ran.flatMap(({ label, about: text }) => [

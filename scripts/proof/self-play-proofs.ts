@@ -1,4 +1,4 @@
-/** The runs of `npm run prove self-play`, and what each must show. */
+/** The runs of `npm run prove self-play`, and the bar of each. */
 import type { MetricsRow } from '../../src/trainer/training-observer.ts';
 import type { ProofOptions } from './proof-options.ts';
 import type { Verdict } from './results-page.ts';
@@ -14,7 +14,7 @@ export const ACCURACY = 'rubric/accuracy';
 export const SELF_PLAY_KINDS = ['laptop', 'short', 'negated', 'long', 'frozen', 'grammar'] as const;
 export type SelfPlayKind = (typeof SELF_PLAY_KINDS)[number];
 
-/** True for a run that leaves a part of self-play out. */
+/** True for a run that omits a part of self-play. */
 export function isControl(kind: SelfPlayKind): boolean {
   return kind === 'negated' || kind === 'frozen' || kind === 'grammar';
 }
@@ -116,7 +116,7 @@ function judgeProposer({ label, rows }: SelfPlayRun): Verdict[] {
 
 type Ends = readonly [first: number, last: number];
 
-/** What a run without learned proposals must show compared with one that has them. */
+/** The conditions for a run without learned proposals, compared with one that has them. */
 export function judgeFrozen(long: SelfPlayRun, frozen: SelfPlayRun): Verdict[] {
   const [own, fixed] = [long, frozen].map(({ rows }) => ends(rows, 'source/learnability')[1]) as [number, number];
   const [learned, kept] = [long, frozen].map((run) => beforeAndAfter(run, ACCURACY)[1]) as [number, number];

@@ -1,6 +1,6 @@
 /**
  * Self-play with three roles (propose, solve, critic) survives kill -9 through a real vLLM and the PyTorch worker: the trainer, the worker and the server are each killed
- * once in every phase of a step. When a run is over, another one trains on its recorded rollouts in one go; both adapters must be equal, bit for bit.
+ * once in every phase of a step. When a run is over, another one trains on its recorded rollouts without interruption; both adapters must be equal, bit for bit.
  */
 import { selfPlayArgs } from '../../test/vllm/self-play-args.ts';
 import { finished, PYTHON, TrainFolder } from '../../test/vllm/train-process.ts';
@@ -10,7 +10,7 @@ import { tableLines, type Verdict, writePage } from './results-page.ts';
 import { setFlags } from './train-once.ts';
 import { lastLine, serveVllm } from './vllm-server.ts';
 
-/** Of one token, between trainer and server. */
+/** The difference for one token, between trainer and server. */
 const LOG_PROB_DIFFERENCE = 1e-4;
 const UPDATES_PER_STEP = 2;
 const LAUNCH = ['args=["--max-model-len=512"]', 'max_restarts=10', 'env={ OMP_NUM_THREADS = "1", VLLM_CPU_KVCACHE_SPACE = "1" }'];

@@ -1,5 +1,5 @@
 /**
- * One policy learns from programs that it invents: `npx vf-train self-play-code --preset laptop` as a new user would run it, with Node alone, once per seed; and what is
+ * One policy learns from programs that it invents: `npx vf-train self-play-code --preset laptop` as a new user would run it, with Node alone, once per seed; and the learning that is
  * left of it without its parts. self-play-proofs.ts has the bars.
  */
 import { mkdtempSync } from 'node:fs';
@@ -27,7 +27,7 @@ import { type ProvenRun, setFlags, trainAlone } from './train-once.ts';
 const LONG_STEPS = 150;
 const SHORT_STEPS = 18;
 const QUICK_STEPS = 6;
-/** So small that no weight changes in float32: what is sampled is what the base proposes. */
+/** So small that no weight changes in float32: the proposals are those of the base. */
 const NO_LEARNING = 'optimizer.learning_rate=1e-30';
 
 export const SELF_PLAY: Proof = {

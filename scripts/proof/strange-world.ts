@@ -9,7 +9,7 @@ import { crc32 } from 'node:zlib';
 import { Random } from '../../src/core/random.ts';
 
 export const RELATIONS = ['keeper', 'castle', 'jewel', 'anthem', 'dish'] as const;
-/** Each names another subject, about which a second search asks. */
+/** Each names another subject, which the second search looks for. */
 export const LINKS = ['rival', 'sister'] as const;
 export const VERB = 'is locally';
 export const TAIL = 'merchants tell';
@@ -77,7 +77,7 @@ export function strangeWorld({ seed, hops }: StrangeOptions): StrangeWorld {
   };
 }
 
-/** Writes corpus.jsonl, train.jsonl and heldout.jsonl, as the environments read them. */
+/** Writes corpus.jsonl, train.jsonl and heldout.jsonl in the form that the environments read. */
 export function writeStrangeWorld(folder: string, options: StrangeOptions): void {
   mkdirSync(folder, { recursive: true });
   for (const [name, lines] of Object.entries(strangeWorld(options)))
@@ -88,7 +88,7 @@ const BEGINNINGS = 'Qu Zw Fj Vl Kw Wh Yr Hy Ob Uv Ek Ig Cz Pf Dv'.split(' ');
 const MIDDLES = 'ova exu ilme undo arqui ebbo ywa omfi usca etho aggi olvu ipto erda awli umno ofri yska ajo izbe urpa elgo anke odvi'.split(' ');
 const ENDINGS = 'x ck dor wen fy zzo mur beth vix sko lg pny rost jad quil ham nt bli'.split(' ');
 
-/** Gives a reserved name that it has not given before. */
+/** Returns a function that returns a new reserved name at each call. */
 function nameSource(random: Random): () => string {
   const given = new Set<string>();
   const part = (of: readonly string[]): string => of[random.integer(of.length)]!;

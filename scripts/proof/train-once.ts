@@ -1,4 +1,4 @@
-/** Runs `vf-train` once for a proof, as a user would, and reads what it recorded. */
+/** Runs `vf-train` once for a proof, as a user would, and reads its records. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, symlinkSync } from 'node:fs';
@@ -13,7 +13,7 @@ export const ROOT = join(import.meta.dirname, '../..');
 export interface ProvenRun extends ProcessFigures {
   readonly label: string;
   readonly isControl: boolean;
-  /** From the start of the command to its end. */
+  /** Seconds from the start of the command to its end. */
   readonly seconds: number;
   readonly directory: string;
   /** The last adapter, a PEFT directory; null if the run made none. */
@@ -59,7 +59,7 @@ export async function trainOnce({
   return { label, isControl, seconds, ...figures, directory, adapter, rows };
 }
 
-/** Runs the compiled command, as it is installed for users, where the PATH leads to Node and to nothing else. Throws if it fails. */
+/** Runs the compiled command, as it is installed for users, with a PATH that leads only to Node. Throws if it fails. */
 export function trainAlone(options: Pick<RunOptions, 'label' | 'isControl' | 'args'>): Promise<ProvenRun> {
   const path = mkdtempSync(join(tmpdir(), 'vf-node-alone-'));
   symlinkSync(process.execPath, join(path, 'node'));

@@ -1,6 +1,6 @@
 /**
  * The loop closes: by one command, phase 1, buckets, a focused round, supervised steps on its rare successes and a next round from their adapter. Judged on
- * held-out questions that the round's own start seldom answers: which they are is found with other draws than those that are compared.
+ * held-out questions that the round's own start seldom answers: these questions are found with other draws than the compared ones.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -36,7 +36,7 @@ interface Loop {
   readonly runs: readonly ProvenRun[];
 }
 
-/** What every loop goes through; a row each in the report. */
+/** The stages of every loop; each is a row of the report. */
 const STAGES = ['bucket', 'extract', 'finalize', 'sft'];
 
 /** Mean reward up to which a held-out question counts as hard for the round's start. */
@@ -213,7 +213,7 @@ async function trainings(seed: number, steps: readonly Step[]): Promise<ProvenRu
   );
 }
 
-/** Names the command first, because it may take minutes. */
+/** Prints the name of the command first, because it may take minutes. */
 function own(name: string, words: readonly string[]): Promise<string> {
   process.stdout.write(`\n${name} ${words.join(' ')}\n`);
   return runCommand(name, words);

@@ -1,7 +1,7 @@
 import type { Verdict } from './results-page.ts';
 import type { ProvenRun } from './train-once.ts';
 
-/** What a part of `npm run prove visual` gives to its page. */
+/** The contribution of a part of `npm run prove visual` to its page. */
 export interface VisualPart {
   readonly title: string;
   /** Markdown below the title. */

@@ -1,7 +1,7 @@
 /**
  * The proof that a policy sees: the nano vision-language model learns to box the square that a question names, through a real vLLM and the PyTorch worker, by GSPO in
- * groups of 8. The built-in reader reads a number only inside a crop of its square, so boxes are what is rewarded. Judged are the held-out reward of every seed, a run
- * with negated advantages, and every trained policy on white pages of the same size: what it gained must be gone there.
+ * groups of 8. The built-in reader reads a number only inside a crop of its square, so only boxes are rewarded. The proof judges the held-out reward of every seed, a run
+ * with negated advantages, and every trained policy on white pages of the same size: its gain must be gone there.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ const MODEL = 'recipes/vlm/model';
 const CHANCE = { most: 0.15 };
 /** A run starts at or below one held-out reward and reaches the other; a quick run has a lower bar. */
 const BARS = { start: 0.35, end: 0.8, quickEnd: 0.5, minutes: 10, logProbDifference: 1e-4 };
-/** Of --quick: the learning rate stays, because few steps of a falling one move little. */
+/** Settings for --quick: the learning rate stays constant, because few steps of a falling one move little. */
 const QUICK = ['steps=8', 'evaluation.every=8', 'optimizer.schedule=constant'];
 const QUICK_CONTROL = ['steps=3', 'evaluation.every=3', 'optimizer.schedule=constant'];
 const FLAGS = ['--enable-scale-out', '--limit-mm-per-prompt', '{"image": 16, "video": 0}'];
@@ -67,7 +67,7 @@ export async function proveSees({ seeds, quick, isStrict, settings, runs: output
   };
 }
 
-/** Makes white pictures under the names of the data set's pages in `folder`; theirs. */
+/** Makes white pictures under the names of the data set's pages in `folder`; returns their folder. */
 function whitePages(folder: string): string {
   runRecipe('recipes.vlm.dataset', ['--blank', '--out', folder]);
   return join(folder, 'images');

@@ -39,7 +39,7 @@ async function proveVisual(options: ProofOptions): Promise<readonly Verdict[]> {
 type Curve = Pick<RunRecord, 'held_out' | 'batch_reward'> & { readonly label: string; readonly control: boolean };
 
 interface KeptPart extends Omit<VisualPart, 'runs'>, Provenance {
-  /** What the plot shows. */
+  /** The curves of the plot. */
   readonly curves: readonly Curve[];
 }
 

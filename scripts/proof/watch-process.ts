@@ -19,7 +19,7 @@ export interface ProcessFigures {
   readonly cpuSeconds: number | null;
 }
 
-/** Polls a process; what happens in its last 50 ms is missed. */
+/** Polls a process; events in its last 50 ms are missed. */
 export function watchProcess(pid: number): { readonly stop: () => ProcessFigures } {
   let figures: ProcessFigures = { peakMemoryBytes: null, cpuSeconds: null };
   const read = () => {

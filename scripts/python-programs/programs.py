@@ -1,4 +1,4 @@
-"""Thirty small programs, each with ten inputs and a message: what a run of self-play with a language model begins with.
+"""Thirty small programs, each with ten inputs and a message: the start of a self-play run with a language model.
 
     python3 scripts/python-programs/programs.py > datasets/python-programs/train.jsonl
 

@@ -4,7 +4,7 @@
 
 vLLM serves it and transformers loads it (`AutoModelForImageTextToText`). `colqwen3` is `qwen3_vl` with a projection to 32 numbers a token, which vLLM
 serves with `--runner pooling` (task `token_embed`). The same form and seed give the same bytes. The tokenizer is that of
-models/nano-base with the five vision tokens after it. What the model says means nothing, but it depends on every part of a picture: the weights
+models/nano-base with the five vision tokens after it. The model's text has no meaning, but it depends on every part of a picture: the weights
 are larger than those of a fresh model, so that a wrong picture, position or adapter changes log-probs by more than 0.1.
 """
 
@@ -181,7 +181,7 @@ def main():
     model = form(config).to(torch.float32)
     fill(model, arguments.seed)
     model.save_pretrained(folder)
-    # After the model, which writes one of its own.
+    # Written after the model, which writes one of its own.
     write_json(folder / "generation_config.json", dict(eos_token_id=end, pad_token_id=padding, do_sample=True, temperature=1.0))
     write_processor(name, folder, config.vision_config.patch_size)
     if arguments.form == "colqwen3":

@@ -8,7 +8,7 @@ import { TorchBackend } from '../../src/trainer/gradients/torch/torch-backend.ts
 import type { Transcript } from './transcripts.ts';
 
 export interface ModelCheck {
-  /** Texts that our tokenizer and transformers encoded, and how many of them differently. */
+  /** Number of texts that our tokenizer and transformers encoded, and of those with differences. */
   readonly texts: number;
   readonly tokens: number;
   readonly differentTexts: number;
@@ -30,7 +30,7 @@ interface Sequence {
   readonly targets: readonly number[];
 }
 
-/** How many sequences get log-probs. The longest are taken: they exceed the model's window of attention. */
+/** The number of sequences that get log-probs. The longest are taken: they exceed the model's window of attention. */
 const SEQUENCES = 3;
 const TIMEOUT_MS = 600_000;
 
@@ -54,7 +54,7 @@ export async function checkModel({ directory, python, transcripts, threads }: Mo
   };
 }
 
-/** The tokens of a transcript as sampling has them: BOS, the prompt, then each segment by itself. Targets are the model's own tokens. */
+/** The tokens of a transcript as in sampling: BOS, the prompt, then each segment by itself. Targets are the model's own tokens. */
 function sequenceOf({ prompt, segments }: Transcript, encode: (text: string) => readonly number[]): Sequence {
   const ids = [...encode(prompt[0]!.content as string)];
   const targets: number[] = [];

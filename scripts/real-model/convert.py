@@ -2,7 +2,7 @@
 
 Usage: convert.py WHEELS_DIRECTORY MODEL_DIRECTORY, with the Python of vLLM and with gguf and accelerate on PYTHONPATH (install.sh runs it).
 
-Differences from what transformers writes by itself:
+Differences from the directory that transformers itself writes:
 - without `quantization_config`: the weights are plain numbers here, and transformers refuses to save or load them with it;
 - with BOS: the GGUF says so in its metadata, but the converted tokenizer does not add it, and without it this model writes nonsense;
 - weights rounded to bfloat16 once, so that a server in bfloat16 and a trainer in float32 start from the same numbers.
@@ -19,7 +19,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 GGUF_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
-# Of the weights that this script makes of it: every machine must start from the same numbers.
+# Digest of the weights that this script makes: every machine must start from the same numbers.
 WEIGHTS_SHA256 = "d9df495ac8121f17441f73a45548b59cd75068fbd5e57ed0883c9e4a443fe908"
 PARTS = 4
 BOS, EOS = 2, 1

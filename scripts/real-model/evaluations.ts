@@ -1,4 +1,4 @@
-/** Evaluations of the proof with a real language model: vf-eval as a user runs it, and the rows that it wrote. */
+/** Evaluations of the proof with a real language model: runs vf-eval as a user does, and reads its rows. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { estimateShare } from '../../src/core/statistics.ts';
@@ -31,10 +31,10 @@ export interface Evaluation {
 /** The policy of vf-eval: a model of a server, or the built-in extractive baseline. */
 export type EvaluatedPolicy = { readonly url: string; readonly model: string } | 'baseline';
 
-/** How often an evaluation with failed rollouts is taken up again. */
+/** The number of times that an evaluation with failed rollouts is resumed. */
 const ATTEMPTS = 3;
 
-/** Goes on from what `folder` holds. Rejects if rollouts keep failing. */
+/** Continues from the contents of `folder`. Rejects if rollouts keep failing. */
 export async function evaluatePolicy(folder: string, policy: EvaluatedPolicy, settings: EvaluationSettings): Promise<Evaluation> {
   const { rows, temperature, maxTokens, environmentArgs } = settings;
   const target = policy === 'baseline' ? ['-p', 'baseline'] : ['-b', policy.url, '-m', policy.model];

@@ -2,7 +2,7 @@
 import { normalizeAnswer } from 'vf-search/environments/search-r1';
 
 export interface ShownPassage {
-  /** As the environment numbers it, from 1 up. */
+  /** The environment's number, from 1 up. */
   readonly number: number;
   readonly title: string;
   readonly text: string;
@@ -12,7 +12,7 @@ export interface Evidence {
   readonly passage: number;
   /** Part of one sentence, at most `MOST_WORDS` long. */
   readonly quote: string;
-  /** The golden answer in the quote: in the spelling of the passage if that is the same text in other letters, else as the data set has it. */
+  /** The golden answer in the quote: in the spelling of the passage if that is the same text in other letters, else in that of the data set. */
   readonly answer: string;
 }
 
@@ -20,7 +20,7 @@ export interface Evidence {
 const MOST_WORDS = 24;
 const SENTENCE_END = /(?<=[.!?]["”)]?)\s+(?=["“(]?[\p{Lu}\d])/u;
 const PASSAGE = /^Doc (\d+)\(Title: "?(.*?)"?\) (.*)$/gm;
-/** Words of a question that say nothing about where its answer stands. */
+/** Words of a question that do not point to its answer. */
 const COMMON = new Set(
   'who what when where which how many much is are was were do does did has have in on of for to from by and or at it its that with as'.split(' '),
 );
@@ -60,7 +60,7 @@ export function findEvidence(question: string, goldenAnswers: readonly string[],
   return best?.evidence ?? null;
 }
 
-/** Whether the text contains the answer as whole words, as exact match compares them. Answers that normalise to nothing are nowhere. */
+/** Tells whether the text contains the answer as whole words, as exact match compares them. Answers that normalise to nothing are never contained. */
 function holds(text: string, answer: string): boolean {
   const golden = normalizeAnswer(answer);
   return golden !== '' && ` ${normalizeAnswer(text)} `.includes(` ${golden} `);
@@ -71,11 +71,11 @@ function around(sentence: string, answer: string): string {
   const words = sentence.trim().split(/\s+/);
   const windows = Array.from({ length: Math.max(0, words.length - MOST_WORDS) + 1 }, (_, start) => words.slice(start, start + MOST_WORDS).join(' '));
   const holding = windows.filter((window) => holds(window, answer));
-  // They overlap: in the first the answer is last, in the last it is first. What stands before an answer says more about it than what follows.
+  // They overlap: in the first the answer is last, in the last it is first. The text before an answer is more informative than the text after it.
   return holding[Math.floor(holding.length / 3)] ?? words.join(' ');
 }
 
-/** The answer as the quote spells it, if it stands there in other letters. */
+/** The answer in the quote's spelling, if the quote has it in other letters. */
 function asSpelled(quote: string, answer: string): string {
   const at = quote.toLowerCase().indexOf(answer.toLowerCase());
   return at === -1 ? answer : quote.slice(at, at + answer.length);

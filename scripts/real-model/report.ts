@@ -1,4 +1,4 @@
-/** Judges the stages of the proof with a real language model and writes its page, plot and figures. Whatever came out is written as it is. */
+/** Judges the stages of the proof with a real language model and writes its page, plot and figures. The page shows all results, good or bad. */
 import { join } from 'node:path';
 import { COLORS } from '../../src/reports/plot/chart-theme.ts';
 import { type ChartLine, type ChartPoint, lineChart } from '../../src/reports/plot/line-chart.ts';
@@ -27,7 +27,7 @@ export interface Trained {
 }
 
 export interface ReportOptions {
-  /** Where the page is written, and by which command. With `quick` only that the stages worked is judged. */
+  /** The place of the page, and the command that writes it. With `quick`, only the working of the stages is judged. */
   readonly page: Pick<ProofOptions, 'command' | 'output' | 'quick'>;
   /** Folder of the stages. */
   readonly stages: string;

