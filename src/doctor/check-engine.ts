@@ -2,7 +2,7 @@
 import { CancelledError, ConfigError, thrownText } from '../core/errors.ts';
 import { modelPath, SMALLEST_MODEL } from '../data/bundled-models.ts';
 import { openEngine } from '../sessions/engine/open-engine.ts';
-import { byteText } from './byte-text.ts';
+import { bytesText } from '../reports/text/number-text.ts';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
 export interface EngineCheckOptions {
@@ -37,7 +37,7 @@ export async function checkEngine({ model, threads, isNeeded, signal }: EngineCh
         signal,
       });
       const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(2);
-      const text = `${engine.description}; first token after ${seconds} s, ${byteText(engine.stats().memoryBytes)}`;
+      const text = `${engine.description}; first token after ${seconds} s, ${bytesText(engine.stats().memoryBytes)}`;
       return ok('embedded', isNeeded ? text : `${text}; ${TRY_IT}`);
     } finally {
       await engine.close();

@@ -5,7 +5,7 @@ import { totalmem } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import type { GpuCard } from '../launch/gpu-cards.ts';
 import type { DiskEstimate } from './estimate-disk.ts';
-import { byteText } from './byte-text.ts';
+import { bytesText } from '../reports/text/number-text.ts';
 import { type Finding, missing, ok, skipped, warning } from './finding.ts';
 
 /** The `engines` of package.json. */
@@ -25,10 +25,10 @@ export function checkNode(version: string): Finding {
 export function checkMemory(modelBytes: number | null, copies: number): Finding {
   const [free, total] = [process.availableMemory(), totalmem()];
   const needed = LEAST_MEMORY + (modelBytes ?? 0) * copies;
-  const text = `${byteText(free)} free of ${byteText(total)}`;
+  const text = `${bytesText(free)} free of ${bytesText(total)}`;
   if (free >= needed) return ok('memory', text);
   const what = modelBytes === null ? 'most runs' : `${copies === 1 ? 'one copy' : `${copies} copies`} of the model and the run itself`;
-  return warning('memory', `${text}; ${what} need about ${byteText(needed)}`, 'end other programs, or use a smaller model');
+  return warning('memory', `${text}; ${what} need about ${bytesText(needed)}`, 'end other programs, or use a smaller model');
 }
 
 export async function checkDisk(outputDir: string, estimate: DiskEstimate | null): Promise<Finding> {
@@ -36,11 +36,11 @@ export async function checkDisk(outputDir: string, estimate: DiskEstimate | null
   while (!existsSync(folder) && folder !== dirname(folder)) folder = dirname(folder);
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
-  const text = `${byteText(free)} free for ${outputDir}`;
+  const text = `${bytesText(free)} free for ${outputDir}`;
   if (estimate === null) return ok('disk', `${text}; to estimate what a run needs, name a configuration whose model is a local folder`);
   const { adapterBytes, checkpointBytes, rolloutBytes, totalBytes } = estimate;
-  const parts = `checkpoints ${byteText(checkpointBytes)}, adapters ${byteText(adapterBytes)}, rollouts at most ${byteText(rolloutBytes)}`;
-  const whole = `${text}; the run needs about ${byteText(totalBytes)} (${parts})`;
+  const parts = `checkpoints ${bytesText(checkpointBytes)}, adapters ${bytesText(adapterBytes)}, rollouts at most ${bytesText(rolloutBytes)}`;
+  const whole = `${text}; the run needs about ${bytesText(totalBytes)} (${parts})`;
   if (free >= totalBytes) return ok('disk', whole);
   return missing('disk', whole, 'free some space, change output_dir, or lower checkpoint.keep');
 }

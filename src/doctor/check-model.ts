@@ -6,7 +6,7 @@ import { openRegularFileSync } from '../files/regular-file.ts';
 import { type ModelShape, readModelShape } from '../launch/model-shape.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { shellCommand } from '../reports/text/own-command.ts';
-import { byteText } from './byte-text.ts';
+import { bytesText } from '../reports/text/number-text.ts';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
 /** `path`: the model's folder, whose hub id is not known here. */
@@ -66,7 +66,7 @@ export function checkInitialAdapter(path: string, { rank, alpha, targets }: Trai
 function configFinding(path: string, config: Readonly<Record<string, unknown>> | null, bytes: number): Finding {
   if (config === null) return missing('model', `${path} has no readable config.json`, fetchAgain(path));
   const { model_type: type } = config;
-  return ok('model', `${path}: ${typeof type === 'string' ? type : 'of unknown type'}, ${byteText(bytes)}`);
+  return ok('model', `${path}: ${typeof type === 'string' ? type : 'of unknown type'}, ${bytesText(bytes)}`);
 }
 
 function tokenizerFinding(path: string): Finding {

@@ -2,7 +2,7 @@
 import { ConfigError } from '../core/errors.ts';
 import { askPython, probePython } from '../launch/probe-python.ts';
 import { shellCommand } from '../reports/text/own-command.ts';
-import { byteText } from './byte-text.ts';
+import { bytesText } from '../reports/text/number-text.ts';
 import { type Finding, missing, ok, skipped, warning } from './finding.ts';
 
 /** Versions that worker and server were tested with. */
@@ -135,7 +135,7 @@ function deviceFindings(
   if (problem !== null) return [missing('device', `torch cannot be imported: ${problem}`, install('torch', { replace: true }))];
   if (torch === null) return [skipped('device', 'unknown without torch')];
   const { gpus, cuda, bf16, mps, threads } = torch;
-  const found = gpus.map(({ name, free, total }) => `${name}, ${byteText(free)} free of ${byteText(total)}`).join('; ');
+  const found = gpus.map(({ name, free, total }) => `${name}, ${bytesText(free)} free of ${bytesText(total)}`).join('; ');
   const absent = devices.filter((device) => device.startsWith('cuda') && Number(device.slice('cuda:'.length)) >= gpus.length);
   if (absent.length > 0) {
     const seen = gpus.length === 0 ? 'no GPU' : `only cuda:0${gpus.length === 1 ? '' : ` to cuda:${gpus.length - 1}`}`;

@@ -1,5 +1,5 @@
 /** The common part of environments that search: the arguments of their data and their retriever, the rows by purpose, the retriever itself. */
-import { choiceArgument, integerArgument, textArgument } from '../core/environment-arguments.ts';
+import { type ArgumentValues, choiceArgument, integerArgument, textArgument } from '../core/environment-arguments.ts';
 import { ConfigError } from '../core/errors.ts';
 import { loadRows, type RowsProvenance } from '../data/load-rows.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
@@ -47,29 +47,17 @@ export interface SearchSource {
   readonly dataLimit: number | null;
 }
 
-/** Values of `SEARCH_ARGUMENTS`; missing ones take a default. */
-interface GivenSearchArguments {
-  readonly dataset?: string;
-  readonly corpus?: string;
-  readonly retriever_url?: string;
-  readonly engine?: RetrievalEngine;
-  readonly collection?: string;
-  readonly query_prefix?: string;
-  readonly embeddings_url?: string;
-  readonly embeddings_model?: string;
-  readonly topk?: number;
-  readonly data_split?: string;
-  readonly data_limit?: number;
-}
-
 /** Bundled sets with passages of their own. */
 const OWN_CORPORA: readonly string[] = ['nq-mini', 'fact-world', 'rule-lookup'];
 
 /**
- * The source that arguments name. The corpus is the data set's own by default, and nq-mini for a set without one. Throws ConfigError if passages would come from
+ * The source that arguments name; `given` has values of `SEARCH_ARGUMENTS`. The corpus is the data set's own by default, and nq-mini for a set without one. Throws ConfigError if passages would come from
  * two places.
  */
-export function searchSource(given: GivenSearchArguments, defaults: { readonly dataset: string; readonly topk: number }): SearchSource {
+export function searchSource(
+  given: ArgumentValues<typeof SEARCH_ARGUMENTS>,
+  defaults: { readonly dataset: string; readonly topk: number },
+): SearchSource {
   const { dataset = defaults.dataset, topk = defaults.topk, corpus = null, retriever_url: retrieverUrl = null, engine = null } = given;
   if (corpus !== null && retrieverUrl !== null)
     throw new ConfigError('corpus and retriever_url are both set, but passages can come from only one of them. Leave one out.');

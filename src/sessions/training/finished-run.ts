@@ -8,8 +8,10 @@ import { Checkpoints } from '../../trainer/records/checkpoints.ts';
 import { readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
 import type { TrainingOutcome, TrainingPaths } from '../../trainer/training-session.ts';
 import { plural } from '../../reports/text/number-text.ts';
-import { PLOT_FILES } from '../../reports/plot/plot-files.ts';
 import type { TrainingSetup } from './resolve-training.ts';
+
+/** Files of a run's plots, in reading order; a run has those of what it measured. */
+const PLOT_FILES = ['reward.svg', 'reward.png', 'loss.svg', 'loss.png', 'overview.svg', 'overview.png'] as const;
 
 export interface FinishedRun {
   readonly outcome: TrainingOutcome;
