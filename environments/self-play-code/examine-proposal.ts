@@ -35,7 +35,7 @@ export interface Examiner {
   readonly inputCount: number;
   /** The most statements that a program may have, as `statementCount` counts them. @default null, any number */
   readonly maxStatements?: number | null;
-  /** Whether the program, without comments and in Python's own spelling, is held out. */
+  /** Tells whether the program, without comments and in Python's own spelling, is held out. */
   readonly isHeldOut: (code: string) => Promise<boolean>;
 }
 

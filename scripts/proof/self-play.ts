@@ -1,6 +1,6 @@
 /**
- * One policy learns from programs that it invents: `npx vf-train self-play-code --preset laptop` as a new user would run it, with Node alone, once per seed; and the learning that is
- * left of it without its parts. self-play-proofs.ts has the bars.
+ * One policy learns from programs that it invents: `npx vf-train self-play-code --preset laptop` as a new user would run it, with Node alone, once per seed; and
+ * the learning that is left without single parts of it. self-play-proofs.ts has the bars.
  */
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-"""What transformers itself makes of a model directory: the ids of texts, and the log-probs of sequences in float32.
+"""The results of transformers itself for a model directory: the ids of texts, and the log-probs of sequences in float32.
 
 Reads {"model", "texts": [str], "sequences": [{"ids": [int], "targets": [int]}], "threads"} on stdin, writes {"ids": [[int]], "log_probs": [[float]]}.
 """

@@ -1,4 +1,4 @@
-/** What the proof with a real language model runs: sizes, settings, and the budget of each stage. */
+/** The plan of the proof with a real language model: sizes, settings, and the budget of each stage. */
 
 export interface ProofPlan {
   readonly environmentArgs: Readonly<Record<string, unknown>>;

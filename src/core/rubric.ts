@@ -105,7 +105,7 @@ export function groupReward<R extends Row>(fn: GroupRewardFunction<R>, options: 
  */
 export type ScoringRunner = <T>(work: () => Promise<T>, members: readonly number[], awaited?: () => string | null) => Promise<T>;
 
-/** What a rubric gives an episode. */
+/** A rubric's result for an episode. */
 export interface Score {
   /** `sum(weight * value)` over the terms. */
   readonly reward: number;

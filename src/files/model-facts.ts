@@ -1,4 +1,4 @@
-/** What config.json and adapter_config.json say, read on this machine. A model that is only named by its hub id has no such file, and says nothing. */
+/** Facts from config.json and adapter_config.json, read on this machine. A model that is only named by its hub id has no such file, and no facts. */
 import { join } from 'node:path';
 import { isObject } from '../schemas/is-object.ts';
 import { readRegularFileSync } from './regular-file.ts';
@@ -12,7 +12,7 @@ export interface ModelFacts {
   readonly contextLength: number | null;
   /** Number of token ids, from `vocab_size`; null if it is unknown. */
   readonly vocabularySize: number | null;
-  /** Whether it has a vision tower. */
+  /** True if it has a vision tower. */
   readonly seesImages: boolean;
 }
 

@@ -78,7 +78,7 @@ describe('vf-serve environment under attack', () => {
     await remove(id);
   });
 
-  it('holds no more episodes than its limit, whoever asks', async () => {
+  it('holds no more episodes than its limit, for any caller', async () => {
     const many = (n: number) =>
       JSON.stringify({ policy: { kind: 'chat' }, episodes: Array.from({ length: n }, () => ({ example_id: 'fw_211_mayor_h' })) });
     expect((await ask(begin, many(65))).status).toBe(503);

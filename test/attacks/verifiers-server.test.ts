@@ -127,7 +127,7 @@ describe('vf-serve verifiers under attack', () => {
     await isWell();
   });
 
-  it('hangs up on what is not ZeroMQ, and serves beside connections that say nothing', async () => {
+  it('hangs up on clients without ZeroMQ, and serves in spite of silent connections', async () => {
     for (const bytes of ['GET / HTTP/1.1\r\nhost: x\r\n\r\n', Buffer.alloc(100_000, 0xff), Buffer.from([0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3])]) {
       expect(await sendRaw(portOf(), bytes)).not.toContain('HTTP');
     }

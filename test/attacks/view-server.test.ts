@@ -171,7 +171,7 @@ describe('vf-view under attack', () => {
     expect([400, 404]).toContain(status);
   });
 
-  it('answers for a pipe in the place of a step, and for a step beside it', async () => {
+  it('answers for a pipe in the place of a step, and for a step next to it', async () => {
     const pipe = await send(local, at('rollouts', { run: 'train', set: 'step/9' }));
     expect([pipe.status, JSON.parse(pipe.text).problem]).toEqual([400, expect.stringMatching(/is a pipe/)]);
     expect((await send(local, at('rollouts', { run: 'train', set: 'step/1' }))).status).toBe(200);

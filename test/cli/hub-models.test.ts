@@ -74,7 +74,7 @@ describe('vf-eval -p embedded -m owner/name', { timeout: 60_000 }, () => {
     expect(stderr).toMatch(message);
   });
 
-  it('a slip in the name of a folder is named beside what the hub says, and a path is never looked for there', async () => {
+  it('a slip in the name of a folder is named next to the answer of the hub, and a path is never looked for there', async () => {
     mkdirSync(join(folder.path, 'models/searcher'), { recursive: true });
     const slip = await vfEval('models/seacher');
     expect({ code: slip.code, lines: slip.stderr.trim().split('\n').length }).toEqual({ code: 2, lines: 1 });

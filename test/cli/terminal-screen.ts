@@ -1,4 +1,4 @@
-/** A terminal as far as the commands use one: a stream that keeps what was written and knows what it would show. */
+/** The part of a terminal that the commands use: a stream that keeps its input and knows the resulting screen. */
 import { Writable } from 'node:stream';
 
 // oxlint-disable-next-line no-control-regex -- escape sequences are what this is about

@@ -324,7 +324,7 @@ describe('vf-doctor', () => {
     });
   });
 
-  it('gives a server beside the worker its share of the GPU in the command that starts it', { tags: 'long', timeout: 60_000 }, async () => {
+  it('gives a server next to the worker its share of the GPU in the command that starts it', { tags: 'long', timeout: 60_000 }, async () => {
     const folder = new Folder();
     const url = await refusingUrl();
     const config = folder.config(`[policy]\nbase_url = "${url}/v1"`, { path: '/data/models/Qwen3-4B' });

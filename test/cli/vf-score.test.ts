@@ -105,7 +105,7 @@ describe.concurrent('vf-score', { timeout: 180_000 }, () => {
     expect(folder.run_files('run-scored')).toEqual(before);
   });
 
-  it('gives a run with another judge beside the old one, which stays as it is', async () => {
+  it('writes a run with another judge next to the old one, which stays unchanged', async () => {
     await using policy = await policyServer();
     await using judge = await chatServer(() => said(1));
     using folder = new ScoreFolder();

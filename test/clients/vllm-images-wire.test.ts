@@ -48,7 +48,7 @@ describe('CompactPrompt', () => {
     );
   });
 
-  it('begins anew with a prompt that was cut', () => {
+  it('begins again with a prompt that was cut', () => {
     const compact = new CompactPrompt();
     compact.extendTo(Int32Array.of(1, PAD, PAD, 2, 3), [placed(0, 1, 2)]);
     compact.extendTo(Int32Array.of(PAD, PAD, 2), [placed(0, 0, 2)]);

@@ -30,7 +30,7 @@ describe('readJson', () => {
     expect(error.cause).toBeUndefined();
   });
 
-  it('says where, as far as the engine does', () => {
+  it('names the place if the engine does', () => {
     expect(failureOf('{"a": 1,}').message).toMatch(/position 8/);
   });
 });

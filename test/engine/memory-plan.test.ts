@@ -34,7 +34,7 @@ const lengthOf = (config: ModelConfig, types: WeightTypes, threads: number): num
   defaultMaxModelLen(config, { modelBytes: modelBytes(config, types), threads });
 
 describe('planThreadMemory', () => {
-  it('gives every thread a cache for its longest sequence, scratch beside it, and leaves room for adapters', () => {
+  it('gives every thread a cache for its longest sequence, scratch next to it, and leaves room for adapters', () => {
     fc.assert(
       fc.property(model, fc.integer({ min: 1, max: 16 }), (sizes, threads) => {
         const own = configOf(sizes);
@@ -59,7 +59,7 @@ describe('planThreadMemory', () => {
     expect(lengths).toEqual(lengths.toSorted((a, b) => b - a));
   });
 
-  it('gives what bfloat16 saves to longer sequences, and leaves a useful length beside Qwen3-1.7B', () => {
+  it('gives what bfloat16 saves to longer sequences, and leaves a useful length next to Qwen3-1.7B', () => {
     expect(lengthOf(QWEN3_06B, ALL_BFLOAT16, 2)).toBeGreaterThan(1.5 * lengthOf(QWEN3_06B, ALL_FLOAT32, 2));
     expect(modelBytes(QWEN3_17B, ALL_BFLOAT16)).toBeLessThan(3.3 * 2 ** 30);
     expect([1, 2].map((threads) => lengthOf(QWEN3_17B, ALL_BFLOAT16, threads) > 1000)).toEqual([true, true]);

@@ -4,7 +4,7 @@ import { type CodeExecutor, DEFAULT_LIMITS, type ExecutionJob, type ExecutionRes
 
 const signal = new AbortController().signal;
 
-/** Answers every call with its text, and loops for ever on `loop`. */
+/** Answers every call with its text, and loops forever on `loop`. */
 class EchoExecutor implements CodeExecutor {
   readonly capabilities = { name: 'none', isolation: 'none', python: '3.12.0' } as const;
   readonly jobs: ExecutionJob[] = [];
@@ -73,7 +73,7 @@ describe('CachedExecutor', () => {
       kind: 'ran',
       calls: [{ repr: '1' }, { error: 'timeout', message: 'late' }],
     });
-    // The call that has a result keeps it beside one that ends badly.
+    // The call that has a result keeps it next to one that fails.
     expect(await executor.run(job(['1', 'loop']), { signal })).toEqual({
       kind: 'ran',
       calls: [{ repr: '1' }, { error: 'timeout', message: 'late' }],

@@ -52,7 +52,7 @@ describe('fitGpus', () => {
     expect(worker.total + serverBytes!).toBeGreaterThan(0.89 * gib * GIB - 1);
   });
 
-  it('turns checkpointing on where the activations do not fit beside a useful cache, and off where they do', () => {
+  it('turns checkpointing on where the activations do not fit next to a useful cache, and off where they do', () => {
     expect(plan(needs(78)).checkpointing).toBe(true);
     expect(plan(needs(180)).checkpointing).toBe(false);
     const first = card(96);

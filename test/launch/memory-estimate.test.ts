@@ -100,7 +100,7 @@ describe('largestMicroBatch', () => {
 });
 
 describe('concurrentRollouts', () => {
-  it('counts whole caches beside the weights', () => {
+  it('counts whole caches in addition to the weights', () => {
     expect(cacheBytesPerToken(qwen25)).toBe(36_864);
     expect(concurrentRollouts(qwen25, serverFixedBytes(qwen25) + 2.5 * 1000 * 36_864, 1000)).toBe(2);
     expect(concurrentRollouts(qwen25, GIB, 1000)).toBe(0);

@@ -53,7 +53,7 @@ describe('SleepTurns', () => {
     expect(turns.isAsleep).toBe(false);
   });
 
-  it('takes a server that is gone for asleep, and for awake: whoever samples from it finds out', async () => {
+  it('takes a server that is gone for asleep, and for awake: the next sampler finds out', async () => {
     await using turns = new SleepTurns({ baseUrl: await refusingUrl(), apiKey: 'key' });
     await turns.sleep(signal);
     expect(turns.isAsleep).toBe(true);

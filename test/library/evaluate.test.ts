@@ -58,7 +58,7 @@ describe('openPolicy', () => {
     expect(policy.client.capabilities.kind).toBe('tokens');
   });
 
-  it('refuses a key beside a provider that takes none', async () => {
+  it('refuses a key with a provider that takes none', async () => {
     await expect(openPolicy({ provider: 'embedded', apiKey: 'sk-1' }, { variables: {} })).rejects.toThrow(/^apiKey cannot be combined/);
   });
 });

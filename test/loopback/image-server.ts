@@ -119,7 +119,7 @@ class Imitation {
   readonly #form: VlmForm;
   readonly #rules: ReturnType<typeof rulesOf>;
   readonly #options: Required<Omit<ImageServerOptions, 'form' | 'bounds' | 'template'>>;
-  /** Tokens of words, which spell the same alone and beside others. */
+  /** Tokens of words, which are the same alone and among others. */
   readonly #words: readonly number[];
 
   constructor(
@@ -195,7 +195,7 @@ class Imitation {
     if (given!.length > maxModelLen)
       throw new Refusal(400, `This model's maximum context length is ${maxModelLen} tokens. However, your prompt contains ${given!.length}.`);
     const missing = parts.findIndex(({ url = null, uuid }) => url === null && (uuid === undefined || !this.known.has(uuid)));
-    // Before any bytes are taken, so that a picture cannot be named beside its own bytes.
+    // Before any bytes are taken, so that a picture cannot be named next to its own bytes.
     if (missing >= 0) throw new Refusal(400, `Cache miss for image at index ${missing} but data is not provided.`);
     const pictures = parts.map((part) => this.#received(part));
     this.#assertFew(pictures.length);

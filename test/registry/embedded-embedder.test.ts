@@ -32,7 +32,7 @@ describe('EmbeddedEmbedder', () => {
       const found = await embedder.embed(texts, signal);
       expect(found.map(({ length }) => length)).toEqual(vectors.map(({ length }) => length));
       expect(off(found, vectors)).toBeLessThan(2e-5);
-      // A vector does not depend on the texts beside it.
+      // A vector does not depend on the other texts.
       for (const [i, text] of texts.entries()) expect(off(await embedder.embed([text], signal), [[...found[i]!]])).toBeLessThan(1e-6);
       await embedder.close();
     },

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
 import { inOrder, ScoredDeck } from '../../scripts/bench/scored-deck.ts';
 
-describe('scoring beside the episodes', () => {
+describe('scoring while episodes run', () => {
   it.each([
     { slots: 16, judging: 16, episodeMs: (share: number) => 20 * share, judgeMs: (share: number) => 20 * share },
     { slots: 3, judging: 1, episodeMs: () => 0, judgeMs: (share: number) => 5 * share },

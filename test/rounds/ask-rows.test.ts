@@ -37,7 +37,7 @@ const PROMPT = {
 const json = (value: unknown) => JSON.stringify(value);
 const units = (...indices: readonly number[]) => json({ units: indices.map((index, i) => ({ index, thinks: [`better ${i}`] })) });
 
-/** The answer to one question of a model that replies with these texts, the last one for ever. */
+/** The answer to one question of a model that replies with these texts, the last one forever. */
 async function answer<T>(question: Question<T>, texts: readonly string[], more: Partial<AskOptions> & Pick<Partial<ModelReply>, 'finish'> = {}) {
   const { finish = 'stop', ...options } = more;
   const asked: (readonly Message[])[] = [];

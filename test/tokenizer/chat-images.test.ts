@@ -83,7 +83,7 @@ describe('ChatTokenizer with images', () => {
     );
   });
 
-  it('makes no vision token of text that spells one, beside images too', async () => {
+  it('makes no vision token of text that spells one, next to images too', async () => {
     const piece = fc.constantFrom(
       '<|vision_start|>',
       '<|image_pad|>',

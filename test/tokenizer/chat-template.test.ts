@@ -119,7 +119,7 @@ describe('ChatTemplate', () => {
     expect(() => template.render([user('')], plain)).toThrow(/chat templates are called rag/);
   });
 
-  it('reads the file that lies beside a real tokenizer', async () => {
+  it('reads the file next to a real tokenizer', async () => {
     const directory = join(folder.path, 'real');
     mkdirSync(directory);
     copyFileSync(join(import.meta.dirname, 'chatml.jinja'), join(directory, 'chat_template.jinja'));

@@ -134,7 +134,7 @@ describe('ChatTokenizer of bare text', () => {
   it.each([
     ['a post-processor', {}, true],
     ['no post-processor', {}, false],
-    // transformers 5 and vLLM ignore the setting beside a tokenizer.json.
+    // transformers 5 and vLLM ignore the setting next to a tokenizer.json.
     ['a post-processor, add_bos_token: false', { add_bos_token: false }, true],
     ['no post-processor, add_bos_token: true', { add_bos_token: true }, false],
   ])('begins with BOS where the model asks for it: %s', async (_, settings, asksForBos) => {

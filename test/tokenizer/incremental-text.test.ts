@@ -63,7 +63,7 @@ describe('IncrementalText', () => {
     expect(play(vocabulary([Buffer.from('a')]), [0, 1, 7, -1, 0]).pieces).toEqual(['a', '', '', '', 'a']);
   });
 
-  it('returns the decoding of all bytes, as far as it ends with a whole character, whatever the tokens', () => {
+  it('returns the decoding of all bytes, up to the last whole character, for any tokens', () => {
     const awkward = fc.constantFrom(0x61, 0x80, 0xbf, 0xc0, 0xc3, 0xe0, 0xa0, 0xe2, 0xed, 0xef, 0xf0, 0x90, 0xf4, 0xf5, 0xff, 0xbd);
     const token = fc.oneof(
       fc.uint8Array({ maxLength: 4 }),

@@ -100,7 +100,7 @@ describe('openTokenizer', () => {
 type Json = Record<string, unknown>;
 let count = 0;
 
-/** The nano tokenizer with changes, beside the nano's configuration. */
+/** The nano tokenizer with changes, next to the nano's configuration. */
 async function changed(edit: (tokenizer: Json & { model: Json; added_tokens: Json[] }) => unknown, settings: Json = {}) {
   const directory = join(folder.path, `t${count++}`);
   mkdirSync(directory);

@@ -59,7 +59,7 @@ export async function newRun(parent: string): Promise<string> {
 
 let attempts = 0;
 
-/** One process's life on the run at `path`: from its last checkpoint as far as it gets. */
+/** One process's life on the run at `path`: from its last checkpoint to its end. */
 export async function trainSmall(path: string, options: SmallRunOptions): Promise<TrainingOutcome> {
   const { observer = {}, onTurn, signal = new AbortController().signal } = options;
   await using directory = await TrainingDirectory.open(path);

@@ -131,7 +131,7 @@ describe('unpaid', () => {
 });
 
 describe('withReward', () => {
-  it('pays a rollout that is owed its reward, with metrics beside its own', () => {
+  it('pays a rollout that is owed its reward, with metrics in addition to its own', () => {
     const paid = withReward(unpaid(trajectory('1/0')), 0.25, { learnability: 0.25 });
     expect(paid).toEqual(trajectory('1/0', { reward: 0.25, metrics: { em: 1, learnability: 0.25 } }));
     expect('isUnpaid' in paid).toBe(false);

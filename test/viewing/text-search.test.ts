@@ -45,7 +45,7 @@ describe('searchText', () => {
     );
   });
 
-  it('ends when whoever asked is gone', async () => {
+  it('ends when the caller is gone', async () => {
     const index = written(Array.from({ length: 100 }, (_, i) => resultLine({ group: String(i) })));
     const table = await index.refresh();
     await expect(searchText(index, table, { text: 'x', signal: AbortSignal.abort() })).rejects.toThrow(/abort/i);

@@ -374,7 +374,7 @@ class Check:
         require(self.member_kind(node) == 'value')
 
     def member_kind(self, node):
-        """How the member of a module may be used: `call`, `value`, `lazy`; None for what is no such member."""
+        """The allowed use of a module's member: `call`, `value`, `lazy`; None if there is no such member."""
         owner = node.value
         if type(owner) is not _ast.Name or owner.id not in self.modules:
             return None

@@ -16,7 +16,7 @@ export interface SummaryView extends ReportView {
   readonly verbose: boolean;
   /** The metrics that add up to the reward. */
   readonly rewardNames: readonly string[];
-  /** How to show the rubric's metrics, in its order. */
+  /** The display of the rubric's metrics, in its order. */
   readonly displays: ReadonlyMap<string, MetricDisplay>;
   /** Label and text of the lines under the title: policy, data, sampling. */
   readonly setup: readonly (readonly [label: string, text: string])[];

@@ -37,7 +37,7 @@ export function start(name: string, args: readonly string[], cwd: string): Start
   return started;
 }
 
-/** Runs to the end beside what this process does. */
+/** Runs to the end while this process does other work. */
 export async function pipelineInBackground(args: readonly string[], cwd: string): Promise<Finished> {
   const started = start('vf-pipeline', args, cwd);
   await started.ended;

@@ -69,7 +69,7 @@ describe('vf-pipeline build', () => {
     expect(bytes(path)).toBe(text);
   });
 
-  it("reads UltraRAG's <name>_parameter.yaml, and writes <name>.yaml beside it", async () => {
+  it("reads UltraRAG's <name>_parameter.yaml, and writes <name>.yaml next to it", async () => {
     using folder = new TemporaryFolder();
     await pipeline(['build', SEARCH_O1], folder.path);
     rmSync(join(folder.path, PARAMETERS));
@@ -121,7 +121,7 @@ export const tools = { go: { io: 'prompt_ls->out', run: ({ prompt_ls }) => {
 });
 
 describe('a server of one’s own', () => {
-  it('runs from TypeScript, bundled and copied, beside the built-in servers', async () => {
+  it('runs from TypeScript, bundled and copied, together with the built-in servers', async () => {
     using folder = new TemporaryFolder();
     const bundled = await pipeline(['run', 'examples/own-tools.yaml'], folder.path);
     expect(bundled).toMatchObject({ status: 0, stdout: expect.stringMatching(/^em +1\.000\nf1 +1\.000\n4 calls\n/) });

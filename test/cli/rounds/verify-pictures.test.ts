@@ -52,7 +52,7 @@ function runOf(name: string, prompt: string, pictures: readonly Buffer[]) {
 }
 
 describe('vf-rounds verify', () => {
-  it('sends the vetter the pictures that each run showed, each once, and writes nothing beside them', async () => {
+  it('sends the vetter the pictures that each run showed, each once, and writes nothing next to them', async () => {
     const [page, part, other, otherPart] = (await Promise.all([10, 90, 170, 250].map(png))) as [Buffer, Buffer, Buffer, Buffer];
     runOf('one', 'a', [page, part]);
     runOf('two', 'b', [other, otherPart]);

@@ -1,4 +1,4 @@
-/** Where vf-score writes a new run: beside the run however it is named, never inside it, and two at once each into a folder of its own. */
+/** The place of a new run of vf-score: next to the old run, whatever its name, and never inside it; two at once get a folder each. */
 import { cpSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -9,7 +9,7 @@ import { until } from '../../transport/loopback.ts';
 import { oneLine, policyServer, said, ScoreFolder } from './score-folder.ts';
 
 describe.concurrent('vf-score', { timeout: 300_000 }, () => {
-  it('writes the new run beside the run, also from inside it, and refuses a folder inside it', async () => {
+  it('writes the new run next to the run, also from inside it, and refuses a folder inside it', async () => {
     await using policy = await policyServer();
     using folder = new ScoreFolder();
     await folder.play(policy, ['-n', '2']);

@@ -62,7 +62,7 @@ afterAll(() => rmSync(join(played, '../../..'), { recursive: true }));
 describe('vf-score on a run from somebody else', { timeout: 60_000 }, () => {
   it.each([
     ['inside the run', 'run/environment.ts', []],
-    ['beside the run', 'theirs/environment.ts', []],
+    ['next to the run', 'theirs/environment.ts', []],
     ['inside the run, which is in the folder of environments', 'run/environment.ts', ['--env-dir-path', '.']],
   ])('loads no environment by a path %s, unless the user names it', async (_, path, words) => {
     const file = environmentAt(path);

@@ -45,7 +45,7 @@ describe('LiveView', () => {
     ['of a configured loss with this metric', { demonstrations: 4, 'loss/own/nll': 0.25, loss: 0.3 }, 'nll 0.25'],
     ['of a module without it', { demonstrations: 4, 'loss/own/loss': 0.3, loss: 0.3 }, 'loss 0.30'],
     ['of a skipped step', { demonstrations: 4, loss: null, optimizer_steps: 0 }, 'loss –  no update'],
-    ['of a module beside rollouts', { demonstrations: 4, 'loss/own/loss': 0.3, loss: 0.8, reward_mean: 0.5 }, 'reward 0.500'],
+    ['of a module in addition to rollouts', { demonstrations: 4, 'loss/own/loss': 0.3, loss: 0.8, reward_mean: 0.5 }, 'reward 0.500'],
   ])('writes the loss of supervised rows, and no reward that nothing has: %s', (_, values, text) => {
     const { screen, view } = open(true);
     view.onStep({ kind: 'step', step: 1, values: { reward_mean: null, ...values } });

@@ -1,4 +1,4 @@
-/** Supervised runs by their commands, with Node alone: rejection sampling, a run without a policy server, a kill, the torch worker beside the engine. */
+/** Supervised runs by their commands, with Node alone: rejection sampling, a run without a policy server, a kill, the torch worker compared with the engine. */
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -70,7 +70,7 @@ describe.skipIf(process.platform !== 'linux')('SharedMemory where a process may 
 });
 
 describe('Arena', () => {
-  it('fills a region from the start, as far as it goes', () => {
+  it('fills a region from the start, up to its end', () => {
     const arena = new Arena({ pointer: 640, bytes: 256 });
     expect(arena.take(1)).toBe(640);
     expect(arena.take(17)).toBe(704);

@@ -1,4 +1,4 @@
-/** One layer's attention of one sequence, over blocks that lie in any order in a cache full of NaN, beside the same in float64. */
+/** One layer's attention of one sequence, over blocks that lie in any order in a cache full of NaN, compared with the same in float64. */
 import fc from 'fast-check';
 import { Random } from '../../../src/core/random.ts';
 import { BLOCK_TOKENS } from '../../../src/engine/kernels/kernels.ts';

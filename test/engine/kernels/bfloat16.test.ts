@@ -1,4 +1,4 @@
-/** Kernels over weights packed as bfloat16 beside those over the same numbers packed as float32. */
+/** Kernels over weights packed as bfloat16 compared with those over the same numbers packed as float32. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { anySeed, bitsOf, BUILDS, KernelBench, multipleOf, someFloats } from './kernel-bench.ts';

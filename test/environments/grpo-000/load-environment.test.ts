@@ -173,7 +173,7 @@ describe('loadEnvironment', () => {
 describe('trainingSettings', () => {
   const context = { env: {}, settingOf: (key: string) => (key === 'rollouts.examples_per_step' ? 8 : undefined) };
 
-  it('names what vf-train calls the keys that were given, beside config and in it', async () => {
+  it('names what vf-train calls the keys that were given, outside config and in it', async () => {
     const settings = await trainingSettings({ group_size: 4, config: { device: 'cpu', format_reward: 1, clip_epsilon: 0.1 } }, context);
     expect(settings).toEqual([
       { argument: 'group_size', key: 'rollouts.rollouts_per_example', value: 4 },

@@ -109,7 +109,7 @@ describe('the argument search_url', () => {
 
   describe('with SEARCH_API_KEY', () => {
     const KEY = 'sk-key-of-the-search';
-    /** Answers in both forms, to whoever has the key. */
+    /** Answers in both forms, to any caller with the key. */
     const guarded = () =>
       loopback((request, response) => {
         if (request.headers.authorization !== `Bearer ${KEY}`) return sendJson(response, 401, { detail: `no: ${request.headers.authorization}` });

@@ -251,7 +251,7 @@ describe('VisualRagEnv', () => {
     expect(await metrics(['report_1'], wrong)).toMatchObject({ wrong_with_golden_pages: 1, right_unsupported: 0 });
   });
 
-  it('scores groups the same whoever ends first', async () => {
+  it('scores groups in the same way, whichever episode ends first', async () => {
     const environment = environmentWith({ retriever: finds(['report_1']) });
     const turns = ({ index, key }: { index: number; key: string | null }) =>
       [search(key ?? ''), Number(key?.slice(-1)) % 2 === 0 ? box(0, 0, 300, 200) : box(0, 0, 600, 400), COMPLETE][index]!;

@@ -1,6 +1,6 @@
 """huggingface_hub and peft read an adapter's directory as its user would publish it: the card, its metadata, and PEFT's configuration.
 
-argv: an adapter's directory. Prints the card's metadata and what peft reads; fails on metadata that the hub would refuse as far as that shows without it,
+argv: an adapter's directory. Prints the card's metadata and what peft reads; fails on metadata that the hub would refuse, if that shows without it,
 and on a path of this machine.
 """
 import importlib.metadata
@@ -27,7 +27,7 @@ assert data.license is None or re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", data.licens
 # What is written again means the same.
 assert ModelCardData(**data.to_dict()).to_dict() == data.to_dict()
 for image in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", card.text):
-    assert (folder / image).is_file(), f"{image} is not beside the card"
+    assert (folder / image).is_file(), f"{image} is not next to the card"
 
 config = PeftConfig.from_pretrained(str(folder))
 base = config.base_model_name_or_path

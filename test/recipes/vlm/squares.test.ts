@@ -126,7 +126,7 @@ describe('recipes/vlm/dataset.py', () => {
     for (const name of names.slice(0, 20)) expect((await pixels(folder, name)).equals(await pixels(SQUARES, name))).toBe(true);
   });
 
-  it('holds pages out whole, and hides every number from whoever sees the page without a crop', async () => {
+  it('holds pages out whole, and hides every number from a viewer of the page without a crop', async () => {
     const rows = (name: string) =>
       readFileSync(path.join(SQUARES, name), 'utf8')
         .trimEnd()

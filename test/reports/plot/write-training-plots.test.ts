@@ -22,7 +22,7 @@ describe('writeTrainingPlots', () => {
 
   it.each([
     ['loss, in place of a reward that nobody measured', supervisedRows(), ['loss', 'overview']],
-    ['loss beside the reward of evaluations', supervisedRows({ isEvaluated: true }), ['reward', 'loss', 'overview']],
+    ['loss next to the reward of evaluations', supervisedRows({ isEvaluated: true }), ['reward', 'loss', 'overview']],
   ])('draws of supervised steps their %s', async (_, rows, drawn) => {
     const folder = await mkdtemp(join(tmpdir(), 'plots-'));
     try {

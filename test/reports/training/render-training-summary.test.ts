@@ -53,7 +53,7 @@ describe('renderTrainingSummary', () => {
     expect(curveOf(0.1, 0.9, 0.5)[0]).toMatch(/^ +0\.900 +█+$/);
   });
 
-  it('shows the reward of evaluations beside the losses, and of rollouts what was played', () => {
+  it('shows the reward of evaluations next to the losses, and the number of played rollouts', () => {
     const evaluated = trainingSummary(trainingRecord({ rows: supervisedRows({ isEvaluated: true }) }));
     const text = renderTrainingSummary(evaluated, { columns: 80, paint: noPaint, next: [] });
     expect(text).toMatch(/^validation loss +1\.50 at 0 +0\.75 at 12 +0\.50 at 8$/m);

@@ -62,7 +62,7 @@ describe('DenseFolder', () => {
     expect(folder.state()).toEqual(STATE);
   });
 
-  it('sweeps away what a killed build left beside the manifest', () => {
+  it('removes the files that a killed build left next to the manifest', () => {
     writeFileSync(join(folder.path, 'manifest.json.123.tmp'), '{"format":');
     folder.sweep();
     expect(readdirSync(folder.path)).toEqual(['building.json']);

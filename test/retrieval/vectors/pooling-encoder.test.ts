@@ -46,7 +46,7 @@ describe('PoolingEncoder', () => {
       ...(await encoder.encodeTexts(['total revenue in 2019', '苏黎世 Zürich'], signal)),
       await encoder.encodePicture({ bytes: picture, mediaType: 'image/png' }, signal),
     ];
-    // 4 tokens of the picture of 64 x 64, its 2 marks, the text beside it and the marks of the turn.
+    // 4 tokens of the picture of 64 x 64, its 2 marks, the text next to it and the marks of the turn.
     expect(lists.map(({ rows, dim }) => [rows > 4, dim])).toEqual([
       [true, 32],
       [true, 32],

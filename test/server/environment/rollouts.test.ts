@@ -134,7 +134,7 @@ describe('POST /v1/rollouts', () => {
     expect(turn.rollout.num_turns).toBeGreaterThan(1);
   });
 
-  it('gives the lines of the first request to whoever asks again, and goes on where a reader left', async () => {
+  it('gives the lines of the first request to a repeated request, and continues at the place where a reader left', async () => {
     await using server = await environmentClient(new TalkEnv({ maxTurns: 3 }), { policies: policies().options });
     const body = request({ request_id: 'one', max_concurrent: 1 });
     const first = await lines(server.url, body, 1);

@@ -42,7 +42,7 @@ describe('plannedRun', () => {
     expect(await sampledWith(requests.run_eval.read['sampling']!)).toMatchObject({ temperature: 1, top_p: 1 });
   });
 
-  it('reads fields under extra_body as fields beside it, which win', async () => {
+  it('reads fields under extra_body as fields next to it, which take precedence', async () => {
     const asked = { temperature: 0.5, top_k: 5, n: 1, extra_body: { top_k: 4, min_p: 0.1, logprobs: true }, reasoning_effort: null };
     expect(await sampledWith(asked)).toMatchObject({ temperature: 0.5, top_k: 5, min_p: 0.1 });
   });

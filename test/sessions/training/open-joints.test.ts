@@ -42,7 +42,7 @@ async function stepWith(table: Record<string, unknown>) {
 describe('openLosses', () => {
   const squares = (0.9 ** 2 + (2 / 3) ** 2) / 2;
 
-  it('opens the documented module beside the main loss, with its weight, settings and metrics', async () => {
+  it('opens the documented module in addition to the main loss, with its weight, settings and metrics', async () => {
     const use = moduleWith(documentedModule());
     const { applied, values } = await stepWith({ losses: { near: { use, weight: 0.5, args: { scale: 0.2 } } } });
     expect(applied).toBe(1);

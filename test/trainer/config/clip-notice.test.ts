@@ -10,7 +10,7 @@ const ONE_ENGINE = { policy: { base_url: null, embedded: {} }, backend: { kind: 
 const TRAINER = { old_log_probs: 'trainer' };
 
 describe('clipNotice', () => {
-  it('says that nothing can be clipped where the old log-probs are those of the only pass, whoever sampled', () => {
+  it('says that nothing can be clipped if the old log-probs are those of the only pass, for any sampler', () => {
     const notice =
       'No token can ever be clipped: with one optimiser step a batch and algorithm.old_log_probs = "trainer", every importance ratio is 1; set algorithm.minibatches or algorithm.epochs above 1, or algorithm.loss.objective = "importance_sampling", which is then the same.';
     expect(of({ algorithm: TRAINER })).toBe(notice);

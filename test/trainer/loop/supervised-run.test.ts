@@ -1,4 +1,4 @@
-/** Runs with supervised steps: alone, before rollouts, beside them; their validation; and what an interruption makes of them. */
+/** Runs with supervised steps: alone, before rollouts, together with them; their validation; and the effect of an interruption. */
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -184,7 +184,7 @@ describe('supervised steps and rollouts in one run', () => {
     expect(mixed['loss']).toBeCloseTo((mixed['policy_loss'] as number) + (mixed['kl_loss'] as number) + share, 10);
   });
 
-  it('make no update of their own beside rollouts, where Adam would undo their weight', async () => {
+  it('make no update of their own in steps with rollouts, in which Adam would undo their weight', async () => {
     const value = (given: { readonly modelText: string; readonly row: { readonly exampleId: string | number } }) =>
       Number(given.row.exampleId) % 2 === 0 ? 1 : given.modelText.length % 2;
     const environment = new CountingEnv({ rows: 9, maxTurns: 1, rubric: new Rubric({ funcs: [reward(value, { name: 'odd' })] }) });

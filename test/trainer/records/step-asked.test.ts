@@ -53,7 +53,7 @@ describe('readAsked', () => {
 });
 
 describe('RolloutFiles with models by role', () => {
-  it('keeps what the rollouts of a step asked in a file beside them, without secrets, and does not take that file for a step', async () => {
+  it('keeps the calls of the rollouts of a step in a file next to them, without secrets, and does not take that file for a step', async () => {
     const store = new RolloutFiles(directory, { asks: true, redact: (text) => text.replaceAll('secret', '***') });
     const step = await store.open(7);
     step.add(trajectory('secret/0'), [asked('a secret'), asked('b')]);

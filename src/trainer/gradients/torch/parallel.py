@@ -148,7 +148,7 @@ def part_of(batch: Batch, rank: int, size: int, with_entropy: bool) -> Part:
     sequence_of = numpy.searchsorted(offsets, targets, side="right") - 1
     places = numpy.flatnonzero(numpy.isin(sequence_of, mine))
     starts = numpy.concatenate([[0], numpy.cumsum(lengths[mine])]).astype(numpy.int32)
-    # How far each sequence moves to the left.
+    # The number of places by which each sequence moves to the left.
     shift = numpy.zeros(len(lengths), numpy.int32)
     shift[mine] = offsets[:-1][mine] - starts[:-1]
     ids = numpy.concatenate([batch.ids[offsets[i] : offsets[i + 1]] for i in mine])

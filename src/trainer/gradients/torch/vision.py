@@ -22,7 +22,7 @@ DEFAULT_CACHE_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class Seen:
-    """What the language model gets of a picture of `rows` x `columns` tokens, on the host. `layers` [1 + K, tokens, D]: the embeddings, then K further outputs."""
+    """The language model's input for a picture of `rows` x `columns` tokens, on the host. `layers` [1 + K, tokens, D]: the embeddings, then K further outputs."""
 
     layers: torch.Tensor
     rows: int
@@ -91,7 +91,7 @@ class Vision:
             self._held -= self._kept.popitem(last=False)[1].bytes
 
     def inputs(self, embed: nn.Module, ids: torch.Tensor, pictures: Sequence[PlacedPicture], seen: Sequence[Seen]) -> dict[str, torch.Tensor | list[torch.Tensor]]:
-        """What the language model takes in place of ids [N]."""
+        """The language model's input in place of ids [N]."""
         if not pictures:
             return {"input_ids": ids[None]}
         places = torch.cat([torch.arange(picture.offset, picture.offset + picture.length) for picture in pictures]).to(ids.device)

@@ -37,7 +37,7 @@ from failure import EXIT_BROKEN, EXIT_BUSY, EXIT_PEER_LOST, Ended, Failure  # no
 from frames import Arrays, FrameError, read_frame, write_frame  # noqa: E402
 
 JOINS = "--join" in sys.argv[1:]
-# How long a call may continue after the trainer is gone, to remove its temporary directory.
+# The time for which a call may continue after the trainer is gone, to remove its temporary directory.
 GRACE_S = 2.0
 
 

@@ -1,4 +1,4 @@
-/** The embedded engine beside the torch worker: the same batch, adapter and loss, and each other's files. */
+/** The embedded engine compared with the torch worker: the same batch, adapter and loss, and each other's files. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -25,7 +25,7 @@ function episodes(): PackedBatch {
   return { ids: Int32Array.from(sequences.flat()), offsets, targets: Int32Array.from(targets), temperature: 1 };
 }
 
-describe.skipIf(torchPython.path === null)(`EmbeddedBackend beside TorchBackend${skipReason}`, { timeout: 240_000 }, () => {
+describe.skipIf(torchPython.path === null)(`EmbeddedBackend compared with TorchBackend${skipReason}`, { timeout: 240_000 }, () => {
   const batch = episodes();
   let root: string;
   let folders = 0;

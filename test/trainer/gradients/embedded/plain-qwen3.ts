@@ -31,7 +31,7 @@ function readMatrices(path: string, isFrozen: boolean): Map<string, Matrix> {
   return matrices;
 }
 
-/** y += scale · B A x beside every layer whose `<path>.lora_A.weight` is there. */
+/** y += scale · B A x for every layer with a `<path>.lora_A.weight`. */
 export interface PlainAdapter {
   /** By PEFT's names. */
   readonly leaves: ReadonlyMap<string, Matrix>;

@@ -54,7 +54,7 @@ const REFUSED = {
     { model_type: 'qwen3_5_text', head_dim: 16, ...LINEAR },
     /Qwen3_5ForCausalLM .* depend on the sequence before/,
   ],
-  'Falcon-H1: a state space beside the attention': [{ model_type: 'falcon_h1' }, /FalconH1ForCausalLM .* depend on the sequence before/],
+  'Falcon-H1: a state space next to the attention': [{ model_type: 'falcon_h1' }, /FalconH1ForCausalLM .* depend on the sequence before/],
 } as const;
 
 describe.skipIf(torchPython.path === null)(`architectures in the torch worker${skipReason}`, () => {

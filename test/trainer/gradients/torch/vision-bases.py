@@ -1,4 +1,4 @@
-"""What the worker says to vision-language bases that it refuses, and its three-axis positions beside transformers' `get_rope_index`, over random packed sequences.
+"""The errors of the worker for vision-language bases that it refuses, and its three-axis positions compared with transformers' `get_rope_index`, over random packed sequences.
 
 Reads from stdin {"worker": DIR, "refused": [model directories], "taken": [model directories]}; writes {"refused": [messages], "different": [batches whose
 positions differ, of BATCHES], "unseen": message where no folder of images is known} to stdout, all JSON.
