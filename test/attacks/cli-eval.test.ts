@@ -1,7 +1,11 @@
-/** vf-eval with what users, broken files and hostile servers give it. Each case is the real command in a process of its own. */
+/** vf-eval with what users, broken files and hostile servers give it. Each case is the real command in a process of its own, but for what its parser alone refuses. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { vfEval } from '../../src/cli/commands/vf-eval.ts';
+import { runWords } from '../../src/cli/options/run-defined.ts';
+import { ConfigError } from '../../src/core/errors.ts';
+import { quietContext } from '../cli/options/quiet-context.ts';
 import { EvalFolder } from '../cli/vf-eval-process.ts';
 import { type Loopback, loopback, readText, sendJson } from '../transport/loopback.ts';
 
@@ -52,19 +56,22 @@ describe.concurrent('a run that cannot succeed', { timeout: 30_000 }, () => {
 
 describe.concurrent('what the command line says', { timeout: 30_000 }, () => {
   it.each<[string, string[], RegExp]>([
-    [
-      'an endpoints file that is not there',
-      ['-e', 'nope.toml', '-p', 'baseline'],
-      /^vf-eval: Could not read the TOML file nope\.toml: there is no such file$/,
-    ],
-    ['JSON that is 50,000 levels deep', ['-a', `{"a": ${'['.repeat(50_000)}${']'.repeat(50_000)}}`], /^vf-eval: -a may be nested at most 64/],
-    ['half a secret', ['-a', '{"api_key": "hunter2'], /^vf-eval: -a must be a JSON object(?!.*hunter2)/],
-    ['half a secret under no name', ['-S', '{"x": 1} hunter2'], /^vf-eval: -S must be .*which is not valid JSON/],
+    ['JSON that is 50,000 levels deep', ['-a', `{"a": ${'['.repeat(50_000)}${']'.repeat(50_000)}}`], /^-a may be nested at most 64/],
+    ['half a secret', ['-a', '{"api_key": "hunter2'], /^-a must be a JSON object(?!.*hunter2)/],
+    ['half a secret after a key', ['-a', '{"a": 1}', '-a', '{"api_key": "hunter2'], /^-a must be a JSON object(?!.*hunter2)/],
+    ['half a secret under no name', ['-S', '{"x": 1} hunter2'], /^-S must be .*which is not valid JSON/],
   ])('refuses %s in one line', async (_, args, message) => {
+    const refused: unknown = await runWords(vfEval, ['capitals', '-n', '1', ...args], quietContext()).catch((error: unknown) => error);
+    expect(refused).toBeInstanceOf(ConfigError);
+    expect((refused as Error).message).toMatch(message);
+    expect((refused as Error).message).not.toContain('\n');
+  });
+
+  it('refuses an endpoints file that is not there in one line', async () => {
     using folder = new EvalFolder();
-    const { code, stderr, stdout } = await folder.run(['capitals', '-n', '1', ...args]);
-    expect([code, stdout, lines(stderr).length]).toEqual([2, '', 1]);
-    expect(lines(stderr)[0]).toMatch(message);
+    const { code, stderr, stdout } = await folder.run(['capitals', '-n', '1', '-e', 'nope.toml', '-p', 'baseline']);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(lines(stderr)).toEqual(['vf-eval: Could not read the TOML file nope.toml: there is no such file']);
   });
 
   it('refuses a sweep that is too long to wait for, naming how many runs it has', async () => {

@@ -145,8 +145,4 @@ describe('vf-eval --push', () => {
     const { code, stderr } = await vfEval(['runs.toml']);
     expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining('Two runs push to me/x') });
   });
-
-  it('-H of verifiers names --push', async () => {
-    expect(await vfEval(['capitals', '-H'])).toMatchObject({ code: 2, stderr: expect.stringContaining('use --push OWNER/NAME') });
-  });
 });

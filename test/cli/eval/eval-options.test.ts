@@ -87,6 +87,10 @@ describe('the options of vf-eval', () => {
     ['search-r1 -a {topk:5}', /JSON object such as '\{"topk": 5\}', or key=value, got \{topk:5\}, which is not valid JSON from character 1 on/],
     ['search-r1 -a [1]', /^-a must be a JSON object/],
     ['search-r1 -S 3', /^-S must be a JSON object/],
+    [
+      'search-r1 --role judge',
+      /^--role needs a role and its model, such as --role judge=gpt-4\.1-mini@https:\/\/api\.openai\.com\/v1, got "judge"\.$/,
+    ],
     ['search-r1 --header nothing', /--header must be "Name: value"/],
   ])('refuses %j', (line, message) => {
     expect(() => parse(line)).toThrow(ConfigError);

@@ -220,6 +220,7 @@ describe('the kinds of option', () => {
     expect(() => envArgs.check(5, 'env_args')).toThrow('env_args must be a table, got 5');
     expect(() => json.check('yes', 'json')).toThrow('json must be true or false, got "yes"');
     expect(() => resume.check(3, 'resume')).toThrow('resume must be true, false or a folder, got 3');
+    expect(resume.check(false, 'resume')).toBe(false);
     expect(header.check({ A: 'b' }, 'header')).toEqual({ A: 'b' });
     expect(header.check(['A: b'], 'header')).toEqual({ A: 'b' });
     expect(columns.check('a,b', 'columns')).toEqual(['a', 'b']);

@@ -19,6 +19,11 @@ describe('readSampling', () => {
     expect(readSampling(settings)).toEqual({ sampling: { temperature: 0, topP: 1, extra: { top_k: 5, min_p: 0.1, top_a: 0.2 } }, maxTokens: 20 });
   });
 
+  it('lets -S win over --top-p', () => {
+    expect(readSampling({ topP: 0.9 }).sampling).toEqual({ temperature: 1, topP: 0.9 });
+    expect(readSampling({ topP: 0.9, samplingArgs: { top_p: 0.5 } }).sampling).toEqual({ temperature: 1, topP: 0.5 });
+  });
+
   it('sends the limit under the name it was given, and to a policy of tokens under the only one there is', () => {
     const read = readSampling({ samplingArgs: { max_completion_tokens: 500, top_k: 5 } });
     expect(read).toEqual({ sampling: { temperature: 1, topP: 1, extra: { top_k: 5, max_completion_tokens: 500 } }, maxTokens: 500 });
