@@ -40,14 +40,11 @@ export interface CommandContext {
   interruptIsEnd?: boolean;
 }
 
-/** The commands that take `-v`. */
-const WITH_VERBOSE = new Set(['vf-pipeline', 'vf-score', 'vf-serve']);
-
 /** Runs `main` with the process's arguments and exits with the code that it returns. `hasVerbose`: true if the command takes `-v`. */
 export async function runCommand(
   name: string,
   main: (argv: readonly string[], context: CommandContext) => Promise<number>,
-  { hasVerbose = WITH_VERBOSE.has(name) }: { readonly hasVerbose?: boolean } = {},
+  { hasVerbose = false }: { readonly hasVerbose?: boolean } = {},
 ): Promise<never> {
   const controller = new AbortController();
   const secrets = new Set<string>();

@@ -140,12 +140,12 @@ describe('vf-serve policy', () => {
     [['--adapter', 'v1=/nowhere'], /^vf-serve: .*\/nowhere/],
     [['--adapter', 'nano-base=/nowhere'], /^vf-serve: --adapter cannot have the model's own name/],
     [['--api-key-var', 'NOT_SET'], /^vf-serve: The environment variable NOT_SET \(--api-key-var\) holds no API key/],
-    [['--port', '80a'], /^vf-serve: .*--port.*It must be a whole number from 0 to 65535/],
-    [['--logprobs-mode', 'raw'], /^vf-serve: .*Allowed choices are raw_logprobs, processed_logprobs/],
+    [['--port', '80a'], /^vf-serve: --port must be an integer from 0 to 65535, got "80a"/],
+    [['--logprobs-mode', 'raw'], /^vf-serve: .*--logprobs-mode must be raw_logprobs or processed_logprobs, got "raw"/],
     [['--max-model-len', '100000'], /^vf-serve: .*100000/],
     [['--cache-tokens', '900000000'], /^vf-serve: --cache-tokens must be at most \d+, .*; got 900000000\n$/],
-    [['--modle', 'x'], /^vf-serve: unknown option '--modle'.*--model/],
-    [['nano-base'], /^vf-serve: too many arguments/],
+    [['--modle', 'x'], /^vf-serve: Unknown flag --modle \(did you mean --model\?\)/],
+    [['nano-base'], /^vf-serve: vf-serve policy takes no argument, got 1: nano-base/],
   ])('answers %j with one line and exit code 2', async (args, message) => {
     const result = vfServe([...args, ...(args[0] === '--port' ? [] : ['--port', '0'])], { cwd: folder });
     expect(await result.ended).toEqual([2, null]);

@@ -8,7 +8,7 @@
  *    `table-kinds.ts` (`object`, `numbers`, `headers`, `roles`). The name `maxTokens` is `--max-tokens` on the command line and `max_tokens` in a file. `options: table({ … })` puts
  *    all of them under one heading, `groups({ Policy: { … }, Results: { … } })` under several. A `default` is applied and shown; `otherwise` is shown only.
  *    An option without a default is absent from `options` if it was not given. `--help`, `--version` and, for an option `verbose`, stacks of errors come by themselves.
- * 3. Arguments come from `argument`, `optionalArgument` and `severalArguments` below, in order.
+ * 3. Arguments come from `argument`, `optionalArgument`, `severalArguments` and `optionalArguments` below, in order.
  * 4. `conflicts` lists options that exclude each other. What only the command can check, `run` checks and throws as a ConfigError (exit code 2).
  * 5. Several commands under one name: `defineCommands({ name: 'vf-serve', commands: [servePolicy, …] })`, where each has its whole name, `vf-serve policy`.
  * 6. `src/cli/vf-NAME.ts` is `await runDefined(vfName);`, and `all-commands.ts` lists the command.
@@ -56,6 +56,11 @@ export function optionalArgument(description: string, settings: ArgumentSettings
 /** One or more words. */
 export function severalArguments(description: string, { label, completion }: ArgumentSettings = {}): Argument<readonly string[]> {
   return { description, label: label ?? null, isRequired: true, isMany: true, completion: completion ?? null };
+}
+
+/** Any number of words, none among them. */
+export function optionalArguments(description: string, settings: ArgumentSettings = {}): Argument<readonly string[]> {
+  return { ...severalArguments(description, settings), isRequired: false };
 }
 
 export type ArgumentTable = Readonly<Record<string, Argument>>;

@@ -15,9 +15,9 @@ import { ownCommand } from '../../reports/text/own-command.ts';
 import { placeError } from '../place-error.ts';
 import { findPipeline } from '../../registry/find-pipeline.ts';
 import { openNamedPipeline } from './open-named-pipeline.ts';
-import type { PipelineFlags } from './pipeline-flags.ts';
+import type { PipelineOptions } from '../commands/vf-pipeline.ts';
 
-export async function buildParameters(named: string, flags: PipelineFlags, context: CommandContext): Promise<number> {
+export async function buildParameters(named: string, flags: PipelineOptions, context: CommandContext): Promise<number> {
   const { path, isBundled } = findPipeline(named);
   const target = parameterPath(named);
   let written: boolean;

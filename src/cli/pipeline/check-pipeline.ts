@@ -4,10 +4,10 @@ import { plural } from '../../reports/text/number-text.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { findPipeline } from '../../registry/find-pipeline.ts';
 import { noteBundled, openNamedPipeline } from './open-named-pipeline.ts';
-import type { PipelineFlags } from './pipeline-flags.ts';
+import type { PipelineOptions } from '../commands/vf-pipeline.ts';
 
 /** `vf-pipeline check`: everything that `run` checks before its first call. */
-export async function checkPipeline(named: string, flags: PipelineFlags, context: CommandContext): Promise<number> {
+export async function checkPipeline(named: string, flags: PipelineOptions, context: CommandContext): Promise<number> {
   const { path, isBundled } = findPipeline(named);
   if (isBundled) noteBundled(named, 'checking', context);
   await using pipeline = await openNamedPipeline(path, flags, context);

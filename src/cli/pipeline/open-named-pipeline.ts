@@ -4,9 +4,9 @@ import { isSecretValue } from '../../transport/credentials.ts';
 import { isSecretName } from '../../transport/redact.ts';
 import type { CommandContext } from '../command-line.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
-import type { PipelineFlags } from './pipeline-flags.ts';
+import type { PipelineOptions } from '../commands/vf-pipeline.ts';
 
-export async function openNamedPipeline(path: string, { set, tools }: PipelineFlags, context: CommandContext): Promise<OpenPipeline> {
+export async function openNamedPipeline(path: string, { set, tools }: PipelineOptions, context: CommandContext): Promise<OpenPipeline> {
   loadEnvironmentFile('.env', process.env);
   const pipeline = await openPipeline(path, {
     ...(set && { set }),

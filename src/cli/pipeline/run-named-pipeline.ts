@@ -17,16 +17,10 @@ import { keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { findPipeline } from '../../registry/find-pipeline.ts';
 import { noteBundled, openNamedPipeline } from './open-named-pipeline.ts';
-import type { PipelineFlags } from './pipeline-flags.ts';
+import type { PipelineRunOptions } from '../commands/vf-pipeline.ts';
 import { CALLS_FILE, RESULT_FILE, runFolder } from './run-folder.ts';
 
-export interface RunFlags extends PipelineFlags {
-  readonly outputDir?: string;
-  readonly resume?: string | boolean;
-  readonly json?: true;
-}
-
-export async function runNamedPipeline(named: string, flags: RunFlags, context: CommandContext): Promise<number> {
+export async function runNamedPipeline(named: string, flags: PipelineRunOptions, context: CommandContext): Promise<number> {
   keepHeapSmall();
   const { path, isBundled } = findPipeline(named);
   if (isBundled) noteBundled(named, 'running', context);

@@ -9,8 +9,6 @@ import type { StageName, StageResult } from '../../rounds/stage.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { countText, plural } from '../../reports/text/number-text.ts';
 
-export type RoundAction = (context: CommandContext) => Promise<number>;
-
 interface StageCommand {
   readonly target: StageTarget;
   readonly inputs: readonly StageInput[];

@@ -1,6 +1,5 @@
 /** The model of a stage by its role: `--role vetter=...` or `[roles.vetter]`, with a cache on disk, so that a repeated stage makes only new requests. */
 import { basename, dirname } from 'node:path';
-import type { Command } from 'commander';
 import { NO_POLICY } from '../../clients/no-policy.ts';
 import { Disposers } from '../../core/disposers.ts';
 import { ConfigError } from '../../core/errors.ts';
@@ -20,9 +19,8 @@ import { secretsOf } from '../../sessions/policy/secrets.ts';
 import { resolveRoles } from '../../sessions/roles/resolve-roles.ts';
 import { checkRoleTables } from '../roles/check-role-tables.ts';
 import { parseRoleFlag } from '../roles/role-flag.ts';
-import { named } from '../serve/option-values.ts';
 
-export interface RoleOptions extends StageModelOptions {
+interface RoleOptions extends StageModelOptions {
   readonly output: string;
 }
 
@@ -31,12 +29,6 @@ const ABOUT = {
   rewriter: 'words the thinks of demonstrations',
 } as const;
 type StageRole = keyof typeof ABOUT;
-
-export function addRoleOptions(command: Command, role: StageRole): Command {
-  return command
-    .option('--role <role=model>', `the model: ${role}=ALIAS, ${role}=URL or ${role}=MODEL@URL`, named)
-    .option('--config <file>', `a TOML file with a table [roles.${role}]: limits, key, cache`, named);
-}
 
 /** A stage has no policy. */
 const NO_ONE = {

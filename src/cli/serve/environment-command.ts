@@ -1,9 +1,11 @@
-/** The options and the help of `vf-serve environment`. */
-import { type Command, Option } from 'commander';
-import { collected, named, wholeNumber } from './option-values.ts';
-import type { ServeEnvironmentOptions } from './serve-environment.ts';
+/** Declares `vf-serve environment`. */
+import { defineCommand } from '../options/define-command.ts';
+import { text, wholeNumber } from '../options/kinds.ts';
+import { groups, type OptionValues } from '../options/option.ts';
+import { API_KEY, LISTENING, VERBOSE } from './listening-options.ts';
+import { ALLOWED, SERVED, SERVED_ENVIRONMENT, TOKENIZER } from './served-options.ts';
 
-const HELP = `
+const NOTES = `
 Serves an environment to trainers and evaluation harnesses. Two kinds of
 callers:
 
@@ -45,40 +47,35 @@ model's text, with the stop string that ended it:
 GET /openapi.json describes all routes. With --api-key-var NAME every request
 except /health needs "Authorization: Bearer" and the value of that variable.`;
 
-/** Options of every command that serves an environment. `tokenizer`: true if callers may own the policy and play by token ids. */
-export function addServedOptions(command: Command, { tokenizer = true } = {}): Command {
-  const served = command
-    .option('-a, --env-args <JSON>', 'arguments of the environment, a JSON object', named)
-    .option('--env-dir-path <directory>', 'where environments are looked up by id', named, 'environments')
-    .addOption(new Option('--split <name>', 'the rows to serve').choices(['train', 'eval']).default('eval'));
-  if (tokenizer) served.option('--tokenizer <directory>', "the folder of the caller's model, or nano-base: needed to play by token ids", named);
-  return served
-    .option('--role <role=model>', 'the model of a role, as in vf-eval: judge=NAME@URL, builtin or policy; may be repeated', collected)
-    .option('--allow-policy-host <host>', 'a host beyond this machine whose policy server requests may name; may be repeated', collected)
-    .option(
-      '--allow-policy-key-var <name>',
-      'a variable that requests may name as api_key_var, in addition to those that end in _API_KEY; may be repeated',
-      collected,
-    )
-    .option('--exit-with-stdin', 'stop when stdin is closed, so that the server ends with the process that started it')
-    .option('-v, --verbose', 'stack traces of failures');
-}
+const OPTIONS = groups({
+  Environment: {
+    ...SERVED,
+    ...TOKENIZER,
+    maxSessions: wholeNumber('episodes that have not ended, and OpenEnv sessions, each; beyond it the answer is 503', {
+      from: 1,
+      to: 100_000,
+      default: 1024,
+    }),
+    idleTimeout: wholeNumber('seconds that an episode waits for its caller', { from: 1, to: 86_400, default: 1800, placeholder: 'S' }),
+    stepTimeout: wholeNumber('seconds that a request waits for the environment', { from: 1, to: 3600, default: 50, placeholder: 'S' }),
+  },
+  Server: {
+    ...LISTENING,
+    host: text('address to listen on; anything but loopback needs --api-key-var', { placeholder: 'ADDRESS', default: '127.0.0.1' }),
+    ...API_KEY,
+    ...ALLOWED,
+    ...VERBOSE,
+  },
+});
 
-export function addEnvironmentCommand(program: Command, action: (id: string, options: ServeEnvironmentOptions) => void): void {
-  addServedOptions(program.command('environment'))
-    .description('Serves an environment to trainers and harnesses that own the policy, or have a server for it')
-    .argument('<id or path>', 'the environment', named)
-    .option(
-      '--max-sessions <n>',
-      'episodes that have not ended, and OpenEnv sessions, each; beyond it the answer is 503',
-      wholeNumber(1, 100_000),
-      1024,
-    )
-    .option('--idle-timeout <s>', 'seconds that an episode waits for its caller', wholeNumber(1, 86_400), 1800)
-    .option('--step-timeout <s>', 'seconds that a request waits for the environment', wholeNumber(1, 3600), 50)
-    .option('--host <address>', 'address to listen on; anything but loopback needs --api-key-var', named, '127.0.0.1')
-    .option('--port <n>', 'port to listen on; 0 picks any free one', wholeNumber(0, 65_535), 8000)
-    .option('--api-key-var <name>', 'environment variable that holds the API key required of clients', named)
-    .addHelpText('after', HELP)
-    .action(action);
-}
+export type EnvironmentOptions = OptionValues<typeof OPTIONS>;
+
+export const environmentCommand = defineCommand({
+  name: 'vf-serve environment',
+  summary: 'Serves an environment to trainers and harnesses that own the policy, or have a server for it.',
+  arguments: SERVED_ENVIRONMENT,
+  options: OPTIONS,
+  notes: NOTES,
+  run: async ({ arguments: { environment }, options, context }) =>
+    (await import('./serve-environment.ts')).serveEnvironment(environment, options, context),
+});

@@ -1,9 +1,10 @@
-/** The options and the help of `vf-serve execute`. */
-import { type Command, Option } from 'commander';
-import { named, wholeNumber } from './option-values.ts';
-import type { ServeExecutionOptions } from './serve-execution.ts';
+/** Declares `vf-serve execute`. */
+import { defineCommand } from '../options/define-command.ts';
+import { file, oneOf, wholeNumber } from '../options/kinds.ts';
+import { groups, type OptionValues } from '../options/option.ts';
+import { LISTENING, VERBOSE } from './listening-options.ts';
 
-const HELP = `
+const NOTES = `
 Runs Python programs that nobody has read, such as those that a model wrote, and
 answers with the repr of each value. Compare these texts outside: what a program
 must not know does not belong in its job.
@@ -31,19 +32,27 @@ vf-doctor says which of them this machine has.
 
 Ctrl-C stops the server after it has answered pending requests.`;
 
-export function addExecuteCommand(program: Command, action: (options: ServeExecutionOptions) => void): void {
-  program
-    .command('execute')
-    .description('Runs Python programs in a sandbox: POST /run and /analyse')
-    .addOption(new Option('--executor <name>', 'how programs are isolated').choices(['wasi', 'bubblewrap', 'none']).default('wasi'))
-    .option('--workers <n>', 'programs that run at the same time; further ones wait', wholeNumber(1, 256), 2)
-    .option('--python <path>', 'the Python of bubblewrap and none, an absolute path (default: /usr/bin/python3)', named)
-    .option('--max-seconds <n>', 'the longest limit of time that a request may set', wholeNumber(1, 600), 10)
-    .option('--max-memory-mb <n>', 'the largest limit of memory that a request may set, in MiB', wholeNumber(64, 4096), 256)
-    .option('--host <address>', 'address to listen on; anything but loopback is open to the network', named, '127.0.0.1')
-    .option('--port <n>', 'port to listen on; 0 picks any free one', wholeNumber(0, 65_535), 8000)
-    .option('--max-pending <n>', 'jobs that run or wait; beyond it the answer is 503', wholeNumber(1, 1_000_000), 256)
-    .option('-v, --verbose', 'stack traces of failures')
-    .addHelpText('after', HELP)
-    .action(action);
-}
+const OPTIONS = groups({
+  Programs: {
+    executor: oneOf(['wasi', 'bubblewrap', 'none'], 'how programs are isolated', { default: 'wasi' }),
+    workers: wholeNumber('programs that run at the same time; further ones wait', { from: 1, to: 256, default: 2 }),
+    python: file('the Python of bubblewrap and none, an absolute path', { otherwise: '/usr/bin/python3' }),
+    maxSeconds: wholeNumber('the longest limit of time that a request may set', { from: 1, to: 600, default: 10 }),
+    maxMemoryMb: wholeNumber('the largest limit of memory that a request may set, in MiB', { from: 64, to: 4096, default: 256 }),
+  },
+  Server: {
+    ...LISTENING,
+    maxPending: wholeNumber('jobs that run or wait; beyond it the answer is 503', { from: 1, to: 1_000_000, default: 256 }),
+    ...VERBOSE,
+  },
+});
+
+export type ExecuteOptions = OptionValues<typeof OPTIONS>;
+
+export const executeCommand = defineCommand({
+  name: 'vf-serve execute',
+  summary: 'Runs Python programs in a sandbox: POST /run and /analyse.',
+  options: OPTIONS,
+  notes: NOTES,
+  run: async ({ options, context }) => (await import('./serve-execution.ts')).serveExecution(options, context),
+});

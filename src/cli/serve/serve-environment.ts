@@ -8,55 +8,31 @@ import { packageVersion } from '../../data/package-root.ts';
 import { LazyModels } from '../../models/lazy-models.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import { showsImages } from '../../rollouts/assert-playable.ts';
-import { mergeRoleTables } from '../../schemas/merge-role-tables.ts';
-import type { RoleTables } from '../../schemas/roles-config.ts';
-import type { CallerTokenizer, Split } from '../../server/environment/served-environment.ts';
+import type { CallerTokenizer } from '../../server/environment/served-environment.ts';
 import { startEnvironmentServer } from '../../server/environment/start-environment-server.ts';
 import { openLocalTokenizer } from '../../tokenizer/local-tokenizer.ts';
 import { templateTraits } from '../../tokenizer/template-traits.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import { secretsOf } from '../../sessions/policy/secrets.ts';
-import { object } from '../options/table-kinds.ts';
 import { plural } from '../../reports/text/number-text.ts';
-import { parseRoleFlag } from '../roles/role-flag.ts';
 import { resolveRoles } from '../../sessions/roles/resolve-roles.ts';
 import { collectOldObjectsEarly, keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { localTokenizerHash } from '../../sessions/policy/local-tokenizer-hash.ts';
 import { endWithStdin } from './end-with-stdin.ts';
+import type { EnvironmentOptions } from './environment-command.ts';
 import { failedRolloutNotes, failureNotes } from './failure-notes.ts';
 import { policiesOf } from './open-served-policy.ts';
 import { readKey } from './read-key.ts';
+import type { ServedOptions } from './served-options.ts';
 import { callerModels } from './served-roles.ts';
-
-/** Flags for serving an environment, over any protocol. */
-export interface ServedEnvironmentFlags {
-  readonly envArgs?: string;
-  readonly envDirPath: string;
-  readonly split: Split;
-  readonly tokenizer?: string;
-  readonly role?: readonly string[];
-  readonly allowPolicyHost?: readonly string[];
-  readonly allowPolicyKeyVar?: readonly string[];
-  readonly exitWithStdin?: boolean;
-  readonly verbose?: boolean;
-}
-
-export interface ServeEnvironmentOptions extends ServedEnvironmentFlags {
-  readonly maxSessions: number;
-  readonly idleTimeout: number;
-  readonly stepTimeout: number;
-  readonly host: string;
-  readonly port: number;
-  readonly apiKeyVar?: string;
-}
 
 /** Time for pending requests to finish after Ctrl-C; a second Ctrl-C ends them. */
 const GRACE_MS = 5_000;
 
 /** Serves until the process is asked to stop. The first line on stdout is the URL, printed once the server answers. */
-export async function serveEnvironment(id: string, options: ServeEnvironmentOptions, context: CommandContext): Promise<number> {
+export async function serveEnvironment(id: string, options: EnvironmentOptions, context: CommandContext): Promise<number> {
   const { host, port, maxSessions, idleTimeout, stepTimeout, split } = options;
   const apiKey = readKey(options.apiKeyVar, context);
   await using opened = new Disposers();
@@ -103,12 +79,12 @@ interface OpenedParts {
   readonly roles: Awaited<ReturnType<typeof resolveRoles>>;
 }
 
-/** Loads the environment with the rows of the split, the callers' tokenizer, and chooses the models for its roles. */
-export async function openServed(id: string, options: ServedEnvironmentFlags, context: CommandContext, opened: Disposers): Promise<OpenedParts> {
+/** Loads the environment with the rows of the split, the callers' tokenizer, and decides which models play its roles. */
+export async function openServed(id: string, options: ServedOptions, context: CommandContext, opened: Disposers): Promise<OpenedParts> {
   keepHeapSmall();
   collectOldObjectsEarly();
   loadEnvironmentFile('.env', process.env);
-  const args = parseArgs(options.envArgs);
+  const args = options.envArgs ?? {};
   for (const secret of secretsOf({ settings: [args] })) context.secrets.add(secret);
   const models = new LazyModels();
   const environment = await loadEnvironment(id, args, {
@@ -133,15 +109,9 @@ export async function openServed(id: string, options: ServedEnvironmentFlags, co
       `${environment.id} has no rows in its split ${options.split}. Serve the other one: --split ${options.split === 'train' ? 'eval' : 'train'}.`,
     );
   }
-  const tables = (options.role ?? []).reduce<RoleTables>((before, text) => mergeRoleTables(before, parseRoleFlag(text, '--role')), {});
-  const roles = await resolveRoles(environment.roles ?? {}, tables, { variables: process.env });
+  const roles = await resolveRoles(environment.roles ?? {}, options.role ?? {}, { variables: process.env });
   for (const secret of secretsOf({ roles })) context.secrets.add(secret);
   return { environment, tokenizer: options.tokenizer === undefined ? null : await openCallerTokenizer(options.tokenizer), roles };
-}
-
-function parseArgs(text: string | undefined): Readonly<Record<string, unknown>> {
-  if (text === undefined) return {};
-  return object('').parse(text, '-a', undefined);
 }
 
 async function openCallerTokenizer(path: string): Promise<CallerTokenizer> {

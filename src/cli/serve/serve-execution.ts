@@ -1,30 +1,18 @@
 import { once } from 'node:events';
 import { ConfigError } from '../../core/errors.ts';
-import type { ExecutorName } from '../../execution/code-executor.ts';
 import { openExecutor } from '../../execution/open-executor.ts';
 import { executionApp } from '../../server/execution-app.ts';
 import { isLoopback, listen } from '../../server/listen.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
+import type { ExecuteOptions } from './execute-command.ts';
 import { failureNotes } from './failure-notes.ts';
-
-export interface ServeExecutionOptions {
-  readonly executor: ExecutorName;
-  readonly workers: number;
-  readonly python?: string;
-  readonly maxSeconds: number;
-  readonly maxMemoryMb: number;
-  readonly host: string;
-  readonly port: number;
-  readonly maxPending: number;
-  readonly verbose?: boolean;
-}
 
 /** Time for pending jobs to finish after Ctrl-C; a second Ctrl-C ends them. */
 const GRACE_MS = 30_000;
 const MEBIBYTE = 2 ** 20;
 
 /** Serves until the process is asked to stop. The first line on stdout is the URL, printed once the server answers. */
-export async function serveExecution(options: ServeExecutionOptions, context: CommandContext): Promise<number> {
+export async function serveExecution(options: ExecuteOptions, context: CommandContext): Promise<number> {
   const { executor: name, workers, python, host, port, maxPending, maxSeconds, maxMemoryMb } = options;
   if (name === 'none' && !isLoopback(host))
     throw new ConfigError(

@@ -16,32 +16,14 @@ import { engineThreads } from '../../sessions/engine/engine-threads.ts';
 import { keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { failureNotes } from './failure-notes.ts';
+import type { PolicyOptions } from './policy-command.ts';
 import { readKey } from './read-key.ts';
-
-export interface ServePolicyOptions {
-  readonly model?: string;
-  readonly chatTemplate?: string;
-  readonly servedModelName?: string;
-  readonly adapter?: readonly string[];
-  readonly allowAdaptersUnder?: readonly string[];
-  readonly host: string;
-  readonly port: number;
-  readonly apiKeyVar?: string;
-  readonly threads?: number;
-  readonly maxModelLen?: number;
-  readonly cacheTokens?: number;
-  readonly maxPending: number;
-  readonly maxLoraRank: number;
-  readonly logprobsMode: 'raw_logprobs' | 'processed_logprobs';
-  readonly generationConfig: 'vllm' | 'auto';
-  readonly verbose?: boolean;
-}
 
 /** Time for pending requests to finish after Ctrl-C; a second Ctrl-C ends them. */
 const GRACE_MS = 30_000;
 
 /** Serves until the process is asked to stop. The first line on stdout is the base URL, printed once the server answers. */
-export async function servePolicy(options: ServePolicyOptions, context: CommandContext): Promise<number> {
+export async function servePolicy(options: PolicyOptions, context: CommandContext): Promise<number> {
   const adapters = (options.adapter ?? []).map(parseAdapter);
   const apiKey = readKey(options.apiKeyVar, context);
   for (const place of options.allowAdaptersUnder ?? []) checkPlace(place, context);
@@ -73,7 +55,7 @@ function checkPlace(place: string, context: CommandContext): void {
   context.note(`vf-serve: --allow-adapters-under ${escapeControls(place)} does not exist yet; adapters can be loaded from it once it does`);
 }
 
-async function start(options: ServePolicyOptions, apiKey: string | null, context: CommandContext): Promise<PolicyServer> {
+async function start(options: PolicyOptions, apiKey: string | null, context: CommandContext): Promise<PolicyServer> {
   const { host, port, threads, maxModelLen, cacheTokens, maxPending, maxLoraRank, servedModelName, generationConfig, logprobsMode } = options;
   const modelPath = options.model === undefined ? bundledModel() : resolve(modelPathOf(await localModel(options.model, context)));
   const hubName = cachedHubId(modelPath)?.split('/').at(-1);
@@ -135,14 +117,14 @@ async function loadAdapter({ engine, servedName }: PolicyServer, { name, directo
   }
 }
 
-function warnIfExposed({ host, allowAdaptersUnder }: ServePolicyOptions, apiKey: string | null, context: CommandContext): void {
+function warnIfExposed({ host, allowAdaptersUnder }: PolicyOptions, apiKey: string | null, context: CommandContext): void {
   if (isLoopback(host)) return;
   const access = apiKey === null ? 'no API key is required (--api-key-var)' : 'the API key is required';
   context.note(`vf-serve: listening on ${host}: other machines can send requests; ${access}`);
   if (allowAdaptersUnder === undefined) context.note('vf-serve: requests cannot load adapters; --allow-adapters-under DIR allows those in DIR');
 }
 
-function introduction({ model, adapter = [] }: ServePolicyOptions, { engine, servedName }: PolicyServer): string {
+function introduction({ model, adapter = [] }: PolicyOptions, { engine, servedName }: PolicyServer): string {
   const source =
     model === undefined ? 'the bundled model (a toy of 1 M parameters that knows the Search-R1 protocol)' : relative('', engine.config.path) || '.';
   const adapters = adapter.length === 0 ? '' : `, ${adapter.length} ${adapter.length === 1 ? 'adapter' : 'adapters'}`;

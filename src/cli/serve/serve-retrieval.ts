@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { ConfigError } from '../../core/errors.ts';
-import { openRetriever, type OpenRetrieverOptions, type RetrievalEngine } from '../../registry/open-retriever.ts';
+import { openRetriever, type OpenRetrieverOptions } from '../../registry/open-retriever.ts';
 import { isLoopback, listen } from '../../server/listen.ts';
 import { retrievalApp } from '../../server/retrieval-app.ts';
 import { redactUrl } from '../../transport/redact.ts';
@@ -9,21 +9,7 @@ import { loadEnvironmentFile } from '../../sessions/environment/environment-file
 import { readingError } from '../place-error.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { failureNotes } from './failure-notes.ts';
-
-export interface ServeRetrievalOptions {
-  readonly corpus?: string;
-  readonly engine?: RetrievalEngine;
-  /** Short for the engine `dense`. */
-  readonly dense?: true;
-  readonly embeddingsUrl?: string;
-  readonly embeddingsModel?: string;
-  readonly collection?: string;
-  readonly url?: string;
-  readonly topk: number;
-  readonly host: string;
-  readonly port: number;
-  readonly maxPending: number;
-}
+import type { RetrieveOptions } from './retrieve-command.ts';
 
 /** Time for pending requests to finish after Ctrl-C; a second Ctrl-C ends them. */
 const GRACE_MS = 30_000;
@@ -31,7 +17,7 @@ const GRACE_MS = 30_000;
 const NOTE_EVERY_MS = 3_000;
 
 /** Serves until the process is asked to stop. The first line on stdout is the URL, printed once the server answers. */
-export async function serveRetrieval(options: ServeRetrievalOptions, context: CommandContext): Promise<number> {
+export async function serveRetrieval(options: RetrieveOptions, context: CommandContext): Promise<number> {
   const { host, port, topk, maxPending } = options;
   const retriever = await openRetriever({ ...source(options, context), onProgress: progressNotes(context) }).catch((error: unknown) => {
     throw readingError(error, { what: 'the corpus', path: options.corpus });
@@ -62,10 +48,10 @@ function progressNotes(context: CommandContext): (progress: { readonly rows: num
 }
 
 function source(
-  { corpus, engine: named, dense, embeddingsUrl, embeddingsModel, collection, url }: ServeRetrievalOptions,
+  { corpus, engine: named, dense, embeddingsUrl, embeddingsModel, collection, url }: RetrieveOptions,
   context: CommandContext,
 ): OpenRetrieverOptions {
-  if (dense && named !== undefined && named !== 'dense') throw new ConfigError(`--dense and --engine ${named} exclude each other. Leave one out.`);
+  if (dense && named !== undefined && named !== 'dense') throw new ConfigError(`--dense and --engine ${named} exclude each other; leave one out`);
   const engine = dense ? 'dense' : named;
   loadEnvironmentFile('.env', process.env);
   for (const key of [process.env['SERPER_API_KEY'], process.env['GOOGLE_API_KEY'], process.env['EMBEDDINGS_API_KEY'], process.env['QDRANT_API_KEY']])

@@ -9,16 +9,11 @@ import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { endWithStdin } from './end-with-stdin.ts';
 import { failedRolloutNotes, failureNotes } from './failure-notes.ts';
 import { policiesOf } from './open-served-policy.ts';
-import { openServed, type ServedEnvironmentFlags } from './serve-environment.ts';
-
-export interface ServeVerifiersOptions extends ServedEnvironmentFlags {
-  readonly bind: string;
-  readonly allowNetwork?: boolean;
-  readonly maxSessions: number;
-}
+import { openServed } from './serve-environment.ts';
+import type { VerifiersOptions } from './verifiers-command.ts';
 
 /** Serves until the process is asked to stop. The first line on stdout is the address, printed once the server answers. */
-export async function serveVerifiers(id: string, options: ServeVerifiersOptions, context: CommandContext): Promise<number> {
+export async function serveVerifiers(id: string, options: VerifiersOptions, context: CommandContext): Promise<number> {
   const { bind, allowNetwork = false, maxSessions, split } = options;
   // Loaded before the environment, which may take long.
   await loadWireLibraries();

@@ -1,10 +1,11 @@
-/** The options and the help of `vf-serve verifiers`. */
-import type { Command } from 'commander';
-import { addServedOptions } from './environment-command.ts';
-import { named, wholeNumber } from './option-values.ts';
-import type { ServeVerifiersOptions } from './serve-verifiers.ts';
+/** Declares `vf-serve verifiers`. */
+import { defineCommand } from '../options/define-command.ts';
+import { flag, text, wholeNumber } from '../options/kinds.ts';
+import { groups, type OptionValues } from '../options/option.ts';
+import { VERBOSE } from './listening-options.ts';
+import { ALLOWED, SERVED, SERVED_ENVIRONMENT } from './served-options.ts';
 
-const HELP = `
+const NOTES = `
 Serves an environment over the wire of verifiers 0.4.0 (ZeroMQ and MessagePack),
 as its own environment server does, so that trainers which speak it play this
 environment: prime-rl, torchtitan, or a program with verifiers' EnvClient.
@@ -29,13 +30,24 @@ The wire has no password: --bind takes loopback addresses only, unless
 The environment is an id (search-r1), or a path to a folder or a module.
 Arguments are the same as for vf-eval.`;
 
-export function addVerifiersCommand(program: Command, action: (id: string, options: ServeVerifiersOptions) => void): void {
-  addServedOptions(program.command('verifiers'), { tokenizer: false })
-    .description('Serves an environment over the wire of verifiers 0.4.0, for prime-rl and torchtitan')
-    .argument('<id or path>', 'the environment', named)
-    .option('--bind <address>', 'tcp://HOST:PORT to listen on; port 0 picks any free one', named, 'tcp://127.0.0.1:5000')
-    .option('--allow-network', 'let --bind name an address that other machines reach, although the wire has no password')
-    .option('--max-sessions <n>', 'runs that are played at once; others wait', wholeNumber(1, 100_000), 1024)
-    .addHelpText('after', HELP)
-    .action(action);
-}
+const OPTIONS = groups({
+  Environment: { ...SERVED, maxSessions: wholeNumber('runs that are played at once; others wait', { from: 1, to: 100_000, default: 1024 }) },
+  Server: {
+    bind: text('tcp://HOST:PORT to listen on; port 0 picks any free one', { placeholder: 'ADDRESS', default: 'tcp://127.0.0.1:5000' }),
+    allowNetwork: flag('let --bind name an address that other machines reach, although the wire has no password'),
+    ...ALLOWED,
+    ...VERBOSE,
+  },
+});
+
+export type VerifiersOptions = OptionValues<typeof OPTIONS>;
+
+export const verifiersCommand = defineCommand({
+  name: 'vf-serve verifiers',
+  summary: 'Serves an environment over the wire of verifiers 0.4.0, for prime-rl and torchtitan.',
+  arguments: SERVED_ENVIRONMENT,
+  options: OPTIONS,
+  notes: NOTES,
+  run: async ({ arguments: { environment }, options, context }) =>
+    (await import('./serve-verifiers.ts')).serveVerifiers(environment, options, context),
+});

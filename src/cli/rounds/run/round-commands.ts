@@ -1,16 +1,24 @@
 /** The package's commands, as `vf-rounds run` uses them: their parsers in this process, their work in processes of their own. */
-import { Command } from 'commander';
 import { ConfigError } from '../../../core/errors.ts';
-import type { RoundCommands } from '../../../rounds/driver/round-commands.ts';
-import { parseProgram } from '../../parse-program.ts';
+import type { RoundCommands, RoundStage, StageModelOptions } from '../../../rounds/driver/round-commands.ts';
 import { vfTrain } from '../../commands/vf-train.ts';
+import type { Command } from '../../options/define-command.ts';
 import { asksFor, parseWords } from '../../options/parse-words.ts';
 import { trainArguments } from '../../train/train-arguments.ts';
-import { addCurateCommands } from '../curate-commands.ts';
-import { addDistillCommands } from '../distill-commands.ts';
-import { reportText } from '../report-command.ts';
-import { checkStageModel, type RoleOptions } from '../stage-model.ts';
+import { bucketCommand, focusCommand } from '../curate-commands.ts';
+import { extractCommand, finalizeCommand, rewriteCommand, vetCommand } from '../distill-commands.ts';
+import { reportText } from '../report-text.ts';
+import { checkStageModel } from '../stage-model.ts';
 import { runOwn } from './own-process.ts';
+
+const STAGES: Readonly<Record<RoundStage, Command>> = {
+  bucket: bucketCommand,
+  focus: focusCommand,
+  extract: extractCommand,
+  vet: vetCommand,
+  rewrite: rewriteCommand,
+  finalize: finalizeCommand,
+};
 
 export const ROUND_COMMANDS: RoundCommands = {
   trainingRequest: (words) => {
@@ -21,10 +29,7 @@ export const ROUND_COMMANDS: RoundCommands = {
     return request;
   },
   stageOptions: (stage, words) => {
-    const program = new Command('vf-rounds');
-    for (const add of [addCurateCommands, addDistillCommands]) add(program, () => {});
-    parseProgram(program, [stage, ...words]);
-    const { role, config } = program.commands.find((command) => command.name() === stage)!.opts<RoleOptions>();
+    const { role, config } = parseWords(STAGES[stage], words).options as StageModelOptions;
     return { ...(role !== undefined && { role }), ...(config !== undefined && { config }) };
   },
   checkStageModel,

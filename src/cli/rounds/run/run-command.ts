@@ -1,9 +1,10 @@
-/** The options and the help of `vf-rounds run`. */
-import type { Command } from 'commander';
+/** Declares `vf-rounds run`. */
 import { EXIT } from '../../command-line.ts';
-import type { RoundAction } from '../stage-command.ts';
+import { argument, defineCommand } from '../../options/define-command.ts';
+import { flag } from '../../options/kinds.ts';
+import { table } from '../../options/option.ts';
 
-const HELP = `
+const NOTES = `
 Phase 1 trains on all rows, the first focused round on bucket A of phase 1. The
 rare successes of a round become demonstrations; supervised steps on them make
 the adapter with which the next round starts. It trains on the prompts that are
@@ -38,22 +39,21 @@ rows than rollouts.examples_per_step takes all of them in each step.
   [finalize]
   most = 4`;
 
-export function addRunCommand(program: Command, act: (action: RoundAction) => void): void {
-  program
-    .command('run')
-    .description('Plays all rounds, and continues after a kill')
-    .argument('<rounds.toml>', 'what the rounds are made of')
-    .option('--allow-changes', 'goes on although rounds.toml has changed: finished steps stay, a training that has begun continues as it began')
-    .addHelpText('after', HELP)
-    .action((path: string, { allowChanges = false }: { readonly allowChanges?: boolean }) => {
-      act(async (context) => {
-        const { runRounds } = await import('../../../rounds/driver/run-rounds.ts');
-        const { ROUND_COMMANDS } = await import('./round-commands.ts');
-        const onStart = () => {
-          context.onInterrupt = () => context.note('vf-rounds run: stopping; finished steps are kept. Press Ctrl-C again to stop at once');
-        };
-        await runRounds(path, { allowChanges }, { ...context, commands: ROUND_COMMANDS, variables: process.env, onStart });
-        return EXIT.done;
-      });
-    });
-}
+export const runCommand = defineCommand({
+  name: 'vf-rounds run',
+  summary: 'Plays all rounds, and continues after a kill.',
+  arguments: { rounds: argument('what the rounds are made of', { label: 'rounds.toml', completion: 'files' }) },
+  options: table({
+    allowChanges: flag('goes on although rounds.toml has changed: finished steps stay, a training that has begun continues as it began'),
+  }),
+  notes: NOTES,
+  run: async ({ arguments: { rounds: path }, options: { allowChanges = false }, context }) => {
+    const { runRounds } = await import('../../../rounds/driver/run-rounds.ts');
+    const { ROUND_COMMANDS } = await import('./round-commands.ts');
+    const onStart = () => {
+      context.onInterrupt = () => context.note('vf-rounds run: stopping; finished steps are kept. Press Ctrl-C again to stop at once');
+    };
+    await runRounds(path, { allowChanges }, { ...context, commands: ROUND_COMMANDS, variables: process.env, onStart });
+    return EXIT.done;
+  },
+});

@@ -1,0 +1,37 @@
+/** Options of several commands of `vf-rounds`. */
+import type { Measure } from '../../rounds/curate-stages.ts';
+import { file, flag, oneOf, text, texts } from '../options/kinds.ts';
+
+export const TRACE = { trace: texts("a run's trace.jsonl", { placeholder: 'FILE', required: true, completion: 'files' }) };
+
+export function rowsOption(rows: string) {
+  return text(`${rows}: JSONL, Parquet, or a data set of the package (its split train)`, {
+    placeholder: 'FILE',
+    required: true,
+    completion: 'files',
+  });
+}
+
+export function outputOption(description: string) {
+  return file(description, { letter: 'o', required: true });
+}
+
+const MEASURES = ['ndcg', 'judge', 'reward'] as const satisfies readonly Measure[];
+
+export function measureOption(preset: Measure) {
+  return oneOf(MEASURES, 'whose mean decides', { default: preset });
+}
+
+export const EXCLUDE = 'a list of rows to leave out';
+
+export function leaveOutOption(description: string) {
+  return flag(`${description}, instead of refusing them`);
+}
+
+/** How the model of a stage is named. */
+export function modelOptions(role: 'vetter' | 'rewriter') {
+  return {
+    role: text(`the model: ${role}=ALIAS, ${role}=URL or ${role}=MODEL@URL`, { placeholder: 'ROLE=MODEL' }),
+    config: file(`a TOML file with a table [roles.${role}]: limits, key, cache`),
+  };
+}

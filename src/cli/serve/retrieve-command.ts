@@ -1,0 +1,69 @@
+/** Declares `vf-serve retrieve`. */
+import { RETRIEVAL_ENGINES } from '../../registry/open-retriever.ts';
+import { defineCommand } from '../options/define-command.ts';
+import { flag, oneOf, text, wholeNumber } from '../options/kinds.ts';
+import { groups, type OptionValues } from '../options/option.ts';
+import { LISTENING, VERBOSE } from './listening-options.ts';
+
+const NOTES = `
+Sources of passages (one of them):
+  --corpus nq-mini            8,346 Wikipedia passages, bundled (the default)
+  --corpus fact-world         a small invented world, for tests
+  --corpus passages.jsonl     your own, indexed in memory; one passage per line:
+                              {"id": "...", "contents": "title\\ntext"}
+  --corpus my-index/          an index built by vf-index
+  --dense --corpus my-index/  its vectors, if it was built with --dense
+  --engine hybrid --corpus my-index/
+                              its vectors and BM25, fused by their ranks
+  --engine serper             Google through serper.dev; needs SERPER_API_KEY
+  --engine google             Google's Custom Search API; needs GOOGLE_API_KEY
+                              and GOOGLE_CSE_ID
+  --engine searxng            a SearXNG server of yours; needs SEARXNG_URL
+                              All of them in the environment or in ./.env
+  --url http://host/retrieve  another retrieval server, with a cache in front
+  --engine qdrant --url http://host:6333 --collection wiki-18
+                              a collection of Qdrant; --embeddings-model and
+                              --embeddings-url embed the queries
+  --engine opensearch --url http://host:9200 --collection wiki-18
+                              an index of OpenSearch, by words; with
+                              --embeddings-model by vectors too
+
+The protocol is Search-R1's, so its trainer and its infer.py can use this server
+unchanged:
+  curl -s http://127.0.0.1:8000/retrieve \\
+      -H 'content-type: application/json' \\
+      -d '{"queries": ["who wrote hamlet"], "topk": 3, "return_scores": true}'
+  vf-eval search-r1 -a '{"retriever_url": "http://127.0.0.1:8000/retrieve"}'
+POST /search speaks UltraRAG's: {"query_list": [...], "top_k": 3} to
+{"ret_psg": [[...]]}, for vf-pipeline and UltraRAG itself.
+
+GET /health answers while the server is up. Ctrl-C stops the server after it has
+answered pending requests.`;
+
+const OPTIONS = groups({
+  Passages: {
+    corpus: text('passages to search: a name or a path', { placeholder: 'CORPUS', otherwise: '"nq-mini"', completion: 'files' }),
+    engine: oneOf(RETRIEVAL_ENGINES, 'search engine', { otherwise: 'follows from the source' }),
+    dense: flag('the same as --engine dense: search the vectors of an index made by vf-index --dense'),
+    url: text('a retrieval server to forward requests to', { placeholder: 'URL' }),
+    collection: text('collection of Qdrant, index of OpenSearch', { placeholder: 'NAME' }),
+    embeddingsModel: text('model that embeds the queries of Qdrant and OpenSearch', { placeholder: 'NAME' }),
+    embeddingsUrl: text('server that embeds the queries', { placeholder: 'URL', otherwise: 'EMBEDDINGS_URL, else the one of the index' }),
+  },
+  Server: {
+    topk: wholeNumber('passages per query if a request does not say', { from: 1, to: 1000, default: 3 }),
+    ...LISTENING,
+    maxPending: wholeNumber('pending requests; beyond it the answer is 503', { from: 1, to: 1_000_000, default: 1024 }),
+    ...VERBOSE,
+  },
+});
+
+export type RetrieveOptions = OptionValues<typeof OPTIONS>;
+
+export const retrieveCommand = defineCommand({
+  name: 'vf-serve retrieve',
+  summary: 'Answers POST /retrieve and /search: BM25 or vectors over a corpus, a web engine, or another server.',
+  options: OPTIONS,
+  notes: NOTES,
+  run: async ({ options, context }) => (await import('./serve-retrieval.ts')).serveRetrieval(options, context),
+});

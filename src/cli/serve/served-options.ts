@@ -1,0 +1,27 @@
+/** The argument and the options of every command that serves an environment. */
+import { argument } from '../options/define-command.ts';
+import { flag, folder, oneOf, text, texts } from '../options/kinds.ts';
+import type { OptionValues } from '../options/option.ts';
+import { object, roles } from '../options/table-kinds.ts';
+
+export const SERVED_ENVIRONMENT = { environment: argument('the environment', { label: 'id or path', completion: 'environments' }) };
+
+export const SERVED = {
+  envArgs: object('arguments of the environment', { letter: 'a' }),
+  envDirPath: folder('where environments are looked up by id', { default: 'environments' }),
+  split: oneOf(['train', 'eval'], 'the rows to serve', { default: 'eval' }),
+  role: roles('the model of a role, as in vf-eval: judge=NAME@URL, builtin or policy'),
+};
+
+export const ALLOWED = {
+  allowPolicyHost: texts('a host beyond this machine whose policy server requests may name', { placeholder: 'HOST' }),
+  allowPolicyKeyVar: texts('a variable that requests may name as api_key_var, in addition to those that end in _API_KEY', { placeholder: 'NAME' }),
+  exitWithStdin: flag('stop when stdin is closed, so that the server ends with the process that started it'),
+};
+
+/** To play by token ids. */
+export const TOKENIZER = {
+  tokenizer: text("the folder of the caller's model, or nano-base: needed to play by token ids", { placeholder: 'DIR', completion: 'folders' }),
+};
+
+export type ServedOptions = OptionValues<typeof SERVED & typeof ALLOWED> & Partial<OptionValues<typeof TOKENIZER>>;
