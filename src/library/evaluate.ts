@@ -1,10 +1,13 @@
 /** `evaluate` of the library: the work of `vf-eval` as a function with callbacks. Its body is loaded with the first call. */
+import type { PolicyClient } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
+import type { Model } from '../core/model.ts';
 import type { EvaluationEvent } from '../evaluate/evaluation-options.ts';
 import type { RecordedRollout } from '../evaluate/recorded-rollout.ts';
 import type { Summary } from '../schemas/summary.ts';
 import type { EvaluationRequest } from '../sessions/evaluation/evaluation-request.ts';
+import type { PolicySpec } from '../sessions/policy/policy-spec.ts';
 
 /** A model that plays a role, and its limits. Either `baseUrl` or `use`; without both the environment's own choice keeps playing. */
 export interface RoleSpec {
@@ -31,14 +34,16 @@ export interface RoleSpec {
 }
 
 /** The environment, the policy and the settings of `evaluate`. Only `environment` has no default. */
-export interface EvaluateOptions<R extends Row = Row> extends Omit<EvaluationRequest, 'environment' | 'roles'> {
+export interface EvaluateOptions<R extends Row = Row> extends Omit<EvaluationRequest, 'environment' | 'policy' | 'roles'> {
   /** An environment's name (`search-r1`) or path (`./city-notes`), or a loaded environment of text, which stays open. */
   readonly environment: string | Environment<R>;
-  /** Models by role: a spec, or `builtin`, `policy`, an alias, `URL` or `MODEL@URL`. @default the environment's declaration */
-  readonly roles?: Readonly<Record<string, RoleSpec | string>>;
+  /** A spec, or a client of your own, which stays open. @default the server of the environment variable VF_BASE_URL, else the environment's baseline */
+  readonly policy?: PolicySpec | PolicyClient;
+  /** Models by role: a spec, a model of your own, or `builtin`, `policy`, an alias, `URL` or `MODEL@URL`. @default the environment's declaration */
+  readonly roles?: Readonly<Record<string, RoleSpec | Model | string>>;
   /** Aborting stops the run, which keeps the finished rollouts. @default never */
   readonly signal?: AbortSignal;
-  /** Environment variables, for API keys and such. @default those of this process */
+  /** Environment variables, for API keys and such; those of `./.env` are added. @default those of this process */
   readonly variables?: Readonly<Record<string, string | undefined>>;
   /** Progress: the start, each recorded rollout, notices. */
   readonly onEvent?: (event: EvaluationEvent) => void;

@@ -13,7 +13,7 @@ export interface OpenPolicyFor {
   readonly maxRetries?: number;
   /** Requests in flight at once. @default 32 */
   readonly maxConcurrent?: number;
-  /** Environment variables, for API keys and such. @default those of this process */
+  /** Environment variables, for API keys and such; those of `./.env` are added. @default those of this process */
   readonly variables?: Readonly<Record<string, string | undefined>>;
   /** Cancels the opening. @default never */
   readonly signal?: AbortSignal;
@@ -49,8 +49,13 @@ export function checkPolicySpec(spec: PolicySpec): void {
  */
 export async function openPolicy(spec: PolicySpec, options: OpenPolicyFor = {}): Promise<OpenedPolicy> {
   checkPolicySpec(spec);
-  const { openNamedPolicy } = await import('../sessions/policy/open-named-policy.ts');
-  const { environment, seed = 0, maxRetries = 3, maxConcurrent = 32, variables = process.env, onNotice } = options;
+  const [{ openNamedPolicy }, { loadEnvironmentFile }] = await Promise.all([
+    import('../sessions/policy/open-named-policy.ts'),
+    import('../sessions/environment/environment-file.ts'),
+  ]);
+  const { environment, seed = 0, maxRetries = 3, maxConcurrent = 32, onNotice } = options;
+  const variables: NodeJS.ProcessEnv = { ...(options.variables ?? process.env) };
+  loadEnvironmentFile('.env', variables);
   const { signal = new AbortController().signal } = options;
   const surroundings = { variables, signal, secrets: new Set<string>(), warn: (line: string) => onNotice?.(line) };
   return openNamedPolicy(spec, { environment: environment ?? null, seed, maxRetries, maxConcurrent, surroundings });

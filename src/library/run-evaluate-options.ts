@@ -2,6 +2,7 @@
 import { packageVersion } from '../data/package-root.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
+import type { Model } from '../core/model.ts';
 import { ConfigError } from '../core/errors.ts';
 import { readRecords } from '../evaluate/run-records.ts';
 import { type RecordedRollout, recordedRollout } from '../evaluate/recorded-rollout.ts';
@@ -9,6 +10,7 @@ import { runFiles } from '../evaluate/run-files.ts';
 import { ResultSchema } from '../schemas/results.ts';
 import type { RoleTable } from '../schemas/roles-config.ts';
 import type { EvaluationRequest } from '../sessions/evaluation/evaluation-request.ts';
+import { loadEnvironmentFile } from '../sessions/environment/environment-file.ts';
 import { type EvaluationContext, evaluationNotices, openEvaluation } from '../sessions/evaluation/open-evaluation.ts';
 import { playEvaluation } from '../sessions/evaluation/play-evaluation.ts';
 import { roleTableOf } from '../sessions/roles/role-table.ts';
@@ -63,8 +65,16 @@ const ROLE_KEYS = {
 
 export async function runEvaluateOptions<R extends Row>(options: EvaluateOptions<R>): Promise<Evaluated> {
   checkOptions('evaluate', options, Object.keys(OPTIONS));
-  const { environment, signal = new AbortController().signal, variables = process.env, onEvent, onNotice, roles, ...request } = options;
-  if (request.policy !== undefined) checkPolicySpec(request.policy);
+  const { environment, signal = new AbortController().signal, variables: given, onEvent, onNotice, policy, roles = {}, ...request } = options;
+  const client = policy !== undefined && 'lease' in policy ? policy : null;
+  const spec = policy === undefined || 'lease' in policy ? null : policy;
+  if (spec !== null) checkPolicySpec(spec);
+  const models = Object.entries(roles).filter((entry): entry is [string, Model] => typeof entry[1] === 'object' && 'generate' in entry[1]);
+  const specs = Object.entries(roles).filter(
+    (entry): entry is [string, RoleSpec | string] => typeof entry[1] === 'string' || !('generate' in entry[1]),
+  );
+  const variables: NodeJS.ProcessEnv = { ...(given ?? process.env) };
+  loadEnvironmentFile('.env', variables);
   const secrets = new Set<string>();
   const say = (line: string) => onNotice?.(redactSecrets(redactUrl(line), [...secrets]));
   const context: EvaluationContext = {
@@ -75,11 +85,14 @@ export async function runEvaluateOptions<R extends Row>(options: EvaluateOptions
     names: PROPERTY_NAMES,
     packageVersion: packageVersion(),
     ...(typeof environment === 'string' ? {} : { loaded: loadedEnvironment(environment, options) }),
+    ...(client === null ? {} : { client }),
+    models: Object.fromEntries(models),
   };
   const asked: EvaluationRequest = {
     ...request,
     environment: typeof environment === 'string' ? environment : environment.id,
-    ...(roles === undefined ? {} : { roles: Object.fromEntries(Object.entries(roles).map(([role, spec]) => [role, tableOf(role, spec)])) }),
+    ...(spec === null ? {} : { policy: spec }),
+    roles: Object.fromEntries(specs.map(([role, named]) => [role, tableOf(role, named)])),
   };
   await using opened = await openEvaluation(asked, context);
   const { summary } = await playEvaluation(opened, context, {

@@ -3,6 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { Dataset } from '../../src/core/dataset.ts';
+import { scriptedModel } from '../../src/core/builtin-judges.ts';
+import { ScriptedClient } from '../../src/clients/scripted.ts';
+import { JudgeRubric } from '../../src/core/judge-rubric.ts';
+import { contentText } from '../../src/core/message.ts';
+import type { Model } from '../../src/core/model.ts';
 import { reward, Rubric } from '../../src/core/rubric.ts';
 import { SingleTurnEnv } from '../../src/core/single-turn.ts';
 import { defineTool, ToolEnv } from '../../src/core/tool-use.ts';
@@ -40,6 +45,58 @@ describe('evaluate', () => {
     expect(resumed.rollouts.map((rollout) => rollout.reward)).toEqual([0, 1, 0]);
   });
 
+  it('plays a client of the caller and leaves it open, and takes models of the caller for roles', async () => {
+    const client = new ScriptedClient({ kind: 'chat', turns: ['Paris'] });
+    const asked: string[] = [];
+    const judge: Model = scriptedModel({
+      name: 'own-judge',
+      replies: (messages) => {
+        asked.push(contentText(messages.at(-1)!.content));
+        return JSON.stringify({ reason: 'none', score: 0.25 });
+      },
+    });
+    const judged = () =>
+      new SingleTurnEnv({
+        id: 'judged',
+        train: dataset,
+        eval: dataset,
+        rubric: new JudgeRubric(),
+        roles: { judge: { about: 'scores the answer', default: null } },
+      });
+    const common = { environment: judged(), policy: client, output: folder, variables: {} };
+    const { summary, rollouts } = await evaluate({ ...common, rows: 2, roles: { judge } });
+    expect(rollouts.map((rollout) => rollout.reward)).toEqual([0.25, 0.25]);
+    expect(summary.model).toBe(client.name);
+    expect(asked).toHaveLength(2);
+    const { rollouts: third } = await evaluate({ ...common, environment: capitals(), rows: 1 });
+    expect(third).toHaveLength(1);
+    await expect(evaluate({ ...common, rows: 2 })).rejects.toThrow(/^The environment has a role judge/);
+    await expect(evaluate({ ...common, rows: 2, roles: { judje: judge } })).rejects.toThrow(
+      /^The environment has no role judje \(did you mean judge\?\)/,
+    );
+  });
+
+  it('asks the servers that play roles', async () => {
+    await using policy = await chatServer(() => 'Paris');
+    await using judge = await chatServer(() => '{"reason": "none", "score": 1}');
+    const judged = new SingleTurnEnv({
+      id: 'judged',
+      train: dataset,
+      eval: dataset,
+      rubric: new JudgeRubric(),
+      roles: { judge: { about: 'scores the answer', default: null } },
+    });
+    const { summary } = await evaluate({
+      environment: judged,
+      policy: { baseUrl: `${policy.url}/v1`, model: 'm', clientType: 'chat' },
+      roles: { judge: { baseUrl: `${judge.url}/v1`, model: 'j', maxConcurrent: 1 } },
+      rows: 3,
+      output: folder,
+      variables: {},
+    });
+    expect(summary).toMatchObject({ reward: { value: 1 }, roles: { judge: { calls: 3 } } });
+  });
+
   it.each<[object, RegExp]>([
     [{ row: 3 }, /^evaluate has no option row \(did you mean rows\?\)\. Leave it out; it has environment, /],
     [{ policy: { baseURL: 'http://h/v1' } }, /^policy has no option baseURL \(did you mean baseUrl\?\)/],
@@ -71,9 +128,10 @@ describe('startEpisode and scoreEpisode', () => {
     execute: ({ a, b }) => String(Number(a) + Number(b)),
   });
   const sumRows = new Dataset('sums', [{ exampleId: 0, prompt: [{ role: 'user' as const, content: '1 + 2?' }], answer: '3' }]);
-  const sums = () =>
+  const sums = (calls: 'text' | 'native' = 'text') =>
     new ToolEnv({
       id: 'sums',
+      calls,
       train: sumRows,
       eval: sumRows,
       tools: [add],
@@ -87,6 +145,19 @@ describe('startEpisode and scoreEpisode', () => {
     await expect(episode.step({ role: 'assistant', content: '', toolCalls: [call] })).rejects.toThrow(
       /^A tool call of a message is \{ id, name, arguments \}/,
     );
+  });
+
+  it('plays native tool calls, and answers each by its id', async () => {
+    const environment = sums('native');
+    const row = environment.train.at(0);
+    await using episode = await startEpisode(environment, row);
+    expect(episode.tools.map(({ name }) => name)).toEqual(['add']);
+    await episode.step({ role: 'assistant', content: '', toolCalls: [{ id: 'c1', name: 'add', arguments: '{"a": 1, "b": 2}' }] });
+    expect(episode.stop).toBeNull();
+    expect(episode.messages.at(-1)).toEqual({ role: 'tool', toolCallId: 'c1', content: '3' });
+    await episode.step('3');
+    expect(episode.stop).not.toBeNull();
+    expect(await scoreEpisode(environment, row, episode)).toMatchObject({ reward: 1 });
   });
 
   it('scores plain messages, and never turns a failed reward into 0', async () => {

@@ -1,7 +1,9 @@
 /** Opens the parts of one evaluation from its request: fills in defaults, loads the environment, opens its policy and the models of its roles, and finds their prices. */
+import type { PolicyClient } from '../../clients/policy-client.ts';
 import { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
+import type { Models } from '../../core/model.ts';
 import type { CostOptions } from '../../evaluate/run-cost.ts';
 import { plural, countText } from '../../reports/text/number-text.ts';
 import { leftOutTasks } from '../../reports/evaluation/left-out-tasks.ts';
@@ -13,7 +15,7 @@ import { givenEnvironment, type OpenedEnvironment, openEnvironment } from '../en
 import { embeddedModel } from '../policy/embedded-model.ts';
 import { laptopModelOf, searchedIn, worldOf } from '../policy/laptop-model.ts';
 import { type OpenedPolicy, openPolicy } from '../policy/open-policy.ts';
-import { namedPolicy, playedBy, refusalOf } from '../policy/played-by.ts';
+import { namedPolicy, type NamedPolicy, playedBy, refusalOf } from '../policy/played-by.ts';
 import type { PolicyTarget } from '../policy/policy-target.ts';
 import { EMBEDDED } from '../policy/providers.ts';
 import { runPrices } from '../policy/run-prices.ts';
@@ -32,6 +34,10 @@ export interface EvaluationContext extends Surroundings {
   readonly packageVersion: string;
   /** An environment that is already loaded, and that the evaluation leaves open. @default the one that the request names */
   readonly loaded?: Environment;
+  /** A policy of the caller's own, which the evaluation leaves open. @default the one that the request names */
+  readonly client?: PolicyClient;
+  /** Models of the caller's own, by role. @default those that the request names */
+  readonly models?: Models;
   /** Chooses the role tables once the environment's roles are known. @default those of the request */
   readonly rolesFor?: (declared: readonly string[]) => Promise<RoleTables>;
 }
@@ -73,7 +79,8 @@ export async function openEvaluation(given: EvaluationRequest, context: Evaluati
   await using parts = new Disposers();
   const request = await withLocalModel(given, context);
   const sampling = readSampling(request, names);
-  const named = await namedPolicy(request, context);
+  const { client } = context;
+  const named: NamedPolicy = client === undefined ? await namedPolicy(request, context) : { target: { kind: 'client', client }, problem: null };
   const world = await worldFor(request, named.target, context);
   const environmentArgs = { ...world?.args, ...request.args };
   const servers = named.target.kind === 'endpoint' ? [named.target] : [];
@@ -148,9 +155,16 @@ async function worldFor(request: EvaluationRequest, target: PolicyTarget, contex
 }
 
 /** Resolved before the policy is opened, which may take minutes. */
-async function resolvedRoles(environment: Environment, request: EvaluationRequest, { rolesFor, variables, names }: EvaluationContext) {
-  const declarations = environment.roles ?? {};
-  const tables = rolesFor === undefined ? (request.roles ?? {}) : await rolesFor(Object.keys(declarations));
+async function resolvedRoles(environment: Environment, request: EvaluationRequest, { rolesFor, models = {}, variables, names }: EvaluationContext) {
+  const own = environment.roles ?? {};
+  const given = Object.entries(own).filter(([role]) => Object.hasOwn(models, role));
+  const declarations = {
+    ...own,
+    ...Object.fromEntries(given.map(([role, declared]) => [role, { ...declared, default: 'builtin' as const, builtin: models[role]! }])),
+  };
+  const chosen = rolesFor === undefined ? (request.roles ?? {}) : await rolesFor(Object.keys(declarations));
+  // So that a role that the environment does not have is refused here too.
+  const tables = { ...chosen, ...Object.fromEntries(Object.keys(models).map((role) => [role, {}])) };
   return resolveRoles(declarations, tables, { endpointsPath: request.policy?.endpointsPath ?? null, variables, names });
 }
 

@@ -56,6 +56,10 @@ export async function openPolicy(target: PolicyTarget, options: OpenPolicyOption
       return openBaseline(target.asked, options);
     case 'embedded':
       return openEmbedded(target, options);
+    case 'client': {
+      const { client } = target;
+      return { client, model: client.name, kind: 'client', baseUrl: null, description: client.name, notices: [], async [Symbol.asyncDispose]() {} };
+    }
     case 'program':
       return openNoPolicy(options.environment);
     default:

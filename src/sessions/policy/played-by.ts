@@ -47,7 +47,8 @@ export function playedBy(environment: Environment, { target, problem }: NamedPol
     if (problem !== null) throw problem;
     return target;
   }
-  const given = givenSettings(request).map(names.name);
+  const settings: readonly Setting[] = [...(target.kind === 'client' ? (['policy'] as const) : []), ...givenSettings(request)];
+  const given = settings.map(names.name);
   if (given.length === 0) return { kind: 'program' };
   const [verb, them] = given.length === 1 ? ['has', 'it'] : ['have', 'them'];
   const choice = choiceText(environment, names);

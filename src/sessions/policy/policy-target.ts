@@ -2,6 +2,7 @@
  * Resolves the policy from the caller's description, the endpoint registry and environment variables. Makes no connections.
  * Order: a URL, a provider, an alias that the model names, VF_BASE_URL, then the built-in baseline.
  */
+import type { PolicyClient } from '../../clients/policy-client.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { Price } from '../../core/price.ts';
 import { redactUrl } from '../../transport/redact.ts';
@@ -40,7 +41,18 @@ export interface EmbeddedTarget {
   readonly model: string;
 }
 
-export type PolicyTarget = EndpointTarget | EmbeddedTarget | { readonly kind: 'baseline'; readonly asked: boolean } | { readonly kind: 'program' };
+/** A client of the caller's own, which stays open. */
+interface ClientTarget {
+  readonly kind: 'client';
+  readonly client: PolicyClient;
+}
+
+export type PolicyTarget =
+  | EndpointTarget
+  | EmbeddedTarget
+  | ClientTarget
+  | { readonly kind: 'baseline'; readonly asked: boolean }
+  | { readonly kind: 'program' };
 
 /** The facts about the caller that resolving a policy needs. */
 export interface PolicyContext {
