@@ -56,7 +56,7 @@ class ${className} extends MultiTurnEnv<NoteRow, State> {
     return { turns: 0, searches: 0, note: row.info.note };
   }
 
-  /** Keeps the text up to the first closing tag: what follows would be the environment's part, which the model must not write. */
+  /** Keeps the text up to the first closing tag: the rest would be the environment's part, which the model must not write. */
   protected override keep(sampled: string): number {
     const end = /<\\/(search|answer)>/.exec(sampled);
     return end === null ? sampled.length : end.index + end[0].length;

@@ -24,7 +24,7 @@ function findNotes(notes: readonly string[], query: string): string[] {
   return notes.filter((note) => score(note) > 0).toSorted((a, b) => score(b) - score(a)).slice(0, 2);
 }
 
-/** Reads only the last turn: what the model wrote before a tool call is not its answer. */
+/** Reads only the last turn: text before a tool call is not the answer. */
 function exactMatch({ row, segments }: RewardContext<NoteRow>): number {
   const last = segments.findLast(({ kind }) => kind === 'model')?.text ?? '';
   const answer = /<answer>(.*?)<\\/answer>/s.exec(last)?.[1]?.trim().toLowerCase();

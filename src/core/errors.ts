@@ -101,7 +101,7 @@ export class RewardError extends VfError {
   override readonly name = 'RewardError';
 }
 
-/** A results file could not be written or read. The run stops; what was recorded before is kept. */
+/** A results file could not be written or read. The run stops; earlier records are kept. */
 export class ResultsError extends VfError {
   override readonly name = 'ResultsError';
 }

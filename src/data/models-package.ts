@@ -21,7 +21,7 @@ export function modelsPackage(): string | null {
   try {
     return dirname(createRequire(join(packageRoot(), 'package.json')).resolve(`${MODELS_PACKAGE}/package.json`));
   } catch {
-    // A missing package is not an error until somebody asks for one of its models.
+    // A missing package is not an error until a user asks for one of its models.
     return null;
   }
 }

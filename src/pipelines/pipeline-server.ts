@@ -31,7 +31,7 @@ export interface CheckContext {
   /** The path of a file that a parameter names: in the pipeline's folder if it is not found as it is. */
   readonly resolve: (path: string) => string;
   readonly signal: AbortSignal;
-  /** Takes a line about a setting that can run but is probably not meant. @default nobody reads it */
+  /** Takes a line about a setting that can run but is probably not meant. @default it is dropped */
   readonly warn?: (line: string) => void;
 }
 

@@ -83,7 +83,7 @@ export interface StepRollouts extends AsyncDisposable {
   add(trajectory: Trajectory, asked?: readonly AskedRecord[], trace?: readonly TraceRecord[]): void;
   /** Drops the recorded rollouts, because the whole step is sampled again. The file keeps their lines, and `attempts` counts them. */
   restart(): void;
-  /** Closes the step; all of it is on disk once this resolves. `attempts`: how often the step was sampled, from 1. `version`: what the step trains. */
+  /** Closes the step; all of it is on disk once this resolves. `attempts`: how often the step was sampled, from 1. `version`: the version that the step trains. */
   complete(attempts: number, version?: number): Promise<void>;
 }
 
@@ -112,7 +112,7 @@ export interface SourceContext {
    * trajectory per row and index, in this order.
    */
   readonly play: (plan: PhasePlan, signal: AbortSignal) => Promise<TrajectoryBatch>;
-  /** For a source that records trajectories which `play` did not bring: what is on file is not taken again. */
+  /** For a source that records trajectories which `play` did not bring: trajectories on file are not taken again. */
   readonly store: RolloutStore;
   /** True if all rollouts of a phase were on file when the run started. */
   readonly isRecorded: (step: number, phase?: string) => boolean;

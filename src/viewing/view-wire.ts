@@ -34,7 +34,7 @@ export interface RunLine {
   readonly planned: number | null;
   /** Mean reward of an evaluation; the last held-out mean of a training run. */
   readonly reward: Estimate | null;
-  /** US dollars that an evaluation has cost; null where its models are free, their prices are unknown, and for a training run. */
+  /** US dollars that an evaluation has cost; null if its models are free, their prices are unknown, and for a training run. */
   readonly cost: number | null;
   /** Held-out means of a training run by step, for a sparkline; empty for an evaluation. */
   readonly curve: readonly { readonly step: number; readonly value: number }[];
@@ -271,7 +271,7 @@ export interface Comparison {
   }[];
 }
 
-/** A request that could not be served, with status 400 to 500: what happened, then what to do, in one line. */
+/** A request that could not be served, with status 400 to 500: the event, then the remedy, in one line. */
 export interface ViewProblem {
   readonly problem: string;
 }

@@ -1,4 +1,4 @@
-/** Declares `vf-rounds bucket`, `review`, `focus` and `verify`: what is trained next, and what must not be. */
+/** Declares `vf-rounds bucket`, `review`, `focus` and `verify`, which select the rows for the next training, and those that must stay out of it. */
 import { defineCommand } from '../options/define-command.ts';
 import { folder, number, oneOf, texts } from '../options/kinds.ts';
 import { type OptionValues, table } from '../options/option.ts';

@@ -1,4 +1,4 @@
-/** Declares `vf-rounds extract`, `vet`, `rewrite` and `finalize`: rollouts become demonstrations. */
+/** Declares `vf-rounds extract`, `vet`, `rewrite` and `finalize`, which turn rollouts into demonstrations. */
 import { defineCommand, severalArguments } from '../options/define-command.ts';
 import { file, flag, number, oneOf, wholeNumber } from '../options/kinds.ts';
 import { type OptionValues, table } from '../options/option.ts';

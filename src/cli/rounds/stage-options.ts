@@ -28,7 +28,7 @@ export function leaveOutOption(description: string) {
   return flag(`${description}, instead of refusing them`);
 }
 
-/** How the model of a stage is named. */
+/** The options that name the model of a stage. */
 export function modelOptions(role: 'vetter' | 'rewriter') {
   return {
     role: text(`the model: ${role}=ALIAS, ${role}=URL or ${role}=MODEL@URL`, { placeholder: 'ROLE=MODEL' }),

@@ -1,4 +1,4 @@
-/** A LoRA adapter that `generate`, `stream` and `logProbs` of its engine accept. Its numbers never change: what a trainer publishes later is another adapter. */
+/** A LoRA adapter that `generate`, `stream` and `logProbs` of its engine accept. Its numbers never change: a later publication of a trainer is another adapter. */
 import type { LoadedAdapter, TokenEngine } from '../engine-types.ts';
 
 export class Adapter implements Disposable {

@@ -22,7 +22,7 @@ export interface SamplerFailure {
 export interface SamplerEvents {
   progress(id: number, delta: GenerationDelta): void;
   finished(id: number, generation: Generation): void;
-  /** `not_finite`: the logits held a NaN or an infinity. Other requests continue; what the failed one wrote is removed from the cache. */
+  /** `not_finite`: the logits held a NaN or an infinity. Other requests continue; the entries of the failed one are removed from the cache. */
   failed(id: number, failure: SamplerFailure): void;
 }
 

@@ -127,7 +127,7 @@ function encoded(field: string | Uint8Array): Uint8Array {
 
 function pending(): PromiseWithResolvers<void> {
   const start = Promise.withResolvers<void>();
-  // A caller that uses the thread awaits it; if nobody uses the thread, its failure does not matter.
+  // A caller that uses the thread awaits it; if no caller uses the thread, its failure does not matter.
   start.promise.catch(() => {});
   return start;
 }

@@ -16,7 +16,7 @@ export interface RolloutJobsOptions {
   /** The time for which the lines of a job with a `request_id` are kept after their last use, in milliseconds. */
   readonly idleTimeoutMs: number;
   readonly onFailure: (error: unknown) => void;
-  /** Bytes of lines that nobody has read yet, or that are kept under a `request_id`. @default 512 MiB */
+  /** Bytes of lines that no client has read yet, or that are kept under a `request_id`. @default 512 MiB */
   readonly maxBytes?: number;
 }
 

@@ -45,7 +45,7 @@ export interface ServedPoliciesOptions {
   readonly keepMs?: number;
 }
 
-/** Above this number a policy closes as soon as nobody uses it. */
+/** Above this number a policy closes as soon as no request uses it. */
 const MOST_KEPT = 64;
 
 interface Opened {

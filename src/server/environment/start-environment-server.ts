@@ -24,7 +24,7 @@ export interface EnvironmentServerOptions extends ServedEnvironmentOptions {
   readonly idleTimeoutMs?: number;
   /** The time for which a request waits for the environment, in milliseconds. @default 50000, below the 60 s after which OpenEnv's client gives up */
   readonly stepTimeoutMs?: number;
-  /** Bytes of rollouts of /v1/rollouts that nobody has read yet, or that are kept under a `request_id`. @default 512 MiB */
+  /** Bytes of rollouts of /v1/rollouts that no client has read yet, or that are kept under a `request_id`. @default 512 MiB */
   readonly maxRolloutBytes?: number;
   /** Times of the sockets' checks. */
   readonly socketTimes?: Pick<SessionSocketsOptions, 'pingMs' | 'silentMs' | 'refusedMs'>;

@@ -1,4 +1,4 @@
-/** Messages on their way to clients that read at different speeds. A client that does not read holds up nobody, and costs a bounded amount of memory. */
+/** Messages on their way to clients that read at different speeds. A client that does not read holds up no other client, and costs a bounded amount of memory. */
 import { setTimeout as wait } from 'node:timers/promises';
 
 export interface Outgoing {

@@ -14,7 +14,7 @@ export type TracedRollout = Pick<Rollout, 'prompt' | 'tools' | 'segments' | 'tok
 /** Each generation is a node with `sampled: true`, in order. */
 export function traceNodes({ prompt, tools, segments, tokens, isCut, generations }: TracedRollout): readonly WireNode[] {
   const path = new Path(tools.map(({ name, description, parameters }) => ({ name, description, parameters })));
-  // The policy did not see the tokens of a cut rollout as they are in the buffer, so nobody may train on them.
+  // The policy did not see the tokens of a cut rollout as they are in the buffer, so no trainer may train on them.
   const reader = new TokenReader(isCut ? null : tokens);
   path.give(prompt.map(wireMessage), reader.given('prompt'));
   let prefill = '';

@@ -72,7 +72,7 @@ export class VerifiersRuns {
     return stop !== undefined;
   }
 
-  /** Cancels all runs of a client, because nobody reads them any more. */
+  /** Cancels all runs of a client, because they are no longer read. */
   cancelAllOf(client: string): void {
     for (const stop of this.#running.get(client)?.values() ?? []) stop.abort(new CancelledError('The client has gone'));
   }

@@ -10,7 +10,7 @@ import { keyCheck } from '../access.ts';
 import { hostCheck, WRONG_HOST } from '../door.ts';
 import { comparisonQuery, numberParameter, rolloutPlace, rolloutQuery, textParameter } from './request-parameters.ts';
 
-/** The parts of a source that the app needs beyond the page's own: bytes of images, and the end of a search that nobody waits for. */
+/** The parts of a source that the app needs beyond the page's own: bytes of images, and the end of a search for which no client waits. */
 interface ServedSource extends ViewSource {
   rollouts(query: RolloutQuery, signal?: AbortSignal): Promise<RolloutPage>;
   imageBytes(run: string, sha256: string): Promise<{ readonly bytes: Buffer; readonly mediaType: string }>;

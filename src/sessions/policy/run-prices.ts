@@ -36,7 +36,7 @@ interface AskedModel {
 const NO_REGISTRY: EndpointRegistry = { path: 'configs/endpoints.toml', isPackaged: false, endpoints: [] };
 
 /**
- * Null if no model can cost anything (all run in this process, or on servers of this machine without a price), and for a program whose models nobody counts. Throws ConfigError for a limit with a model that has
+ * Null if no model can cost anything (all run in this process, or on servers of this machine without a price), and for a program whose models are not counted. Throws ConfigError for a limit with a model that has
  * no price.
  */
 export async function runPrices(options: RunPricesOptions): Promise<CostOptions | null> {

@@ -10,7 +10,7 @@ type ClipConfig = Pick<TrainingConfig, 'steps' | 'algorithm' | 'losses' | 'rollo
  * Returns a notice if a clip is configured and no token can ever be clipped; null if one might be. With one optimiser step a batch there are two such cases:
  * - `old_log_probs = "trainer"`: the old log-probs are those of the step's own pass, so the ratio is exactly 1, whatever sampled the rollouts.
  * - `old_log_probs = "sampler"`, and the embedded engine samples and trains with the same weights: the ratio is 1 but for the rounding of float32. That
- *   is the laptop's setup, so the notice appears only if somebody chose the clip. With another server or backend nothing is certain.
+ *   is the laptop's setup, so the notice appears only if the user chose the clip. With another server or backend nothing is certain.
  * @param hasOwnSource rollouts come from a module, which may bring those of other policies
  */
 export function clipNotice(config: ClipConfig, hasOwnSource: boolean): string | null {

@@ -5,7 +5,7 @@ import type { Trajectory } from '../trajectory.ts';
 
 /**
  * KL in the reward: β · k of each sampled token, [M], which is subtracted from the reward. Null if none is configured. A trajectory whose log-probs are not
- * finite is absent: nobody can credit it.
+ * finite is absent, because it cannot be credited.
  */
 export async function rewardPenalties(
   trajectories: readonly Trajectory[],

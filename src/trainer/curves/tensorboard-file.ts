@@ -105,7 +105,7 @@ function settingValue(value: Scalar): Buffer {
   return typeof value === 'string' ? textField(3, value) : varintField(4, Number(value));
 }
 
-/** Settings by dotted name; a list becomes its JSON, what is not set is left out. */
+/** Settings by dotted name; a list becomes its JSON, and unset ones are left out. */
 function scalarSettings(table: Readonly<Record<string, unknown>>, path = ''): [name: string, value: Scalar][] {
   return Object.entries(table).flatMap(([name, value]): [string, Scalar][] => {
     if (value === null || value === undefined) return [];

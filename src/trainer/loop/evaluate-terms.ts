@@ -69,7 +69,7 @@ export function evaluateTerms(
   return { values: { loss, byTerm }, gradient, dEntropy };
 }
 
-/** A module's loss may forget tokens; what it leaves out would become NaN. */
+/** A module's loss may forget tokens; their gradient would become NaN. */
 function checkLengths(
   { name }: LossTerm,
   { gradient, dEntropy = gradient }: Pick<TokenLossValue, 'gradient' | 'dEntropy'>,

@@ -60,7 +60,7 @@ export class Progress {
     return this.#version;
   }
 
-  /** The last end of a step that a checkpoint can hold; null if the weights have left it and nobody kept them. */
+  /** The last end of a step that a checkpoint can hold; null if the weights have changed since and were not kept. */
   get boundary(): Boundary | null {
     return this.#problem === null && (this.#isAtBoundary || this.#hasWeights) ? this.#boundary : null;
   }

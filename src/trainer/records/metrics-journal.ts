@@ -91,7 +91,7 @@ export class MetricsJournal {
   }
 }
 
-/** A run of thousands of steps would fill the memory with values that nobody asks the journal for. */
+/** A run of thousands of steps would fill the memory with values that are never requested from the journal. */
 function remembered({ kind, step, values }: MetricsRow): MetricsRow {
   return { kind, step, values: kind === 'step' ? {} : values };
 }
