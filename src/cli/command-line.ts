@@ -82,6 +82,9 @@ export async function runCommand(
   onMessageOfParent((message) => {
     if (message === STOP_MESSAGE) stop({ signal: 'SIGTERM', code: EXIT.terminated, isPassedOn: true });
   });
+  if (process.env['npm_lifecycle_event'] === 'npx') onParentGone(() => stop({ signal: 'SIGTERM', code: EXIT.terminated, isPassedOn: true }));
+  // What this command starts was not started by npx.
+  delete process.env['npm_lifecycle_event'];
   for (const stream of [process.stdout, process.stderr]) stream.on('error', ignoreClosedPipe);
   process.on('uncaughtException', (error) => {
     context.report(firstError(error));
@@ -114,6 +117,18 @@ function onMessageOfParent(listener: (message: unknown) => void): void {
   if (process.channel === undefined) return;
   process.on('message', listener);
   process.channel.unref();
+}
+
+const PARENT_EVERY_MS = 500;
+
+/** npx passes a signal to its shell alone, which ends and leaves the command behind. Does not keep the process alive. */
+function onParentGone(listener: () => void): void {
+  const parent = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    listener();
+  }, PARENT_EVERY_MS).unref();
 }
 
 /** The time that operations on files may take to finish before the process ends without them. */

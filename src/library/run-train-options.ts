@@ -1,7 +1,7 @@
 /** The body of `train`: its options as a request, its callbacks as the host of a run. */
 import { suggestion } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
-import { metricValue } from '../reports/training/metric-value.ts';
+import { metricValue } from '../trainer/training-observer.ts';
 import { noPaint } from '../reports/text/paint.ts';
 import { readTrainingSummary, type EndedRun } from '../reports/training/training-summary.ts';
 import { type KeySchema, tableSchema } from '../schemas/config-keys.ts';

@@ -80,3 +80,9 @@ export function joinObservers(observers: readonly TrainingObserver[]): TrainingO
     onEvent: (event) => observers.forEach((observer) => observer.onEvent?.(event)),
   };
 }
+
+/** A metric of a row; null if it was not measured or is not finite. */
+export function metricValue({ values }: MetricsRow, name: string): number | null {
+  const value = values[name] ?? null;
+  return value !== null && Number.isFinite(value) ? value : null;
+}

@@ -7,11 +7,10 @@ import type { TrainingConfig } from '../schemas/training-config.ts';
 import type { WireTrainingRun } from '../schemas/training-records.ts';
 import type { GradientBackend } from './gradient-backend.ts';
 import type { LossTerm } from './token-loss.ts';
-import type { PolicyServers } from './weight-publisher.ts';
-import type { WeightPublisher } from './weight-publisher.ts';
-import type { Trajectory } from './trajectory.ts';
-import type { CreateSource } from './trajectory-source.ts';
 import type { TrainingObserver } from './training-observer.ts';
+import type { CreateSource } from './trajectory-source.ts';
+import type { Trajectory } from './trajectory.ts';
+import type { PolicyServers, WeightPublisher } from './weight-publisher.ts';
 
 /** Everything that is lost with the backend. Closing it does not affect the servers. */
 export interface TrainingSession extends AsyncDisposable {

@@ -1,9 +1,11 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { recordEvaluation } from '../../src/evaluate/record-evaluation.ts';
 import { startCommand } from '../attacks/attacked-process.ts';
@@ -37,6 +39,23 @@ describe('vf-view', () => {
     expect(list).toMatchObject({ root: './outputs', runs: [{ id: 'evals/sums' }, { id: 'train/written' }] });
     view.child.kill('SIGINT');
     expect(await view.ended).toEqual([0, null]);
+  });
+
+  it('ends with the shell that npx started it in', async () => {
+    const words = ['--conditions=vf-search-source', '--no-warnings', join(import.meta.dirname, '../../src/cli/vf-view.ts'), '--port', '0'];
+    const shell = spawn('/bin/sh', ['-c', '"$@"; exit', 'sh', process.execPath, ...words], {
+      cwd: root,
+      env: { ...process.env, npm_lifecycle_event: 'npx' },
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    const lines = createInterface({ input: shell.stdout });
+    const [address] = (await once(lines, 'line')) as [string];
+    expect((await fetch(`${address}api/runs`)).status).toBe(200);
+    const closed = once(shell, 'close');
+    shell.kill('SIGKILL');
+    // Its output closes when the command behind it has ended, too.
+    await closed;
+    await expect(fetch(`${address}api/runs`)).rejects.toThrow('fetch failed');
   });
 
   it('leads to the run that it was given', async () => {

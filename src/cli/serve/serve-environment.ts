@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
@@ -18,14 +17,11 @@ import { secretsOf } from '../../sessions/policy/secrets.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import { resolveRoles } from '../../sessions/roles/resolve-roles.ts';
 import { collectOldObjectsEarly, keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
-import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { localTokenizerHash } from '../../sessions/policy/local-tokenizer-hash.ts';
-import { endWithStdin } from './end-with-stdin.ts';
 import type { EnvironmentOptions } from './environment-command.ts';
-import { failedRolloutNotes, failureNotes } from './failure-notes.ts';
 import { policiesOf } from './open-served-policy.ts';
-import { readKey } from './read-key.ts';
 import type { ServedOptions } from './served-options.ts';
+import { endWithStdin, failedRolloutNotes, failureNotes, readKey, serveUntilStopped } from './serving.ts';
 import { callerModels } from './served-roles.ts';
 
 /** Time for pending requests to finish after Ctrl-C; a second Ctrl-C ends them. */
@@ -59,16 +55,10 @@ export async function serveEnvironment(id: string, options: EnvironmentOptions, 
     onFailedRollout: failedRolloutNotes(context),
     onFailure: failureNotes(context),
   });
-  // Set before the URL is printed, because a script that reads it may stop the server at once.
-  context.onInterrupt = () => context.note('vf-serve: ending episodes; press Ctrl-C again to stop at once');
-  process.stdout.write(`${server.url}\n`);
   const rows = environment[split];
-  const ids =
-    tokenizer === null ? 'by messages; --tokenizer DIR adds token ids' : `by token ids of ${escapeControls(options.tokenizer!)} or by messages`;
-  context.note(
-    `vf-serve: serving ${escapeControls(environment.id)}, ${plural(rows.length, 'row')} of ${escapeControls(rows.name)} (${split}), ${ids}; Ctrl-C stops`,
-  );
-  if (!stopped.aborted) await once(stopped, 'abort');
+  const ids = tokenizer === null ? 'by messages; --tokenizer DIR adds token ids' : `by token ids of ${options.tokenizer!} or by messages`;
+  const about = `serving ${environment.id}, ${plural(rows.length, 'row')} of ${rows.name} (${split}), ${ids}`;
+  await serveUntilStopped({ address: server.url, about, ending: 'ending episodes', stopped }, context);
   await server.close({ graceMs: context.signal.aborted ? GRACE_MS : 0 });
   return EXIT.done;
 }

@@ -1,11 +1,10 @@
-import { once } from 'node:events';
 import { ConfigError } from '../../core/errors.ts';
 import { openExecutor } from '../../execution/open-executor.ts';
 import { executionApp } from '../../server/execution-app.ts';
 import { isLoopback, listen } from '../../server/listen.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import type { ExecuteOptions } from './execute-command.ts';
-import { failureNotes } from './failure-notes.ts';
+import { failureNotes, serveUntilStopped } from './serving.ts';
 
 /** Time for pending jobs to finish after Ctrl-C; a second Ctrl-C ends them. */
 const GRACE_MS = 30_000;
@@ -25,12 +24,9 @@ export async function serveExecution(options: ExecuteOptions, context: CommandCo
     if (!isLoopback(host))
       context.note(`vf-serve: listening on ${host}: anyone who can reach this machine can run programs in the sandbox, without a password`);
     if (name === 'none') context.note('vf-serve: the executor none isolates nothing: a program can read your files and reach your network');
-    // Set before the URL is printed, because a script that reads it may stop the server at once.
-    context.onInterrupt = () => context.note('vf-serve: finishing pending jobs; press Ctrl-C again to stop at once');
-    process.stdout.write(`${server.url}\n`);
     const { isolation, python: version } = executor.capabilities;
-    context.note(`vf-serve: Python ${version} in ${name} (isolation: ${isolation}), ${workers} at a time; Ctrl-C stops`);
-    if (!context.signal.aborted) await once(context.signal, 'abort');
+    const about = `Python ${version} in ${name} (isolation: ${isolation}), ${workers} at a time`;
+    await serveUntilStopped({ address: server.url, about, ending: 'finishing pending jobs' }, context);
     await server.close({ graceMs: GRACE_MS });
   } finally {
     await executor.close();

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { readFileSync, statSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { ConfigError, describeError, type VfError } from '../../core/errors.ts';
@@ -10,14 +9,12 @@ import { modelPath as modelPathOf } from '../../data/bundled-models.ts';
 import { cachedHubId } from '../../engine/adapters/base-name.ts';
 import { localModel } from '../../sessions/policy/local-model.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
-import { addressNotice } from '../../sessions/engine/address-notice.ts';
+import { addressNotice, engineThreads } from '../../sessions/engine/address-notice.ts';
 import { cacheProblem } from '../../sessions/engine/cache-problem.ts';
-import { engineThreads } from '../../sessions/engine/engine-threads.ts';
 import { keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
-import { failureNotes } from './failure-notes.ts';
 import type { PolicyOptions } from './policy-command.ts';
-import { readKey } from './read-key.ts';
+import { failureNotes, readKey, serveUntilStopped } from './serving.ts';
 
 /** Time for pending requests to finish after Ctrl-C; a second Ctrl-C ends them. */
 const GRACE_MS = 30_000;
@@ -34,11 +31,8 @@ export async function servePolicy(options: PolicyOptions, context: CommandContex
   try {
     for (const adapter of adapters) await loadAdapter(server, adapter, context);
     warnIfExposed(options, apiKey, context);
-    // Set before the URL is printed, because a script that reads it may stop the server at once.
-    context.onInterrupt = () => context.note('vf-serve: finishing pending requests; press Ctrl-C again to stop at once');
-    process.stdout.write(`${server.url}/v1\n`);
-    context.note(`vf-serve: ${escapeControls(introduction(options, server))}; Ctrl-C stops`);
-    const lost = await Promise.race([server.engine.lost, context.signal.aborted ? null : once(context.signal, 'abort').then(() => null)]);
+    const serving = { address: `${server.url}/v1`, about: introduction(options, server), ending: 'finishing pending requests' };
+    const lost = await Promise.race([server.engine.lost, serveUntilStopped(serving, context)]);
     if (lost === null) return EXIT.done;
     context.note(`vf-serve: the engine stopped: ${escapeControls(describeError(lost))}; start the server again`);
     return EXIT.failed;

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { ConfigError } from '../../core/errors.ts';
 import { openRetriever, type OpenRetrieverOptions } from '../../registry/open-retriever.ts';
 import { isLoopback, listen } from '../../server/listen.ts';
@@ -7,9 +6,8 @@ import { redactUrl } from '../../transport/redact.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import { readingError } from '../place-error.ts';
-import { escapeControls } from '../../reports/text/terminal-text.ts';
-import { failureNotes } from './failure-notes.ts';
 import type { RetrieveOptions } from './retrieve-command.ts';
+import { failureNotes, serveUntilStopped } from './serving.ts';
 
 /** Time for pending requests to finish after Ctrl-C; a second Ctrl-C ends them. */
 const GRACE_MS = 30_000;
@@ -25,11 +23,8 @@ export async function serveRetrieval(options: RetrieveOptions, context: CommandC
   try {
     const server = await listen(retrievalApp({ retriever, host, defaultTopk: topk, maxPending, onFailure: failureNotes(context) }), { host, port });
     if (!isLoopback(host)) context.note(`vf-serve: listening on ${host}: anyone who can reach this machine can search, without a password`);
-    // Set before the URL is printed, because a script that reads it may stop the server at once.
-    context.onInterrupt = () => context.note('vf-serve: finishing pending requests; press Ctrl-C again to stop at once');
-    process.stdout.write(`${server.url}/retrieve\n`);
-    context.note(`vf-serve: searching ${escapeControls(retriever.name)}, ${topk} passages per query; Ctrl-C stops`);
-    if (!context.signal.aborted) await once(context.signal, 'abort');
+    const about = `searching ${retriever.name}, ${topk} passages per query`;
+    await serveUntilStopped({ address: `${server.url}/retrieve`, about, ending: 'finishing pending requests' }, context);
     await server.close({ graceMs: GRACE_MS });
   } finally {
     await retriever.close();

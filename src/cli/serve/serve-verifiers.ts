@@ -1,13 +1,10 @@
-import { once } from 'node:events';
 import { Disposers } from '../../core/disposers.ts';
 import { packageVersion } from '../../data/package-root.ts';
 import { startVerifiersServer } from '../../server/verifiers/start-verifiers-server.ts';
 import { loadWireLibraries } from '../../server/verifiers/wire-libraries.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { plural } from '../../reports/text/number-text.ts';
-import { escapeControls } from '../../reports/text/terminal-text.ts';
-import { endWithStdin } from './end-with-stdin.ts';
-import { failedRolloutNotes, failureNotes } from './failure-notes.ts';
+import { endWithStdin, failedRolloutNotes, failureNotes, serveUntilStopped } from './serving.ts';
 import { policiesOf } from './open-served-policy.ts';
 import { openServed } from './serve-environment.ts';
 import type { VerifiersOptions } from './verifiers-command.ts';
@@ -37,18 +34,13 @@ export async function serveVerifiers(id: string, options: VerifiersOptions, cont
     onFailedRollout: failedRolloutNotes(context),
     onFailure: failureNotes(context),
   });
-  // Set before the address is printed, because a script that reads it may stop the server at once.
-  context.onInterrupt = () => context.note('vf-serve: cancelling runs; press Ctrl-C again to stop at once');
-  process.stdout.write(`${server.address}\n`);
-  const rows = environment[split];
-  context.note(
-    `vf-serve: serving ${escapeControls(environment.id)}, ${plural(rows.length, 'row')} of ${escapeControls(rows.name)} (${split}), over the wire of verifiers 0.4.0; Ctrl-C stops`,
-  );
   if (allowNetwork) context.note('vf-serve: this protocol has no password: anyone who reaches the port can start rollouts');
   if (environment.rubric.hasGroupRewards) {
     context.note('vf-serve: each run of this wire is scored alone, so group rewards see groups of one, as with vf-eval -i');
   }
-  if (!stopped.aborted) await once(stopped, 'abort');
+  const rows = environment[split];
+  const about = `serving ${environment.id}, ${plural(rows.length, 'row')} of ${rows.name} (${split}), over the wire of verifiers 0.4.0`;
+  await serveUntilStopped({ address: server.address, about, ending: 'cancelling runs', stopped }, context);
   await server.close();
   return EXIT.done;
 }

@@ -1,13 +1,11 @@
 /** Renders the live view of a training run as lines, each at most `columns` wide. */
-import type { MetricsRow, TrainingPhase } from '../../trainer/training-observer.ts';
-import { countText, durationText, figureText, meanText, plural } from '../../reports/text/number-text.ts';
-import { type Paint, noPaint } from '../../reports/text/paint.ts';
-import { cellWidth, clip, escapeControls } from '../../reports/text/terminal-text.ts';
 import { type LiveState, secondsLeft, stepsDone } from './live-state.ts';
-import { metricValue } from '../../reports/training/metric-value.ts';
 import { policyFigures, secondsText, sourceFigures } from './plain-lines.ts';
-import { barColumns } from './bar-columns.ts';
 import { curveRows } from '../../reports/text/curve-rows.ts';
+import { countText, durationText, figureText, meanText, plural } from '../../reports/text/number-text.ts';
+import { noPaint, type Paint } from '../../reports/text/paint.ts';
+import { cellWidth, clip, escapeControls } from '../../reports/text/terminal-text.ts';
+import { type MetricsRow, metricValue, type TrainingPhase } from '../../trainer/training-observer.ts';
 import { stepTime } from '../../reports/training/step-time.ts';
 
 const LABEL = 11;
@@ -153,4 +151,23 @@ function warningLine({ warnings }: LiveState, { room, paint }: { readonly room: 
   if (last === null) return [];
   const text = `${countText(count)}, last at step ${last.step}: ${escapeControls(last.message)}`;
   return [paint('yellow', 'warnings'.padEnd(LABEL)) + clip(text, room)];
+}
+
+/**
+ * Columns of each part of a bar that is `width` columns wide: proportional, and at least one for each nonzero part. Sums to `width` if there is a part
+ * and room for all.
+ */
+export function barColumns(parts: readonly number[], width: number): number[] {
+  const total = parts.reduce((sum, part) => sum + part, 0);
+  if (!(total > 0)) return parts.map(() => 0);
+  const exact = parts.map((part) => (part / total) * width);
+  const columns = exact.map((share, i) => (parts[i]! > 0 ? Math.max(1, Math.floor(share)) : 0));
+  for (let rest = width - columns.reduce((sum, n) => sum + n, 0); rest !== 0; rest -= Math.sign(rest)) {
+    // A missing column goes to the part that lacks most; a surplus one comes from the widest.
+    const score = rest > 0 ? exact.map((share, i) => (parts[i]! > 0 ? share - columns[i]! : -Infinity)) : columns;
+    const i = score.indexOf(Math.max(...score));
+    if (rest < 0 && columns[i]! <= 1) break;
+    columns[i]! += Math.sign(rest);
+  }
+  return columns;
 }

@@ -1,6 +1,5 @@
 /** State of the live view, collected from the run's events. No clock, no terminal. */
-import type { MetricsRow } from '../../trainer/training-observer.ts';
-import type { TrainingEvent, TrainingPhase } from '../../trainer/training-observer.ts';
+import type { MetricsRow, TrainingEvent, TrainingPhase } from '../../trainer/training-observer.ts';
 import type { EvaluationLabel } from '../../reports/training/evaluation-label.ts';
 
 export interface LiveState {

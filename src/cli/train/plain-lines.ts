@@ -1,10 +1,9 @@
 /** Renders rows and events of a training run as log lines. Each is a single line, regardless of the contents of messages. */
 import { SOURCE_PREFIX, TASK_PREFIX } from '../../trainer/records/metrics.ts';
-import type { MetricsRow, TrainingEvent } from '../../trainer/training-observer.ts';
+import { type MetricsRow, metricValue, type TrainingEvent } from '../../trainer/training-observer.ts';
 import { countText, durationText, figureText, meanText, plural } from '../../reports/text/number-text.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import type { EvaluationLabel } from '../../reports/training/evaluation-label.ts';
-import { metricValue } from '../../reports/training/metric-value.ts';
 import { stepTime } from '../../reports/training/step-time.ts';
 import { nllName } from '../../reports/training/supervised-curves.ts';
 

@@ -8,7 +8,7 @@ import { plural } from '../../reports/text/number-text.ts';
 import { paintFor } from '../../reports/text/paint.ts';
 import { isUnderRounds } from '../under-rounds.ts';
 import type { TrainDisplay } from './train-arguments.ts';
-import { metricValue } from '../../reports/training/metric-value.ts';
+import { metricValue } from '../../trainer/training-observer.ts';
 import { nextTrainingCommands, resumeCommand } from '../../reports/training/next-training-commands.ts';
 import { type TrainingPlotOptions, writeTrainingPlots } from '../../reports/plot/write-training-plots.ts';
 import { renderTrainingSummary } from '../../reports/training/render-training-summary.ts';

@@ -5,7 +5,7 @@ import { announcedLines } from '../../reports/training/announce-run.ts';
 import { resumeCommand } from '../../reports/training/next-training-commands.ts';
 import { paintFor } from '../../reports/text/paint.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
-import { engineThreads } from '../../sessions/engine/engine-threads.ts';
+import { engineThreads } from '../../sessions/engine/address-notice.ts';
 import { collectGarbage, collectGarbageInTime, keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
 import { usesEngine } from '../../sessions/policy/local-base.ts';
 import { bestAdapterOf } from '../../reports/training/training-summary.ts';

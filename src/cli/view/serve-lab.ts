@@ -4,7 +4,7 @@ import { packageRoot } from '../../data/package-root.ts';
 import { labApp } from '../../server/lab/lab-app.ts';
 import { listen } from '../../server/listen.ts';
 import type { CommandContext } from '../command-line.ts';
-import { failureNotes } from '../serve/failure-notes.ts';
+import { failureNotes } from '../serve/serving.ts';
 
 export interface ServedLab extends AsyncDisposable {
   readonly address: string;

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { isLoopback, listen } from '../../server/listen.ts';
 import { viewApp } from '../../server/view/view-app.ts';
 import type { CommandContext } from '../command-line.ts';
-import { failureNotes } from '../serve/failure-notes.ts';
+import { failureNotes } from '../serve/serving.ts';
 import type { OpenedView } from './open-view.ts';
 import { readPage } from './read-page.ts';
 

@@ -1,7 +1,7 @@
 /** Plots of a training run from its metrics: the reward, an overview, and a comparison of runs. */
 import type { MetricsRow } from '../../trainer/training-observer.ts';
 import type { EvaluationLabel } from '../training/evaluation-label.ts';
-import { metricValue } from '../training/metric-value.ts';
+import { metricValue } from '../../trainer/training-observer.ts';
 import { supervisedCurves } from '../training/supervised-curves.ts';
 import { COLORS, RUN_COLORS } from './chart-theme.ts';
 import {

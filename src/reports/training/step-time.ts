@@ -1,6 +1,6 @@
 /** Time of a step in four parts. */
 import type { MetricsRow } from '../../trainer/training-observer.ts';
-import { metricValue } from './metric-value.ts';
+import { metricValue } from '../../trainer/training-observer.ts';
 
 export interface StepTime {
   /** Wall-clock seconds. */

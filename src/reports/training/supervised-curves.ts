@@ -1,6 +1,6 @@
 /** The losses on demonstrations in the metrics of a run: of its supervised steps, and of the demonstrations held out. */
 import type { MetricsRow } from '../../trainer/training-observer.ts';
-import { metricValue } from './metric-value.ts';
+import { metricValue } from '../../trainer/training-observer.ts';
 
 export interface LossAt {
   readonly step: number;

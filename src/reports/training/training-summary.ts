@@ -11,7 +11,7 @@ import { sourceFiles } from '../../trainer/records/source-files.ts';
 import type { TrainingPaths } from '../../trainer/training-session.ts';
 import type { TrainingOutcome } from '../../trainer/training-session.ts';
 import { totalSteps } from '../../trainer/config/training-schedule.ts';
-import { metricValue } from './metric-value.ts';
+import { metricValue } from '../../trainer/training-observer.ts';
 import { type LossAt, supervisedCurves } from './supervised-curves.ts';
 
 export interface TrainingRecord {

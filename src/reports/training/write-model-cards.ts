@@ -13,7 +13,7 @@ import { escapeControls } from '../text/terminal-text.ts';
 import { trainedText } from './announce-run.ts';
 import { baseFacts } from './base-facts.ts';
 import type { EvaluationLabel } from './evaluation-label.ts';
-import { metricValue } from './metric-value.ts';
+import { metricValue } from '../../trainer/training-observer.ts';
 import { type CardColumn, type CardFacts, modelCard } from './model-card.ts';
 import { supervisedCurves } from './supervised-curves.ts';
 import { publishedConfig } from './published-config.ts';

@@ -3,7 +3,9 @@
  * report that nothing can catch. This cannot be predicted, because it depends on V8's reservations and releases in the meantime.
  */
 import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { MAX_MEMORY_BYTES } from '../../engine/compute/memory.ts';
+import type { EngineOptions } from '../../engine/engine-types.ts';
 
 /** Addresses of a command on Node 24 before it opens the engine, and of each engine thread (mostly reserved for compiled code). Measured, rounded up. */
 const PROCESS_BYTES = 2e9;
@@ -23,4 +25,11 @@ function addressLimit(): number | null {
   if (process.platform !== 'linux') return null;
   const [, limit] = /^Max address space +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
   return limit === undefined ? null : Number(limit);
+}
+
+const MAX_DEFAULT_THREADS = 8;
+
+/** Number of threads that the embedded engine starts for these options. */
+export function engineThreads({ threads }: Pick<EngineOptions, 'threads'>): number {
+  return threads ?? Math.min(availableParallelism(), MAX_DEFAULT_THREADS);
 }

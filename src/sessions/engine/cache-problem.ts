@@ -9,7 +9,7 @@ import { readWeightTypes } from '../../engine/model/model-files.ts';
 import { modelBytes } from '../../engine/model/model-layout.ts';
 import { readModelConfig } from '../../engine/model/read-model-config.ts';
 import { Folder } from '../../files/folder.ts';
-import { engineThreads } from './engine-threads.ts';
+import { engineThreads } from './address-notice.ts';
 
 /** Share of the memory next to the model that stays free for adapters and training, so that a recommended value does not fail there. */
 const KEPT_SHARE = 0.25;

@@ -1,14 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
-import { RunImages } from '../../files/run-images.ts';
 import type { Models } from '../../core/model.ts';
 import { packageRoot } from '../../data/package-root.ts';
 import type { RunIdentity } from '../../evaluate/evaluation-options.ts';
+import { RunImages } from '../../files/run-images.ts';
+import { LazyModels } from '../../models/lazy-models.ts';
 import { findEnvironment } from '../../registry/find-environment.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
-import { LazyModels } from '../../models/lazy-models.ts';
-import { gitCommit } from './git-commit.ts';
+import type { OpenTrainingOptions } from '../training/open-training.ts';
 
 /** A loaded environment; disposing closes it. */
 export interface OpenedEnvironment extends AsyncDisposable {
@@ -80,4 +81,58 @@ function versionOf(folder: string): string | null {
     // Environments need no package.json, and a broken one was reported when the environment was looked up.
     return null;
   }
+}
+
+function gitCommit(root: string): string | null {
+  const git = join(root, '.git');
+  const head = read(join(git, 'HEAD'))?.trim();
+  if (head === undefined) return null;
+  if (!head.startsWith('ref: ')) return commitOrNull(head);
+  const ref = head.slice('ref: '.length);
+  const packed = () =>
+    read(join(git, 'packed-refs'))
+      ?.split('\n')
+      .find((line) => line.endsWith(` ${ref}`))
+      ?.split(' ')[0];
+  return commitOrNull(read(join(git, ref))?.trim() ?? packed() ?? '');
+}
+
+function commitOrNull(text: string): string | null {
+  return /^[0-9a-f]{40,64}$/.test(text) ? text : null;
+}
+
+function read(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    // Not a checkout, or one whose .git is a file (a worktree): the commit stays unknown.
+    return undefined;
+  }
+}
+
+/** The environment of training and that of evaluations, which may be one; both keep their images in the run's folder. */
+export async function openEnvironments(
+  { config, directory, variables, signal, note }: Pick<OpenTrainingOptions, 'config' | 'directory' | 'variables' | 'signal' | 'note'>,
+  opened: Disposers,
+  [forTraining, forEvaluation]: readonly [LazyModels, LazyModels],
+): Promise<{ environment: Environment; evaluation: Environment }> {
+  const { id, args, eval_args: evalArgs } = { ...config.environment, eval_args: config.environment.evalArgs };
+  const images = new RunImages();
+  await images.keepIn(directory.paths.images);
+  const load = async (own: Readonly<Record<string, unknown>>, purpose: 'training' | 'evaluation') => {
+    const models = purpose === 'training' ? forTraining : forEvaluation;
+    const environment = await loadEnvironment(id, own, {
+      env: variables,
+      signal,
+      purpose,
+      models,
+      images,
+      note: (line) => note(`vf-train: ${line}`),
+    });
+    opened.defer(() => environment.close());
+    return environment;
+  };
+  const environment = await load(args, 'training');
+  const isOther = Object.keys(evalArgs).length > 0;
+  return { environment, evaluation: isOther ? await load({ ...args, ...evalArgs }, 'evaluation') : environment };
 }

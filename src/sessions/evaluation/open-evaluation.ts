@@ -10,7 +10,7 @@ import { leftOutTasks } from '../../reports/evaluation/left-out-tasks.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { RoleTables } from '../../schemas/roles-config.ts';
 import { addressNotice } from '../engine/address-notice.ts';
-import { engineThreads } from '../engine/engine-threads.ts';
+import { engineThreads } from '../engine/address-notice.ts';
 import { givenEnvironment, type OpenedEnvironment, openEnvironment } from '../environment/open-environment.ts';
 import { embeddedModel } from '../policy/embedded-model.ts';
 import { laptopModelOf, searchedIn, worldOf } from '../policy/laptop-model.ts';

@@ -1,11 +1,14 @@
 /** Plays an opened evaluation into the folder of its run, new or resumed. */
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { EvaluationEvent, EvaluationOptions, RunIdentity } from '../../evaluate/evaluation-options.ts';
 import { recordEvaluation } from '../../evaluate/record-evaluation.ts';
+import { findRun, newRunDirectory } from '../../evaluate/run-directory.ts';
+import { displayPath } from '../../reports/text/own-command.ts';
 import type { Summary } from '../../schemas/summary.ts';
+import type { EvaluationRequest } from './evaluation-request.ts';
 import { EVALUATION_DEFAULTS, type EvaluationContext, type EvaluationCounts, type OpenedEvaluation } from './open-evaluation.ts';
 import { recordedRun } from './recorded-run.ts';
-import { runDirectory } from './run-directory.ts';
+import type { Surroundings } from '../surroundings.ts';
 
 export interface PlayCallbacks {
   /** Called once, before the first rollout. `evaluation` has the number of rows that is played. */
@@ -88,4 +91,22 @@ function identityOf(
 function resumedCounts({ request, counts }: OpenedEvaluation, directory: string): EvaluationCounts {
   const rows = request.rows === undefined ? recordedRun(directory)?.rows : undefined;
   return rows === undefined ? counts : { ...counts, rows };
+}
+
+/** The directory of a run: the one to resume, or a new one. */
+async function runDirectory(
+  { output, resume }: Pick<EvaluationRequest, 'output' | 'resume'>,
+  options: Omit<EvaluationOptions, 'outputDir'>,
+  { warn }: Pick<Surroundings, 'warn'>,
+) {
+  const { envId, model } = options.run;
+  const base = resolve(output ?? 'outputs');
+  if (typeof resume === 'string') return { directory: resolve(resume), resume: true };
+  if (resume === true) {
+    const { path, difference } = await findRun(base, options);
+    if (path !== null) return { directory: path, resume: true };
+    const other = difference === null ? '' : ` (in the newest incomplete one ${difference})`;
+    warn(`found no run of ${envId} with ${model} and the same settings under ${displayPath(base)}${other}; starting a new one`);
+  }
+  return { directory: newRunDirectory(base, envId, model), resume: false };
 }

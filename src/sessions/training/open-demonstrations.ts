@@ -1,16 +1,19 @@
 /** Tokenises the supervised rows of a run: with the policy that samples, or on this machine if no server is needed. */
+import type { Environment, TurnFormat } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { ImageSizes } from '../../core/image-size.ts';
-import type { Environment } from '../../core/environment.ts';
+import type { RenderedTokens } from '../../core/message.ts';
+import { modelFacts } from '../../files/model-facts.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import type { DemonstrationSet, TrainingSession } from '../../trainer/training-session.ts';
+import { localTokenizerHash } from '../policy/local-tokenizer-hash.ts';
+import { demonstrationPictures } from './demonstration-pictures.ts';
+import { openLocalTokenizer } from '../../tokenizer/local-tokenizer.ts';
+import type { EncodedText } from '../../tokenizer/policy-tokenizer.ts';
 import { assertInVocabulary } from '../../trainer/sources/assert-in-vocabulary.ts';
 import { demonstrationOf, type DemonstrationTokenizer } from '../../trainer/sources/demonstration.ts';
 import { type Demonstrations, type ReadDemonstration, readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
+import type { DemonstrationSet, TrainingSession } from '../../trainer/training-session.ts';
 import type { Trajectory } from '../../trainer/trajectory.ts';
-import { modelFacts } from '../../files/model-facts.ts';
-import { demonstrationPictures } from './demonstration-pictures.ts';
-import { openDemonstrationTokenizer } from './demonstration-tokenizer.ts';
 
 /** Rows tokenised at a time; a server tokenises each piece of a row by itself. */
 const CONCURRENT_ROWS = 16;
@@ -102,4 +105,21 @@ async function within(
   if (rows.length > 0 && kept.length === 0)
     throw new ConfigError(`All ${made.length} supervised rows are longer than ${limit} tokens; raise sft.max_length or shorten them`);
   return kept;
+}
+
+/** Tokenises supervised rows on this machine, with the tokenizer in a model's directory. Rejects with ConfigError if it cannot be read. */
+export async function openDemonstrationTokenizer(path: string, turnFormat: TurnFormat): Promise<DemonstrationTokenizer> {
+  const tokenizer = await openLocalTokenizer(path);
+  return {
+    render: async (messages, options) => rendered(await tokenizer.render(messages, options)),
+    renderNext: async (history, next, options) => rendered(await tokenizer.renderNext(history, next, options)),
+    encode: async (text) => (await tokenizer.encode(text)).ids,
+    closingTokenId: await tokenizer.closingToken(),
+    tokenizerHash: await localTokenizerHash(path),
+    turnFormat,
+  };
+}
+
+function rendered({ ids, images = [] }: EncodedText): RenderedTokens {
+  return { ids, images };
 }

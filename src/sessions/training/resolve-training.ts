@@ -19,9 +19,9 @@ import { readExtendedToml } from '../../files/extended-toml.ts';
 import { readTomlSync } from '../../files/toml-text.ts';
 import { withArgumentSettings } from './argument-settings.ts';
 import { presetNamed } from '../environment/presets.ts';
-import { refuseIncompleteProgram } from './refuse-program.ts';
-import { stepsOfRollouts } from './steps-of-rollouts.ts';
-import { withSupervisedSteps } from './supervised-steps.ts';
+import { refuseIncompleteProgram } from './assert-trainable.ts';
+import { stepsOfRollouts } from './count-steps.ts';
+import { withSupervisedSteps } from './count-steps.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
 /** A user's request for a training, before presets, files and defaults are applied. */

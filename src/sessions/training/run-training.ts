@@ -1,23 +1,25 @@
 /** A training from its resolved configuration to its end: the run's folder, its parts, the loop, its cost. Prints nothing: a host shows the progress. */
 import { createHash, randomBytes } from 'node:crypto';
 import { basename } from 'node:path';
+import type { Environment } from '../../core/environment.ts';
 import { packageVersion } from '../../data/package-root.ts';
+import { redactionOf } from '../../evaluate/redaction.ts';
+import type { EvaluationLabel } from '../../reports/training/evaluation-label.ts';
+import { renderConfig } from '../../reports/training/render-config.ts';
+import { Transcripts, type TranscriptsOptions } from '../../reports/training/transcripts.ts';
 import type { RoleStats } from '../../schemas/role-stats.ts';
 import type { RunCost } from '../../schemas/run-cost.ts';
-import { differenceText } from '../../trainer/config/resume-config.ts';
-import type { TrainingOutcome } from '../../trainer/training-session.ts';
-import { TrainingDirectory } from '../../trainer/records/training-directory.ts';
-import type { TrainingPaths } from '../../trainer/training-session.ts';
-import { joinObservers, type TrainingObserver } from '../../trainer/training-observer.ts';
-import type { Environment } from '../../core/environment.ts';
-import type { EvaluationLabel } from '../../reports/training/evaluation-label.ts';
-import { Transcripts, type TranscriptsOptions } from '../../reports/training/transcripts.ts';
 import { withLocalBase } from '../policy/local-base.ts';
-import { openCurves } from './open-curves.ts';
 import type { OpenedTraining } from './open-training.ts';
-import { renderConfig } from '../../reports/training/render-config.ts';
 import { trainingRunsFolder, type TrainingSetup } from './resolve-training.ts';
 import { trainingCost } from './training-cost.ts';
+import { differenceText } from '../../trainer/config/resume-config.ts';
+import { CurveLog } from '../../trainer/curves/curve-log.ts';
+import { openTensorboardFile } from '../../trainer/curves/tensorboard-file.ts';
+import { openWandbFile, type WandbRun } from '../../trainer/curves/wandb-file.ts';
+import { TrainingDirectory } from '../../trainer/records/training-directory.ts';
+import { joinObservers, type TrainingObserver } from '../../trainer/training-observer.ts';
+import type { TrainingOutcome, TrainingPaths } from '../../trainer/training-session.ts';
 
 /** The parts of its process that a run uses. */
 export interface TrainingHost {
@@ -154,4 +156,43 @@ async function runIn(directory: TrainingDirectory, { setup, config }: Run, host:
 /** `<run>-<random>`: unique, and short enough for a model name. */
 function attemptName(runName: string): string {
   return `${basename(runName).slice(0, 40)}-${randomBytes(3).toString('hex')}`;
+}
+
+export interface OpenCurvesOptions {
+  readonly setup: Pick<TrainingSetup, 'config' | 'wire'>;
+  readonly directory: Pick<TrainingDirectory, 'paths' | 'run'>;
+  /** Text of config.toml, free of secrets. */
+  readonly configText: string;
+  readonly secrets: ReadonlySet<string>;
+  readonly note: (line: string) => void;
+}
+
+/** Creates no file: each log does so when the run starts. */
+export function openCurves({ setup, directory, configText, secrets, note }: OpenCurvesOptions): CurveLog[] {
+  const { tensorboard, wandb } = setup.config.logging;
+  const { paths, run } = directory;
+  const settings = redactionOf([...secrets]).settings(setup.wire);
+  const onFailure = (message: string) => note(`vf-train: ${message}`);
+  const logs: CurveLog[] = [];
+  if (tensorboard) {
+    const open = (rows: Parameters<typeof openTensorboardFile>[0]['rows']) =>
+      openTensorboardFile({ folder: paths.tensorboard, rows, settings, config: configText });
+    logs.push(new CurveLog({ viewer: 'TensorBoard', open, onFailure }));
+  }
+  if (wandb !== null) {
+    const wandbRun: WandbRun = {
+      // The part of the folder's name that is unique.
+      id: run.run_id.split('--').at(-1)!,
+      name: setup.config.name ?? setup.config.environment.id,
+      project: wandb.project,
+      entity: wandb.entity,
+      group: wandb.group ?? run.run_id,
+      tags: wandb.tags ?? [],
+      startedAt: new Date(run.started_at),
+    };
+    const open = (rows: Parameters<typeof openWandbFile>[0]['rows']) =>
+      openWandbFile({ folder: paths.wandb, run: wandbRun, rows, settings, packageVersion: packageVersion() });
+    logs.push(new CurveLog({ viewer: 'Weights & Biases', open, onFailure }));
+  }
+  return logs;
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { barColumns } from '../../../src/cli/train/bar-columns.ts';
+import { barColumns } from '../../../src/cli/train/live-block-lines.ts';
 
 describe('barColumns', () => {
   it('divides in proportion', () => {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseTrain } from '../../cli/train/parse-train.ts';
-import { openCurves } from '../../../src/sessions/training/open-curves.ts';
+import { openCurves } from '../../../src/sessions/training/run-training.ts';
 import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
 import { renderConfig } from '../../../src/reports/training/render-config.ts';
 import { TrainingDirectory } from '../../../src/trainer/records/training-directory.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { PolicyProbe } from '../../../src/clients/vllm-probe.ts';
-import { checkPolicyProbe } from '../../../src/sessions/training/check-policy-probe.ts';
+import { checkPolicyProbe } from '../../../src/sessions/training/check-policy-server.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
 
 const PROBE: PolicyProbe = {

@@ -1,4 +1,5 @@
-/** Checks before sampling that a server accepts adapters: otherwise it would keep serving the base, and the training would have no effect on it. */
+/** Checks before sampling that a server returns token ids and accepts adapters: otherwise it would keep serving the base, and the training would have no effect on it. */
+import type { PolicyProbe } from '../../clients/vllm-probe.ts';
 import { ConfigError, PolicyError } from '../../core/errors.ts';
 import { Random } from '../../core/random.ts';
 import { askAdapterRoutes } from '../../launch/adapter-routes.ts';
@@ -33,4 +34,18 @@ export async function assertTakesAdapters({ baseUrls, apiKey }: AdapterServer, s
       await endpoint.close();
     }
   }
+}
+
+/**
+ * Throws ConfigError if the server returns no token ids, or log-probs that no trainer can reproduce: raw ones are for temperature 1, so ratios, corrections
+ * and comparisons with the trainer would mix two distributions.
+ */
+export function checkPolicyProbe(probe: PolicyProbe, temperature: number): void {
+  if (probe.kind !== 'tokens') {
+    throw new ConfigError(`Training needs a server that accepts and returns token ids, as vLLM does, but ${probe.chatOnlyBecause}`);
+  }
+  if (temperature === 1 || probe.logProbsMode !== 'raw') return;
+  throw new ConfigError(
+    `rollouts.temperature is ${temperature}, but the server returns log-probs at temperature 1; start vLLM with --logprobs-mode processed_logprobs, or set rollouts.temperature = 1`,
+  );
 }

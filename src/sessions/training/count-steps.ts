@@ -1,3 +1,7 @@
+/** The steps that data fills: demonstrations, or rollouts of a file. */
+import { ConfigError } from '../../core/errors.ts';
+import { readRollouts } from '../../evaluate/read-rollouts.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { ResolvedConfig } from '../../trainer/config/resolve-config.ts';
 import { readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
 
@@ -19,4 +23,15 @@ export async function withSupervisedSteps(resolved: ResolvedConfig, laterRows?: 
   const { training } = await readDemonstrations(config);
   const steps = Math.ceil((sft.epochs * training.length) / sft.batchSize);
   return { ...resolved, config: { ...config, sft: { ...sft, steps } }, wire: { ...wire, sft: { ...wire.sft, steps } } };
+}
+
+/** Number of full steps that a file of rollouts fills. Throws ConfigError for a line that does not hold a rollout, and for a file that does not fill a step. */
+export async function stepsOfRollouts(path: string, { rolloutsPerExample, examplesPerStep }: TrainingConfig['rollouts']): Promise<number> {
+  const sizes = new Map<string, number>();
+  for await (const { group_id: group } of readRollouts(path)) sizes.set(group, (sizes.get(group) ?? 0) + 1);
+  // A group with more than rollouts_per_example rollouts counts as several.
+  const groups = [...sizes.values()].reduce((sum, size) => sum + Math.ceil(size / rolloutsPerExample), 0);
+  const steps = Math.floor(groups / examplesPerStep);
+  if (steps > 0) return steps;
+  throw new ConfigError(`${path} has ${groups} groups of rollouts, but rollouts.examples_per_step is ${examplesPerStep}; lower it (-n)`);
 }
