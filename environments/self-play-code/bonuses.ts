@@ -1,6 +1,6 @@
 /**
  * Bonuses for properties of a proposal itself, as in Absolute Zero: all are off by default, there and here. A bonus is its measure times its coefficient,
- * at most its maximum, and is paid only to a proposal from which something can be learned.
+ * at most its maximum, and is added only for a proposal from which something can be learned.
  */
 import type { ArgumentKind } from 'vf-search/environment-kit';
 import type { CodeMeasures } from 'vf-search/execution';

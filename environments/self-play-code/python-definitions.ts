@@ -16,7 +16,7 @@ export function definedFunctions(code: string): string[] {
   return names;
 }
 
-/** Tells whether only whitespace stands between a line break, or the beginning, and the index. */
+/** Tells whether only whitespace is between a line break, or the beginning, and the index. */
 export function beginsLine(code: string, index: number): boolean {
   let at = index;
   while (at > 0 && isWhitespace(code.charCodeAt(at - 1))) {

@@ -24,7 +24,7 @@ function hasTestVariable(code: string): boolean {
   return false;
 }
 
-/** Only whitespace stands between the word and line breaks or ends of the text; a break can lie anywhere in it. */
+/** Only whitespace is between the word and line breaks or ends of the text; a break can be anywhere in it. */
 function isLine(code: string, start: number, end: number): boolean {
   const after = skipWhitespace(code, end);
   if (after < code.length && !code.slice(end, after).includes('\n')) return false;

@@ -106,7 +106,7 @@ async function tokenCaller(caller: number): Promise<void> {
   }
 }
 
-/** OpenEnv's frames over a socket, which dies every now and then without a close. */
+/** OpenEnv's frames over a socket, which sometimes dies without a close. */
 async function socketCaller(caller: number): Promise<void> {
   while (performance.now() < end) {
     const socket = new WebSocket(`${url.replace('http', 'ws')}/ws`);

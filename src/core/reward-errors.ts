@@ -15,7 +15,7 @@ export function finite(term: NamedWeight, value: number): number {
   throw new RewardError(`${kindOf(term)} "${term.name}" gave ${String(value)}, which is not a finite number. Return a number for every rollout.`);
 }
 
-/** The error of a metric, which stands in place of its value. Throws the error of a reward, and one that ends the run, such as a wrong key. */
+/** The error of a metric, which replaces its value. Throws the error of a reward, and one that ends the run, such as a wrong key. */
 export function metricError(term: NamedWeight, cause: unknown): RewardError {
   const error = rewardError(term, cause);
   if (term.weight === 0 && !error.endsRun) return error;

@@ -6,7 +6,7 @@ import type { Message } from '../core/message.ts';
 export interface ReplayOptions {
   /** The rollout's recorded calls that may answer. */
   readonly records: readonly AskedRecord[];
-  /** Recorded calls that stand before the new ones. @default none */
+  /** Recorded calls, which come before the new ones. @default none */
   readonly before?: readonly AskedRecord[];
   /** Tells whether the role is called even if there is a recorded reply. */
   readonly asksAgain: (role: string) => boolean;

@@ -19,7 +19,7 @@ export const TrajectorySchema = object(
     ...optionalColumns,
     /** The role that wrote the targets; absent for the policy of an environment with one speaker. */
     role: text,
-    /** Only for a rollout that is paid when others have played: it has neither a reward nor an error. */
+    /** Only for a rollout that gets its reward when others have played: it has neither a reward nor an error. */
     unpaid: only(true),
     /** Absent if the sampler's log-probs are unknown. */
     log_probs: text,

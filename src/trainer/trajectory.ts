@@ -11,7 +11,7 @@ export const POLICY_ROLE = 'policy';
 
 /**
  * `policy.version` is the smallest if several versions sampled it. `isCut` is set only on a failed one: a finished one never becomes a trajectory. A
- * demonstration, such as a row of a supervised data set, has neither a reward nor an error; nor has a trajectory that is paid later.
+ * demonstration, such as a row of a supervised data set, has neither a reward nor an error; nor has a trajectory that gets its reward later.
  */
 export interface Trajectory extends RolloutFacts {
   /** The role that wrote the targets: `policy`, unless a source plays several roles. */
@@ -102,7 +102,7 @@ export function unpaid<T extends Trajectory>(trajectory: T): T {
 
 /**
  * The trajectory with this reward, instead of any that it had, and with these metrics in addition to its own; one of the same name is replaced. Use it for rewards
- * that are known only when others have played: a proposal is paid by how its task was solved.
+ * that are known only when others have played: the reward of a proposal depends on the solutions of its task.
  *
  * @throws {TrainingError} for a failed trajectory and for a demonstration, which can have no reward
  * @throws {RewardError} for a reward or a metric that is not finite

@@ -12,7 +12,7 @@ export interface StepAdvantages {
   readonly values: (table: RolloutTable, row: number) => number | null;
 }
 
-/** A refill plays further groups like the first ones; other phases belong to a source that pays and groups by itself. */
+/** A refill plays further groups like the first ones; other phases belong to a source that rewards and groups by itself. */
 const REFILL = /^step\/\d+\/refill-\d+$/;
 
 export async function stepAdvantages(run: OpenRun, set: RolloutSet): Promise<StepAdvantages> {

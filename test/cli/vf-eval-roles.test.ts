@@ -1,4 +1,4 @@
-/** vf-eval and the models besides the policy: who plays a role, what is recorded, what a failure of theirs means. */
+/** vf-eval and the models other than the policy: the players of roles, the records, and the effect of a failure. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';

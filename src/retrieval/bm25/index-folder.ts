@@ -44,7 +44,7 @@ type NumberArray = Uint8Array<ArrayBuffer> | Uint32Array<ArrayBuffer> | Int32Arr
 
 export class IndexWriter {
   readonly #target: string;
-  /** Unique to this process. The folder that is renamed lies in it, because that one has the user's default permissions. */
+  /** Unique to this process. The folder that is renamed is inside it, because that one has the user's default permissions. */
   readonly #temporary: string;
   readonly #folder: string;
   readonly #overwrites: boolean;

@@ -29,7 +29,7 @@ export interface CurvePoint {
 }
 
 /**
- * `train/<metric>` for a step, `eval/<metric>` for an evaluation, `validation/<metric>` for a validation; viewers group by what stands before the slash.
+ * `train/<metric>` for a step, `eval/<metric>` for an evaluation, `validation/<metric>` for a validation; viewers group by the part before the slash.
  * Leaves out what was not measured.
  */
 export function curvePoints({ kind, values }: Pick<RecordedMetricsRow, 'kind' | 'values'>): CurvePoint[] {

@@ -23,7 +23,7 @@ import type { PhaseName, RolloutStore, StepRollouts } from '../trajectory-source
 export interface RolloutFilesOptions {
   /** Removes secrets from written text. @default no change */
   readonly redact?: (text: string) => string;
-  /** Rollouts call models by role: a file of these calls lies next to that of each step. @default false */
+  /** Rollouts call models by role: a file of these calls is next to that of each step. @default false */
   readonly asks?: boolean;
   /** Takes the events of each rollout. @default none */
   readonly trace?: TraceFile | null;

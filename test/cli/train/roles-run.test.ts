@@ -1,4 +1,4 @@
-/** vf-train with a judge besides the policy, in this process alone: what is recorded, what a resume asks, and who may not judge. */
+/** vf-train with a judge in addition to the policy, in this process alone: the records, the requests of a resume, and the models that may not judge. */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { EngineLostError } from '../../../src/engine/engine-errors.ts';
 import { eventStream, type EventStreamOptions } from '../../../src/server/policy/event-stream.ts';
 
-/** What the stream did besides sending. */
+/** The actions of the stream other than sending. */
 function recorded(produce: EventStreamOptions['produce']) {
   const reported: string[] = [];
   const options = {

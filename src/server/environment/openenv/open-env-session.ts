@@ -95,7 +95,7 @@ export class OpenEnvSession {
     return { observation, ...position, metadata: { ...metadata, kept } };
   }
 
-  /** Frees the episode, whatever it is doing. */
+  /** Frees the episode in any state. */
   close(): void {
     this.#isClosed = true;
     this.#end();
