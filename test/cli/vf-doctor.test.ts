@@ -367,7 +367,7 @@ describe('vf-doctor', () => {
     expect(mini.stdout).toMatch(/^GPU memory for Qwen2\.5-VL-3B-Instruct with its vision tower, estimated in GiB/);
     expect(mini.stdout).toMatch(/vLLM .*--gpu-memory-utilization=0\.\d+/);
     for (const [args, message] of [
-      [['visual-rag', '--preset', 'ddai-r1-mini'], /a policy server: policy\.base_url \(-b\) for a running one, .*got none/],
+      [['visual-rag', '--preset', 'ddai-r1-mini'], /No policy server is named; set policy\.base_url \(-b\) for a running one, /],
       [['visual-rag', '--preset', 'ddai-r9'], /Unknown preset "ddai-r9".*known presets: .*ddai-r1-mini/],
       [['visual-rag'], /must be a \.toml file, got visual-rag\. For an environment, add --preset NAME\./],
       [['--launch'], /--launch is about a training run/],

@@ -10,189 +10,190 @@ function areApart({ algorithm, losses }: TrainingConfigWire): boolean {
 }
 
 function onlyWithRatio({ algorithm }: TrainingConfigWire, key: string, value: unknown): string {
-  return `a loss that uses ${key} = ${JSON.stringify(value)}, such as algorithm.loss.use = "ratio" or [losses.NAME] use = "ratio"; "${algorithm.loss.use}" does not, and would ignore it`;
+  return `${key} = ${JSON.stringify(value)} needs a loss that uses it, such as algorithm.loss.use = "ratio" or [losses.NAME] use = "ratio"; "${algorithm.loss.use}" does not, and would ignore it`;
 }
 
 export const ALGORITHM_RULES: readonly ConfigRule[] = [
   {
     key: 'algorithm.correction.level',
     wrong: ({ algorithm: { correction, old_log_probs: old } }) => correction.level !== 'none' && old === 'sampler',
-    expected: ({ algorithm }) =>
-      `algorithm.old_log_probs = "trainer" with algorithm.correction.level = "${algorithm.correction.level}", because the sampler's own log-probs need no correction; got "sampler"`,
+    problem: ({ algorithm }) =>
+      `algorithm.old_log_probs must be "trainer" with algorithm.correction.level = "${algorithm.correction.level}", because the sampler's own log-probs need no correction; got "sampler"`,
   },
   {
     key: 'algorithm.correction.level',
     wrong: ({ algorithm: { correction, loss } }) => correction.level === 'token' && loss.ratio === 'sequence',
-    expected: () =>
-      'algorithm.correction.level "sequence", "geometric" or "none" with algorithm.loss.ratio = "sequence" (one ratio per sequence), got "token"',
+    problem: () =>
+      'algorithm.correction.level must be "sequence", "geometric" or "none" with algorithm.loss.ratio = "sequence" (one ratio per sequence), got "token"',
   },
   {
     key: 'algorithm.correction.min',
     wrong: ({ algorithm: { correction } }) => correction.min >= correction.max,
-    expected: ({ algorithm: { correction } }) => `algorithm.correction.min below max (${correction.max}), got ${correction.min}`,
+    problem: ({ algorithm: { correction } }) => `algorithm.correction.min must be below max (${correction.max}), got ${correction.min}`,
   },
   {
     key: 'rollouts.max_staleness',
     wrong: ({ rollouts, algorithm }) => rollouts.max_staleness > 0 && algorithm.old_log_probs === 'trainer' && algorithm.correction.level === 'none',
-    expected: ({ rollouts }) =>
-      `algorithm.old_log_probs = "sampler", or a correction.level, with rollouts.max_staleness = ${rollouts.max_staleness}; otherwise nothing corrects for the staleness of the sampled weights; got "trainer" and "none"`,
+    problem: ({ rollouts }) =>
+      `algorithm.old_log_probs must be "sampler", or algorithm.correction.level another than "none", with rollouts.max_staleness = ${rollouts.max_staleness}; otherwise nothing corrects for the staleness of the sampled weights; got "trainer" and "none"`,
   },
   {
     key: 'algorithm.advantage.baseline',
     wrong: ({ algorithm: { advantage } }) => advantage.baseline === 'leave_one_out' && advantage.scope !== 'group',
-    expected: ({ algorithm: { advantage } }) =>
-      `algorithm.advantage.baseline = "mean" with algorithm.advantage.scope = "${advantage.scope}" (leave-one-out compares the rollouts of a row), got "leave_one_out"`,
+    problem: ({ algorithm: { advantage } }) =>
+      `algorithm.advantage.baseline must be "mean" with algorithm.advantage.scope = "${advantage.scope}" (leave-one-out compares the rollouts of a row), got "leave_one_out"`,
   },
   ...(['weighting', 'decay'] as const).map((name): ConfigRule => ({
     key: `algorithm.advantage.${name}`,
     wrong: ({ algorithm: { advantage } }) =>
       (advantage.scope === 'group' || advantage.scope === 'none') && advantage[name] !== (name === 'decay' ? 0 : 'sequence'),
-    expected: ({ algorithm: { advantage } }) =>
-      `algorithm.advantage.scope to be "role_task", "role" or "batch" with algorithm.advantage.${name} = ${JSON.stringify(advantage[name])}, got "${advantage.scope}"`,
+    problem: ({ algorithm: { advantage } }) =>
+      `algorithm.advantage.scope must be "role_task", "role" or "batch" with algorithm.advantage.${name} = ${JSON.stringify(advantage[name])}, got "${advantage.scope}"`,
   })),
   {
     key: 'algorithm.loss.args',
     wrong: ({ algorithm: { loss } }) => loss.use === 'ratio' && Object.keys(loss.args).length > 0,
-    expected: () => 'no algorithm.loss.args with algorithm.loss.use = "ratio", whose settings are the other keys of the table',
+    problem: () => 'algorithm.loss.args must be left out with algorithm.loss.use = "ratio", whose settings are the other keys of the table',
   },
   {
     key: 'algorithm.kl.coefficient',
     wrong: (config) => areApart(config) && config.algorithm.kl.coefficient > 0 && config.algorithm.kl.placement === 'loss',
-    expected: (config) => onlyWithRatio(config, 'algorithm.kl.coefficient', config.algorithm.kl.coefficient),
+    problem: (config) => onlyWithRatio(config, 'algorithm.kl.coefficient', config.algorithm.kl.coefficient),
   },
   {
     key: 'algorithm.entropy_coefficient',
     wrong: (config) => areApart(config) && config.algorithm.entropy_coefficient > 0,
-    expected: (config) => onlyWithRatio(config, 'algorithm.entropy_coefficient', config.algorithm.entropy_coefficient),
+    problem: (config) => onlyWithRatio(config, 'algorithm.entropy_coefficient', config.algorithm.entropy_coefficient),
   },
   {
     key: 'algorithm.correction.level',
     wrong: (config) => areApart(config) && config.algorithm.correction.level !== 'none',
-    expected: (config) => onlyWithRatio(config, 'algorithm.correction.level', config.algorithm.correction.level),
+    problem: (config) => onlyWithRatio(config, 'algorithm.correction.level', config.algorithm.correction.level),
   },
   {
     key: 'algorithm.loss.ratio',
     wrong: (config) => areApart(config) && config.algorithm.loss.ratio === 'sequence',
-    expected: (config) => `${onlyWithRatio(config, 'algorithm.loss.ratio', 'sequence')}; rpg has a ratio in algorithm.loss.args`,
+    problem: (config) => `${onlyWithRatio(config, 'algorithm.loss.ratio', 'sequence')}; rpg has a ratio in algorithm.loss.args`,
   },
   {
     key: 'steps',
     wrong: ({ steps, sft }) => steps === 0 && sft.data === null,
-    expected: () => 'steps of at least 1 without supervised steps ([sft] data, --sft), got 0',
+    problem: () => 'steps must be at least 1 without supervised steps ([sft] data, --sft), got 0',
   },
   {
     key: 'sft.mix_weight',
     wrong: ({ sft }) => sft.mix_weight > 0 && sft.data === null,
-    expected: ({ sft }) => `sft.data with sft.mix_weight = ${sft.mix_weight}, got none`,
+    problem: ({ sft }) => `sft.data must be set with sft.mix_weight = ${sft.mix_weight}, got none`,
   },
   ...(['steps', 'held_out', 'validation'] as const).map((name): ConfigRule => ({
     key: `sft.${name}`,
     wrong: ({ sft }) => sft.data === null && sft[name] !== null && sft[name] !== 0,
-    expected: ({ sft }) => `sft.data with sft.${name} = ${JSON.stringify(sft[name])}, got none`,
+    problem: ({ sft }) => `sft.data must be set with sft.${name} = ${JSON.stringify(sft[name])}, got none`,
   })),
   {
     key: 'losses',
     wrong: ({ sft, losses }) => sft.data === null && Object.values(losses).some(({ on }) => on === 'demonstrations'),
-    expected: ({ losses }) =>
-      `sft.data with losses.${Object.keys(losses).find((name) => losses[name]?.on === 'demonstrations')}.on = "demonstrations", whose rows it names; got none`,
+    problem: ({ losses }) =>
+      `sft.data must be set with losses.${Object.keys(losses).find((name) => losses[name]?.on === 'demonstrations')}.on = "demonstrations", whose rows it names; got none`,
   },
   {
     key: 'sft.held_out',
     wrong: ({ sft }) => sft.held_out >= 1 && !Number.isInteger(sft.held_out),
-    expected: ({ sft }) => `sft.held_out to be a share below 1 or a whole number of rows, got ${sft.held_out}`,
+    problem: ({ sft }) => `sft.held_out must be a share below 1 or a whole number of rows, got ${sft.held_out}`,
   },
   {
     key: 'sft.held_out',
     wrong: ({ sft }) => sft.held_out > 0 && sft.validation !== null,
-    expected: () => 'only one of sft.held_out and sft.validation, got both; keep one',
+    problem: () => 'Only one of sft.held_out and sft.validation may be set, got both; keep one',
   },
   {
     key: 'rollouts_file',
     wrong: ({ steps, rollouts_file: file }) => steps === 0 && file !== null,
-    expected: () =>
-      'steps on rollouts with rollouts_file (--rollouts), but --sft takes supervised steps only; name the rows with --set sft.data=FILE to take both',
+    problem: () =>
+      'rollouts_file (--rollouts) needs steps on rollouts, but --sft takes supervised steps only; name the rows with --set sft.data=FILE to take both',
   },
   {
     key: 'source',
     wrong: ({ source, rollouts_file: file }) => source !== null && file !== null,
-    expected: () => 'only one of source and rollouts_file (--rollouts), got both; keep one',
+    problem: () => 'Only one of source and rollouts_file (--rollouts) may be set, got both; keep one',
   },
   {
     key: 'rollouts_file',
     wrong: ({ rollouts, rollouts_file: file }) => file !== null && (rollouts.max_refills > 0 || rollouts.max_staleness > 0),
-    expected: () => 'rollouts.max_refills = 0 and rollouts.max_staleness = 0 with rollouts_file (--rollouts), because nothing is sampled',
+    problem: () => 'rollouts.max_refills and rollouts.max_staleness must be 0 with rollouts_file (--rollouts), because nothing is sampled',
   },
   {
     key: 'policy.launch.sleep',
     wrong: ({ rollouts, policy }) => policy.launch?.sleep === true && rollouts.max_staleness > 0,
-    expected: ({ rollouts }) =>
-      `rollouts.max_staleness = 0 with policy.launch.sleep = true, because vLLM cannot sample while it sleeps; got ${rollouts.max_staleness}`,
+    problem: ({ rollouts }) =>
+      `rollouts.max_staleness must be 0 with policy.launch.sleep = true, because vLLM cannot sample while it sleeps; got ${rollouts.max_staleness}`,
   },
   {
     key: 'policy.launch.sleep',
     wrong: ({ policy, backend }) => policy.launch?.sleep === true && backend.kind === 'embedded',
-    expected: () => 'backend.kind = "torch" with policy.launch.sleep = true, because the embedded engine trains on the CPU; got "embedded"',
+    problem: () => 'backend.kind must be "torch" with policy.launch.sleep = true, because the embedded engine trains on the CPU; got "embedded"',
   },
   {
     key: 'algorithm.loss.dual_clip',
     wrong: ({ algorithm: { loss } }) => loss.dual_clip !== null && loss.objective !== 'clip',
-    expected: ({ algorithm: { loss } }) =>
-      `algorithm.loss.objective = "clip" with algorithm.loss.dual_clip = ${loss.dual_clip}, got "${loss.objective}"`,
+    problem: ({ algorithm: { loss } }) =>
+      `algorithm.loss.objective must be "clip" with algorithm.loss.dual_clip = ${loss.dual_clip}, got "${loss.objective}"`,
   },
   {
     key: 'algorithm.loss.dual_clip',
     wrong: ({ algorithm: { loss } }) => loss.dual_clip !== null && loss.dual_clip <= 1 + loss.clip_high,
-    expected: ({ algorithm: { loss } }) =>
-      `algorithm.loss.dual_clip above 1 + clip_high (${1 + loss.clip_high}), because it bounds ratios beyond the clip; got ${loss.dual_clip}`,
+    problem: ({ algorithm: { loss } }) =>
+      `algorithm.loss.dual_clip must be above 1 + clip_high (${1 + loss.clip_high}), because it bounds ratios beyond the clip; got ${loss.dual_clip}`,
   },
   {
     key: 'algorithm.loss.ratio_min',
     wrong: ({ algorithm: { loss } }) => loss.ratio_min >= loss.ratio_max,
-    expected: ({ algorithm: { loss } }) => `algorithm.loss.ratio_min below ratio_max (${loss.ratio_max}), got ${loss.ratio_min}`,
+    problem: ({ algorithm: { loss } }) => `algorithm.loss.ratio_min must be below ratio_max (${loss.ratio_max}), got ${loss.ratio_min}`,
   },
   {
     key: 'algorithm.loss.ratio',
     wrong: ({ algorithm: { loss } }) => loss.ratio === 'sequence' && loss.objective === 'cispo',
-    expected: () => 'algorithm.loss.ratio = "token" with objective = "cispo" (its weights are per token), got "sequence"',
+    problem: () => 'algorithm.loss.ratio must be "token" with objective = "cispo" (its weights are per token), got "sequence"',
   },
   {
     key: 'algorithm.loss.max_tokens',
     wrong: ({ algorithm: { loss } }) => loss.max_tokens !== null && loss.aggregation !== 'constant',
-    expected: ({ algorithm: { loss } }) =>
-      `algorithm.loss.aggregation = "constant" with algorithm.loss.max_tokens = ${loss.max_tokens} (only "constant" uses it), got "${loss.aggregation}"`,
+    problem: ({ algorithm: { loss } }) =>
+      `algorithm.loss.aggregation must be "constant" with algorithm.loss.max_tokens = ${loss.max_tokens} (only "constant" uses it), got "${loss.aggregation}"`,
   },
   {
     key: 'algorithm.kl.placement',
     wrong: ({ algorithm: { kl } }) => kl.coefficient > 0 && kl.placement === 'reward' && kl.against === 'old',
-    expected: () => 'algorithm.kl.against = "reference" with placement = "reward", because the KL of the sampling policy to itself is 0; got "old"',
+    problem: () =>
+      'algorithm.kl.against must be "reference" with placement = "reward", because the KL of the sampling policy to itself is 0; got "old"',
   },
   {
     key: 'algorithm.kl.against',
     wrong: ({ algorithm: { kl, old_log_probs: old, minibatches, epochs } }) =>
       kl.coefficient > 0 && kl.placement === 'loss' && kl.against === 'old' && old === 'trainer' && minibatches * epochs === 1,
-    expected: () =>
-      'algorithm.minibatches or algorithm.epochs above 1 with algorithm.kl.against = "old" and old_log_probs = "trainer", because the KL of the only update to its own start is 0; got 1 and 1',
+    problem: () =>
+      'algorithm.minibatches or algorithm.epochs must be above 1 with algorithm.kl.against = "old" and old_log_probs = "trainer", because the KL of the only update to its own start is 0; got 1 and 1',
   },
   {
     key: 'algorithm.minibatches',
     wrong: ({ algorithm, rollouts }) => algorithm.minibatches > rollouts.examples_per_step,
-    expected: ({ algorithm, rollouts }) =>
-      `algorithm.minibatches to be at most rollouts.examples_per_step (${rollouts.examples_per_step}), because groups are never split; got ${algorithm.minibatches}`,
+    problem: ({ algorithm, rollouts }) =>
+      `algorithm.minibatches must be at most rollouts.examples_per_step (${rollouts.examples_per_step}), because groups are never split; got ${algorithm.minibatches}`,
   },
   {
     key: 'optimizer.warmup_steps',
     wrong: ({ optimizer, steps }) => steps > 0 && optimizer.warmup_steps > steps,
-    expected: ({ optimizer, steps }) => `optimizer.warmup_steps to be at most steps (${steps}), got ${optimizer.warmup_steps}`,
+    problem: ({ optimizer, steps }) => `optimizer.warmup_steps must be at most steps (${steps}), got ${optimizer.warmup_steps}`,
   },
   {
     key: 'optimizer.min_learning_rate',
     wrong: ({ optimizer }) => optimizer.min_learning_rate > optimizer.learning_rate,
-    expected: ({ optimizer }) =>
-      `optimizer.min_learning_rate to be at most learning_rate (${optimizer.learning_rate}), got ${optimizer.min_learning_rate}`,
+    problem: ({ optimizer }) =>
+      `optimizer.min_learning_rate must be at most learning_rate (${optimizer.learning_rate}), got ${optimizer.min_learning_rate}`,
   },
   {
     key: 'evaluation.examples',
     wrong: ({ evaluation }) => evaluation.every > 0 && evaluation.examples === 0,
-    expected: () => 'evaluation.examples to be -1 (all rows) or at least 1, got 0; evaluation.every = 0 turns evaluation off',
+    problem: () => 'evaluation.examples must be -1 (all rows) or at least 1, got 0; evaluation.every = 0 turns evaluation off',
   },
 ];

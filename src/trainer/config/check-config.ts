@@ -9,12 +9,11 @@ import { ALGORITHM_RULES } from './algorithm-rules.ts';
 /** Replaces secrets in a recorded configuration. */
 export const HIDDEN = '***';
 
-/** `wrong` is true if the values do not go together; `expected` is then the error. */
+/** `wrong` is true if the values do not go together; `problem` is then the error. */
 export interface ConfigRule {
   readonly key: string;
   readonly wrong: (config: TrainingConfigWire) => boolean;
-  /** The text after "Expected". */
-  readonly expected: (config: TrainingConfigWire) => string;
+  readonly problem: (config: TrainingConfigWire) => string;
 }
 
 interface EmbeddedRule {
@@ -44,25 +43,25 @@ const RULES: readonly ConfigRule[] = [
     // Supervised steps need none, unless the environment is played to evaluate them.
     wrong: ({ policy, steps, rollouts_file: file, evaluation }) =>
       serversNamed(policy).length === 0 && ((steps > 0 && file === null) || evaluation.every > 0),
-    expected: () =>
-      'a policy server: policy.base_url (-b) for a running one, [policy.launch] (--launch) to start vLLM with this run, or [policy.embedded] (--embedded) to sample in this process; got none',
+    problem: () =>
+      'No policy server is named; set policy.base_url (-b) for a running one, [policy.launch] (--launch) to start vLLM with this run, or [policy.embedded] (--embedded) to sample in this process',
   },
   {
     key: 'policy.base_url',
     wrong: ({ policy }) => serversNamed(policy).length > 1,
-    expected: ({ policy }) =>
-      `only one of policy.base_url (a running server), [policy.launch] (a vLLM started with this run) and [policy.embedded] (this process), got ${serversNamed(policy).join(' and ')}; keep one`,
+    problem: ({ policy }) =>
+      `Only one of policy.base_url (a running server), [policy.launch] (a vLLM started with this run) and [policy.embedded] (this process) may be set, got ${serversNamed(policy).join(' and ')}; keep one`,
   },
   {
     key: 'policy.base_url',
     wrong: ({ policy }) => [policy.base_url ?? []].flat().some((url) => !isHttpUrl(url)),
-    expected: ({ policy }) =>
-      `policy.base_url to begin with http:// or https://, got "${redactUrl([policy.base_url ?? []].flat().find((url) => !isHttpUrl(url))!)}"`,
+    problem: ({ policy }) =>
+      `policy.base_url must begin with http:// or https://, got "${redactUrl([policy.base_url ?? []].flat().find((url) => !isHttpUrl(url))!)}"`,
   },
   {
     key: 'policy.base_url',
     wrong: ({ policy }) => [policy.base_url ?? []].flat().some((url) => url.includes(`${HIDDEN}@`) || url.includes(`=${HIDDEN}`)),
-    expected: () => `policy.base_url with its credentials: a run's files hide them as ${HIDDEN}, so pass the URL again`,
+    problem: () => `policy.base_url lacks its credentials: a run's files hide them as ${HIDDEN}, so pass the URL again`,
   },
   {
     key: 'policy.base_url',
@@ -70,16 +69,16 @@ const RULES: readonly ConfigRule[] = [
       const servers = [policy.base_url ?? []].flat().map((url) => url.replace(/\/+$/, '').replace(/\/v1$/, ''));
       return new Set(servers).size !== servers.length;
     },
-    expected: () => 'every URL in policy.base_url to be another server, got one twice',
+    problem: () => 'Every URL in policy.base_url must be another server, got one twice',
   },
   {
     key: 'policy.api_key_var',
     wrong: ({ policy }) => policy.api_key_var !== null && policy.base_url === null,
-    expected: ({ policy }) => {
+    problem: ({ policy }) => {
       const [server] = serversNamed(policy);
       return server === undefined
-        ? 'policy.api_key_var only together with policy.base_url: this run has no policy server'
-        : `no policy.api_key_var with ${server}: the run gives its server a random key`;
+        ? 'policy.api_key_var needs policy.base_url: this run has no policy server'
+        : `policy.api_key_var must be left out with ${server}: the run gives its server a random key`;
     },
   },
   {
@@ -89,65 +88,65 @@ const RULES: readonly ConfigRule[] = [
       (policy.launch?.args ?? []).some(
         (arg, i, all) => /^--hf[-_]token(=|$)/.test(arg) && (arg.includes('=') || all[i + 1]?.startsWith('-') === false),
       ),
-    expected: () => 'no token in policy.launch.args, which are recorded and shown; set HF_TOKEN in the environment or in .env',
+    problem: () => 'policy.launch.args must hold no token, because they are recorded and shown; set HF_TOKEN in the environment or in .env',
   },
   {
     key: 'publish.server_adapter_dir',
     wrong: ({ policy, publish }) => publish.server_adapter_dir !== null && policy.embedded !== null,
-    expected: ({ publish }) =>
-      `no publish.server_adapter_dir with [policy.embedded], which reads the run's own folder; got "${publish.server_adapter_dir}"`,
+    problem: ({ publish }) =>
+      `publish.server_adapter_dir must be left out with [policy.embedded], which reads the run's own folder; got "${publish.server_adapter_dir}"`,
   },
   {
     key: 'policy.launch.sleep',
     wrong: ({ policy }) => policy.launch?.sleep === true && policy.launch.replicas > 1,
-    expected: ({ policy }) =>
-      `policy.launch.replicas = 1 with policy.launch.sleep, whose server and worker share one GPU; got ${policy.launch?.replicas}`,
+    problem: ({ policy }) =>
+      `policy.launch.replicas must be 1 with policy.launch.sleep, whose server and worker share one GPU; got ${policy.launch?.replicas}`,
   },
   {
     key: 'publish.quorum',
     wrong: ({ policy, publish }) => publish.quorum > replicaCount(policy),
-    expected: ({ policy, publish }) => `publish.quorum to be at most the number of policy servers (${replicaCount(policy)}), got ${publish.quorum}`,
+    problem: ({ policy, publish }) => `publish.quorum must be at most the number of policy servers (${replicaCount(policy)}), got ${publish.quorum}`,
   },
   ...EMBEDDED_BACKEND.map(({ name, fits, remedy }): ConfigRule => ({
     key: `backend.${name}`,
     wrong: ({ backend }) => backend.kind === 'embedded' && !fits.includes(backend[name]),
-    expected: ({ backend }) =>
-      `no backend.${name} with backend.kind = "embedded" (${remedy}), got ${JSON.stringify(backend[name])}: leave it out, or set backend.kind = "torch"`,
+    problem: ({ backend }) =>
+      `backend.${name} must be left out with backend.kind = "embedded" (${remedy}), got ${JSON.stringify(backend[name])}: leave it out, or set backend.kind = "torch"`,
   })),
   {
     key: 'backend.devices',
     wrong: ({ backend }) => backend.devices !== null && backend.kind === 'embedded',
-    expected: ({ backend }) =>
-      `no backend.devices with backend.kind = "embedded" (backend.threads divides its work), got ${JSON.stringify(backend.devices)}: leave it out, or set backend.kind = "torch"`,
+    problem: ({ backend }) =>
+      `backend.devices must be left out with backend.kind = "embedded" (backend.threads divides its work), got ${JSON.stringify(backend.devices)}: leave it out, or set backend.kind = "torch"`,
   },
   {
     key: 'backend.devices',
     wrong: ({ backend }) => backend.devices !== null && backend.device !== 'auto',
-    expected: ({ backend }) =>
-      `only one of backend.device and backend.devices, got "${backend.device}" and ${JSON.stringify(backend.devices)}; leave one of the two out`,
+    problem: ({ backend }) =>
+      `Only one of backend.device and backend.devices may be set, got "${backend.device}" and ${JSON.stringify(backend.devices)}; leave one of the two out`,
   },
   {
     key: 'backend.devices',
     wrong: ({ backend: { devices } }) =>
       devices !== null &&
       devices.some((device, i) => (device === 'cpu') !== (devices[0] === 'cpu') || (device !== 'cpu' && devices.indexOf(device) < i)),
-    expected: ({ backend }) =>
-      `backend.devices to be all "cpu", or all GPUs and each once (NCCL refuses two processes on one), got ${JSON.stringify(backend.devices)}`,
+    problem: ({ backend }) =>
+      `backend.devices must be all "cpu", or all GPUs and each once (NCCL refuses two processes on one), got ${JSON.stringify(backend.devices)}`,
   },
   {
     key: 'backend.sharding',
     wrong: ({ backend }) => backend.sharding === 'full' && backend.devices === null,
-    expected: () => 'backend.devices with backend.sharding = "full", which divides the base between them; got none',
+    problem: () => 'backend.devices must be set with backend.sharding = "full", which divides the base between them; got none',
   },
   {
     key: 'lora.rank',
     wrong: ({ policy, backend, lora }) => (policy.embedded !== null || backend.kind === 'embedded') && lora.rank > MAX_ADAPTER_RANK,
-    expected: ({ lora }) => `lora.rank of 1 to ${MAX_ADAPTER_RANK} with the embedded engine, got ${lora.rank}`,
+    problem: ({ lora }) => `lora.rank must be 1 to ${MAX_ADAPTER_RANK} with the embedded engine, got ${lora.rank}`,
   },
   {
     key: 'backend.threads',
     wrong: ({ backend }) => backend.kind === 'embedded' && backend.threads !== null && backend.threads > MAX_EMBEDDED_THREADS,
-    expected: ({ backend }) => `backend.threads of 1 to ${MAX_EMBEDDED_THREADS} with backend.kind = "embedded", got ${backend.threads}`,
+    problem: ({ backend }) => `backend.threads must be 1 to ${MAX_EMBEDDED_THREADS} with backend.kind = "embedded", got ${backend.threads}`,
   },
   {
     key: 'backend.threads',
@@ -155,18 +154,18 @@ const RULES: readonly ConfigRule[] = [
       backend.kind === 'embedded' &&
       [backend.threads, policy.embedded?.threads ?? null].every((n) => n !== null) &&
       backend.threads !== policy.embedded?.threads,
-    expected: ({ policy, backend }) =>
-      `backend.threads to equal policy.embedded.threads (${policy.embedded?.threads}), because one engine samples and trains; got ${backend.threads}; leave one of the two out`,
+    problem: ({ policy, backend }) =>
+      `backend.threads must equal policy.embedded.threads (${policy.embedded?.threads}), because one engine samples and trains; got ${backend.threads}; leave one of the two out`,
   },
   ...ALGORITHM_RULES,
 ];
 
 /** Throws a one-line ConfigError for the first broken rule. */
 export function checkConfig(config: TrainingConfigWire, origin: (key: string) => string): void {
-  for (const { key, wrong, expected } of RULES) {
+  for (const { key, wrong, problem } of RULES) {
     if (!wrong(config)) continue;
     const source = origin(key);
-    throw new ConfigError(`Expected ${expected(config)}${source === 'default' ? '' : ` (${source})`}`);
+    throw new ConfigError(`${problem(config)}${source === 'default' ? '' : ` (${source})`}`);
   }
   const { environment, policy } = config;
   for (const [path, table] of [

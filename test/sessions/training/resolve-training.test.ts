@@ -74,7 +74,7 @@ describe('resolveTraining', () => {
 
   it.each([
     [['missing.toml'], /Could not read the TOML file missing.toml: there is no such file/],
-    [['x', '-m', 'm'], /Expected a policy server/],
+    [['x', '-m', 'm'], /No policy server is named/],
     [['x', '-m', 'm', '-k', 'NOT_SET', ...SERVER], /environment variable NOT_SET \(policy.api_key_var, --api-key-var\) holds no API key/],
     [['x', '-m', 'm', '-k', 'sk-123', ...SERVER], /name of an environment variable that holds the key, not the key itself/],
     [['x', ...SERVER, '--preset', 'nope'], /Unknown preset "nope"/],
@@ -200,7 +200,7 @@ describe('resolveTraining of given rollouts', () => {
     const warm = await read(['search-r1', '-m', 'models/x', '--rollouts', path, '-n', '1', '-r', '8', '--set', 'optimizer.warmup_ratio=0.4']);
     expect(warm.wire).toMatchObject({ steps: 3, optimizer: { warmup_steps: 1 } });
     const late = read(['search-r1', '-m', 'models/x', '--rollouts', path, '-n', '1', '-r', '8', '--set', 'optimizer.warmup_steps=10']);
-    await expect(late).rejects.toThrow(/optimizer.warmup_steps to be at most steps \(3\), got 10/);
+    await expect(late).rejects.toThrow(/optimizer.warmup_steps must be at most steps \(3\), got 10/);
   });
 });
 
@@ -253,7 +253,9 @@ describe('resolveTraining of a first run', () => {
   });
 
   it('refuses what contradicts it, and near misses, in one line', async () => {
-    await expect(read([...laptop, '--set', 'backend.python=py'])).rejects.toThrow(/no backend.python with backend.kind = "embedded" .*\(--set\)/);
+    await expect(read([...laptop, '--set', 'backend.python=py'])).rejects.toThrow(
+      /backend.python must be left out with backend.kind = "embedded" .*\(--set\)/,
+    );
     await expect(read(['search-r1', '--preset', 'labtop'])).rejects.toThrow(/Unknown preset "labtop" \(did you mean laptop\?\)/);
     await expect(read([...laptop, '--set', 'policy.embedded.cache=1'])).rejects.toThrow(/Unknown key policy.embedded.cache/);
   });
