@@ -39,7 +39,7 @@ export const vfDoctor = defineCommand({
   summary: 'Checks what a training run needs and shows the command that fixes each problem.',
   arguments: { config: optionalArgument('a training configuration (.toml), or an environment with --preset', { completion: 'files' }) },
   options: table({
-    preset: text('ready-made settings, as those of vf-train (vf-train --list-presets)', { placeholder: 'NAME' }),
+    preset: text('ready-made settings, as those of vf-train (vf-train --list-presets)', { placeholder: 'NAME', completion: 'presets' }),
     launch: flag("with a configuration or a preset: the run starts vLLM, instead of the configuration's server"),
     python: file("the worker's Python", { otherwise: "the configuration's, else python3" }),
     vllmPython: file('the Python with vLLM, for a server started with the run', { otherwise: '--python' }),

@@ -131,7 +131,7 @@ export interface Command<O extends OptionTable = OptionTable, A extends Argument
 export interface CommandGroup {
   readonly name: string;
   readonly summary: string;
-  readonly commands: readonly Command[];
+  readonly commands: readonly AnyCommand[];
   readonly notes?: string;
 }
 
@@ -147,9 +147,14 @@ export function defineCommands(group: CommandGroup): CommandGroup {
   return group;
 }
 
-/** The last part of the name of one of several commands: `policy` of `vf-serve policy`. */
-export function ownName({ name }: Command): string {
-  return name.split(' ').at(-1)!;
+/** The commands that have options: the command itself, or those below it. */
+export function leafCommands(command: AnyCommand): readonly Command[] {
+  return 'commands' in command ? command.commands.flatMap(leafCommands) : [command];
+}
+
+/** The last part of the name of one of several commands: `policy` of `vf-serve policy`, `eval` of `vf-eval`. */
+export function ownName({ name }: Pick<Command, 'name'>): string {
+  return name.split(' ').at(-1)!.replace(/^vf-/, '');
 }
 
 /** `<run directory...>` */

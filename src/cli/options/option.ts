@@ -1,8 +1,8 @@
 /** One option of a command: parses its value from a command line and from a TOML file, and has the texts for help and completion. */
 import { ConfigError } from '../../core/errors.ts';
 
-/** The completions that a shell offers after the option: these words, files, folders, environments of the package, or nothing. */
-export type Completion = readonly string[] | 'files' | 'folders' | 'environments' | null;
+/** The completions that a shell offers after the option: these words, files, folders, environments or presets of the package, or nothing. */
+export type Completion = readonly string[] | 'files' | 'folders' | 'environments' | 'presets' | null;
 
 /** @typeParam D true if a command always has a value: the option has a default or is required */
 export interface Option<T = unknown, D extends boolean = boolean> {

@@ -20,7 +20,7 @@ function groupParts({ name, summary, commands, notes }: CommandGroup, style: Sty
   return [
     wrap(summary, WIDTH, { wholeWords: true }),
     [style('Usage'), `  ${name} <command> [options]`],
-    [style('Commands'), ...commands.flatMap((command) => entry(`  ${ownName(command)}`, command.summary, 16))],
+    [style('Commands'), ...commands.flatMap((command) => entry(`  ${ownName(command)}`, clauseOf(command.summary), 16))],
     ...notesOf(notes),
     [`${name} <command> --help shows the options of a command, with examples.`],
   ];
@@ -41,6 +41,11 @@ function commandParts(command: Command, style: Style): readonly (readonly string
     ...optionGroups(command).map(({ heading, options }) => [style(heading), ...options.flatMap(({ left, says }) => entry(left, says))]),
     ...notesOf(typeof command.notes === 'function' ? command.notes() : command.notes),
   ];
+}
+
+/** The first clause of a summary. */
+function clauseOf(summary: string): string {
+  return summary.split(/: |\. /, 1)[0]!.replace(/\.$/, '');
 }
 
 function notesOf(notes: string | undefined): string[][] {

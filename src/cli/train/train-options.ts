@@ -6,7 +6,7 @@ import { setting } from './setting-option.ts';
 
 export const TRAIN_OPTIONS = groups({
   'What is trained': {
-    preset: text('ready-made settings, listed below; file and flags override them', { placeholder: 'NAME' }),
+    preset: text('ready-made settings, listed below; file and flags override them', { placeholder: 'NAME', completion: 'presets' }),
     model: setting('model', 'the base model: a Hugging Face directory, a bundled model, or owner/name on the hub', 'PATH'),
     envArgs: object('arguments of the training environment', { letter: 'a' }),
     evalArgs: object('override them for the evaluation environment'),

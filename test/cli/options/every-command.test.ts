@@ -1,13 +1,15 @@
 /** The same mistakes, played against the declaration of every command: one sentence each, whatever the command. */
 import { describe, expect, it } from 'vitest';
 import { ALL_COMMANDS } from '../../../src/cli/commands/all-commands.ts';
+import { vf } from '../../../src/cli/commands/vf.ts';
+import { leafCommands } from '../../../src/cli/options/define-command.ts';
 import { flagOf, type Option } from '../../../src/cli/options/option.ts';
 import { parseWords } from '../../../src/cli/options/parse-words.ts';
 import { optionGroups, renderHelp, usageOf } from '../../../src/cli/options/render-help.ts';
 import { runWords } from '../../../src/cli/options/run-defined.ts';
 import { quietContext } from './quiet-context.ts';
 
-const commands = ALL_COMMANDS.flatMap((command) => ('commands' in command ? command.commands : [command]));
+const commands = [...ALL_COMMANDS, vf].flatMap(leafCommands);
 const options = commands.flatMap((command) => Object.entries(command.options).map(([name, option]) => ({ command, name, option })));
 const label = ({ command, name }: (typeof options)[number]) => `${command.name} ${flagOf(name)}`;
 

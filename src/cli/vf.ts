@@ -1,0 +1,5 @@
+/** The `vf` command. */
+import { vf } from './commands/vf.ts';
+import { runDefined } from './options/run-defined.ts';
+
+await runDefined(vf);
