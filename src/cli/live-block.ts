@@ -3,7 +3,8 @@
  * them. The caller provides the lines.
  */
 import { stripVTControlCharacters } from 'node:util';
-import { cellWidth } from '../reports/text/terminal-text.ts';
+import type { Paint } from '../reports/text/paint.ts';
+import { cellWidth, clip, escapeControls } from '../reports/text/terminal-text.ts';
 
 export interface LiveBlockOptions {
   readonly stream: NodeJS.WriteStream;
@@ -65,4 +66,20 @@ export class LiveBlock {
 /** Screen rows of the lines: more than one each if the terminal became narrower since they were drawn. */
 function rowsTaken(lines: readonly string[], columns: number): number {
   return lines.reduce((rows, line) => rows + Math.max(1, Math.ceil(cellWidth(stripVTControlCharacters(line)) / columns)), 0);
+}
+
+interface Headed {
+  readonly name: string;
+  readonly done: number;
+  readonly total: number;
+  /** `done` and `total` as text. */
+  readonly count: string;
+}
+
+/** The first line of a block: a name, a bar, a count; at most `columns` wide. */
+export function barLine({ name, done, total, count }: Headed, { columns, paint }: { readonly columns: number; readonly paint: Paint }): string {
+  const label = clip(escapeControls(name), Math.floor(columns / 2));
+  const width = Math.max(5, columns - cellWidth(label) - count.length - 4);
+  const filled = total === 0 ? width : Math.min(width, Math.floor((done / total) * width));
+  return `${paint('bold', label)}  ${paint('cyan', '━'.repeat(filled))}${paint('dim', '─'.repeat(width - filled))}  ${count}`;
 }

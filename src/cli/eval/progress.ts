@@ -4,7 +4,7 @@
  */
 import type { EvaluationEvent, EvaluationProgress } from '../../evaluate/evaluation-options.ts';
 import { thrownPlace } from '../../core/errors.ts';
-import { LiveBlock } from '../live-block.ts';
+import { barLine, LiveBlock } from '../live-block.ts';
 import { countText, durationText, meanText, plural } from '../../reports/text/number-text.ts';
 import { type Paint, noPaint } from '../../reports/text/paint.ts';
 import { clip, escapeControls } from '../../reports/text/terminal-text.ts';
@@ -120,11 +120,7 @@ export function progressBlock(
 ): string[] {
   const { done, total } = progress;
   const count = `${countText(done)}/${countText(total)}`;
-  const label = clip(escapeControls(title), Math.floor(columns / 2));
-  const width = Math.max(5, columns - label.length - count.length - 4);
-  const filled = total === 0 ? width : Math.floor((done / total) * width);
-  const bar = paint('cyan', '━'.repeat(filled)) + paint('dim', '─'.repeat(width - filled));
-  return [`${paint('bold', label)}  ${bar}  ${count}`, paint('dim', clip(standing(progress, speed).join(' · '), columns))];
+  return [barLine({ name: title, done, total, count }, { columns, paint }), paint('dim', clip(standing(progress, speed).join(' · '), columns))];
 }
 
 function standing({ done, total, errored, rewardMean, headlines, active }: EvaluationProgress, { elapsedSeconds, kept }: Speed): string[] {

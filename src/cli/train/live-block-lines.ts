@@ -1,10 +1,11 @@
 /** Renders the live view of a training run as lines, each at most `columns` wide. */
 import { type LiveState, secondsLeft, stepsDone } from './live-state.ts';
+import { barLine } from '../live-block.ts';
 import { policyFigures, secondsText, sourceFigures } from './plain-lines.ts';
 import { curveRows } from '../../reports/text/curve-rows.ts';
 import { countText, durationText, figureText, meanText, plural } from '../../reports/text/number-text.ts';
 import { noPaint, type Paint } from '../../reports/text/paint.ts';
-import { cellWidth, clip, escapeControls } from '../../reports/text/terminal-text.ts';
+import { clip, escapeControls } from '../../reports/text/terminal-text.ts';
 import { type MetricsRow, metricValue, type TrainingPhase } from '../../trainer/training-observer.ts';
 import { stepTime } from '../../reports/training/step-time.ts';
 
@@ -39,14 +40,10 @@ export function liveBlockLines(state: LiveState, { columns, seconds, paint = noP
 function heading(state: LiveState, { columns, seconds, paint }: LiveLook & { readonly paint: Paint }): string[] {
   const done = stepsDone(state);
   const count = `step ${countText(done)}/${countText(state.steps)}`;
-  const name = clip(escapeControls(state.name), Math.floor(columns / 2));
-  const width = Math.max(5, columns - cellWidth(name) - count.length - 4);
-  const filled = Math.min(width, Math.floor((done / state.steps) * width));
-  const bar = paint('cyan', '━'.repeat(filled)) + paint('dim', '─'.repeat(width - filled));
   const left = secondsLeft(state, seconds);
   const clock = `${durationText(seconds)} so far${left === null || done >= state.steps ? '' : `, about ${durationText(left)} left`}`;
   const folder = clip(escapeControls(state.directory), Math.max(10, columns - clock.length - 3));
-  return [`${paint('bold', name)}  ${bar}  ${count}`, paint('dim', clip(`${clock} · ${folder}`, columns))];
+  return [barLine({ name: state.name, done, total: state.steps, count }, { columns, paint }), paint('dim', clip(`${clock} · ${folder}`, columns))];
 }
 
 const DOING: Readonly<Record<TrainingPhase, string>> = {
