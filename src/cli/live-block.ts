@@ -12,6 +12,8 @@ export interface LiveBlockOptions {
   readonly draw: (columns: number) => readonly string[];
   /** Milliseconds between redraws. */
   readonly everyMs: number;
+  /** Writes lines instead of a block: those of `draw` each time, and once more at the end. @default false */
+  readonly plain?: boolean;
 }
 
 /** Maximum width of the block in columns; the rest of a wider terminal stays empty. */
@@ -27,27 +29,29 @@ export class LiveBlock {
     this.#options = options;
   }
 
-  /** Draws now, and then periodically. */
+  /** Draws now, unless plain, and then periodically. */
   start(): void {
     this.#timer ??= setInterval(() => this.redraw(), this.#options.everyMs).unref();
-    this.redraw();
+    if (this.#options.plain !== true) this.redraw();
   }
 
   redraw(): void {
-    this.#write('');
+    if (this.#options.plain !== true) this.#write('');
+    else for (const line of this.#options.draw(WIDEST)) this.note(line);
   }
 
   /** Writes a permanent line above the block, unescaped. */
   note(line: string): void {
-    this.#write(`${line}\x1b[K\n`);
+    if (this.#options.plain === true) this.#options.stream.write(`${line}\n`);
+    else this.#write(`${line}\x1b[K\n`);
   }
 
-  /** Erases the block and stops. Safe to call twice. */
+  /** Erases the block, or writes the last lines, and stops. Safe to call twice. */
   close(): void {
     if (this.#timer === null) return;
     clearInterval(this.#timer);
     this.#timer = null;
-    this.#write('');
+    this.redraw();
   }
 
   /** In one write: moves up to the start of the block, writes the permanent text and the block, and clears everything below. */

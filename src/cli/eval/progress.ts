@@ -33,16 +33,16 @@ export class Progress {
   /** Rollouts kept by a resume, which do not count for the speed. */
   #kept = 0;
   readonly #block: LiveBlock;
-  /** Prints lines in plain mode. */
-  #timer: NodeJS.Timeout | null = null;
 
   constructor(options: ProgressOptions) {
     this.#options = options;
-    const { stream, paint, title } = options;
+    const { stream, paint, title, plain } = options;
     this.#block = new LiveBlock({
       stream,
-      everyMs: REDRAW_MS,
-      draw: (columns) => progressBlock(this.#state!, this.#speed(), { columns, paint, title }),
+      plain,
+      everyMs: plain ? LINE_MS : REDRAW_MS,
+      draw: (columns) =>
+        plain ? [progressLine(this.#state!, this.#speed())] : progressBlock(this.#state!, this.#speed(), { columns, paint, title }),
     });
   }
 
@@ -54,8 +54,7 @@ export class Progress {
         const again = event.redone === 0 ? '' : `, playing ${event.redone} again that failed or whose group is not complete`;
         this.note(`kept ${plural(event.kept, 'finished rollout')}${again}`);
       }
-      if (this.#options.plain) this.#timer = setInterval(() => this.#writeLine(), LINE_MS).unref();
-      else this.#block.start();
+      this.#block.start();
     } else if (event.type === 'notice') {
       this.note(this.#options.paint('yellow', escapeControls(this.#options.redact(event.text))));
     } else if (event.type === 'rollout' && event.error !== null) {
@@ -65,17 +64,12 @@ export class Progress {
 
   /** Writes a permanent line above the block, unescaped. */
   note(line: string): void {
-    if (this.#options.plain) this.#options.stream.write(`${line}\n`);
-    else this.#block.note(line);
+    this.#block.note(line);
   }
 
   /** Erases the block and stops; in plain mode prints a last line. Safe to call twice. */
   close(): void {
     this.#block.close();
-    if (this.#timer === null) return;
-    clearInterval(this.#timer);
-    this.#timer = null;
-    this.#writeLine();
   }
 
   #failure(error: string, { exampleId, stack }: { readonly exampleId: string | number; readonly stack?: string }): void {
@@ -90,10 +84,6 @@ export class Progress {
     this.note(this.#options.paint('red', `rollout of row ${exampleId} failed: ${escapeControls(text)}`) + more);
     if (!this.#options.verbose || stack === undefined) return;
     for (const line of escapeControls(this.#options.redact(stack), { lines: true }).split('\n')) this.note(line);
-  }
-
-  #writeLine(): void {
-    this.#options.stream.write(`${progressLine(this.#state!, this.#speed())}\n`);
   }
 
   #speed(): Speed {

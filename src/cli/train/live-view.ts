@@ -43,9 +43,10 @@ export class LiveView implements TrainingObserver {
   constructor(options: LiveViewOptions) {
     this.#options = options;
     this.#state = liveState({ ...options, rows: options.rows ?? [] });
-    const { stream, paint } = options;
+    const { stream, paint, plain } = options;
     this.#block = new LiveBlock({
       stream,
+      plain,
       everyMs: REDRAW_MS,
       draw: (columns) => liveBlockLines(this.#state, { columns, seconds: this.#seconds(), paint }),
     });
@@ -106,7 +107,7 @@ export class LiveView implements TrainingObserver {
   note(line: string, style?: Parameters<Paint>[0]): void {
     const { plain, stream, paint } = this.#options;
     const painted = (text: string) => (style === undefined ? text : paint(style, text));
-    if (plain) stream.write(`${painted(line)}\n`);
+    if (plain) this.#block.note(painted(line));
     // The last column stays free, because clearing the rest of a line may erase it.
     else for (const part of fitted(line, (stream.columns || 80) - 1)) this.#block.note(painted(part));
   }
