@@ -67,6 +67,8 @@ export interface EvaluationOptions<R extends Row = Row> {
   readonly stateColumns: readonly string[];
   /** The run's own directory; created if missing. */
   readonly outputDir: string;
+  /** How the caller continues the run, for errors. @default -R and the directory */
+  readonly continuedWith?: string;
   /** Keeps the finished rollouts found in `outputDir`, plays the missing ones, and plays again those that failed. */
   readonly resume: boolean;
   /** Values that must not appear in any file (API keys). */

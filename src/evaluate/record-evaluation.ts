@@ -87,7 +87,9 @@ async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: R
   const { done, total } = writer.progress;
   const Failure = ended.source === 'policy' ? PolicyError : EnvironmentError;
   const cause = ended.message.replace(/\.$/, '');
-  throw new Failure(`${cause}. The run stopped after ${done} of ${total} rollouts. Fix this, then continue the run: -R ${options.outputDir}`);
+  throw new Failure(
+    `${cause}. The run stopped after ${done} of ${total} rollouts. Fix this, then continue the run: ${options.continuedWith ?? `-R ${options.outputDir}`}`,
+  );
 }
 
 function costCeiling<R extends Row>({ cost }: EvaluationOptions<R>, writer: RunWriter<R>): CostCeiling | null {

@@ -19,8 +19,8 @@ export function checkOptions<R extends Row>(options: EvaluationOptions<R>): void
   const check = (isRight: boolean, name: string, expected: string, value: unknown) => {
     if (!isRight) throw new ConfigError(`${name} must be ${expected}, got ${String(value)}`);
   };
-  check(numExamples === -1 || isCount(numExamples), 'numExamples', 'an integer from 1 up, or -1 for all', numExamples);
-  check(isCount(rolloutsPerExample), 'rolloutsPerExample', 'an integer from 1 up', rolloutsPerExample);
+  check(numExamples === -1 || isCount(numExamples), 'rows', 'an integer from 1 up, or -1 for all', numExamples);
+  check(isCount(rolloutsPerExample), 'rolloutsPerRow', 'an integer from 1 up', rolloutsPerExample);
   check(isCount(maxConcurrent), 'maxConcurrent', 'an integer from 1 up', maxConcurrent);
   check(maxRetries === 0 || isCount(maxRetries), 'maxRetries', 'an integer from 0 up', maxRetries);
   check(timeoutMs === null || timeoutMs > 0, 'timeoutMs', 'above 0, or null for none', timeoutMs);

@@ -45,14 +45,13 @@ export async function runTrainOptions(options: TrainOptions): Promise<Trained> {
   if (finished !== null) return trainedOf({ ...finished, config });
   const secrets = new Set(setup.secrets);
   const redact = (text: string) => redactSecrets(redactUrl(text), [...secrets]);
-  // The command's name is removed, because a caller knows the source of the line.
-  const note = (line: string) => onNotice?.(redact(line.replace(/^vf-train: /, '')));
+  const note = (line: string) => onNotice?.(redact(line));
   const ended = await runTraining(setup, {
     variables,
     secrets,
     redact,
     signal,
-    note,
+    warn: note,
     ...(typeof environment === 'object' && { environment }),
     watch: async ({ path }) => {
       setup.notices.forEach(note);
@@ -123,6 +122,7 @@ function watchOf({ onStart, onStep, onEvaluation, onEvent }: TrainOptions, { set
       onEvent: ({ step, kind, message }) => onEvent?.({ step, kind, message: redact(message) }),
     },
     note,
+    warn: note,
     transcripts: { columns: 100, paint: noPaint, note: () => {} },
     close: () => {},
   };

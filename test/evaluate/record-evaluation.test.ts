@@ -272,8 +272,8 @@ describe('recordEvaluation', () => {
   });
 
   it.each([
-    [{ numExamples: 0 }, /numExamples must be an integer from 1 up, or -1/],
-    [{ rolloutsPerExample: 1.5 }, /rolloutsPerExample/],
+    [{ numExamples: 0 }, /rows must be an integer from 1 up, or -1/],
+    [{ rolloutsPerExample: 1.5 }, /rolloutsPerRow/],
     [{ maxConcurrent: 0 }, /maxConcurrent/],
     [{ environment: sumsEnvironment({ rows: 0 }) }, /sums has no rows/],
   ])('refuses %o', async (changes, message) => {

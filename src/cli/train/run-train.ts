@@ -51,6 +51,7 @@ export async function runTrain(given: TrainArguments, context: CommandContext): 
   const { outcome, cost } = await runTraining(setup, {
     ...context,
     variables: process.env,
+    warn: (line) => context.note(`vf-train: ${line}`),
     watch: (directory) => watchRun(directory, setup, display, context),
     conclude: async (ended) => {
       // The engine is closed, and drawing needs as much memory as the engine did.
@@ -97,6 +98,7 @@ async function watchRun(
   });
   context.onInterrupt = () => view.note('vf-train: stopping; all work so far is kept. Press Ctrl-C again to stop at once');
   const note: TrainingWatch['note'] = (line, style) => view.note(escapeControls(context.redact(line)), style);
+  const warn: TrainingWatch['warn'] = (line) => note(`vf-train: ${line}`);
   let isAnnounced = false;
   const announce = () => {
     if (isAnnounced) return;
@@ -112,6 +114,7 @@ async function watchRun(
     // An evaluation of a thousand rollouts makes more garbage than a step.
     observer: joinObservers([{ onEvent: announce }, view, { onRollouts: collect, onStep: collect }]),
     note,
+    warn,
     transcripts: { columns: Math.min(stderr.columns || 80, 100) - 1, paint, note },
     onOpened: ({ evaluationLabel }) => view.nameEvaluations(evaluationLabel),
     close: () => view.close(),

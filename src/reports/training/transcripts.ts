@@ -28,6 +28,8 @@ export interface TranscriptsOptions {
   readonly paint: Paint;
   /** Prints one line, unescaped. */
   readonly note: (line: string) => void;
+  /** Takes why there is no transcript. */
+  readonly warn: (line: string) => void;
 }
 
 /** Number of first rows to choose from; the one with the lowest reward is shown. */
@@ -116,7 +118,7 @@ export class Transcripts {
     try {
       return await work();
     } catch (error) {
-      this.#options.note(`vf-train: no transcript: ${describeError(error)}`);
+      this.#options.warn(`no transcript: ${describeError(error)}`);
       return null;
     }
   }

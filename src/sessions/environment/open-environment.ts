@@ -112,7 +112,7 @@ function read(path: string): string | undefined {
 
 /** The environment of training and that of evaluations, which may be one; both keep their images in the run's folder. */
 export async function openEnvironments(
-  { config, directory, variables, signal, note }: Pick<OpenTrainingOptions, 'config' | 'directory' | 'variables' | 'signal' | 'note'>,
+  { config, directory, variables, signal, warn }: Pick<OpenTrainingOptions, 'config' | 'directory' | 'variables' | 'signal' | 'warn'>,
   opened: Disposers,
   [forTraining, forEvaluation]: readonly [LazyModels, LazyModels],
 ): Promise<{ environment: Environment; evaluation: Environment }> {
@@ -127,7 +127,7 @@ export async function openEnvironments(
       purpose,
       models,
       images,
-      note: (line) => note(`vf-train: ${line}`),
+      note: warn,
     });
     opened.defer(() => environment.close());
     return environment;

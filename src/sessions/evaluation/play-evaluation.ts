@@ -31,6 +31,7 @@ export async function playEvaluation(fresh: OpenedEvaluation, context: Evaluatio
   const { summary } = await recordEvaluation({
     ...evaluationOptions(evaluation, context),
     outputDir: directory,
+    continuedWith: context.names.given({ resume: directory }),
     resume,
     onEvent: (event) => {
       if (event.type === 'started') callbacks.onStarted?.(evaluation, directory);

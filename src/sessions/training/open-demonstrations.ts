@@ -22,18 +22,18 @@ export interface OpenedDemonstrations {
   readonly tokenise: (session: TrainingSession, signal: AbortSignal) => Promise<DemonstrationSet>;
 }
 
-/** Reads the rows of `[sft]`. Throws ConfigError for a row that cannot be read. `note` gets a line about rows that are left out. */
+/** Reads the rows of `[sft]`. Throws ConfigError for a row that cannot be read. `warn` gets a line about rows that are left out. */
 export async function openDemonstrations(
   config: TrainingConfig,
   environment: Environment,
-  note: (line: string) => void,
+  warn: (line: string) => void,
 ): Promise<OpenedDemonstrations> {
   const rows = await readDemonstrations(config);
   let done: Promise<DemonstrationSet> | null = null;
   return {
     tokenise: (session, signal) => {
       // Every session has the same tokenizer.
-      done ??= tokenised(rows, { config, environment, session, note, signal });
+      done ??= tokenised(rows, { config, environment, session, warn, signal });
       done.catch(() => (done = null));
       return done;
     },
@@ -44,7 +44,7 @@ interface Tokenising {
   readonly config: TrainingConfig;
   readonly environment: Environment;
   readonly session: TrainingSession;
-  readonly note: (line: string) => void;
+  readonly warn: (line: string) => void;
   readonly signal: AbortSignal;
 }
 
@@ -90,7 +90,7 @@ async function within(
   rows: readonly ReadDemonstration[],
   tokenizer: DemonstrationTokenizer,
   limit: number,
-  { config, note, signal }: Tokenising,
+  { config, warn, signal }: Tokenising,
 ): Promise<readonly Trajectory[]> {
   const made: Trajectory[] = [];
   for (let at = 0; at < rows.length; at += CONCURRENT_ROWS) {
@@ -101,7 +101,7 @@ async function within(
   for (const { ids, groupId: place } of made) assertInVocabulary(ids, vocabulary, place);
   const kept = made.filter(({ ids }) => ids.length <= limit);
   if (kept.length < made.length)
-    note(`vf-train: ${made.length - kept.length} of ${made.length} supervised rows are longer than ${limit} tokens and are left out`);
+    warn(`${made.length - kept.length} of ${made.length} supervised rows are longer than ${limit} tokens and are left out`);
   if (rows.length > 0 && kept.length === 0)
     throw new ConfigError(`All ${made.length} supervised rows are longer than ${limit} tokens; raise sft.max_length or shorten them`);
   return kept;

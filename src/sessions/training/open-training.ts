@@ -56,6 +56,8 @@ export interface OpenTrainingOptions {
   readonly redact: (text: string) => string;
   readonly observer: TrainingObserver;
   readonly note: (line: string) => void;
+  /** Takes a line about something that went wrong or was left out. */
+  readonly warn: (line: string) => void;
   readonly signal: AbortSignal;
 }
 
@@ -73,7 +75,7 @@ export interface OpenedTraining extends AsyncDisposable {
 }
 
 export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTraining> {
-  const { directory, attempt, variables, redact, observer, note, signal, changes = [], isEvaluatedAgain = false } = given;
+  const { directory, attempt, variables, redact, observer, note, warn, signal, changes = [], isEvaluatedAgain = false } = given;
   await using opened = new Disposers();
   const lazy = [new LazyModels(), new LazyModels()] as const;
   const { environment, evaluation } =
@@ -93,7 +95,7 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
     evaluation,
     observer,
     redact,
-    ...(await openJoints(config, environment, { hasModule: given.environment === undefined, note })),
+    ...(await openJoints(config, environment, { hasModule: given.environment === undefined, warn })),
   };
   const label = evaluationLabel(environment, evaluation);
   if (isUnserved(config)) {
@@ -114,7 +116,7 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
   const roles = opened.use(
     await openRoles(declared, {
       policy: trainedPolicy(probe, () => client!),
-      onNotice: (line) => note(`vf-train: ${line}`),
+      onNotice: warn,
       secrets: options.secrets,
       signal,
     }),
@@ -140,11 +142,11 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
 async function openJoints(
   config: TrainingConfig,
   environment: Environment,
-  { hasModule, note }: { readonly hasModule: boolean; readonly note: (line: string) => void },
+  { hasModule, warn }: { readonly hasModule: boolean; readonly warn: (line: string) => void },
 ): Promise<Pick<TrainingRun, 'losses' | 'createSource' | 'openDemonstrations'>> {
   const losses = await openLosses(config, environment);
   const createSource = await openSource(config, { hasModule });
-  const demonstrations = config.sft.data === null ? null : await openDemonstrations(config, environment, note);
+  const demonstrations = config.sft.data === null ? null : await openDemonstrations(config, environment, warn);
   return {
     losses,
     ...(createSource === null ? {} : { createSource }),
@@ -202,14 +204,14 @@ function trainedPolicy(probe: PolicyProbe, client: () => PolicyClient): RolePoli
 /** A replica that is down while others serve joins the run when it answers, as does one that goes down later. */
 async function checkedProbe(
   server: PolicyServer,
-  { images, config, note, signal }: Pick<OpenTrainingOptions, 'config' | 'note' | 'signal'> & { readonly images: boolean },
+  { images, config, warn, signal }: Pick<OpenTrainingOptions, 'config' | 'warn' | 'signal'> & { readonly images: boolean },
 ): Promise<CheckedProbe> {
   const { probeReplicas } = await import('../../clients/vllm-probe.ts');
   const { baseUrls, apiKey } = server;
   const absent = new Set<string>();
   const onAbsent = (baseUrl: string, { message }: VfError) => {
     absent.add(baseUrl);
-    note(`vf-train: one of ${baseUrls.length} policy servers does not answer. The run begins without it and uses it once it does: ${message}`);
+    warn(`one of ${baseUrls.length} policy servers does not answer. The run begins without it and uses it once it does: ${message}`);
   };
   const key = apiKey === null ? {} : { apiKey };
   const probe = await probeReplicas({ baseUrls, model: server.model, images, signal, quorum: config.publish.quorum, onAbsent, ...key });

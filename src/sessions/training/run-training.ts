@@ -30,7 +30,7 @@ export interface TrainingHost {
   /** Aborting interrupts the run, which can then be resumed. */
   readonly signal: AbortSignal;
   /** Takes lines from before the run has its folder, such as the progress of a download. */
-  readonly note: (line: string) => void;
+  readonly warn: (line: string) => void;
   /** Called once the run has its folder. Shows the notices of the setup. */
   readonly watch: (directory: TrainingDirectory) => Promise<TrainingWatch>;
   /** An environment that is already loaded, and that the run leaves open. @default the one that the configuration names */
@@ -48,6 +48,8 @@ export interface TrainingWatch {
   readonly observer: TrainingObserver;
   /** Takes a line for the user, free of secrets; a server, a log or an environment may have written it. */
   readonly note: (line: string, style?: 'dim') => void;
+  /** Takes a line about something that went wrong or was left out; a command puts its name before it. */
+  readonly warn: (line: string) => void;
   /** Output for the transcripts of the first and the last evaluation. */
   readonly transcripts: Pick<TranscriptsOptions, 'columns' | 'paint' | 'note'>;
   /** Called once all parts are open. */
@@ -73,7 +75,7 @@ export interface EndedTraining {
 /** Runs or resumes the training until its last step, a stop by a guard, or an interruption. Throws errors that end it; it can be resumed even then. */
 export async function runTraining(setup: TrainingSetup, host: TrainingHost): Promise<EndedTraining> {
   // Done before the run has a folder.
-  const config = await withLocalBase(setup.config, { ...host, warn: (line) => host.note(`vf-train: ${line}`) });
+  const config = await withLocalBase(setup.config, host);
   await using directory = await openDirectory(setup);
   const ended = await runIn(directory, { setup, config }, host).catch(async (error: unknown) => {
     // Otherwise -R would resume this run, which never began, as the newest one.
@@ -120,8 +122,8 @@ async function runIn(directory: TrainingDirectory, { setup, config }: Run, host:
   await directory.beginAttempt({ id: attempt, startedAt: new Date(), packageVersion: packageVersion() });
   const { paths } = directory;
   const watch = await host.watch(directory);
-  const { note } = watch;
-  const curves = openCurves({ setup, directory, configText: await directory.readConfig(), secrets: host.secrets, note });
+  const { note, warn } = watch;
+  const curves = openCurves({ setup, directory, configText: await directory.readConfig(), secrets: host.secrets, warn });
   let isFinished = false;
   let transcripts: Transcripts | null = null;
   try {
@@ -135,11 +137,12 @@ async function runIn(directory: TrainingDirectory, { setup, config }: Run, host:
       attempt,
       observer: joinObservers([watch.observer, ...curves, { onEvaluation: () => transcripts?.evaluated() }]),
       note,
+      warn,
     });
     watch.onOpened?.(training);
     for (const notice of training.notices) note(notice);
     for (const [role, text] of training.roles.descriptions) note(`role ${role}: ${text}`, 'dim');
-    transcripts = new Transcripts({ environment: training.run.evaluation, paths, ...watch.transcripts });
+    transcripts = new Transcripts({ environment: training.run.evaluation, paths, ...watch.transcripts, warn });
     const { train } = await import('../../trainer/loop/train.ts');
     const outcome = await train(training.run, host.signal);
     isFinished = outcome.reason === 'finished';
@@ -164,15 +167,15 @@ export interface OpenCurvesOptions {
   /** Text of config.toml, free of secrets. */
   readonly configText: string;
   readonly secrets: ReadonlySet<string>;
-  readonly note: (line: string) => void;
+  /** Takes why a log could not be written. */
+  readonly warn: (line: string) => void;
 }
 
 /** Creates no file: each log does so when the run starts. */
-export function openCurves({ setup, directory, configText, secrets, note }: OpenCurvesOptions): CurveLog[] {
+export function openCurves({ setup, directory, configText, secrets, warn: onFailure }: OpenCurvesOptions): CurveLog[] {
   const { tensorboard, wandb } = setup.config.logging;
   const { paths, run } = directory;
   const settings = redactionOf([...secrets]).settings(setup.wire);
-  const onFailure = (message: string) => note(`vf-train: ${message}`);
   const logs: CurveLog[] = [];
   if (tensorboard) {
     const open = (rows: Parameters<typeof openTensorboardFile>[0]['rows']) =>

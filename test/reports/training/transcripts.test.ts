@@ -37,6 +37,7 @@ const open = () =>
     columns: 80,
     paint: noPaint,
     note: (line) => said.push(line),
+    warn: (line) => said.push(line),
   });
 
 describe('Transcripts', () => {
@@ -80,6 +81,6 @@ describe('Transcripts', () => {
   it('never make a run fail', async () => {
     rmSync(join(folder, 'evaluations'), { recursive: true });
     expect(await open().finish()).toBeNull();
-    expect(said).toEqual([expect.stringMatching(/^vf-train: no transcript: .*ENOENT/)]);
+    expect(said).toEqual([expect.stringMatching(/^no transcript: .*ENOENT/)]);
   });
 });

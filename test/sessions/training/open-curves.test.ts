@@ -29,7 +29,7 @@ async function written(args: readonly string[]): Promise<Map<string, string>> {
   const options = { outputDirectory: parent, name: 'run', id: '01234567', config: configText, configDigest: '', startedAt: new Date(0) };
   await using directory = await TrainingDirectory.create(options);
   const notes: string[] = [];
-  for (const log of openCurves({ setup, directory, configText, secrets: setup.secrets, note: (line) => notes.push(line) })) {
+  for (const log of openCurves({ setup, directory, configText, secrets: setup.secrets, warn: (line) => notes.push(line) })) {
     log.onStart({ step: 0, rows: [] });
     log.onStep({ kind: 'step', step: 1, time: new Date(0).toISOString(), values: { loss: 1 } });
     log.close({ isFinished: true });
