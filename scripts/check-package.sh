@@ -72,7 +72,7 @@ npx --no-install vf-eval search-r1 -n 4 -p embedded --plain -o played | grep -q 
 test -f node_modules/vf-search/docs/training-config.md
 test -f node_modules/vf-search/python/vf_search/trl.py
 test ! -e node_modules/vf-search/python/tests
-for file in engine/index.d.ts trainer/gradients/torch/worker.py cli/train/plot/dejavu-sans-subset.ttf engine/kernels/wasm/relaxed.wasm engine/kernels/wasm/plain.wasm; do
+for file in engine/index.d.ts trainer/gradients/torch/worker.py reports/plot/dejavu-sans-subset.ttf engine/kernels/wasm/relaxed.wasm engine/kernels/wasm/plain.wasm; do
   test -f "node_modules/vf-search/dist/src/$file"
 done
 cat >harness.mjs <<'JS'

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 copy('environments', (path) => !path.endsWith('.ts') || path.endsWith('.d.ts'));
 copy('src/trainer/gradients/torch', (path) => !/\.ts$|__pycache__/.test(path));
 copy('src/execution/python', (path) => path.endsWith('.py'));
-copy('src/cli/train/plot', (path) => !path.endsWith('.ts'));
+copy('src/reports/plot', (path) => !path.endsWith('.ts'));
 copy('src/engine/kernels/wasm', () => true);
 
 /** @param {string} folder @param {(path: string) => boolean} wanted */

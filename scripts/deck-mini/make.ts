@@ -22,7 +22,7 @@ const { values, positionals } = parseArgs({ options: { check: { type: 'boolean',
 const folder = positionals[0] ?? join(ROOT, 'packages/vf-search-models/datasets/deck-mini');
 
 await initWasm(await readFile(fileURLToPath(import.meta.resolve('@resvg/resvg-wasm/index_bg.wasm'))));
-const font = await readFile(join(ROOT, 'src/cli/train/plot/dejavu-sans-subset.ttf'));
+const font = await readFile(join(ROOT, 'src/reports/plot/dejavu-sans-subset.ttf'));
 const { pages, questions } = buildDeck(Random.fromSeed(SEED), createMeasure(font));
 
 const texts: Readonly<Record<string, string>> = {

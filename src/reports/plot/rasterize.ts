@@ -22,7 +22,7 @@ let renderer: Promise<Uint8Array> | undefined;
 async function loadRenderer(): Promise<Uint8Array> {
   const wasm = await readFile(fileURLToPath(import.meta.resolve('@resvg/resvg-wasm/index_bg.wasm')));
   await initWasm(wasm);
-  return readFile(new URL('../../cli/train/plot/dejavu-sans-subset.ttf', import.meta.url));
+  return readFile(new URL('./dejavu-sans-subset.ttf', import.meta.url));
 }
 
 export async function rasterize(svg: string, { width = 1600 }: RasterOptions = {}): Promise<RasterImage> {

@@ -48,6 +48,6 @@ describe('rasterize', () => {
   });
 
   it('needs little room for its font', () => {
-    expect(statSync(new URL('../../../src/cli/train/plot/dejavu-sans-subset.ttf', import.meta.url)).size).toBeLessThan(60_000);
+    expect(statSync(new URL('../../../src/reports/plot/dejavu-sans-subset.ttf', import.meta.url)).size).toBeLessThan(60_000);
   });
 });
