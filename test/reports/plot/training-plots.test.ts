@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { compareGroups, compareRuns, lossPlot, overviewPlot, rewardPlot } from '../../../src/reports/plot/training-plots.ts';
 import type { MetricsRow } from '../../../src/trainer/training-observer.ts';
 import { supervisedRows, trainingRows } from '../../cli/train/training-rows.ts';
-import { type SvgNode, findNodes, parseSvg, withClass } from '../../cli/train/plot/svg-tree.ts';
+import { type SvgNode, findNodes, parseSvg, withClass } from './svg-tree.ts';
 
 const texts = (node: SvgNode, name: string) => findNodes(node, withClass(name)).map(({ text }) => text);
 const paths = (node: SvgNode) => findNodes(node, ({ name }) => name === 'path');

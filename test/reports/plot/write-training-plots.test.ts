@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { writeTrainingPlots } from '../../../src/reports/plot/write-training-plots.ts';
 import { supervisedRows, trainingRows } from '../../cli/train/training-rows.ts';
-import { parseSvg } from '../../cli/train/plot/svg-tree.ts';
+import { parseSvg } from './svg-tree.ts';
 
 describe('writeTrainingPlots', () => {
   it('writes each plot as SVG and PNG', async () => {
