@@ -146,7 +146,7 @@ describe('vf-train --sft', () => {
       ],
       [['--sft', 'folder'], /^vf-train: .*folder is a folder; name a file in it\n$/],
       [['--sft', 'missing.jsonl'], /^vf-train: The file .*missing\.jsonl does not exist\n$/],
-      [['--sft', writeRows(), '--set', 'evaluation.every=1'], /^vf-train: .*a policy server/],
+      [['--sft', writeRows(), '--set', 'evaluation.every=1'], /^vf-train: No policy server is named;/],
     ] as const) {
       const { status, stderr } = run('vf-train', [...UNSERVED, ...args, '-o', 'a']);
       expect(stderr).toMatch(message);
