@@ -63,7 +63,7 @@ class EnvironmentTest(unittest.TestCase):
             env.episodes([0])
 
     def test_says_why_a_server_does_not_start(self) -> None:
-        for options, line in [({"env_id": "nobody"}, '^vf-serve: The environment "nobody" is unknown'), ({"max_session": 4}, r"^vf-serve: unknown option '--max-session' .*$")]:
+        for options, line in [({"env_id": "nobody"}, '^vf-serve: The environment "nobody" is unknown'), ({"max_session": 4}, r"^vf-serve: Unknown flag --max-session .*$")]:
             with self.assertRaisesRegex(vf_search.VfSearchError, line) as refused:
                 serve(**options)  # type: ignore[arg-type]
             self.assertNotIsInstance(refused.exception, vf_search.ServerLostError)

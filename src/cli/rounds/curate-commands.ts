@@ -64,7 +64,7 @@ const FOCUS = table({
   ...TRACE,
   rows: rowsOption('rows to choose from'),
   output: outputOption('file for the rows'),
-  threshold: number('highest mean of a hard prompt', { default: 0.2 }),
+  threshold: number('highest mean of a hard prompt', { from: -1e9, to: 1e9, default: 0.2 }),
   measure: measureOption('reward'),
   add: texts('rows that are added whole', { placeholder: 'FILE', completion: 'files' }),
   exclude: texts(EXCLUDE, { placeholder: 'FILE', completion: 'files' }),

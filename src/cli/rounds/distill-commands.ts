@@ -48,7 +48,7 @@ const EXTRACT = table({
   ...TRACE,
   output: outputOption('file for the rows'),
   success: oneOf(['judge', 'reward'], 'what a success is measured by', { default: 'judge' }),
-  threshold: number('from which value on it is one', { default: 1 }),
+  threshold: number('from which value on it is one', { from: -1e9, to: 1e9, default: 1 }),
   minRate: number('lowest share of successes of a prompt', { from: 0, to: 1, otherwise: 'above 0' }),
   maxRate: number('highest share of successes of a prompt', { from: 0, to: 1, default: 0.5 }),
   maxTurns: wholeNumber('most turns of the policy in a rollout', { from: 1 }),

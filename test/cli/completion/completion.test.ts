@@ -60,7 +60,7 @@ describe('the completion of zsh and fish', () => {
   });
 
   it.skipIf(!isInstalled('fish'))('is text that fish reads', () => {
-    expect(spawnSync('fish', ['--no-execute', '/dev/stdin'], { encoding: 'utf8', input: fishScript(commands) })).toMatchObject({
+    expect(spawnSync('fish', ['--no-execute', '-c', fishScript(commands)], { encoding: 'utf8' })).toMatchObject({
       status: 0,
       stderr: '',
     });

@@ -161,7 +161,7 @@ describe('vf-train --embedded that cannot begin', () => {
     ['the directory holds no model', () => ['-m', runs.folder.path], /config\.json/],
     ['a key is unknown', () => ['--set', 'policy.embedded.thread=2'], /did you mean policy\.embedded\.threads\?/],
     ['the preset is unknown', () => ['--preset', 'labtop'], /did you mean laptop\?/],
-    ['a key is of PyTorch', () => ['--set', 'backend.device=cuda'], /no backend\.device with backend\.kind = "embedded"/],
+    ['a key is of PyTorch', () => ['--set', 'backend.device=cuda'], /backend\.device must be left out with backend\.kind = "embedded"/],
     ['nothing can be written', () => ['-o', readOnly()], /sealed/],
   ];
   it.each(cases)('says so in one line, and leaves nothing behind: %s', async (_, args, line) => {

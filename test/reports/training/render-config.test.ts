@@ -63,7 +63,7 @@ describe('renderConfig', () => {
       { secrets: ['swordfish'] },
     );
     expect(text).not.toMatch(/hunter22|swordfish/);
-    expect(() => readBack(text)).toThrow(/with its credentials.*pass the URL again/);
+    expect(() => readBack(text)).toThrow(/lacks its credentials.*pass the URL again/);
   });
 });
 
