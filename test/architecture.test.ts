@@ -55,6 +55,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/rounds': [...BASE, 'src/metrics'],
   'src/viewing': ['src/trainer', 'src/evaluate', 'src/tokenizer', 'src/core', 'src/schemas', 'src/files', 'src/data/bundled-models.ts'],
   'src/registry': ['src/pipelines', 'src/data', 'src/retrieval', 'src/clients', 'src/models', 'src/engine', ...BASE],
+  'src/templates': ['src/registry', 'src/data', ...BASE],
   'src/lab': ['src/trainer', 'src/engine', 'src/tokenizer', 'src/rollouts', 'src/clients', 'src/retrieval', 'src/core', 'src/schemas'],
   'src/server': ['src/viewing', 'src/engine', 'src/execution', 'src/tokenizer', 'src/rollouts', 'src/clients', 'src/retrieval', ...BASE],
   'src/reports': [...PARTS, 'src/sessions/environment/presets.ts'],
@@ -63,7 +64,10 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/doctor': ['src/sessions', 'src/reports', ...PARTS, 'src/server/listen.ts'],
   'src/rounds/driver': ['src/sessions', 'src/reports', 'src/rounds', ...PARTS],
   'src/library': ['src/sessions', 'src/reports', ...PARTS],
-  'src/cli': ['src/sessions', 'src/reports', 'src/doctor', 'src/rounds', 'src/rounds/driver', 'src/viewing', 'src/server', 'src/metrics', ...PARTS],
+  'src/cli': [
+    ...['sessions', 'reports', 'doctor', 'rounds', 'rounds/driver', 'templates', 'viewing', 'server', 'metrics'].map((name) => `src/${name}`),
+    ...PARTS,
+  ],
 };
 
 /** Only these may write to stdout or read process.env; the registry and the library only as the default of an option, for callers that are not commands. */

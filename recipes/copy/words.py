@@ -13,7 +13,7 @@ CONSONANTS = "b c d f g h j k l m n p qu r s t v w x z br dr kr st tr gl sh th c
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 OTHER_LETTERS = "åäéèêëíîñóöøúüçабвгдежзиклмнопрстуфхцчшэюяαβγδεζηθικλμνξοπρστυφχψω漢字東京山川日本"
 RESERVED_SHARE = 4
-# Words of src/cli/template-rows.ts by which a run may be judged.
+# Words of src/templates/template-rows.ts by which a run may be judged.
 TEMPLATE_WORDS = frozenset(
     (
         "11 1969 1989 28 africa air all amadeus amazon america andes apollo around astronauts berlin body breathe canada capital carried cervantes city "

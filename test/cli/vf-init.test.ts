@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { environmentFiles } from '../../src/cli/environment-template.ts';
+import { environmentFiles } from '../../src/templates/environment-template.ts';
 
 const root = join(import.meta.dirname, '../..');
 let folder: string;

@@ -33,7 +33,7 @@ export const vfInit = defineCommand({
   ],
   notes: NOTES,
   run: async ({ arguments: { id }, options, context }) => {
-    const { writeEnvironment } = await import('../init/write-environment.ts');
-    return writeEnvironment(id, options, context);
+    const { initEnvironment } = await import('../init/init-environment.ts');
+    return initEnvironment(id, options, context);
   },
 });

@@ -6,7 +6,7 @@ import { buildIndexFolder } from '../../retrieval/bm25/build-index-folder.ts';
 import type { IndexManifest } from '../../retrieval/bm25/index-manifest.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import type { IndexOptions } from '../commands/vf-index.ts';
-import { placeError, readingError } from '../place-error.ts';
+import { placeError, readingError } from '../../files/place-error.ts';
 import { ProgressLine } from './progress-line.ts';
 
 interface IndexRequest {

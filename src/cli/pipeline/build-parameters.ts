@@ -12,7 +12,7 @@ import { parameterPath, readParameterFile } from '../../pipelines/pipeline-files
 import { fieldsOf } from '../../schemas/is-object.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { ownCommand } from '../../reports/text/own-command.ts';
-import { placeError } from '../place-error.ts';
+import { placeError } from '../../files/place-error.ts';
 import { findPipeline } from '../../registry/find-pipeline.ts';
 import { openNamedPipeline } from './open-named-pipeline.ts';
 import type { PipelineOptions } from '../commands/vf-pipeline.ts';

@@ -12,7 +12,7 @@ import { isObject } from '../../schemas/is-object.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { durationText, meanText, plural } from '../../reports/text/number-text.ts';
 import { ownCommand } from '../../reports/text/own-command.ts';
-import { placeError } from '../place-error.ts';
+import { placeError } from '../../files/place-error.ts';
 import { keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { findPipeline } from '../../registry/find-pipeline.ts';

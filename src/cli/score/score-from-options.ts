@@ -3,8 +3,8 @@ import { isAbsolute, relative, resolve } from 'node:path';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import type { ScoreValues } from '../commands/vf-score.ts';
-import { runScoring } from './run-scoring.ts';
-import { scoredJson, scoredText } from './scored-text.ts';
+import { runScoring, type ScoringSurroundings } from '../../sessions/scoring/run-scoring.ts';
+import { scoredJson, scoredText } from '../../reports/evaluation/scored-text.ts';
 
 export async function scoreFromOptions(directory: string, options: ScoreValues, context: CommandContext): Promise<number> {
   const run = directory.replace(/(?<=.)\/+$/, '');
@@ -26,7 +26,7 @@ export async function scoreFromOptions(directory: string, options: ScoreValues, 
       maxScoring: options.maxScoring,
       scoringTimeout: options.scoringTimeout,
     },
-    context,
+    { ...context, onProgress: progressLines(context) },
   );
   process.stdout.write(context.redact(options.json === true ? `${JSON.stringify(scoredJson(scored))}\n` : scoredText(scored)));
   const { isReplaced, failures, scored: count } = scored.result;
@@ -39,4 +39,15 @@ function scoredName(run: string): string {
   const [, training, step] = /^(.+)\/evaluations\/(step-\d+)\.jsonl$/.exec(path) ?? [];
   const name = training === undefined ? `${path}-scored` : `${training}-${step}-scored`;
   return isAbsolute(run) ? name : relative('', name);
+}
+
+const PROGRESS_MS = 5000;
+
+function progressLines(context: CommandContext): ScoringSurroundings['onProgress'] {
+  let shownMs = performance.now();
+  return ({ done, total, failed }) => {
+    if (performance.now() - shownMs < PROGRESS_MS) return;
+    shownMs = performance.now();
+    context.note(`${done}/${total} rollouts scored${failed === 0 ? '' : `, ${failed} could not be`}`);
+  };
 }

@@ -5,7 +5,7 @@ import { retrievalApp } from '../../server/retrieval-app.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
-import { readingError } from '../place-error.ts';
+import { readingError } from '../../files/place-error.ts';
 import type { RetrieveOptions } from './retrieve-command.ts';
 import { failureNotes, serveUntilStopped } from './serving.ts';
 

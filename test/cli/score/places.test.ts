@@ -2,7 +2,7 @@
 import { cpSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { openPlace } from '../../../src/cli/score/score-place.ts';
+import { openPlace } from '../../../src/sessions/scoring/score-place.ts';
 import { ScoreJournal } from '../../../src/evaluate/score-journal.ts';
 import { chatServer } from '../../models/chat-server.ts';
 import { until } from '../../transport/loopback.ts';

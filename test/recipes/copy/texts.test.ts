@@ -1,7 +1,7 @@
 /** The model that copies is taught the texts of the package: Search-R1's prompt, its own chat template, the task of `vf-init --tools`. */
 import { CORRECTIVE_MESSAGE, makePrefix, observation } from 'vf-search/environments/search-r1';
 import { describe, expect, it } from 'vitest';
-import { environmentFiles } from '../../../src/cli/environment-template.ts';
+import { environmentFiles } from '../../../src/templates/environment-template.ts';
 import { PythonTemplate } from '../../../src/tokenizer/python-template.ts';
 import { python } from '../python.ts';
 

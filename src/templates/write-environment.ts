@@ -1,36 +1,18 @@
-/** `vf-init`: writes a new environment and prints the commands that evaluate and test it. */
+/** Writes a new environment from the template into a folder of environments. */
 import { existsSync, mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { join, relative, resolve } from 'node:path';
-import { ConfigError } from '../../core/errors.ts';
-import { packageRoot } from '../../data/package-root.ts';
-import { makeFolder } from '../../files/make-folder.ts';
-import { bundledEnvironments } from '../../registry/find-environment.ts';
-import { ownCommand, shellCommand } from '../../reports/text/own-command.ts';
-import { type CommandContext, EXIT } from '../command-line.ts';
-import { environmentFiles } from '../environment-template.ts';
-import { placeError } from '../place-error.ts';
+import { ConfigError } from '../core/errors.ts';
+import { packageRoot } from '../data/package-root.ts';
+import { makeFolder } from '../files/make-folder.ts';
+import { placeError } from '../files/place-error.ts';
+import { bundledEnvironments } from '../registry/find-environment.ts';
+import { environmentFiles, type TemplateOptions } from './environment-template.ts';
 
-interface WriteOptions {
-  /** Folder of the environments. */
-  readonly dir: string;
-  readonly tools?: boolean;
-}
-
-export function writeEnvironment(id: string, { dir, tools = false }: WriteOptions, { note }: CommandContext): number {
-  const directory = dir.replace(/(?<=.)\/+$/, '');
-  const names = writeFiles(id, directory, tools ? 'tools' : 'tags');
-  const folder = join(directory, id);
-  note(`vf-init: wrote ${names.join(', ')} in ${folder}; next:`);
-  const dirFlag = resolve(directory) === resolve('environments') ? [] : ['--env-dir-path', directory];
-  process.stdout.write(`${ownCommand('vf-eval', [id, ...dirFlag])}\n`);
-  const test = shellCommand(['npx', 'tsx', '--test', join(folder, 'environment.test.ts')]);
-  process.stdout.write(`${canResolvePackage() ? '' : 'npm install vf-search tsx && '}${test}\n`);
-  return EXIT.done;
-}
-
-/** Writes all files or none and returns their names; never overwrites anything. */
-function writeFiles(id: string, directory: string, kind: 'tags' | 'tools'): string[] {
+/**
+ * Writes all files or none and returns their names; never overwrites anything. Throws ConfigError for a name that is taken or has another form, and for a folder that
+ * cannot be made.
+ */
+export function writeEnvironment({ id, directory, kind }: Omit<TemplateOptions, 'withManifest'>): string[] {
   if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(id) || id.length > 64) {
     throw new ConfigError(`The name must be lower-case words joined by hyphens, such as capital-quiz, got ${JSON.stringify(id)}`);
   }
@@ -68,15 +50,5 @@ function isInsideClone(directory: string): boolean {
     const manifest = join(folder, 'package.json');
     if (existsSync(manifest)) return realpathSync(folder) === realpathSync(packageRoot());
     if (folder === resolve(folder, '..')) return false;
-  }
-}
-
-function canResolvePackage(): boolean {
-  try {
-    createRequire(join(process.cwd(), 'any.js')).resolve('vf-search/package.json');
-    return true;
-  } catch {
-    // The package is not installed here: the printed commands install it.
-    return false;
   }
 }

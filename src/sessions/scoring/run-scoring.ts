@@ -1,4 +1,4 @@
-/** Scores a run from the flags of vf-score: opens the environment, its rubric and the models of its roles, scores, and reports the changes. */
+/** Scores a run again: opens the environment, its rubric and the models of its roles, scores, and returns the changes. */
 import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { NO_POLICY } from '../../clients/no-policy.ts';
@@ -12,23 +12,24 @@ import { isTrainingEvaluation, readTrainingEvaluation } from '../../evaluate/tra
 import { readMetadata } from '../../evaluate/run-records.ts';
 import { runFiles } from '../../evaluate/run-files.ts';
 import { fileState } from '../../evaluate/score-journal.ts';
-import { type ScoreOptions, type ScoreResult, scoringDigest } from '../../evaluate/score-options.ts';
+import { type ScoreOptions, scoringDigest } from '../../evaluate/score-options.ts';
 import { scoreRun } from '../../evaluate/score-run.ts';
 import { environmentFacts } from '../../registry/environment-facts.ts';
 import { loadRubric } from '../../registry/load-rubric.ts';
 import type { RoleTables } from '../../schemas/roles-config.ts';
 import type { WireMetadata } from '../../schemas/results.ts';
-import { type CommandContext } from '../command-line.ts';
-import { openEnvironment } from '../../sessions/environment/open-environment.ts';
-import { secretsOf } from '../../sessions/policy/secrets.ts';
-import { openRoles } from '../../sessions/roles/open-roles.ts';
-import { resolveRoles } from '../../sessions/roles/resolve-roles.ts';
+import type { ScoredRun } from '../../reports/evaluation/scored-text.ts';
+import { openEnvironment } from '../environment/open-environment.ts';
+import { secretsOf } from '../policy/secrets.ts';
+import { openRoles } from '../roles/open-roles.ts';
+import { resolveRoles } from '../roles/resolve-roles.ts';
+import type { Surroundings } from '../surroundings.ts';
 import { abandonPlace, assertOutside, closePlace, openPlace, type ScoreOutput } from './score-place.ts';
 import { scoreRoles } from './score-roles.ts';
 import { assertSameScores, isOtherEnvironment, recordedSettings, scoreArguments, scoringEnvironment } from './score-settings.ts';
 import { assertNamesNoFile, trustedEnvironment, variablesFor, withheldText } from './trusted-run.ts';
 
-export interface ScoringFlags {
+export interface ScoringRequest {
   /** Null scores in place. */
   readonly output: ScoreOutput | null;
   readonly failed: boolean;
@@ -46,16 +47,17 @@ export interface ScoringFlags {
   readonly scoringTimeout: number;
 }
 
-export interface ScoredRun {
-  /** As the user named it. */
-  readonly run: string;
-  /** The run with the scores. */
-  readonly directory: string;
-  readonly result: ScoreResult;
-  readonly after: WireMetadata;
+export interface ScoringSurroundings extends Surroundings {
+  /** Takes a line about the models by role. */
+  readonly note: (line: string) => void;
+  readonly onProgress: NonNullable<ScoreOptions['onProgress']>;
 }
 
-export async function runScoring(run: string, flags: ScoringFlags, context: CommandContext): Promise<ScoredRun> {
+/**
+ * Throws ConfigError for settings that do not fit the run, for code, files and servers that only the run names, and for a place that is taken.
+ * @param run the folder of an evaluation, or the file of an evaluation of a training run, as the user named it
+ */
+export async function runScoring(run: string, flags: ScoringRequest, context: ScoringSurroundings): Promise<ScoredRun> {
   const trained = isTrainingEvaluation(run) ? await readTrainingEvaluation(run) : null;
   if (trained !== null && flags.output === null)
     throw new ConfigError(`${run} is part of a training run, which stays as it is. Leave --in-place out.`);
@@ -66,8 +68,8 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
   const envId = trustedEnvironment(recordedRun.env_id, { folder, given: flags.environment, environmentsDir });
   const facts = await environmentFacts(envId, { environmentsDir });
   assertNamesNoFile({ folder, facts, recorded: recordedRun.env_args, given: flags.args });
-  const { variables, withheld } = variablesFor(recordedRun.env_args, flags.args, process.env);
-  if (withheld !== null) context.note(`vf-score: ${withheldText(withheld)}`);
+  const { variables, withheld } = variablesFor(recordedRun.env_args, flags.args, context.variables);
+  if (withheld !== null) context.warn(withheldText(withheld));
   const args = scoreArguments(run, recordedRun, flags.args);
   const secrets = new Set(secretsOf({ settings: [args] }));
   for (const secret of secrets) context.secrets.add(secret);
@@ -75,7 +77,7 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
     environmentsDir,
     variables,
     signal: context.signal,
-    note: (line) => context.note(`vf-score: ${line}`),
+    note: context.warn,
   });
   const { environment } = opened;
   const training = trained === null ? null : evaluationRun(trained, environment, { packageVersion: packageVersion() });
@@ -83,11 +85,11 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
   const own = flags.rubric === null ? null : await loadRubric(flags.rubric, environment);
   const rubric = own?.rubric ?? environment.rubric;
   const weighted = Object.keys(flags.weights).length === 0 ? null : new WeightedRubric(rubric, flags.weights);
-  for (const notice of metricNotices(rubric, flags.weights)) context.note(`vf-score: ${notice}`);
+  for (const notice of metricNotices(rubric, flags.weights)) context.warn(notice);
   const recorded = (before.config['roles'] ?? {}) as Readonly<Record<string, string>>;
   const declared = { ...environment.roles, ...own?.roles };
   const { declarations, recordedOnly } = scoreRoles(declared, flags.roles, recorded);
-  const resolved = await resolveRoles(declarations, flags.roles, { endpointsPath, variables: process.env });
+  const resolved = await resolveRoles(declarations, flags.roles, { endpointsPath, variables: context.variables });
   for (const secret of secretsOf({ roles: resolved })) {
     secrets.add(secret);
     context.secrets.add(secret);
@@ -95,7 +97,7 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
   await using roles = await openRoles(resolved, {
     policy: { name: NO_POLICY.name, client: () => NO_POLICY, capabilities: NO_POLICY.capabilities },
     images: opened.images,
-    onNotice: (line) => context.note(`vf-score: ${line}`),
+    onNotice: context.warn,
     secrets,
     signal: context.signal,
   });
@@ -122,7 +124,7 @@ export async function runScoring(run: string, flags: ScoringFlags, context: Comm
     packageVersion: packageVersion(),
     secrets: [...secrets],
     signal: context.signal,
-    onProgress: progressLines(context),
+    onProgress: context.onProgress,
   };
   if (flags.output === null) {
     await opened.images.keepIn(join(run, 'images'));
@@ -155,22 +157,11 @@ function metricNotices({ weights: before }: Rubric, weights: Weights): string[] 
 }
 
 /** If only weights change, neither the rubric's functions nor the episode's state is needed. */
-function isSum({ rubric, args, roles, failed, askAgain }: ScoringFlags, { config }: WireMetadata): boolean {
+function isSum({ rubric, args, roles, failed, askAgain }: ScoringRequest, { config }: WireMetadata): boolean {
   const isOwn = rubric === null && Object.keys(args).length === 0 && Object.keys(roles).length === 0;
   return isOwn && !failed && !askAgain && config['scoring'] === undefined;
 }
 
 function finishOf(environment: Awaited<ReturnType<typeof openEnvironment>>['environment']): Pick<ScoreOptions['environment'], 'finish'> {
   return environment.finish === undefined ? {} : { finish: (context) => environment.finish!(context) };
-}
-
-const PROGRESS_MS = 5000;
-
-function progressLines(context: CommandContext): NonNullable<ScoreOptions['onProgress']> {
-  let shownMs = performance.now();
-  return ({ done, total, failed }) => {
-    if (performance.now() - shownMs < PROGRESS_MS) return;
-    shownMs = performance.now();
-    context.note(`${done}/${total} rollouts scored${failed === 0 ? '' : `, ${failed} could not be`}`);
-  };
 }

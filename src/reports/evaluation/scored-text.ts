@@ -1,9 +1,19 @@
 /** Describes the changes of a scoring. */
+import type { ScoreResult } from '../../evaluate/score-options.ts';
 import type { WireMetadata } from '../../schemas/results.ts';
-import { displayPath } from '../../reports/text/own-command.ts';
-import { countText, meanText, plural } from '../../reports/text/number-text.ts';
-import { factLines } from '../../reports/text/report.ts';
-import type { ScoredRun } from './run-scoring.ts';
+import { displayPath } from '../text/own-command.ts';
+import { countText, meanText, plural } from '../text/number-text.ts';
+import { factLines } from '../text/report.ts';
+
+/** A run whose rollouts were scored again. */
+export interface ScoredRun {
+  /** As the user named it. */
+  readonly run: string;
+  /** The run with the scores. */
+  readonly directory: string;
+  readonly result: ScoreResult;
+  readonly after: WireMetadata;
+}
 
 export function scoredText({ run, directory, result, after }: ScoredRun): string {
   const { before, scored, changed, failures, unplayed, unsaved, left, isReplaced } = result;

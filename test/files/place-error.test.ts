@@ -1,9 +1,9 @@
 import { mkdirSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { placeError, readingError } from '../../src/cli/place-error.ts';
+import { placeError, readingError } from '../../src/files/place-error.ts';
 import { ConfigError } from '../../src/core/errors.ts';
-import { TemporaryFolder } from './eval/temporary-folder.ts';
+import { TemporaryFolder } from '../cli/eval/temporary-folder.ts';
 
 /** What the system itself refuses with. */
 function refused(call: () => unknown): unknown {

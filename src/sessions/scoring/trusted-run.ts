@@ -5,6 +5,7 @@ import { isInside } from '../../files/is-inside.ts';
 import { realPath } from '../../files/real-path.ts';
 import type { EnvironmentFacts } from '../../registry/environment-facts.ts';
 import { findEnvironment, isEnvironmentPath } from '../../registry/find-environment.ts';
+import type { Surroundings } from '../surroundings.ts';
 
 export interface NamedEnvironment {
   /** The folder of the run, or of the training run. */
@@ -86,8 +87,8 @@ export interface WithheldKeys {
 export function variablesFor(
   recorded: Readonly<Record<string, unknown>>,
   given: Readonly<Record<string, unknown>>,
-  variables: NodeJS.ProcessEnv,
-): { readonly variables: NodeJS.ProcessEnv; readonly withheld: WithheldKeys | null } {
+  variables: Surroundings['variables'],
+): { readonly variables: Surroundings['variables']; readonly withheld: WithheldKeys | null } {
   const argument = Object.keys(recorded).find((name) => !(name in given) && namesServer(name, recorded[name]));
   const keys = Object.keys(variables).filter((name) => name.endsWith('_API_KEY') && variables[name] !== '');
   if (argument === undefined || keys.length === 0) return { variables, withheld: null };

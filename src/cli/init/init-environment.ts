@@ -1,0 +1,34 @@
+/** `vf-init`: writes a new environment and prints the commands that evaluate and test it. */
+import { createRequire } from 'node:module';
+import { join, resolve } from 'node:path';
+import { ownCommand, shellCommand } from '../../reports/text/own-command.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
+import { writeEnvironment } from '../../templates/write-environment.ts';
+
+interface WriteOptions {
+  /** Folder of the environments. */
+  readonly dir: string;
+  readonly tools?: boolean;
+}
+
+export function initEnvironment(id: string, { dir, tools = false }: WriteOptions, { note }: CommandContext): number {
+  const directory = dir.replace(/(?<=.)\/+$/, '');
+  const names = writeEnvironment({ id, directory, kind: tools ? 'tools' : 'tags' });
+  const folder = join(directory, id);
+  note(`vf-init: wrote ${names.join(', ')} in ${folder}; next:`);
+  const dirFlag = resolve(directory) === resolve('environments') ? [] : ['--env-dir-path', directory];
+  process.stdout.write(`${ownCommand('vf-eval', [id, ...dirFlag])}\n`);
+  const test = shellCommand(['npx', 'tsx', '--test', join(folder, 'environment.test.ts')]);
+  process.stdout.write(`${canResolvePackage() ? '' : 'npm install vf-search tsx && '}${test}\n`);
+  return EXIT.done;
+}
+
+function canResolvePackage(): boolean {
+  try {
+    createRequire(join(process.cwd(), 'any.js')).resolve('vf-search/package.json');
+    return true;
+  } catch {
+    // The package is not installed here: the printed commands install it.
+    return false;
+  }
+}
