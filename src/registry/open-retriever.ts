@@ -16,7 +16,7 @@ export const RETRIEVAL_ENGINES = ['bm25', ...DENSE_ENGINES, 'http', ...INDEX_SER
 export type RetrievalEngine = (typeof RETRIEVAL_ENGINES)[number];
 
 export interface OpenRetrieverOptions {
-  /** The name of a bundled corpus, a `.jsonl` file with one `{"id", "contents"}` per line, or a folder made by vf-index. @default 'nq-mini' */
+  /** The name of a bundled corpus, a `.jsonl` file with one `{"id", "contents"}` per line (also packed: `.gz`, `.br`, `.zst`), or a folder made by vf-index. @default 'nq-mini' */
   readonly corpus?: string;
   /** Passages in memory, searched with BM25, instead of a corpus. */
   readonly passages?: Iterable<Passage>;

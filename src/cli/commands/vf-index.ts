@@ -49,7 +49,7 @@ export type IndexOptions = OptionValues<typeof OPTIONS>;
 export const vfIndex = defineCommand({
   name: 'vf-index',
   summary: 'Builds an index of a corpus, for searches without a server: BM25, or vectors too.',
-  arguments: { corpus: argument('JSON Lines, one passage per line; - is stdin', { completion: 'files' }) },
+  arguments: { corpus: argument('JSON Lines, one passage per line, also as .gz, .br or .zst; - is stdin', { completion: 'files' }) },
   options: OPTIONS,
   conflicts: [['exact', 'ivfPq']],
   examples: [

@@ -1,6 +1,7 @@
 /** `vf-index`: builds an index of words, or hands over to `index-dense.ts`. */
 import { type Stats, statSync } from 'node:fs';
 import { ConfigError } from '../../core/errors.ts';
+import { isPacked } from '../../files/packed-file.ts';
 import { countText, durationText, plural } from '../../reports/text/number-text.ts';
 import { buildIndexFolder } from '../../retrieval/bm25/build-index-folder.ts';
 import type { IndexManifest } from '../../retrieval/bm25/index-manifest.ts';
@@ -71,12 +72,12 @@ function summary({ corpus, rows, terms, tokens, k1, b, shards }: IndexManifest, 
   return { index: output, corpus: corpus.name, sha256: corpus.sha256, rows, terms, tokens, shards: shards.length, k1, b, seconds };
 }
 
-/** Throws ConfigError if there is no file. */
-function corpusBytes(path: string): number {
+/** Null for a packed file, because progress counts unpacked bytes. Throws ConfigError if there is no file. */
+function corpusBytes(path: string): number | null {
   const stats = statOf(path);
   if (stats === undefined) throw new ConfigError(`The file ${path} does not exist; name a JSON Lines corpus, or - for stdin`);
   if (stats.isDirectory()) throw new ConfigError(`The corpus must be a file, but ${path} is a folder`);
-  return stats.size;
+  return isPacked(path) ? null : stats.size;
 }
 
 function statOf(path: string): Stats | undefined {

@@ -10,7 +10,8 @@ Sources of passages (one of them):
   --corpus nq-mini            8,346 Wikipedia passages, bundled (the default)
   --corpus fact-world         a small invented world, for tests
   --corpus passages.jsonl     your own, indexed in memory; one passage per line:
-                              {"id": "...", "contents": "title\\ntext"}
+                              {"id": "...", "contents": "title\\ntext"};
+                              .jsonl.gz, .jsonl.br and .jsonl.zst too
   --corpus my-index/          an index built by vf-index
   --dense --corpus my-index/  its vectors, if it was built with --dense
   --engine hybrid --corpus my-index/

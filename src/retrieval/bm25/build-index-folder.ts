@@ -7,7 +7,7 @@ import { IndexWriter } from './index-folder.ts';
 import type { IndexManifest } from './index-manifest.ts';
 
 export interface BuildIndexOptions extends Partial<Bm25Parameters> {
-  /** Path of the corpus, JSON Lines; with `stream` only its name. */
+  /** Path of the corpus, JSON Lines, also packed; with `stream` only its name. */
   readonly corpus: string;
   /** The bytes of the corpus. @default the file `corpus` */
   readonly stream?: Readable;
@@ -30,7 +30,7 @@ export async function buildIndexFolder(options: BuildIndexOptions): Promise<Inde
     const builder = new IndexBuilder();
     const facts = await readCorpus(stream ?? (await openCorpus(corpus)), {
       name: corpus,
-      onPassage: (contents) => builder.add(contents),
+      onPassage: ({ contents }) => builder.add(contents),
       onChunk: (chunk) => writer.appendCorpus(chunk),
       ...(signal && { signal }),
       ...(onProgress && { onProgress }),

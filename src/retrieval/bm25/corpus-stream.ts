@@ -4,7 +4,7 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { crc32 } from 'node:zlib';
 import { throwIfAborted } from '../../core/abort.ts';
 import { ConfigError, VfError } from '../../core/errors.ts';
-import { streamRegularFile } from '../../files/regular-file.ts';
+import { isDamage, streamUnpacked } from '../../files/packed-file.ts';
 import type { CorpusRow } from './corpus-line.ts';
 import { CorpusLines } from './corpus-lines.ts';
 
@@ -19,7 +19,7 @@ export interface CorpusProgress {
 export interface CorpusStreamOptions {
   /** Name of the corpus in messages. */
   readonly name: string;
-  readonly onPassage: (contents: string) => void;
+  readonly onPassage: (passage: CorpusRow) => void;
   /** Called with every byte, in order. */
   readonly onChunk?: (chunk: Buffer) => void;
   readonly onProgress?: (progress: CorpusProgress) => void;
@@ -40,9 +40,9 @@ export interface CorpusFacts {
 /** Throws ConfigError, which names the line, if the corpus cannot be read, and CancelledError if the signal aborts. */
 export async function readCorpus(stream: Readable, options: CorpusStreamOptions): Promise<CorpusFacts> {
   const index = new LineIndex();
-  const lines = new CorpusLines(options.name, ({ contents }, line, start) => {
+  const lines = new CorpusLines(options.name, (row, line, start) => {
     index.add(line, start);
-    options.onPassage(contents);
+    options.onPassage(row);
   });
   const hash = createHash('sha256');
   let bytes = 0;
@@ -102,23 +102,21 @@ async function* corpusChunks(
     }
   } catch (cause) {
     throwIfAborted(signal, `Stopped reading ${name}`);
+    if (isDamage(cause)) throw new ConfigError(`Could not unpack ${name}: ${(cause as Error).message}. The file is damaged: restore it.`, { cause });
     if (cause instanceof VfError || (cause as NodeJS.ErrnoException).syscall !== 'read') throw cause;
     throw new ConfigError(`Could not read ${name}: ${(cause as Error).message}`, { cause });
   }
 }
 
-/** The bytes of a corpus file. Read the stream at once, because an error of an unread stream ends the process. */
+/** The bytes of a corpus file, unpacked. Read the stream at once, because an error of an unread stream ends the process. */
 export function openCorpus(path: string): Promise<Readable> {
-  return streamRegularFile(path, { pieceBytes: CHUNK_BYTES });
+  return streamUnpacked(path, { pieceBytes: CHUNK_BYTES });
 }
 
-/** SHA-256 of a corpus file, in hex. */
+/** SHA-256 of a corpus file's bytes, unpacked, in hex. */
 export async function corpusChecksum(path: string, signal?: AbortSignal): Promise<string> {
   const hash = createHash('sha256');
-  for await (const chunk of (await openCorpus(path)) as AsyncIterable<Buffer>) {
-    throwIfAborted(signal, `Stopped reading ${path}`);
-    hash.update(chunk);
-  }
+  for await (const chunk of corpusChunks(await openCorpus(path), { name: path, ...(signal && { signal }) })) hash.update(chunk);
   return hash.digest('hex');
 }
 

@@ -3,6 +3,7 @@ import { statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { CancelledError, ConfigError } from '../../core/errors.ts';
 import { makeFolder } from '../../files/make-folder.ts';
+import { isPacked } from '../../files/packed-file.ts';
 import type { Passage, Retriever } from '../retriever.ts';
 import { Bm25Index, type Bm25Parameters, checkParameters, defaultParameters } from './bm25-index.ts';
 import { Bm25Retriever, openPassages, parametersOf } from './bm25-retriever.ts';
@@ -11,7 +12,7 @@ import { corpusChecksum, type CorpusProgress, openCorpus, readCorpus } from './c
 import { ANALYZER } from './english-analyzer.ts';
 import { IndexBuilder } from './index-builder.ts';
 import { isIndexFolder, readIndexFolder } from './index-folder.ts';
-import type { PassageStore } from './passage-list.ts';
+import { PassageList, type PassageStore, type StoredPassage } from './passage-list.ts';
 import { PassageFile } from './passage-store.ts';
 
 export interface OpenBm25Options extends Partial<Bm25Parameters> {
@@ -26,8 +27,8 @@ export interface OpenBm25Options extends Partial<Bm25Parameters> {
 
 const knownOptions = new Set(['k1', 'b', 'cacheDir', 'name', 'signal', 'onProgress']);
 /**
- * Opens a folder made by vf-index, a corpus (one `{"id", "contents"}` or `{"id", "title", "text"}` per line), or passages. k1 and b default to
- * those of the index folder, else to 0.9 and 0.4. Throws ConfigError if the source cannot be used.
+ * Opens a folder made by vf-index, a corpus (one `{"id", "contents"}` or `{"id", "title", "text"}` per line), or passages. A corpus may be packed (`.gz`, `.br`,
+ * `.zst`); its passages are then held in memory. k1 and b default to those of the index folder, else to 0.9 and 0.4. Throws ConfigError if the source cannot be used.
  *
  * @example
  * const retriever = await openBm25('corpus.jsonl', { cacheDir: '.cache' });
@@ -58,13 +59,18 @@ async function openFile(path: string, options: OpenBm25Options): Promise<Opened>
   const { cacheDir, signal, onProgress } = options;
   if (cacheDir !== undefined) return openCached(path, cacheDir, options);
   const builder = new IndexBuilder();
+  const held: StoredPassage[] | null = isPacked(path) ? [] : null;
   const facts = await readCorpus(await openCorpus(path), {
     name: path,
-    onPassage: (contents) => builder.add(contents),
+    onPassage: ({ id, contents }) => {
+      builder.add(contents);
+      held?.push({ id: id ?? String(held.length), contents });
+    },
     ...(signal && { signal }),
     ...(onProgress && { onProgress }),
   });
-  return { index: new Bm25Index(builder.finish()), passages: new PassageFile(path, facts), parameters: defaultParameters };
+  const passages = held === null ? new PassageFile(path, facts) : new PassageList(held);
+  return { index: new Bm25Index(builder.finish()), passages, parameters: defaultParameters };
 }
 
 /** Two processes may build the same index at once: the first to finish renames its own, the other reads that one. */

@@ -1,7 +1,7 @@
 import { appendFileSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { crc32 } from 'node:zlib';
+import { brotliCompressSync, crc32, gzipSync, zstdCompressSync } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, RetrievalError } from '../../../src/core/errors.ts';
 import { Bm25Index } from '../../../src/retrieval/bm25/bm25-index.ts';
@@ -36,6 +36,17 @@ async function contentsOf(path: string, query: string): Promise<readonly unknown
 
 describe('openBm25 of passages', () => {
   retrieverContract(async () => opened(await openBm25(CONTRACT_PASSAGES)), { isIndex: true });
+});
+
+describe('openBm25 of a packed corpus', () => {
+  retrieverContract(
+    async () => {
+      const path = fresh('corpus.jsonl.br');
+      writeFileSync(path, brotliCompressSync(readFileSync(corpusFile(CONTRACT_PASSAGES))));
+      return opened(await openBm25(path));
+    },
+    { isIndex: true },
+  );
 });
 
 describe('openBm25 of a corpus file', () => {
@@ -87,6 +98,18 @@ describe('openBm25 of a corpus file', () => {
     await expect(openBm25(fresh('nothing'))).rejects.toThrow(ConfigError);
   });
 
+  it.each(Object.entries({ gz: gzipSync, br: brotliCompressSync, zst: zstdCompressSync }))(
+    'refuses a damaged file .%s in one line',
+    async (end, pack) => {
+      const path = fresh(`corpus.jsonl.${end}`);
+      writeFileSync(path, pack(readFileSync(corpusFile(CONTRACT_PASSAGES))).subarray(0, -5));
+      for (const options of [{}, { cacheDir: fresh('cache') }]) {
+        await expect(openBm25(path, options)).rejects.toThrow(/^Could not unpack .*: unexpected end of file\. The file is damaged: restore it\.$/);
+        await expect(openBm25(path, options)).rejects.toThrow(ConfigError);
+      }
+    },
+  );
+
   it('refuses options it does not know and parameters that mean nothing', async () => {
     await expect(openBm25(CONTRACT_PASSAGES, { topk: 3 } as object)).rejects.toThrow('no option topk');
     await expect(openBm25(CONTRACT_PASSAGES, { b: 2 })).rejects.toThrow(ConfigError);
@@ -97,6 +120,17 @@ describe('openBm25 of a corpus file', () => {
     const retriever = await openBm25(path);
     writeFileSync(path, '#'.repeat(readFileSync(path).length));
     await expect(retriever.search(['cat'], { topk: 1, signal })).rejects.toThrow(RetrievalError);
+    await retriever.close();
+    await expect(retriever.search(['cat'], { topk: 1, signal })).rejects.toThrow(RetrievalError);
+  });
+
+  it('reads the passages of a packed corpus, those without ids too, and keeps them when the file is gone', async () => {
+    const path = fresh('corpus.jsonl.gz');
+    writeFileSync(path, gzipSync('{"contents":"a cat"}\n{"contents":"cat two"}\n{"id":"x","contents":"a dog"}\n'));
+    const retriever = await openBm25(path);
+    rmSync(path);
+    const [cats, dogs] = await retriever.search(['cat two', 'dog'], { topk: 1, signal });
+    expect([cats, dogs]).toMatchObject([[{ id: '1', contents: 'cat two' }], [{ id: 'x', contents: 'a dog' }]]);
     await retriever.close();
     await expect(retriever.search(['cat'], { topk: 1, signal })).rejects.toThrow(RetrievalError);
   });

@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openBm25 } from '../../../src/retrieval/bm25/open-bm25.ts';
 
@@ -42,6 +43,22 @@ describe('vf-index', () => {
     const [list] = await retriever.search(['dog'], { topk: 1, signal: new AbortController().signal });
     expect(list).toMatchObject([{ id: 'b', contents: '"Dogs"\nbark' }]);
     await retriever.close();
+  });
+
+  it('indexes a packed corpus as the same unpacked one', async () => {
+    const corpus = '{"id":"a","contents":"cats purr"}\n{"id":"b","title":"Dogs","text":"bark"}\n';
+    writeFileSync(join(folder, 'corpus.jsonl'), corpus);
+    writeFileSync(join(folder, 'corpus.jsonl.gz'), gzipSync(corpus));
+    const summaries = await Promise.all(
+      ['corpus.jsonl', 'corpus.jsonl.gz'].map(async (name) => {
+        const { code, stdout } = await finish(start([name, '-o', `${name}.index`, '--json']));
+        const { rows, terms, sha256 } = JSON.parse(stdout) as Record<string, unknown>;
+        return [code, rows, terms, sha256];
+      }),
+    );
+    expect(summaries[1]).toEqual([0, 2, 4, summaries[0]![3]]);
+    const passages = ['corpus.jsonl', 'corpus.jsonl.gz'].map((name) => readFileSync(join(folder, `${name}.index`, 'passages.jsonl'), 'utf8'));
+    expect(passages).toEqual([corpus, corpus]);
   });
 
   it('reads stdin, and removes what it wrote when it is interrupted (exit 130)', async () => {
