@@ -1,6 +1,7 @@
 /** Digests of the files that a pipeline reads, so that a run goes on only with the files with which it began. */
 import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
+import { textsIn } from '../schemas/is-object.ts';
 import type { Parameters } from './parameters.ts';
 import { parseServerSource } from './server-source.ts';
 
@@ -23,7 +24,7 @@ export function namedFiles({ parameters, sources, resolve }: NamedFilesOptions):
     const source = parseServerSource(name, value);
     return source.kind === 'module' ? [source.path] : [];
   });
-  const named = [...modules, ...[...withoutOutputs(parameters).values()].flatMap(textsIn)];
+  const named = [...modules, ...textsIn([...withoutOutputs(parameters).values()]).filter(canBePath)];
   const digests = [...new Set(named)].toSorted().flatMap((path) => {
     const digest = fileDigest(resolve(path));
     return digest === null ? [] : [[path, digest] as const];
@@ -54,7 +55,6 @@ function fileDigest(path: string): string | null {
   }
 }
 
-function textsIn(value: unknown): readonly string[] {
-  if (typeof value === 'string') return value === '' || value.length > 4096 ? [] : [value];
-  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
+function canBePath(text: string): boolean {
+  return text !== '' && text.length <= 4096;
 }

@@ -64,7 +64,7 @@ const build = defineCommand({
   summary: 'Writes the parameters that a pipeline uses next to it, keeps those that are set.',
   arguments: FILE,
   options: OPTIONS,
-  run: async ({ arguments: { file }, options, context }) => (await import('../pipeline/build-parameters.ts')).buildParameters(file, options, context),
+  run: async ({ arguments: { file }, options, context }) => (await import('../pipeline/build-pipeline.ts')).buildPipeline(file, options, context),
 });
 
 const run = defineCommand({

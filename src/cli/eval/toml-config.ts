@@ -8,7 +8,7 @@ import { hideSecrets } from '../../transport/redact.ts';
 import { countText } from '../../reports/text/number-text.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { assertKnownKeys, readToml, tablesOf, typeOf } from '../../files/toml-text.ts';
-import { checkRoleTables } from '../roles/check-role-tables.ts';
+import { checkRoleTables } from '../../sessions/roles/check-role-tables.ts';
 import { keyOf, type Option } from '../options/option.ts';
 import { DISPLAY, EVAL_OPTIONS, type Settings } from './eval-options.ts';
 

@@ -113,8 +113,8 @@ export interface CommandDeclaration<O extends OptionTable, A extends ArgumentTab
   readonly needsWords?: boolean;
   /** A better sentence for a flag that the command does not have; null for the usual one. */
   explainUnknown?(unknown: UnknownFlag): string | null | Promise<string | null>;
-  /** Returns the exit code. */
-  run(invocation: Invocation<O, A>): Promise<number>;
+  /** Returns the exit code; nothing is that of a command that is done. */
+  run(invocation: Invocation<O, A>): Promise<number | void>;
 }
 
 /** A declared command. Its `run` takes the values of its own tables, which a list of commands does not know. */
@@ -124,7 +124,7 @@ export interface Command<O extends OptionTable = OptionTable, A extends Argument
 > {
   readonly arguments: A;
   readonly conflicts?: readonly (readonly string[])[];
-  run(invocation: never): Promise<number>;
+  run(invocation: never): Promise<number | void>;
 }
 
 /** Several commands under one name. */

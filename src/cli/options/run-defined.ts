@@ -25,7 +25,7 @@ export async function runWords(command: AnyCommand, words: readonly string[], co
   if (asked === 'version') return printVersion();
   if (asked === 'help') return printHelp(command, EXIT.done, { plain: words.includes('--plain') });
   const invocation: Invocation = { ...(await parsed(command, words)), context };
-  return command.run(invocation as never);
+  return (await command.run(invocation as never)) ?? EXIT.done;
 }
 
 async function runOneOf(group: CommandGroup, words: readonly string[], context: CommandContext): Promise<number> {

@@ -7,7 +7,7 @@ import { mergeRoleTables } from '../../schemas/merge-role-tables.ts';
 import type { RoleTables } from '../../schemas/roles-config.ts';
 import { checkHeaders, parseHeader } from '../../sessions/policy/headers.ts';
 import { isSecretName } from '../../transport/redact.ts';
-import { parseRoleFlag } from '../roles/role-flag.ts';
+import { parseRoleFlag } from '../../sessions/roles/role-flag.ts';
 import { type Always, option, type Settings } from './kinds.ts';
 import { type Option, wrongValue } from './option.ts';
 

@@ -18,7 +18,7 @@ import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { findPipeline } from '../../registry/find-pipeline.ts';
 import { noteBundled, openNamedPipeline } from './open-named-pipeline.ts';
 import type { PipelineRunOptions } from '../commands/vf-pipeline.ts';
-import { CALLS_FILE, RESULT_FILE, runFolder } from './run-folder.ts';
+import { CALLS_FILE, RESULT_FILE, runFolder } from '../../pipelines/run-folder.ts';
 
 export async function runNamedPipeline(named: string, flags: PipelineRunOptions, context: CommandContext): Promise<number> {
   keepHeapSmall();

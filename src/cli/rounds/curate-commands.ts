@@ -1,7 +1,7 @@
 /** Declares `vf-rounds bucket`, `review`, `focus` and `verify`, which select the rows for the next training, and those that must stay out of it. */
 import { defineCommand } from '../options/define-command.ts';
 import { folder, number, oneOf, texts } from '../options/kinds.ts';
-import { type OptionValues, table } from '../options/option.ts';
+import { table } from '../options/option.ts';
 import { EXCLUDE, leaveOutOption, measureOption, modelOptions, outputOption, rowsOption, TRACE } from './stage-options.ts';
 
 const BUCKET_NOTES = `
@@ -81,17 +81,12 @@ const VERIFY = table({
   ...modelOptions('vetter'),
 });
 
-export type BucketOptions = OptionValues<typeof BUCKET>;
-export type ReviewOptions = OptionValues<typeof REVIEW>;
-export type FocusOptions = OptionValues<typeof FOCUS>;
-export type VerifyOptions = OptionValues<typeof VERIFY>;
-
 export const bucketCommand = defineCommand({
   name: 'vf-rounds bucket',
   summary: 'Divides prompts into learned, in reach and out of reach.',
   options: BUCKET,
   notes: BUCKET_NOTES,
-  run: async ({ options, context }) => (await import('./curate.ts')).bucket(options, context),
+  run: async ({ options, context }) => (await import('../../rounds/driver/curate.ts')).bucket(options, context),
 });
 
 export const reviewCommand = defineCommand({
@@ -99,7 +94,7 @@ export const reviewCommand = defineCommand({
   summary: 'Leaves out the rows that lists name, with their reasons.',
   options: REVIEW,
   notes: REVIEW_NOTES,
-  run: async ({ options, context }) => (await import('./curate.ts')).review(options, context),
+  run: async ({ options, context }) => (await import('../../rounds/driver/curate.ts')).review(options, context),
 });
 
 export const focusCommand = defineCommand({
@@ -107,7 +102,7 @@ export const focusCommand = defineCommand({
   summary: 'Selects the rows whose prompts are still hard.',
   options: FOCUS,
   notes: FOCUS_NOTES,
-  run: async ({ options, context }) => (await import('./curate.ts')).focus(options, context),
+  run: async ({ options, context }) => (await import('../../rounds/driver/curate.ts')).focus(options, context),
 });
 
 export const verifyCommand = defineCommand({
@@ -115,5 +110,5 @@ export const verifyCommand = defineCommand({
   summary: 'Finds why prompts score low: pages, generator, or reference.',
   options: VERIFY,
   notes: VERIFY_NOTES,
-  run: async ({ options, context }) => (await import('./curate.ts')).verify(options, context),
+  run: async ({ options, context }) => (await import('../../rounds/driver/curate.ts')).verify(options, context),
 });

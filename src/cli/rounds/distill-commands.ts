@@ -1,7 +1,7 @@
 /** Declares `vf-rounds extract`, `vet`, `rewrite` and `finalize`, which turn rollouts into demonstrations. */
 import { defineCommand, severalArguments } from '../options/define-command.ts';
 import { file, flag, number, oneOf, wholeNumber } from '../options/kinds.ts';
-import { type OptionValues, table } from '../options/option.ts';
+import { table } from '../options/option.ts';
 import { modelOptions, outputOption, TRACE } from './stage-options.ts';
 
 const EXTRACT_NOTES = `
@@ -71,11 +71,6 @@ const FINALIZE = table({
   systemErrors: wholeNumber('most failed tools in a row', { default: 0 }),
 });
 
-export type ExtractOptions = OptionValues<typeof EXTRACT>;
-export type VetOptions = OptionValues<typeof VET>;
-export type RewriteOptions = OptionValues<typeof REWRITE>;
-export type FinalizeOptions = OptionValues<typeof FINALIZE>;
-
 function rows(description: string) {
   return { rows: severalArguments(description, { completion: 'files' }) };
 }
@@ -85,7 +80,7 @@ export const extractCommand = defineCommand({
   summary: 'Selects rollouts that succeed where success is rare, as demonstrations.',
   options: EXTRACT,
   notes: EXTRACT_NOTES,
-  run: async ({ options, context }) => (await import('./distill.ts')).extract(options, context),
+  run: async ({ options, context }) => (await import('../../rounds/driver/distill.ts')).extract(options, context),
 });
 
 export const vetCommand = defineCommand({
@@ -94,7 +89,7 @@ export const vetCommand = defineCommand({
   arguments: rows('rows of "extract" or "rewrite"'),
   options: VET,
   notes: VET_NOTES,
-  run: async ({ arguments: { rows: paths }, options, context }) => (await import('./distill.ts')).vet(paths, options, context),
+  run: async ({ arguments: { rows: paths }, options, context }) => (await import('../../rounds/driver/distill.ts')).vet(paths, options, context),
 });
 
 export const rewriteCommand = defineCommand({
@@ -104,7 +99,7 @@ export const rewriteCommand = defineCommand({
   options: REWRITE,
   conflicts: [['rewritten', 'role']],
   notes: REWRITE_NOTES,
-  run: async ({ arguments: { rows: paths }, options, context }) => (await import('./distill.ts')).rewrite(paths, options, context),
+  run: async ({ arguments: { rows: paths }, options, context }) => (await import('../../rounds/driver/distill.ts')).rewrite(paths, options, context),
 });
 
 export const finalizeCommand = defineCommand({
@@ -113,5 +108,5 @@ export const finalizeCommand = defineCommand({
   arguments: rows('rows of "extract", "vet" or "rewrite"'),
   options: FINALIZE,
   notes: FINALIZE_NOTES,
-  run: async ({ arguments: { rows: paths }, options, context }) => (await import('./distill.ts')).finalize(paths, options, context),
+  run: async ({ arguments: { rows: paths }, options, context }) => (await import('../../rounds/driver/distill.ts')).finalize(paths, options, context),
 });

@@ -1,9 +1,8 @@
 /** Declares `vf-rounds report`. */
 import { ConfigError } from '../../core/errors.ts';
-import { EXIT } from '../command-line.ts';
 import { defineCommand, optionalArguments } from '../options/define-command.ts';
 import { flag, texts } from '../options/kinds.ts';
-import { type OptionValues, table } from '../options/option.ts';
+import { table } from '../options/option.ts';
 
 const NOTES = `
 Name folders into which stages wrote, or single files of theirs. Every file that
@@ -22,8 +21,6 @@ const OPTIONS = table({
   json: flag('one JSON object'),
 });
 
-export type ReportOptions = OptionValues<typeof OPTIONS>;
-
 export const reportCommand = defineCommand({
   name: 'vf-rounds report',
   summary: 'Checks every file and shows how many rows each stage left.',
@@ -33,8 +30,7 @@ export const reportCommand = defineCommand({
   run: async ({ arguments: { paths }, options }) => {
     if (paths.length + (options.trace ?? []).length === 0)
       throw new ConfigError('Name a folder of stages, or a trace with --trace (see vf-rounds report --help)');
-    const { reportText } = await import('./report-text.ts');
+    const { reportText } = await import('../../rounds/report-text.ts');
     process.stdout.write(await reportText(paths, options));
-    return EXIT.done;
   },
 });

@@ -26,7 +26,7 @@ export async function scoreFromOptions(directory: string, options: ScoreValues, 
       maxScoring: options.maxScoring,
       scoringTimeout: options.scoringTimeout,
     },
-    { ...context, onProgress: progressLines(context) },
+    { ...context, warn: (line) => context.note(`vf-score: ${line}`), onProgress: progressLines(context) },
   );
   process.stdout.write(context.redact(options.json === true ? `${JSON.stringify(scoredJson(scored))}\n` : scoredText(scored)));
   const { isReplaced, failures, scored: count } = scored.result;

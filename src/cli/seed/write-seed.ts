@@ -12,8 +12,8 @@ import { openDemonstrationTokenizer } from '../../sessions/training/open-demonst
 import { demonstrationOf } from '../../trainer/sources/demonstration.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { writeOutput } from '../write-output.ts';
-import { findSeedRows, problemsText, readSeedRows, type SeedCounts } from './read-seed-rows.ts';
-import { seedCommands } from './seed-commands.ts';
+import { findSeedRows, problemsText, readSeedRows, type SeedCounts } from '../../data/read-seed-rows.ts';
+import { seedCommands } from '../../reports/training/seed-commands.ts';
 
 interface SeedOptions {
   readonly output: string;

@@ -9,6 +9,7 @@ import { readExclusions } from '../exclusions.ts';
 import { readPlayedRows } from '../row-files.ts';
 import { inPlace } from './in-place.ts';
 import type { RoundCommands, RoundStage } from './round-commands.ts';
+import { checkStageModel } from './stage-model.ts';
 import { WEIGHTS } from './round-steps.ts';
 import type { RoundsConfig } from './rounds-config.ts';
 
@@ -27,20 +28,23 @@ const OWN_WORDS = {
 const ROLES = { vet: 'vetter', rewrite: 'rewriter' } as const;
 
 /** `rows`: the file with the rows of phase 1. Rejects with ConfigError. */
-export async function checkRounds(config: RoundsConfig, rows: string, commands: StageCommands): Promise<void> {
+export async function checkRounds(config: RoundsConfig, rows: string, checking: Checking): Promise<void> {
   const { path, output, adapter } = config;
   const problem = folderProblem(output);
   if (problem !== null) throw new ConfigError(`output in ${path} cannot be used: ${problem}. Name a folder that can be written.`);
-  for (const stage of Object.keys(OWN_WORDS) as RoundStage[]) await checkStage(stage, config, commands);
+  for (const stage of Object.keys(OWN_WORDS) as RoundStage[]) await checkStage(stage, config, checking);
   await checkFile(rows, `rows in ${path}`);
   await inPlace(`rows in ${path}`, () => readPlayedRows(rows));
   await checkReview(config);
   if (adapter !== null) await checkFile(join(adapter, WEIGHTS), `adapter in ${path}`);
 }
 
-type StageCommands = Pick<RoundCommands, 'stageOptions' | 'checkStageModel'>;
+interface Checking {
+  readonly commands: Pick<RoundCommands, 'stageOptions'>;
+  readonly variables: NodeJS.ProcessEnv;
+}
 
-async function checkStage(stage: RoundStage, config: RoundsConfig, commands: StageCommands): Promise<void> {
+async function checkStage(stage: RoundStage, config: RoundsConfig, { commands, variables }: Checking): Promise<void> {
   const words = config[stage];
   if (words === null) return;
   const where = `[${stage}] of ${config.path}`;
@@ -51,7 +55,7 @@ async function checkStage(stage: RoundStage, config: RoundsConfig, commands: Sta
   if (role === undefined && file === undefined)
     throw new ConfigError(`${where} names no model; set role = "${asked}=MODEL@URL", or set config to a TOML file with a table [roles.${asked}]`);
   const keys = [...(role === undefined ? [] : ['role']), ...(file === undefined ? [] : ['config'])];
-  await inPlace(`${keys.join(' and ')} in ${where}`, () => commands.checkStageModel(asked, options));
+  await inPlace(`${keys.join(' and ')} in ${where}`, () => checkStageModel(asked, options, variables));
 }
 
 /** The lists that leave rows out. One of them can be the list that the buckets will write. */

@@ -15,12 +15,10 @@ export interface RoundCommands {
   readonly trainingRequest: (words: readonly string[]) => TrainingRequest;
   /** Throws ConfigError for words that the stage does not take. */
   readonly stageOptions: (stage: RoundStage, words: readonly string[]) => StageModelOptions;
-  /** Rejects with ConfigError if the options name no usable model. Makes no connection and writes nothing. */
-  readonly checkStageModel: (role: 'vetter' | 'rewriter', options: StageModelOptions) => Promise<void>;
   /** Runs a command in a separate process. On a stop, passes the signal on, waits for the end, and throws CancelledError. */
   readonly run: (name: 'vf-train' | 'vf-rounds', words: readonly string[], options: RunOptions) => Promise<EndedCommand>;
-  /** Prints the number of rows that each stage in the folder left. */
-  readonly report: (folder: string) => Promise<void>;
+  /** Prints a text. */
+  readonly print: (text: string) => void;
 }
 
 export interface RunOptions {
@@ -34,16 +32,20 @@ export interface EndedCommand {
   readonly stdout: string;
 }
 
-/** The process that drives the rounds. */
-export interface RoundsContext {
-  readonly commands: RoundCommands;
+/** The process in which a stage runs. */
+export interface StageContext {
   /** Environment variables; those of `.env` are added. */
   readonly variables: NodeJS.ProcessEnv;
   readonly signal: AbortSignal;
-  /** Values that must not be printed; the checks add those that they learn. */
+  /** Values that must not be printed; checks and stages add those that they learn. */
   readonly secrets: Set<string>;
   /** Takes a line for the user. */
   readonly note: (line: string) => void;
+}
+
+/** The process that drives the rounds. */
+export interface RoundsContext extends StageContext {
+  readonly commands: RoundCommands;
   /** Called after the checks, before the first step. */
   readonly onStart: () => void;
 }

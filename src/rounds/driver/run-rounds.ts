@@ -12,6 +12,7 @@ import { ownCommand } from '../../reports/text/own-command.ts';
 import { factsIfLoaded } from '../../registry/environment-facts.ts';
 import { checkRounds } from './check-rounds.ts';
 import { checkTrainings, examplesPerStep } from './check-trainings.ts';
+import { reportText } from '../report-text.ts';
 import type { RoundsContext } from './round-commands.ts';
 import { adapterInput, RoundSteps, runIn, type Trained } from './round-steps.ts';
 import { readRoundsConfig, type RoundsConfig, type TrainingTable } from './rounds-config.ts';
@@ -33,7 +34,7 @@ export async function runRounds(path: string, { allowChanges }: { readonly allow
     takesParquet: true,
     offers: await offeredRows(config.environment),
   });
-  await checkRounds(config, rows, context.commands);
+  await checkRounds(config, rows, context);
   await checkTrainings(config, context);
   makeFolder(config.output);
   await using _ = await lockRun(config.output);
@@ -82,7 +83,7 @@ class Rounds {
       note(
         `vf-rounds run: ${rounds === 1 ? 'the round is' : `all ${rounds} rounds are`} done; the next one starts from ${start.adapter ?? 'the base model'}`,
       );
-    await commands.report(this.#config.output);
+    commands.print(await reportText([this.#config.output], {}));
   }
 
   /** Trains all rows, then keeps those in reach. */

@@ -5,6 +5,7 @@ import { isInside } from '../../files/is-inside.ts';
 import { realPath } from '../../files/real-path.ts';
 import type { EnvironmentFacts } from '../../registry/environment-facts.ts';
 import { findEnvironment, isEnvironmentPath } from '../../registry/find-environment.ts';
+import { textsIn } from '../../schemas/is-object.ts';
 import type { Surroundings } from '../surroundings.ts';
 
 export interface NamedEnvironment {
@@ -102,9 +103,4 @@ export function withheldText({ argument, keys }: WithheldKeys): string {
 /** A URL may be written without its scheme. */
 function namesServer(name: string, value: unknown): boolean {
   return textsIn(value).some((text) => /url$/i.test(name) || text.includes('://'));
-}
-
-function textsIn(value: unknown): string[] {
-  if (typeof value === 'string') return [value];
-  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
 }

@@ -28,7 +28,7 @@ async function problemOf(tables: string): Promise<string | null> {
     'rounds.toml',
     `rows = ${JSON.stringify(rows)}\noutput = ${JSON.stringify(join(folder, 'out'))}\n${tables.replaceAll('FOLDER', folder)}`,
   );
-  return problemLine(checkRounds(await readRoundsConfig(path), rows, ROUND_COMMANDS), folder);
+  return problemLine(checkRounds(await readRoundsConfig(path), rows, { commands: ROUND_COMMANDS, variables: process.env }), folder);
 }
 
 describe('checkRounds', () => {

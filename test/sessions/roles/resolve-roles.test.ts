@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { checkRoleTables } from '../../../src/cli/roles/check-role-tables.ts';
-import { parseRoleFlag } from '../../../src/cli/roles/role-flag.ts';
+import { checkRoleTables } from '../../../src/sessions/roles/check-role-tables.ts';
+import { parseRoleFlag } from '../../../src/sessions/roles/role-flag.ts';
 import { secretsOf } from '../../../src/sessions/policy/secrets.ts';
 import { resolveRoles } from '../../../src/sessions/roles/resolve-roles.ts';
 import { scriptedModel } from '../../../src/core/builtin-judges.ts';

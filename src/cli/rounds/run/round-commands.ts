@@ -7,8 +7,6 @@ import { asksFor, parseWords } from '../../options/parse-words.ts';
 import { trainArguments } from '../../train/train-arguments.ts';
 import { bucketCommand, focusCommand } from '../curate-commands.ts';
 import { extractCommand, finalizeCommand, rewriteCommand, vetCommand } from '../distill-commands.ts';
-import { reportText } from '../report-text.ts';
-import { checkStageModel } from '../stage-model.ts';
 import { runOwn } from './own-process.ts';
 
 const STAGES: Readonly<Record<RoundStage, Command>> = {
@@ -32,7 +30,6 @@ export const ROUND_COMMANDS: RoundCommands = {
     const { role, config } = parseWords(STAGES[stage], words).options as StageModelOptions;
     return { ...(role !== undefined && { role }), ...(config !== undefined && { config }) };
   },
-  checkStageModel,
   run: runOwn,
-  report: async (folder) => void process.stdout.write(await reportText([folder], {})),
+  print: (text) => void process.stdout.write(text),
 };

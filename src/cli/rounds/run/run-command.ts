@@ -1,5 +1,4 @@
 /** Declares `vf-rounds run`. */
-import { EXIT } from '../../command-line.ts';
 import { argument, defineCommand } from '../../options/define-command.ts';
 import { flag } from '../../options/kinds.ts';
 import { table } from '../../options/option.ts';
@@ -54,6 +53,5 @@ export const runCommand = defineCommand({
       context.onInterrupt = () => context.note('vf-rounds run: stopping; finished steps are kept. Press Ctrl-C again to stop at once');
     };
     await runRounds(path, { allowChanges }, { ...context, commands: ROUND_COMMANDS, variables: process.env, onStart });
-    return EXIT.done;
   },
 });

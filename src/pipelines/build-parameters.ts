@@ -1,40 +1,43 @@
-/** `vf-pipeline build`: writes the parameters that the steps of a pipeline use, and keeps those that are set. */
+/** Writes the parameters that the steps of a pipeline use, keeps those that are set, and copies the package's files that it names. */
 import { copyFileSync, existsSync, statSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 import { isMap, stringify } from 'yaml';
-import { packageRoot } from '../../data/package-root.ts';
-import { replaceFile } from '../../files/json-lines.ts';
-import { makeFolder } from '../../files/make-folder.ts';
-import type { OpenPipeline } from '../../pipelines/open-pipeline.ts';
-import { defaultsOf, type Parameters } from '../../pipelines/parameters.ts';
-import { parseYaml, parseYamlDocument } from '../../pipelines/parse-yaml.ts';
-import { parameterPath, readParameterFile } from '../../pipelines/pipeline-files.ts';
-import { fieldsOf } from '../../schemas/is-object.ts';
-import { type CommandContext, EXIT } from '../command-line.ts';
-import { ownCommand } from '../../reports/text/own-command.ts';
-import { placeError } from '../../files/place-error.ts';
-import { findPipeline } from '../../registry/find-pipeline.ts';
-import { openNamedPipeline } from './open-named-pipeline.ts';
-import type { PipelineOptions } from '../commands/vf-pipeline.ts';
+import { replaceFile } from '../files/json-lines.ts';
+import { makeFolder } from '../files/make-folder.ts';
+import { placeError } from '../files/place-error.ts';
+import { fieldsOf, textsIn } from '../schemas/is-object.ts';
+import type { OpenPipeline } from './open-pipeline.ts';
+import { defaultsOf, type Parameters } from './parameters.ts';
+import { parseYaml, parseYamlDocument } from './parse-yaml.ts';
+import { parameterPath, readParameterFile } from './pipeline-files.ts';
 
-export async function buildParameters(named: string, flags: PipelineOptions, context: CommandContext): Promise<number> {
-  const { path, isBundled } = findPipeline(named);
+export interface BuildOptions {
+  /** The pipeline's file, as the user named it. */
+  readonly named: string;
+  /** True for the package's file, which is copied to `named`. */
+  readonly isBundled: boolean;
+  /** The folder of the package's examples. */
+  readonly examples: string;
+}
+
+export interface BuiltParameters {
+  readonly target: string;
+  /** False if the file was complete: it stays as it is, byte for byte. */
+  readonly isWritten: boolean;
+  readonly copied: readonly string[];
+  /** Used parameters without a value. */
+  readonly unset: readonly (readonly [server: string, key: string])[];
+}
+
+/** Throws ConfigError for a folder that cannot be made. */
+export async function buildParameters(pipeline: OpenPipeline, { named, isBundled, examples }: BuildOptions): Promise<BuiltParameters> {
   const target = parameterPath(named);
-  let written: boolean;
-  let copied: readonly string[];
-  await using pipeline = await openNamedPipeline(path, flags, context);
   try {
-    copied = isBundled ? copyExample(pipeline, named) : copyMissing(pipeline, named);
-    written = await writeParameters(pipeline, named);
+    const copied = isBundled ? copyExample(pipeline, named) : copyMissing(pipeline, named, examples);
+    return { target, copied, isWritten: await writeParameters(pipeline, named), unset: unset(pipeline) };
   } catch (error) {
     throw placeError(error, { flag: named, path: dirname(target) });
   }
-  if (isBundled) context.note(`vf-pipeline: copied ${named} and the files that it names from the package`);
-  else if (copied.length > 0) context.note(`vf-pipeline: copied ${copied.join(', ')} from the package: ${named} names it, and it was not here`);
-  const outcome = written ? `wrote ${target}` : `${target} has everything that ${named} needs`;
-  context.note(`vf-pipeline: ${outcome}; edit it, then run ${ownCommand('vf-pipeline', ['run', named])}`);
-  for (const [server, key] of unset(pipeline)) context.note(`vf-pipeline: ${server}.${key} has no default; set it in ${target}`);
-  return EXIT.done;
 }
 
 /** Tells whether the file was written: a complete file stays as it is, byte for byte. */
@@ -88,8 +91,7 @@ function copyExample(pipeline: OpenPipeline, named: string): readonly string[] {
 }
 
 /** Copies files that a pipeline of the user's names, that do not exist here, and that belong to the package's examples: a document's sample of questions. */
-function copyMissing(pipeline: OpenPipeline, named: string): readonly string[] {
-  const from = join(packageRoot(), 'examples');
+function copyMissing(pipeline: OpenPipeline, named: string, from: string): readonly string[] {
   const absent = namedTexts(pipeline).filter((text) => !existsSync(text) && !existsSync(join(dirname(named), text)));
   const paths = absent.map((text) => join(from, text)).filter((path) => path.startsWith(from + sep));
   return copyFiles(from, paths, dirname(named));
@@ -108,11 +110,6 @@ function copyFiles(from: string, paths: readonly string[], to: string): readonly
 /** Every text of the parameters and servers that can be a path. */
 function namedTexts({ sources, set }: OpenPipeline): readonly string[] {
   return textsIn([sources, ...set.values()]).filter((text) => text !== '' && !text.includes('\0'));
-}
-
-function textsIn(value: unknown): readonly string[] {
-  if (typeof value === 'string') return [value];
-  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
 }
 
 async function writeText(path: string, text: string): Promise<void> {

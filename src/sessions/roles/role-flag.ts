@@ -1,7 +1,7 @@
 /** Parses `--role judge=<alias, URL, model@URL, builtin or policy>` into a table of the configuration. */
 import { ConfigError } from '../../core/errors.ts';
 import type { RoleTables } from '../../schemas/roles-config.ts';
-import { roleTableOf } from '../../sessions/roles/role-table.ts';
+import { roleTableOf } from './role-table.ts';
 import { redactUrl } from '../../transport/redact.ts';
 
 /** Throws ConfigError, which shows a URL without its password. */

@@ -2,9 +2,9 @@ import { appendFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { fileTarget, runStage } from '../../../src/cli/rounds/stage-command.ts';
+import { fileTarget, runStage } from '../../../src/rounds/driver/run-stage.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
-import { quietContext } from './quiet-context.ts';
+import { quietContext } from '../../cli/rounds/quiet-context.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -29,7 +29,7 @@ describe('runStage', () => {
       new ConfigError(`${path} changed while extract read it; wait until its run has ended, then run extract again`),
     );
     expect(readdirSync(folder)).toEqual(['trace.jsonl']);
-    expect(await runStage({ target, inputs, work: async () => result }, context)).toBe(0);
+    await runStage({ target, inputs, work: async () => result }, context);
     expect(readdirSync(folder)).toContain('out.jsonl');
   });
 });

@@ -1,21 +1,40 @@
 /** The work of `vf-rounds extract`, `vet`, `rewrite` and `finalize`. */
 import { readTextFile } from '../../files/read-document.ts';
-import { askRows } from '../../rounds/ask-rows.ts';
-import { readDemonstrationRows } from '../../rounds/demonstration-rows.ts';
-import { extractStage, rareSuccesses } from '../../rounds/extract-stage.ts';
-import { finalizeStage } from '../../rounds/finalize-stage.ts';
-import { readTraces } from '../../rounds/read-traces.ts';
-import { givenRewrites, isSpoiled, rewriteQuestion, rewriteStage } from '../../rounds/rewrite-stage.ts';
-import type { HashedInput } from '../../rounds/stage-files.ts';
-import { vetQuestion, vetStage } from '../../rounds/vet-stage.ts';
-import type { CommandContext } from '../command-line.ts';
-import type { ExtractOptions, FinalizeOptions, RewriteOptions, VetOptions } from './distill-commands.ts';
-import { fileTarget, inputsOf, pathsOf, progressNote, runStage } from './stage-command.ts';
-import { openStageModel } from './stage-model.ts';
+import { askRows } from '../ask-rows.ts';
+import { readDemonstrationRows } from '../demonstration-rows.ts';
+import { type ExtractOptions, extractStage, rareSuccesses } from '../extract-stage.ts';
+import { finalizeStage } from '../finalize-stage.ts';
+import { readTraces } from '../read-traces.ts';
+import { givenRewrites, isSpoiled, rewriteQuestion, rewriteStage } from '../rewrite-stage.ts';
+import type { HashedInput } from '../stage-files.ts';
+import { vetQuestion, vetStage } from '../vet-stage.ts';
+import type { StageContext } from './round-commands.ts';
+import { fileTarget, inputsOf, pathsOf, progressNote, runStage } from './run-stage.ts';
+import { openStageModel, type RoleOptions } from './stage-model.ts';
 
 type Inputs = readonly HashedInput[];
 
-export async function extract({ trace, output, system, ...flags }: ExtractOptions, context: CommandContext): Promise<number> {
+interface ExtractWork extends Omit<ExtractOptions, 'systemPrompt'> {
+  /** Paths of `trace.jsonl`. */
+  readonly trace: readonly string[];
+  /** File of a system prompt. @default none */
+  readonly system?: string;
+}
+
+interface RewriteWork extends RoleOptions {
+  /** Rewrites that were made elsewhere. @default those of a model */
+  readonly rewritten?: string;
+}
+
+interface FinalizeWork {
+  readonly output: string;
+  /** Most rows of a prompt. */
+  readonly most: number;
+  /** Most failed tools in a row. */
+  readonly systemErrors: number;
+}
+
+export async function extract({ trace, output, system, ...flags }: ExtractWork, context: StageContext): Promise<void> {
   const target = fileTarget('extract', output);
   const work = async (inputs: Inputs) => {
     const paths = pathsOf(inputs, 'trace');
@@ -31,7 +50,7 @@ export async function extract({ trace, output, system, ...flags }: ExtractOption
   return runStage({ target, inputs, work }, context);
 }
 
-export async function vet(paths: readonly string[], options: VetOptions, context: CommandContext): Promise<number> {
+export async function vet(paths: readonly string[], options: RoleOptions, context: StageContext): Promise<void> {
   const target = fileTarget('vet', options.output, ['vetted']);
   const work = async (inputs: Inputs) => {
     const rows = await readDemonstrationRows(pathsOf(inputs, 'rows'));
@@ -42,7 +61,7 @@ export async function vet(paths: readonly string[], options: VetOptions, context
   return runStage({ target, inputs: inputsOf('rows', paths), work }, context);
 }
 
-export async function rewrite(paths: readonly string[], options: RewriteOptions, context: CommandContext): Promise<number> {
+export async function rewrite(paths: readonly string[], options: RewriteWork, context: StageContext): Promise<void> {
   const target = fileTarget('rewrite', options.output);
   const { rewritten } = options;
   const work = async (inputs: Inputs) => {
@@ -60,7 +79,7 @@ export async function rewrite(paths: readonly string[], options: RewriteOptions,
   return runStage({ target, inputs, work }, context);
 }
 
-export async function finalize(paths: readonly string[], { output, most, systemErrors }: FinalizeOptions, context: CommandContext): Promise<number> {
+export async function finalize(paths: readonly string[], { output, most, systemErrors }: FinalizeWork, context: StageContext): Promise<void> {
   const target = fileTarget('finalize', output, ['golden']);
   const work = async (inputs: Inputs) =>
     finalizeStage(await readDemonstrationRows(pathsOf(inputs, 'rows')), { most, systemErrors, output: target.file, golden: target.others[0]! });

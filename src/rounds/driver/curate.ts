@@ -1,21 +1,49 @@
 /** The work of `vf-rounds bucket`, `review`, `focus` and `verify`. */
 import type { ImageRef } from '../../core/message.ts';
-import { askRows, type Question } from '../../rounds/ask-rows.ts';
-import { bucketStage, focusStage, reviewStage } from '../../rounds/curate-stages.ts';
-import { readExclusions } from '../../rounds/exclusions.ts';
-import { readTraces } from '../../rounds/read-traces.ts';
-import { readPlayedRows, readRows, type RoundRow } from '../../rounds/row-files.ts';
-import type { HashedInput } from '../../rounds/stage-files.ts';
-import { type LowPrompt, lowPrompts, type Verified, verifyQuestion, verifyStage } from '../../rounds/verify-stage.ts';
-import type { CommandContext } from '../command-line.ts';
-import type { BucketOptions, FocusOptions, ReviewOptions, VerifyOptions } from './curate-commands.ts';
-import { fileTarget, inputsOf, pathsOf, progressNote, rowsFile, runStage } from './stage-command.ts';
+import { askRows, type Question } from '../ask-rows.ts';
+import { bucketStage, focusStage, type Measure, reviewStage } from '../curate-stages.ts';
+import { readExclusions } from '../exclusions.ts';
+import { readTraces } from '../read-traces.ts';
+import { readPlayedRows, readRows, type RoundRow } from '../row-files.ts';
+import type { HashedInput } from '../stage-files.ts';
+import { type LowPrompt, lowPrompts, type Verified, type VerifyBounds, verifyQuestion, verifyStage } from '../verify-stage.ts';
+import type { StageContext, StageModelOptions } from './round-commands.ts';
+import { fileTarget, inputsOf, pathsOf, progressNote, rowsFile, runStage } from './run-stage.ts';
 import { isBound, openStageModel } from './stage-model.ts';
 import { TracedImages } from './traced-images.ts';
 
 type Inputs = readonly HashedInput[];
 
-export async function bucket(options: BucketOptions, context: CommandContext): Promise<number> {
+interface Traced {
+  /** Paths of `trace.jsonl`. */
+  readonly trace: readonly string[];
+  /** The rows that were trained on: a file, or a data set of the package. */
+  readonly rows: string;
+  readonly output: string;
+}
+
+interface BucketWork extends Traced {
+  readonly low: number;
+  readonly high: number;
+  readonly measure: Measure;
+  readonly leaveOutUnknown?: boolean;
+}
+
+interface ReviewWork extends Omit<Traced, 'trace'> {
+  readonly exclude: readonly string[];
+}
+
+interface FocusWork extends Traced {
+  readonly threshold: number;
+  readonly measure: Measure;
+  readonly add?: readonly string[];
+  readonly exclude?: readonly string[];
+  readonly leaveOutUnknown?: boolean;
+}
+
+type VerifyWork = Traced & Required<VerifyBounds> & StageModelOptions;
+
+export async function bucket(options: BucketWork, context: StageContext): Promise<void> {
   const { low, high, measure, leaveOutUnknown: leavesOutUnknown = false } = options;
   const outputs = ['bucket-a.jsonl', 'bucket-b.jsonl', 'bucket-0.jsonl', 'review.jsonl'];
   const target = { stage: 'bucket', folder: options.output, name: 'bucket', outputs } as const;
@@ -26,7 +54,7 @@ export async function bucket(options: BucketOptions, context: CommandContext): P
   return runStage({ target, inputs: await tracedInputs(options), work }, context);
 }
 
-export async function review({ rows, exclude, output }: ReviewOptions, context: CommandContext): Promise<number> {
+export async function review({ rows, exclude, output }: ReviewWork, context: StageContext): Promise<void> {
   const target = fileTarget('review', output, ['excluded']);
   const work = async (inputs: Inputs) =>
     reviewStage(await readRows(rowsOf(inputs)), await readExclusions(pathsOf(inputs, 'exclusions')), {
@@ -37,7 +65,7 @@ export async function review({ rows, exclude, output }: ReviewOptions, context: 
   return runStage({ target, inputs, work }, context);
 }
 
-export async function focus(options: FocusOptions, context: CommandContext): Promise<number> {
+export async function focus(options: FocusWork, context: StageContext): Promise<void> {
   const target = fileTarget('focus', options.output);
   const { threshold, measure, leaveOutUnknown: leavesOutUnknown = false } = options;
   const work = async (inputs: Inputs) => {
@@ -52,7 +80,7 @@ export async function focus(options: FocusOptions, context: CommandContext): Pro
   return runStage({ target, inputs: [...(await tracedInputs(options)), ...further], work }, context);
 }
 
-export async function verify(options: VerifyOptions, context: CommandContext): Promise<number> {
+export async function verify(options: VerifyWork, context: StageContext): Promise<void> {
   const target = fileTarget('verify', options.output);
   const { low, found, measure } = options;
   const work = async (inputs: Inputs) => {
@@ -85,7 +113,7 @@ async function verifyQuestions(prompts: readonly LowPrompt[], images: TracedImag
   return questions;
 }
 
-async function tracedInputs({ trace, rows }: Pick<BucketOptions, 'trace' | 'rows'>) {
+async function tracedInputs({ trace, rows }: Pick<Traced, 'trace' | 'rows'>) {
   return [...inputsOf('trace', trace), ...inputsOf('rows', [await rowsFile(rows)])];
 }
 

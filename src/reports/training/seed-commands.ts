@@ -1,6 +1,6 @@
 /** The commands that follow `vf-seed`: the supervised steps that make an adapter, and a run that starts from it. */
 import { bundledName } from '../../data/bundled-models.ts';
-import { ownCommand } from '../../reports/text/own-command.ts';
+import { ownCommand } from '../text/own-command.ts';
 
 export interface SeedCommandsOptions {
   /** The file that was written. */

@@ -1,23 +1,23 @@
-/** The common part of the commands of stages: reads and hashes inputs, writes outputs and manifest, reports the result. */
+/** The common part of all stages: reads and hashes inputs, writes outputs and manifest, reports the result. */
 import { existsSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { readBundledManifest, trainingSets } from '../../data/bundled.ts';
 import { findRows } from '../../data/find-rows.ts';
-import { type HashedInput, assertWritable, hashInputs, sha256Of, type StageInput, type StageTarget, writeStage } from '../../rounds/stage-files.ts';
-import type { StageName, StageResult } from '../../rounds/stage.ts';
-import { type CommandContext, EXIT } from '../command-line.ts';
+import { type HashedInput, assertWritable, hashInputs, sha256Of, type StageInput, type StageTarget, writeStage } from '../stage-files.ts';
+import type { StageName, StageResult } from '../stage.ts';
+import type { StageContext } from './round-commands.ts';
 import { countText, plural } from '../../reports/text/number-text.ts';
 
-interface StageCommand {
+interface StageWork {
   readonly target: StageTarget;
   readonly inputs: readonly StageInput[];
   /** Pure, except that it reads its inputs and calls models. */
   readonly work: (inputs: readonly HashedInput[]) => Promise<StageResult>;
 }
 
-/** Runs a stage and prints one line. Nothing is written unless all of it worked. */
-export async function runStage({ target, inputs, work }: StageCommand, { note }: CommandContext): Promise<number> {
+/** Runs a stage and notes one line. Nothing is written unless all of it worked. */
+export async function runStage({ target, inputs, work }: StageWork, { note }: Pick<StageContext, 'note'>): Promise<void> {
   await assertWritable(target, inputs);
   const hashed = await hashInputs(inputs);
   const result = await work(hashed);
@@ -34,7 +34,6 @@ export async function runStage({ target, inputs, work }: StageCommand, { note }:
   const isEmpty = outputs.every(({ rows }) => rows === 0);
   const why = result.why !== undefined ? `. ${result.why}` : isEmpty ? `; ${counted.join(', ')}` : '';
   note(`vf-rounds ${target.stage}: ${[`${written}${place}`, ...lost].join('; ')}${why}`);
-  return EXIT.done;
 }
 
 /** The manifest must not name contents that the stage did not read: the trace of a run grows until the run has ended. */
@@ -80,7 +79,7 @@ export function pathsOf(inputs: readonly HashedInput[], role: string): string[] 
 }
 
 /** Notes every tenth of the answers, from 20 rows on. */
-export function progressNote(stage: string, { note }: Pick<CommandContext, 'note'>): (done: number, total: number) => void {
+export function progressNote(stage: string, { note }: Pick<StageContext, 'note'>): (done: number, total: number) => void {
   let shown = 0;
   return (done, total) => {
     const tenth = Math.floor((done * 10) / total);

@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
-import type { JournalHeader } from '../../pipelines/call-journal.ts';
-import { readLines } from '../../files/json-lines.ts';
-import { fieldsOf } from '../../schemas/is-object.ts';
+import type { JournalHeader } from './call-journal.ts';
+import { readLines } from '../files/json-lines.ts';
+import { fieldsOf } from '../schemas/is-object.ts';
 
 export const CALLS_FILE = 'calls.jsonl';
 export const RESULT_FILE = 'result.json';

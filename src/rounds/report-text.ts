@@ -1,9 +1,17 @@
 /** The funnel over the manifests of stages, and what a trace says about scores and time. */
-import { type Analysis, analyse } from '../../rounds/analyses.ts';
-import { type FunnelStage, funnelRows, readFunnel } from '../../rounds/funnel.ts';
-import { readTraces, type Traces } from '../../rounds/read-traces.ts';
-import { snakeKeys } from '../../schemas/key-case.ts';
-import type { ReportOptions } from './report-command.ts';
+import { type Analysis, analyse } from './analyses.ts';
+import { type FunnelStage, funnelRows, readFunnel } from './funnel.ts';
+import { readTraces, type Traces } from './read-traces.ts';
+import { snakeKeys } from '../schemas/key-case.ts';
+
+export interface ReportOptions {
+  /** Paths of `trace.jsonl`. @default none */
+  readonly trace?: readonly string[];
+  /** Tables in Markdown. @default false */
+  readonly markdown?: boolean;
+  /** One JSON object. @default false */
+  readonly json?: boolean;
+}
 
 /** Throws ResultsError if a file is not the one that its manifest names. */
 export async function reportText(paths: readonly string[], { trace = [], markdown, json }: ReportOptions): Promise<string> {

@@ -1,10 +1,10 @@
 /** Reads rows of LIMO's shape one by one; leaves out unusable ones, and counts them. */
-import { ConfigError } from '../../core/errors.ts';
-import { findRows, type FoundRows } from '../../data/find-rows.ts';
-import { readJsonl } from '../../data/jsonl.ts';
-import { type LimoRow, parseLimoRow } from '../../data/limo-rows.ts';
-import { type SeedForm, seedRow, type SeedRowOptions, seedRowProblem } from '../../data/seed-row.ts';
-import type { PromptRow } from '../../schemas/demonstration-row.ts';
+import { ConfigError } from '../core/errors.ts';
+import { findRows, type FoundRows } from './find-rows.ts';
+import { readJsonl } from './jsonl.ts';
+import { type LimoRow, parseLimoRow } from './limo-rows.ts';
+import { type SeedForm, seedRow, type SeedRowOptions, seedRowProblem } from './seed-row.ts';
+import type { PromptRow } from '../schemas/demonstration-row.ts';
 
 export interface SeedSource {
   readonly data: string;

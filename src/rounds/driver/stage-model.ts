@@ -7,20 +7,19 @@ import type { ImageStore } from '../../core/message.ts';
 import type { RoleDeclarations } from '../../core/model.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { lockRun } from '../../files/run-lock.ts';
-import type { AskOptions } from '../../rounds/ask-rows.ts';
-import type { StageModelOptions } from '../../rounds/driver/round-commands.ts';
+import type { AskOptions } from '../ask-rows.ts';
+import type { StageContext, StageModelOptions } from './round-commands.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
 import { secretRedactor } from '../../transport/redact.ts';
-import type { CommandContext } from '../command-line.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import { assertKnownKeys, readToml } from '../../files/toml-text.ts';
 import { openRoles, type RolePolicy } from '../../sessions/roles/open-roles.ts';
 import { secretsOf } from '../../sessions/policy/secrets.ts';
 import { resolveRoles } from '../../sessions/roles/resolve-roles.ts';
-import { checkRoleTables } from '../roles/check-role-tables.ts';
-import { parseRoleFlag } from '../roles/role-flag.ts';
+import { checkRoleTables } from '../../sessions/roles/check-role-tables.ts';
+import { parseRoleFlag } from '../../sessions/roles/role-flag.ts';
 
-interface RoleOptions extends StageModelOptions {
+export interface RoleOptions extends StageModelOptions {
   readonly output: string;
 }
 
@@ -47,8 +46,8 @@ export async function isBound(role: StageRole, options: RoleOptions): Promise<bo
  * Rejects with ConfigError, in the words of a table, if the table of a stage names no usable model. Makes no connection and writes nothing.
  * @param table the options of the stage, from the file that has them
  */
-export async function checkStageModel(role: StageRole, table: StageModelOptions): Promise<void> {
-  await resolvedModel(role, { ...table, output: 'rows.jsonl' }, KEY);
+export async function checkStageModel(role: StageRole, table: StageModelOptions, variables: NodeJS.ProcessEnv): Promise<void> {
+  await resolvedModel(role, { ...table, output: 'rows.jsonl' }, { binding: KEY, variables });
 }
 
 /** The way in which a user binds a role: on the command line, or by a key of a table. */
@@ -60,8 +59,12 @@ const FLAG: Binding = { name: '--role', example: (role, model) => `--role ${role
 const KEY: Binding = { name: 'role', example: (role, model) => `role = "${role}=${model}"` };
 
 /** The model of a stage, and the place of its kept replies. */
-async function resolvedModel(role: StageRole, options: RoleOptions, binding: Binding) {
-  loadEnvironmentFile('.env', process.env);
+async function resolvedModel(
+  role: StageRole,
+  options: RoleOptions,
+  { binding, variables }: { readonly binding: Binding; readonly variables: NodeJS.ProcessEnv },
+) {
+  loadEnvironmentFile('.env', variables);
   const table = await tableOf(role, options, binding);
   const declarations: RoleDeclarations = { [role]: { about: ABOUT[role], default: null } };
   const example = binding.example(role, 'MODEL@URL');
@@ -73,7 +76,7 @@ async function resolvedModel(role: StageRole, options: RoleOptions, binding: Bin
       `This stage asks a model, and none is named. Name one, for example with ${binding.example(role, 'gpt-5-mini@https://api.openai.com/v1')}.`,
     );
   const cache = table.cache ?? options.output.replace(/\.jsonl$/, '.replies.jsonl');
-  const resolved = await resolveRoles(declarations, { [role]: { ...table, cache } }, { variables: process.env });
+  const resolved = await resolveRoles(declarations, { [role]: { ...table, cache } }, { variables });
   return { cache, resolved };
 }
 
@@ -81,11 +84,11 @@ async function resolvedModel(role: StageRole, options: RoleOptions, binding: Bin
 export async function openStageModel(
   role: StageRole,
   options: RoleOptions,
-  { note, secrets, signal }: CommandContext,
+  { variables, note, secrets, signal }: StageContext,
   images?: ImageStore,
 ): Promise<Pick<AskOptions, 'role' | 'model' | 'redact' | 'keptIn' | 'signal'> & AsyncDisposable> {
   await using opened = new Disposers();
-  const { cache, resolved } = await resolvedModel(role, options, FLAG);
+  const { cache, resolved } = await resolvedModel(role, options, { binding: FLAG, variables });
   for (const secret of secretsOf({ roles: resolved })) secrets.add(secret);
   const folder = dirname(options.output);
   makeFolder(folder);
