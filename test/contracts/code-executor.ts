@@ -71,7 +71,8 @@ const ERRORS: readonly (readonly [code: string, call: string, error: string])[] 
   ['def f(a): return input()', '1', 'EOFError'],
 ];
 
-export function codeExecutorContract(open: () => Promise<CodeExecutor>): void {
+/** @param waiting options of the test that waits for a deadline twice: the tag `long` where another executor shows the same in `npm test` */
+export function codeExecutorContract(open: () => Promise<CodeExecutor>, waiting: { readonly tags?: 'long' } = {}): void {
   describe('contract', () => {
     let executor: CodeExecutor;
     beforeAll(async () => {
@@ -123,7 +124,7 @@ export function codeExecutorContract(open: () => Promise<CodeExecutor>): void {
       expect(await runOn(executor, code, ['1', '2', '3'])).toEqual({ kind: 'ran', calls: [{ repr: '1' }, { repr: '1' }, { repr: '1' }] });
     });
 
-    it('saves the other calls of a job when one runs for too long', async () => {
+    it('saves the other calls of a job when one runs for too long', waiting, async () => {
       const result = await runOn(executor, 'def f(a):\n  while a: pass\n  return a', ['0', '1', '[]'], { seconds: 1.5 });
       expect(result).toEqual({
         kind: 'ran',
@@ -169,9 +170,9 @@ export function codeExecutorContract(open: () => Promise<CodeExecutor>): void {
     });
 
     it('runs many jobs at once and mixes up none', async () => {
-      const jobs = Array.from({ length: 40 }, (_, i) => runOn(executor, `def f(a): return a + ${i}`, ['1', '2']));
+      const jobs = Array.from({ length: 12 }, (_, i) => runOn(executor, `def f(a): return a + ${i}`, ['1', '2']));
       const reprs = (await Promise.all(jobs)).map((result) => (result.kind === 'ran' ? result.calls : result));
-      expect(reprs).toEqual(Array.from({ length: 40 }, (_, i) => [{ repr: String(i + 1) }, { repr: String(i + 2) }]));
+      expect(reprs).toEqual(Array.from({ length: 12 }, (_, i) => [{ repr: String(i + 1) }, { repr: String(i + 2) }]));
     });
 
     it('stops a job when its signal aborts, and goes on', async () => {

@@ -76,12 +76,6 @@ export const ESCAPES: Readonly<Record<string, string>> = {
 
 /** Programs of an `f` that must not come to its end within a second, or not with this much. */
 export const EXHAUSTIONS: Readonly<Record<string, string>> = {
-  'a loop': 'def f(a):\n  while True: pass',
-  'a loop at top level': 'while True: pass\ndef f(a): return "SURVIVED"',
-  'a loop that swallows every exception': 'def f(a):\n  while True:\n    try:\n      while True: pass\n    except BaseException: pass',
-  'a loop in an argument of a power': 'def f(a): return "SURVIVED" if 9 ** 9 ** 7 else 0',
-  'a regular expression that backtracks': "import re\ndef f(a): return re.match('(a+)+$', 'a' * 40 + 'b') or 'SURVIVED'",
-  'a sum without end': 'import itertools\ndef f(a): return sum(itertools.count())',
   'a list without end': 'import itertools\ndef f(a): return list(itertools.repeat(1))',
   'a string of a terabyte': "def f(a): return len('x' * 2 ** 40) and 'SURVIVED'",
   'a list of a billion': "def f(a): return len([0] * 10 ** 9) and 'SURVIVED'",
@@ -94,25 +88,14 @@ export const EXHAUSTIONS: Readonly<Record<string, string>> = {
   'recursion in C': "def f(a):\n  x = []\n  for _ in range(10 ** 6): x = [x]\n  return 'SURVIVED' if repr(x) else 0",
   'recursion in comparisons': "def f(a):\n  x, y = [], []\n  for _ in range(10 ** 6): x, y = [x], [y]\n  return 'SURVIVED' if x == y else 0",
   'a repr of five million characters': "def f(a): return 'x' * 5_000_000",
-  'a repr without end': 'class A:\n  def __repr__(self):\n    while True: pass\ndef f(a): return A()',
-  'an exception whose text has no end': 'class A(Exception):\n  def __str__(self):\n    while True: pass\ndef f(a): raise A',
   'output without end': "def f(a):\n  while True: print('x' * 1000)",
   'errors without end': "import os\ndef f(a):\n  while True: os.write(2, b'x' * 100_000)",
   'output in one piece': "import os\ndef f(a): return os.write(1, b'x' * 30_000_000) and 'SURVIVED'",
-  'writes of nothing': "import os\ndef f(a):\n  while True: os.writev(1, [b''] * 1000)",
   'a width of a billion': "def f(a): return 'SURVIVED' if '%1000000000d' % 1 else 0",
-  'digits without end': "import sys\ndef f(a):\n  sys.set_int_max_str_digits(0)\n  return 'SURVIVED' if str(7 ** 7 ** 8) else 0",
-  'a sleep': "import time\ndef f(a):\n  time.sleep(3600)\n  return 'SURVIVED'",
   'threads without end': 'import threading, time\ndef f(a):\n  while True: threading.Thread(target=lambda: time.sleep(99), daemon=True).start()',
-  'a lock that nobody frees': 'import _thread\ndef f(a):\n  lock = _thread.allocate_lock()\n  lock.acquire()\n  while True: lock.acquire(True, 1)',
   'forks without end': 'import os\ndef f(a):\n  while True: os.fork()',
   'files without end': "def f(a):\n  n = 0\n  while True:\n    n += 1\n    open('/tmp/%d' % n, 'w').write('x' * 10 ** 6)",
   'descriptors without end': 'import os\ndef f(a):\n  while True: os.dup(1)',
-  'a signal handler that goes on':
-    'import signal\nfor n in range(1, 65):\n  try: signal.signal(n, signal.SIG_IGN)\n  except (OSError, ValueError): pass\ndef f(a):\n  while True: pass',
-  'the garbage collector': 'import gc\nclass A:\n  def __del__(self):\n    A()\n    while True: pass\ndef f(a):\n  A()\n  return a',
-  'an import without end':
-    "import sys\nclass Finder:\n  def find_spec(self, *a):\n    while True: pass\nsys.meta_path.insert(0, Finder())\nimport nothing\ndef f(a): return 'SURVIVED'",
   'shared memory without end':
     "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.shmat.restype = ctypes.c_void_p\ndef f(a):\n  for _ in range(6):\n    memory = libc.shmat(libc.shmget(0, 2 ** 25, 0o1600), None, 0)\n    ctypes.memset(memory, 1, 2 ** 25)\n    libc.shmdt(ctypes.c_void_p(memory))\n  return 'SURVIVED'",
   'files in memory without end':
@@ -121,9 +104,30 @@ export const EXHAUSTIONS: Readonly<Record<string, string>> = {
   'an abort': 'import os\ndef f(a): os.abort()',
   'deep source': `def f(a): return ${'('.repeat(5000)}a${')'.repeat(5000)} and 'SURVIVED'`,
   'a deep expression': `def f(a): return ${'-'.repeat(100_000)}a and 'SURVIVED'`,
-  'ten megabytes of source': `x = '${'y'.repeat(10_000_000)}'\nwhile True: pass\ndef f(a): return 'SURVIVED'`,
   'a crash of the interpreter':
     "import sys\ndef f(a):\n  code = (lambda: 0).__code__\n  exec(code.replace(co_code=b'd' + bytes([200]) + b'S\\x00', co_consts=()))\n  return 'SURVIVED'",
+};
+
+/** Programs that only the deadline ends. */
+export const ENDLESS: Readonly<Record<string, string>> = {
+  'a loop': 'def f(a):\n  while True: pass',
+  'a loop at top level': 'while True: pass\ndef f(a): return "SURVIVED"',
+  'a loop that swallows every exception': 'def f(a):\n  while True:\n    try:\n      while True: pass\n    except BaseException: pass',
+  'a loop in an argument of a power': 'def f(a): return "SURVIVED" if 9 ** 9 ** 7 else 0',
+  'a regular expression that backtracks': "import re\ndef f(a): return re.match('(a+)+$', 'a' * 40 + 'b') or 'SURVIVED'",
+  'a sum without end': 'import itertools\ndef f(a): return sum(itertools.count())',
+  'a repr without end': 'class A:\n  def __repr__(self):\n    while True: pass\ndef f(a): return A()',
+  'an exception whose text has no end': 'class A(Exception):\n  def __str__(self):\n    while True: pass\ndef f(a): raise A',
+  'writes of nothing': "import os\ndef f(a):\n  while True: os.writev(1, [b''] * 1000)",
+  'digits without end': "import sys\ndef f(a):\n  sys.set_int_max_str_digits(0)\n  return 'SURVIVED' if str(7 ** 7 ** 8) else 0",
+  'a sleep': "import time\ndef f(a):\n  time.sleep(3600)\n  return 'SURVIVED'",
+  'a lock that nobody frees': 'import _thread\ndef f(a):\n  lock = _thread.allocate_lock()\n  lock.acquire()\n  while True: lock.acquire(True, 1)',
+  'a signal handler that goes on':
+    'import signal\nfor n in range(1, 65):\n  try: signal.signal(n, signal.SIG_IGN)\n  except (OSError, ValueError): pass\ndef f(a):\n  while True: pass',
+  'the garbage collector': 'import gc\nclass A:\n  def __del__(self):\n    A()\n    while True: pass\ndef f(a):\n  A()\n  return a',
+  'an import without end':
+    "import sys\nclass Finder:\n  def find_spec(self, *a):\n    while True: pass\nsys.meta_path.insert(0, Finder())\nimport nothing\ndef f(a): return 'SURVIVED'",
+  'ten megabytes of source': `x = '${'y'.repeat(10_000_000)}'\nwhile True: pass\ndef f(a): return 'SURVIVED'`,
 };
 
 /** Programs that change what an interpreter does. */

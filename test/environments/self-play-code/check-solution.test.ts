@@ -22,8 +22,10 @@ const named = (snippet: string, inputs: readonly string[], outputs: readonly str
   message: '',
   imports: [],
 });
-const check = (record: TaskRecord, answer: string, functionScore: FunctionScore = 'binary') =>
-  checkSolution(record, answer, { executor, limits: DEFAULT_LIMITS, functionScore, style: 'mini', signal });
+// Enough for every program that ends, however busy the machine is.
+const LIMITS = { ...DEFAULT_LIMITS, seconds: 30 };
+const check = (record: TaskRecord, answer: string, functionScore: FunctionScore = 'binary', limits = LIMITS) =>
+  checkSolution(record, answer, { executor, limits, functionScore, style: 'mini', signal });
 
 describe('checkSolution', () => {
   it('compares an output by Python’s rules', async () => {
@@ -43,7 +45,7 @@ describe('checkSolution', () => {
   it('takes any input with the right output', async () => {
     const record = task('code_i', 'def f(a, b=0): return abs(a) + b', '3');
     const answers = ['3', '-3', '1, 2', '1, b=2', 'a=3', '1 + 2', '4', '', 'x', '3)', '3 # c'];
-    const verdicts = await judgeSolutions(record, answers, { executor, limits: DEFAULT_LIMITS, functionScore: 'binary', signal });
+    const verdicts = await judgeSolutions(record, answers, { executor, limits: LIMITS, functionScore: 'binary', signal });
     expect(verdicts.map(({ accuracy }) => accuracy)).toEqual([1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0]);
   });
 
@@ -85,8 +87,8 @@ describe('checkSolution', () => {
 
   it('counts errors and loops as wrong, and goes on', async () => {
     const record = named('', ['1', '2'], ['2', '3']);
-    for (const code of ['def f(a): return a / 0', 'def f(a):\n  while True: pass', 'def g(a): return a + 1', 'def f(a', '\0'])
-      expect(await check(record, code)).toBe(0);
+    expect(await check(record, 'def f(a):\n  while True: pass', 'binary', { ...LIMITS, seconds: 0.3 })).toBe(0);
+    for (const code of ['def f(a): return a / 0', 'def g(a): return a + 1', 'def f(a', '\0']) expect(await check(record, code)).toBe(0);
     expect(await check(record, 'def f(a): return a + 1')).toBe(1);
   });
 
@@ -96,7 +98,7 @@ describe('checkSolution', () => {
   });
 
   it('reads a full answer from its fences', async () => {
-    const options = { executor, limits: DEFAULT_LIMITS, functionScore: 'binary', style: 'full', signal } as const;
+    const options = { executor, limits: LIMITS, functionScore: 'binary', style: 'full', signal } as const;
     expect(await checkSolution(task('code_o', '', '5'), 'So:\n```output\n5\n```', options)).toBe(1);
     expect(await checkSolution(named('', ['1', '2'], ['2', '3']), '```python\ndef f(a): return a + 1\n```', options)).toBe(1);
     expect(await checkSolution(named('', ['1', '2'], ['2', '3']), 'def f(a): return a + 1', options)).toBe(0);
