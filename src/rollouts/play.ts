@@ -13,10 +13,12 @@ import type { RolloutModels } from '../core/model.ts';
 import type { Random } from '../core/random.ts';
 import { CLEAN_UP_MS } from '../core/timers.ts';
 import { withinMs } from './deadline.ts';
-import { openTranscript } from './open-transcript.ts';
+import { ChatTranscript } from './chat-transcript.ts';
+import { ContinuationTranscript, CutTranscript } from './continuation-transcript.ts';
+import { ConversationTranscript } from './conversation-transcript.ts';
 import { Recorder } from './recorder.ts';
 import type { Played } from './rollout.ts';
-import type { Overlong, Transcript } from './transcript.ts';
+import type { Overlong, Transcript, TranscriptOptions } from './transcript.ts';
 
 export interface PlayOptions<R extends Row> {
   readonly environment: Environment<R>;
@@ -130,4 +132,11 @@ function assertObservation(observation: Observation): void {
   if ('messages' in observation) return assertMessages(observation.messages, 'messages');
   if (typeof observation.text !== 'string')
     throw new EnvironmentError(`The environment gave an observation that is not text: ${JSON.stringify(observation.text)}`);
+}
+
+/** The transcript for this policy and turn format, with the first prompt rendered. */
+async function openTranscript(lease: PolicyLease, options: TranscriptOptions): Promise<Transcript> {
+  if (lease.kind === 'chat') return new ChatTranscript(lease, options);
+  if (options.turnFormat === 'chat') return ConversationTranscript.open(lease, options);
+  return options.overlong === 'upstream' ? CutTranscript.open(lease, options) : ContinuationTranscript.open(lease, options);
 }

@@ -72,7 +72,7 @@ export const vfTrain = defineCommand({
   explainUnknown: async (unknown) => (await import('../explain-argument.ts')).explainArgument(unknown),
   run: async ({ arguments: { environment }, options, context }) => {
     if (options.helpConfig === true || options.listPresets === true) {
-      const { configHelpText, presetsText } = await import('../train/config-help.ts');
+      const { configHelpText, presetsText } = await import('../../reports/training/config-help.ts');
       process.stdout.write(
         options.helpConfig === true ? configHelpText() : presetsText(environment?.endsWith('.toml') === true ? null : (environment ?? null)),
       );

@@ -8,7 +8,7 @@ import { describeRun, type RunFacts, summaryText } from '../../reports/evaluatio
 import { displayPath } from '../../reports/text/own-command.ts';
 import { evaluationNotices, type OpenedEvaluation, openEvaluation } from '../../sessions/evaluation/open-evaluation.ts';
 import { playEvaluation } from '../../sessions/evaluation/play-evaluation.ts';
-import { dryRunText } from './dry-run.ts';
+import { evaluationDryRun } from '../../sessions/evaluation/evaluation-dry-run.ts';
 import { evaluationRequest, FLAG_NAMES } from './evaluation-request.ts';
 import { noteEnding } from './note-ending.ts';
 import { Progress } from './progress.ts';
@@ -47,7 +47,7 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
   await using opened = await openEvaluation(evaluationRequest(planned), session);
   if (settings.dryRun === true) {
     announce(opened, context);
-    process.stdout.write(context.redact(await dryRunText(opened, planned.name, context.signal)));
+    process.stdout.write(context.redact(await evaluationDryRun(opened, planned.name, context.signal)));
     return null;
   }
   const progress = openProgress(planned, opened, context);

@@ -1,19 +1,18 @@
 /** `--push`: uploads the adapter of a finished run with its model card. */
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { CancelledError, ConfigError } from '../../core/errors.ts';
 import { packageVersion } from '../../data/package-root.ts';
-import { type HubPush, parseRepositoryName } from '../../data/hub-push.ts';
+import type { HubPush } from '../../data/hub-push.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
-import { openPush, pushedText } from '../open-push.ts';
+import { checkPushTarget, openPush, upload } from '../push.ts';
 import { displayPath, ownCommand } from '../../reports/text/own-command.ts';
 import { baseFacts } from '../../reports/training/base-facts.ts';
 
 /** Asks the hub before the run. Null without a target. Throws ConfigError. */
 export async function openAdapterPush(target: string | null, context: CommandContext): Promise<HubPush | null> {
   if (target === null) return null;
-  if (parseRepositoryName(target) === null) throw new ConfigError(`--push must be OWNER/NAME, a model of the hub, got ${JSON.stringify(target)}`);
+  checkPushTarget(target, 'a model');
   return openPush({ type: 'model', name: target }, context);
 }
 
@@ -35,18 +34,12 @@ export async function pushAdapter(push: HubPush, { config, directory, adapter, c
   if (!existsSync(join(adapter, 'README.md'))) context.note('vf-train: the adapter has no README.md, so it is pushed without a card');
   const names = readdirSync(adapter, { withFileTypes: true }).filter((entry) => entry.isFile() && !entry.name.endsWith('.tmp'));
   const files = names.map(({ name }) => ({ path: name, content: { file: join(adapter, name) } }));
-  try {
-    const pushed = await push.upload(files, `Add the adapter of ${basename(directory)} (vf-search ${packageVersion()})`, context.signal);
-    context.note(`vf-train: ${pushedText(pushed)}`);
-    const base = baseFacts(config.model.path, process.env);
-    if (base.hubId === null && !base.isBundled)
-      context.note(`vf-train: its card names no base model, because no id of the hub is known for ${base.name}; add base_model to the card`);
-    return EXIT.done;
-  } catch (error) {
-    if (error instanceof CancelledError) throw error;
-    context.report(error);
-    const again = ownCommand('vf-train', ['-R', displayPath(directory), '--push', push.name]);
-    context.note(`vf-train: the run is finished and kept; this pushes it again: ${again}`);
-    return EXIT.failed;
-  }
+  const title = `Add the adapter of ${basename(directory)} (vf-search ${packageVersion()})`;
+  const again = ownCommand('vf-train', ['-R', displayPath(directory), '--push', push.name]);
+  const failed = `the run is finished and kept; this pushes it again: ${again}`;
+  const code = await upload(push, { files, title, command: 'vf-train', failed }, context);
+  const base = baseFacts(config.model.path, process.env);
+  if (code === EXIT.done && base.hubId === null && !base.isBundled)
+    context.note(`vf-train: its card names no base model, because no id of the hub is known for ${base.name}; add base_model to the card`);
+  return code;
 }

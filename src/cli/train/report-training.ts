@@ -1,8 +1,5 @@
-/** Writes the plots of a run and the cards of its adapters, and prints its summary, as text or as a JSON object. */
-import { describeError } from '../../core/errors.ts';
+/** Prints the summary of a run, as text or as a JSON object. */
 import { trainingSummaryToWire } from '../../schemas/training-summary.ts';
-import type { MetricsRow } from '../../trainer/training-observer.ts';
-import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import { displayPath } from '../../reports/text/own-command.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import { paintFor } from '../../reports/text/paint.ts';
@@ -10,11 +7,10 @@ import { isUnderRounds } from '../under-rounds.ts';
 import type { TrainDisplay } from './train-arguments.ts';
 import { metricValue } from '../../trainer/training-observer.ts';
 import { nextTrainingCommands, resumeCommand } from '../../reports/training/next-training-commands.ts';
-import { type TrainingPlotOptions, writeTrainingPlots } from '../../reports/plot/write-training-plots.ts';
 import { renderTrainingSummary } from '../../reports/training/render-training-summary.ts';
 import { supervisedCurves } from '../../reports/training/supervised-curves.ts';
-import { bestAdapterOf, readTrainingSummary } from '../../reports/training/training-summary.ts';
-import { type ModelCardsOptions, writeModelCards } from '../../reports/training/write-model-cards.ts';
+import { readTrainingSummary } from '../../reports/training/training-summary.ts';
+import { concludeTraining } from '../../sessions/training/conclude-training.ts';
 import type { FinishedRun } from '../../sessions/training/finished-run.ts';
 import type { TrainingSetup } from '../../sessions/training/resolve-training.ts';
 import type { EndedTraining } from '../../sessions/training/run-training.ts';
@@ -27,13 +23,9 @@ export interface ReportOptions {
 }
 
 export async function reportTraining(ended: EndedTraining, { display, note, redact }: ReportOptions): Promise<void> {
-  const { outcome, setup, paths, evaluationLabel, evaluationRows } = ended;
+  const { setup, evaluationLabel, evaluationRows } = ended;
   const { config, wire } = setup;
-  const rows = await readMetrics(paths.metrics);
-  const plots = await plotsOf(rows, { name: config.name, folder: paths.plots, evaluationLabel, note });
-  const adapters = { adapter: outcome.adapter, bestAdapter: bestAdapterOf(paths) };
-  await cardsOf({ config, wire, rows, evaluationLabel, ...adapters, plots, variables: process.env, redact }, note);
-  const { summary } = await readTrainingSummary({ ...ended, config, outcome: { ...outcome, plots } });
+  const { summary, rows } = await concludeTraining(ended, { variables: process.env, redact, warn: (line) => note(`vf-train: ${line}`) });
   if (display.json) {
     process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
     if (summary.resumable && !isUnderRounds()) note(`vf-train: continue this run with ${resumeCommand(summary.directory)}`);
@@ -67,27 +59,4 @@ export async function reportFinished(
   const where = adapter === null ? '' : `; its adapter is in ${displayPath(adapter)}`;
   const unused = changes.length === 0 ? '' : `. The change of ${changes.map(({ key }) => key).join(', ')} has no effect and was not saved`;
   note(`vf-train: ${displayPath(directory)} has already finished its ${plural(step, 'step')}${where}; raise --steps to continue${unused}`);
-}
-
-/** An adapter without a card is still an adapter: a failure to write one must not fail the run. */
-async function cardsOf(options: ModelCardsOptions, note: (line: string) => void): Promise<void> {
-  try {
-    await writeModelCards(options);
-  } catch (error) {
-    note(`vf-train: no README.md next to the adapter: ${describeError(error)}`);
-  }
-}
-
-/** Plots are a convenience: a failure to draw one must not fail the run. */
-async function plotsOf(
-  rows: readonly MetricsRow[],
-  { note, ...look }: TrainingPlotOptions & { readonly note: (line: string) => void },
-): Promise<string[]> {
-  if (rows.length === 0) return [];
-  try {
-    return await writeTrainingPlots(rows, look);
-  } catch (error) {
-    note(`vf-train: no plots: ${describeError(error)}`);
-    return [];
-  }
 }

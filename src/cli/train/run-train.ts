@@ -34,7 +34,7 @@ export async function runTrain(given: TrainArguments, context: CommandContext): 
     return EXIT.done;
   }
   if (action === 'dry-run') {
-    const { trainingDryRun } = await import('./training-dry-run.ts');
+    const { trainingDryRun } = await import('../../sessions/training/training-dry-run.ts');
     process.stdout.write(await trainingDryRun(setup, { variables: process.env, note: context.note, signal: context.signal }));
     return EXIT.done;
   }

@@ -5,7 +5,7 @@ import type { TrainingRequest } from '../../sessions/training/resolve-training.t
 import type { ConfigLayer } from '../../trainer/config/resolve-config.ts';
 import { KEY_FLAGS } from './key-flags.ts';
 import { flagOf } from '../options/option.ts';
-import { settingLayer } from './setting-text.ts';
+import { settingLayer } from '../../trainer/config/setting-text.ts';
 import { TRAIN_OPTIONS, type TrainValues } from './train-options.ts';
 
 export interface TrainDisplay {

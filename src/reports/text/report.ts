@@ -1,4 +1,6 @@
 /** The final output of a command: sections of labelled lines, curves and next commands, fitted to a terminal. Escapes every text, unless a method says otherwise. */
+import type { Row } from '../../core/dataset.ts';
+import { contentText, type Message } from '../../core/message.ts';
 import { countText, meanText } from './number-text.ts';
 import type { Paint } from './paint.ts';
 import { displayPath, type NextCommand } from './own-command.ts';
@@ -100,4 +102,10 @@ export class Report {
 /** Facts as lines with labels of `width` columns, not wrapped. */
 export function factLines(facts: readonly (readonly [label: string, text: string])[], width = LABEL_WIDTH): string[] {
   return facts.map(([label, text]) => `${label.padEnd(width)}${escapeControls(text)}`);
+}
+
+/** A heading and the messages of a row's prompt, each below its role; nothing in it acts on a terminal. */
+export function promptText(what: string, { exampleId }: Pick<Row, 'exampleId'>, prompt: readonly Message[]): string {
+  const messages = prompt.map(({ role, content }) => `${role}:\n${escapeControls(contentText(content), { lines: true })}`);
+  return `${what} (row ${escapeControls(String(exampleId))})\n${messages.join('\n\n')}`;
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { parse } from 'smol-toml';
 import { describe, expect, it } from 'vitest';
-import { configHelpText, presetsText } from '../../../src/cli/train/config-help.ts';
+import { configHelpText, presetsText } from '../../../src/reports/training/config-help.ts';
 import { renderConfig } from '../../../src/reports/training/render-config.ts';
 import { tomlValue } from '../../../src/reports/training/toml-value.ts';
 import { configKeys, configTable } from '../../../src/schemas/config-keys.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../src/core/errors.ts';
-import { presetsText } from '../../../src/cli/train/config-help.ts';
+import { presetsText } from '../../../src/reports/training/config-help.ts';
 import { bundledPresets, presetNamed, presetsFor } from '../../../src/sessions/environment/presets.ts';
 import { presetLayer } from '../../../src/trainer/config/preset.ts';
 import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';

@@ -1,16 +1,15 @@
 /** The output of `--dry-run`: all resolved settings, and the first prompt as the policy would see it. */
 import type { PolicyCapabilities } from '../../clients/policy-client.ts';
-import { contentText } from '../../core/message.ts';
 import { Random } from '../../core/random.ts';
 import type { ToolSpec } from '../../core/tool-calls.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { countText, plural } from '../../reports/text/number-text.ts';
-import { factLines } from '../../reports/text/report.ts';
+import { factLines, promptText } from '../../reports/text/report.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { describeRun } from '../../reports/evaluation/describe-run.ts';
-import type { OpenedEvaluation } from '../../sessions/evaluation/open-evaluation.ts';
+import type { OpenedEvaluation } from './open-evaluation.ts';
 
-export async function dryRunText(prepared: OpenedEvaluation, name: string | null, signal: AbortSignal): Promise<string> {
+export async function evaluationDryRun(prepared: OpenedEvaluation, name: string | null, signal: AbortSignal): Promise<string> {
   const { request, opened, policy, roles, counts, environmentArgs } = prepared;
   const { rows, rolloutsPerRow, seed, shuffleSeed } = counts;
   const { environment } = opened;
@@ -33,15 +32,13 @@ export async function dryRunText(prepared: OpenedEvaluation, name: string | null
   await using episode = isProgram ? null : await environment.start(row, options);
   const { prompt } = episode ?? row;
   const { stop = [], tools = [] } = episode ?? {};
-  const messages = prompt.map(({ role, content }) => `${role}:\n${escapeControls(contentText(content), { lines: true })}`);
   const stops = stop.length === 0 ? '' : `\n\nstops at ${stop.map((s) => JSON.stringify(s)).join(', ')}`;
   return [
     'Dry run: nothing is played and nothing is written.',
     '',
     ...factLines(facts, 13),
     '',
-    `${isProgram ? 'First question' : 'First prompt'} (row ${escapeControls(String(row.exampleId))})`,
-    `${messages.join('\n\n')}${stops}`,
+    `${promptText(isProgram ? 'First question' : 'First prompt', row, prompt)}${stops}`,
     '',
     ...toolLines(tools, policy.client.capabilities.kind),
   ].join('\n');

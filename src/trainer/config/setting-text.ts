@@ -2,7 +2,7 @@
 import { parseToml } from '../../files/toml-text.ts';
 import { acceptsType, configKeys, configTable, type KeySchema, nestedTable } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
-import type { ConfigLayer } from '../../trainer/config/resolve-config.ts';
+import type { ConfigLayer } from './resolve-config.ts';
 
 const KEYS = configKeys(configTable(trainingConfigSchema));
 

@@ -3,9 +3,9 @@ import { allowedText, type ConfigTable, configTable } from '../../schemas/config
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
 import { roleTableSchema } from '../../schemas/roles-config.ts';
 import { lossTableSchema } from '../../schemas/training-algorithm-config.ts';
-import { wrap } from '../../reports/text/terminal-text.ts';
+import { wrap } from '../text/terminal-text.ts';
 import { bundledPresets, presetsFor } from '../../sessions/environment/presets.ts';
-import { tomlValue } from '../../reports/training/toml-value.ts';
+import { tomlValue } from './toml-value.ts';
 
 const WIDTH = 80;
 

@@ -1,10 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { trainingDryRun } from '../../../src/cli/train/training-dry-run.ts';
+import { trainingDryRun } from '../../../src/sessions/training/training-dry-run.ts';
 import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
-import { parseTrain } from './parse-train.ts';
-import { TemporaryFolder } from '../eval/temporary-folder.ts';
+import { parseTrain } from '../../cli/train/parse-train.ts';
+import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
 
 const ENVIRONMENT = `
 import { Dataset, Rubric, SingleTurnEnv } from 'vf-search';

@@ -1,6 +1,5 @@
 /** The output of `vf-train --dry-run`: the resolved settings, the cost of a step, and the first prompt. Opens the environment and, for the embedded engine, the model's configuration. */
 import { basename } from 'node:path';
-import { contentText } from '../../core/message.ts';
 import { Random } from '../../core/random.ts';
 import { IMAGE_FLAGS, maxLoraRank } from '../../launch/vllm-flags.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
@@ -10,17 +9,17 @@ import { isLossModule } from '../../trainer/losses/loss-terms.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { supervisedSteps } from '../../trainer/config/training-schedule.ts';
 import { policyText } from '../../reports/training/announce-run.ts';
-import { assertTrainable } from '../../sessions/training/assert-trainable.ts';
-import { checkLocalBase, usesEngine } from '../../sessions/policy/local-base.ts';
-import { isUnserved } from '../../sessions/training/open-supervised-training.ts';
-import { longestRollout } from '../../sessions/training/open-policy-servers.ts';
-import { planGpus } from '../../sessions/training/plan-gpus.ts';
+import { assertTrainable } from './assert-trainable.ts';
+import { checkLocalBase, usesEngine } from '../policy/local-base.ts';
+import { isUnserved } from './open-supervised-training.ts';
+import { longestRollout } from './open-policy-servers.ts';
+import { planGpus } from './plan-gpus.ts';
 import { countText, plural } from '../../reports/text/number-text.ts';
-import { resolvedRoleText } from '../../sessions/roles/open-roles.ts';
-import { resolveRoles } from '../../sessions/roles/resolve-roles.ts';
-import { factLines } from '../../reports/text/report.ts';
+import { resolvedRoleText } from '../roles/open-roles.ts';
+import { resolveRoles } from '../roles/resolve-roles.ts';
+import { factLines, promptText } from '../../reports/text/report.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
-import type { TrainingSetup } from '../../sessions/training/resolve-training.ts';
+import type { TrainingSetup } from './resolve-training.ts';
 
 export interface TrainingDryRunOptions {
   readonly variables: Readonly<Record<string, string | undefined>>;
@@ -62,15 +61,13 @@ export async function trainingDryRun(
     for (const notice of [...notices, ...(environment.notices ?? []), ...(clip === null ? [] : [clip])]) note(escapeControls(notice));
     const planned = await planGpus(config, { contextTokens: longestRollout(environment, model.path), variables, signal });
     await using episode = await environment.start(row, { random: Random.fromSeed(seed), signal });
-    const prompt = episode.prompt.map(({ role, content }) => `${role}:\n${escapeControls(contentText(content), { lines: true })}`);
     return [
       'Dry run: nothing is sampled, trained or written.',
       '',
       ...factLines(facts, 14),
       ...(planned.lines.length === 0 ? [] : ['', ...planned.lines.map((line) => escapeControls(line))]),
       '',
-      `First prompt (row ${escapeControls(String(row.exampleId))})`,
-      prompt.join('\n\n'),
+      promptText('First prompt', row, episode.prompt),
       '',
     ].join('\n');
   } finally {
