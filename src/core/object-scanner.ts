@@ -1,4 +1,5 @@
 /** Finds JSON objects in a model's text: alone, in a code fence, or within prose that has its own braces and quotes. */
+import { jsonOrNull } from '../schemas/json-or-null.ts';
 
 /** Number of invalid objects that are searched for objects inside them: nested ones would take quadratic time. */
 const MOST_BROKEN = 64;
@@ -35,7 +36,7 @@ export function objectScanner(text: string): (from: number) => ObjectSpan | null
     if (closedAt < 0) return { start, end: null, value: null, next: start + 1 };
     const end = closedAt + 1;
     if (!mayBeJson(text, start)) return { start, end, value: null, next: start + 1 };
-    const value = parsedObject(text.slice(start, end));
+    const value = jsonOrNull(text.slice(start, end)) as JsonObject | null;
     if (value === null) broken += 1;
     return { start, end, value, next: value === null && broken <= MOST_BROKEN ? start + 1 : end };
   };
@@ -66,13 +67,4 @@ function mayBeJson(text: string, start: number): boolean {
   const opening = /\{\s*["}]/y;
   opening.lastIndex = start;
   return opening.test(text);
-}
-
-function parsedObject(source: string): JsonObject | null {
-  try {
-    return JSON.parse(source) as JsonObject;
-  } catch {
-    // Not JSON: the caller continues elsewhere in the text.
-    return null;
-  }
 }

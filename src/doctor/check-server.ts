@@ -14,6 +14,7 @@ import { countText, plural } from '../reports/text/number-text.ts';
 import { shellCommand } from '../reports/text/own-command.ts';
 import type { DoctorTarget } from './doctor-target.ts';
 import { type Finding, missing, ok, skipped, warning } from './finding.ts';
+import { firstNames } from '../core/first-names.ts';
 
 export interface ServerCheckOptions {
   readonly target: DoctorTarget;
@@ -52,7 +53,7 @@ export async function checkServer(options: ServerCheckOptions): Promise<Finding[
       ...(target.apiKey === undefined ? {} : { apiKey: target.apiKey }),
     });
     return [
-      ok('server', `${health.url} serves ${names.slice(0, 5).join(', ')}${names.length > 5 ? ` and ${names.length - 5} more` : ''}`),
+      ok('server', `${health.url} serves ${firstNames(names, 5)}`),
       ...tokenFindings(probe, options, remedy),
       ...(await loraFindings(probe, options, remedy)),
     ];

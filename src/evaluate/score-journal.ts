@@ -9,6 +9,7 @@ import { ConfigError } from '../core/errors.ts';
 import { LineAppender, readLines } from '../files/json-lines.ts';
 import { runFiles } from './run-files.ts';
 import type { RescoredLines } from './rescored-lines.ts';
+import { jsonOrNull } from '../schemas/json-or-null.ts';
 
 interface Header {
   /** Digest of everything that a score depends on. */
@@ -144,7 +145,8 @@ async function readJournal(path: string): Promise<ReadJournal | null> {
   let isTorn = false;
   for await (const { text, isWhole } of readLines(path)) {
     isTorn = !isWhole;
-    const value = parsed(text);
+    // Null for a torn line.
+    const value = jsonOrNull(text) as Record<string, unknown> | null;
     if (value === null) continue;
     if (header === null) header = value as unknown as Header;
     else if (value['closed'] === true) closedAt = typeof value['at'] === 'string' ? value['at'] : new Date().toISOString();
@@ -154,13 +156,4 @@ async function readJournal(path: string): Promise<ReadJournal | null> {
     }
   }
   return header === null ? null : { header, found, closedAt, isTorn };
-}
-
-/** Null for a torn line. */
-function parsed(text: string): Record<string, unknown> | null {
-  try {
-    return JSON.parse(text) as Record<string, unknown>;
-  } catch {
-    return null;
-  }
 }

@@ -7,6 +7,7 @@ import { jsonPieces, keepLines, LineAppender, readLines } from '../files/json-li
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import type { Values } from './pipeline-server.ts';
 import type { Items } from './variable-pool.ts';
+import { jsonOrNull } from '../schemas/json-or-null.ts';
 
 /** The reasons why questions failed, by position in the call's lists. */
 export type FailedItems = Readonly<Record<string, string>>;
@@ -113,8 +114,9 @@ async function readEarlier(path: string, header: JournalHeader): Promise<Earlier
   const kept = [];
   let isTorn = false;
   for await (const line of readLines(path)) {
-    const value = line.isWhole ? parsed(line.text) : null;
-    if (value === null) {
+    // A line that is not JSON: the disk was full, or the process was killed, within it.
+    const value = line.isWhole ? jsonOrNull(line.text) : null;
+    if (!isObject(value)) {
       isTorn = true;
       break;
     }
@@ -125,16 +127,6 @@ async function readEarlier(path: string, header: JournalHeader): Promise<Earlier
   }
   if (isTorn) await keepLines(path, kept);
   return kept.length === 0 ? null : earlier;
-}
-
-function parsed(text: string): Record<string, unknown> | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : null;
-  } catch {
-    // The disk was full, or the process was killed, within the line.
-    return null;
-  }
 }
 
 function assertSame(path: string, found: JournalHeader, wanted: JournalHeader): void {

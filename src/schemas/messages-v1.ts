@@ -1,6 +1,7 @@
 /** Rows of demonstrations in the form of DDAI's files: `{uid, format_version: "v1", messages}`; `messages` is a list, or its JSON as text. */
 import { isObject } from './is-object.ts';
 import { nestingProblem } from './nesting.ts';
+import { jsonOrNull } from './json-or-null.ts';
 
 /** A message. A picture is a path or the SHA-256 of its bytes. */
 export interface MessageV1 {
@@ -26,7 +27,7 @@ export function parseRowV1(fields: Readonly<Record<string, unknown>>): RowV1 | s
   if (tooDeep !== null) return tooDeep;
   if (typeof uid !== 'string' || uid === '') return `"uid" must be the id of the row, got ${shown(uid)}`;
   if (version !== 'v1') return `"format_version" must be "v1", got ${shown(version)}`;
-  const list = typeof messages === 'string' ? parsedList(messages) : messages;
+  const list = typeof messages === 'string' ? jsonOrNull(messages) : messages;
   const tooDeepText = nestingProblem({ messages: list });
   if (tooDeepText !== null) return tooDeepText;
   if (!Array.isArray(list) || list.length === 0) return `"messages" must be a list of messages, or its JSON as text, got ${shown(messages)}`;
@@ -35,14 +36,6 @@ export function parseRowV1(fields: Readonly<Record<string, unknown>>): RowV1 | s
     if (problem !== null) return `messages[${i}]${problem}`;
   }
   return { uid, messages: list as MessageV1[] };
-}
-
-function parsedList(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }
 
 function messageProblem(message: unknown): string | null {

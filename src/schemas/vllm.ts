@@ -6,6 +6,7 @@ import type { XStatic } from 'typebox/schema';
 import { isObject } from './is-object.ts';
 import { filledListOf, listOf, nullable, number, numberOrNull, object, text, textOrNull, tokenIds } from './json-schema.ts';
 import { schemaCheck, schemaProblem } from './schema-check.ts';
+import { jsonOrNull } from './json-or-null.ts';
 
 /** `POST /v1/completions` with `return_token_ids` and `logprobs: 0`. Null log-probs stand for values that JSON cannot carry. */
 const completionChoice = object(
@@ -84,12 +85,7 @@ function shape<S extends object>(schema: S): WireShape<XStatic<S>> {
 
 /** Reads an error in either of the server's formats, `{error: {message, param}}` and `{detail}`; null if it is neither. */
 export function parseVllmError(body: string): { readonly message: string; readonly param: string | null } | null {
-  let value: unknown;
-  try {
-    value = JSON.parse(body);
-  } catch {
-    return null;
-  }
+  const value = jsonOrNull(body);
   if (!isObject(value)) return null;
   // Some gateways return the fields without the envelope.
   const error = isObject(value['error']) ? value['error'] : value;

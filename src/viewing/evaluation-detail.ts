@@ -5,7 +5,7 @@ import type { RecordedRollout } from '../evaluate/recorded-rollout.ts';
 import { type Estimate as SummaryEstimate, summaryToWire, type Summary } from '../schemas/summary.ts';
 import { type Fields, factsOf, fieldsOf, listOf, numberOf, textOf } from './loose-fields.ts';
 import type { OpenRun } from './open-run.ts';
-import type { RolloutTable } from './rollout-table.ts';
+import { orNull, type RolloutTable } from './rollout-table.ts';
 import { flatFields } from './rollout-reader.ts';
 import type { Estimate, EvaluationDetail } from './view-wire.ts';
 
@@ -143,10 +143,6 @@ type RowName = (row: number) => string | null;
 type RowNumber = (row: number) => number;
 type RowNames = [RowName, RowName, RowName, RowName, RowName];
 type RowNumbers = [RowNumber, RowNumber, RowNumber, RowNumber, RowNumber, RowNumber];
-
-function orNull(value: number): number | null {
-  return Number.isNaN(value) ? null : value;
-}
 
 function factsOfMetadata(metadata: Fields): EvaluationDetail['facts'] {
   const config = fieldsOf(metadata['config']);

@@ -4,6 +4,7 @@ import { visitLines } from './line-reader.ts';
 import { fieldsOf, numberOf, textOf } from './loose-fields.ts';
 import { ReadProgress } from './read-progress.ts';
 import type { MetricLines } from './view-wire.ts';
+import { jsonOrNull } from '../schemas/json-or-null.ts';
 
 type MetricLine = MetricLines['lines'][number];
 
@@ -61,13 +62,7 @@ const KINDS: ReadonlySet<unknown> = new Set(['step', 'evaluation', 'validation']
 
 /** Null for a line that is not one of metrics. */
 function metricLine(text: string): MetricLine | null {
-  let record: Readonly<Record<string, unknown>>;
-  try {
-    record = fieldsOf(JSON.parse(text));
-  } catch {
-    return null;
-  }
-  const { kind, step, time, ...rest } = record;
+  const { kind, step, time, ...rest } = fieldsOf(jsonOrNull(text));
   if (!KINDS.has(kind) || numberOf(step) === null) return null;
   const values = Object.create(null) as Record<string, number | null>;
   for (const [name, value] of Object.entries(rest)) if (value === null || typeof value === 'number') values[name] = numberOf(value);

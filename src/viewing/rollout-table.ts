@@ -268,6 +268,6 @@ function finite(value: number): number {
   return Number.isFinite(value) ? value : NaN;
 }
 
-function orNull(value: number): number | null {
+export function orNull(value: number): number | null {
   return Number.isNaN(value) ? null : value;
 }

@@ -11,6 +11,7 @@ import type { SetFile } from './rollout-sets.ts';
 import { stepAdvantages } from './step-advantages.ts';
 import { ViewRequestError } from './view-problem.ts';
 import type { HeldOutDetail, HeldOutLine, StepDetail, StepGroup, TrainingDetail } from './view-wire.ts';
+import { jsonOrNull } from '../schemas/json-or-null.ts';
 
 const MOST_EVENTS = 1000;
 const MOST_HELD_OUT = 500;
@@ -124,21 +125,13 @@ async function eventsOf({ found }: OpenRun): Promise<TrainingDetail['events']> {
   await using file = await openInside(found.directory, 'events.jsonl');
   if (file === null) return events;
   const line = (bytes: Buffer, start: number, end: number) => {
-    const { kind, step, time, message } = fieldsOf(parsed(bytes.toString('utf8', start, end)));
+    const { kind, step, time, message } = fieldsOf(jsonOrNull(bytes.toString('utf8', start, end)));
     if (typeof kind !== 'string') return;
     events.push({ kind, step: numberOf(step) ?? 0, time: textOf(time) ?? '', message: textOf(message) ?? '' });
     if (events.length > 2 * MOST_EVENTS) events.splice(0, MOST_EVENTS);
   };
   await visitLines(file, { line });
   return events.slice(-MOST_EVENTS);
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }
 
 /** Every setting as `section.key`. */

@@ -11,13 +11,12 @@ import { toFloat32 } from '../../files/tensor-numbers.ts';
 import type { AdapterTensors } from '../training/trainer-types.ts';
 import { type AdaptedModule, adaptedModules } from './adapted-modules.ts';
 import { type AdapterSettings, readAdapterSettings } from './adapter-settings.ts';
+import { firstNames } from '../../core/first-names.ts';
 
 export const ADAPTER_CONFIG = 'adapter_config.json';
 export const ADAPTER_WEIGHTS = 'adapter_model.safetensors';
 /** Precedes a module's path in PEFT's files. */
 const PREFIX = 'base_model.model.';
-/** The number of tensors of a list that a message names. */
-const NAMED = 3;
 
 export interface ReadAdapter {
   readonly directory: string;
@@ -120,22 +119,23 @@ function checkNames(
   const known = new Set([...pathsOf(modules)].flatMap((one) => [adapterTensorName(one, 'A'), adapterTensorName(one, 'B')]));
   const unknown = names.filter((name) => !known.has(name));
   if (unknown.length > 0) {
-    const message = `${path} contains tensors that are not linear layers of this model: ${some(unknown)}; check that the adapter belongs to this model`;
+    const message = `${path} contains tensors that are not linear layers of this model: ${firstNames(unknown)}; check that the adapter belongs to this model`;
     throw new EngineInputError(message, { code: 'unsupported' });
   }
   const { targets, isPartial } = settings;
   if (targets === null) return;
   const strange = targets.filter((target) => !modules.some((module) => isNamed(module, target)));
   if (strange.length > 0) {
-    const message = `target_modules next to ${path} names layers that this model does not have: ${some(strange)}; check that the adapter belongs to this model`;
+    const message = `target_modules next to ${path} names layers that this model does not have: ${firstNames(strange)}; check that the adapter belongs to this model`;
     throw new EngineInputError(message, { code: 'unsupported' });
   }
   const targeted = pathsOf(modules.filter((module) => targets.some((target) => isNamed(module, target))));
   const present = new Set(names.map((name) => name.slice(PREFIX.length, name.lastIndexOf('.lora_'))));
   const extra = [...present].filter((one) => !targeted.has(one));
   const missing = isPartial ? [] : [...targeted].filter((one) => !present.has(one));
-  if (extra.length > 0) throw new EngineInputError(`${path} contains tensors that are not in target_modules: ${some(extra)}; save the adapter again`);
-  if (missing.length > 0) throw new EngineInputError(`${path} lacks tensors for ${some(missing)} of target_modules; save the adapter again`);
+  if (extra.length > 0)
+    throw new EngineInputError(`${path} contains tensors that are not in target_modules: ${firstNames(extra)}; save the adapter again`);
+  if (missing.length > 0) throw new EngineInputError(`${path} lacks tensors for ${firstNames(missing)} of target_modules; save the adapter again`);
 }
 
 /** PEFT's rule: a target is the whole path, or its end after a dot. */
@@ -164,8 +164,4 @@ async function read(path: string, file: ByteFile, { name, dtype, shape, start, e
     throw new EngineInputError(`${name} in ${path} contains a number that is not finite: ${numbers[at]} at ${place}; use an earlier adapter`);
   }
   return numbers;
-}
-
-function some(names: readonly string[]): string {
-  return `${names.slice(0, NAMED).join(', ')}${names.length > NAMED ? ` and ${names.length - NAMED} more` : ''}`;
 }

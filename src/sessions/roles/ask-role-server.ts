@@ -4,6 +4,9 @@ import { HttpEndpoint } from '../../transport/http-endpoint.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { ROLE_FLAG, type SettingNames } from '../setting-names.ts';
 import type { RoleEndpoint } from './resolve-roles.ts';
+import { fieldsOf } from '../../schemas/is-object.ts';
+import { jsonOrNull } from '../../schemas/json-or-null.ts';
+import { firstNames } from '../../core/first-names.ts';
 
 /** A running server lists its models at once. */
 const DEADLINE_MS = 5_000;
@@ -34,11 +37,13 @@ export async function askRoleServer(
         ? 'does not list its models'
         : served.length === 0
           ? 'serves no model'
-          : `serves ${served.length} models (${shortList(served)})`;
+          : `serves ${served.length} models (${firstNames(served, 5)})`;
     throw new ConfigError(`The server of role ${role} at ${url} ${what}. Name the model: ${names.role(role, `MODEL@${url}`)}.`);
   }
   const isListed = served === null || served.includes(endpoint.model);
-  const notice = isListed ? null : `The server of role ${role} at ${url} does not list ${endpoint.model} among its models (${shortList(served)}).`;
+  const notice = isListed
+    ? null
+    : `The server of role ${role} at ${url} does not list ${endpoint.model} among its models (${firstNames(served, 5)}).`;
   return { model: endpoint.model, notice };
 }
 
@@ -77,21 +82,10 @@ async function modelsAt(
 }
 
 function idsOf(text: string): readonly string[] | null {
-  try {
-    const { data } = JSON.parse(text) as { data?: unknown };
-    if (!Array.isArray(data)) return null;
-    return data.flatMap((card: unknown) => {
-      const id = (card as { id?: unknown } | null)?.id;
-      return typeof id === 'string' ? [id] : [];
-    });
-  } catch {
-    // Not a list of models, but the server may still answer requests.
-    return null;
-  }
-}
-
-function shortList(names: readonly string[]): string {
-  return names.length <= 5 ? names.join(', ') : `${names.slice(0, 5).join(', ')} and ${names.length - 5} more`;
+  const { data } = fieldsOf(jsonOrNull(text));
+  // Not a list of models, but the server may still answer requests.
+  if (!Array.isArray(data)) return null;
+  return data.map((card) => fieldsOf(card)['id']).filter((id) => typeof id === 'string');
 }
 
 /** The system's own message if there is one, without the transport's text around it. */

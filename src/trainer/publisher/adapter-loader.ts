@@ -138,7 +138,7 @@ export class AdapterLoader {
   }
 }
 
-function secondsSince(startMs: number): number {
+export function secondsSince(startMs: number): number {
   return (performance.now() - startMs) / 1000;
 }
 

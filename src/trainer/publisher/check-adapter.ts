@@ -12,12 +12,11 @@ import { openSafetensors } from '../../files/open-safetensors.ts';
 import { SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { scanTensors } from './tensor-scan.ts';
+import { firstNames } from '../../core/first-names.ts';
 
 const CONFIG = 'adapter_config.json';
 const WEIGHTS = 'adapter_model.safetensors';
 const MAX_CONFIG_BYTES = 2 ** 20;
-/** The number of tensors of a list that an error names. */
-const NAMED = 3;
 
 /**
  * Fields of PEFT's configuration that change what the adapter computes and that vLLM ignores or refuses. Each must be absent or have one of these
@@ -124,9 +123,11 @@ function checkShapes(directory: string, tensors: readonly TensorEntry[], adapter
   const extra = [...found.keys()].filter((name) => !expected.has(name));
   const where = `at ${directory}`;
   if (missing.length > 0)
-    throw new PublishError(`The adapter ${where} lacks ${missing.length} of ${expected.size} tensors: ${some(missing)}. Save the adapter again`);
+    throw new PublishError(
+      `The adapter ${where} lacks ${missing.length} of ${expected.size} tensors: ${firstNames(missing)}. Save the adapter again`,
+    );
   if (extra.length > 0)
-    throw new PublishError(`The adapter ${where} has unknown tensors beyond its ${expected.size}: ${some(extra)}. Save the adapter again`);
+    throw new PublishError(`The adapter ${where} has unknown tensors beyond its ${expected.size}: ${firstNames(extra)}. Save the adapter again`);
   for (const [name, shape] of expected) {
     const { shape: got } = found.get(name)!;
     if (got.length === 2 && got[0] === shape[0] && got[1] === shape[1]) continue;
@@ -155,10 +156,6 @@ function checkFile(directory: string, files: AdapterManifest['files'], name: str
 
 function changed(directory: string, name: string, expected: string, got: string): PublishError {
   return new PublishError(`${join(directory, name)} changed after it was saved: it had ${expected} and now has ${got}`);
-}
-
-function some(names: readonly string[]): string {
-  return `${names.slice(0, NAMED).join(', ')}${names.length > NAMED ? ` and ${names.length - NAMED} more` : ''}`;
 }
 
 function fileFailure(directory: string, error: unknown): string {

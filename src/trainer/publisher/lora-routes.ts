@@ -18,6 +18,7 @@ import { withRetries } from '../../transport/retry.ts';
 import type { ImageStore } from '../../core/message.ts';
 import { errorMessage, loadError, NumericServerError, requestError } from './lora-refusals.ts';
 import { compactIds, GENERATE_PATH, imageParts, type ProbedPrompt, seenFault } from './pictured-prompt.ts';
+import { jsonOrNull } from '../../schemas/json-or-null.ts';
 
 export interface LoraReplicaOptions {
   /** With or without `/v1`. */
@@ -125,7 +126,7 @@ export class LoraReplica {
     if (this.#maxRank !== null) return this.#maxRank;
     const ask = async (attemptSignal: AbortSignal) => {
       const { status, body } = await this.#request('GET', '/server_info?config_format=json', undefined, attemptSignal);
-      return status === 200 ? parseLoraServerInfo(parsedJson(body)) : null;
+      return status === 200 ? parseLoraServerInfo(jsonOrNull(body.toString('utf8'))) : null;
     };
     const options = { signal, timeoutMs: Math.min(this.#options.timeoutMs, LIMIT_MS), maxRetries: 0, random: this.#options.random };
     const info = await withRetries(ask, options).catch((error: unknown) => {
@@ -234,7 +235,7 @@ export class LoraReplica {
       const response = await this.#request(method, path, body, attemptSignal);
       const exchange = this.#describe(method, path, response);
       if (response.status !== 200) throw requestError(exchange, response);
-      const value = parse(parsedJson(response.body));
+      const value = parse(jsonOrNull(response.body.toString('utf8')));
       if (value === null) throw new PublishError(`The response does not have vLLM's format: ${exchange}. Check that the server is vLLM`);
       return value;
     }, signal);
@@ -268,12 +269,4 @@ function adaptersInMetrics(text: string): ReadonlySet<string> | null {
   if (newest === undefined) return null;
   const names = [...newest.labels.matchAll(/(?:running|waiting)_lora_adapters="([^"]*)"/g)].flatMap(([, listed]) => listed!.split(','));
   return new Set(names.filter((name) => name !== ''));
-}
-
-function parsedJson(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString('utf8'));
-  } catch {
-    return null;
-  }
 }

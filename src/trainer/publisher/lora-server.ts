@@ -9,7 +9,7 @@ import { CancelledError, ConfigError, PublishError } from '../../core/errors.ts'
 import type { ImageStore } from '../../core/message.ts';
 import type { Random } from '../../core/random.ts';
 import type { AdapterDescription } from '../gradient-backend.ts';
-import { AdapterLoader, type LoadReport, type ServedAdapter } from './adapter-loader.ts';
+import { AdapterLoader, type LoadReport, secondsSince, type ServedAdapter } from './adapter-loader.ts';
 import { assertSameBase, type BaseCheck } from './base-check.ts';
 import { checkAdapter } from './check-adapter.ts';
 import { type LoadedAdapter, LoadedAdapters, serverPath } from './loaded-adapters.ts';
@@ -251,8 +251,4 @@ export class LoraServerPublisher implements WeightPublisher {
 
 function probesOf({ probe, pictured }: PublishRequest): readonly LogProbProbe[] {
   return pictured === undefined ? [probe] : [probe, pictured];
-}
-
-function secondsSince(startMs: number): number {
-  return (performance.now() - startMs) / 1000;
 }
