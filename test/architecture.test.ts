@@ -63,9 +63,12 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/sessions': ['src/reports', ...PARTS, 'src/server/policy/start-policy-server.ts'],
   'src/doctor': ['src/sessions', 'src/reports', ...PARTS, 'src/server/listen.ts'],
   'src/rounds/driver': ['src/sessions', 'src/reports', 'src/rounds', ...PARTS],
+  'src/serving': ['src/sessions', 'src/reports', 'src/server', ...PARTS],
   'src/library': ['src/sessions', 'src/reports', ...PARTS],
   'src/cli': [
-    ...['sessions', 'reports', 'doctor', 'rounds', 'rounds/driver', 'templates', 'viewing', 'server', 'metrics'].map((name) => `src/${name}`),
+    ...['sessions', 'reports', 'doctor', 'rounds', 'rounds/driver', 'templates', 'serving', 'viewing', 'server', 'metrics'].map(
+      (name) => `src/${name}`,
+    ),
     ...PARTS,
   ],
 };

@@ -17,6 +17,16 @@ export const EXIT = { done: 0, failed: 1, usage: 2, costReached: 3, interrupted:
  */
 export const STOP_MESSAGE = 'stop';
 
+/**
+ * Set for a command that `vf-rounds run` started. Such a command does not print how to continue it, because that would continue this step alone; `vf-rounds run`
+ * prints its own command.
+ */
+export const UNDER_ROUNDS = 'VF_UNDER_ROUNDS';
+
+export function isUnderRounds(): boolean {
+  return (process.env[UNDER_ROUNDS] ?? '') !== '';
+}
+
 export interface CommandContext {
   /** Aborts on Ctrl-C and SIGTERM. */
   readonly signal: AbortSignal;

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openView } from '../../src/cli/view/open-view.ts';
+import { openView } from '../../src/server/view/open-view.ts';
 import type { Comparison } from '../../src/viewing/view-wire.ts';
 import { writeEvaluation, writeTraining, type WrittenRow } from './written-runs.ts';
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
-import { openView } from '../../src/cli/view/open-view.ts';
+import { openView } from '../../src/server/view/open-view.ts';
 import { resolveTrainingConfig } from '../../src/trainer/config/resolve-config.ts';
 import { GroupCredit } from '../../src/trainer/credit/group-credit.ts';
 import { parseTrajectory } from '../../src/trainer/records/trajectory-record.ts';

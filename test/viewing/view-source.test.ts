@@ -1,9 +1,10 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe } from 'vitest';
-import { exportFile } from '../../src/cli/view/export-file.ts';
-import { openView, type OpenedView } from '../../src/cli/view/open-view.ts';
+import { exportPage } from '../../src/server/view/export-page.ts';
+import { readPage } from '../../src/server/view/read-page.ts';
+import { openView, type OpenedView } from '../../src/server/view/open-view.ts';
 import { listen, type RunningServer } from '../../src/server/listen.ts';
 import { viewApp } from '../../src/server/view/view-app.ts';
 import { VIEW_REQUESTS } from '../../src/viewing/request-key.ts';
@@ -20,9 +21,11 @@ beforeAll(async () => {
   writeSourceRuns(root);
   view = await openView({ folder: root, tokenizer: undefined });
   server = await listen(viewApp({ source: view.source, host: '127.0.0.1', token: null, page: new Map() }), { host: '127.0.0.1', port: 0 });
-  const file = join(root, 'all.html');
-  await exportFile(view, { file }, { signal: new AbortController().signal, note: () => {} });
-  const [, data] = /id="vf-view-data">([^]*?)<\/script>/.exec(readFileSync(file, 'utf8'))!;
+  let html = '';
+  const write = async (text: string) => void (html += text);
+  const page = await readPage(join(import.meta.dirname, '../..'));
+  await exportPage(write, { source: view.source, page, signal: new AbortController().signal, onProgress: () => {} });
+  const [, data] = /id="vf-view-data">([^]*?)<\/script>/.exec(html)!;
   ({ answers } = JSON.parse(data!) as { answers: Record<string, unknown> });
 });
 afterAll(async () => {

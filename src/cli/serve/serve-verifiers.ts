@@ -1,12 +1,9 @@
-import { Disposers } from '../../core/disposers.ts';
-import { packageVersion } from '../../data/package-root.ts';
 import { startVerifiersServer } from '../../server/verifiers/start-verifiers-server.ts';
 import { loadWireLibraries } from '../../server/verifiers/wire-libraries.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { plural } from '../../reports/text/number-text.ts';
-import { endWithStdin, failedRolloutNotes, failureNotes, serveUntilStopped } from './serving.ts';
-import { policiesOf } from './open-served-policy.ts';
-import { openServed } from './serve-environment.ts';
+import { serveParts } from './serve-parts.ts';
+import { serveUntilStopped } from './serving.ts';
 import type { VerifiersOptions } from './verifiers-command.ts';
 
 /** Serves until the process is asked to stop. The first line on stdout is the address, printed once the server answers. */
@@ -14,25 +11,15 @@ export async function serveVerifiers(id: string, options: VerifiersOptions, cont
   const { bind, allowNetwork = false, maxSessions, split } = options;
   // Loaded before the environment, which may take long.
   await loadWireLibraries();
-  await using opened = new Disposers();
-  const stopped = options.exitWithStdin === true ? endWithStdin(context.signal) : context.signal;
-  const { environment, roles } = await openServed(id, options, context, opened);
+  await using served = await serveParts(id, options, { maxConcurrent: maxSessions, field: 'client' }, context);
+  const { environment, stopped } = served;
   const server = await startVerifiersServer({
-    environment,
+    ...served.common,
     split,
-    policies: {
-      ...policiesOf({ environment, roles, maxConcurrent: maxSessions, field: 'client' }, context),
-      allowedHosts: options.allowPolicyHost ?? [],
-      allowedKeyVariables: options.allowPolicyKeyVar ?? [],
-    },
-    redact: context.redact,
     address: bind,
     allowsNetwork: allowNetwork,
     maxSessions,
     variables: process.env,
-    version: packageVersion(),
-    onFailedRollout: failedRolloutNotes(context),
-    onFailure: failureNotes(context),
   });
   if (allowNetwork) context.note('vf-serve: this protocol has no password: anyone who reaches the port can start rollouts');
   if (environment.rubric.hasGroupRewards) {

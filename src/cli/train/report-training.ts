@@ -3,7 +3,7 @@ import { trainingSummaryToWire } from '../../schemas/training-summary.ts';
 import { displayPath } from '../../reports/text/own-command.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import { paintFor } from '../../reports/text/paint.ts';
-import { isUnderRounds } from '../under-rounds.ts';
+import { isUnderRounds } from '../command-line.ts';
 import type { TrainDisplay } from './train-arguments.ts';
 import { metricValue } from '../../trainer/training-observer.ts';
 import { nextTrainingCommands, resumeCommand } from '../../reports/training/next-training-commands.ts';

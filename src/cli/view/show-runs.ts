@@ -2,9 +2,11 @@
 import { once } from 'node:events';
 import { setFlagsFromString } from 'node:v8';
 import { ConfigError } from '../../core/errors.ts';
+import { packageRoot } from '../../data/package-root.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
-import type { OpenedView } from './open-view.ts';
+import { writeOutput } from '../write-output.ts';
+import type { OpenedView } from '../../server/view/open-view.ts';
 
 export interface ShowOptions {
   readonly host: string;
@@ -24,7 +26,7 @@ export async function showRuns(
 ): Promise<number> {
   // Otherwise V8 keeps the short-lived objects of 100,000 rollouts so long that they take another 100 MB.
   setFlagsFromString('--semi-space-growth-factor=1');
-  const { openView } = await import('./open-view.ts');
+  const { openView } = await import('../../server/view/open-view.ts');
   const view = await openView({ folder, tokenizer });
   if (file !== undefined) return await writeExport(view, file, context);
   const { serveView } = await import('./serve-view.ts');
@@ -54,8 +56,10 @@ async function serveUntilInterrupt(
 }
 
 async function writeExport(view: OpenedView, file: string, context: CommandContext): Promise<number> {
-  const { exportFile } = await import('./export-file.ts');
-  const { bytes, leftOut } = await exportFile(view, { file }, context);
+  const [{ exportPage }, { readPage }] = await Promise.all([import('../../server/view/export-page.ts'), import('../../server/view/read-page.ts')]);
+  const onProgress = (written: number) => context.note(`vf-view: ${(written / 1e6).toFixed(1)} MB written`);
+  const options = { source: view.source, page: await readPage(packageRoot()), signal: context.signal, onProgress };
+  const { bytes, leftOut } = await writeOutput(file, (write) => exportPage(write, options), '--export');
   const isStdout = file === '-';
   if (!isStdout) process.stdout.write(`${file}\n`);
   for (const line of leftOut) context.note(`vf-view: left out: ${line}`);

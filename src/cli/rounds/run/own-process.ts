@@ -7,8 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { onAbort } from '../../../core/abort.ts';
 import { CancelledError } from '../../../core/errors.ts';
 import type { EndedCommand, RunOptions } from '../../../rounds/driver/round-commands.ts';
-import { STOP_MESSAGE } from '../../command-line.ts';
-import { UNDER_ROUNDS } from '../../under-rounds.ts';
+import { STOP_MESSAGE, UNDER_ROUNDS } from '../../command-line.ts';
 
 const HERE = fileURLToPath(import.meta.url);
 

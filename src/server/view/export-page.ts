@@ -2,14 +2,15 @@
 import { createHash } from 'node:crypto';
 import { CancelledError, ConfigError } from '../../core/errors.ts';
 import { ExportAnswers, type ExportLimits } from '../../viewing/export-answers.ts';
-import type { CommandContext } from '../command-line.ts';
-import { writeOutput } from '../write-output.ts';
 import type { OpenedView } from './open-view.ts';
-import { readPage } from './read-page.ts';
+import type { Page } from './read-page.ts';
 
-export interface ExportOptions {
-  readonly file: string;
+export interface ExportPageOptions extends Pick<OpenedView, 'source'> {
+  readonly page: Page;
   readonly limits?: ExportLimits;
+  readonly signal: AbortSignal;
+  /** Called from time to time with the bytes that are written. */
+  readonly onProgress: (bytes: number) => void;
 }
 
 export interface Exported {
@@ -18,45 +19,40 @@ export interface Exported {
   readonly leftOut: readonly string[];
 }
 
-const NOTE_EVERY_MS = 3000;
+const REPORT_EVERY_MS = 3000;
 const PIECE_CHARACTERS = 2 ** 20;
 
-/** `-` is stdout. An existing file is replaced once the new one is complete. Throws ConfigError for a name that cannot be written, before anything is read. */
-export async function exportFile(
-  { source }: OpenedView,
-  { file, limits = {} }: ExportOptions,
-  { signal, note }: Pick<CommandContext, 'signal' | 'note'>,
+/** Gives the file to `write` piece by piece. Throws ConfigError for a page of another form, and CancelledError. */
+export async function exportPage(
+  write: (text: string) => Promise<void>,
+  { source, page, limits = {}, signal, onProgress }: ExportPageOptions,
 ): Promise<Exported> {
-  const [before, after] = await pageAround();
+  const [before, after] = pageAround(page);
   const answers = new ExportAnswers(source, limits);
-  let bytes = 0;
-  const writePage = async (write: (text: string) => Promise<void>) => {
-    let held = '';
-    const flush = async () => {
-      const piece = held;
-      held = '';
-      bytes += Buffer.byteLength(piece, 'utf8');
-      await write(piece);
-    };
-    const put = async (text: string) => {
-      held += text;
-      if (held.length > PIECE_CHARACTERS) await flush();
-    };
-    await put(`${before}{"answers":{`);
-    let separator = '';
-    let notedAt = performance.now();
-    for await (const [key, json] of answers.pairs(signal)) {
-      if (signal.aborted) throw new CancelledError('Interrupted by the user');
-      await put(`${separator}${inScript(JSON.stringify(key))}:${inScript(json)}`);
-      separator = ',';
-      if (performance.now() - notedAt < NOTE_EVERY_MS) continue;
-      notedAt = performance.now();
-      note(`vf-view: ${(bytes / 1e6).toFixed(1)} MB written`);
-    }
-    await put(`},"left_out":${inScript(JSON.stringify(answers.leftOut))}}${after}`);
-    await flush();
+  let [bytes, held] = [0, ''];
+  const flush = async () => {
+    const piece = held;
+    held = '';
+    bytes += Buffer.byteLength(piece, 'utf8');
+    await write(piece);
   };
-  await writeOutput(file, writePage, '--export');
+  const put = async (text: string) => {
+    held += text;
+    if (held.length > PIECE_CHARACTERS) await flush();
+  };
+  await put(`${before}{"answers":{`);
+  let separator = '';
+  let reportedAt = performance.now();
+  for await (const [key, json] of answers.pairs(signal)) {
+    if (signal.aborted) throw new CancelledError('Interrupted by the user');
+    await put(`${separator}${inScript(JSON.stringify(key))}:${inScript(json)}`);
+    separator = ',';
+    if (performance.now() - reportedAt < REPORT_EVERY_MS) continue;
+    reportedAt = performance.now();
+    onProgress(bytes);
+  }
+  await put(`},"left_out":${inScript(JSON.stringify(answers.leftOut))}}${after}`);
+  await flush();
   return { bytes, leftOut: answers.leftOut };
 }
 
@@ -66,8 +62,7 @@ function inScript(json: string): string {
 }
 
 /** The page's HTML before and after its data. */
-async function pageAround(): Promise<[before: string, after: string]> {
-  const page = await readPage();
+function pageAround(page: Page): [before: string, after: string] {
   const text = (name: 'index.html' | 'view.js' | 'view.css') => Buffer.from(page.get(name)!.bytes).toString('utf8');
   // Inside a string or a pattern of JavaScript the backslash changes nothing.
   const script = text('view.js').replace(/<(?=\/script|!--|script)/gi, '\\x3c');

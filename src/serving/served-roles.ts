@@ -1,17 +1,17 @@
 /** The models of an environment's roles for rollouts whose policy a caller owns. */
-import type { Disposers } from '../../core/disposers.ts';
-import type { Environment } from '../../core/environment.ts';
-import { ConfigError } from '../../core/errors.ts';
-import type { RoleModels } from '../../core/model.ts';
-import type { CommandContext } from '../command-line.ts';
-import { openRoles } from '../../sessions/roles/open-roles.ts';
-import type { ResolvedRole } from '../../sessions/roles/resolve-roles.ts';
+import type { Disposers } from '../core/disposers.ts';
+import type { Environment } from '../core/environment.ts';
+import { ConfigError } from '../core/errors.ts';
+import type { RoleModels } from '../core/model.ts';
+import type { Surroundings } from '../sessions/surroundings.ts';
+import { openRoles } from '../sessions/roles/open-roles.ts';
+import type { ResolvedRole } from '../sessions/roles/resolve-roles.ts';
 
 /** A function that gives them, or throws ConfigError: no server can be called if a role is bound to a policy that the caller owns. */
 export async function callerModels(
   roles: readonly ResolvedRole[],
   environment: Environment,
-  context: CommandContext,
+  { warn, secrets, signal }: Surroundings,
   opened: Disposers,
 ): Promise<() => RoleModels | null> {
   if (roles.length === 0) return () => null;
@@ -34,11 +34,11 @@ export async function callerModels(
     await openRoles(roles, {
       policy,
       images: environment.images,
-      onNotice: (line) => context.note(`vf-serve: ${line}`),
-      secrets: context.secrets,
-      signal: context.signal,
+      onNotice: warn,
+      secrets,
+      signal,
     }),
   );
-  for (const notice of notices) context.note(`vf-serve: ${notice}`);
+  notices.forEach(warn);
   return () => models;
 }

@@ -1,17 +1,17 @@
-/** Opens the policy server that a request names, in the same way as vf-eval for its flags, and binds the environment's roles. */
-import { Disposers } from '../../core/disposers.ts';
-import type { Environment } from '../../core/environment.ts';
-import { ConfigError } from '../../core/errors.ts';
-import { assertPlayable } from '../../rollouts/assert-playable.ts';
-import type { PolicyAddress, ServedPoliciesOptions, ServedPolicy } from '../../server/environment/served-policies.ts';
-import type { CommandContext } from '../command-line.ts';
-import { openPolicy } from '../../sessions/policy/open-policy.ts';
-import type { EndpointTarget } from '../../sessions/policy/policy-target.ts';
-import { readSampling } from '../../sessions/policy/sampling.ts';
-import { secretsOf } from '../../sessions/policy/secrets.ts';
-import { PROPERTY_NAMES } from '../../sessions/setting-names.ts';
-import { openRoles, rolePolicyOf } from '../../sessions/roles/open-roles.ts';
-import type { ResolvedRole } from '../../sessions/roles/resolve-roles.ts';
+/** Opens the policy server that a request names, as an evaluation does, and binds the environment's roles. */
+import { Disposers } from '../core/disposers.ts';
+import type { Environment } from '../core/environment.ts';
+import { ConfigError } from '../core/errors.ts';
+import { assertPlayable } from '../rollouts/assert-playable.ts';
+import type { PolicyAddress, ServedPoliciesOptions, ServedPolicy } from '../server/environment/served-policies.ts';
+import type { Surroundings } from '../sessions/surroundings.ts';
+import { openPolicy } from '../sessions/policy/open-policy.ts';
+import type { EndpointTarget } from '../sessions/policy/policy-target.ts';
+import { readSampling } from '../sessions/policy/sampling.ts';
+import { secretsOf } from '../sessions/policy/secrets.ts';
+import { PROPERTY_NAMES } from '../sessions/setting-names.ts';
+import { openRoles, rolePolicyOf } from '../sessions/roles/open-roles.ts';
+import type { ResolvedRole } from '../sessions/roles/resolve-roles.ts';
 
 export interface ServedPolicyParts {
   readonly environment: Environment;
@@ -22,10 +22,10 @@ export interface ServedPolicyParts {
   readonly field?: string;
 }
 
-/** The parts of the command that `ServedPolicies` needs. */
-export function policiesOf(parts: ServedPolicyParts, context: CommandContext): Pick<ServedPoliciesOptions, 'open' | 'readSampling'> {
+/** The parts that `ServedPolicies` needs. */
+export function policiesOf(parts: ServedPolicyParts, surroundings: Surroundings): Pick<ServedPoliciesOptions, 'open' | 'readSampling'> {
   return {
-    open: (address, signal) => openServedPolicy(address, parts, context, signal),
+    open: (address, signal) => openServedPolicy(address, parts, surroundings, signal),
     readSampling: (fields) => readSampling({ sampling: fields }, PROPERTY_NAMES),
   };
 }
@@ -33,11 +33,11 @@ export function policiesOf(parts: ServedPolicyParts, context: CommandContext): P
 async function openServedPolicy(
   address: PolicyAddress,
   { environment, roles, maxConcurrent, field = 'policy' }: ServedPolicyParts,
-  context: CommandContext,
+  surroundings: Surroundings,
   signal: AbortSignal,
 ): Promise<ServedPolicy> {
-  const target = endpointOf(address, field);
-  for (const secret of secretsOf({ servers: [target] })) context.secrets.add(secret);
+  const target = endpointOf(address, field, surroundings.variables);
+  for (const secret of secretsOf({ servers: [target] })) surroundings.secrets.add(secret);
   await using opened = new Disposers();
   const { version, cacheSalt } = address;
   const policy = opened.use(
@@ -47,7 +47,7 @@ async function openServedPolicy(
       maxRetries: 3,
       maxConcurrent,
       names: PROPERTY_NAMES,
-      variables: context.variables,
+      variables: surroundings.variables,
       version,
       ...(cacheSalt === undefined ? {} : { cacheSalt }),
       signal,
@@ -61,8 +61,8 @@ async function openServedPolicy(
           await openRoles(roles, {
             policy: rolePolicyOf(policy),
             images: environment.images,
-            onNotice: (line) => context.note(`vf-serve: ${line}`),
-            secrets: context.secrets,
+            onNotice: surroundings.warn,
+            secrets: surroundings.secrets,
             signal,
           }),
         );
@@ -70,8 +70,12 @@ async function openServedPolicy(
   return { client: policy.client, models: bound?.models ?? null, [Symbol.asyncDispose]: () => disposer.disposeAsync() };
 }
 
-function endpointOf({ baseUrl, model, keyVariable, isKeyNeeded = true, headers = {}, kind }: PolicyAddress, field: string): EndpointTarget {
-  const apiKey = keyVariable === null ? null : process.env[keyVariable] || null;
+function endpointOf(
+  { baseUrl, model, keyVariable, isKeyNeeded = true, headers = {}, kind }: PolicyAddress,
+  field: string,
+  variables: Surroundings['variables'],
+): EndpointTarget {
+  const apiKey = keyVariable === null ? null : variables[keyVariable] || null;
   if (apiKey === null && keyVariable !== null && isKeyNeeded) {
     throw new ConfigError(
       `The environment variable ${keyVariable} (${field}.api_key_var) holds no API key in the server's process. Set it or put it in ./.env.`,

@@ -1,0 +1,84 @@
+/** Opens what a server of an environment needs: the environment, the tokenizer of its callers, and the models of its roles. */
+import { statSync } from 'node:fs';
+import type { Disposers } from '../core/disposers.ts';
+import type { Environment } from '../core/environment.ts';
+import { ConfigError } from '../core/errors.ts';
+import { modelPath } from '../data/bundled-models.ts';
+import { LazyModels } from '../models/lazy-models.ts';
+import { loadEnvironment } from '../registry/load-environment.ts';
+import { showsImages } from '../rollouts/assert-playable.ts';
+import type { RoleTables } from '../schemas/roles-config.ts';
+import type { CallerTokenizer } from '../server/environment/served-environment.ts';
+import { collectOldObjectsEarly, keepHeapSmall } from '../sessions/engine/spare-memory.ts';
+import { localTokenizerHash } from '../sessions/policy/local-tokenizer-hash.ts';
+import { secretsOf } from '../sessions/policy/secrets.ts';
+import { type ResolvedRole, resolveRoles } from '../sessions/roles/resolve-roles.ts';
+import type { Surroundings } from '../sessions/surroundings.ts';
+import { openLocalTokenizer } from '../tokenizer/local-tokenizer.ts';
+import { templateTraits } from '../tokenizer/template-traits.ts';
+
+export interface ServedRequest {
+  /** Arguments of the environment. @default none */
+  readonly envArgs?: Readonly<Record<string, unknown>>;
+  /** The folder of the user's own environments. */
+  readonly envDirPath: string;
+  readonly split: 'train' | 'eval';
+  /** @default the environment's own */
+  readonly role?: RoleTables;
+  /** The folder of the callers' model, or a bundled model. @default callers play by messages */
+  readonly tokenizer?: string;
+}
+
+export interface ServedParts {
+  readonly environment: Environment;
+  readonly tokenizer: CallerTokenizer | null;
+  readonly roles: readonly ResolvedRole[];
+}
+
+/** Loads the environment with the rows of the split, the callers' tokenizer, and decides which models play its roles. */
+export async function openServed(
+  id: string,
+  options: ServedRequest,
+  { variables, warn, secrets, signal }: Surroundings,
+  opened: Disposers,
+): Promise<ServedParts> {
+  keepHeapSmall();
+  collectOldObjectsEarly();
+  const args = options.envArgs ?? {};
+  for (const secret of secretsOf({ settings: [args] })) secrets.add(secret);
+  const models = new LazyModels();
+  const environment = await loadEnvironment(id, args, {
+    environmentsDir: options.envDirPath,
+    env: variables,
+    signal,
+    purpose: options.split === 'train' ? 'training' : 'evaluation',
+    models,
+    note: warn,
+  });
+  opened.defer(() => environment.close());
+  if (environment.play !== undefined)
+    throw new ConfigError(
+      `${environment.id} is a program: it asks models of its own, so it leaves nothing to a caller's policy. Evaluate it with vf-eval.`,
+    );
+  if (showsImages(environment))
+    throw new ConfigError(
+      `${environment.id} shows images, and callers are sent text only. Serve it without them (${environment.withoutImages ?? 'if it has an argument for that'}), or evaluate it with vf-eval.`,
+    );
+  if (environment[options.split].length === 0) {
+    throw new ConfigError(
+      `${environment.id} has no rows in its split ${options.split}. Serve the other one: --split ${options.split === 'train' ? 'eval' : 'train'}.`,
+    );
+  }
+  const roles = await resolveRoles(environment.roles ?? {}, options.role ?? {}, { variables });
+  for (const secret of secretsOf({ roles })) secrets.add(secret);
+  return { environment, tokenizer: options.tokenizer === undefined ? null : await openCallerTokenizer(options.tokenizer), roles };
+}
+
+async function openCallerTokenizer(path: string): Promise<CallerTokenizer> {
+  const directory = modelPath(path);
+  if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) {
+    throw new ConfigError(`--tokenizer ${path} is not a folder. Name the folder of the model that you train, with its tokenizer.json.`);
+  }
+  const tokenizer = await openLocalTokenizer(directory);
+  return { tokenizer, traits: { ...(await templateTraits(tokenizer)), tokenizerHash: await localTokenizerHash(directory) } };
+}
