@@ -1,4 +1,4 @@
-/** The torch worker with a slightly trained adapter, sequences for it, and readings of what a step did to the weights. */
+/** A gradient backend with a slightly trained adapter, sequences for it, and readings of what a step did to the weights. */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { Random } from '../../src/core/random.ts';
 import type { AdamOptions } from '../../src/core/adam-options.ts';
-import type { TorchBackend, TorchBackendOptions } from '../../src/trainer/gradients/torch/torch-backend.ts';
+import type { GradientBackend } from '../../src/trainer/gradient-backend.ts';
+import type { TorchBackend } from '../../src/trainer/gradients/torch/torch-backend.ts';
 import type { LossTerm } from '../../src/trainer/token-loss.ts';
 import { ratioLoss, type RatioLossConfig } from '../../src/trainer/losses/ratio-loss.ts';
 import type { TrainingSequence } from '../../src/trainer/credit.ts';
@@ -14,7 +15,6 @@ import type { OptimizerStepOptions } from '../../src/trainer/loop/optimizer-step
 import { PhaseClock } from '../../src/trainer/loop/phase-clock.ts';
 import { TokenBudget } from '../../src/trainer/gradients/token-budget.ts';
 import { readAdapter, type Tensors } from '../contracts/gradient-cases.ts';
-import { openNano } from './gradients/torch/nano-backend.ts';
 import { NANO_BASE, torchPython } from './gradients/torch/torch-python.ts';
 import { trajectory } from './some-trajectories.ts';
 
@@ -38,23 +38,21 @@ export function ratioTerm(changes: Partial<RatioLossConfig> = {}): LossTerm {
   return { name: 'policy', isMain: true, loss: ratioLoss(config), weight: 1, on: 'rollouts', roles: null };
 }
 
-export class NanoTrainer implements AsyncDisposable {
-  readonly backend: TorchBackend;
+export class NanoTrainer<B extends GradientBackend = TorchBackend> implements AsyncDisposable {
+  readonly backend: B;
   readonly #root: string;
   readonly #start: string;
   #folders = 0;
 
-  private constructor(backend: TorchBackend, root: string) {
+  private constructor(backend: B, root: string) {
     this.backend = backend;
     this.#root = root;
     this.#start = join(root, 'start');
   }
 
-  /** @param options.from begins with the state of another, which must still be open */
-  static async open({ from, options }: { readonly from?: NanoTrainer; readonly options?: Partial<TorchBackendOptions> } = {}): Promise<NanoTrainer> {
-    const trainer = new NanoTrainer(await openNano(options ? { options } : {}), mkdtempSync(join(tmpdir(), 'vf-nano-')));
-    if (from) await trainer.backend.loadState(from.#start);
-    else await trainer.#warmUp();
+  static async open<B extends GradientBackend>(opening: Promise<B>): Promise<NanoTrainer<B>> {
+    const trainer = new NanoTrainer(await opening, mkdtempSync(join(tmpdir(), 'vf-nano-')));
+    await trainer.#warmUp();
     await trainer.backend.saveState(trainer.#start);
     return trainer;
   }

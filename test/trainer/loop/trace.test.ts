@@ -45,7 +45,7 @@ describe('trace.jsonl of a training run', () => {
     const whole = await rollouts();
     await rm(path, { recursive: true });
     path = await newRun(parent);
-    for (let turns = 7; ; turns += 11) {
+    for (let turns = 13; ; turns += 20) {
       const stop = new AbortController();
       let left = turns;
       const onTurn = () => void (--left === 0 && stop.abort());

@@ -22,14 +22,30 @@ const WEIGHTS = 'adapter_model.safetensors';
 
 describe.skipIf(torchPython.path === null)(`train over the torch worker${skipReason}`, { timeout: 300_000 }, () => {
   let root: string;
+  let idle: TorchBackend;
+  let start: string;
   let whole: { readonly path: string; readonly adapter: string; readonly weights: Buffer; readonly rows: Record<string, unknown>[] };
   beforeAll(async () => {
     root = await mkdtemp(join(tmpdir(), 'vf-train-torch-'));
     const path = await newRun(root);
-    const outcome = await trainSmall(path, { backend: () => openNano(), config: CONFIG });
+    // It goes on as the first worker of the next run: the start of Python takes seconds.
+    idle = await openNano();
+    start = join(root, 'start');
+    await idle.saveState(start);
+    const kept = new Proxy(idle, {
+      get: (of, name) => {
+        const value: unknown = Reflect.get(of, name, of);
+        if (name === 'close') return async () => {};
+        return typeof value === 'function' ? value.bind(of) : value;
+      },
+    });
+    const outcome = await trainSmall(path, { backend: async () => kept, config: CONFIG });
     whole = { path, adapter: outcome.adapter!, weights: await finalAdapter(outcome, WEIGHTS), rows: await rowsOf(path) };
   }, 300_000);
-  afterAll(() => rm(root, { recursive: true }));
+  afterAll(async () => {
+    await idle?.close();
+    await rm(root, { recursive: true });
+  });
 
   async function recorded(name: string): Promise<string> {
     const parent = await mkdtemp(join(root, `${name}-`));
@@ -78,7 +94,8 @@ describe.skipIf(torchPython.path === null)(`train over the torch worker${skipRea
     const path = await recorded('worker');
     const workers: TorchBackend[] = [];
     const backend = async () => {
-      workers.push(await openNano());
+      if (workers.length === 0) await idle.loadState(start);
+      workers.push(workers.length === 0 ? idle : await openNano());
       return workers.at(-1)!;
     };
     const onPhase = (phase: string, step: number) => {

@@ -6,20 +6,21 @@ import { optimizerStep } from '../../../src/trainer/loop/optimizer-step.ts';
 import { adamOptions } from '../../../src/trainer/config/training-schedule.ts';
 import { updatePolicy } from '../../../src/trainer/loop/update-policy.ts';
 import { distance } from '../../contracts/gradient-cases.ts';
-import { skipReason, torchPython } from '../gradients/torch/torch-python.ts';
+import { openNano } from '../gradients/embedded/nano-backend.ts';
+import type { EmbeddedBackend } from '../../../src/trainer/gradients/embedded/embedded-backend.ts';
 import { NanoTrainer } from '../nano-trainer.ts';
 import { someConfig } from '../some-config.ts';
 
 const OPTIMIZER = { learning_rate: 1e-3, beta2: 0.95, max_grad_norm: 1 };
 
-describe.skipIf(torchPython.path === null)(`updatePolicy over the torch worker${skipReason}`, { timeout: 240_000 }, () => {
-  let nano: NanoTrainer;
+describe('updatePolicy over the embedded backend', () => {
+  let nano: NanoTrainer<EmbeddedBackend>;
   let groups: TrainingSequence[][];
   beforeAll(async () => {
-    nano = await NanoTrainer.open();
+    nano = await NanoTrainer.open(openNano());
     const sequences = await nano.sequences([1, -1, 0.5, -0.5, 1.5, -1.5]);
     groups = [0, 2, 4].map((first) => sequences.slice(first, first + 2));
-  }, 240_000);
+  });
   afterAll(() => nano?.[Symbol.asyncDispose]());
   beforeEach(() => nano.reset());
 

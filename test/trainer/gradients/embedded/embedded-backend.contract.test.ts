@@ -11,6 +11,7 @@ describe('over the nano model, against plain float64', () => {
   gradientBackendContract('EmbeddedBackend', { open: (adapter) => openNano({ adapter }), reference });
 });
 
-describe.skipIf(torchPython.path === null)(`over the nano model, against torch${skipReason}`, () => {
+// The reference above finds what torch's autograd finds: plain-autograd.test.ts.
+describe.skipIf(torchPython.path === null)(`over the nano model, against torch${skipReason}`, { tags: 'long' }, () => {
   gradientBackendContract('EmbeddedBackend', { open: (adapter) => openNano({ adapter }), reference: plainAutograd });
 });

@@ -1,6 +1,7 @@
 /** A random vision-language model of about a million parameters (scripts/random-vlm), and some pictures that it can be shown. */
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { cpSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import sharp from 'sharp';
@@ -30,7 +31,7 @@ const UNITS = { qwen2_5_vl: 28, qwen3_vl: 32 };
 export async function randomVlm(form: VlmForm): Promise<RandomVlm> {
   const root = mkdtempSync(join(tmpdir(), 'vf-random-vlm-'));
   const [model, folder] = [join(root, form), join(root, 'images')];
-  execFileSync(torchPython.path!, [SCRIPT, form, model], { env: { ...process.env, HF_HUB_OFFLINE: '1', OMP_NUM_THREADS: '1' }, stdio: 'ignore' });
+  cpSync(madeModel(form), model, { recursive: true });
   const store = new RunImages();
   await store.keepIn(folder);
   const images = [];
@@ -42,6 +43,23 @@ export async function randomVlm(form: VlmForm): Promise<RandomVlm> {
   }
   const { image_token_id: pad } = JSON.parse(readFileSync(join(model, 'config.json'), 'utf8')) as { image_token_id: number };
   return { model, folder, tested: { pad, images }, [Symbol.dispose]: () => rmSync(root, { recursive: true, force: true }) };
+}
+
+/** A model as the script makes it, kept for later tests: the start of Python takes seconds. */
+function madeModel(form: VlmForm): string {
+  const digest = createHash('sha256').update(readFileSync(SCRIPT)).update(torchPython.path!).digest('hex').slice(0, 16);
+  const kept = join(tmpdir(), `vf-random-vlm-${form}-${digest}`);
+  if (existsSync(kept)) return kept;
+  const made = join(mkdtempSync(`${kept}-`), form);
+  execFileSync(torchPython.path!, [SCRIPT, form, made], { env: { ...process.env, HF_HUB_OFFLINE: '1', OMP_NUM_THREADS: '1' }, stdio: 'ignore' });
+  try {
+    renameSync(made, kept);
+  } catch (error) {
+    // Another test was faster.
+    if (!existsSync(kept)) throw error;
+  }
+  rmSync(join(made, '..'), { recursive: true, force: true });
+  return kept;
 }
 
 /** A picture of which every pixel differs from its neighbours. */
