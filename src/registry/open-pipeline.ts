@@ -9,6 +9,7 @@ import type { PipelineResult } from '../pipelines/run-pipeline.ts';
 import type { ToolsVersion } from '../pipelines/servers/tools-version.ts';
 import type { ServiceOpeners } from '../pipelines/service-openers.ts';
 import { findPipeline } from './find-pipeline.ts';
+import { openChatApi } from './open-chat-api.ts';
 
 export type { PipelineTool } from '../pipelines/pipeline-server.ts';
 export { type Exchange, type PipelineQuestion, type PlayedQuestion, QuestionPipeline } from '../pipelines/question-pipeline.ts';
@@ -57,15 +58,11 @@ function serviceOpeners(env: Readonly<Record<string, string | undefined>>, onSec
   return {
     chat: async ({ baseUrl, model, apiKey = env[KEY_VARIABLE], concurrency, retries }) => {
       if (apiKey) onSecret(apiKey);
-      const [{ OpenAIChatClient }, { PolicyVersions }] = await Promise.all([
-        import('../clients/openai-chat.ts'),
-        import('../clients/policy-versions.ts'),
-      ]);
-      return new OpenAIChatClient({
+      return openChatApi({
         baseUrls: [baseUrl],
-        versions: new PolicyVersions({ version: 0, model }),
-        ...(apiKey && { apiKey }),
-        apiKeyVariable: KEY_VARIABLE,
+        model,
+        apiKey: apiKey || null,
+        keyVariable: KEY_VARIABLE,
         maxConcurrentRequests: concurrency,
         maxRetries: retries,
       });

@@ -19,6 +19,7 @@ import { embeddedModel } from './embedded-model.ts';
 import type { SettingNames } from '../setting-names.ts';
 import type { EmbeddedTarget, EndpointTarget, PolicyTarget } from './policy-target.ts';
 import { EMBEDDED } from './providers.ts';
+import { openChatApi } from '../../registry/open-chat-api.ts';
 
 /** A policy that is ready to play. */
 export interface OpenedPolicy extends AsyncDisposable {
@@ -223,23 +224,23 @@ function templateText({ chatTemplate, beginsWithBos }: PolicyProbe, { turnFormat
 }
 
 async function openChat(target: EndpointTarget, probe: PolicyProbe, options: ChatOptions): Promise<OpenedPolicy> {
-  const { OpenAIChatClient } = await import('../../clients/openai-chat.ts');
   const { apiKey, keyVariable, baseUrls, headers } = target;
   const settings = {
-    versions: new PolicyVersions({ version: options.version ?? 0, model: probe.model }),
+    model: probe.model,
+    version: options.version,
+    apiKey,
+    keyVariable,
     headers,
     maxModelLen: probe.maxModelLen,
     // Only vLLM reports its context window, and only vLLM continues a final assistant message.
     takesPrefill: probe.maxModelLen !== null,
     maxConcurrentRequests: options.maxConcurrent,
-    ...(apiKey === null ? {} : { apiKey }),
-    ...(keyVariable === null ? {} : { apiKeyVariable: keyVariable }),
   };
   if (options.environment.needs?.includes('native_tools') === true) {
     const { assertTakesTools } = await import('../environment/assert-takes-tools.ts');
     for (const baseUrl of baseUrls) {
       await using opened = new Disposers();
-      const asking = new OpenAIChatClient({ ...settings, baseUrls: [baseUrl], maxRetries: 0 });
+      const asking = await openChatApi({ ...settings, baseUrls: [baseUrl], maxRetries: 0 });
       opened.defer(() => asking.close());
       await assertTakesTools(asking, {
         environmentId: options.environment.id,
@@ -252,7 +253,7 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Cha
   const { id, turnFormat, turnFormats = [turnFormat], images } = options.environment;
   if (showsImages(options.environment) && images === undefined)
     throw new ConfigError(`${id} shows images, but has no ImageStore with their bytes. Pass one to the environment as \`images\`.`);
-  const client = new OpenAIChatClient({ ...settings, baseUrls, maxRetries: options.maxRetries, ...(images === undefined ? {} : { images }) });
+  const client = await openChatApi({ ...settings, baseUrls, maxRetries: options.maxRetries, images });
   const isApproximate = turnFormats.includes('continuation');
   const form = [
     'chat messages',

@@ -1,6 +1,5 @@
 /** Opens the models of resolved roles: checks that servers answer, and that the policy can chat if it plays a role. */
 import type { PolicyCapabilities, PolicyClient } from '../../clients/policy-client.ts';
-import { PolicyVersions } from '../../clients/policy-versions.ts';
 import { Disposers } from '../../core/disposers.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { ImageStore } from '../../core/message.ts';
@@ -13,6 +12,7 @@ import { countText, plural } from '../../reports/text/number-text.ts';
 import { ROLE_FLAG, type SettingNames } from '../setting-names.ts';
 import { askRoleServer } from './ask-role-server.ts';
 import type { ResolvedRole, RoleEndpoint } from './resolve-roles.ts';
+import { openChatApi } from '../../registry/open-chat-api.ts';
 
 type RoleNames = Pick<SettingNames, 'role'>;
 
@@ -125,21 +125,20 @@ async function bindEndpoint(
   table: RoleTable,
   { images, names, signal, opened }: Pick<OpenRolesOptions, 'images' | 'signal'> & { readonly names: RoleNames; readonly opened: Disposers },
 ): Promise<Bound> {
-  const { OpenAIChatClient } = await import('../../clients/openai-chat.ts');
   const { baseUrls, apiKey, keyVariable, headers } = endpoint;
   const { model, notice } = await askRoleServer(role, endpoint, signal, names);
   const limits = limitsOf(table);
-  const client = new OpenAIChatClient({
+  const client = await openChatApi({
     baseUrls,
-    versions: new PolicyVersions({ version: 0, model }),
+    model,
     headers,
+    apiKey,
+    keyVariable,
+    images,
     // The role retries, so that a retry may go to another replica. The client sets the deadline, so that it avoids a replica that misses it.
     maxRetries: 0,
     timeoutMs: limits.timeoutMs ?? ROLE_DEFAULTS.timeoutMs,
     maxConcurrentRequests: limits.maxConcurrent ?? ROLE_DEFAULTS.maxConcurrent,
-    ...(images === undefined ? {} : { images }),
-    ...(apiKey === null ? {} : { apiKey }),
-    ...(keyVariable === null ? {} : { apiKeyVariable: keyVariable }),
   });
   opened.defer(() => client.close());
   const where = baseUrls.map(redactUrl);
