@@ -16,6 +16,8 @@ export interface VfErrorOptions {
   readonly endsRun?: boolean;
 }
 
+const BRAND = Symbol.for('vf-search.error');
+
 /**
  * Base class of all errors of this package.
  * @example await evaluate(options).catch((error) => (error instanceof VfError && error.retryable ? evaluate(options) : Promise.reject(error)));
@@ -28,6 +30,8 @@ export class VfError extends Error {
   readonly endsRun: boolean;
   /** Set by `withRetries` when no retry is left, so that its callers do not retry again. */
   isRetriedOut = false;
+  /** Marks an error of any copy of this package. */
+  readonly [BRAND] = true;
 
   constructor(message: string, options: VfErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -35,6 +39,15 @@ export class VfError extends Error {
     this.retryAfterMs = options.retryAfterMs ?? null;
     this.status = options.status ?? null;
     this.endsRun = options.endsRun ?? false;
+  }
+
+  /** `instanceof` also recognises the error of another copy of this package, which an environment may have loaded: by the name of its class. */
+  static override [Symbol.hasInstance](thrown: unknown): boolean {
+    if (Function.prototype[Symbol.hasInstance].call(this, thrown)) return true;
+    if (!(thrown instanceof Error) || !(BRAND in thrown)) return false;
+    for (let kind: unknown = thrown.constructor; typeof kind === 'function'; kind = Object.getPrototypeOf(kind))
+      if (kind.name === this.name) return true;
+    return false;
   }
 }
 

@@ -1,7 +1,7 @@
 /** Requests to one repository of a Hugging Face hub through `@huggingface/hub`: the token, deadlines, retries, and errors that say what to do. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { CancelledError, ConfigError, describeError } from '../core/errors.ts';
+import { CancelledError, causeText, ConfigError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { withRetries } from '../transport/retry.ts';
@@ -131,7 +131,7 @@ export class HubConnection {
   }
 
   #textOf(error: unknown): string {
-    return redactSecrets(redactUrl(typeof error === 'string' ? error : describeError(error)), [this.#token]).slice(0, 300);
+    return redactSecrets(redactUrl(typeof error === 'string' ? error : causeText(error)), [this.#token]).slice(0, 300);
   }
 }
 

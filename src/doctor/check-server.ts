@@ -41,8 +41,9 @@ export async function checkServer(options: ServerCheckOptions): Promise<Finding[
   const health = new ServerHealth({ baseUrl, ...(target.apiKey === undefined ? {} : { apiKey: target.apiKey }) });
   const remedy = serveCommand(options);
   try {
-    await health.wait({ signal, deadlineMs: REACH_MS });
-    const names = await health.models({ signal, deadlineMs: REACH_MS });
+    const once = { signal, deadlineMs: REACH_MS, maxRetries: 0 };
+    await health.wait(once);
+    const names = await health.models(once);
     const probe = await probePolicy({
       baseUrl,
       model: target.config?.policy.model ?? null,

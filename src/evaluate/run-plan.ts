@@ -4,7 +4,7 @@ import type { Row } from '../core/dataset.ts';
 import { ConfigError, ResultsError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import type { RolloutGroup } from '../rollouts/run-rollouts.ts';
-import { makeFolder } from '../files/make-folder.ts';
+import { folderProblem, makeFolder } from '../files/make-folder.ts';
 import type { EvaluationOptions } from './evaluation-options.ts';
 import { runFiles } from './run-files.ts';
 import type { RunPlan } from './run-writer.ts';
@@ -53,7 +53,9 @@ export function makeDirectory(directory: string): void {
     const { code, message } = cause as NodeJS.ErrnoException;
     const isFull = code === 'ENOSPC' || code === 'EDQUOT';
     if (isFull) throw new ResultsError(`Could not make the run directory ${directory}: the disk is full. Free some space.`, { cause });
-    throw new ConfigError(`Could not make the run directory ${directory}: ${message}`, { cause });
+    throw new ConfigError(`Could not make the run directory ${directory}: ${folderProblem(directory) ?? message}. Choose another output folder.`, {
+      cause,
+    });
   }
 }
 

@@ -34,7 +34,7 @@ function missingText(directory: string): string {
   // Only vf-train writes this file.
   if (existsSync(join(directory, 'run.json')))
     return `${directory} is a training run; name the results folder of an evaluation, which vf-eval printed`;
-  return `${directory} is not a run directory: it has no metadata.json`;
+  return `${directory} is not a run directory: it has no metadata.json. Name the results folder that vf-eval printed`;
 }
 
 /**

@@ -19,6 +19,8 @@ export interface WaitOptions {
   readonly deadlineMs: number;
   /** Longest pause between attempts. @default 8000 */
   readonly maxDelayMs?: number;
+  /** 0 returns the first failure at once instead of waiting for a server that may be starting. @default Infinity */
+  readonly maxRetries?: number;
   readonly onRetry?: (why: VfError) => void;
   /** Retries after a 404 that is not vLLM's: a proxy sends it while the server behind it restarts. @default false */
   readonly isBehindProxy?: boolean;
@@ -86,14 +88,17 @@ export class ServerHealth {
     return new PolicyError(`${said}. ${remedy}`, { ...statusOptions(response), ...(isTransient ? { retryable: true } : {}) });
   }
 
-  async #untilDeadline<T>({ signal, deadlineMs, maxDelayMs = 8000, onRetry }: WaitOptions, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  async #untilDeadline<T>(
+    { signal, deadlineMs, maxDelayMs = 8000, maxRetries = Infinity, onRetry }: WaitOptions,
+    call: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
     const late = AbortSignal.timeout(Math.min(Math.max(1, Math.ceil(deadlineMs)), LONGEST_TIMER_MS));
     let last: VfError | null = null;
     try {
       return await withRetries(call, {
         signal: AbortSignal.any([signal, late]),
         timeoutMs: ATTEMPT_MS,
-        maxRetries: Infinity,
+        maxRetries,
         random: Random.fromSeed(0),
         maxDelayMs,
         baseDelayMs: Math.min(250, maxDelayMs),

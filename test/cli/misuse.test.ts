@@ -22,7 +22,23 @@ async function misuse(name: string, args: readonly string[]) {
 
 const CASES: [command: string, args: string[], line: RegExp][] = [
   ['vf-train', ['search-r1', '--preset', 'laptop', '--allow-changes'], /--allow-changes needs -R/],
-  ['vf-train', ['search-r1', '--preset', 'laptop', '-o', 'taken'], /^(?!.*resume it)vf-train: Cannot create the run's folder .*taken.*EEXIST/],
+  [
+    'vf-train',
+    ['search-r1', '--preset', 'laptop', '-o', 'taken'],
+    /^(?!.*resume it)vf-train: Cannot create the run's folder .*taken.*train is not a folder; choose another output folder/,
+  ],
+  ['vf-train', ['serch-r1'], /The environment "serch-r1" is unknown; .*search-r1/],
+  ['vf-train', ['search-r1'], /No model is named; set model\.path \(-m\)/],
+  ['vf-train', ['search-r1', '--preset', 'laptop', '--rollouts', 'gone.jsonl'], /The file .*gone\.jsonl does not exist/],
+  ['vf-train', ['search-r1', '--preset', 'laptop', '--rollouts', 'corpus.jsonl'], /Line 1 of .*corpus\.jsonl is not an exported rollout/],
+  ['vf-train', ['-R', 'empty'], /it has no run\.json; name the folder that vf-train printed/],
+  ['vf-eval', ['search-r1', '-n', '1', '-o', 'file'], /Could not make the run directory .*file is not a folder\. Choose another output folder/],
+  ['vf-compare', ['empty', 'empty'], /it has no metadata\.json\. Name the results folder that vf-eval printed/],
+  [
+    'vf-serve',
+    ['policy', '--port', '0', '--chat-template', 'gone'],
+    /Cannot read the file of --chat-template gone: no such file or directory \(ENOENT\)/,
+  ],
   ['vf-train', ['search-r1', '--preset', 'laptop', '--dry-run', '-m', './Qwen/Qwen3-0.6B'], /The directory .\/Qwen\/Qwen3-0\.6B does not exist/],
   ['vf-index', ['corpus.jsonl', '-o', 'file/index'], /Cannot create the folder file\/index \(-o\): not a directory \(ENOTDIR\)/],
   ['vf-index', ['corpus.jsonl', '-o', ''], /-o needs a value: folder to create/],

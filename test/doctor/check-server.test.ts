@@ -36,6 +36,14 @@ describe('checkServer', () => {
     expect(await imageFinding({}, [])).toBeUndefined();
   });
 
+  it('says at once that a server refuses connections', async () => {
+    const { signal } = new AbortController();
+    const common = { target, contextTokens: null, modelWindow: null, gpuShare: null, played: null, signal };
+    const [finding] = await checkServer({ ...common, baseUrl: 'http://127.0.0.1:1/v1' });
+    expect(finding).toMatchObject({ state: 'missing', text: expect.stringMatching(/did not answer: connect ECONNREFUSED 127\.0\.0\.1:1/) });
+    expect(finding!.text).not.toMatch(/within/);
+  });
+
   it('names the route that is missing, and a command with its flag', async () => {
     const finding = await imageFinding({ hasRoute: false });
     expect(finding).toMatchObject({

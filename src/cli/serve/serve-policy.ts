@@ -3,6 +3,7 @@ import { join, relative, resolve } from 'node:path';
 import { ConfigError, describeError, type VfError } from '../../core/errors.ts';
 import { packageRoot, packageVersion } from '../../data/package-root.ts';
 import { EngineInputError, MemoryLimitError } from '../../engine/engine-errors.ts';
+import { readingError } from '../../files/place-error.ts';
 import { isLoopback } from '../../server/listen.ts';
 import { type PolicyServer, startPolicyServer } from '../../server/policy/start-policy-server.ts';
 import { modelPath as modelPathOf } from '../../data/bundled-models.ts';
@@ -87,7 +88,7 @@ function readChatTemplate(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (cause) {
-    throw new ConfigError(`--chat-template ${path} cannot be read (${(cause as Error).message}). Name a file with a Jinja template.`, { cause });
+    throw readingError(cause, { what: 'the file of --chat-template', path });
   }
 }
 

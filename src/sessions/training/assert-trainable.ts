@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
+import { findEnvironment, isEnvironmentPath } from '../../registry/find-environment.ts';
 import { modelFacts } from '../../files/model-facts.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
@@ -45,8 +46,8 @@ function refuseProgram({ id, play, programModels }: Pick<Environment, 'id' | 'pl
 }
 
 /**
- * For a command without a model or a server: loads its environment, and throws ConfigError if it is a program, which needs neither. Does nothing if the
- * environment does not load, because the command fails with another error anyway.
+ * For a command without a model or a server: loads its environment, and throws ConfigError if it is unknown or is a program, which needs neither. Does
+ * nothing if the environment does not load, because the command fails with another error anyway.
  */
 export async function refuseIncompleteProgram(
   { target, preset, layers }: Pick<TrainingRequest, 'target' | 'preset' | 'layers'>,
@@ -55,6 +56,8 @@ export async function refuseIncompleteProgram(
   const has = (name: string, keys: readonly string[]) => layers.some(({ table }) => keys.some((key) => fieldsOf(table[name])[key] !== undefined));
   const isComplete = preset !== null || (has('model', ['path']) && has('policy', ['base_url', 'launch', 'embedded']));
   if (target === null || target.endsWith('.toml') || isComplete) return;
+  // A misspelt environment is the first fault to mend.
+  if (!isEnvironmentPath(target)) findEnvironment(target);
   const { loadEnvironment } = await import('../../registry/load-environment.ts');
   const args = Object.assign({}, ...layers.map(({ table }) => fieldsOf(fieldsOf(table['environment'])['args']))) as Record<string, unknown>;
   const environment = await loadEnvironment(target, args, { ...options, purpose: 'training' }).catch(() => null);

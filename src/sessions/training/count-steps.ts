@@ -25,6 +25,14 @@ export async function withSupervisedSteps(resolved: ResolvedConfig, laterRows?: 
   return { ...resolved, config: { ...config, sft: { ...sft, steps } }, wire: { ...wire, sft: { ...wire.sft, steps } } };
 }
 
+/** Throws ConfigError unless the first line of a file holds a rollout. */
+export async function checkRollouts(path: string): Promise<void> {
+  const rollouts = readRollouts(path);
+  const { done } = await rollouts.next();
+  await rollouts.return();
+  if (done === true) throw new ConfigError(`${path} has no rollouts; vf-export writes them`);
+}
+
 /** Number of full steps that a file of rollouts fills. Throws ConfigError for a line that does not hold a rollout, and for a file that does not fill a step. */
 export async function stepsOfRollouts(path: string, { rolloutsPerExample, examplesPerStep }: TrainingConfig['rollouts']): Promise<number> {
   const sizes = new Map<string, number>();

@@ -20,7 +20,7 @@ import { readTomlSync } from '../../files/toml-text.ts';
 import { withArgumentSettings } from './argument-settings.ts';
 import { presetNamed } from '../environment/presets.ts';
 import { refuseIncompleteProgram } from './assert-trainable.ts';
-import { stepsOfRollouts } from './count-steps.ts';
+import { checkRollouts, stepsOfRollouts } from './count-steps.ts';
 import { withSupervisedSteps } from './count-steps.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
@@ -123,6 +123,8 @@ async function askedLayers({ target, preset }: TrainingRequest): Promise<ConfigL
 async function resolveFresh(layers: readonly ConfigLayer[], laterRows?: string): Promise<ResolvedConfig> {
   const path = layers.map(({ table }) => table['rollouts_file']).findLast((value) => value !== undefined);
   const isCounted = typeof path === 'string' && path !== '-' && layers.every(({ table }) => table['steps'] === undefined);
+  // A wrong file is refused before a run begins.
+  if (!isCounted && typeof path === 'string' && path !== '-') await checkRollouts(path);
   if (!isCounted) return withSupervisedSteps(resolveTrainingConfig(layers), laterRows);
   // First with more steps than any file holds, so that no rule refuses settings that the real number allows.
   const { config } = resolveTrainingConfig([...layers, { source: path, table: { steps: MOST_STEPS } }]);

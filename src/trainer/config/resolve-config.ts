@@ -228,6 +228,9 @@ function minibatchesOf({ algorithm, rollouts }: TrainingConfigWire, source: stri
   return isOfPreset ? Math.min(algorithm.minibatches, rollouts.examples_per_step) : algorithm.minibatches;
 }
 
+const NO_MODEL =
+  'No model is named; set model.path (-m) to a Hugging Face directory, a bundled model such as nano-base, or owner/name on the hub, or use the preset laptop, or laptop-copy for an environment of your own';
+
 interface SchemaFault {
   readonly instancePath: string;
   readonly keyword: string;
@@ -242,9 +245,9 @@ function schemaError(faults: readonly SchemaFault[], values: Readonly<Record<str
   if (fault.keyword === 'required') {
     const path = [...parts, String(fault.params['missingProperty'])].join('.');
     const description = KEYS.find((key) => key.path === path)?.description ?? '';
-    const remedy =
-      path === 'model.path' ? '. Pass -m DIR, or --preset laptop for a bundled model; for an environment of your own, --preset laptop-copy.' : '';
-    return new ConfigError(`${path} is not set: ${description.charAt(0).toLowerCase()}${description.slice(1).replace(/\.$/, '')}${remedy}`);
+    const text =
+      path === 'model.path' ? NO_MODEL : `${path} is not set: ${description.charAt(0).toLowerCase()}${description.slice(1).replace(/\.$/, '')}`;
+    return new ConfigError(text);
   }
   // Items of lists and entries of free tables are reported as a whole.
   let [property, value, path]: [KeySchema, unknown, string] = [schema, values, ''];

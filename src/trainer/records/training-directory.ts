@@ -4,7 +4,7 @@ import { mkdir, readdir, rm, unlink } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { ConfigError, VfError } from '../../core/errors.ts';
 import { replaceFile, syncDirectory, writeError } from '../../files/json-lines.ts';
-import { makeFolder } from '../../files/make-folder.ts';
+import { folderProblem, makeFolder } from '../../files/make-folder.ts';
 import { readRegularFile } from '../../files/regular-file.ts';
 import { lockRun } from '../../files/run-lock.ts';
 import { parseWire } from '../../schemas/results.ts';
@@ -66,7 +66,10 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
       await mkdir(path);
     } catch (cause) {
       const { code, message, path: refused } = cause as NodeJS.ErrnoException;
-      const remedy = code === 'EEXIST' && refused === path ? 'it exists: resume it with -R, or give the run another name' : message;
+      const remedy =
+        code === 'EEXIST' && refused === path
+          ? 'it exists: resume it with -R, or give the run another name'
+          : `${folderProblem(path) ?? message}; choose another output folder`;
       throw new ConfigError(`Cannot create the run's folder ${path}: ${remedy}`, { cause });
     }
     const lock = await lockRun(path);
@@ -186,8 +189,9 @@ export async function readTrainingRun(directory: string): Promise<WireTrainingRu
     const { code, message } = cause as NodeJS.ErrnoException;
     const isMissing = code === 'ENOENT' || code === 'ENOTDIR';
     if (!isMissing) throw new ConfigError(`Cannot read ${path}: ${message}`, { cause });
-    if (!existsSync(directory)) throw new ConfigError(`The folder ${directory} does not exist`, { cause });
-    throw new ConfigError(`${directory} is not the folder of a training run: it has no run.json`, { cause });
+    if (!existsSync(directory))
+      throw new ConfigError(`The folder ${directory} does not exist; name the folder of a run that vf-train printed`, { cause });
+    throw new ConfigError(`${directory} is not the folder of a training run: it has no run.json; name the folder that vf-train printed`, { cause });
   }
   const parsed = parseWire(TrainingRunSchema, text);
   if ('problem' in parsed) throw new ConfigError(`${path} is not the record of a training run: ${parsed.problem}`);

@@ -199,7 +199,7 @@ describe('resolveTrainingConfig', () => {
   it('says what a key without a default is for', () => {
     expect(() => resolveTrainingConfig([])).toThrow(/^environment.id is not set: an environment id or a path/);
     expect(() => resolveTrainingConfig([layer({ environment: { id: 'x' } })])).toThrow(
-      /^model.path is not set: a Hugging Face directory.*\. Pass -m DIR, or --preset laptop for a bundled model; for an environment of your own, --preset laptop-copy\./,
+      /^No model is named; set model.path \(-m\) to a Hugging Face directory, a bundled model .* or use the preset laptop, or laptop-copy for an environment of your own$/,
     );
   });
 
