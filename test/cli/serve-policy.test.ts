@@ -134,7 +134,10 @@ describe('vf-serve policy', () => {
 
   it.each([
     [['--model', '/nowhere/at/all'], /^vf-serve: There is no model directory \/nowhere\/at\/all/],
-    [['--chat-template', '/nowhere.jinja'], /^vf-serve: Cannot read the file of --chat-template \/nowhere\.jinja: no such file or directory \(ENOENT\)/],
+    [
+      ['--chat-template', '/nowhere.jinja'],
+      /^vf-serve: Cannot read the file of --chat-template \/nowhere\.jinja: no such file or directory \(ENOENT\)/,
+    ],
     [['--chat-template', join(folder, 'broken.jinja')], /^vf-serve: The chat template cannot be parsed: .*\. Correct the template/],
     [['--adapter', 'v1'], /^vf-serve: --adapter must be NAME=DIRECTORY, got v1/],
     [['--adapter', 'v1=/nowhere'], /^vf-serve: .*\/nowhere/],
