@@ -5,8 +5,9 @@
  */
 import { closeSync, existsSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { brotliDecompressSync } from 'node:zlib';
 
-const corpus = new URL('../../datasets/nq-mini/corpus.jsonl', import.meta.url);
+const corpus = new URL('../../datasets/nq-mini/corpus.jsonl.br', import.meta.url);
 const MIN_WORDS = 90;
 const MAX_WORDS = 130;
 
@@ -45,7 +46,7 @@ function readSentences(): { titles: string[]; openings: Sentence[]; sentences: S
   const titles: string[] = [];
   const openings: Sentence[] = [];
   const sentences: Sentence[] = [];
-  for (const line of readFileSync(corpus, 'utf8').trim().split('\n')) {
+  for (const line of brotliDecompressSync(readFileSync(corpus)).toString('utf8').trim().split('\n')) {
     const [title, ...text] = (JSON.parse(line) as { contents: string }).contents.split('\n');
     const found = text
       .join(' ')

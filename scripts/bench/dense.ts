@@ -1,7 +1,7 @@
 /**
  * Searches an index of nq-mini with vectors, by words, by vectors and by both; then compares LanceDB with FAISS and numpy on the same vectors, one after the other:
  *
- *     npm run bench -- dense INDEX     INDEX: made of datasets/nq-mini/corpus.jsonl by vf-index --dense; its server embeds the questions
+ *     npm run bench -- dense INDEX     INDEX: made of datasets/nq-mini/corpus.jsonl.br by vf-index --dense; its server embeds the questions
  *
  * Prints recall@3 of the three engines over the 500 test questions, whether the exact search gives the ten best of numpy's brute force, recall@10 of IVF-PQ, and time and
  * memory compared with FAISS (IndexFlatIP, IndexIVFPQ with the same partitions, bytes, probes and refinement). Each library runs in a process of its own.

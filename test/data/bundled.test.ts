@@ -1,9 +1,12 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { brotliDecompressSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { bundledPath, datasetsFolder, readBundledManifest } from '../../src/data/bundled.ts';
 import { packageRoot } from '../../src/data/package-root.ts';
+
+const linesIn = (bytes: Buffer): number => bytes.toString().split('\n').length - 1;
 
 describe('packageRoot', () => {
   it('is the folder of this package', () => {
@@ -17,7 +20,7 @@ describe('datasets/MANIFEST.json', () => {
     const described = Object.values(datasets).flatMap((set) => set.files);
     const present = ['datasets', 'packages/vf-search-models/datasets']
       .flatMap((folder) => readdirSync(join(packageRoot(), folder), { recursive: true, encoding: 'utf8' }))
-      .filter((path) => /\.(jsonl|tsv|png)$/.test(path));
+      .filter((path) => /\.(jsonl|br|tsv|png)$/.test(path));
     expect(described.map((f) => f.path).toSorted()).toEqual(present.toSorted());
     expect(present).toHaveLength(94);
     for (const [name, set] of Object.entries(datasets))
@@ -25,7 +28,7 @@ describe('datasets/MANIFEST.json', () => {
         const bytes = readFileSync(join(datasetsFolder(set, name), file.path));
         const found = {
           bytes: bytes.length,
-          rows: file.path.endsWith('.png') ? null : bytes.toString().split('\n').length - 1,
+          rows: file.path.endsWith('.png') ? null : linesIn(file.path.endsWith('.br') ? brotliDecompressSync(bytes) : bytes),
           sha256: createHash('sha256').update(bytes).digest('hex'),
         };
         expect({ path: file.path, ...found }).toEqual(file);

@@ -1,9 +1,9 @@
-import { readFileSync } from 'node:fs';
 import { stemmer } from 'stemmer';
 import { describe, expect, it } from 'vitest';
 import { porterStem } from '../../src/metrics/porter.ts';
+import { nqMiniCorpus } from '../nq-mini-corpus.ts';
 
-const corpus = readFileSync(new URL('../../datasets/nq-mini/corpus.jsonl', import.meta.url), 'utf8');
+const corpus = nqMiniCorpus();
 
 describe('porterStem', () => {
   it('agrees with another implementation on every word of nq-mini that both stem by the published rules', () => {

@@ -1,9 +1,9 @@
 /** Adapters for retrieval: the HTTP endpoint, SerpAPI's answers, Lucene's ranking. */
-import { readFile } from 'node:fs/promises';
 import type { Passage, Retriever } from 'vf-search';
 import { Bm25Index } from '../../src/retrieval/bm25/bm25-index.ts';
 import { serpPassages, type SerpResult } from '../../src/retrieval/serper.ts';
 import { retrievalApp } from '../../src/server/retrieval-app.ts';
+import { nqMiniCorpus } from '../nq-mini-corpus.ts';
 import type { Adapter, VectorCase } from './vectors.ts';
 
 interface EndpointInput {
@@ -49,7 +49,7 @@ type Rankings = Readonly<Record<string, readonly (readonly [string, number])[]>>
 
 export const bm25Adapter: Adapter = {
   actual: async ({ query, topk }: RankingInput, { output }: VectorCase) => {
-    const { index, ids } = await nqMini();
+    const { index, ids } = nqMini();
     const rankings = Object.entries(output as Rankings).map(([name, expected]) => {
       const [, k1, b] = /^k1_([\d.]+)_b_([\d.]+)$/.exec(name) ?? [];
       if (k1 === undefined || b === undefined) throw new Error(`The ranking ${name} is not named k1_<k1>_b_<b>.`);
@@ -72,16 +72,16 @@ interface IndexedCorpus {
   readonly ids: readonly string[];
 }
 
-let corpus: Promise<IndexedCorpus> | undefined;
+let corpus: IndexedCorpus | undefined;
 
 /** Built once, for the first ranking. */
-function nqMini(): Promise<IndexedCorpus> {
-  corpus ??= readFile(new URL('../../datasets/nq-mini/corpus.jsonl', import.meta.url), 'utf8').then((text) => {
-    const rows = text
+function nqMini(): IndexedCorpus {
+  if (corpus === undefined) {
+    const rows = nqMiniCorpus()
       .trimEnd()
       .split('\n')
       .map((line) => JSON.parse(line) as { id: string; contents: string });
-    return { index: Bm25Index.build(rows.map((row) => row.contents)), ids: rows.map((row) => row.id) };
-  });
+    corpus = { index: Bm25Index.build(rows.map((row) => row.contents)), ids: rows.map((row) => row.id) };
+  }
   return corpus;
 }

@@ -5,6 +5,7 @@ import { ConfigError } from '../../../src/core/errors.ts';
 import { Bm25Index, type Bm25Parameters } from '../../../src/retrieval/bm25/bm25-index.ts';
 import { analyze } from '../../../src/retrieval/bm25/english-analyzer.ts';
 import { decodeLength, encodeLength } from '../../../src/retrieval/bm25/field-length.ts';
+import { nqMiniCorpus } from '../../nq-mini-corpus.ts';
 
 const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
 const { fround } = Math;
@@ -52,7 +53,7 @@ const parameters = fc.record({
 });
 
 describe('Bm25Index', () => {
-  const rows = read('datasets/nq-mini/corpus.jsonl')
+  const rows = nqMiniCorpus()
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line) as { id: string; contents: string });

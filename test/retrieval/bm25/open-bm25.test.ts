@@ -9,9 +9,10 @@ import { buildIndexFolder } from '../../../src/retrieval/bm25/build-index-folder
 import { IndexWriter, readIndexFolder } from '../../../src/retrieval/bm25/index-folder.ts';
 import { openBm25 } from '../../../src/retrieval/bm25/open-bm25.ts';
 import { CONTRACT_PASSAGES, retrieverContract } from '../../contracts/retriever.ts';
+import { nqMiniCorpus } from '../../nq-mini-corpus.ts';
 
 const signal = new AbortController().signal;
-const nqMini = new URL('../../../datasets/nq-mini/corpus.jsonl', import.meta.url).pathname;
+const nqMini = new URL('../../../datasets/nq-mini/corpus.jsonl.br', import.meta.url).pathname;
 let folder: string;
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'vf-bm25-'));
@@ -207,7 +208,7 @@ describe('openBm25 of an index folder', () => {
   });
 
   it('reads back every array and term of nq-mini, in shards too', async () => {
-    const lines = readFileSync(nqMini, 'utf8').trim().split('\n').slice(0, 2000);
+    const lines = nqMiniCorpus().trim().split('\n').slice(0, 2000);
     const contents = lines.map((line) => (JSON.parse(line) as { contents: string }).contents);
     const index = Bm25Index.build(contents, { shardRows: 700 });
     const target = fresh('shards.index');
