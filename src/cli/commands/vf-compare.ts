@@ -3,7 +3,6 @@ import { comparisonMarkdown } from '../../reports/comparison/comparison-markdown
 import { comparisonText } from '../../reports/comparison/comparison-text.ts';
 import { paintFor } from '../../reports/text/paint.ts';
 import { ConfigError } from '../../core/errors.ts';
-import { EXIT } from '../command-line.ts';
 import { defineCommand, severalArguments } from '../options/define-command.ts';
 import { flag, text, wholeNumber } from '../options/kinds.ts';
 import { table } from '../options/option.ts';
@@ -71,6 +70,5 @@ export const vfCompare = defineCommand({
       const view = { columns: process.stdout.columns ?? 100, paint: paintFor(process.stdout, { plain: false }), rows };
       process.stdout.write(context.redact(comparisonText(comparison, view)));
     }
-    return EXIT.done;
   },
 });

@@ -1,5 +1,4 @@
 /** Declares `vf`, which runs every command by its short name and prints shell completion. */
-import { EXIT } from '../command-line.ts';
 import { argument, defineCommand, defineCommands } from '../options/define-command.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { table } from '../options/option.ts';
@@ -30,7 +29,6 @@ const completion = defineCommand({
     ]);
     const scriptOf = shell === 'bash' ? bashScript : shell === 'zsh' ? zshScript : fishScript;
     process.stdout.write(scriptOf([vf, ...ALL_COMMANDS].map(completedCommand)));
-    return EXIT.done;
   },
 });
 

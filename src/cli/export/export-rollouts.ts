@@ -1,7 +1,7 @@
 /** The work of `vf-export`: writes the rollouts of a run, or of a step of a training, and reports the rollouts that were left out. */
 import { ConfigError } from '../../core/errors.ts';
 import { type ExportCounts, type ExportOptions, exportRun } from '../../evaluate/export-run.ts';
-import { type CommandContext, EXIT } from '../command-line.ts';
+import type { CommandContext } from '../command-line.ts';
 import { writeOutput } from '../write-output.ts';
 import { exportTrainingStep, isTrainingRun } from './export-training-step.ts';
 
@@ -23,7 +23,7 @@ export async function exportRollouts(
   directory: string,
   { output, step, sft = false, ...filters }: ExportFlags,
   context: CommandContext,
-): Promise<number> {
+): Promise<void> {
   const counts = await writeOutput(output, async (write) => {
     const writeLine = async (line: string) => {
       context.signal.throwIfAborted();
@@ -35,7 +35,6 @@ export async function exportRollouts(
     return found;
   });
   context.note(describe(counts, output));
-  return EXIT.done;
 }
 
 async function exportFrom(

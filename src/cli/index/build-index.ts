@@ -5,7 +5,7 @@ import { isPacked } from '../../files/packed-file.ts';
 import { countText, durationText, plural } from '../../reports/text/number-text.ts';
 import { buildIndexFolder } from '../../retrieval/bm25/build-index-folder.ts';
 import type { IndexManifest } from '../../retrieval/bm25/index-manifest.ts';
-import { type CommandContext, EXIT } from '../command-line.ts';
+import type { CommandContext } from '../command-line.ts';
 import type { IndexOptions } from '../commands/vf-index.ts';
 import { placeError, readingError } from '../../files/place-error.ts';
 import { ProgressLine } from './progress-line.ts';
@@ -16,7 +16,7 @@ interface IndexRequest {
   readonly given: ReadonlyMap<keyof IndexOptions, string>;
 }
 
-export async function buildIndex(corpus: string, { options, given }: IndexRequest, context: CommandContext): Promise<number> {
+export async function buildIndex(corpus: string, { options, given }: IndexRequest, context: CommandContext): Promise<void> {
   assertOneKind(given);
   const progress = new ProgressLine(corpus === '-' ? null : corpusBytes(corpus), (text) => process.stderr.write(text));
   const { dense, output } = options;
@@ -31,7 +31,7 @@ export async function buildIndex(corpus: string, { options, given }: IndexReques
   }
 }
 
-async function indexWords(corpus: string, options: IndexOptions, progress: ProgressLine, context: CommandContext): Promise<number> {
+async function indexWords(corpus: string, options: IndexOptions, progress: ProgressLine, context: CommandContext): Promise<void> {
   const { output, k1, b, force = false, json = false } = options;
   const startedAt = performance.now();
   const manifest = await buildIndexFolder({
@@ -48,7 +48,6 @@ async function indexWords(corpus: string, options: IndexOptions, progress: Progr
   if (json) process.stdout.write(`${JSON.stringify(summary(manifest, output, seconds))}\n`);
   else
     context.note(`vf-index: ${plural(manifest.rows, 'passage')}, ${countText(manifest.terms)} terms in ${durationText(seconds)}; ${output} is ready`);
-  return EXIT.done;
 }
 
 /** The source of the passages. */

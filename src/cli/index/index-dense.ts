@@ -8,7 +8,7 @@ import type { Prefixes } from '../../retrieval/dense/embedder.ts';
 import { knownPrefixes } from '../../retrieval/dense/embedding-prefixes.ts';
 import { loadLanceLibrary } from '../../retrieval/dense/lance-library.ts';
 import { redactUrl } from '../../transport/redact.ts';
-import { type CommandContext, EXIT } from '../command-line.ts';
+import type { CommandContext } from '../command-line.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import { countText, durationText, plural } from '../../reports/text/number-text.ts';
 import type { IndexOptions } from '../commands/vf-index.ts';
@@ -17,7 +17,7 @@ import type { ProgressLine } from './progress-line.ts';
 
 type DenseOptions = IndexOptions & { readonly dense: string };
 
-export async function indexDense(corpus: string, options: DenseOptions, progress: ProgressLine, context: CommandContext): Promise<number> {
+export async function indexDense(corpus: string, options: DenseOptions, progress: ProgressLine, context: CommandContext): Promise<void> {
   const { dense, model: named, batchSize, concurrency, output, exact = false, ivfPq = false, noBm25 = false, force = false, json = false } = options;
   const url = dense === 'embedded' ? null : dense;
   // The index opens from other folders, too.
@@ -59,7 +59,6 @@ export async function indexDense(corpus: string, options: DenseOptions, progress
     const seconds = (performance.now() - startedAt) / 1000;
     if (json) process.stdout.write(`${JSON.stringify(summary(manifest, output, seconds))}\n`);
     else context.note(`vf-index: ${readyText(manifest, output, seconds)}`);
-    return EXIT.done;
   } finally {
     await embedder.close();
   }

@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { ownCommand, shellCommand } from '../../reports/text/own-command.ts';
-import { type CommandContext, EXIT } from '../command-line.ts';
+import type { CommandContext } from '../command-line.ts';
 import { writeEnvironment } from '../../templates/write-environment.ts';
 
 interface WriteOptions {
@@ -11,7 +11,7 @@ interface WriteOptions {
   readonly tools?: boolean;
 }
 
-export function initEnvironment(id: string, { dir, tools = false }: WriteOptions, { note }: CommandContext): number {
+export function initEnvironment(id: string, { dir, tools = false }: WriteOptions, { note }: CommandContext): void {
   const directory = dir.replace(/(?<=.)\/+$/, '');
   const names = writeEnvironment({ id, directory, kind: tools ? 'tools' : 'tags' });
   const folder = join(directory, id);
@@ -20,7 +20,6 @@ export function initEnvironment(id: string, { dir, tools = false }: WriteOptions
   process.stdout.write(`${ownCommand('vf-eval', [id, ...dirFlag])}\n`);
   const test = shellCommand(['npx', 'tsx', '--test', join(folder, 'environment.test.ts')]);
   process.stdout.write(`${canResolvePackage() ? '' : 'npm install vf-search tsx && '}${test}\n`);
-  return EXIT.done;
 }
 
 function canResolvePackage(): boolean {

@@ -10,7 +10,7 @@ import type { PromptRow } from '../../schemas/demonstration-row.ts';
 import { modelFacts } from '../../files/model-facts.ts';
 import { openDemonstrationTokenizer } from '../../sessions/training/open-demonstrations.ts';
 import { demonstrationOf } from '../../trainer/sources/demonstration.ts';
-import { type CommandContext, EXIT } from '../command-line.ts';
+import type { CommandContext } from '../command-line.ts';
 import { writeOutput } from '../write-output.ts';
 import { findSeedRows, problemsText, readSeedRows, type SeedCounts } from '../../data/read-seed-rows.ts';
 import { seedCommands } from '../../reports/training/seed-commands.ts';
@@ -27,7 +27,7 @@ interface SeedOptions {
   readonly for: string;
 }
 
-export async function writeSeed(data: string, options: SeedOptions, context: CommandContext): Promise<number> {
+export async function writeSeed(data: string, options: SeedOptions, context: CommandContext): Promise<void> {
   const { output, form, answerWeight, split, limit = Infinity } = options;
   // With an unknown environment, the printed commands would fail.
   findEnvironment(options.for);
@@ -39,7 +39,6 @@ export async function writeSeed(data: string, options: SeedOptions, context: Com
   );
   context.note(`vf-seed: ${describe(counts, { from: found.file, to: output, mostTokens })}`);
   if (output !== '-') printCommands(options, { counts, modelFolder }, context);
-  return EXIT.done;
 }
 
 interface Lengths {

@@ -1,5 +1,5 @@
 import { startEnvironmentServer } from '../../server/environment/start-environment-server.ts';
-import { type CommandContext, EXIT } from '../command-line.ts';
+import type { CommandContext } from '../command-line.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import type { EnvironmentOptions } from './environment-command.ts';
 import { serveParts } from './serve-parts.ts';
@@ -10,7 +10,7 @@ import { callerModels } from '../../serving/served-roles.ts';
 const GRACE_MS = 5_000;
 
 /** Serves until the process is asked to stop. The first line on stdout is the URL, printed once the server answers. */
-export async function serveEnvironment(id: string, options: EnvironmentOptions, context: CommandContext): Promise<number> {
+export async function serveEnvironment(id: string, options: EnvironmentOptions, context: CommandContext): Promise<void> {
   const { host, port, maxSessions, idleTimeout, stepTimeout, split } = options;
   const apiKey = readKey(options.apiKeyVar, context);
   await using served = await serveParts(id, options, { maxConcurrent: maxSessions }, context);
@@ -32,5 +32,4 @@ export async function serveEnvironment(id: string, options: EnvironmentOptions, 
   const about = `serving ${environment.id}, ${plural(rows.length, 'row')} of ${rows.name} (${split}), ${ids}`;
   await serveUntilStopped({ address: server.url, about, ending: 'ending episodes', stopped }, context);
   await server.close({ graceMs: context.signal.aborted ? GRACE_MS : 0 });
-  return EXIT.done;
 }

@@ -2,7 +2,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { openExecutor } from '../../execution/open-executor.ts';
 import { executionApp } from '../../server/execution-app.ts';
 import { isLoopback, listen } from '../../server/listen.ts';
-import { type CommandContext, EXIT } from '../command-line.ts';
+import type { CommandContext } from '../command-line.ts';
 import type { ExecuteOptions } from './execute-command.ts';
 import { failureNotes, serveUntilStopped } from './serving.ts';
 
@@ -11,7 +11,7 @@ const GRACE_MS = 30_000;
 const MEBIBYTE = 2 ** 20;
 
 /** Serves until the process is asked to stop. The first line on stdout is the URL, printed once the server answers. */
-export async function serveExecution(options: ExecuteOptions, context: CommandContext): Promise<number> {
+export async function serveExecution(options: ExecuteOptions, context: CommandContext): Promise<void> {
   const { executor: name, workers, python, host, port, maxPending, maxSeconds, maxMemoryMb } = options;
   if (name === 'none' && !isLoopback(host))
     throw new ConfigError(
@@ -31,5 +31,4 @@ export async function serveExecution(options: ExecuteOptions, context: CommandCo
   } finally {
     await executor.close();
   }
-  return EXIT.done;
 }

@@ -3,7 +3,7 @@ import { openRetriever, type OpenRetrieverOptions } from '../../registry/open-re
 import { isLoopback, listen } from '../../server/listen.ts';
 import { retrievalApp } from '../../server/retrieval-app.ts';
 import { redactUrl } from '../../transport/redact.ts';
-import { type CommandContext, EXIT } from '../command-line.ts';
+import type { CommandContext } from '../command-line.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import { readingError } from '../../files/place-error.ts';
 import type { RetrieveOptions } from './retrieve-command.ts';
@@ -15,7 +15,7 @@ const GRACE_MS = 30_000;
 const NOTE_EVERY_MS = 3_000;
 
 /** Serves until the process is asked to stop. The first line on stdout is the URL, printed once the server answers. */
-export async function serveRetrieval(options: RetrieveOptions, context: CommandContext): Promise<number> {
+export async function serveRetrieval(options: RetrieveOptions, context: CommandContext): Promise<void> {
   const { host, port, topk, maxPending } = options;
   const retriever = await openRetriever({ ...source(options, context), onProgress: progressNotes(context) }).catch((error: unknown) => {
     throw readingError(error, { what: 'the corpus', path: options.corpus });
@@ -29,7 +29,6 @@ export async function serveRetrieval(options: RetrieveOptions, context: CommandC
   } finally {
     await retriever.close();
   }
-  return EXIT.done;
 }
 
 /** Prints a line every few seconds, so that loading a large corpus is not silent. */

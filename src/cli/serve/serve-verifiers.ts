@@ -1,13 +1,13 @@
 import { startVerifiersServer } from '../../server/verifiers/start-verifiers-server.ts';
 import { loadWireLibraries } from '../../server/verifiers/wire-libraries.ts';
-import { type CommandContext, EXIT } from '../command-line.ts';
+import type { CommandContext } from '../command-line.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import { serveParts } from './serve-parts.ts';
 import { serveUntilStopped } from './serving.ts';
 import type { VerifiersOptions } from './verifiers-command.ts';
 
 /** Serves until the process is asked to stop. The first line on stdout is the address, printed once the server answers. */
-export async function serveVerifiers(id: string, options: VerifiersOptions, context: CommandContext): Promise<number> {
+export async function serveVerifiers(id: string, options: VerifiersOptions, context: CommandContext): Promise<void> {
   const { bind, allowNetwork = false, maxSessions, split } = options;
   // Loaded before the environment, which may take long.
   await loadWireLibraries();
@@ -29,5 +29,4 @@ export async function serveVerifiers(id: string, options: VerifiersOptions, cont
   const about = `serving ${environment.id}, ${plural(rows.length, 'row')} of ${rows.name} (${split}), over the wire of verifiers 0.4.0`;
   await serveUntilStopped({ address: server.address, about, ending: 'cancelling runs', stopped }, context);
   await server.close();
-  return EXIT.done;
 }

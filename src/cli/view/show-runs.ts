@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { ConfigError } from '../../core/errors.ts';
 import { packageRoot } from '../../data/package-root.ts';
 import { plural } from '../../reports/text/number-text.ts';
-import { type CommandContext, EXIT } from '../command-line.ts';
+import type { CommandContext } from '../command-line.ts';
 import { writeOutput } from '../write-output.ts';
 import type { OpenedView } from '../../server/view/open-view.ts';
 
@@ -23,7 +23,7 @@ export async function showRuns(
   folder: string,
   { host, port, open = false, tokenizer, export: file }: ShowOptions,
   context: CommandContext,
-): Promise<number> {
+): Promise<void> {
   // Otherwise V8 keeps the short-lived objects of 100,000 rollouts so long that they take another 100 MB.
   setFlagsFromString('--semi-space-growth-factor=1');
   const { openView } = await import('../../server/view/open-view.ts');
@@ -34,7 +34,7 @@ export async function showRuns(
   return await serveUntilInterrupt(server.address, { open, note: `${plural(view.runs.length, 'run')} below ${folder}` }, context);
 }
 
-export async function showLab(folder: string | undefined, { host, port, open = false }: ShowOptions, context: CommandContext): Promise<number> {
+export async function showLab(folder: string | undefined, { host, port, open = false }: ShowOptions, context: CommandContext): Promise<void> {
   if (folder !== undefined) throw new ConfigError(`--lab shows no runs, so ${folder} has no use; leave it out`);
   const { serveLab } = await import('./serve-lab.ts');
   await using server = await serveLab({ host, port }, context);
@@ -45,17 +45,16 @@ async function serveUntilInterrupt(
   address: string,
   { open, note }: { readonly open: boolean; readonly note: string },
   context: CommandContext,
-): Promise<number> {
+): Promise<void> {
   context.interruptIsEnd = true;
   context.onInterrupt = () => {};
   process.stdout.write(`${address}\n`);
   context.note(`vf-view: ${note}; Ctrl-C ends`);
   if (open) (await import('./open-browser.ts')).openBrowser(address, context);
   if (!context.signal.aborted) await once(context.signal, 'abort');
-  return EXIT.done;
 }
 
-async function writeExport(view: OpenedView, file: string, context: CommandContext): Promise<number> {
+async function writeExport(view: OpenedView, file: string, context: CommandContext): Promise<void> {
   const [{ exportPage }, { readPage }] = await Promise.all([import('../../server/view/export-page.ts'), import('../../server/view/read-page.ts')]);
   const onProgress = (written: number) => context.note(`vf-view: ${(written / 1e6).toFixed(1)} MB written`);
   const options = { source: view.source, page: await readPage(packageRoot()), signal: context.signal, onProgress };
@@ -66,5 +65,4 @@ async function writeExport(view: OpenedView, file: string, context: CommandConte
   context.note(
     `vf-view: ${plural(view.runs.length, 'run')} in ${(bytes / 1e6).toFixed(1)} MB${isStdout ? ' written to stdout' : '; open the file in a browser'}`,
   );
-  return EXIT.done;
 }
