@@ -30,7 +30,9 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
   await assertOwnScores(outputDir, metadata);
   assertSameConfig(outputDir, metadata.config, runConfig(options, redaction));
   if (rows.length < metadata.num_examples) {
-    throw new ConfigError(`${outputDir} cannot be resumed: num_examples was ${metadata.num_examples} and is ${rows.length} now; it may only grow`);
+    throw new ConfigError(
+      `${outputDir} cannot be resumed: num_examples was ${metadata.num_examples} and is ${rows.length} now; it may only grow. Play at least as many rows, or start a new run.`,
+    );
   }
   const needsTokens = options.client.capabilities.kind === 'tokens';
   const { kept, dropped, tools, droppedTokens } = await recoverRun(outputDir, { needsTokens, membersPerGroup: groupSize(options) });

@@ -36,7 +36,7 @@ Exit codes:
 
 export const vfDoctor = defineCommand({
   name: 'vf-doctor',
-  summary: 'Checks what a training run needs and shows the command that fixes each problem.',
+  summary: 'Checks what a training run needs: shows each problem with the command that fixes it.',
   arguments: { config: optionalArgument('a training configuration (.toml), or an environment with --preset', { completion: 'files' }) },
   options: table({
     preset: text('ready-made settings, as those of vf-train (vf-train --list-presets)', { placeholder: 'NAME', completion: 'presets' }),

@@ -22,7 +22,7 @@ Exit codes:
 
 export const vfEval = defineCommand({
   name: 'vf-eval',
-  summary: 'Plays an environment against a policy and reports how well it performs.',
+  summary: 'Evaluates a policy in an environment.',
   usage: ['vf-eval <environment> [options]', 'vf-eval <file.toml> [display options]'],
   arguments: {
     environment: argument('an id such as search-r1, a path, or a TOML file that describes several runs', {

@@ -20,7 +20,7 @@ package reads and checks them.`;
 
 export const vfExport = defineCommand({
   name: 'vf-export',
-  summary: 'Writes the rollouts of an evaluation, or of a step of a training, for a trainer, one JSON object per line.',
+  summary: 'Writes rollouts for a trainer: those of an evaluation, or of a step of a training, one JSON object per line.',
   arguments: {
     directory: argument('the results folder that vf-eval printed, or the folder of a training run', {
       label: 'run directory',

@@ -62,6 +62,7 @@ export type PipelineRunOptions = OptionValues<typeof RUN_OPTIONS>;
 const build = defineCommand({
   name: 'vf-pipeline build',
   summary: 'Writes the parameters that a pipeline uses next to it, keeps those that are set.',
+  examples: [['vf-pipeline build examples/search_o1.yaml', 'writes examples/parameter/search_o1.yaml']],
   arguments: FILE,
   options: OPTIONS,
   run: async ({ arguments: { file }, options, context }) => (await import('../pipeline/build-pipeline.ts')).buildPipeline(file, options, context),
@@ -70,6 +71,10 @@ const build = defineCommand({
 const run = defineCommand({
   name: 'vf-pipeline run',
   summary: 'Runs a pipeline.',
+  examples: [
+    ['vf-pipeline run examples/search_o1.yaml \\\n    --set generation.model_name=gpt-4.1-mini', 'runs it with another model'],
+    ['vf-pipeline run examples/search_o1.yaml -R', 'continues the newest incomplete run'],
+  ],
   arguments: FILE,
   options: RUN_OPTIONS,
   notes: RUN_NOTES,
@@ -80,6 +85,7 @@ const run = defineCommand({
 const check = defineCommand({
   name: 'vf-pipeline check',
   summary: 'Checks a pipeline, its parameters and the files that they name.',
+  examples: [['vf-pipeline check examples/search_o1.yaml', 'finds all faults, asks no server']],
   arguments: FILE,
   options: OPTIONS,
   run: async ({ arguments: { file }, options, context }) => (await import('../pipeline/check-pipeline.ts')).checkPipeline(file, options, context),

@@ -23,7 +23,7 @@ supervised steps.`;
 
 export const vfSeed = defineCommand({
   name: 'vf-seed',
-  summary: 'Turns problems with worked solutions into rows for vf-train --sft.',
+  summary: 'Turns worked solutions into rows for vf-train --sft.',
   arguments: { data: argument('rows of question, solution and answer: a name, a file, a hub id', { completion: 'files' }) },
   options: table({
     output: file('file to write; an existing file is replaced; - is stdout', { letter: 'o', required: true }),

@@ -39,7 +39,7 @@ Exit codes:
 export const vfTrain = defineCommand({
   name: 'vf-train',
   summary:
-    'Trains a LoRA adapter on rollouts (GRPO, RLOO, REINFORCE++, a loss of your own): vLLM samples groups of them, their rewards become advantages, a PyTorch worker computes the gradients, and each new adapter is loaded into the running server. For small models, the embedded engine can replace either or both, in this process. With --sft, it trains on demonstrations, before rollouts or alone.',
+    'Trains a LoRA adapter on rollouts: by GRPO, RLOO, REINFORCE++, or a loss of your own. vLLM samples groups of rollouts, their rewards become advantages, a PyTorch worker computes the gradients, and each new adapter is loaded into the running server. For small models, the embedded engine can replace either or both, in this process. With --sft, it trains on demonstrations, before rollouts or alone.',
   usage: ['vf-train <environment | config.toml> [options]', 'vf-train -R [run folder]'],
   arguments: {
     environment: optionalArgument('an environment id such as search-r1, a path, or a TOML file', {
@@ -55,13 +55,13 @@ export const vfTrain = defineCommand({
       'vf-train search-r1 --embedded -m /models/any-small-qwen3 --steps 50 --lr 1e-3',
       'any dense Qwen3 that fits in 4 GB (bfloat16: 2 bytes per weight), in this process',
     ],
-    ['vf-train search-r1 -m models/nano-base --launch --vllm-python venv/bin/python', 'starts vLLM with the flags that the run needs'],
+    ['vf-train search-r1 -m nano-base --launch --vllm-python venv/bin/python', 'starts vLLM with the flags that the run needs'],
     [
       `vf-train search-r1 -m /models/Qwen2.5-3B -b http://127.0.0.1:8000/v1 \\\n    --preset search-r1-grpo -a dataset=nq -a retriever_url=http://...`,
       'uses a running vLLM on a GPU (with --enable-lora; vf-doctor checks it)',
     ],
     ['vf-train configs/train/qwen3-4b-nq.toml -b http://a:8000/v1,http://b:8000/v1', 'two replicas; flags override the file, --set overrides flags'],
-    ['vf-train search-r1 -m models/nano-base --sft good.jsonl --embedded', 'supervised steps; without --embedded, --launch or -b nothing is played'],
+    ['vf-train search-r1 -m nano-base --sft good.jsonl --embedded', 'supervised steps; without --embedded, --launch or -b nothing is played'],
     ['vf-train search-r1 --preset laptop --set algorithm.loss.use=./my-loss.ts', 'minimises a loss of your own (docs/training-joints.md)'],
     ['vf-train search-r1 -m M --launch --preset tinker --lr 2e-5 --show-config', 'prints every setting and its source'],
     ['vf-train run.toml --set backend.device= --set backend.devices=[0,1]', 'replaces a setting of the file by another that excludes it'],

@@ -4,6 +4,7 @@ import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { asksForStacks, type CommandContext, EXIT, runCommand } from '../command-line.ts';
 import { type AnyCommand, type Command, type CommandGroup, type Invocation, ownName } from './define-command.ts';
+import { flagOf } from './option.ts';
 import { asksFor, parseWords, UnknownFlagError } from './parse-words.ts';
 
 /** Runs the command with the process's arguments and ends the process with its exit code. */
@@ -33,11 +34,19 @@ async function runOneOf(group: CommandGroup, words: readonly string[], context: 
   if (first === undefined) return printHelp(group, EXIT.usage);
   if (first === '-h' || first === '--help') return printHelp(group, EXIT.done);
   if (first === '-V' || first === '--version') return printVersion();
-  const command = group.commands.find((candidate) => ownName(candidate) === first);
+  if (first === 'help') return runOneOf(group, [...rest, '--help'], context);
+  const command = group.commands.find((candidate) => ownName(candidate) === first || candidate.name === first);
   if (command !== undefined) return runWords(command, rest, context);
+  if (group.commands.some((candidate) => hasFlag(candidate, first)))
+    throw new ConfigError(`Name a command before ${first}: ${group.commands.map(ownName).join(', ')}`);
   const what = first.startsWith('-') ? 'flag' : 'command';
   const known = what === 'flag' ? ['--help', '--version'] : group.commands.map(ownName);
   throw new ConfigError(`Unknown ${what} ${first}${suggestion(first, known)}; ${group.name} --help lists them all`);
+}
+
+function hasFlag(command: AnyCommand, flag: string): boolean {
+  if ('commands' in command) return command.commands.some((inner) => hasFlag(inner, flag));
+  return Object.entries(command.options).some(([name, { letter }]) => flag === flagOf(name) || (letter !== null && flag === `-${letter}`));
 }
 
 async function parsed(command: Command, words: readonly string[]) {

@@ -84,6 +84,7 @@ const VERIFY = table({
 export const bucketCommand = defineCommand({
   name: 'vf-rounds bucket',
   summary: 'Divides prompts into learned, in reach and out of reach.',
+  examples: [['vf-rounds bucket --trace RUN/trace.jsonl --rows train.jsonl -o round-1', 'three files of rows in round-1/, and a list for review']],
   options: BUCKET,
   notes: BUCKET_NOTES,
   run: async ({ options, context }) => (await import('../../rounds/driver/curate.ts')).bucket(options, context),
@@ -92,6 +93,7 @@ export const bucketCommand = defineCommand({
 export const reviewCommand = defineCommand({
   name: 'vf-rounds review',
   summary: 'Leaves out the rows that lists name, with their reasons.',
+  examples: [['vf-rounds review --rows train.jsonl \\\n    --exclude round-1/review.jsonl -o kept.jsonl', 'leaves out what was marked in the list']],
   options: REVIEW,
   notes: REVIEW_NOTES,
   run: async ({ options, context }) => (await import('../../rounds/driver/curate.ts')).review(options, context),
@@ -100,6 +102,7 @@ export const reviewCommand = defineCommand({
 export const focusCommand = defineCommand({
   name: 'vf-rounds focus',
   summary: 'Selects the rows whose prompts are still hard.',
+  examples: [['vf-rounds focus --trace RUN/trace.jsonl --rows train.jsonl -o hard.jsonl', 'rows with a mean reward of at most 0.2']],
   options: FOCUS,
   notes: FOCUS_NOTES,
   run: async ({ options, context }) => (await import('../../rounds/driver/curate.ts')).focus(options, context),
@@ -108,6 +111,12 @@ export const focusCommand = defineCommand({
 export const verifyCommand = defineCommand({
   name: 'vf-rounds verify',
   summary: 'Finds why prompts score low: pages, generator, or reference.',
+  examples: [
+    [
+      'vf-rounds verify --trace RUN/trace.jsonl --rows train.jsonl -o causes.jsonl \\\n    --role vetter=gpt-5-mini@https://api.openai.com/v1',
+      'asks a model about the prompts that score low',
+    ],
+  ],
   options: VERIFY,
   notes: VERIFY_NOTES,
   run: async ({ options, context }) => (await import('../../rounds/driver/curate.ts')).verify(options, context),

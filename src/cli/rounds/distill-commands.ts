@@ -78,6 +78,7 @@ function rows(description: string) {
 export const extractCommand = defineCommand({
   name: 'vf-rounds extract',
   summary: 'Selects rollouts that succeed where success is rare, as demonstrations.',
+  examples: [['vf-rounds extract --trace RUN/trace.jsonl -o candidates.jsonl', 'at most four successes of each hard prompt']],
   options: EXTRACT,
   notes: EXTRACT_NOTES,
   run: async ({ options, context }) => (await import('../../rounds/driver/distill.ts')).extract(options, context),
@@ -86,6 +87,12 @@ export const extractCommand = defineCommand({
 export const vetCommand = defineCommand({
   name: 'vf-rounds vet',
   summary: 'Asks a model whether each demonstration is good.',
+  examples: [
+    [
+      'vf-rounds vet candidates.jsonl -o passed.jsonl \\\n    --role vetter=gpt-5-mini@https://api.openai.com/v1',
+      'keeps the rows that the model passes',
+    ],
+  ],
   arguments: rows('rows of "extract" or "rewrite"'),
   options: VET,
   notes: VET_NOTES,
@@ -94,7 +101,13 @@ export const vetCommand = defineCommand({
 
 export const rewriteCommand = defineCommand({
   name: 'vf-rounds rewrite',
-  summary: 'Words thinks better; everything else stays byte for byte.',
+  summary: 'Rewords the thoughts of demonstrations; the rest stays byte for byte.',
+  examples: [
+    [
+      'vf-rounds rewrite passed.jsonl -o rewritten.jsonl \\\n    --role rewriter=gpt-5-mini@https://api.openai.com/v1',
+      'asks a model for better thoughts',
+    ],
+  ],
   arguments: rows('rows of "extract" or "vet"'),
   options: REWRITE,
   conflicts: [['rewritten', 'role']],
@@ -105,6 +118,7 @@ export const rewriteCommand = defineCommand({
 export const finalizeCommand = defineCommand({
   name: 'vf-rounds finalize',
   summary: 'Selects the best few of each prompt, as rows for vf-train --sft.',
+  examples: [['vf-rounds finalize passed.jsonl -o sft.jsonl', 'rows for vf-train --sft sft.jsonl']],
   arguments: rows('rows of "extract", "vet" or "rewrite"'),
   options: FINALIZE,
   notes: FINALIZE_NOTES,

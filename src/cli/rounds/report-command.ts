@@ -24,6 +24,10 @@ const OPTIONS = table({
 export const reportCommand = defineCommand({
   name: 'vf-rounds report',
   summary: 'Checks every file and shows how many rows each stage left.',
+  examples: [
+    ['vf-rounds report round-1', 'every stage that wrote into round-1/'],
+    ['vf-rounds report --trace RUN/trace.jsonl', 'a trace, before any stage'],
+  ],
   arguments: { paths: optionalArguments('folders, manifests or outputs of stages', { completion: 'files' }) },
   options: OPTIONS,
   notes: NOTES,

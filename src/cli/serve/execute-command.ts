@@ -52,6 +52,10 @@ export type ExecuteOptions = OptionValues<typeof OPTIONS>;
 export const executeCommand = defineCommand({
   name: 'vf-serve execute',
   summary: 'Runs Python programs in a sandbox: POST /run and /analyse.',
+  examples: [
+    ['vf-serve execute --workers 4', 'four programs at the same time, in WebAssembly'],
+    ['vf-serve execute --executor bubblewrap --max-seconds 30', 'the Python of this machine, up to 30 seconds a program'],
+  ],
   options: OPTIONS,
   notes: NOTES,
   run: async ({ options, context }) => (await import('./serve-execution.ts')).serveExecution(options, context),

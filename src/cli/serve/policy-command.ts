@@ -74,6 +74,13 @@ export type PolicyOptions = OptionValues<typeof OPTIONS>;
 export const policyCommand = defineCommand({
   name: 'vf-serve policy',
   summary: "Serves vLLM's routes: samples a model on this CPU, with LoRA adapters.",
+  examples: [
+    ['vf-serve policy', 'the bundled model, at http://127.0.0.1:8000/v1'],
+    [
+      'vf-serve policy --model Qwen3-0.6B/ \\\n    --adapter mine=outputs/train/RUN/checkpoints/step-000015/adapter',
+      'a model of yours with an adapter, which requests name "mine"',
+    ],
+  ],
   options: OPTIONS,
   notes: NOTES,
   run: async ({ options, context }) => (await import('./serve-policy.ts')).servePolicy(options, context),

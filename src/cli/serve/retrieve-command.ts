@@ -64,6 +64,10 @@ export type RetrieveOptions = OptionValues<typeof OPTIONS>;
 export const retrieveCommand = defineCommand({
   name: 'vf-serve retrieve',
   summary: 'Answers POST /retrieve and /search: BM25 or vectors over a corpus, a web engine, or another server.',
+  examples: [
+    ['vf-serve retrieve --port 8080', 'searches the bundled passages by BM25'],
+    ['vf-serve retrieve --corpus wiki-18.index --topk 5', 'searches an index made by vf-index'],
+  ],
   options: OPTIONS,
   notes: NOTES,
   run: async ({ options, context }) => (await import('./serve-retrieval.ts')).serveRetrieval(options, context),

@@ -58,7 +58,7 @@ export class IndexWriter {
     this.#overwrites = options.overwrite;
     if (existsSync(this.#target)) assertReplaceable(this.#target, options.overwrite);
     const parent = dirname(this.#target);
-    if (!existsSync(parent)) throw new ConfigError(`The parent folder ${parent} of the index does not exist.`);
+    if (!existsSync(parent)) throw new ConfigError(`The parent folder ${parent} of the index does not exist; create it, or choose another folder.`);
     this.#temporary = mkdtempSync(join(parent, `.${basename(this.#target)}.tmp-`));
     this.#folder = join(this.#temporary, 'index');
     mkdirSync(this.#folder);

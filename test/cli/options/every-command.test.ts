@@ -34,6 +34,12 @@ describe('every command', () => {
     expect(options.length).toBeGreaterThan(15);
   });
 
+  it('has examples, which its group promises, and a summary that fits into the list of vf', () => {
+    expect(commands.filter(({ name, examples = [] }) => name !== 'vf completion' && examples.length === 0).map(({ name }) => name)).toEqual([]);
+    const [, list = ''] = renderHelp(vf).split('Commands\n');
+    expect(list.split('\n\n', 1)[0]!.split('\n')).toHaveLength(ALL_COMMANDS.length + 1);
+  });
+
   it('says "Unknown flag" and where the flags are listed', async () => {
     for (const command of commands) {
       await expect(runWords(command, ['--frobnicate-all'], quietContext())).rejects.toThrow(

@@ -235,6 +235,11 @@ describe('runWords', () => {
     expect(await runWords(group, ['sample', 'env', '-n', '8'], quietContext())).toBe(8);
   });
 
+  it('asks for the command before a flag of it', async () => {
+    await expect(runWords(group, ['-n', '8', 'sample', 'env'], quietContext())).rejects.toThrow('Name a command before -n: sample');
+    await expect(runWords(group, ['help', 'smaple'], quietContext())).rejects.toThrow('Unknown command smaple (did you mean sample?)');
+  });
+
   it('says one sentence for an unknown command or flag of several commands', async () => {
     await expect(runWords(group, ['smaple'], quietContext())).rejects.toThrow(
       'Unknown command smaple (did you mean sample?); vf-many --help lists them all',

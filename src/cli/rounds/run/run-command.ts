@@ -41,6 +41,7 @@ rows than rollouts.examples_per_step takes all of them in each step.
 export const runCommand = defineCommand({
   name: 'vf-rounds run',
   summary: 'Plays all rounds, and continues after a kill.',
+  examples: [['vf-rounds run rounds.toml', 'all rounds; the same command continues after a kill']],
   arguments: { rounds: argument('what the rounds are made of', { label: 'rounds.toml', completion: 'files' }) },
   options: table({
     allowChanges: flag('goes on although rounds.toml has changed: finished steps stay, a training that has begun continues as it began'),
