@@ -39,7 +39,7 @@ describe('a run killed at random moments', () => {
     const random = Random.fromSeed(11);
     const run = join(directory, 'run');
     let before: Record<string, number> = {};
-    for (let round = 0; round < 4; round++) {
+    for (let round = 0; round < 2; round++) {
       const child = start(run, { turnMs: 3, resume: round > 0 });
       await recorded(child, 1 + random.integer(25));
       child.kill('SIGKILL');

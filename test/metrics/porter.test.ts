@@ -36,8 +36,8 @@ describe('porterStem', () => {
     ]);
   });
 
-  it.each(['y', 'ya', 'a', 'l', 'alli'])('reads 10 MB of %j in one pass', (piece) => {
-    const word = piece.repeat(10_000_000 / piece.length);
+  it.each(['y', 'ya', 'a', 'l', 'alli'])('reads 2 MB of %j in one pass', (piece) => {
+    const word = piece.repeat(2_000_000 / piece.length);
     expect(porterStem(word, 'nltk').length).toBeGreaterThan(word.length - 5);
     expect(porterStem(word).length).toBeGreaterThan(word.length - 5);
   });

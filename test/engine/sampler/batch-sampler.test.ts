@@ -35,7 +35,7 @@ describe('BatchSampler', () => {
           expect(essence(run.generation(request.id))).toEqual(essence(alone));
         }
       }),
-      { numRuns: 120 },
+      { numRuns: 50 },
     );
     // Otherwise none of this was tried.
     expect(preemptions).toBeGreaterThan(3);
@@ -161,7 +161,7 @@ describe('BatchSampler', () => {
           expect(deltas.flatMap(({ alternatives }) => alternatives ?? [])).toEqual(whole.alternatives ?? []);
         }
       }),
-      { numRuns: 60 },
+      { numRuns: 30 },
     );
   });
 

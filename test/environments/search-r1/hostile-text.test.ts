@@ -1,4 +1,4 @@
-/** 10 MB of what a model might write to hurt us. Upstream's lazy regular expressions are quadratic here: a port of them never ends in time. */
+/** 2 MB of what a model might write to hurt us. Upstream's lazy regular expressions are quadratic here: a port of them never ends in time. */
 import {
   computeScoreEmFormat,
   cutResponse,
@@ -13,7 +13,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import { environmentWith, play } from './fixtures.ts';
 
-const SIZE = 10_000_000;
+const SIZE = 2_000_000;
 const fill = (piece: string) => piece.repeat(Math.floor(SIZE / piece.length));
 const TEXTS: [string, string][] = [
   ['unclosed answers', fill('<answer>')],
@@ -25,7 +25,7 @@ const TEXTS: [string, string][] = [
   ['lone surrogates and NUL', fill('\ud800\u0000')],
 ];
 
-describe('10 MB of hostile text', () => {
+describe('2 MB of hostile text', () => {
   it.each(TEXTS)('%s is read in one pass', (_name, text) => {
     const sequence = `<|im_start|>assistant\n${text}`;
     expect(cutResponse(text).length).toBeLessThanOrEqual(text.length);

@@ -127,7 +127,7 @@ describe('createSource of self-play-code', () => {
   ] as const satisfies [string, Game['settings'], PlayerOptions][];
 
   it.each(CASES)('takes an interrupted step again to the same weights, rows and programs (%s)', async (_, settings, player) => {
-    expect(await interrupted(settings, player, (step) => step === 2)).toBeGreaterThan(5);
+    expect(await interrupted(settings, player, (step) => step === 2, { steps: 2 })).toBeGreaterThan(5);
   });
 
   it.each(CASES)('takes any interrupted step again to the same weights, rows and programs (%s)', { tags: 'long' }, async (_, settings, player) => {
@@ -135,8 +135,13 @@ describe('createSource of self-play-code', () => {
   });
 
   /** Interrupts a run in every phase of the chosen steps, and expects it to end like one left alone. How often it was interrupted. */
-  async function interrupted(settings: Partial<SelfPlaySettings>, player: PlayerOptions, isChosen: (step: number) => boolean): Promise<number> {
-    const whole = await finalAdapter(await play({ settings, player }), 'unigram.json');
+  async function interrupted(
+    settings: Partial<SelfPlaySettings>,
+    player: PlayerOptions,
+    isChosen: (step: number) => boolean,
+    config = {},
+  ): Promise<number> {
+    const whole = await finalAdapter(await play({ settings, player, config }), 'unigram.json');
     // A run without a valid proposal has no such file.
     const programsOf = () => linesOf('source/programs.jsonl').catch(() => []);
     const [rows, programs] = [await rowsOf(path), await programsOf()];
@@ -157,7 +162,7 @@ describe('createSource of self-play-code', () => {
         onRollouts: ({ step, done, total }: { step: number; done: number; total: number }) =>
           void (done === Math.ceil(total / 2) && step === 2 && once(`${total} of ${step}`)),
       };
-      outcome = await play({ settings, player, run: { signal: stop.signal, observer } });
+      outcome = await play({ settings, player, config, run: { signal: stop.signal, observer } });
     } while (outcome.reason === 'interrupted' && ++starts < 60);
     expect(await finalAdapter(outcome, 'unigram.json')).toEqual(whole);
     expect(await rowsOf(path)).toEqual(rows);

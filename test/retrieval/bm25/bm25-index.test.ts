@@ -95,7 +95,7 @@ describe('Bm25Index', () => {
         expect(Bm25Index.build(passages, { shardRows }).search(spell(query), topk, p)).toEqual(expected);
       },
     );
-    fc.assert(property, { numRuns: 150 });
+    fc.assert(property, { numRuns: 60 });
   });
 
   it('prunes nothing that belongs in the result { real passages; the pruned search and the full one agree }', () => {
@@ -112,7 +112,7 @@ describe('Bm25Index', () => {
           expect(index.search(q, topk, p)).toEqual(index.search(q, 129, p).slice(0, topk));
         },
       ),
-      { numRuns: 150 },
+      { numRuns: 60 },
     );
   });
 
@@ -120,7 +120,7 @@ describe('Bm25Index', () => {
     const questions = read('datasets/nq-mini/test.jsonl')
       .trim()
       .split('\n')
-      .slice(0, 60)
+      .slice(0, 20)
       .map((line) => (JSON.parse(line) as { question: string }).question);
     for (const shardRows of [1000, 4173]) {
       const sharded = Bm25Index.build(contents, { shardRows });
@@ -179,7 +179,7 @@ describe('encodeLength', () => {
         expect(encodeLength(Math.min(x, y))).toBeLessThanOrEqual(encodeLength(Math.max(x, y)));
         expect(encodeLength(decodeLength(encodeLength(x)))).toBe(encodeLength(x));
       }),
-      { numRuns: 200 },
+      { numRuns: 80 },
     );
   });
 });

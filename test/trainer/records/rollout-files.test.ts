@@ -108,11 +108,13 @@ describe('RolloutFiles', () => {
 });
 
 describe('a step whose last line was cut off', () => {
-  it('drops what was cut, at every byte, and continues from there', async () => {
+  it('drops what was cut, wherever it was cut, and continues from there', async () => {
     await record(2, ['0/0', '0/1']);
     const whole = await readFile(file(2));
     const lastStart = whole.lastIndexOf('\n', whole.length - 2) + 1;
-    for (let size = lastStart; size <= whole.length; size++) {
+    // The ends of the line to the byte, between them every ninth byte.
+    const isNearEnd = (size: number) => size < lastStart + 3 || size > whole.length - 4;
+    for (let size = lastStart; size <= whole.length; size += isNearEnd(size) || isNearEnd(size + 8) ? 1 : 9) {
       await writeFile(file(2), whole.subarray(0, size));
       // With only its line feed missing, the record is complete.
       const kept = size >= whole.length - 1 ? ['0/0', '0/1'] : ['0/0'];

@@ -40,7 +40,7 @@ describe('StreamedSource', () => {
         running.stop.abort();
         await running.source.close();
       }),
-      { numRuns: 15 },
+      { numRuns: 6 },
     );
   });
 
