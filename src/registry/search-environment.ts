@@ -4,7 +4,7 @@ import { ConfigError } from '../core/errors.ts';
 import { loadRows, type RowsProvenance } from '../data/load-rows.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
 import type { QuestionRow } from '../schemas/question-row.ts';
-import { openRetriever, RETRIEVAL_ENGINES, type RetrievalEngine } from './open-retriever.ts';
+import { openRetriever, type OpenRetrieverOptions, RETRIEVAL_ENGINES, type RetrievalEngine } from './open-retriever.ts';
 
 /** The arguments by their names on the command line, for `readArguments`. */
 export const SEARCH_ARGUMENTS = {
@@ -25,21 +25,13 @@ export const SEARCH_ARGUMENTS = {
 export const SEARCH_ALIASES = { retriever_topk: 'topk' } as const;
 
 /** The source of questions and passages. */
-export interface SearchSource {
+export interface SearchSource extends Pick<OpenRetrieverOptions, 'collection' | 'queryPrefix' | 'embeddingsUrl' | 'embeddingsModel'> {
   readonly dataset: string;
   /** Null if passages come from elsewhere: a `retrieverUrl`, a web engine. */
   readonly corpus: string | null;
   readonly retrieverUrl: string | null;
   /** Null derives it from the other two. */
   readonly engine: RetrievalEngine | null;
-  /** Of `qdrant`; the index of `opensearch`. */
-  readonly collection?: string;
-  /** Text before queries that `qdrant` and `opensearch` embed. @default the model's own */
-  readonly queryPrefix?: string;
-  /** The server that embeds queries. @default EMBEDDINGS_URL, or the one that embedded the passages */
-  readonly embeddingsUrl?: string;
-  /** @default the index's own model */
-  readonly embeddingsModel?: string;
   readonly topk: number;
   /** Null: `test` for evaluation, `train` for training. */
   readonly dataSplit: string | null;
@@ -84,26 +76,17 @@ export interface SearchContext {
   readonly purpose: 'evaluation' | 'training';
 }
 
-type PassageSource = Pick<SearchSource, 'corpus' | 'retrieverUrl' | 'engine' | 'collection' | 'queryPrefix' | 'embeddingsUrl' | 'embeddingsModel'>;
-
 /** Opens the retriever of a source and makes sure that it answers. */
 export function openSource(
-  { corpus, retrieverUrl, engine, collection, queryPrefix, embeddingsUrl, embeddingsModel }: PassageSource,
+  { corpus, retrieverUrl, engine, collection, queryPrefix, embeddingsUrl, embeddingsModel }: Omit<SearchSource, keyof QuestionSource | 'topk'>,
   { env, signal }: SearchContext,
 ): Promise<Retriever> {
-  return openRetriever({
-    env,
-    ...(signal === undefined ? {} : { signal }),
-    mustAnswer: true,
-    ...(corpus === null ? {} : { corpus }),
-    ...(retrieverUrl === null ? {} : { retrieverUrl }),
-    ...(engine === null ? {} : { engine }),
-    ...(collection === undefined ? {} : { collection }),
-    ...(queryPrefix === undefined ? {} : { queryPrefix }),
-    ...(embeddingsUrl === undefined ? {} : { embeddingsUrl }),
-    ...(embeddingsModel === undefined ? {} : { embeddingsModel }),
-  });
+  const chosen = { signal, corpus, retrieverUrl, engine, collection, queryPrefix, embeddingsUrl, embeddingsModel };
+  const given: OpenRetrieverOptions = Object.fromEntries(Object.entries(chosen).filter(([, value]) => (value ?? null) !== null));
+  return openRetriever({ env, mustAnswer: true, ...given });
 }
+
+type QuestionSource = Pick<SearchSource, 'dataset' | 'dataSplit' | 'dataLimit'>;
 
 interface LoadedQuestions {
   /** The rows for evaluation, in training the held-out ones. */
@@ -118,7 +101,7 @@ interface LoadedQuestions {
 
 /** Loads the rows of `data_split`: by default `test`, in training `train`, and `test` for the held-out rows. */
 export async function loadQuestions(
-  { dataset, dataSplit, dataLimit }: Pick<SearchSource, 'dataset' | 'dataSplit' | 'dataLimit'>,
+  { dataset, dataSplit, dataLimit }: QuestionSource,
   { env, signal, purpose }: SearchContext,
 ): Promise<LoadedQuestions> {
   const options = { dataset, env, ...(signal === undefined ? {} : { signal }), ...(dataLimit === null ? {} : { limit: dataLimit }) };
