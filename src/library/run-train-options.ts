@@ -23,6 +23,7 @@ const OPTIONS: Readonly<Record<keyof TrainOptions, true>> = {
   preset: true,
   settings: true,
   args: true,
+  sft: true,
   steps: true,
   output: true,
   resume: true,
@@ -73,7 +74,7 @@ function checkTrainOptions(options: TrainOptions): void {
     throw new ConfigError(`train keeps the images of an environment that it loads itself. Give ${environment.id} by its name or path.`);
 }
 
-function requestOf({ environment, preset, settings, args, steps, output, resume = false }: TrainOptions): TrainingRequest {
+function requestOf({ environment, preset, settings, args, sft, steps, output, resume = false }: TrainOptions): TrainingRequest {
   const layer = (source: string, table: ConfigLayer['table'] | null): ConfigLayer[] => (table === null ? [] : [{ source, table }]);
   return {
     target: typeof environment === 'string' ? environment : null,
@@ -82,7 +83,8 @@ function requestOf({ environment, preset, settings, args, steps, output, resume 
       ...layer('environment', typeof environment === 'object' ? { environment: { id: environment.id } } : null),
       ...layer('settings', settings === undefined ? null : wireOf(settings, trainingConfigSchema, 'settings')),
       ...layer('args', args === undefined ? null : { environment: { args } }),
-      ...layer('steps', steps === undefined ? null : { steps }),
+      ...layer('sft', sft === undefined ? null : { sft: { data: sft }, steps: 0 }),
+      ...layer('steps', steps === undefined ? null : sft === undefined ? { steps } : { sft: { steps } }),
       ...layer('output', output === undefined ? null : { output_dir: output }),
     ],
     resume: resume === false ? null : { directory: resume === true ? null : resume, allowChanges: false },

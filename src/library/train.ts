@@ -24,7 +24,9 @@ export interface TrainOptions {
   readonly settings?: TrainSettings;
   /** Arguments of an environment that is given by name or path. @default none */
   readonly args?: Readonly<Record<string, unknown>>;
-  /** Number of steps, from 0. @default that of preset or file, else 100 */
+  /** Only supervised steps, on the rows of this JSONL file or these (docs/supervised.md). @default none: steps on rollouts */
+  readonly sft?: string | readonly string[];
+  /** Number of steps, from 0; with `sft`, supervised steps. @default that of preset or file, else 100; with `sft`, one pass over the rows */
   readonly steps?: number;
   /** Parent of the run's folder, which is created in its `train/`. @default that of preset or file, else `outputs` */
   readonly output?: string;

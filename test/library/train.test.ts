@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { hash } from 'node:crypto';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -89,6 +89,23 @@ describe('train', () => {
     });
     expect(weights(trained.adapter)).toBe(weights(named.adapter));
     expect(environment.train.at(0).exampleId).toBeDefined();
+  });
+
+  it('takes one pass of supervised steps, and on a resume as many as asked', { timeout: 300_000 }, async () => {
+    const rows = Array.from({ length: 8 }, (_, i) => ({
+      messages: [
+        { role: 'user', content: `Who is the mayor of town ${i}?` },
+        { role: 'assistant', content: `<answer> M${i}</answer>` },
+      ],
+    }));
+    const sft = join(folder, 'rows.jsonl');
+    writeFileSync(sft, rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
+    const settings = { model: { path: 'nano-base' }, backend: { kind: 'embedded' }, sft: { batchSize: 4 } } as const;
+    const trained = await train({ environment: 'search-r1', sft, settings, output: folder });
+    expect([trained.reason, trained.step]).toEqual(['finished', 2]);
+    expect(trained.metrics.map(({ values }) => values['loss/sft/nll'])).toEqual([expect.any(Number), expect.any(Number)]);
+    const longer = await train({ resume: trained.directory, steps: 3 });
+    expect([longer.reason, longer.step, longer.directory]).toEqual(['finished', 3, trained.directory]);
   });
 
   it.each<[string, object, RegExp]>([

@@ -256,11 +256,11 @@ function withoutRatio({ source, table }: ConfigLayer): ConfigLayer {
   return { source, table: { ...table, optimizer: rest } };
 }
 
-/** In a run of only supervised steps, `--steps` sets these, with or without `--sft`. */
+/** In a run of only supervised steps, `--steps` (`steps` of the library) sets these, with or without `--sft`. */
 function layersFor({ table: { steps } }: ConfigLayer, layers: readonly ConfigLayer[]): readonly ConfigLayer[] {
   if (steps !== 0) return layers;
   return layers.map((layer) =>
-    'steps' in layer.table && layer.source === '--steps' ? { ...layer, table: { sft: { steps: layer.table['steps'] } } } : layer,
+    'steps' in layer.table && ['--steps', 'steps'].includes(layer.source) ? { ...layer, table: { sft: { steps: layer.table['steps'] } } } : layer,
   );
 }
 
