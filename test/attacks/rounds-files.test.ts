@@ -82,7 +82,7 @@ describe('vf-rounds run', () => {
     writeFileSync(at('good.toml'), GOOD);
     await using process = startCommand('vf-rounds', ['run', at('good.toml')], { cwd: folder });
     expect(await process.ended).toEqual([2, null]);
-    expect(process.stderr).toMatch(/^vf-rounds: The training \[phase1\] of \S*good\.toml: model\.path is not set/);
+    expect(process.stderr).toMatch(/^vf-rounds: The training \[phase1\] of \S*good\.toml: No model is named; set model\.path/);
     expect(existsSync(at('out'))).toBe(false);
   });
 });

@@ -274,7 +274,7 @@ describe('vf-rounds run', () => {
     [
       'a training without a model',
       'rows = "rows.jsonl"\nenvironment = "tiny"',
-      /The training \[phase1\] of rounds\.toml: model\.path is not set: .*Pass -m DIR/,
+      /The training \[phase1\] of rounds\.toml: No model is named; set model\.path \(-m\)/,
     ],
     [
       'a flag of a later training that vf-train does not have',

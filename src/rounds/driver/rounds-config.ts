@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import { basename, dirname, join } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { isObject } from '../../schemas/is-object.ts';
-import { isDeeperThan, MOST_LEVELS } from '../../schemas/nesting.ts';
-import { assertKnownKeys, readToml } from '../../files/toml-text.ts';
+import { readExtendedToml } from '../../files/extended-toml.ts';
+import { assertKnownKeys } from '../../files/toml-text.ts';
 
 /** A training: flags of vf-train, and arguments of the environment. */
 export interface TrainingTable {
@@ -59,10 +59,9 @@ const LONGEST_TEXT = 4096;
 const LONGEST_WORDS = 100_000;
 const TABLES = ['phase1', 'focused', 'sft', 'review', ...Object.keys(STAGE_KEYS)];
 
-export async function readRoundsConfig(path: string): Promise<RoundsConfig> {
-  const document = await readToml(path);
+export function readRoundsConfig(path: string): RoundsConfig {
+  const document = readExtendedToml(path);
   assertKnownKeys(document, [...TOP, ...TABLES], path);
-  if (isDeeperThan(document, MOST_LEVELS)) throw new ConfigError(`${path} is nested more than ${MOST_LEVELS} levels deep; use flatter tables`);
   const { rounds: _, ...decides } = document;
   const text = (key: string, fallback: string | null) => textAt(document, key, path, fallback);
   const rounds = document['rounds'] ?? 1;

@@ -27,7 +27,7 @@ interface RoundStart {
 }
 
 export async function runRounds(path: string, { allowChanges }: { readonly allowChanges: boolean }, context: RoundsContext): Promise<void> {
-  const config = await readRoundsConfig(path);
+  const config = readRoundsConfig(path);
   const { path: rows } = await findRows(config.rows, 'train', {
     env: context.variables,
     signal: context.signal,

@@ -28,8 +28,17 @@ async function problemOf(tables: string): Promise<string | null> {
     'rounds.toml',
     `rows = ${JSON.stringify(rows)}\noutput = ${JSON.stringify(join(folder, 'out'))}\n${tables.replaceAll('FOLDER', folder)}`,
   );
-  return problemLine(checkRounds(await readRoundsConfig(path), rows, { commands: ROUND_COMMANDS, variables: process.env }), folder);
+  return problemLine(checkRounds(readRoundsConfig(path), rows, { commands: ROUND_COMMANDS, variables: process.env }), folder);
 }
+
+describe('readRoundsConfig', () => {
+  it('takes what the file leaves out from the one that it extends', () => {
+    file('base.toml', 'environment = "search-r1"\nrows = "base.jsonl"\nrounds = 3\n[phase1]\nflags = ["--lr", "1e-3"]\n');
+    const { rows, rounds, environment, phase1, output } = readRoundsConfig(file('own.toml', 'extends = "base.toml"\nrows = "own.jsonl"\n'));
+    expect({ rows, rounds, environment, output }).toEqual({ rows: 'own.jsonl', rounds: 3, environment: 'search-r1', output: join(folder, 'own') });
+    expect(phase1.flags).toEqual(['--lr', '1e-3']);
+  });
+});
 
 describe('checkRounds', () => {
   it.each([

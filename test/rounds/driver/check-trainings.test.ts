@@ -23,7 +23,7 @@ function file(name: string, text: string): string {
 async function problemOf(tables: string): Promise<string | null> {
   const top = `rows = "page-world"\noutput = ${JSON.stringify(join(folder, 'out'))}\nflags = ["--preset", "laptop", "--steps", "6"]\n`;
   const path = file('rounds.toml', top + tables.replaceAll('FOLDER', folder));
-  return problemLine(checkTrainings(await readRoundsConfig(path), { commands: ROUND_COMMANDS, variables: process.env, secrets: new Set() }), folder);
+  return problemLine(checkTrainings(readRoundsConfig(path), { commands: ROUND_COMMANDS, variables: process.env, secrets: new Set() }), folder);
 }
 
 describe('checkTrainings', () => {
