@@ -1,11 +1,11 @@
 /**
  * Checks that a release can be made, and rehearses it; with --publish it makes it: both npm packages, then the tag. docs/releasing.md says what to do before.
  *
- *   node scripts/release.mjs             checks, `npm publish --dry-run`; changes nothing
+ *   node scripts/release.mjs             checks, `npm publish --dry-run`; changes nothing but dist/, which it builds anew
  *   node scripts/release.mjs --publish   checks, publishes what is not on the registry yet, tags
  */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 
@@ -30,6 +30,8 @@ if (publish && problems.length > 0) process.exit(1);
 
 const provenance = process.env.GITHUB_ACTIONS === 'true' ? ['--provenance'] : [];
 if (publish && provenance.length === 0) say('outside GitHub Actions, so without provenance.');
+// Otherwise files of earlier builds, which no source has any more, would be published too.
+rmSync(join(ROOT, 'dist'), { recursive: true, force: true });
 for (const folder of PACKAGES) publishPackage(folder);
 if (publish) {
   git('tag', '--annotate', tag, '--message', tag);
