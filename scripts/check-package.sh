@@ -14,8 +14,8 @@ tarball=$(echo "$folder"/vf-search-[0-9]*.tgz)
 publint --strict "$tarball"
 publint --strict "$models"
 attw "$tarball" --profile esm-only --format ascii | tail -n 12
-echo "package: $(du -h "$tarball" | cut -f1), $(tar -tzf "$tarball" | wc -l) files"
 size=$(stat -c %s "$tarball")
+echo "package: $size bytes, $(tar -tzf "$tarball" | wc -l) files"
 if [ "$size" -gt 7000000 ]; then
   echo "The package has $size bytes; at most 7,000,000 are allowed." >&2
   exit 1
