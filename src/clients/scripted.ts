@@ -41,11 +41,6 @@ export interface ScriptedOptions {
   readonly maxModelLen?: number | null;
   /** The chat template. @default the contents joined by blank lines */
   readonly template?: (messages: readonly Message[]) => string;
-  /**
-   * The text between two turns in chat format: from the end of the policy's turn through the opening of its next one.
-   * @default `<|im_end|>` unless the turn ended with it, then the messages in ChatML
-   */
-  readonly bridge?: (next: readonly Message[], turn: { readonly isClosed: boolean }) => string;
   /** The way it calls tools. @default 'hermes' */
   readonly toolCalls?: PolicyCapabilities['toolCalls'];
   /** @default 'scripted' */
@@ -117,8 +112,7 @@ class Script {
 
   renderNext(history: readonly Message[], next: readonly Message[], isClosed: boolean): Int32Array {
     this.#messages = [...history, ...next];
-    const { bridge = chatmlBridge } = this.#options;
-    return this.#tokenizer.encodePrompt(bridge(next, { isClosed }));
+    return this.#tokenizer.encodePrompt(chatmlBridge(next, { isClosed }));
   }
 
   async chat(request: GenerateRequest<readonly Message[]>): Promise<TextSample> {

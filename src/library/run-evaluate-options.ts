@@ -13,7 +13,7 @@ import type { EvaluationRequest } from '../sessions/evaluation/evaluation-reques
 import { loadEnvironmentFile } from '../sessions/environment/environment-file.ts';
 import { type EvaluationContext, evaluationNotices, openEvaluation } from '../sessions/evaluation/open-evaluation.ts';
 import { playEvaluation } from '../sessions/evaluation/play-evaluation.ts';
-import { roleTableOf } from '../sessions/roles/role-table.ts';
+import { roleTableOf } from '../sessions/roles/role-flag.ts';
 import { PROPERTY_NAMES } from '../sessions/setting-names.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { checkOptions } from './check-options.ts';

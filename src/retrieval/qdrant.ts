@@ -20,8 +20,6 @@ export interface QdrantOptions extends SearchEndpointOptions {
   readonly embedder: Embedder;
   /** Text before every query. @default none */
   readonly queryPrefix?: string;
-  /** Name of the vector, if a point has several. @default its only one */
-  readonly vectorName?: string;
   /** Sent as `api-key`, never logged. @default none */
   readonly apiKey?: string;
 }
@@ -56,15 +54,14 @@ export class QdrantRetriever implements Retriever {
   ): Promise<readonly (readonly Passage[])[]> {
     throwIfAborted(signal, `Search of ${this.name} was stopped`);
     if (this.#isClosed) throw new RetrievalError(`The retriever ${this.name} was closed.`);
-    const { embedder, queryPrefix = '', vectorName } = this.#options;
+    const { embedder, queryPrefix = '' } = this.#options;
     const asked = [...new Set(queries)].filter((query) => query.trim() !== '');
     if (asked.length === 0) return queries.map(() => []);
     const vectors = await embedder.embed(
       asked.map((query) => queryPrefix + query),
       signal,
     );
-    const using = vectorName === undefined ? {} : { using: vectorName };
-    const body = JSON.stringify({ searches: vectors.map((vector) => ({ query: [...vector], limit: topk, with_payload: true, ...using })) });
+    const body = JSON.stringify({ searches: vectors.map((vector) => ({ query: [...vector], limit: topk, with_payload: true })) });
     const lists = await this.#endpoint.ask({ body }, (response) => parseAnswer(response.body, (json) => readPoints(json, asked.length)), signal);
     const found = new Map(asked.map((query, i) => [query, lists[i]!]));
     return queries.map((query) => found.get(query) ?? []);

@@ -1,7 +1,6 @@
 /** Parses `--role judge=<alias, URL, model@URL, builtin or policy>` into a table of the configuration. */
 import { ConfigError } from '../../core/errors.ts';
-import type { RoleTables } from '../../schemas/roles-config.ts';
-import { roleTableOf } from './role-table.ts';
+import type { RoleTable, RoleTables } from '../../schemas/roles-config.ts';
 import { redactUrl } from '../../transport/redact.ts';
 
 /** Throws ConfigError, which shows a URL without its password. */
@@ -13,4 +12,11 @@ export function parseRoleFlag(text: string, flag: string): RoleTables {
     throw new ConfigError(`${flag} needs a role and its model, such as ${example}, got ${JSON.stringify(redactUrl(text))}.`);
   }
   return { [role]: roleTableOf(who) };
+}
+
+/** The table of a role that is bound by one word: an alias, `URL`, `MODEL@URL`, `builtin` or `policy`. */
+export function roleTableOf(who: string): RoleTable {
+  if (/^https?:\/\//i.test(who)) return { base_url: who };
+  const at = who.search(/@https?:\/\//i);
+  return at > 0 ? { model: who.slice(0, at), base_url: who.slice(at + 1) } : { use: who };
 }
