@@ -14,7 +14,7 @@ describe.skipIf(bubblewrap !== null)(`ProcessExecutor with bubblewrap${bubblewra
 const none = await whyMissing('none');
 const skipped = none === null ? '' : ` (skipped: ${none})`;
 // With bubblewrap it is the same interpreter behind another command.
-describe.skipIf(none !== null)(`ProcessExecutor without isolation${skipped}`, bubblewrap === null ? {} : { tags: 'long' }, () => {
+describe.skipIf(none !== null)(`ProcessExecutor without isolation${skipped}`, bubblewrap === null ? { tags: 'long' } : {}, () => {
   codeExecutorContract(() => openExecutor('none', { workers: 2, cacheBytes: 0 }));
 });
 
