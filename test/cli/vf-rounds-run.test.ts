@@ -88,7 +88,8 @@ const STEP = /^step +1\//m;
 const KEYS = ['1/phase1', '1/bucket', '1/focused', '1/extract', '1/finalize', '2/focus', '2/focused', '2/extract', '2/finalize'];
 
 describe('vf-rounds run', () => {
-  it('drives rounds to their end although it is killed in every step, and does no finished step again', { timeout: 600_000 }, async () => {
+  /** Drives two rounds, killed once in each of these steps: alone, or with the command under way. */
+  async function driveThroughKills(keys: readonly string[]): Promise<void> {
     writeFileSync(join(folder, 'rounds.toml'), `rounds = 2\n${CONFIG}`);
     const killed: string[] = [];
     for (;;) {
@@ -100,14 +101,13 @@ describe('vf-rounds run', () => {
         key ??=
           [...stderr.matchAll(/^vf-rounds run: [^(\n]+\((\d\/\w+)\)(?!.* was done before)/gm)]
             .map(([, found]) => found!)
-            .find((found) => !killed.includes(found)) ?? null;
-        // Alone, or with the command under way.
+            .find((found) => keys.includes(found) && !killed.includes(found)) ?? null;
         if (key !== null && !killed.includes(key)) process.kill(killed.push(key) % 2 === 0 ? child.pid! : -child.pid!, 'SIGKILL');
       });
       await once(child, 'exit');
       if (child.signalCode === null) break;
     }
-    expect(killed).toEqual(KEYS);
+    expect(killed).toEqual(keys);
     const { status, stdout, stderr } = await rounds();
     expect({ status, stderr }).toMatchObject({ status: 0 });
     expect(stderr.match(/was done before/g)).toHaveLength(KEYS.length);
@@ -136,7 +136,12 @@ describe('vf-rounds run', () => {
       'finalize',
       '',
     ]);
-  });
+  }
+
+  it('drives rounds to their end although it is killed in a training, in a stage and in a later training, and does no finished step again', () =>
+    driveThroughKills(['1/phase1', '1/bucket', '2/focused']));
+
+  it('does so although it is killed in every step', { tags: 'long', timeout: 600_000 }, () => driveThroughKills(KEYS));
 
   it(
     'keeps a checkpoint at one Ctrl-C, which a terminal sends to the training too, and says how to go on',

@@ -153,7 +153,8 @@ describe('the files of a stage', () => {
     });
   });
 
-  it('are old or new after kill -9, in whatever stage it comes, and whole once the stages are run again', { timeout: 240_000 }, async () => {
+  /** Kills the stages at every `each`-th change of their folder, `most` times at most, and returns how many stages were done at the kills. */
+  async function killStages(each: number, most = Infinity): Promise<Set<number>> {
     world();
     for (const [name, id] of Object.entries({ old: 'lost', new: 'gated' })) file(`${name}-list.jsonl`, `${JSON.stringify({ id, reason: 'x' })}\n`);
     await using server = await chatServer(({ messages }) => {
@@ -193,7 +194,7 @@ describe('the files of a stage', () => {
     for (const [name, content] of Object.entries(whole)) expect([name, content]).not.toEqual([name, old[name]]);
 
     const doneAtKills = new Set<number>();
-    for (let change = 3; ; change += 23) {
+    for (let [change, kills] = [3, 0]; kills < most; change += each, kills++) {
       rmSync(at('out'), { recursive: true });
       mkdirSync(at('out'));
       // What writes into an old file, in place of replacing it, changes its link, too.
@@ -216,7 +217,14 @@ describe('the files of a stage', () => {
       expect(contents('out')).toEqual(whole);
       if (child.signalCode === null) break;
     }
-    // The kills came in several of the stages.
-    expect(doneAtKills.size).toBeGreaterThan(4);
+    return doneAtKills;
+  }
+
+  it('are old or new after kill -9, and whole once the stages are run again', { timeout: 240_000 }, async () => {
+    expect((await killStages(90, 2)).size).toBe(2);
+  });
+
+  it('are so in whatever stage it comes', { tags: 'long', timeout: 240_000 }, async () => {
+    expect((await killStages(23)).size).toBeGreaterThan(4);
   });
 });

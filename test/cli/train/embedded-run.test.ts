@@ -84,27 +84,35 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     expect(sums[2]).not.toBe(sums[0]);
   });
 
-  it('ends, after kills at many moments, with the weights of an undisturbed run on the same rollouts', async () => {
-    const lines = 1 + Random.fromSeed(Date.now()).integer(28);
-    const first = runs.begin(['--steps', '4', '--tensorboard', '--wandb', 'p']);
-    const run = await runs.reach(first, (is) => is.rollouts(1).length >= lines);
+  /** A run of `steps` steps that is killed whenever it reaches one of these moments. */
+  async function endThroughKills(steps: number, [begun, ...later]: readonly ((is: RunFolder) => boolean)[]): Promise<void> {
+    const first = runs.begin(['--steps', String(steps), '--tensorboard', '--wandb', 'p']);
+    const run = await runs.reach(first, begun!);
     await first.kill();
-    const moments: ((is: RunFolder) => boolean)[] = [
-      (is) => is.isSampled(2),
-      (is) => is.names('checkpoints').length > 0,
-      (is) => is.names('adapters').some((name) => name.endsWith('-v000003')) || is.steps().includes(3),
-    ];
-    for (const reached of moments) {
+    for (const reached of later) {
       const again = runs.resume(run);
       await runs.reach(again, reached);
       await again.kill();
     }
     expect(await finished<Printed>(runs.resume(run))).toMatchObject({ reason: 'finished' });
-    expectWhole(run, 4);
+    expectWhole(run, steps);
     const points = recordedPoints(run.path);
     expect(readEventFile(join(run.path, 'tensorboard'))).toEqual(inFloat32(points));
     expect(readWandbRuns(join(run.path, 'wandb')).at(-1)).toMatchObject({ project: 'p', group: basename(run.path), exitCode: 0, points });
     await expectReplay(runs, run);
+  }
+
+  it('ends, after a kill amid the rollouts of a step, with the weights of an undisturbed run on the same rollouts', () =>
+    endThroughKills(2, [(is) => is.steps().includes(1) && is.rollouts(2).length > 5]));
+
+  it('does so after kills at many moments', { tags: 'long' }, () => {
+    const lines = 1 + Random.fromSeed(Date.now()).integer(28);
+    return endThroughKills(4, [
+      (is) => is.rollouts(1).length >= lines,
+      (is) => is.isSampled(2),
+      (is) => is.names('checkpoints').length > 0,
+      (is) => is.names('adapters').some((name) => name.endsWith('-v000003')) || is.steps().includes(3),
+    ]);
   });
 
   it('continues by itself after a thread of the engine died, to the weights of a run in which none did', { tags: 'long' }, async () => {
