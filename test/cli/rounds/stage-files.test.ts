@@ -153,8 +153,8 @@ describe('the files of a stage', () => {
     });
   });
 
-  /** Kills the stages at every `each`-th change of their folder, `most` times at most, and returns how many stages were done at the kills. */
-  async function killStages(each: number, most = Infinity): Promise<Set<number>> {
+  /** Kills the stages at every `spacing`-th change of their folder, `limit` times at most, and returns how many stages were done at the kills. */
+  async function killStages(spacing: number, limit = Infinity): Promise<Set<number>> {
     world();
     for (const [name, id] of Object.entries({ old: 'lost', new: 'gated' })) file(`${name}-list.jsonl`, `${JSON.stringify({ id, reason: 'x' })}\n`);
     await using server = await chatServer(({ messages }) => {
@@ -194,7 +194,7 @@ describe('the files of a stage', () => {
     for (const [name, content] of Object.entries(whole)) expect([name, content]).not.toEqual([name, old[name]]);
 
     const doneAtKills = new Set<number>();
-    for (let [change, kills] = [3, 0]; kills < most; change += each, kills++) {
+    for (let [change, kills] = [3, 0]; kills < limit; change += spacing, kills++) {
       rmSync(at('out'), { recursive: true });
       mkdirSync(at('out'));
       // What writes into an old file, in place of replacing it, changes its link, too.

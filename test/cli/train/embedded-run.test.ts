@@ -84,8 +84,8 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     expect(sums[2]).not.toBe(sums[0]);
   });
 
-  /** A run of `steps` steps that is killed whenever it reaches one of these moments. */
-  async function endThroughKills(steps: number, [begun, ...later]: readonly ((is: RunFolder) => boolean)[]): Promise<void> {
+  /** Ends a run of `steps` steps that is killed whenever it reaches one of these moments, and returns what its last resume printed. */
+  async function endThroughKills(steps: number, [begun, ...later]: readonly ((is: RunFolder) => boolean)[]): Promise<Printed> {
     const first = runs.begin(['--steps', String(steps), '--tensorboard', '--wandb', 'p']);
     const run = await runs.reach(first, begun!);
     await first.kill();
@@ -94,25 +94,28 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
       await runs.reach(again, reached);
       await again.kill();
     }
-    expect(await finished<Printed>(runs.resume(run))).toMatchObject({ reason: 'finished' });
+    const printed = await finished<Printed>(runs.resume(run));
     expectWhole(run, steps);
     const points = recordedPoints(run.path);
     expect(readEventFile(join(run.path, 'tensorboard'))).toEqual(inFloat32(points));
     expect(readWandbRuns(join(run.path, 'wandb')).at(-1)).toMatchObject({ project: 'p', group: basename(run.path), exitCode: 0, points });
     await expectReplay(runs, run);
+    return printed;
   }
 
-  it('ends, after a kill amid the rollouts of a step, with the weights of an undisturbed run on the same rollouts', () =>
-    endThroughKills(2, [(is) => is.steps().includes(1) && is.rollouts(2).length > 5]));
+  it('ends, after a kill amid the rollouts of a step, with the weights of an undisturbed run on the same rollouts', async () => {
+    expect(await endThroughKills(2, [(is) => is.steps().includes(1) && is.rollouts(2).length > 5])).toMatchObject({ reason: 'finished' });
+  });
 
-  it('does so after kills at many moments', { tags: 'long' }, () => {
+  it('does so after kills at many moments', { tags: 'long' }, async () => {
     const lines = 1 + Random.fromSeed(Date.now()).integer(28);
-    return endThroughKills(4, [
+    const printed = await endThroughKills(4, [
       (is) => is.rollouts(1).length >= lines,
       (is) => is.isSampled(2),
       (is) => is.names('checkpoints').length > 0,
       (is) => is.names('adapters').some((name) => name.endsWith('-v000003')) || is.steps().includes(3),
     ]);
+    expect(printed).toMatchObject({ reason: 'finished' });
   });
 
   it('continues by itself after a thread of the engine died, to the weights of a run in which none did', { tags: 'long' }, async () => {
