@@ -1,5 +1,5 @@
 /** vf-score with another environment than the one that was played: the run says so, and no run holds rewards of both. */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
@@ -72,38 +72,32 @@ describe.concurrent('vf-score', { timeout: 300_000 }, () => {
     expect(await folder.score(...words, '--env', `./${OWN}`)).toMatchObject({ code: 0 });
   });
 
-  it.each<[string, (folder: ScoreFolder) => string[]]>([
-    ['another environment', (folder) => ['--env', writeOther(folder)]],
-    [
-      'an environment whose module has changed',
-      (folder) => {
-        folder.file(OWN, `${readFileSync(join(folder.path, OWN), 'utf8')}// changed\n`);
-        return [];
-      },
-    ],
-    [
-      'an environment whose weights come from a module that has changed',
-      (folder) => {
-        writeFileSync(join(folder.path, 'environments/judged/weight.mjs'), 'export const weight = 0.9;\n');
-        return [];
-      },
-    ],
-  ])('does not go on with %s after a kill', async (_, change) => {
+  it('does not go on with another environment after a kill, nor with one whose module or whose weights have changed', async () => {
     await using policy = await policyServer();
     using folder = new ScoreFolder();
     folder.hasOwnProcess = true;
-    folder.file('environments/judged/weight.mjs', 'export const weight = 0.5;\n');
-    folder.file(
-      OWN,
-      `import { weight } from './weight.mjs';\n${readFileSync(join(folder.path, OWN), 'utf8').replace("name: 'ended', weight: 0.5", "name: 'ended', weight")}`,
-    );
+    const weight = 'environments/judged/weight.mjs';
+    const module = `import { weight } from './weight.mjs';\n${readFileSync(join(folder.path, OWN), 'utf8').replace("name: 'ended', weight: 0.5", "name: 'ended', weight")}`;
+    const kept = { [weight]: 'export const weight = 0.5;\n', [OWN]: module };
+    for (const [path, text] of Object.entries(kept)) folder.file(path, text);
     await folder.play(policy, ['-n', '2']);
     await killScoring(folder);
     const results = folder.text('run', 'results.jsonl');
     const journal = folder.text('run', 'scoring.jsonl.partial');
-    const ended = await folder.score('run', '--in-place', '--ask-again', '--max-scoring', '1', ...change(folder));
-    expect(oneLine(ended)).toEqual({ code: 2, stdout: '', lines: 1 });
-    expect(ended.stderr).toContain('run has an unfinished scoring with other options');
-    expect([folder.text('run', 'results.jsonl'), folder.text('run', 'scoring.jsonl.partial')]).toEqual([results, journal]);
+    const changes: [changed: Record<string, string>, words: string[]][] = [
+      [{}, ['--env', writeOther(folder)]],
+      [{ [OWN]: `${module}// changed\n` }, []],
+      [{ [weight]: 'export const weight = 0.9;\n' }, []],
+    ];
+    for (const [changed, words] of changes) {
+      for (const [path, text] of Object.entries({ ...kept, ...changed })) folder.file(path, text);
+      const ended = await folder.score('run', '--in-place', '--ask-again', '--max-scoring', '1', ...words);
+      expect([changed, oneLine(ended)]).toEqual([changed, { code: 2, stdout: '', lines: 1 }]);
+      expect(ended.stderr).toContain('run has an unfinished scoring with other options');
+      expect([folder.text('run', 'results.jsonl'), folder.text('run', 'scoring.jsonl.partial')]).toEqual([results, journal]);
+    }
+    // Unchanged, the scoring goes on: what was refused is the change.
+    for (const [path, text] of Object.entries(kept)) folder.file(path, text);
+    expect(await folder.score('run', '--in-place', '--ask-again', '--max-scoring', '1')).toMatchObject({ code: 0 });
   });
 });

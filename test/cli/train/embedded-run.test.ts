@@ -89,6 +89,8 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     const first = runs.begin(['--steps', String(steps), '--tensorboard', '--wandb', 'p']);
     const run = await runs.reach(first, begun!);
     await first.kill();
+    // A run that had ended by then would show nothing.
+    expect((await first.ended).code).toBeNull();
     for (const reached of later) {
       const again = runs.resume(run);
       await runs.reach(again, reached);
