@@ -47,7 +47,7 @@ describe('streamUnpacked', () => {
     },
   );
 
-  it('rejects for a file that is not there, which is no damage', async () => {
+  it('rejects when the file is missing, with an error that isDamage does not recognise', async () => {
     const error: unknown = await read(join(folder, 'nothing.gz')).catch((thrown: unknown) => thrown);
     expect([error, isDamage(error)]).toEqual([expect.objectContaining({ code: 'ENOENT' }), false]);
   });

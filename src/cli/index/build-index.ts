@@ -71,7 +71,7 @@ function summary({ corpus, rows, terms, tokens, k1, b, shards }: IndexManifest, 
   return { index: output, corpus: corpus.name, sha256: corpus.sha256, rows, terms, tokens, shards: shards.length, k1, b, seconds };
 }
 
-/** Null for a packed file, because progress counts unpacked bytes. Throws ConfigError if there is no file. */
+/** The size of the corpus; null if it is packed, because progress counts unpacked bytes. Throws ConfigError if there is no such file. */
 function corpusBytes(path: string): number | null {
   const stats = statOf(path);
   if (stats === undefined) throw new ConfigError(`The file ${path} does not exist; name a JSON Lines corpus, or - for stdin`);

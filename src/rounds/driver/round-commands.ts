@@ -17,7 +17,7 @@ export interface RoundCommands {
   readonly stageOptions: (stage: RoundStage, words: readonly string[]) => StageModelOptions;
   /** Runs a command in a separate process. On a stop, passes the signal on, waits for the end, and throws CancelledError. */
   readonly run: (name: 'vf-train' | 'vf-rounds', words: readonly string[], options: RunOptions) => Promise<EndedCommand>;
-  /** Prints a text. */
+  /** Prints this text for the user. */
   readonly print: (text: string) => void;
 }
 

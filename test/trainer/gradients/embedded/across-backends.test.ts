@@ -35,7 +35,7 @@ describe.skipIf(torchPython.path === null)(`EmbeddedBackend compared with TorchB
   let root: string;
   let folders = 0;
   const newFolder = () => join(root, `${++folders}`);
-  /** Both hold the same adapter, which the embedded backend made. B is no longer 0. */
+  /** Both hold the adapter that the embedded backend made, whose B is no longer 0. */
   let pair: Pair;
   const opened: GradientBackend[] = [];
   const kept = async (starting: Promise<GradientBackend>) => {
