@@ -29,13 +29,10 @@ export type { Passage, Retriever } from './retrieval/retriever.ts';
 
 export { type LoadContext, loadEnvironment, loadEnvironment as load_environment } from './registry/load-environment.ts';
 export { evaluate, type Evaluated, type EvaluateOptions } from './library/evaluate.ts';
-export type { RecordedRollout } from './evaluate/recorded-rollout.ts';
-export type { Summary } from './schemas/summary.ts';
 export { openPolicy } from './library/open-policy.ts';
 export type { PolicyClient } from './clients/policy-client.ts';
-export type { OpenedPolicy } from './sessions/policy/open-policy.ts';
 export type { PolicySpec } from './sessions/policy/policy-spec.ts';
-export { type DrivenEpisode, startEpisode } from './library/start-episode.ts';
+export { startEpisode } from './library/start-episode.ts';
 export { type EpisodeRecord, scoreEpisode } from './library/score-episode.ts';
 export { train, type Trained, type TrainedStep, type TrainOptions } from './library/train.ts';
 

@@ -82,9 +82,10 @@ function usableRow(value: unknown, form: SeedForm): LimoRow | string {
 }
 
 function noneLeft(file: string, { skipped, problems, long }: SeedCounts, mostTokens: number): string {
+  const limit = mostTokens === 1 ? '1 token' : `${mostTokens} tokens`;
   if (skipped + long === 0) return `${file} has no rows. Give a file with one {"question", "solution", "answer"} per line`;
-  if (skipped === 0) return `Every row of ${file} is longer than ${mostTokens} tokens. Choose a model with a longer context, or raise --max-length`;
-  const others = long === 0 ? '' : ` or is longer than ${mostTokens} tokens`;
+  if (skipped === 0) return `Every row of ${file} is longer than ${limit}. Choose a model with a longer context, or raise --max-length`;
+  const others = long === 0 ? '' : ` or is longer than ${limit}`;
   return `Every line of ${file} is unusable${others}: ${problemsText(skipped, problems)}. Give one {"question", "solution", "answer"} per line, each of them text`;
 }
 

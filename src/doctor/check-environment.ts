@@ -92,7 +92,7 @@ async function retrieverFinding(url: string, dataset: unknown, signal: AbortSign
         topk: 3,
         signal: AbortSignal.any([signal, AbortSignal.timeout(SEARCH_MS)]),
       });
-      return ok('retriever', `${retriever.name}: ${passages.length} passages for a question`);
+      return ok('retriever', `${retriever.name}: ${plural(passages.length, 'passage')} for a question`);
     } finally {
       await retriever.close();
     }

@@ -5,7 +5,7 @@ import { readLines } from '../files/json-lines.ts';
 
 /** Yields the checked rollouts of an exported file. Throws ConfigError with the line number of an invalid one. */
 export async function* readRollouts(path: string): AsyncGenerator<RolloutExport, void> {
-  for await (const { text, number } of readLines(path, { mustExist: true })) {
+  for await (const { text, number } of readLines(path, { remedy: 'name one that vf-export wrote' })) {
     const parsed = parseWire(RolloutExportSchema, text);
     const problem = 'problem' in parsed ? parsed.problem : exportProblem(parsed.value);
     if (problem !== null || !('value' in parsed)) throw new ConfigError(`Line ${number} of ${path} is not an exported rollout: ${problem}`);

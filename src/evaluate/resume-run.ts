@@ -40,7 +40,7 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
   const stranger = kept.find((rollout) => !ids.has(rollout.groupId));
   if (stranger) {
     throw new ConfigError(
-      `${outputDir} cannot be resumed: its example "${stranger.groupId}" is not among the ${rows.length} rows to play now. Play more rows (-n), or start a new run.`,
+      `${outputDir} cannot be resumed: its example "${stranger.groupId}" is not among the rows to play now (${rows.length}). Play more rows (-n), or start a new run.`,
     );
   }
   const { rolloutsPerExample } = options;

@@ -26,20 +26,25 @@ export interface RunIndex {
   readonly played: ReadonlyMap<string, Line>;
 }
 
-/** `check` sees every result once. */
-export async function indexRun(directory: string, check: (result: WireResult) => void): Promise<RunIndex> {
-  const files = runFiles(directory);
+/** `check` sees every result once. `shownAs`: the run that errors name. */
+export async function indexRun(directory: string, check: (result: WireResult) => void, shownAs: string = directory): Promise<RunIndex> {
+  const [files, shown] = [runFiles(directory), runFiles(shownAs)];
   const rollouts = new Map<string, IndexedRollout>();
-  await readRecords(files.results, ResultSchema, (result, line) => {
-    check(result);
-    const { error } = result;
-    if (rollouts.get(result.rollout_id)?.rollout.error === null) return;
-    rollouts.set(result.rollout_id, { rollout: recordedRollout(result), line: { ...line, text: '' }, isUnscored: error?.phase === 'scoring' });
-  });
+  await readRecords(
+    files.results,
+    ResultSchema,
+    (result, line) => {
+      check(result);
+      const { error } = result;
+      if (rollouts.get(result.rollout_id)?.rollout.error === null) return;
+      rollouts.set(result.rollout_id, { rollout: recordedRollout(result), line: { ...line, text: '' }, isUnscored: error?.phase === 'scoring' });
+    },
+    shown.results,
+  );
   const asked = new Map<string, Line>();
-  await readRecords(files.asked, AskedLineSchema, ({ rollout_id: id }, line) => asked.set(id, { ...line, text: '' }));
+  await readRecords(files.asked, AskedLineSchema, ({ rollout_id: id }, line) => asked.set(id, { ...line, text: '' }), shown.asked);
   const played = new Map<string, Line>();
-  await readRecords(files.played, PlayedLineSchema, ({ rollout_id: id }, line) => played.set(id, { ...line, text: '' }));
+  await readRecords(files.played, PlayedLineSchema, ({ rollout_id: id }, line) => played.set(id, { ...line, text: '' }), shown.played);
   return { rollouts, asked, played };
 }
 

@@ -25,7 +25,7 @@ export async function readMetadata(directory: string): Promise<WireMetadata> {
     throw new ConfigError(missing ? missingText(directory) : `Could not read ${path}: ${message}`, { cause });
   }
   const parsed = parseWire(MetadataSchema, text);
-  if ('problem' in parsed) throw new ConfigError(`${path} is not the metadata of a run: ${parsed.problem}`);
+  if ('problem' in parsed) throw new ConfigError(`${path} is not the metadata of a run: ${parsed.problem}. Restore the file, or play the run again.`);
   return parsed.value;
 }
 
@@ -39,12 +39,13 @@ function missingText(directory: string): string {
 
 /**
  * Calls `visit` with every record of a file in order. Returns their number and whether the file ends with a whole line. A torn last line is not a
- * record. Throws ConfigError with the line number of any other line that does not fit the schema.
+ * record. Throws ConfigError with the line number of any other line that does not fit the schema. `shownAs`: the path in the error.
  */
 export async function readRecords<T extends RecordSchema>(
   path: string,
   schema: T,
   visit: (record: XStatic<T>, line: Line) => unknown,
+  shownAs: string = path,
 ): Promise<{ records: number; endsWhole: boolean }> {
   let records = 0;
   let endsWhole = true;
@@ -53,7 +54,9 @@ export async function readRecords<T extends RecordSchema>(
     const parsed = parseWire(schema, line.text);
     if ('problem' in parsed) {
       if (!line.isWhole) break;
-      throw new ConfigError(`Line ${line.number} of ${path} is not a record of a rollout: ${parsed.problem}`);
+      throw new ConfigError(
+        `Line ${line.number} of ${shownAs} is not a record of a rollout: ${parsed.problem}. Restore the file, or delete the line and lose what it records.`,
+      );
     }
     records += 1;
     const pending = visit(parsed.value, line);

@@ -50,9 +50,9 @@ class RunScorer<R extends Row> {
   }
 
   async run(): Promise<ScoreResult> {
-    const { directory } = this.#options;
+    const { directory, copyOf = directory } = this.#options;
     await removeTemporaryFiles(directory);
-    const index = await indexRun(directory, (result) => assertSameRow(directory, result, this.#rows.get(result.group_id)));
+    const index = await indexRun(directory, (result) => assertSameRow(copyOf, result, this.#rows.get(result.group_id)), copyOf);
     const groups = this.#groups(index);
     const journal = await ScoreJournal.open(directory, scoringDigest(this.#options));
     try {

@@ -39,7 +39,7 @@ export function isTrainingEvaluation(path: string): boolean {
 export async function readTrainingEvaluation(path: string): Promise<TrainingEvaluation> {
   const run = dirname(dirname(path));
   const rollouts = new Map<string, WireTrajectory>();
-  for await (const { text, isWhole, number } of readLines(path, { mustExist: true })) {
+  for await (const { text, isWhole, number } of readLines(path, { remedy: 'name T/evaluations/step-000010.jsonl of a training run T' })) {
     if (/^\{"(complete|step)":/.test(text)) continue;
     // Drops the lines before the step was sampled again.
     if (text.startsWith('{"restarted":')) rollouts.clear();

@@ -22,10 +22,13 @@ export interface Line {
 }
 
 /**
- * The lines of a file, one at a time. Splits only at line feeds, because JSON may contain other line separators. A missing file has no lines, unless `mustExist`.
- * With `isPacked`, the lines of a gzip file.
+ * The lines of a file, one at a time. Splits only at line feeds, because JSON may contain other line separators. A missing file has no lines, unless
+ * `remedy` says what to do then. With `isPacked`, the lines of a gzip file.
  */
-export async function* readLines(path: string, { mustExist = false, isPacked = false } = {}): AsyncGenerator<Line, void> {
+export async function* readLines(
+  path: string,
+  { remedy, isPacked = false }: { readonly remedy?: string; readonly isPacked?: boolean } = {},
+): AsyncGenerator<Line, void> {
   let held: Buffer[] = [];
   let start = 0;
   let position = 0;
@@ -49,7 +52,7 @@ export async function* readLines(path: string, { mustExist = false, isPacked = f
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === 'EISDIR') throw new ConfigError(`${path} is a folder; name a file in it`, { cause });
     if (code !== 'ENOENT') throw new ResultsError(`Could not read ${path}: ${message}`, { cause });
-    if (mustExist) throw new ConfigError(`The file ${path} does not exist`, { cause });
+    if (remedy !== undefined) throw new ConfigError(`The file ${path} does not exist; ${remedy}`, { cause });
     return;
   }
   if (position > start) yield { text: Buffer.concat(held).toString('utf8'), number, start, end: position, isWhole: false };

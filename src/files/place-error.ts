@@ -5,11 +5,13 @@ import { ConfigError } from '../core/errors.ts';
 
 const MAKING = ['mkdir', 'mkdtemp', 'rename'];
 
-/** ConfigError if a folder that a flag names cannot be created. Returns any other error unchanged. */
-export function placeError(error: unknown, { flag, path }: { readonly flag: string; readonly path: string }): unknown {
+/** ConfigError if a folder that the user named cannot be created. Returns any other error unchanged. */
+export function placeError(error: unknown, { flag, path }: { readonly flag?: string; readonly path: string }): unknown {
   const { errno, code, syscall } = (error instanceof Error ? error : {}) as NodeJS.ErrnoException;
   if (typeof errno !== 'number' || !MAKING.includes(syscall ?? '') || code === 'ENOSPC') return error;
-  return new ConfigError(`Cannot create the folder ${path} (${flag}): ${getSystemErrorMessage(errno)} (${code})`, { cause: error });
+  return new ConfigError(`Cannot create the folder ${path}${flag === undefined ? '' : ` (${flag})`}: ${getSystemErrorMessage(errno)} (${code})`, {
+    cause: error,
+  });
 }
 
 /** ConfigError if a file that the user named cannot be read. Returns any other error unchanged. */

@@ -15,7 +15,7 @@ export interface LoadedRubric {
 
 /** Throws ConfigError if the module does not exist, does not load, or exports no rubric. */
 export async function loadRubric(path: string, environment: Environment): Promise<LoadedRubric> {
-  if (!existsSync(path)) throw new ConfigError(`The file ${path} does not exist. Give --rubric a module that exports a rubric.`);
+  if (!existsSync(path)) throw new ConfigError(`The file ${path} does not exist. Name a module that exports a rubric.`);
   let rubric: unknown;
   let roles: unknown;
   try {

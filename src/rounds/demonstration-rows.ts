@@ -19,7 +19,7 @@ export async function readDemonstrationRows(paths: readonly string[]): Promise<D
   for (const path of paths) {
     for (const { fields, line, place } of await readObjects(path)) {
       const row = parseRowV1(fields);
-      if (typeof row === 'string') throw new ConfigError(`${place}: ${row}`);
+      if (typeof row === 'string') throw new ConfigError(`${place}: ${row}. The rows must be demonstrations, as "vf-rounds extract" writes them.`);
       const known = first.get(row.uid);
       if (known !== undefined) throw new ConfigError(`${place} has the uid ${JSON.stringify(row.uid)}, as ${known} has; give each row once`);
       first.set(row.uid, place);

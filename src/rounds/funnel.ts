@@ -51,7 +51,7 @@ class Chain {
   }
 
   async #check(file: string, sha256: string, since: string, remedy: string): Promise<void> {
-    const found = this.#hashes.get(resolve(file)) ?? (await sha256Of(file));
+    const found = this.#hashes.get(resolve(file)) ?? (await sha256Of(file, remedy));
     this.#hashes.set(resolve(file), found);
     if (found !== sha256)
       throw new ConfigError(

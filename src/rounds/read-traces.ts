@@ -34,7 +34,9 @@ export async function readTraces(paths: readonly string[], { withTexts = true }:
   const seen = new Set<string>();
   for (const path of paths) {
     let lines = 0;
-    for await (const { text, number, isWhole } of readLines(path, { mustExist: true })) {
+    for await (const { text, number, isWhole } of readLines(path, {
+      remedy: 'name the trace.jsonl that vf-train wrote into the folder of its run',
+    })) {
       lines += 1;
       const line = parsedLine(text);
       if (typeof line === 'string') {

@@ -35,7 +35,7 @@ export async function readObjects(path: string): Promise<PlacedFields[]> {
     }
     return rows;
   }
-  for await (const { text, number } of readLines(path, { mustExist: true })) {
+  for await (const { text, number } of readLines(path, { remedy: 'name rows in JSONL or Parquet' })) {
     if (text.trim() === '') continue;
     const place = `${path}:${number}`;
     rows.push({ fields: parsedObject(text, place), line: text, place });
@@ -124,7 +124,7 @@ function idOf({ fields, line, place }: PlacedFields): string {
   const id = fields[key];
   if (losesDigits(id)) return JSON.stringify(exactFields(line)[key]);
   if ((typeof id === 'string' && id !== '') || typeof id === 'number') return String(id);
-  throw new ConfigError(`${place}: "id" must be the id of the row, text or a number, got ${shown(id)}`);
+  throw new ConfigError(`${place}: "id" must be the id of the row, text or a number, got ${shown(id)}; give every row its own`);
 }
 
 /** Tells whether two such integers of a file can be the same number here. */

@@ -37,8 +37,8 @@ export interface StageTarget {
 
 const SUFFIX = '.manifest.json';
 
-/** Rejects with ConfigError if the file cannot be read. */
-export async function sha256Of(path: string): Promise<string> {
+/** Rejects with ConfigError if the file cannot be read. `remedy`: what to do if it does not exist. */
+export async function sha256Of(path: string, remedy = 'name a file that does'): Promise<string> {
   const hash = createHash('sha256');
   try {
     for await (const piece of await streamRegularFile(path, { pieceBytes: 1 << 18 })) hash.update(piece as Buffer);
@@ -47,7 +47,7 @@ export async function sha256Of(path: string): Promise<string> {
     const { code, message } = cause as NodeJS.ErrnoException;
     const what =
       code === 'ENOENT'
-        ? `The file ${path} does not exist`
+        ? `The file ${path} does not exist; ${remedy}`
         : code === 'EISDIR'
           ? `${path} is a folder; name a file in it`
           : `Could not read ${path}: ${message}`;
@@ -56,10 +56,13 @@ export async function sha256Of(path: string): Promise<string> {
   return hash.digest('hex');
 }
 
-/** In the order of roles and contents, so that the order in which files are named does not matter. Rejects with ConfigError for a file that is named twice. */
-export async function hashInputs(inputs: readonly StageInput[]): Promise<HashedInput[]> {
+/**
+ * In the order of roles and contents, so that the order in which files are named does not matter. Rejects with ConfigError for a file that is named twice, or is
+ * missing; `remedies`, by role, say what to do then.
+ */
+export async function hashInputs(inputs: readonly StageInput[], remedies: Readonly<Record<string, string>> = {}): Promise<HashedInput[]> {
   const hashed: HashedInput[] = [];
-  for (const input of inputs) hashed.push({ ...input, sha256: await sha256Of(input.path) });
+  for (const input of inputs) hashed.push({ ...input, sha256: await sha256Of(input.path, remedies[input.role]) });
   const sorted = hashed.toSorted((a, b) => compareTexts(a.role, b.role) || compareTexts(a.sha256, b.sha256) || compareTexts(a.path, b.path));
   const twice = sorted.find(({ role, path }, i) => sorted.some((other, j) => j < i && other.role === role && resolve(other.path) === resolve(path)));
   if (twice !== undefined) throw new ConfigError(`${twice.path} is named twice as ${twice.role}; name it once`);

@@ -14,6 +14,8 @@ export interface KeySchema {
   readonly minLength?: number;
   readonly minItems?: number;
   readonly pattern?: string;
+  /** The texts that `pattern` allows, in words. */
+  readonly title?: string;
   readonly default?: unknown;
   readonly description?: string;
   readonly properties?: Readonly<Record<string, KeySchema>>;
@@ -115,13 +117,13 @@ function allowedValue(schema: KeySchema): string {
     case 'boolean':
       return 'true or false';
     case 'array':
-      return `a list of ${schema.items?.enum === undefined ? 'strings' : schema.items.enum.join(', ')}`;
+      return `a list of ${schema.items?.enum?.join(', ') ?? schema.items?.title ?? 'strings'}`;
     case 'object':
       return 'a table';
     case 'null':
       return 'null';
     default:
-      return schema.pattern === undefined ? 'a non-empty string' : `a string that matches ${schema.pattern}`;
+      return schema.title ?? 'a non-empty string';
   }
 }
 

@@ -118,11 +118,12 @@ const backend = table('The gradient backend.', {
   device: {
     type: 'string',
     pattern: '^(auto|cpu|cuda(:\\d+)?|mps)$',
+    title: 'auto, cpu, mps, cuda or cuda:N',
     default: 'auto',
     description: 'torch: auto is cuda if available, else cpu. embedded: always the CPU.',
   },
   devices: {
-    ...nullable({ type: 'array', minItems: 1, items: { type: 'string', pattern: '^(cpu|cuda:\\d+)$' } }),
+    ...nullable({ type: 'array', minItems: 1, items: { type: 'string', pattern: '^(cpu|cuda:\\d+)$', title: 'devices (cpu or cuda:N)' } }),
     default: null,
     description:
       'torch: several devices in place of `device`, ["cuda:1", "cuda:2"]: a process for each, which divide every micro-batch by whole sequences. max_tokens is for all of them together. Default: none.',
@@ -229,6 +230,7 @@ export const trainingConfigSchema = table('A training run.', {
   name: {
     type: ['string', 'null'],
     pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$',
+    title: 'at most 64 letters, digits, - and _ (a letter or digit first)',
     default: null,
     description: 'Name of the run, used for its folder and its adapters. Default: environment and model.',
   },

@@ -66,7 +66,7 @@ export async function openServed(
     );
   if (environment[options.split].length === 0) {
     throw new ConfigError(
-      `${environment.id} has no rows in its split ${options.split}. Serve the other one: --split ${options.split === 'train' ? 'eval' : 'train'}.`,
+      `${environment.id} has no rows in its split ${options.split}. Serve its split ${options.split === 'train' ? 'eval' : 'train'}.`,
     );
   }
   const roles = await resolveRoles(environment.roles ?? {}, options.role ?? {}, { variables });
@@ -77,7 +77,7 @@ export async function openServed(
 async function openCallerTokenizer(path: string): Promise<CallerTokenizer> {
   const directory = modelPath(path);
   if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) {
-    throw new ConfigError(`--tokenizer ${path} is not a folder. Name the folder of the model that you train, with its tokenizer.json.`);
+    throw new ConfigError(`The tokenizer ${path} is not a folder. Name the folder of the model that you train, with its tokenizer.json.`);
   }
   const tokenizer = await openLocalTokenizer(directory);
   return { tokenizer, traits: { ...(await templateTraits(tokenizer)), tokenizerHash: await localTokenizerHash(directory) } };

@@ -20,7 +20,7 @@ export function writeEnvironment({ id, directory, kind }: Omit<TemplateOptions, 
   const target = resolve(directory, id);
   const taken = [id, id.replaceAll('-', '_')].map((name) => resolve(directory, name)).find((path) => existsSync(path));
   if (taken !== undefined) throw new ConfigError(`${relative('', taken) || taken} already exists; nothing was written, choose another name`);
-  if (statSync(directory, { throwIfNoEntry: false })?.isFile()) throw new ConfigError(`--dir must name a folder, but ${directory} is a file`);
+  if (statSync(directory, { throwIfNoEntry: false })?.isFile()) throw new ConfigError(`${directory} is a file; name a folder for the environments`);
   const files = environmentFiles({ id, directory, kind, withManifest: !isInsideClone(directory) });
   const temporary = temporaryIn(directory, id);
   try {
@@ -40,7 +40,7 @@ function temporaryIn(directory: string, id: string): string {
     makeFolder(directory);
     return mkdtempSync(join(directory, `.${id}-`));
   } catch (error) {
-    throw placeError(error, { flag: '--dir', path: directory });
+    throw placeError(error, { path: directory });
   }
 }
 

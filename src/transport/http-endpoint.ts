@@ -79,17 +79,17 @@ export class HttpEndpoint {
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(abortError(signal));
       if (this.#closed) return reject(closedError());
+      const where = () => redactUrl(`${this.#origin}${target}`);
       const exchange = new Exchange(signal, this.#maxResponseBytes, (outcome) => {
         if (outcome.ok) {
           const problem = encodingProblem(outcome.response);
           if (problem === null) return resolve(outcome.response);
-          return reject(this.#makeError(`[${method}] ${redactUrl(`${this.#origin}${target}`)} ${problem}`, statusOptions(outcome.response)));
+          return reject(this.#makeError(`${where()} ${problem}`, statusOptions(outcome.response)));
         }
         if (outcome.error instanceof VfError) return reject(outcome.error);
-        const where = `[${method}] ${redactUrl(`${this.#origin}${target}`)}`;
         if (outcome.error instanceof ResponseTooLarge)
-          return reject(this.#makeError(`${where} returned more than ${this.#maxResponseBytes} bytes`, { status: outcome.error.status }));
-        reject(this.#makeError(`${where} did not answer: ${networkFailure(outcome.error)}`, { cause: outcome.error, retryable: true }));
+          return reject(this.#makeError(`${where()} returned more than ${this.#maxResponseBytes} bytes`, { status: outcome.error.status }));
+        reject(this.#makeError(`${where()} did not answer: ${networkFailure(outcome.error)}`, { cause: outcome.error, retryable: true }));
       });
       // Some servers reject a content-type on a GET without a body.
       const { 'content-type': _, ...bare } = this.#headers;

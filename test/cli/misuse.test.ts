@@ -21,6 +21,8 @@ async function misuse(name: string, args: readonly string[]) {
 }
 
 const CASES: [command: string, args: string[], line: RegExp][] = [
+  ['vf', [''], /<command> is empty; vf --help lists the commands/],
+  ['vf-rounds', [' ', '--help'], /<command> is empty; vf-rounds --help lists the commands/],
   ['vf-train', ['search-r1', '--preset', 'laptop', '--allow-changes'], /--allow-changes needs -R/],
   [
     'vf-train',
@@ -46,7 +48,7 @@ const CASES: [command: string, args: string[], line: RegExp][] = [
   ['vf-index', ['circle', '-o', 'index'], /Cannot read the corpus circle: too many symbolic links encountered \(ELOOP\)/],
   ['vf-serve', ['policy', '--host', '', '--port', '0'], /--host needs a value: address to listen on/],
   ['vf-serve', ['policy', '--allow-adapters-under', '', '--port', '0'], /--allow-adapters-under needs a value: requests may load/],
-  ['vf-init', ['my-env', '--dir', 'file/below'], /Cannot create the folder file\/below \(--dir\): not a directory \(ENOTDIR\)/],
+  ['vf-init', ['my-env', '--dir', 'file/below'], /Cannot create the folder file\/below: not a directory \(ENOTDIR\)/],
   ['vf-export', ['empty', '-o', ''], /-o needs a value: file to write/],
   ['vf-serve', ['policy', '--threads', '65', '--port', '0'], /--threads must be an integer from 1 to 64, got 65/],
   ['vf-serve', ['policy', '--allow-adapters-under', 'file', '--port', '0'], /--allow-adapters-under must name a folder, but file is not one/],

@@ -383,6 +383,8 @@ describe.concurrent('vf-score', { timeout: 180_000 }, () => {
     await folder.play(policy, ['-n', '2', '-a', '{"service_token": "secret-token-1"}']);
     folder.changed('other', (line) => ({ ...line, answer: 'Rome' }));
     folder.changed('strange', (line) => ({ ...line, group_id: 'x', example_id: 'x' }));
+    folder.changed('torn', (line) => line);
+    folder.file('torn/results.jsonl', 'torn\n');
     folder.file('empty.ts', 'export const other = 1;\n');
     folder.file('broken.ts', "throw new Error('no');\n");
     const token = ['-a', '{"service_token": "secret-token-1"}'];
@@ -404,6 +406,9 @@ describe.concurrent('vf-score', { timeout: 180_000 }, () => {
       [['run', ...token, '--failed', '--in-place', '--weight', 'judge=2'], /would mix two kinds of scores/],
       [['other', ...token, '--in-place'], /Row "r\d" of the environment has another answer or info than in other/],
       [['strange', ...token, '--in-place'], /strange has a row "x" that the environment does not have now/],
+      [['strange', ...token], /strange has a row "x" that the environment does not have now/],
+      [['torn', ...token], /Line 1 of torn\/results\.jsonl is not a record of a rollout: text that is not JSON\. Restore the file/],
+      [['run', ...token, '-e', 'none.toml'], /Could not read the TOML file none\.toml: there is no such file/],
     ];
     for (const [words, message] of cases) {
       const ended = await folder.score(...words);

@@ -119,7 +119,7 @@ describe('vf-seed', () => {
       /Every line of bad\.jsonl is unusable: line 1 \(it is not an object\), line 2 \(its answer is blank\)\. Give one/,
     ],
     ['no row at all', ['/dev/null', '-o', 'x'], /\/dev\/null/],
-    ['only long rows', ['worked-problems', '-o', 'x', '-m', 'nano-base', '--max-length', '9'], /Every row of \S+ is longer than 9 tokens\. Choose/],
+    ['only long rows', ['worked-problems', '-o', 'x', '-m', 'nano-base', '--max-length', '1'], /Every row of \S+ is longer than 1 token\. Choose/],
     ['a length without a model', ['worked-problems', '-o', 'x', '--max-length', '9'], /Name the model with -m/],
     ['a model that is nowhere', ['worked-problems', '-o', 'x', '-m', 'nowhere'], /The model nowhere is not on this machine/],
     ['an unknown name', ['limo', '-o', 'x'], /The data set "limo" does not exist\. Choose worked-problems \(bundled\), GAIR\/LIMO/],

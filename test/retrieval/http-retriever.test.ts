@@ -143,7 +143,7 @@ describe('HttpRetriever', () => {
   it('names the URL when nothing listens there and when nothing answers', async () => {
     const url = `${await refusingUrl()}/retrieve`;
     const refused = new HttpRetriever({ url, maxRetries: 1, baseDelayMs: 1 });
-    expect((await failure(refused.search(['q'], { topk: 1, signal }))).message).toMatch(/^\[POST\] http.*\/retrieve did not answer: .*ECONNREFUSED/);
+    expect((await failure(refused.search(['q'], { topk: 1, signal }))).message).toMatch(/^http.*\/retrieve did not answer: .*ECONNREFUSED/);
     await refused.close();
     await using at = await answering(() => {}, { maxRetries: 1, timeoutMs: 30 });
     const error = await failure(at.retriever.search(['q'], { topk: 1, signal }));

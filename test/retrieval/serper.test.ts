@@ -110,7 +110,7 @@ describe('SerperRetriever', () => {
   ])('turns %s into a RetrievalError, retried only where that can help', async (_, misbehave, attempts) => {
     const { outcome, requests } = await searching((_request, response) => misbehave(response));
     expect(outcome).toBeInstanceOf(RetrievalError);
-    expect((outcome as RetrievalError).message).toMatch(/\[POST\] http/);
+    expect((outcome as RetrievalError).message).toMatch(/http:\/\/127/);
     expect(requests).toBe(attempts);
   });
 

@@ -61,7 +61,7 @@ export type PipelineRunOptions = OptionValues<typeof RUN_OPTIONS>;
 
 const build = defineCommand({
   name: 'vf-pipeline build',
-  summary: 'Writes the parameters that a pipeline uses next to it, keeps those that are set.',
+  summary: 'Writes the parameters of a pipeline next to it: those that are set stay.',
   examples: [['vf-pipeline build examples/search_o1.yaml', 'writes examples/parameter/search_o1.yaml']],
   arguments: FILE,
   options: OPTIONS,

@@ -33,7 +33,7 @@ const OPTIONS = groups({
       completion: 'environments',
       otherwise: 'the one that the run names',
     }),
-    envArgs: object("arguments of the environment over the run's own", { letter: 'a' }),
+    envArgs: object("arguments of the environment over the run's own", { letter: 'a', example: '{"topk": 5}' }),
     envDirPath: folder('folder of environments', { default: 'environments' }),
   },
   Results: {

@@ -13,8 +13,8 @@ export const DISPLAY = 'Display';
 /** None has a default of its own: `sessions` knows the defaults, and the settings at the top of a file apply to runs without their own. */
 export const EVAL_OPTIONS = groups({
   Environment: {
-    envArgs: object('arguments of the environment', { letter: 'a' }),
-    extraEnvKwargs: object('further arguments, which override those of -a', { letter: 'x' }),
+    envArgs: object('arguments of the environment', { letter: 'a', example: '{"topk": 5}' }),
+    extraEnvKwargs: object('further arguments, which override those of -a', { letter: 'x', example: '{"max_turns": 2}' }),
     envDirPath: folder('folder of your own environments', { otherwise: './environments' }),
   },
   Policy: {
@@ -39,7 +39,7 @@ export const EVAL_OPTIONS = groups({
     maxTokens: wholeNumber('new tokens per generation', { letter: 't', from: 1, otherwise: 'the environment decides' }),
     temperature: number('0 is greedy', { letter: 'T', from: 0, to: 100, otherwise: '1, always sent' }),
     topP: number('probability of the tokens to sample from', { above: 0, to: 1, otherwise: '1, always sent' }),
-    samplingArgs: object('further fields of the request; override -t, -T and --top-p', { letter: 'S' }),
+    samplingArgs: object('further fields of the request; override -t, -T and --top-p', { letter: 'S', example: '{"top_k": 20}' }),
   },
   Rollouts: {
     numExamples: wholeNumber('rows to play, -1 for all', {

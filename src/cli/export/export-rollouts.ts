@@ -1,6 +1,7 @@
 /** The work of `vf-export`: writes the rollouts of a run, or of a step of a training, and reports the rollouts that were left out. */
 import { ConfigError } from '../../core/errors.ts';
 import { type ExportCounts, type ExportOptions, exportRun } from '../../evaluate/export-run.ts';
+import { plural } from '../../reports/text/number-text.ts';
 import type { CommandContext } from '../command-line.ts';
 import { writeOutput } from '../write-output.ts';
 import { exportTrainingStep, isTrainingRun } from './export-training-step.ts';
@@ -63,7 +64,7 @@ function nothingToWrite(counts: ExportCounts, { directory, step, minReward }: As
 }
 
 function describe(counts: ExportCounts, output: string): string {
-  return `vf-export: ${counts.exported} rollouts written to ${output === '-' ? 'stdout' : output}${leftOut(counts)}`;
+  return `vf-export: ${plural(counts.exported, 'rollout')} written to ${output === '-' ? 'stdout' : output}${leftOut(counts)}`;
 }
 
 /** Empty if every rollout was written. */

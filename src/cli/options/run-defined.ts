@@ -39,6 +39,7 @@ async function runOneOf(group: CommandGroup, words: readonly string[], context: 
   if (command !== undefined) return runWords(command, rest, context);
   if (group.commands.some((candidate) => hasFlag(candidate, first)))
     throw new ConfigError(`Name a command before ${first}: ${group.commands.map(ownName).join(', ')}`);
+  if (first.trim() === '') throw new ConfigError(`<command> is empty; ${group.name} --help lists the commands`);
   const what = first.startsWith('-') ? 'flag' : 'command';
   const known = what === 'flag' ? ['--help', '--version'] : group.commands.map(ownName);
   throw new ConfigError(`Unknown ${what} ${first}${suggestion(first, known)}; ${group.name} --help lists them all`);

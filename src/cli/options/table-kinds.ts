@@ -13,11 +13,10 @@ import { type Option, wrongValue } from './option.ts';
 
 type Table = Readonly<Record<string, unknown>>;
 
-const EXAMPLE = `a JSON object such as '{"topk": 5}', or key=value`;
-
-/** A table: a JSON object, or `key=value`, whose value is JSON or else text. A further occurrence adds its keys and replaces existing ones. */
-export function object<const S extends Settings<Table>>(description: string, settings: S = {} as S): Option<Table, Always<S>> {
-  const parse = (word: string | null, spelling: string, before: Table | undefined) => ({ ...before, ...parseTable(word!, spelling) });
+/** A table: a JSON object, or `key=value`, whose value is JSON or else text. A further occurrence adds its keys and replaces existing ones. `example`: an object, for errors. */
+export function object<const S extends Settings<Table> & { readonly example: string }>(description: string, settings: S): Option<Table, Always<S>> {
+  const wanted = `a JSON object such as '${settings.example}', or key=value`;
+  const parse = (word: string | null, spelling: string, before: Table | undefined) => ({ ...before, ...parseTable(word!, spelling, wanted) });
   const check = (value: unknown, spelling: string): Table => {
     if (isObject(value)) return value;
     throw wrongValue(spelling, 'a table', value);
@@ -30,10 +29,10 @@ export function object<const S extends Settings<Table>>(description: string, set
 }
 
 /** A JSON object, or one key with its value. Throws ConfigError. */
-function parseTable(word: string, spelling: string): Table {
+function parseTable(word: string, spelling: string, wanted: string): Table {
   const [, key, value] = /^\s*([\w-]+)=(.*)$/s.exec(word) ?? [];
   if (key !== undefined) return { [key]: levelled(jsonOrText(value!), spelling) };
-  return parseObject(word, spelling);
+  return parseObject(word, spelling, wanted);
 }
 
 function jsonOrText(word: string): unknown {
@@ -45,7 +44,7 @@ function jsonOrText(word: string): unknown {
 }
 
 /** Throws ConfigError. Its message leaves out values that may hold a secret. */
-function parseObject(word: string, spelling: string): Table {
+function parseObject(word: string, spelling: string, wanted: string): Table {
   const mayHoldSecret = (word.match(/[\w-]+/g) ?? []).some(isSecretName);
   const shown = mayHoldSecret ? 'a value that is not shown because it may hold a secret' : word.length > 60 ? `${word.slice(0, 60)}…` : word;
   let value: unknown;
@@ -54,9 +53,9 @@ function parseObject(word: string, spelling: string): Table {
   } catch (cause) {
     const position = / at position (\d+)/.exec(String(cause))?.[1];
     const where = `, which is not valid JSON${position === undefined ? '' : ` from character ${position} on`}`;
-    throw new ConfigError(`${spelling} must be ${EXAMPLE}, got ${shown}${where}`, { cause });
+    throw new ConfigError(`${spelling} must be ${wanted}, got ${shown}${where}`, { cause });
   }
-  if (!isObject(value)) throw wrongValue(spelling, EXAMPLE, value, { shown });
+  if (!isObject(value)) throw wrongValue(spelling, wanted, value, { shown });
   return levelled(value, spelling);
 }
 

@@ -77,7 +77,7 @@ function rows(description: string) {
 
 export const extractCommand = defineCommand({
   name: 'vf-rounds extract',
-  summary: 'Selects rollouts that succeed where success is rare, as demonstrations.',
+  summary: 'Selects rare successes of hard prompts, as demonstrations.',
   examples: [['vf-rounds extract --trace RUN/trace.jsonl -o candidates.jsonl', 'at most four successes of each hard prompt']],
   options: EXTRACT,
   notes: EXTRACT_NOTES,
@@ -101,7 +101,7 @@ export const vetCommand = defineCommand({
 
 export const rewriteCommand = defineCommand({
   name: 'vf-rounds rewrite',
-  summary: 'Rewords the thoughts of demonstrations; the rest stays byte for byte.',
+  summary: 'Rewords the thoughts of demonstrations: the rest stays byte for byte.',
   examples: [
     [
       'vf-rounds rewrite passed.jsonl -o rewritten.jsonl \\\n    --role rewriter=gpt-5-mini@https://api.openai.com/v1',
@@ -110,7 +110,10 @@ export const rewriteCommand = defineCommand({
   ],
   arguments: rows('rows of "extract" or "vet"'),
   options: REWRITE,
-  conflicts: [['rewritten', 'role']],
+  conflicts: [
+    ['rewritten', 'role'],
+    ['rewritten', 'config'],
+  ],
   notes: REWRITE_NOTES,
   run: async ({ arguments: { rows: paths }, options, context }) => (await import('../../rounds/driver/distill.ts')).rewrite(paths, options, context),
 });

@@ -5,7 +5,7 @@ import { modelPath } from '../../data/bundled-models.ts';
 import { cachedModel } from '../../data/cached-model.ts';
 import type { SeedForm } from '../../data/seed-row.ts';
 import { findEnvironment } from '../../registry/find-environment.ts';
-import { countText, plural } from '../../reports/text/number-text.ts';
+import { plural } from '../../reports/text/number-text.ts';
 import type { PromptRow } from '../../schemas/demonstration-row.ts';
 import { modelFacts } from '../../files/model-facts.ts';
 import { openDemonstrationTokenizer } from '../../sessions/training/open-demonstrations.ts';
@@ -78,10 +78,10 @@ interface Places {
 }
 
 function describe({ written, skipped, problems, long, longestTokens }: SeedCounts, { from, to, mostTokens }: Places): string {
-  const size = longestTokens === null ? '' : `; the longest has ${countText(longestTokens)} tokens`;
+  const size = longestTokens === null ? '' : `; the longest has ${plural(longestTokens, 'token')}`;
   const left = [
     ...(skipped === 0 ? [] : [`${plural(skipped, 'unusable line')}: ${problemsText(skipped, problems)}`]),
-    ...(long === 0 ? [] : [`${plural(long, 'row')} of more than ${countText(mostTokens)} tokens`]),
+    ...(long === 0 ? [] : [`${plural(long, 'row')} of more than ${plural(mostTokens, 'token')}`]),
   ];
   const leftOut = left.length === 0 ? '' : `; left out: ${left.join('; ')}`;
   return `${plural(written, 'row')} of ${from} written to ${to === '-' ? 'stdout' : to}${size}${leftOut}`;

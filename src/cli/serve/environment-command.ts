@@ -72,7 +72,7 @@ export type EnvironmentOptions = OptionValues<typeof OPTIONS>;
 
 export const environmentCommand = defineCommand({
   name: 'vf-serve environment',
-  summary: 'Serves an environment to trainers and harnesses that own the policy, or have a server for it.',
+  summary: 'Serves an environment to trainers and harnesses: they own the policy, or have a server for it.',
   examples: [
     ['vf-serve environment search-r1 --split train', 'rows to train on, at http://127.0.0.1:8000'],
     ['vf-serve environment ./my-env --tokenizer nano-base --port 0', 'an environment of your own, played by token ids, on any free port'],

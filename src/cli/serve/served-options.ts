@@ -7,7 +7,7 @@ import { object, roles } from '../options/table-kinds.ts';
 export const SERVED_ENVIRONMENT = { environment: argument('the environment', { label: 'id or path', completion: 'environments' }) };
 
 export const SERVED = {
-  envArgs: object('arguments of the environment', { letter: 'a' }),
+  envArgs: object('arguments of the environment', { letter: 'a', example: '{"topk": 5}' }),
   envDirPath: folder('where environments are looked up by id', { default: 'environments' }),
   split: oneOf(['train', 'eval'], 'the rows to serve', { default: 'eval' }),
   role: roles('the model of a role, as in vf-eval: judge=NAME@URL, builtin or policy'),

@@ -44,7 +44,7 @@ export type VerifiersOptions = OptionValues<typeof OPTIONS>;
 
 export const verifiersCommand = defineCommand({
   name: 'vf-serve verifiers',
-  summary: 'Serves an environment over the wire of verifiers 0.4.0, for prime-rl and torchtitan.',
+  summary: 'Serves an environment to prime-rl and torchtitan: over the wire of verifiers 0.4.0.',
   examples: [['vf-serve verifiers search-r1 --split train', 'rows to train on, at tcp://127.0.0.1:5000']],
   arguments: SERVED_ENVIRONMENT,
   options: OPTIONS,

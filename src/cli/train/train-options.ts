@@ -8,8 +8,8 @@ export const TRAIN_OPTIONS = groups({
   'What is trained': {
     preset: text('ready-made settings, listed below; file and flags override them', { placeholder: 'NAME', completion: 'presets' }),
     model: setting('model', 'the base model: a Hugging Face directory, a bundled model, or owner/name on the hub', 'PATH'),
-    envArgs: object('arguments of the training environment', { letter: 'a' }),
-    evalArgs: object('override them for the evaluation environment'),
+    envArgs: object('arguments of the training environment', { letter: 'a', example: '{"topk": 5}' }),
+    evalArgs: object('override them for the evaluation environment', { example: '{"max_turns": 2}' }),
     role: roles("the model for one of the environment's roles, such as its judge: an alias, URL, MODEL@URL, builtin or policy"),
     name: setting('name', 'name of the run', 'NAME', 'environment and model'),
     outputDir: folder("parent of the run's folder", { letter: 'o', otherwise: 'outputs' }),
@@ -30,7 +30,7 @@ export const TRAIN_OPTIONS = groups({
     maxTokens: setting('maxTokens', 'new tokens per generation', 'N', 'the environment decides'),
     temperature: setting('temperature', 'sampling temperature'),
     topP: number('only 1: no trainer reproduces the log-probs of a lower one', { from: 1, to: 1, otherwise: '1' }),
-    samplingArgs: object('temperature, max_tokens and top_p in one; override -T, -t and --top-p', { letter: 'S' }),
+    samplingArgs: object('temperature, max_tokens and top_p in one; override -T, -t and --top-p', { letter: 'S', example: '{"temperature": 0.7}' }),
   },
   Training: {
     python: file('the Python with torch and transformers; implies the torch worker', { placeholder: 'PATH', otherwise: 'python3' }),

@@ -33,7 +33,7 @@ function missing(path: string): string {
 
 async function jsonLines(path: string, limit: number): Promise<readonly BenchmarkRow[]> {
   const rows: BenchmarkRow[] = [];
-  for await (const { text, number } of readLines(path, { mustExist: true })) {
+  for await (const { text, number } of readLines(path, { remedy: 'name a .jsonl file of questions' })) {
     if (rows.length >= limit) break;
     rows.push(asRow(parsed(text, `${path}, line ${number}`), `${path}, line ${number}`));
   }

@@ -100,7 +100,7 @@ async function readDocuments(file: string): Promise<readonly Document[]> {
   try {
     if (extname(file).toLowerCase() !== '.jsonl') return [{ title: basename(file, extname(file)), contents: await readRegularFile(file) }];
     const documents: Document[] = [];
-    for await (const { text, number } of readLines(file, { mustExist: true })) {
+    for await (const { text, number } of readLines(file, { remedy: 'name a .jsonl file of documents' })) {
       const row: unknown = JSON.parse(text);
       const { title, contents, text: body } = isObject(row) ? row : {};
       if (typeof (contents ?? body) !== 'string')

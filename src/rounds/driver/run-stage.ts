@@ -16,10 +16,24 @@ interface StageWork {
   readonly work: (inputs: readonly HashedInput[]) => Promise<StageResult>;
 }
 
+/** What to do if an input is missing, by its role. */
+const MISSING = {
+  trace: 'name the trace.jsonl that vf-train wrote into the folder of its run',
+  rows: 'name the rows that vf-train was given',
+  added: 'name rows, such as those that "vf-rounds review" wrote',
+  exclusions: 'name a list that "vf-rounds bucket" or "vf-rounds verify" wrote',
+  rewritten: 'name rows of "vf-rounds extract" with other thoughts',
+  system: 'name a file with the text of the system prompt',
+};
+const DISTILLING: ReadonlySet<StageName> = new Set(['vet', 'rewrite', 'finalize']);
+
 /** Runs a stage and notes one line. Nothing is written unless all of it worked. */
 export async function runStage({ target, inputs, work }: StageWork, { note }: Pick<StageContext, 'note'>): Promise<void> {
   await assertWritable(target, inputs);
-  const hashed = await hashInputs(inputs);
+  const hashed = await hashInputs(inputs, {
+    ...MISSING,
+    ...(DISTILLING.has(target.stage) ? { rows: 'name rows that "vf-rounds extract" wrote' } : {}),
+  });
   const result = await work(hashed);
   await assertSame(hashed, target.stage);
   const { outputs, counts } = await writeStage(target, hashed, result);

@@ -51,6 +51,8 @@ export async function resolveRoles(
   tables: RoleTables,
   options: ResolveRolesOptions,
 ): Promise<readonly ResolvedRole[]> {
+  // Read even if no role needs it; otherwise a misspelled path would go unnoticed.
+  if ((options.endpointsPath ?? null) !== null) await readEndpoints(options.endpointsPath!);
   const known = Object.keys(declarations);
   const unknown = Object.keys(tables).find((role) => !known.includes(role));
   if (unknown !== undefined) throw unknownRole(unknown, known);

@@ -140,7 +140,7 @@ export async function runScoring(run: string, flags: ScoringRequest, context: Sc
   try {
     // The pictures that a judge sees.
     await opened.images.keepIn(join(place.working, 'images'));
-    const result = await scoreRun({ ...asNew, directory: place.working, isLocked: true, keepsJournal: true });
+    const result = await scoreRun({ ...asNew, directory: place.working, copyOf: run, isLocked: true, keepsJournal: true });
     await closePlace(place);
     return { run, directory: place.directory, result, after: await readMetadata(place.directory) };
   } catch (error) {

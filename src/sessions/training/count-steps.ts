@@ -1,6 +1,7 @@
 /** The steps that data fills: demonstrations, or rollouts of a file. */
 import { ConfigError } from '../../core/errors.ts';
 import { readRollouts } from '../../evaluate/read-rollouts.ts';
+import { plural } from '../../reports/text/number-text.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { ResolvedConfig } from '../../trainer/config/resolve-config.ts';
 import { readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
@@ -41,5 +42,5 @@ export async function stepsOfRollouts(path: string, { rolloutsPerExample, exampl
   const groups = [...sizes.values()].reduce((sum, size) => sum + Math.ceil(size / rolloutsPerExample), 0);
   const steps = Math.floor(groups / examplesPerStep);
   if (steps > 0) return steps;
-  throw new ConfigError(`${path} has ${groups} groups of rollouts, but rollouts.examples_per_step is ${examplesPerStep}; lower it (-n)`);
+  throw new ConfigError(`${path} has ${plural(groups, 'group')} of rollouts, but rollouts.examples_per_step is ${examplesPerStep}; lower it (-n)`);
 }

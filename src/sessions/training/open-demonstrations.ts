@@ -4,6 +4,7 @@ import { ConfigError } from '../../core/errors.ts';
 import type { ImageSizes } from '../../core/image-size.ts';
 import type { RenderedTokens } from '../../core/message.ts';
 import { modelFacts } from '../../files/model-facts.ts';
+import { plural } from '../../reports/text/number-text.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { localTokenizerHash } from '../policy/local-tokenizer-hash.ts';
 import { demonstrationPictures } from './demonstration-pictures.ts';
@@ -101,9 +102,9 @@ async function within(
   for (const { ids, groupId: place } of made) assertInVocabulary(ids, vocabulary, place);
   const kept = made.filter(({ ids }) => ids.length <= limit);
   if (kept.length < made.length)
-    warn(`${made.length - kept.length} of ${made.length} supervised rows are longer than ${limit} tokens and are left out`);
+    warn(`left out ${made.length - kept.length} of ${plural(made.length, 'supervised row')}: longer than ${plural(limit, 'token')}`);
   if (rows.length > 0 && kept.length === 0)
-    throw new ConfigError(`All ${made.length} supervised rows are longer than ${limit} tokens; raise sft.max_length or shorten them`);
+    throw new ConfigError(`Every supervised row is longer than ${plural(limit, 'token')}; raise sft.max_length or shorten the rows`);
   return kept;
 }
 

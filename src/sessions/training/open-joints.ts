@@ -60,5 +60,5 @@ function rolloutsOf(path: string, { rollouts, sft, model }: TrainingConfig, toke
 }
 
 async function* fileLines(path: string): AsyncGenerator<string, void> {
-  for await (const { text } of readLines(path, { mustExist: true })) yield text;
+  for await (const { text } of readLines(path, { remedy: 'name one that vf-export wrote, or - for stdin' })) yield text;
 }

@@ -30,9 +30,7 @@ export async function readDemonstrations({ sft, seed }: Pick<TrainingConfig, 'sf
   const validation = sft.validation === null ? [] : await readRows(sft.validation);
   const count = sft.heldOut < 1 ? Math.round(sft.heldOut * rows.length) : sft.heldOut;
   if (count >= rows.length)
-    throw new ConfigError(
-      `${paths.join(', ')} ${paths.length === 1 ? 'has' : 'have'} ${rows.length} rows, and sft.held_out = ${sft.heldOut} leaves none to train on`,
-    );
+    throw new ConfigError(`sft.held_out = ${sft.heldOut} leaves no row of ${paths.join(', ')} to train on (rows: ${rows.length}); lower it`);
   if (count === 0) return { training: rows, validation };
   const order = Random.fromSeed(seed)
     .fork('held-out demonstrations')
@@ -63,7 +61,7 @@ async function* objectsIn(path: string): AsyncGenerator<{ readonly fields: strin
     for (const [i, fields] of (await readParquet(path)).entries()) yield { fields, place: `${path}, row ${i + 1}` };
     return;
   }
-  for await (const { text, number } of readLines(path, { mustExist: true }))
+  for await (const { text, number } of readLines(path, { remedy: 'name a file of supervised rows (docs/supervised.md)' }))
     if (text.trim() !== '') yield { fields: text, place: `${path}:${number}` };
 }
 

@@ -55,7 +55,7 @@ export class RolloutFileSource implements TrajectorySource {
       const next = await untilAborted(this.#groups.next(), signal, () => cancelled(signal, `Stopped while ${name} was read for step ${step}`));
       if (next.done === true) {
         throw new TrainingError(
-          `${name} ended after ${this.#read} groups of rollouts, before step ${step} had its ${groupsPerStep}; lower --steps, or give more rollouts and continue with -R`,
+          `${name} ended before step ${step} had its groups of rollouts (${groupsPerStep}; it has ${this.#read} in all); lower --steps, or give more rollouts and continue with -R`,
         );
       }
       if (++this.#read <= earlier) continue;

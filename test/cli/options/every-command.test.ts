@@ -28,16 +28,28 @@ function misfits(chosen: (option: Option) => boolean, word: string, sentence: (f
     });
 }
 
+function thrownBy(act: () => unknown): string {
+  try {
+    act();
+  } catch (error) {
+    return (error as Error).message;
+  }
+  return '';
+}
+
 describe('every command', () => {
   it('is among the listed ones', () => {
     expect(commands.length).toBeGreaterThan(2);
     expect(options.length).toBeGreaterThan(15);
   });
 
-  it('has examples, which its group promises, and a summary that fits into the list of vf', () => {
+  it('has examples, which its group promises, and a summary that fits into a line of the list of its group', () => {
     expect(commands.filter(({ name, examples = [] }) => name !== 'vf completion' && examples.length === 0).map(({ name }) => name)).toEqual([]);
-    const [, list = ''] = renderHelp(vf).split('Commands\n');
-    expect(list.split('\n\n', 1)[0]!.split('\n')).toHaveLength(ALL_COMMANDS.length + 1);
+    for (const group of [vf, ...ALL_COMMANDS]) {
+      if (!('commands' in group)) continue;
+      const [, list = ''] = renderHelp(group).split('Commands\n');
+      expect(list.split('\n\n', 1)[0]!.split('\n')).toHaveLength(group.commands.length);
+    }
   });
 
   it('says "Unknown flag" and where the flags are listed', async () => {
@@ -73,6 +85,17 @@ describe('every command', () => {
         (flag) => new RegExp(`^${flag} takes no value, got "x"$`),
       ),
     ).toEqual([]);
+  });
+
+  it('shows for each table an object that it takes, and for fields of a request no argument of an environment', () => {
+    const tables = options.filter(({ option }) => option.placeholder === 'JSON|K=V');
+    expect(tables.length).toBeGreaterThan(5);
+    for (const { name, option } of tables) {
+      const message = thrownBy(() => option.parse('[1]', '-x', undefined));
+      const [, example = ''] = /such as '(\{.*\})', or key=value, got \[1\]$/.exec(message) ?? [];
+      expect(option.parse(example, '-x', undefined)).toEqual(JSON.parse(example));
+      expect(name === 'samplingArgs' && example.includes('topk')).toBe(false);
+    }
   });
 
   it('says what each number must be', () => {

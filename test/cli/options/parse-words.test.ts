@@ -46,7 +46,7 @@ const sample = defineCommand({
       set: assignments('a setting', { example: 'a.b=1' }),
     },
     Tables: {
-      envArgs: object('arguments', { letter: 'a' }),
+      envArgs: object('arguments', { letter: 'a', example: '{"topk": 5}' }),
       header: headers('a header'),
       role: roles('a model'),
       weight: numbers('a weight', { example: 'format=0.2' }),

@@ -44,7 +44,10 @@ describe('vf-rounds bucket', () => {
       ) as string,
     });
     const missing = await rounds('bucket', '--trace', 'trace.jsonl', '--rows', 'page-worlds.jsonl', '-o', 'r2');
-    expect(missing).toMatchObject({ status: 2, stderr: 'vf-rounds: The file page-worlds.jsonl does not exist\n' });
+    expect(missing).toMatchObject({
+      status: 2,
+      stderr: 'vf-rounds: The file page-worlds.jsonl does not exist; name the rows that vf-train was given\n',
+    });
   });
 
   it('names only data sets of the package that it takes', async () => {

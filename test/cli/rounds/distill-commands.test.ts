@@ -242,14 +242,23 @@ describe('vf-rounds extract to finalize', () => {
     expect(rowsOf('out.jsonl').map(({ messages }) => messages)).toEqual(rowsOf('better.jsonl').map(({ messages }) => messages));
   });
 
-  it('refuses a row that is nested very deeply in one line that names row and key', async () => {
+  it('refuses a row that is nested very deeply, is no demonstration or is not there, in one line that names row and key', async () => {
     const first = { uid: 'first', format_version: 'v1', messages: [{ role: 'user', content: 'q' }] };
+    const demonstrations = 'The rows must be demonstrations, as "vf-rounds extract" writes them.\n';
     const deep = { ...first, uid: 'second', messages: `${'['.repeat(100_000)}${']'.repeat(100_000)}` };
     file('rows.jsonl', [first, deep].map((row) => `${JSON.stringify(row)}\n`).join(''));
     expect(await rounds('finalize', 'rows.jsonl', '-o', 'sft.jsonl')).toMatchObject({
       status: 2,
-      stderr: 'vf-rounds: rows.jsonl:2: "messages" is nested more than 64 levels deep; give flatter rows\n',
+      stderr: 'vf-rounds: rows.jsonl:2: "messages" is nested more than 64 levels deep; give flatter rows. ' + demonstrations,
     });
+    file('questions.jsonl', '{"id": "a", "question": "b"}\n');
+    expect(await rounds('vet', 'questions.jsonl', '-o', 'passed.jsonl')).toMatchObject({
+      status: 2,
+      stderr: 'vf-rounds: questions.jsonl:1: "uid" must be the id of the row, got nothing. ' + demonstrations,
+    });
+    expect((await rounds('vet', 'gone.jsonl', '-o', 'passed.jsonl')).stderr).toBe(
+      'vf-rounds: The file gone.jsonl does not exist; name rows that "vf-rounds extract" wrote\n',
+    );
   });
 
   it.each([

@@ -145,7 +145,7 @@ describe('vf-train --sft', () => {
         /^vf-train: .*bad\.jsonl:1 is not a supervised row: in addition to prompt it needs either segments or completion.*\n$/,
       ],
       [['--sft', 'folder'], /^vf-train: .*folder is a folder; name a file in it\n$/],
-      [['--sft', 'missing.jsonl'], /^vf-train: The file .*missing\.jsonl does not exist\n$/],
+      [['--sft', 'missing.jsonl'], /^vf-train: The file .*missing\.jsonl does not exist; name a file of supervised rows/],
       [['--sft', writeRows(), '--set', 'evaluation.every=1'], /^vf-train: No policy server is named;/],
     ] as const) {
       const { status, stderr } = run('vf-train', [...UNSERVED, ...args, '-o', 'a']);

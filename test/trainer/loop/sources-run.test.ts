@@ -352,7 +352,7 @@ describe('rollouts from a file', () => {
   it('stop the run with what is missing where they end too early, and it goes on with more', async () => {
     const outcome = await run({ createSource: sourceOf(LINES.slice(0, 20)) });
     expect(outcome).toMatchObject({ reason: 'stopped', step: 2, resumable: true });
-    expect(outcome.message).toMatch(/theirs\.jsonl ended after 5 groups of rollouts, before step 3 had its 2/);
+    expect(outcome.message).toMatch(/theirs\.jsonl ended before step 3 had its groups of rollouts \(2; it has 5 in all\)/);
     expect(await run({ createSource: sourceOf(LINES) })).toMatchObject({ reason: 'finished', step: 4 });
   });
 

@@ -98,7 +98,9 @@ describe('readDemonstrations', () => {
   it('refuses files that are missing or empty, and a number of held-out rows that leaves none', async () => {
     await expect(read({ data: join(folder, 'missing.jsonl') })).rejects.toThrow(/The file .*missing\.jsonl does not exist/);
     await expect(read({ data: write([]) })).rejects.toThrow(/has no supervised rows/);
-    await expect(read({ data: write([row(1), row(2)]), held_out: 2 })).rejects.toThrow(/has 2 rows, and sft\.held_out = 2 leaves none to train on/);
+    await expect(read({ data: write([row(1), row(2)]), held_out: 2 })).rejects.toThrow(
+      /^sft\.held_out = 2 leaves no row of .* to train on \(rows: 2\); lower it$/,
+    );
   });
 });
 
