@@ -7,7 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { writeAdapter } from '../trainer/publisher/adapter-files.ts';
-import { type AttackedServer, peakGrowth, startCommand, startServer } from './attacked-process.ts';
+import { type AttackedServer, peakGrowth, startServer } from './attacked-process.ts';
+import { CommandHost } from './command-host.ts';
 import { ask } from './http-attacks.ts';
 
 const CONFIG = 'adapter_config.json';
@@ -135,6 +136,9 @@ describe('POST /v1/load_lora_adapter under attack', () => {
 });
 
 describe('vf-serve policy with a model under attack', () => {
+  const host = new CommandHost();
+  afterAll(() => host[Symbol.asyncDispose]());
+
   it.each(['config.json', 'tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja', 'generation_config.json', 'model.safetensors'])(
     'refuses a pipe in place of %s in one line (2)',
     async (file) => {
@@ -143,9 +147,9 @@ describe('vf-serve policy with a model under attack', () => {
       cpSync(NANO, model, { recursive: true });
       rmSync(join(model, file), { force: true });
       pipe(join(model, file));
-      await using server = startCommand('vf-serve', ['policy', '--model', model, '--threads', '1', '--port', '0']);
-      expect(await server.ended).toEqual([2, null]);
-      expect(server.stderr).toMatch(/^vf-serve: .* is a pipe; [^\n]*\n$/);
+      const { code, stderr } = await host.run('vf-serve', ['policy', '--model', model, '--threads', '1', '--port', '0'], { cwd: folder, env: {} });
+      expect(code).toBe(2);
+      expect(stderr).toMatch(/^vf-serve: .* is a pipe; [^\n]*\n$/);
     },
   );
 });

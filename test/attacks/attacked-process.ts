@@ -6,6 +6,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { until } from '../transport/loopback.ts';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 const root = join(import.meta.dirname, '../..');
 
@@ -41,8 +42,7 @@ export function startCommand(name: string, args: readonly string[], options: Sta
 
 /** Starts Node with these arguments. */
 export function startNode(args: readonly string[], { cwd = root, env = {} }: StartOptions = {}): AttackedProcess {
-  const { PATH = '' } = process.env;
-  const child = spawn(process.execPath, args, { cwd, env: { PATH, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, args, { cwd, env: { ...BARE_ENVIRONMENT, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
   const ended = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>;
   running.add(child);
   void ended.then(() => running.delete(child));

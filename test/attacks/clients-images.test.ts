@@ -1,13 +1,17 @@
-/** vLLM servers that miscount the tokens of pictures, against the probe that asks for them. As a child process: a probe that never ends blocks its thread. */
+/** vLLM servers that miscount the tokens of pictures, against the probe that asks for them. In another process: a probe that never ends blocks its thread. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { miscountingServer } from '../loopback/miscounting-server.ts';
-import { startCommand } from './attacked-process.ts';
+import { CommandHost } from './command-host.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'vf-attacked-probe-'));
-afterAll(() => rmSync(folder, { recursive: true }));
+const host = new CommandHost();
+afterAll(async () => {
+  await host[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true });
+});
 
 describe('a vLLM server that counts tokens which no picture has', () => {
   // The smallest picture that the probe sends, and the largest that fits the window.
@@ -31,11 +35,8 @@ describe('a vLLM server that counts tokens which no picture has', () => {
       '--api-client-type',
       'tokens',
     ];
-    await using process = startCommand('vf-eval', args);
-    const [code] = await process.ended;
+    const { code, stderr } = await host.run('vf-eval', args, { cwd: folder, env: {} });
     expect(code).toBe(2);
-    expect(process.stderr).toMatch(
-      /^vf-eval: visual-rag shows images, and qwen3_vl cannot see them: it reports token counts that fit no image\. .*\n$/,
-    );
+    expect(stderr).toMatch(/^vf-eval: visual-rag shows images, and qwen3_vl cannot see them: it reports token counts that fit no image\. .*\n$/);
   });
 });

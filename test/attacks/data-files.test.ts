@@ -4,10 +4,14 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startCommand } from './attacked-process.ts';
+import { CommandHost } from './command-host.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'vf-attacked-data-'));
-afterAll(() => rmSync(folder, { recursive: true }));
+const host = new CommandHost();
+afterAll(async () => {
+  await host[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true });
+});
 const at = (name: string) => join(folder, name);
 const line = (row: object) => `${JSON.stringify(row)}\n`;
 const GOOD = { question: 'Who is the mayor of Kinzer?', golden_answers: ['Purorka'] };
@@ -73,9 +77,9 @@ describe('a command with a hostile file', () => {
     ['a corpus that is a pipe', 'vf-serve', () => ['retrieve', '--corpus', at('pipe.jsonl'), '--port', '0'], /pipe\.jsonl is a pipe/],
     ['a corpus without end', 'vf-index', () => [at('endless.jsonl'), '-o', at('index')], /endless\.jsonl is a device/],
   ])('refuses %s in one line (2)', async (_, command, args, message) => {
-    await using process = startCommand(command, args(), { cwd: folder });
-    expect(await process.ended).toEqual([2, null]);
-    expect(process.stderr).toMatch(message);
-    expect(process.stderr.trimEnd()).not.toContain('\n');
+    const { code, stderr } = await host.run(command, args(), { cwd: folder, env: {} });
+    expect(code).toBe(2);
+    expect(stderr).toMatch(message);
+    expect(stderr.trimEnd()).not.toContain('\n');
   });
 });

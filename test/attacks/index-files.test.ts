@@ -11,7 +11,7 @@ import { Random } from '../../src/core/random.ts';
 import { buildIndexFolder } from '../../src/retrieval/bm25/build-index-folder.ts';
 import { openBm25 } from '../../src/retrieval/bm25/open-bm25.ts';
 import { CONTRACT_PASSAGES } from '../contracts/retriever.ts';
-import { startCommand } from './attacked-process.ts';
+import { CommandHost } from './command-host.ts';
 
 const { signal } = new AbortController();
 const folder = mkdtempSync(join(tmpdir(), 'vf-attacked-index-'));
@@ -27,7 +27,11 @@ beforeEach(() => {
   copy = join(folder, `copy-${++made}`);
   cpSync(whole, copy, { recursive: true });
 });
-afterAll(() => rmSync(folder, { recursive: true }));
+const host = new CommandHost();
+afterAll(async () => {
+  await host[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true });
+});
 
 /** Everything that the index returns: each passage is found by a word of its own. */
 async function contentsOf(path: string): Promise<unknown> {
@@ -99,9 +103,9 @@ describe('an index under attack', () => {
         [copy, 'a pipe'],
         [device, 'a device'],
       ] as const) {
-        await using server = startCommand('vf-serve', ['retrieve', '--corpus', path, '--port', '0']);
-        expect(await server.ended).toEqual([2, null]);
-        expect(server.stderr).toMatch(new RegExp(`^vf-serve: [^\\n]*${name} is ${kind}[^\\n]*\\n$`));
+        const { code, stderr } = await host.run('vf-serve', ['retrieve', '--corpus', path, '--port', '0'], { cwd: folder, env: {} });
+        expect(code).toBe(2);
+        expect(stderr).toMatch(new RegExp(`^vf-serve: [^\\n]*${name} is ${kind}[^\\n]*\\n$`));
       }
     },
   );

@@ -7,11 +7,15 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ROUND_COMMANDS } from '../../src/cli/rounds/run/round-commands.ts';
 import { runRounds } from '../../src/rounds/driver/run-rounds.ts';
 import { ConfigError } from '../../src/core/errors.ts';
-import { startCommand } from './attacked-process.ts';
+import { CommandHost } from './command-host.ts';
 import { quietContext } from '../cli/rounds/quiet-context.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'vf-attacked-rounds-'));
-afterAll(() => rmSync(folder, { recursive: true }));
+const host = new CommandHost();
+afterAll(async () => {
+  await host[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true });
+});
 const at = (name: string) => join(folder, name);
 const rows = `rows = "${at('rows.jsonl')}"\n`;
 const output = `output = "${at('out')}"\n`;
@@ -72,17 +76,17 @@ describe('vf-rounds run', () => {
     ['deep.toml', /^vf-rounds: .*nested more than 64 levels deep/],
   ])('ends with 2 for the configuration %s', async (name, message) => {
     writeFileSync(at('deep.toml'), `${GOOD}[arguments]\n${'a.'.repeat(20_000)}a = 1`);
-    await using process = startCommand('vf-rounds', ['run', at(name)], { cwd: folder });
-    expect(await process.ended).toEqual([2, null]);
-    expect(process.stderr).toMatch(message);
-    expect(process.stderr.trimEnd()).not.toContain('\n');
+    const { code, stderr } = await host.run('vf-rounds', ['run', at(name)], { cwd: folder, env: {} });
+    expect(code).toBe(2);
+    expect(stderr).toMatch(message);
+    expect(stderr.trimEnd()).not.toContain('\n');
   });
 
   it('says what the trainings of a good configuration lack, before it makes anything', async () => {
     writeFileSync(at('good.toml'), GOOD);
-    await using process = startCommand('vf-rounds', ['run', at('good.toml')], { cwd: folder });
-    expect(await process.ended).toEqual([2, null]);
-    expect(process.stderr).toMatch(/^vf-rounds: The training \[phase1\] of \S*good\.toml: No model is named; set model\.path/);
+    const { code, stderr } = await host.run('vf-rounds', ['run', at('good.toml')], { cwd: folder, env: {} });
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^vf-rounds: The training \[phase1\] of \S*good\.toml: No model is named; set model\.path/);
     expect(existsSync(at('out'))).toBe(false);
   });
 });

@@ -26,9 +26,8 @@ afterEach(() => {
 });
 
 async function serving(...args: readonly string[]) {
-  const { PATH = '' } = process.env;
   const words = ['--conditions=vf-search-source', join(ROOT, 'src/cli/vf-serve.ts'), 'environment', ENVIRONMENT, '--port', '0', ...args];
-  const child = spawn(process.execPath, words, { cwd: ROOT, env: { PATH } });
+  const child = spawn(process.execPath, words, { cwd: ROOT, env: BARE_ENVIRONMENT });
   started.add(child);
   const server = { child, stdout: '', stderr: '', ended: once(child, 'close') };
   child.stdout.on('data', (chunk) => (server.stdout += String(chunk)));

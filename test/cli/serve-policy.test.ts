@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { writeAdapter } from '../trainer/publisher/adapter-files.ts';
 import { until } from '../transport/loopback.ts';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 const root = join(import.meta.dirname, '../..');
 const NANO = join(root, 'test/models/nano-base');
@@ -28,8 +29,7 @@ interface Run {
 }
 
 function vfServe(args: readonly string[], { env = {}, cwd = root }: { env?: Record<string, string>; cwd?: string } = {}): Run {
-  const { PATH = '' } = process.env;
-  const child = spawn(process.execPath, [join(root, 'src/cli/vf-serve.ts'), 'policy', ...args], { cwd, env: { PATH, ...env } });
+  const child = spawn(process.execPath, [join(root, 'src/cli/vf-serve.ts'), 'policy', ...args], { cwd, env: { ...BARE_ENVIRONMENT, ...env } });
   started.add(child);
   const result: Run = { child, stdout: '', stderr: '', ended: once(child, 'close') };
   child.stdout.on('data', (chunk) => (result.stdout += String(chunk)));

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { run, WireClient } from '../server/verifiers/wire-client.ts';
 import { refusingUrl, until } from '../transport/loopback.ts';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const WORLD = ['-a', JSON.stringify({ dataset: 'fact-world', corpus: 'fact-world' })];
@@ -14,8 +15,7 @@ afterEach(() => {
 });
 
 function vfServe(args: readonly string[], flags: readonly string[] = []) {
-  const { PATH = '' } = process.env;
-  const child = spawn(process.execPath, [...flags, join(ROOT, 'src/cli/vf-serve.ts'), 'verifiers', ...args], { cwd: ROOT, env: { PATH } });
+  const child = spawn(process.execPath, [...flags, join(ROOT, 'src/cli/vf-serve.ts'), 'verifiers', ...args], { cwd: ROOT, env: BARE_ENVIRONMENT });
   started.add(child);
   const result = { child, stdout: '', stderr: '', ended: once(child, 'close') };
   child.stdout.on('data', (chunk) => (result.stdout += String(chunk)));

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { environmentFiles } from '../../src/templates/environment-template.ts';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 const root = join(import.meta.dirname, '../..');
 let folder: string;
@@ -20,9 +21,8 @@ interface Result {
 }
 
 function run(args: readonly string[], workingDirectory = folder): Promise<Result> {
-  const { PATH = '' } = process.env;
   return new Promise((resolve) => {
-    execFile(process.execPath, args, { cwd: workingDirectory, env: { PATH } }, (error, stdout, stderr) => {
+    execFile(process.execPath, args, { cwd: workingDirectory, env: BARE_ENVIRONMENT }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
     });
   });

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
 import { loopback, sendJson, until } from '../transport/loopback.ts';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 const root = join(import.meta.dirname, '../..');
 const started = new Set<ChildProcessWithoutNullStreams>();
@@ -23,8 +24,7 @@ interface Run {
 }
 
 function run(args: readonly string[], { env = {}, cwd = root }: { env?: Record<string, string>; cwd?: string } = {}): Run {
-  const { PATH = '' } = process.env;
-  const child = spawn(process.execPath, args, { cwd, env: { PATH, ...env } });
+  const child = spawn(process.execPath, args, { cwd, env: { ...BARE_ENVIRONMENT, ...env } });
   started.add(child);
   const result: Run = { child, stdout: '', stderr: '', ended: once(child, 'close') };
   child.stdout.on('data', (chunk) => (result.stdout += String(chunk)));

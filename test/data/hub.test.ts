@@ -11,6 +11,7 @@ import { fetchHubSplit, FLASHRAG_REVISION, FLASHRAG_SOURCES, parseHubName } from
 import { hubCacheFolder } from '../../src/data/hub-cache.ts';
 import { loadRows } from '../../src/data/load-rows.ts';
 import { type HubContent, type LoopbackHub, startLoopbackHub } from './loopback-hub.ts';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 const line = (id: string, question: string) => `${JSON.stringify({ id, question, golden_answers: ['yes'], metadata: { from: id } })}\n`;
 const flashrag: HubContent = {
@@ -212,7 +213,8 @@ describe('a process that loads rows', () => {
     process.stderr.write('started ');
     const { rows } = await loadRows({ dataset: 'nq', split: 'train', env: process.env });
     process.stderr.write(String(rows.length));`;
-  const load = () => spawn(process.execPath, ['--input-type=module', '-e', script], { env: { HF_ENDPOINT: hub.url, HF_HUB_CACHE: cacheDir } });
+  const load = () =>
+    spawn(process.execPath, ['--input-type=module', '-e', script], { env: { ...BARE_ENVIRONMENT, HF_ENDPOINT: hub.url, HF_HUB_CACHE: cacheDir } });
 
   it('writes nothing to stdout, and is not disturbed by one that was killed in the middle of the download', async () => {
     await start();

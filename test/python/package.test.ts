@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const PYTHON = ['python3', 'python3.12', 'python3.11', 'python3.13'].find(
@@ -15,7 +16,7 @@ describe.skipIf(PYTHON === undefined || !existsSync(join(ROOT, 'dist/src')))('th
     const { status, stderr } = spawnSync(PYTHON!, ['-m', 'unittest', 'tests.test_environment', 'tests.test_connections', 'tests.test_play'], {
       cwd: join(ROOT, 'python'),
       encoding: 'utf8',
-      env: { PATH: process.env['PATH'], VF_SERVE: JSON.stringify([process.execPath, 'bin/vf-serve.js']), VF_ROOT: ROOT },
+      env: { ...BARE_ENVIRONMENT, VF_SERVE: JSON.stringify([process.execPath, 'bin/vf-serve.js']), VF_ROOT: ROOT },
       timeout: 120_000,
     });
     expect(stderr).toMatch(/Ran 19 tests[^]*OK/);
