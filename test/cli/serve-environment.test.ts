@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { until } from '../transport/loopback.ts';
 import { BARE_ENVIRONMENT } from '../bare-environment.ts';
+import { runInProcess } from './in-process.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 // Below the package, so that it finds vf-search.
@@ -75,12 +76,8 @@ describe('vf-serve environment', () => {
 
   it.each(['environment', 'verifiers'])('refuses an environment that shows images, in one line, for vf-serve %s (2)', async (command) => {
     const gallery = join(ROOT, 'test/images/gallery.ts');
-    const words = ['--conditions=vf-search-source', join(ROOT, 'src/cli/vf-serve.ts'), command, gallery];
-    const child = spawn(process.execPath, words, { cwd: ROOT, env: BARE_ENVIRONMENT });
-    started.add(child);
-    let said = '';
-    child.stderr.on('data', (chunk) => (said += String(chunk)));
-    expect(await once(child, 'close')).toEqual([2, null]);
-    expect(said).toMatch(/^vf-serve: gallery shows images, and callers are sent text only\. Serve it without them [^\n]*\n$/);
+    const { code, stderr } = await runInProcess('vf-serve', [command, gallery], { cwd: ROOT, env: {} });
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^vf-serve: gallery shows images, and callers are sent text only\. Serve it without them [^\n]*\n$/);
   });
 });

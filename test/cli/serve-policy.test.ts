@@ -7,6 +7,7 @@ import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { writeAdapter } from '../trainer/publisher/adapter-files.ts';
 import { until } from '../transport/loopback.ts';
 import { BARE_ENVIRONMENT } from '../bare-environment.ts';
+import { runInProcess } from './in-process.ts';
 
 const root = join(import.meta.dirname, '../..');
 const NANO = join(root, 'test/models/nano-base');
@@ -36,6 +37,9 @@ function vfServe(args: readonly string[], { env = {}, cwd = root }: { env?: Reco
   child.stderr.on('data', (chunk) => (result.stderr += String(chunk)));
   return result;
 }
+
+/** For what ends by itself: in the process of the test. */
+const ended = (...args: readonly string[]) => runInProcess('vf-serve', ['policy', ...args], { cwd: folder, env: {} });
 
 async function serving(args: readonly string[], options = {}): Promise<Run & { readonly url: string }> {
   const result = vfServe(['--port', '0', '--threads', '1', ...args], options);
@@ -94,7 +98,7 @@ describe('vf-serve policy', () => {
   it('finishes the requests under way when it is asked to stop (143), and cuts them when asked twice', async () => {
     for (const twice of [false, true]) {
       const server = await serving(['--model', NANO]);
-      const body = { prompt: [300], max_tokens: 2000, ignore_eos: true, n: twice ? 40 : 2 };
+      const body = { prompt: [300], max_tokens: twice ? 2000 : 800, ignore_eos: true, n: twice ? 40 : 2 };
       const answer = complete(server.url, body).then(
         ({ status }) => status,
         () => 'cut',
@@ -150,16 +154,15 @@ describe('vf-serve policy', () => {
     [['--modle', 'x'], /^vf-serve: Unknown flag --modle \(did you mean --model\?\)/],
     [['nano-base'], /^vf-serve: vf-serve policy takes no argument, got 1: nano-base/],
   ])('answers %j with one line and exit code 2', async (args, message) => {
-    const result = vfServe([...args, ...(args[0] === '--port' ? [] : ['--port', '0'])], { cwd: folder });
-    expect(await result.ended).toEqual([2, null]);
-    expect(result.stderr).toMatch(message);
-    expect(result.stderr.trimEnd()).not.toContain('\n');
-    expect(result.stdout).toBe('');
+    const { code, stdout, stderr } = await ended(...args, '--threads', '1', ...(args[0] === '--port' ? [] : ['--port', '0']));
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(message);
+    expect(stderr.trimEnd()).not.toContain('\n');
   });
 
   it('teaches with --help', async () => {
-    const help = vfServe(['--help']);
-    expect(await help.ended).toEqual([0, null]);
+    const help = await ended('--help');
+    expect(help.code).toBe(0);
     for (const word of [
       '--model',
       '--adapter',

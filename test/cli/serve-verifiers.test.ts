@@ -5,6 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { run, WireClient } from '../server/verifiers/wire-client.ts';
 import { refusingUrl, until } from '../transport/loopback.ts';
 import { BARE_ENVIRONMENT } from '../bare-environment.ts';
+import { runInProcess } from './in-process.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const WORLD = ['-a', JSON.stringify({ dataset: 'fact-world', corpus: 'fact-world' })];
@@ -72,10 +73,9 @@ describe('vf-serve verifiers', () => {
     ['what is no address', ['--bind', '127.0.0.1'], /--bind "127\.0\.0\.1" is not an address\. Write tcp:\/\/HOST:PORT/],
     ['a tokenizer, which is the policy server’s', ['--tokenizer', 'nano-base'], /Unknown flag --tokenizer/],
   ])('refuses %s with one line (2)', async (_, args, message) => {
-    const server = vfServe(['search-r1', ...WORLD, ...args]);
-    expect(await server.ended).toEqual([2, null]);
-    expect(server.stdout).toBe('');
-    expect(server.stderr).toMatch(message);
+    const { code, stdout, stderr } = await runInProcess('vf-serve', ['verifiers', 'search-r1', ...WORLD, ...args], { cwd: ROOT, env: {} });
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(message);
   });
 
   it('says that the wire has no password where it is open to the network', async () => {

@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { BARE_ENVIRONMENT } from '../bare-environment.ts';
+import { runInProcess } from './in-process.ts';
 
 const SCRIPT = join(import.meta.dirname, '../../src/cli/vf-rounds.ts');
 
@@ -68,6 +69,12 @@ async function rounds(...flags: readonly string[]) {
   const child = start(...flags);
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
   return { status: child.exitCode, stdout, stderr };
+}
+
+/** For what is refused before a step begins: in the process of the test. */
+async function refusal() {
+  const { code, stderr } = await runInProcess('vf-rounds', ['run', 'rounds.toml'], { cwd: folder, env: { HOME: folder } });
+  return { status: code, stderr };
 }
 
 interface State {
@@ -339,7 +346,7 @@ describe('vf-rounds run', () => {
     writeFileSync(join(folder, 'rounds.toml'), config);
     writeFileSync(join(folder, 'twice.jsonl'), '{"id": "p0"}\n{"id": "p0"}\n');
     writeFileSync(join(folder, 'large.jsonl'), '{"id": 12345678901234567890}\n');
-    const { status, stderr } = await rounds();
+    const { status, stderr } = await refusal();
     expect(status).toBe(2);
     expect(stderr).toMatch(message);
     expect(stderr.trimEnd().split('\n')).toHaveLength(1);
@@ -407,7 +414,7 @@ describe('vf-rounds run', () => {
     const step = { key: '1/phase1', command: ['vf-train'], started_at: '', seconds: 1, run: null, adapter: null, reward: {} };
     const begun = { schema_version: 1, config_sha256: 'other', package_version: '0', rounds: 1, running: { key: null, pid: null }, steps: [step] };
     writeFileSync(join(folder, 'out/state.json'), JSON.stringify(begun));
-    const { status, stderr } = await rounds();
+    const { status, stderr } = await refusal();
     expect({ status, stderr }).toEqual({
       status: 2,
       stderr:

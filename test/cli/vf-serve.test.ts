@@ -7,6 +7,7 @@ import { pathToFileURL } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
 import { loopback, sendJson, until } from '../transport/loopback.ts';
 import { BARE_ENVIRONMENT } from '../bare-environment.ts';
+import { runInProcess } from './in-process.ts';
 
 const root = join(import.meta.dirname, '../..');
 const started = new Set<ChildProcessWithoutNullStreams>();
@@ -32,6 +33,8 @@ function run(args: readonly string[], { env = {}, cwd = root }: { env?: Record<s
   return result;
 }
 
+/** For what ends by itself: in the process of the test. */
+const ended = (...args: readonly string[]) => runInProcess('vf-serve', args, { cwd: tmpdir(), env: {} });
 const vfServe = (args: readonly string[], options = {}) => run([join(root, 'src/cli/vf-serve.ts'), ...args], options);
 
 async function serving(args: readonly string[], options = {}): Promise<Run & { readonly url: string }> {
@@ -129,24 +132,22 @@ describe('vf-serve retrieve', () => {
     [['execute', '--python', '/usr/bin/python3'], /^vf-serve: The executor wasi has a Python of its own/],
     [['retreive'], /^vf-serve: Unknown command retreive \(did you mean retrieve\?\); vf-serve --help lists them all/],
   ])('answers %j with one line and exit code 2', async (args, message) => {
-    const result = vfServe(args, { cwd: tmpdir() });
-    expect(await result.ended).toEqual([2, null]);
-    expect(result.stderr).toMatch(message);
-    expect(result.stderr.trimEnd()).not.toContain('\n');
-    expect(result.stdout).toBe('');
+    const { code, stdout, stderr } = await ended(...args);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(message);
+    expect(stderr.trimEnd()).not.toContain('\n');
   });
 
   it('answers a port in use with one line and exit code 2', async () => {
     await using taken = await loopback(() => {});
     const { port } = new URL(taken.url);
-    const result = vfServe(['retrieve', '--corpus', 'fact-world', '--port', port]);
-    expect(await result.ended).toEqual([2, null]);
-    expect(result.stderr).toBe(`vf-serve: Port ${port} on 127.0.0.1 is in use; choose another one (--port 0 picks a free one)\n`);
+    const { code, stderr } = await ended('retrieve', '--corpus', 'fact-world', '--port', port);
+    expect([code, stderr]).toEqual([2, `vf-serve: Port ${port} on 127.0.0.1 is in use; choose another one (--port 0 picks a free one)\n`]);
   });
 
   it('teaches with --help', async () => {
-    const help = vfServe(['retrieve', '--help']);
-    expect(await help.ended).toEqual([0, null]);
+    const help = await ended('retrieve', '--help');
+    expect(help.code).toBe(0);
     for (const word of [
       '--corpus',
       '--engine',
@@ -161,12 +162,9 @@ describe('vf-serve retrieve', () => {
       'SEARXNG_URL',
     ])
       expect(help.stdout).toContain(word);
-    const overview = vfServe(['--help']);
-    expect(await overview.ended).toEqual([0, null]);
-    expect(overview.stdout).toContain('retrieve');
-    const nothing = vfServe([]);
-    expect(await nothing.ended).toEqual([2, null]);
-    expect(nothing.stderr).toBe(overview.stdout);
+    const overview = await ended('--help');
+    expect(overview).toMatchObject({ code: 0, stdout: expect.stringContaining('retrieve') as string });
+    expect(await ended()).toMatchObject({ code: 2, stderr: overview.stdout });
   });
 });
 

@@ -10,8 +10,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { recordEvaluation } from '../../src/evaluate/record-evaluation.ts';
 import { startCommand } from '../attacks/attacked-process.ts';
 import { sumsClient, sumsEnvironment, sumsOptions } from '../evaluate/sums-world.ts';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 import { until } from '../transport/loopback.ts';
 import { resultLine, writeTraining } from '../viewing/written-runs.ts';
+import { runInProcess } from './in-process.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'vf-view-'));
 const runs = join(root, 'outputs');
@@ -23,11 +25,8 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(root, { recursive: true }));
 
-async function ended(args: readonly string[], cwd = root): Promise<{ code: number | null; stdout: string; stderr: string }> {
-  await using started = startCommand('vf-view', args, { cwd });
-  const [code] = await started.ended;
-  return { code, stdout: started.stdout, stderr: started.stderr };
-}
+/** For what ends by itself: in the process of the test. */
+const ended = (args: readonly string[]) => runInProcess('vf-view', args, { cwd: root, env: {} });
 
 describe('vf-view', () => {
   it('prints its address as one line, shows ./outputs without arguments, and ends with 0 after Ctrl-C', async () => {
@@ -45,7 +44,7 @@ describe('vf-view', () => {
     const words = ['--conditions=vf-search-source', '--no-warnings', join(import.meta.dirname, '../../src/cli/vf-view.ts'), '--port', '0'];
     const shell = spawn('/bin/sh', ['-c', '"$@"; exit', 'sh', process.execPath, ...words], {
       cwd: root,
-      env: { ...process.env, npm_lifecycle_event: 'npx' },
+      env: { ...BARE_ENVIRONMENT, npm_lifecycle_event: 'npx' },
       stdio: ['ignore', 'pipe', 'ignore'],
     });
     const lines = createInterface({ input: shell.stdout });
