@@ -1,4 +1,3 @@
-import { execFile } from 'node:child_process';
 import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,8 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { recordEvaluation } from '../../src/evaluate/record-evaluation.ts';
 import type { EvaluationOptions } from '../../src/evaluate/evaluation-options.ts';
 import { sumsClient, sumsEnvironment, sumsOptions } from '../evaluate/sums-world.ts';
-
-const COMMAND = ['--conditions=vf-search-source', '--no-warnings', join(import.meta.dirname, '../../src/cli/vf-compare.ts')];
+import { runInProcess } from './in-process.ts';
 
 let directory: string;
 const at = (name: string) => join(directory, name);
@@ -28,22 +26,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(directory, { recursive: true }));
 
-interface Ended {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-function vfCompare(...args: string[]): Promise<Ended> {
-  return new Promise((resolve) => {
-    execFile(
-      process.execPath,
-      [...COMMAND, ...args],
-      { cwd: directory, maxBuffer: 1 << 26, env: { ...process.env, NO_COLOR: '1' } },
-      (error, stdout, stderr) => resolve({ code: error === null ? 0 : (error.code as number), stdout, stderr }),
-    );
-  });
-}
+const vfCompare = (...args: string[]) => runInProcess('vf-compare', args, { cwd: directory, env: { NO_COLOR: '1' } });
 
 /** A copy of a run with every line of its results changed. */
 async function changed(

@@ -177,8 +177,8 @@ describe.concurrent('vf-score', { timeout: 180_000 }, () => {
     await using policy = await policyServer();
     await using judge = await chatServer((_, index) => (index >= 5 ? { status: 401, body: { error: { message: 'wrong key' } } } : said(0)));
     using folder = new ScoreFolder();
-    folder.hasOwnProcess = true;
     await folder.play(policy, ['-n', '30', '-a', '{"rows": 30}']);
+    folder.hasOwnProcess = true;
     const before = folder.run_files();
     const ended = await folder.score('run', '--in-place', '--max-scoring', '1', '--role', `judge=judge-model@${judge.url}/v1`);
     const { code, stdout } = ended;

@@ -63,14 +63,15 @@ describe.concurrent('vf-score that was killed', { timeout: 300_000 }, () => {
     await using policy = await policyServer();
     await using judge = await chatServer(() => ({ status: 401, body: { error: { message: 'wrong key' } } }));
     using folder = new ScoreFolder();
-    folder.hasOwnProcess = true;
     await folder.play(policy, ['-n', '3']);
     folder.changed('other', (line) => ({ ...line, answer: 'Rome' }));
     const names = readdirSync(folder.path);
     expect(await folder.score('other', '-o', 'new')).toMatchObject({ code: 2 });
     const role = ['--role', `judge=judge-model@${judge.url}/v1`];
+    folder.hasOwnProcess = true;
     expect(await folder.score('run', '-o', 'new', ...role)).toMatchObject({ code: 1 });
     expect(await folder.score('run', '--in-place', ...role)).toMatchObject({ code: 1 });
+    folder.hasOwnProcess = false;
     expect(readdirSync(folder.path)).toEqual(names);
     expect(readdirSync(join(folder.path, 'run'))).not.toContain('scoring.jsonl.partial');
     mkdirSync(join(folder.path, 'new.unfinished.99999999.tmp'));

@@ -20,7 +20,8 @@ function writeOther(folder: ScoreFolder): string {
 
 /** Kills a scoring in place that has found a score. */
 async function killScoring(folder: ScoreFolder): Promise<void> {
-  for (let n = 1; ; n++) {
+  // Two changes come before the first score.
+  for (let n = 3; ; n++) {
     const words = ['run', '--in-place', '--ask-again', '--max-scoring', '1'];
     await folder.start(words, { NODE_OPTIONS: `--import ${KILL_AT}`, KILL_AT: String(n) }, 'vf-score').ended;
     const journal = folder.run_files()['scoring.jsonl.partial'] ?? '';
@@ -33,7 +34,6 @@ describe.concurrent('vf-score', { timeout: 300_000 }, () => {
   it('records another environment, with which vf-eval -R does not continue the run', async () => {
     await using policy = await policyServer();
     using folder = new ScoreFolder();
-    folder.hasOwnProcess = true;
     await folder.play(policy, ['-n', '2']);
     expect(await folder.score('run', '--in-place', '--env', `./${OWN}`)).toMatchObject({ code: 0 });
     expect(folder.metadata().config['scoring']).toBeUndefined();
@@ -59,7 +59,6 @@ describe.concurrent('vf-score', { timeout: 300_000 }, () => {
     await using policy = await policyServer();
     await using judge = await chatServer(({ messages }) => (isDown && rowIn(messages) === '1' ? refused : said(0.5)));
     using folder = new ScoreFolder();
-    folder.hasOwnProcess = true;
     const role = ['--role', `judge=g@${judge.url}/v1`];
     await folder.play(policy, ['-n', '2', ...role]);
     isDown = false;
@@ -75,12 +74,13 @@ describe.concurrent('vf-score', { timeout: 300_000 }, () => {
   it('does not go on with another environment after a kill, nor with one whose module or whose weights have changed', async () => {
     await using policy = await policyServer();
     using folder = new ScoreFolder();
-    folder.hasOwnProcess = true;
     const weight = 'environments/judged/weight.mjs';
     const module = `import { weight } from './weight.mjs';\n${readFileSync(join(folder.path, OWN), 'utf8').replace("name: 'ended', weight: 0.5", "name: 'ended', weight")}`;
     const kept = { [weight]: 'export const weight = 0.5;\n', [OWN]: module };
     for (const [path, text] of Object.entries(kept)) folder.file(path, text);
     await folder.play(policy, ['-n', '2']);
+    // What a process has imported once, it does not read again.
+    folder.hasOwnProcess = true;
     await killScoring(folder);
     const results = folder.text('run', 'results.jsonl');
     const journal = folder.text('run', 'scoring.jsonl.partial');

@@ -6,6 +6,7 @@ import { openPlace } from '../../../src/sessions/scoring/score-place.ts';
 import { ScoreJournal } from '../../../src/evaluate/score-journal.ts';
 import { chatServer } from '../../models/chat-server.ts';
 import { until } from '../../transport/loopback.ts';
+import { runInProcess } from '../in-process.ts';
 import { oneLine, policyServer, said, ScoreFolder } from './score-folder.ts';
 
 describe.concurrent('vf-score', { timeout: 300_000 }, () => {
@@ -15,14 +16,14 @@ describe.concurrent('vf-score', { timeout: 300_000 }, () => {
     await folder.play(policy, ['-n', '2']);
     symlinkSync(join(folder.path, 'run'), join(folder.path, 'link'));
     const before = folder.run_files();
-    const inside = { cwd: join(folder.path, 'run') };
+    const inside = (...args: readonly string[]) => runInProcess('vf-score', ['.', ...args], { cwd: join(folder.path, 'run'), env: {} });
     const words = ['--weight', 'judge=2', '--env', join(folder.path, 'environments/judged')];
     for (const output of ['inside', '../link/inside', join(folder.path, 'run/a/b')]) {
-      const ended = await folder.start(['.', ...words, '-o', output], {}, 'vf-score', inside).ended;
+      const ended = await inside(...words, '-o', output);
       expect(oneLine(ended)).toEqual({ code: 2, stdout: '', lines: 1 });
       expect(ended.stderr).toContain(`cannot be written to ${output}: it is inside ., which stays as it is. Name another folder with -o.`);
     }
-    const scored = await folder.start(['.', ...words], {}, 'vf-score', inside).ended;
+    const scored = await inside(...words);
     expect(scored).toMatchObject({ code: 0, stdout: expect.stringContaining('../run-scored\n') as string });
     expect(folder.run_files()).toEqual(before);
     expect(readdirSync(folder.path).filter((name) => name.startsWith('run'))).toEqual(['run', 'run-scored']);

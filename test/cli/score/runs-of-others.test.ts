@@ -1,28 +1,22 @@
 /** vf-score on a run from somebody else: it loads no code that only the run names, and sends no key to a server that only the run names. */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { WireMetadata } from '../../../src/schemas/results.ts';
-import { BARE_ENVIRONMENT } from '../../bare-environment.ts';
 import { loopback, readText, sendJson } from '../../transport/loopback.ts';
+import { runInProcess } from '../in-process.ts';
 
 const root = join(import.meta.dirname, '../../..');
+const WORLD = JSON.stringify({ dataset: 'fact-world', corpus: 'fact-world' });
 let folder: string;
 let played: string;
 let run: string;
 
 async function command(words: readonly string[], { variables = {}, cwd = folder }: { variables?: Record<string, string>; cwd?: string } = {}) {
   const [name, ...rest] = words;
-  const env = { ...BARE_ENVIRONMENT, ...variables };
-  const child = spawn(process.execPath, ['--conditions=vf-search-source', join(root, `src/cli/${name}.ts`), ...rest], { cwd, env });
-  let stderr = '';
-  child.stdout.resume();
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-  const [code] = (await once(child, 'close')) as [number | null];
+  const { code, stderr } = await runInProcess(name!, rest, { cwd, env: variables });
   return { code, stderr, lines: stderr.trimEnd().split('\n').length };
 }
 
@@ -45,7 +39,7 @@ const hasRun = () => existsSync(join(folder, 'ran'));
 
 beforeAll(async () => {
   played = mkdtempSync(join(tmpdir(), 'vf-score-played-'));
-  await command(['vf-eval', 'search-r1', '-n', '2', '-o', played, '--plain'], { cwd: played });
+  await command(['vf-eval', 'search-r1', '-n', '2', '-a', WORLD, '-o', played, '--plain'], { cwd: played });
   const parent = join(played, 'evals/search-r1--extractive-baseline');
   played = join(parent, readdirSync(parent)[0]!);
 }, 60_000);
@@ -153,10 +147,10 @@ describe('vf-score on a run from somebody else', { timeout: 60_000 }, () => {
       const { searches } = JSON.parse(await readText(request)) as { searches: readonly unknown[] };
       return sendJson(response, 200, { result: searches.map(() => ({ points: [] })) });
     });
-    const args = { engine: 'qdrant', retriever_url: server.url, collection: 'c', embeddings_url: `${server.url}/v1`, embeddings_model: 'm' };
+    const urls = { retriever_url: server.url, embeddings_url: `${server.url}/v1` };
     const variables = { EMBEDDINGS_API_KEY: 'key-of-embeddings', QDRANT_API_KEY: 'key-of-qdrant' };
     const keysSent = () => JSON.stringify(headers.splice(0)).match(/key-of-\w+/g) ?? [];
-    change({ env_args: args });
+    change({ env_args: { dataset: 'fact-world', engine: 'qdrant', collection: 'c', embeddings_model: 'm', ...urls } });
     const { code, stderr } = await command(['vf-score', 'run', '--in-place'], { variables });
     expect({ code, stderr }).toMatchObject({ code: 0 });
     expect(server.requests).toEqual(expect.arrayContaining(['POST /v1/embeddings', 'POST /collections/c/points/query/batch']));
@@ -164,8 +158,7 @@ describe('vf-score on a run from somebody else', { timeout: 60_000 }, () => {
     expect(stderr).toContain(
       'The environment gets no key (EMBEDDINGS_API_KEY, QDRANT_API_KEY), because only the run names its server (retriever_url)',
     );
-    const { retriever_url, embeddings_url } = args;
-    expect(await command(['vf-score', 'run', '-a', JSON.stringify({ retriever_url, embeddings_url }), '-o', 'new'], { variables })).toMatchObject({
+    expect(await command(['vf-score', 'run', '-a', JSON.stringify(urls), '-o', 'new'], { variables })).toMatchObject({
       code: 0,
       stderr: '',
     });

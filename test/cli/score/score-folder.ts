@@ -105,7 +105,11 @@ export const said = (score: number) => JSON.stringify({ reason: 'so', score });
 export const refused = { status: 400, body: { error: { message: 'down' } } };
 /** Which row a judge is asked about. */
 export const rowIn = (messages: readonly { readonly content: string }[]) => /France, (\d+)\?/.exec(messages.at(-1)!.content)![1]!;
-export const oneLine = ({ code, stdout, stderr }: Ended) => ({ code, stdout, lines: stderr.trimEnd().split('\n').length });
+export const oneLine = ({ code, stdout, stderr }: Pick<Ended, 'code' | 'stdout' | 'stderr'>) => ({
+  code,
+  stdout,
+  lines: stderr.trimEnd().split('\n').length,
+});
 /** What a judge says of a row: little of the second one, more of the others. */
 export const verdict = ({ messages }: { readonly messages: readonly { readonly role: string; readonly content: string }[] }) =>
   said(rowIn(messages) === '1' ? 0.25 : 0.5);
