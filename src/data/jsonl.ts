@@ -59,7 +59,7 @@ function parseLine(bytes: Buffer, line: number): ParsedLine | null {
   try {
     return { value: readJson(text) };
   } catch (cause) {
-    return { problem: `is not valid JSON: ${(cause as SyntaxError).message}`, cause };
+    return { problem: `is not valid JSON: ${(cause as SyntaxError).message}. Write one JSON object per line (docs/data.md).`, cause };
   }
 }
 
@@ -93,7 +93,7 @@ async function* lineBytes(path: string, { maxLineBytes = 64 * 2 ** 20, signal }:
 function readError(cause: unknown, path: string, signal: AbortSignal | undefined): unknown {
   if (signal?.aborted) return new CancelledError(`Stopped reading ${path}`, { cause: signal.reason });
   const { code, message } = cause as NodeJS.ErrnoException;
-  if (code === 'ENOENT') return new ConfigError(`The file ${path} does not exist`, { cause });
+  if (code === 'ENOENT') return new ConfigError(`The file ${path} does not exist; correct its path`, { cause });
   if (code === 'EISDIR') return new ConfigError(`${path} is a folder, not a file`, { cause });
   if (code !== undefined) return new ConfigError(`Could not read ${path}: ${message}`, { cause });
   return cause;

@@ -61,7 +61,7 @@ async function jsonlRecords(path: string, limit: number, signal: AbortSignal | u
 async function parquetRecords(path: string, limit: number): Promise<DataRecord[]> {
   const rows = await readParquet(path, { limit }).catch((cause: unknown) => {
     if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause;
-    throw new ConfigError(`The file ${path} does not exist`, { cause });
+    throw new ConfigError(`The file ${path} does not exist; correct its path`, { cause });
   });
   return rows.map((fields, i) => ({ fields, place: `Row ${i + 1} of ${path}` }));
 }

@@ -5,6 +5,7 @@
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, extname, isAbsolute, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { suggestion } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
 import { readJson } from '../core/read-json.ts';
 import { packageRoot } from '../data/package-root.ts';
@@ -198,6 +199,6 @@ function unknownEnvironment(id: string, local: string): ConfigError {
   const known = [...new Set([...environmentsIn(local), ...bundledEnvironments()])];
   return new ConfigError(
     `The environment ${JSON.stringify(id)} is unknown; looked for ${join(local, id)}, the environments of vf-search, and ` +
-      `${id}, vf-${id} or @scope/${id} in node_modules; known are ${known.join(', ')}. \`vf-init ${id}\` creates a new one`,
+      `${id}, vf-${id} or @scope/${id} in node_modules; known are ${known.join(', ')}${suggestion(id, known)}. \`vf-init ${id}\` creates a new one`,
   );
 }

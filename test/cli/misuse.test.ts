@@ -29,7 +29,7 @@ const CASES: [command: string, args: string[], line: RegExp][] = [
     ['search-r1', '--preset', 'laptop', '-o', 'taken'],
     /^(?!.*resume it)vf-train: Cannot create the run's folder .*taken.*train is not a folder; choose another output folder/,
   ],
-  ['vf-train', ['serch-r1'], /The environment "serch-r1" is unknown; .*search-r1/],
+  ['vf-train', ['serch-r1'], /The environment "serch-r1" is unknown; .*visual-rag \(did you mean search-r1\?\)\./],
   ['vf-train', ['search-r1'], /No model is named; set model\.path \(-m\)/],
   ['vf-train', ['search-r1', '--preset', 'laptop', '--rollouts', 'gone.jsonl'], /The file .*gone\.jsonl does not exist/],
   ['vf-train', ['search-r1', '--preset', 'laptop', '--rollouts', 'corpus.jsonl'], /Line 1 of .*corpus\.jsonl is not an exported rollout/],

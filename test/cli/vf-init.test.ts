@@ -59,7 +59,7 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     const made = await vfInit(['capital-quiz']);
     expect(made).toMatchObject({ code: 0, stderr: expect.stringContaining('environments/capital-quiz; next:') as string });
     expect(made.stdout).toBe(
-      `npx --prefix ${root} vf-eval capital-quiz\nnpm install vf-search tsx && npx tsx --test environments/capital-quiz/environment.test.ts\n`,
+      `npx --prefix ${root} vf-eval capital-quiz\nnpm install ${root} tsx && npx tsx --test environments/capital-quiz/environment.test.ts\n`,
     );
     const names = ['README.md', 'environment.test.ts', 'environment.ts', 'package.json', 'rows.jsonl'];
     expect(readdirSync(join(folder, 'environments/capital-quiz')).toSorted()).toEqual(names);

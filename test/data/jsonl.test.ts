@@ -81,7 +81,7 @@ describe('readJsonl', () => {
 
   it('says what is not a file', async () => {
     const first = async (name: string) => readJsonl(name).next();
-    await expect(first(join(folder, 'none.jsonl'))).rejects.toThrow(/^The file .*none\.jsonl does not exist$/);
+    await expect(first(join(folder, 'none.jsonl'))).rejects.toThrow(/^The file .*none\.jsonl does not exist; correct its path$/);
     mkdirSync(join(folder, 'sub'), { recursive: true });
     await expect(first(join(folder, 'sub'))).rejects.toThrow(/is a folder, not a file$/);
   });

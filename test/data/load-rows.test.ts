@@ -111,7 +111,7 @@ describe('loadRows', () => {
     await expect(loadRows({ dataset: 'nq-mini', split: 'dev' })).rejects.toThrow(
       'The data set nq-mini has no split "dev". Choose train, test, extra.',
     );
-    await expect(loadRows({ dataset: join(folder, 'none.jsonl') })).rejects.toThrow(/^The file .*none\.jsonl does not exist$/);
+    await expect(loadRows({ dataset: join(folder, 'none.jsonl') })).rejects.toThrow(/^The file .*none\.jsonl does not exist; correct its path$/);
     await expect(loadRows({ dataset: 'nq-mini,,nq' })).rejects.toThrow('contains an empty data set name');
     await expect(loadRows({ dataset: 'nq-mini,nq-mini' })).rejects.toThrow('The data set nq-mini is named twice');
     await expect(loadRows({ dataset: 'nq-mini', limit: 0 })).rejects.toThrow('limit must be an integer of at least 1, got 0');

@@ -75,7 +75,8 @@ function summary({ corpus, rows, terms, tokens, k1, b, shards }: IndexManifest, 
 function corpusBytes(path: string): number | null {
   const stats = statOf(path);
   if (stats === undefined) throw new ConfigError(`The file ${path} does not exist; name a JSON Lines corpus, or - for stdin`);
-  if (stats.isDirectory()) throw new ConfigError(`The corpus must be a file, but ${path} is a folder`);
+  if (stats.isDirectory())
+    throw new ConfigError(`The corpus must be a file, but ${path} is a folder; docs/data.md shows how to make a corpus of its files`);
   return isPacked(path) ? null : stats.size;
 }
 

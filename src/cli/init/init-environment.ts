@@ -1,6 +1,8 @@
 /** `vf-init`: writes a new environment and prints the commands that evaluate and test it. */
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
+import { IS_PUBLISHED } from '../../core/is-published.ts';
+import { packageRoot } from '../../data/package-root.ts';
 import { ownCommand, shellCommand } from '../../reports/text/own-command.ts';
 import type { CommandContext } from '../command-line.ts';
 import { writeEnvironment } from '../../templates/write-environment.ts';
@@ -19,7 +21,8 @@ export function initEnvironment(id: string, { dir, tools = false }: WriteOptions
   const dirFlag = resolve(directory) === resolve('environments') ? [] : ['--env-dir-path', directory];
   process.stdout.write(`${ownCommand('vf-eval', [id, ...dirFlag])}\n`);
   const test = shellCommand(['npx', 'tsx', '--test', join(folder, 'environment.test.ts')]);
-  process.stdout.write(`${canResolvePackage() ? '' : 'npm install vf-search tsx && '}${test}\n`);
+  const install = shellCommand(['npm', 'install', IS_PUBLISHED ? 'vf-search' : packageRoot(), 'tsx']);
+  process.stdout.write(`${canResolvePackage() ? '' : `${install} && `}${test}\n`);
 }
 
 function canResolvePackage(): boolean {

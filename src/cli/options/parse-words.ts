@@ -119,7 +119,8 @@ interface Line {
 function refuseUnknown(command: Pick<Command, 'name' | 'options'>, token: OptionToken, { words, tokens }: Line): never {
   const { rawName: flag, index } = token;
   const known = [...Object.keys(command.options).map(flagOf), '--help', '--version'];
-  const near = flag.startsWith('--') ? suggestion(flag, known) : '';
+  const letters = Object.values(command.options).map(({ letter }) => `--${letter}`);
+  const near = letters.includes(flag) ? ` (did you mean ${flag.slice(1)}?)` : flag.startsWith('--') ? suggestion(flag, known) : '';
   const next = words[index + 1];
   const positionals = tokens.flatMap((other) => (other.kind === 'positional' ? other.value : []));
   const value = token.value ?? (next === undefined || next.startsWith('--') ? null : next);

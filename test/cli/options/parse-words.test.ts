@@ -160,6 +160,7 @@ describe('parseWords', () => {
 
   it.each([
     [['--modle', 'x'], 'Unknown flag --modle (did you mean --model?); vf-sample --help lists them all'],
+    [['--m', 'x'], 'Unknown flag --m (did you mean -m?); vf-sample --help lists them all'],
     [['-z'], 'Unknown flag -z; vf-sample --help lists them all'],
     [['-n', 'x'], '-n must be an integer of at least 1, or -1 for all, got "x"'],
     [['--count', '0'], '--count must be an integer of at least 1, or -1 for all, got 0'],
