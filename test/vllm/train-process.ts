@@ -1,10 +1,11 @@
-/** The real `vf-train`, from its sources, in child processes over one temporary folder; and what lies in the folder of its run. */
+/** The real `vf-train`, from its sources, in child processes or in this one, over one temporary folder; and what lies in the folder of its run. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { runInProcess } from '../cli/in-process.ts';
 import { until } from '../transport/loopback.ts';
 import { rolloutNames, rolloutText } from '../trainer/kept-rollouts.ts';
 
@@ -102,6 +103,13 @@ export class TrainFolder implements Disposable {
     };
   }
 
+  /** Runs to the end in the process of the test, like `start` in every other way. */
+  runInProcess(args: readonly string[], variables: Readonly<Record<string, string>> = {}): { readonly ended: Promise<Ended> } {
+    const env = { ...withoutSettings(process.env), ...variables };
+    const run = runInProcess('vf-train', [...args, '--plain', '--json'], { cwd: this.path, env });
+    return { ended: run.then((printed) => ({ ...printed, signal: null })) };
+  }
+
   /** The only run there is, once it is one. */
   run(): RunFolder | null {
     const runs = join(this.path, 'train');
@@ -138,8 +146,8 @@ export class TrainFolder implements Disposable {
 }
 
 /** The summary on stdout of a run that has finished; stdout must hold nothing else. */
-export async function finished<T>(run: TrainProcess): Promise<T> {
-  const { code, stdout, stderr } = await run.ended;
+export async function finished<T>({ ended }: { readonly ended: Promise<Ended> }): Promise<T> {
+  const { code, stdout, stderr } = await ended;
   if (code !== 0) throw new Error(`Expected the run to finish, but its exit code is ${code}; it said: ${stderr}`);
   if (stdout.trimEnd().includes('\n')) throw new Error(`Expected one line on stdout, got ${stdout}`);
   return JSON.parse(stdout) as T;
@@ -246,6 +254,8 @@ function processes(): Process[] {
 }
 
 /** No server and no key of the developer's. */
-function withoutSettings(variables: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(variables).filter(([name]) => !/^VF_|^VITEST|^NODE_OPTIONS$/.test(name)));
+function withoutSettings(variables: NodeJS.ProcessEnv): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(variables).flatMap(([name, value = '']) => (/^VF_|^VITEST|^NODE_OPTIONS$/.test(name) ? [] : [[name, value]])),
+  );
 }

@@ -3,13 +3,13 @@
  * Sampling is random, so the claims are about what must hold of any run.
  */
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Random } from '../../../src/core/random.ts';
 import { inFloat32, recordedPoints } from '../../trainer/curves/curves-run.ts';
 import { readEventFile, readWandbRuns } from '../../trainer/curves/read-curves.ts';
+import { runInProcess } from '../in-process.ts';
 import { finished, type RunFolder } from '../../vllm/train-process.ts';
 import { ALONE, expectReplay, expectWhole, LaptopRuns, MORTAL, type Printed } from './laptop-runs.ts';
 
@@ -27,41 +27,22 @@ const TIMEOUT_MS = 180_000;
 
 describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
   it('trains with Node alone, shows a question before and after, and leaves plots, an adapter that vf-eval plays, and no secret', async () => {
-    const running = runs.begin(['--steps', '3']);
+    const running = runs.begin(['--steps', '2']);
     const summary = await finished<Printed>(running);
     const run = runs.folder.run()!;
-    expectWhole(run, 3);
-    expect(summary).toMatchObject({ reason: 'finished', version: 3, log_prob_difference: { max: 0 } });
+    expectWhole(run, 2);
+    expect(summary).toMatchObject({ reason: 'finished', version: 2, log_prob_difference: { max: 0 } });
     expect(summary.plots.map((path) => existsSync(path))).toEqual([true, true, true, true]);
     const said = running.said();
-    for (const part of ['nano-base to play search-r1 on fact-world', 'no server, no Python', 'Before training  row', 'After 3 steps  row']) {
+    for (const part of ['nano-base to play search-r1 on fact-world', 'no server, no Python', 'Before training  row', 'After 2 steps  row']) {
       expect(said).toContain(part);
     }
-    expect(readFileSync(summary.transcripts, 'utf8')).toMatch(/^Before training [^]*\nAfter 3 steps /);
+    expect(readFileSync(summary.transcripts, 'utf8')).toMatch(/^Before training [^]*\nAfter 2 steps /);
     expect([...run.files()].filter(([, text]) => /Bearer|api_?key = |127\.0\.0\.1/i.test(text)).map(([name]) => name)).toEqual([]);
 
-    const evaluation = spawnSync(
-      process.execPath,
-      [
-        '--conditions=vf-search-source',
-        '--no-warnings',
-        join(ROOT, 'src/cli/vf-eval.ts'),
-        'search-r1',
-        '-n',
-        '4',
-        '-p',
-        'embedded',
-        '-m',
-        summary.adapter,
-        '--json',
-      ],
-      {
-        cwd: runs.folder.path,
-        env: { ...ALONE, HOME: runs.folder.path },
-        encoding: 'utf8',
-      },
-    );
-    expect({ code: evaluation.status, stderr: evaluation.status === 0 ? '' : evaluation.stderr }).toEqual({ code: 0, stderr: '' });
+    const words = ['search-r1', '-n', '4', '-p', 'embedded', '-m', summary.adapter, '--json'];
+    const evaluation = await runInProcess('vf-eval', words, { cwd: runs.folder.path, env: { ...ALONE, HOME: runs.folder.path } });
+    expect({ code: evaluation.code, stderr: evaluation.code === 0 ? '' : evaluation.stderr }).toEqual({ code: 0, stderr: '' });
     expect(evaluation.stderr).toContain('knows only the world of the preset laptop, so dataset = "fact-world"');
     expect(JSON.parse(evaluation.stdout)).toMatchObject({ complete: true, base_url: null, rollouts: { finished: 4, errored: 0 } });
   });
@@ -96,7 +77,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
       await runs.reach(again, reached);
       await again.kill();
     }
-    const printed = await finished<Printed>(runs.resume(run));
+    const printed = await finished<Printed>(runs.resumeInProcess(run));
     expectWhole(run, steps);
     const points = recordedPoints(run.path);
     expect(readEventFile(join(run.path, 'tensorboard'))).toEqual(inFloat32(points));
@@ -180,7 +161,7 @@ describe('vf-train --embedded that cannot begin', () => {
   it.each(cases)('says so in one line, and leaves nothing behind: %s', async (_, args, line) => {
     const given = args();
     const before = readdirSync(runs.folder.path);
-    const { code, stdout, stderr } = await runs.begin(given).ended;
+    const { code, stdout, stderr } = await runs.beginInProcess(given).ended;
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toMatch(line);
     expect(stderr.trimEnd().split('\n')).toHaveLength(1);

@@ -23,7 +23,7 @@ afterEach(async () => {
 });
 
 const vfTrain = (words: readonly string[]) =>
-  folder.start(words, { VF_BASE_URL: '', HF_ENDPOINT: hub.url, HF_TOKEN: WRITER, HF_HOME: join(folder.path, 'hub') }).ended;
+  folder.runInProcess(words, { VF_BASE_URL: '', HF_ENDPOINT: hub.url, HF_TOKEN: WRITER, HF_HOME: join(folder.path, 'hub') }).ended;
 const downloads = () => hub.requests.filter((request) => request.includes('/resolve/'));
 
 describe('vf-train -m owner/name', { timeout: 120_000 }, () => {

@@ -55,8 +55,17 @@ export class LaptopRuns implements AsyncDisposable {
     return this.start([...LAPTOP, ...args], variables);
   }
 
+  /** Begins a run as `begin` does, in the process of the test, where it lasts to its end. */
+  beginInProcess(args: readonly string[]): ReturnType<TrainFolder['runInProcess']> {
+    return this.folder.runInProcess([...LAPTOP, ...args], ALONE);
+  }
+
   resume(run: RunFolder, variables?: Readonly<Record<string, string>>): TrainProcess {
     return this.start(['-R', run.path], variables);
+  }
+
+  resumeInProcess(run: RunFolder): ReturnType<TrainFolder['runInProcess']> {
+    return this.folder.runInProcess(['-R', run.path], ALONE);
   }
 
   reach(run: TrainProcess, claim: (is: RunFolder) => boolean): Promise<RunFolder> {
@@ -80,7 +89,7 @@ export function expectWhole(run: RunFolder, steps: number): void {
 /** Trains on the recorded rollouts from the first step on, in one go. */
 export async function expectReplay(runs: LaptopRuns, run: RunFolder): Promise<void> {
   const replay = runs.folder.replay(run);
-  await finished<Printed>(runs.resume(replay));
+  await finished<Printed>(runs.resumeInProcess(replay));
   expect(replay.arithmetic()).toEqual(run.arithmetic());
   expect(replay.adapterSum()).toBe(run.adapterSum());
 }

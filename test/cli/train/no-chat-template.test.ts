@@ -22,7 +22,7 @@ it('an environment in continuation format is trained on a model without a chat t
   await using server = await nanoServer({ engine: { modelPath: model } });
   const settings = ['evaluation.every=0', 'rollouts.examples_per_step=2'].flatMap((each) => ['--set', each]);
   const args = ['search-r1', '--preset', 'laptop', '-b', server.url, '-m', model, '--steps', '1', '-o', '.', ...settings];
-  expect(await folder.start(args).ended).toMatchObject({ code: 0 });
+  expect(await folder.runInProcess(args).ended).toMatchObject({ code: 0 });
 }, 180_000);
 
 it('transcripts are learned by such a model without a server', async () => {
@@ -39,5 +39,5 @@ it('transcripts are learned by such a model without a server', async () => {
     '--set',
     each,
   ]);
-  expect(await folder.start([...args, ...settings]).ended).toMatchObject({ code: 0 });
+  expect(await folder.runInProcess([...args, ...settings]).ended).toMatchObject({ code: 0 });
 }, 180_000);

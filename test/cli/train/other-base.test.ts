@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { NANO_PATH, nanoServer } from '../../server/policy/nano-server.ts';
+import { loopback, sendJson } from '../../transport/loopback.ts';
 import { TrainFolder } from '../../vllm/train-process.ts';
 
 const OWN = join(import.meta.dirname, '../../../models/nano-base');
@@ -11,7 +12,7 @@ it('another base model is refused before the first rollout, with the names of bo
   using folder = new TrainFolder();
   const settings = ['evaluation.every=0', 'rollouts.examples_per_step=2'].flatMap((each) => ['--set', each]);
   const begin = (model: string) =>
-    folder.start(['search-r1', '--preset', 'laptop', '-b', server.url, '-m', model, '--steps', '1', '-o', '.', ...settings]).ended;
+    folder.runInProcess(['search-r1', '--preset', 'laptop', '-b', server.url, '-m', model, '--steps', '1', '-o', '.', ...settings]).ended;
   const { code, stderr } = await begin(OWN);
   expect({ code, stderr }).toMatchObject({ code: 2 });
   expect(stderr).toMatch(
@@ -22,25 +23,25 @@ it('another base model is refused before the first rollout, with the names of bo
   expect(await begin(NANO_PATH)).toMatchObject({ code: 0 });
 }, 180_000);
 
-it('a run begins with the replicas that answer, and says which does not', async () => {
+/** What a run says that has this replica in addition to one that answers. */
+async function begunWith(replica: string): Promise<string> {
   await using server = await nanoServer();
   using folder = new TrainFolder();
   const settings = ['evaluation.every=0', 'rollouts.examples_per_step=2'].flatMap((each) => ['--set', each]);
-  const urls = `http://127.0.0.1:9/v1,${server.url}`;
-  const { code, stderr } = await folder.start([
-    'search-r1',
-    '--preset',
-    'laptop',
-    '-b',
-    urls,
-    '-m',
-    NANO_PATH,
-    '--steps',
-    '1',
-    '-o',
-    '.',
-    ...settings,
-  ]).ended;
+  const urls = `${replica}/v1,${server.url}`;
+  const words = ['search-r1', '--preset', 'laptop', '-b', urls, '-m', NANO_PATH, '--steps', '1', '-o', '.', ...settings];
+  const { code, stderr } = await folder.runInProcess(words).ended;
   expect({ code, stderr }).toMatchObject({ code: 0 });
-  expect(stderr).toMatch(/one of 2 policy servers does not answer\. The run begins without it and uses it once it does: .*ECONNREFUSED/);
+  return stderr;
+}
+
+const ABSENT = /one of 2 policy servers does not answer\. The run begins without it and uses it once it does: /;
+
+it('a run begins with the replicas that answer, and says which does not', async () => {
+  await using busy = await loopback((_, response) => sendJson(response, 503, { error: 'busy' }, { 'retry-after': '3600' }));
+  expect(await begunWith(busy.url)).toMatch(new RegExp(`${ABSENT.source}.*503`));
 }, 180_000);
+
+it('a run begins without a replica whose port is closed', { tags: 'long', timeout: 180_000 }, async () => {
+  expect(await begunWith('http://127.0.0.1:9')).toMatch(new RegExp(`${ABSENT.source}.*ECONNREFUSED`));
+});

@@ -54,7 +54,7 @@ function start(...args: readonly string[]): TrainProcess {
 describe('modules of docs/training-joints.md', { timeout: 120_000 }, () => {
   it('the loss is what the steps minimise, with its settings', async () => {
     const loss = ['--set', 'algorithm.loss.use=./my-loss.ts', '--set', 'algorithm.loss.args={down = 0.2}'];
-    expect(await finished(start('search-r1', ...SMALL, ...loss))).toMatchObject({ reason: 'finished', version: 2 });
+    expect(await finished(folder.runInProcess(['search-r1', ...SMALL, ...loss], ALONE))).toMatchObject({ reason: 'finished', version: 2 });
     const rows = folder.run()!.rows('step');
     for (const row of rows) {
       expect(row['loss/policy/lowered']).toBeGreaterThan(0);
@@ -92,7 +92,7 @@ describe('modules of docs/training-joints.md', { timeout: 120_000 }, () => {
     await folder.reach(running, (run) => existsSync(join(run.path, 'source', 'tasks.jsonl')));
     await running.kill();
     const run = folder.run()!;
-    expect(await finished(start('-R', run.path))).toMatchObject({
+    expect(await finished(folder.runInProcess(['-R', run.path], ALONE))).toMatchObject({
       reason: 'finished',
       step: 2,
       source_files: [join(run.path, 'source', 'tasks.jsonl')],

@@ -22,7 +22,8 @@ afterEach(async () => {
   await hub[Symbol.asyncDispose]();
 });
 
-const vfTrain = (words: readonly string[], token = WRITER) => folder.start(words, { VF_BASE_URL: '', HF_ENDPOINT: hub.url, HF_TOKEN: token }).ended;
+const vfTrain = (words: readonly string[], token = WRITER) =>
+  folder.runInProcess(words, { VF_BASE_URL: '', HF_ENDPOINT: hub.url, HF_TOKEN: token }).ended;
 
 describe('vf-train --push', { timeout: 120_000 }, () => {
   it('pushes the adapter with its card, with the run locked until the end, also after a hub that was down; vf-eval plays with it by its id', async () => {
@@ -80,7 +81,7 @@ describe('vf-train --push', { timeout: 120_000 }, () => {
     expect(folder.run()).toBeNull();
   });
 
-  it('keeps a run whose hub closes its port meanwhile, and says how to push it', async () => {
+  it('keeps a run whose hub closes its port meanwhile, and says how to push it', { tags: 'long' }, async () => {
     const asked = until(() => hub.requests.length > 0).then(() => hub[Symbol.asyncDispose]());
     const { code, stderr } = await vfTrain([...SMALL, '--push', 'me/searcher']);
     await asked;
@@ -92,7 +93,7 @@ describe('vf-train --push', { timeout: 120_000 }, () => {
     });
     await using other = await writableHub();
     const variables = { VF_BASE_URL: '', HF_ENDPOINT: other.url, HF_TOKEN: WRITER };
-    expect((await folder.start(['-R', folder.run()!.path, '--push', 'me/searcher'], variables).ended).code).toBe(0);
+    expect((await folder.runInProcess(['-R', folder.run()!.path, '--push', 'me/searcher'], variables).ended).code).toBe(0);
     expect([...other.repositories.keys()]).toEqual(['models/me/searcher']);
   });
 

@@ -1,13 +1,10 @@
 /** The end of a real run, as a person reads it. */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { loopback, sendJson } from '../../transport/loopback.ts';
+import { runInProcess } from '../in-process.ts';
 import { TemporaryFolder } from '../eval/temporary-folder.ts';
-
-const ROOT = join(import.meta.dirname, '../../..');
 
 it('shows commands for what comes next without the credentials of the run', { timeout: 60_000 }, async () => {
   using folder = new TemporaryFolder();
@@ -15,12 +12,8 @@ it('shows commands for what comes next without the credentials of the run', { ti
   const retriever = retrieval.url.replace('http://', 'http://reader:pass-Word-1@');
   const small = ['--steps', '1', '-n', '2', '-r', '2', '--set', 'evaluation.every=0', '-o', folder.path];
   const args = ['search-r1', '--preset', 'laptop', ...small, '-a', JSON.stringify({ retriever_url: `${retriever}/retrieve` })];
-  const child = spawn(process.execPath, ['--conditions=vf-search-source', join(ROOT, 'src/cli/vf-train.ts'), ...args], {
-    env: { PATH: '/nonexistent' },
-  });
-  const said = { stdout: '', stderr: '' };
-  for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (chunk: string) => (said[name] += chunk));
-  expect([await once(child, 'close'), said.stderr]).toEqual([[0, null], expect.any(String)]);
+  const said = await runInProcess('vf-train', args, { cwd: process.cwd(), env: { PATH: '/nonexistent' } });
+  expect(said).toMatchObject({ code: 0, stderr: expect.any(String) });
   expect(said.stdout.match(/npx vf-(eval|train)/g)).toEqual(['npx vf-eval', 'npx vf-train', 'npx vf-train']);
   expect(said.stdout.match(/"retriever_url":"[^"]*"/g)).toHaveLength(1);
   expect(said.stdout + said.stderr).not.toContain('pass-Word-1');

@@ -23,7 +23,7 @@ let folder: TrainFolder;
 let words: string[];
 beforeEach(() => {
   folder = new TrainFolder();
-  const environment = join(folder.path, 'judged.mjs');
+  const environment = join(folder.path, 'environment.mjs');
   writeFileSync(environment, ENVIRONMENT);
   const settings = ['steps=1', 'evaluation.every=0', 'checkpoint.keep_rollouts=true', 'rollouts.repeat_pause_s=0'];
   words = [environment, '-m', 'nano-base', '--embedded', '-n', '2', '-r', '2', '-o', '.', '--plain', ...settings.flatMap((each) => ['--set', each])];
@@ -42,7 +42,7 @@ describe('vf-train and models by role', { timeout: 120_000 }, () => {
   it('asks a judge on a server, records what it was asked, and does not ask again for a step that is on file', async () => {
     let score = 0;
     await using judge = await chatServer(() => JSON.stringify({ reason: 'so', score: (score = 1 - score) }));
-    const { code, stdout, stderr } = await folder.start(
+    const { code, stdout, stderr } = await folder.runInProcess(
       [...words, '--role', `judge=grader@${judge.url}/v1`, '--set', 'roles.judge.cache=off', '--json'],
       ALONE,
     ).ended;
@@ -54,7 +54,7 @@ describe('vf-train and models by role', { timeout: 120_000 }, () => {
     expect(new Set(asked.map(({ rollout_id: id }) => id)).size).toBe(4);
     expect(asked[0]).toMatchObject({ schema_version: 1, asked: [{ role: 'judge', model: 'grader', version: null, attempts: 1 }] });
     const [run] = readdirSync(join(folder.path, 'train'));
-    const again = await folder.start(['-R', join(folder.path, 'train', run!), '--steps', '2', '--json'], ALONE).ended;
+    const again = await folder.runInProcess(['-R', join(folder.path, 'train', run!), '--steps', '2', '--json'], ALONE).ended;
     expect(again.code).toBe(0);
     expect(judge.bodies).toHaveLength(8);
     const both = JSON.parse(again.stdout) as typeof summary;
@@ -63,12 +63,12 @@ describe('vf-train and models by role', { timeout: 120_000 }, () => {
   });
 
   it('a dry run shows who judges', async () => {
-    const { stdout } = await folder.start([...words, '--dry-run'], ALONE).ended;
+    const { stdout } = await folder.runInProcess([...words, '--dry-run'], ALONE).ended;
     expect(stdout).toContain("role          judge: exact-match (builtin), the environment's default\n");
   });
 
   it('a policy that judges itself and writes no score leaves its rollouts without a reward, whatever is asked of it', { tags: 'long' }, async () => {
-    const { code, stderr } = await folder.start([...words, '--role', 'judge=policy'], ALONE).ended;
+    const { code, stderr } = await folder.runInProcess([...words, '--role', 'judge=policy'], ALONE).ended;
     expect(code).toBe(1);
     expect(stderr).toContain('role judge: nano-base (the policy itself)');
     expect(stderr).toMatch(/\d of \d rollouts (played so far )?failed.*The model of role judge \(nano-base\) gave no usable score in two replies/);
@@ -84,7 +84,7 @@ describe('vf-train and models by role', { timeout: 120_000 }, () => {
   });
 
   it('an unknown role is refused before anything is started', async () => {
-    const { code, stderr } = await folder.start([...words, '--role', 'juge=builtin'], ALONE).ended;
+    const { code, stderr } = await folder.runInProcess([...words, '--role', 'juge=builtin'], ALONE).ended;
     expect(code).toBe(2);
     expect(stderr).toContain('vf-train: The environment has no role juge (did you mean judge?). Its role is judge.');
   });
@@ -99,7 +99,7 @@ describe('vf-train and models by role', { timeout: 120_000 }, () => {
       `[[endpoint]]\nendpoint_id = "paid"\nmodel = "j"\nurl = "${judge.url}/v1"\ntype = "chat"\n${price}\n`,
     );
     const args = [...words, '--role', 'judge=paid', '--set', 'roles.judge.cache=off', '--set', 'steps=3', '--json'];
-    const { code, stdout, stderr } = await folder.start([...args, '--max-cost', '0.000001'], ALONE).ended;
+    const { code, stdout, stderr } = await folder.runInProcess([...args, '--max-cost', '0.000001'], ALONE).ended;
     expect({ code, stderr }).toMatchObject({
       code: 3,
       stderr: expect.stringMatching(/the models by role have cost \d\.\d{4} US dollars, and the limit is 0\.000001/),
@@ -109,7 +109,7 @@ describe('vf-train and models by role', { timeout: 120_000 }, () => {
     const { input, output } = stopped.roles!['judge']!.tokens;
     expect(stopped.cost!.usd).toBeCloseTo((input + output) / 1000, 9);
     expect(stopped.cost!.roles).toEqual({ judge: stopped.cost!.usd });
-    const more = await folder.start(['-R', folder.run()!.path, '--max-cost', '1000', '--plain'], ALONE).ended;
+    const more = await folder.runInProcess(['-R', folder.run()!.path, '--max-cost', '1000', '--plain'], ALONE).ended;
     expect({ code: more.code, stderr: more.stderr }).toMatchObject({ code: 0 });
     const { cost } = JSON.parse(more.stdout) as TrainingSummaryWire;
     expect(cost).toMatchObject({ limit: 1000, limit_reached: false });
@@ -124,8 +124,10 @@ describe('vf-train and models by role', { timeout: 120_000 }, () => {
       join(folder.path, 'configs/endpoints.toml'),
       `[[endpoint]]\nendpoint_id = "paid"\nmodel = "j"\nurl = "${judge.url}/v1"\ntype = "chat"\nprice = { input = 1.0, output = 1.0 }\n`,
     );
-    const { code, stdout, stderr } = await folder.start([...words, '--role', 'judge=paid', '--set', 'steps=3', '--json', '--max-cost', '5'], ALONE)
-      .ended;
+    const { code, stdout, stderr } = await folder.runInProcess(
+      [...words, '--role', 'judge=paid', '--set', 'steps=3', '--json', '--max-cost', '5'],
+      ALONE,
+    ).ended;
     expect({ code, stderr }).toMatchObject({
       code: 3,
       stderr: expect.stringMatching(/a server of the models by role reports no usage, so what they cost is unknown and the limit of 5 US dollars/),
@@ -135,7 +137,7 @@ describe('vf-train and models by role', { timeout: 120_000 }, () => {
 
   it('refuses --max-cost in one line where a judge has no price', async () => {
     await using judge = await chatServer(() => '{}');
-    const { code, stderr } = await folder.start([...words, '--role', `judge=j@${judge.url}/v1`, '--max-cost', '1'], ALONE).ended;
+    const { code, stderr } = await folder.runInProcess([...words, '--role', `judge=j@${judge.url}/v1`, '--max-cost', '1'], ALONE).ended;
     expect({ code, stderr }).toEqual({
       code: 2,
       stderr: expect.stringMatching(/^vf-train: --max-cost needs the price of every model, and j \(role judge\) has none\..*\n$/),

@@ -2,11 +2,10 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { spawnSync } from 'node:child_process';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { skipReason, torchPython } from '../../trainer/gradients/torch/torch-python.ts';
+import { runInProcess } from '../in-process.ts';
 
-const ROOT = join(import.meta.dirname, '../../..');
 /** No program but Node can be called, and no server is named. */
 const ALONE = { PATH: '/nonexistent', HOME: tmpdir(), VF_BASE_URL: '' };
 
@@ -16,13 +15,8 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-function run(command: string, args: readonly string[], variables: Readonly<Record<string, string | undefined>> = ALONE) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [join(ROOT, 'bin', `${command}.js`), ...args], {
-    cwd: folder,
-    env: variables,
-    encoding: 'utf8',
-    timeout: 240_000,
-  });
+async function run(command: string, args: readonly string[], variables: Readonly<Record<string, string>> = ALONE) {
+  const { code: status, stdout, stderr } = await runInProcess(command, args, { cwd: folder, env: variables });
   return { status, stdout, stderr };
 }
 
@@ -57,37 +51,36 @@ function writeRows(name = 'rows.jsonl'): string {
   return name;
 }
 
-const SFT = [
-  'search-r1',
-  '-m',
-  'nano-base',
-  '--plain',
-  '--lr',
-  '0.002',
-  '--set',
-  'lora.rank=8',
-  '--set',
-  'lora.alpha=16',
-  '--set',
-  'sft.batch_size=4',
-];
-const UNSERVED = [...SFT, '--set', 'backend.kind=embedded'];
+/** An environment that opens no corpus. */
+const WORLD = ['search-r1', '-a', '{"dataset":"fact-world","data_split":"train","topk":3}'];
+const SFT = [...WORLD, '-m', 'nano-base', '--plain', '--lr', '0.002', '--set', 'lora.rank=8', '--set', 'lora.alpha=16', '--set', 'sft.batch_size=4'];
+const UNSERVED = [...SFT, '--set', 'backend.kind=embedded', '--set', 'backend.threads=1'];
 
 describe('vf-train --sft', () => {
-  it('takes one pass over the rows without a policy server, says that nothing is evaluated, and the adapter is sampled from', () => {
-    const { status, stderr } = run('vf-train', [...UNSERVED, '--sft', writeRows(), '-o', 'a']);
+  it('takes one pass over the rows without a policy server, says that nothing is evaluated, and the adapter is sampled from', async () => {
+    const { status, stderr } = await run('vf-train', [...UNSERVED, '--sft', writeRows(), '-o', 'a']);
     expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
     expect(stderr).toMatch(/Nothing is evaluated, because this run has no policy server/);
     const path = onlyRun('a');
     expect(rowsOf(path).map(({ kind, step }) => `${kind} ${step}`)).toEqual(['step 1', 'step 2']);
     expect(readFileSync(join(path, 'config.toml'), 'utf8')).toMatch(/steps = 2/);
-    const evaluated = run('vf-eval', ['search-r1', '-p', 'embedded', '-m', join(path, 'checkpoints/step-000002/adapter'), '-n', '2', '-o', 'e']);
+    const evaluated = await run('vf-eval', [
+      'search-r1',
+      '-p',
+      'embedded',
+      '-m',
+      join(path, 'checkpoints/step-000002/adapter'),
+      '-n',
+      '2',
+      '-o',
+      'e',
+    ]);
     expect(evaluated.status).toBe(0);
   });
 
-  it('validates on held-out rows and keeps the best adapter', () => {
+  it('validates on held-out rows and keeps the best adapter', async () => {
     const args = ['--sft', writeRows(), '--steps', '4', '--set', 'sft.held_out=0.25', '--set', 'sft.validate_every=2', '-o', 'a'];
-    const { status, stderr } = run('vf-train', [...UNSERVED, ...args]);
+    const { status, stderr } = await run('vf-train', [...UNSERVED, ...args]);
     expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
     const path = onlyRun('a');
     const validations = rowsOf(path).filter(({ kind }) => kind === 'validation');
@@ -106,37 +99,37 @@ describe('vf-train --sft', () => {
     expect(card).toContain('  - vf-search\n  - sft\n---');
   });
 
-  it('goes on with more supervised steps, whether --sft is given again or not', { tags: 'long' }, () => {
+  it('goes on with more supervised steps, whether --sft is given again or not', { tags: 'long' }, async () => {
     const rows = writeRows();
-    const started = run('vf-train', [...UNSERVED, '--sft', rows, '-o', 'a']);
+    const started = await run('vf-train', [...UNSERVED, '--sft', rows, '-o', 'a']);
     expect(started.status).toBe(0);
     const path = onlyRun('a');
-    const again = run('vf-train', [...UNSERVED, '--sft', rows, '--steps', '3', '-o', 'a', '-R']);
+    const again = await run('vf-train', [...UNSERVED, '--sft', rows, '--steps', '3', '-o', 'a', '-R']);
     expect({ status: again.status, stderr: again.status === 0 ? '' : again.stderr }).toEqual({ status: 0, stderr: '' });
-    const more = run('vf-train', ['-R', path, '--steps', '4', '--plain']);
+    const more = await run('vf-train', ['-R', path, '--steps', '4', '--plain']);
     expect({ status: more.status, stderr: more.status === 0 ? '' : more.stderr }).toEqual({ status: 0, stderr: '' });
     expect(rowsOf(path).map(({ kind, step }) => `${kind} ${step}`)).toEqual(['step 1', 'step 2', 'step 3', 'step 4']);
     // Without --steps the run is found too, and is at its end.
-    const same = run('vf-train', [...UNSERVED, '--sft', rows, '-o', 'a', '-R']);
+    const same = await run('vf-train', [...UNSERVED, '--sft', rows, '-o', 'a', '-R']);
     expect(same.stderr).not.toContain('found no run');
   });
 
-  it('plays the environment between supervised steps where the engine samples', () => {
+  it('plays the environment between supervised steps where the engine samples', async () => {
     const args = ['--sft', writeRows(), '--embedded', '--set', 'evaluation.examples=4', '--set', 'evaluation.every=1', '-o', 'a'];
-    const { status, stderr } = run('vf-train', [...SFT, ...args]);
+    const { status, stderr } = await run('vf-train', [...SFT, ...args]);
     expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
     const rows = rowsOf(onlyRun('a'));
     expect(rows.map(({ kind, step }) => `${kind} ${step}`)).toEqual(['evaluation 0', 'step 1', 'evaluation 1', 'step 2', 'evaluation 2']);
     expect(rows.filter(({ kind }) => kind === 'evaluation').map((row) => row['policy_version'])).toEqual([0, 1, 2]);
   });
 
-  it('refuses a token id that the model does not have, with its line', () => {
+  it('refuses a token id that the model does not have, with its line', async () => {
     writeFileSync(join(folder, 'ids.jsonl'), '{"token_ids": [1, 2], "loss_mask": [0, 1]}\n{"token_ids": [1, 99999], "loss_mask": [0, 1]}\n');
-    const { status, stderr } = run('vf-train', [...UNSERVED, '--sft', 'ids.jsonl', '-o', 'a']);
+    const { status, stderr } = await run('vf-train', [...UNSERVED, '--sft', 'ids.jsonl', '-o', 'a']);
     expect([status, stderr]).toEqual([2, expect.stringMatching(/ids\.jsonl:2 has the token id 99999, but those of the trained model are 0 to \d+;/)]);
   });
 
-  it('refuses what cannot be learned in one line, before anything is written', () => {
+  it('refuses what cannot be learned in one line, before anything is written', async () => {
     writeFileSync(join(folder, 'bad.jsonl'), '{"prompt": "a"}\n');
     mkdirSync(join(folder, 'folder'));
     for (const [args, message] of [
@@ -148,7 +141,7 @@ describe('vf-train --sft', () => {
       [['--sft', 'missing.jsonl'], /^vf-train: The file .*missing\.jsonl does not exist; name a file of supervised rows/],
       [['--sft', writeRows(), '--set', 'evaluation.every=1'], /^vf-train: No policy server is named;/],
     ] as const) {
-      const { status, stderr } = run('vf-train', [...UNSERVED, ...args, '-o', 'a']);
+      const { status, stderr } = await run('vf-train', [...UNSERVED, ...args, '-o', 'a']);
       expect(stderr).toMatch(message);
       expect(status).toBe(2);
       expect(readdirSync(folder)).not.toContain('a');
@@ -159,13 +152,13 @@ describe('vf-train --sft', () => {
   it.skipIf(torchPython.path === null)(
     `has the same loss curve with torch as with the engine${skipReason}`,
     { tags: 'long', timeout: 240_000 },
-    () => {
+    async () => {
       const rows = writeRows();
-      expect(run('vf-train', [...UNSERVED, '--sft', rows, '-o', 'start']).status).toBe(0);
+      expect((await run('vf-train', [...UNSERVED, '--sft', rows, '-o', 'start'])).status).toBe(0);
       const from = ['--sft', rows, '--steps', '6', '--set', `model.initial_adapter=${join(onlyRun('start'), 'checkpoints/step-000002/adapter')}`];
-      expect(run('vf-train', [...UNSERVED, ...from, '-o', 'engine']).status).toBe(0);
+      expect((await run('vf-train', [...UNSERVED, ...from, '-o', 'engine'])).status).toBe(0);
       const torch = ['--python', torchPython.path!, '--set', 'backend.device=cpu', '--set', 'backend.dtype=float32', '-o', 'torch'];
-      const { status, stderr } = run('vf-train', [...SFT, ...from, ...torch], { ...process.env, VF_BASE_URL: '' });
+      const { status, stderr } = await run('vf-train', [...SFT, ...from, ...torch], { ...(process.env as Record<string, string>), VF_BASE_URL: '' });
       expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
       const [engine, other] = [nllOf(onlyRun('engine')), nllOf(onlyRun('torch'))];
       expect(engine).toHaveLength(6);
@@ -176,12 +169,9 @@ describe('vf-train --sft', () => {
 });
 
 describe('vf-export --sft and vf-train --rollouts', () => {
-  it('turn an evaluation into supervised rows and into rollouts to train on', () => {
-    const world = '{"dataset":"fact-world","data_split":"train","topk":3}';
-    const evaluated = run('vf-eval', [
-      'search-r1',
-      '-a',
-      world,
+  it('turn an evaluation into supervised rows and into rollouts to train on', async () => {
+    const evaluated = await run('vf-eval', [
+      ...WORLD,
       '-p',
       'embedded',
       '-m',
@@ -201,28 +191,28 @@ describe('vf-export --sft and vf-train --rollouts', () => {
     const evals = join(folder, 'e/evals');
     const [model] = readdirSync(evals);
     const directory = join(evals, model!, readdirSync(join(evals, model!))[0]!);
-    const exported = (name: string, ...flags: string[]) => {
-      const { status, stderr } = run('vf-export', [directory, ...flags, '-o', name]);
+    const exported = async (name: string, ...flags: string[]) => {
+      const { status, stderr } = await run('vf-export', [directory, ...flags, '-o', name]);
       expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
       return readFileSync(join(folder, name), 'utf8')
         .trimEnd()
         .split('\n')
         .map((line) => JSON.parse(line) as { reward: number; group_id: string; token_ids: number[]; loss_mask: number[] });
     };
-    const all = exported('all.jsonl');
-    const good = exported('good.jsonl', '--sft', '--min-reward', '0.5', '--best', '1');
+    const all = await exported('all.jsonl');
+    const good = await exported('good.jsonl', '--sft', '--min-reward', '0.5', '--best', '1');
     expect(all).toHaveLength(48);
     expect(good.length).toBeGreaterThan(0);
     expect(good.every(({ reward }) => reward >= 0.5)).toBe(true);
     expect(new Set(good.map(({ group_id: group }) => group)).size).toBe(good.length);
     expect(Object.keys(good[0]!)).not.toContain('logprobs');
 
-    const supervised = run('vf-train', [...UNSERVED, '--sft', 'good.jsonl', '--steps', '2', '-o', 's']);
+    const supervised = await run('vf-train', [...UNSERVED, '--sft', 'good.jsonl', '--steps', '2', '-o', 's']);
     expect({ status: supervised.status, stderr: supervised.status === 0 ? '' : supervised.stderr }).toEqual({ status: 0, stderr: '' });
     expect(rowsOf(onlyRun('s'))[0]!['demonstrations']).toBe(4);
 
     const theirs = ['--rollouts', 'all.jsonl', '-n', '6', '-r', '4', '-o', 'r'];
-    const given = run('vf-train', [...UNSERVED, ...theirs]);
+    const given = await run('vf-train', [...UNSERVED, ...theirs]);
     expect({ status: given.status, stderr: given.status === 0 ? '' : given.stderr }).toEqual({ status: 0, stderr: '' });
     const rows = rowsOf(onlyRun('r'));
     expect(rows.map(({ rollouts, groups }) => [rollouts, groups])).toEqual([
@@ -235,7 +225,7 @@ describe('vf-export --sft and vf-train --rollouts', () => {
     ] as const) {
       const other = readFileSync(join(folder, name), 'utf8').replaceAll(/"tokenizer_hash":"sha256:/g, '"tokenizer_hash":"sha256:0');
       writeFileSync(join(folder, 'other.jsonl'), other);
-      const refused = run('vf-train', [...UNSERVED, flag, 'other.jsonl', '-n', '6', '-r', '4', '-o', 'o']);
+      const refused = await run('vf-train', [...UNSERVED, flag, 'other.jsonl', '-n', '6', '-r', '4', '-o', 'o']);
       expect([refused.status, refused.stderr]).toEqual([2, expect.stringMatching(/other\.jsonl:1 holds token ids of another tokenizer/)]);
     }
     // The base sampled them: at the first step, trainer and sampler agree to the bit.
@@ -243,13 +233,13 @@ describe('vf-export --sft and vf-train --rollouts', () => {
     expect(adapterOf(onlyRun('r'), 2).length).toBeGreaterThan(1000);
   });
 
-  it('refuse a reward and a number that are none', () => {
+  it('refuse a reward and a number that are none', async () => {
     for (const flags of [
       ['--min-reward', 'much'],
       ['--best', '0'],
       ['--best', '1.5'],
     ]) {
-      const { status, stderr } = run('vf-export', ['nowhere', '--sft', ...flags, '-o', 'x']);
+      const { status, stderr } = await run('vf-export', ['nowhere', '--sft', ...flags, '-o', 'x']);
       expect([status, stderr.split('\n').length]).toEqual([2, 2]);
       expect(stderr).toMatch(new RegExp(`${flags[0]} must be`));
     }
