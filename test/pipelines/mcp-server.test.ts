@@ -1,5 +1,5 @@
 /** Servers of the user's own over the Model Context Protocol, each a real process. */
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -15,9 +15,16 @@ import { planPipeline } from '../../src/pipelines/pipeline-plan.ts';
 import type { PipelineServer } from '../../src/pipelines/pipeline-server.ts';
 import { runPipeline } from '../../src/pipelines/run-pipeline.ts';
 import { until } from '../transport/loopback.ts';
+import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 import { tool } from './toy-servers.ts';
 
 const SERVER = join(import.meta.dirname, 'mcp-test-server.ts');
+/** Programs that never speak the protocol. */
+const MUTE: Readonly<Record<string, string>> = {
+  silent: 'setInterval(() => {}, 1000)',
+  noise: "setInterval(() => process.stdout.write('this is no JSON-RPC\\n'), 20)",
+  exits: "process.stderr.write('cannot open the index\\n'); process.exit(1)",
+};
 let folder: string;
 beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), 'mcp-'))));
 afterAll(() => rm(folder, { recursive: true }));
@@ -32,13 +39,14 @@ interface Options {
   readonly pidFile?: string;
 }
 
-const commandOf = (command: string, args: readonly string[]) => ({ kind: 'command', command, args, env: {} }) as const;
+const commandOf = (command: string, args: readonly string[]) => ({ kind: 'command', command, args, env: BARE_ENVIRONMENT }) as const;
+const programOf = (mode: string) => (mode in MUTE ? ['-e', MUTE[mode]!] : [SERVER, mode]);
 /** The shell writes the id at once; Node may start only after the deadline, on a busy machine. */
 const withPid = (mode: string, pidFile: string) =>
-  commandOf('sh', ['-c', 'echo $$ > "$0" && exec "$@"', pidFile, process.execPath, SERVER, mode, pidFile]);
+  commandOf('sh', ['-c', 'echo $$ > "$0" && exec "$@"', pidFile, process.execPath, ...programOf(mode), pidFile]);
 
 async function run(mode: string, { steps = 'm.shout', signal = new AbortController().signal, pidFile, ...timeouts }: Options = {}) {
-  const source = pidFile === undefined ? commandOf(process.execPath, [SERVER, mode]) : withPid(mode, pidFile);
+  const source = pidFile === undefined ? commandOf(process.execPath, programOf(mode)) : withPid(mode, pidFile);
   const server = await openMcpServer('m', source, { cwd: folder, signal, ...timeouts });
   try {
     return await play(server, steps, signal);
@@ -62,11 +70,18 @@ const isAlive = (pid: number): boolean => {
   }
 };
 
-describe('openMcpServer', () => {
+// What most of them do is wait.
+describe.concurrent('openMcpServer', () => {
   it('calls tools with variables and parameters of their names, and takes what they declare or the step names', async () => {
-    expect(await run('well')).toMatchObject({ loud_ls: ['A?', 'B?'] });
-    expect(await run('well', { steps: '{m.plain: {output: {loud_ls: x}}}' })).toMatchObject({ x: ['A!', 'B!'] });
-    expect(await run('well', { steps: 'm.ask' })).toMatchObject({ prompt_ls: ['Answer: a', 'Answer: b'] });
+    const { signal } = new AbortController();
+    const server = await openMcpServer('m', commandOf(process.execPath, programOf('well')), { cwd: folder, signal });
+    try {
+      expect(await play(server, 'm.shout', signal)).toMatchObject({ loud_ls: ['A?', 'B?'] });
+      expect(await play(server, '{m.plain: {output: {loud_ls: x}}}', signal)).toMatchObject({ x: ['A!', 'B!'] });
+      expect(await play(server, 'm.ask', signal)).toMatchObject({ prompt_ls: ['Answer: a', 'Answer: b'] });
+    } finally {
+      await server.close?.();
+    }
   });
 
   it('reaches a server over HTTP', async () => {
@@ -92,7 +107,7 @@ describe('openMcpServer', () => {
   });
 
   it.each([
-    ['exits at once', 'exits', {}, /^The MCP server m \(.*mcp-test-server\.ts exits\) cannot be used: .*; it wrote: cannot open the index$/],
+    ['exits at once', 'exits', {}, /^The MCP server m \(.* process\.exit\(1\)\) cannot be used: .*; it wrote: cannot open the index$/],
     ['never answers', 'silent', { connectTimeoutMs: 800 }, /^The MCP server m .* cannot be used: .*timed out/],
     ['prints garbage', 'noise', { connectTimeoutMs: 800 }, /^The MCP server m .* cannot be used: /],
   ])('refuses, in one line, a server that %s', async (_, mode, options, message) => {
@@ -128,11 +143,8 @@ describe('openMcpServer', () => {
       const options = { cwd: '.', signal: new AbortController().signal, connectTimeoutMs: 800 };
       await openMcpServer('m', ${JSON.stringify(source)}, options).catch(() => process.exit(7));
     `;
-    const { status } = spawnSync(process.execPath, ['--conditions=vf-search-source', '--input-type=module', '-e', program], {
-      cwd: folder,
-      encoding: 'utf8',
-    });
-    expect(status).toBe(7);
+    const ending = spawn(process.execPath, ['--conditions=vf-search-source', '--input-type=module', '-e', program], { cwd: folder });
+    expect(await once(ending, 'exit')).toEqual([7, null]);
     await until(() => !isAlive(Number(readFileSync(pidFile, 'utf8'))));
   });
 

@@ -50,14 +50,7 @@ function testServer(): Server {
   return server;
 }
 
-if (mode === 'silent') {
-  setInterval(() => {}, 1000);
-} else if (mode === 'noise') {
-  setInterval(() => process.stdout.write('this is no JSON-RPC\n'), 20);
-} else if (mode === 'exits') {
-  process.stderr.write('cannot open the index\n');
-  process.exit(1);
-} else if (mode === 'http') {
+if (mode === 'http') {
   const http = createServer((request, response) => {
     void (async () => {
       const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });

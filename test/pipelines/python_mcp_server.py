@@ -3,11 +3,8 @@
 import json
 import os
 import sys
-import threading
-import time
 
 MODE = sys.argv[1] if len(sys.argv) > 1 else "well"
-LATE_S = 1.0
 TEXTS = {"type": "array", "items": {"type": "string"}}
 SHOUT = {
     "name": "shout",
@@ -15,14 +12,12 @@ SHOUT = {
     "inputSchema": {"type": "object", "properties": {"q_ls": TEXTS}, "required": ["q_ls"]},
     "outputSchema": {"type": "object", "properties": {"loud_ls": TEXTS}, "required": ["loud_ls"]},
 }
-lock = threading.Lock()
-calls = 0
+calls = []
 
 
 def write(line):
-    with lock:
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def answer(request, result):
@@ -33,8 +28,7 @@ def answer(request, result):
 
 
 def shout(request):
-    global calls
-    calls += 1
+    calls.append(request)
     questions = request["params"]["arguments"]["q_ls"]
     if MODE == "dies":
         sys.stderr.write("Traceback (most recent call last):\nMemoryError: the index is too large\n")
@@ -47,9 +41,10 @@ def shout(request):
         os._exit(0)
     reply = {"loud_ls": [question.upper() + "!" for question in questions]}
     result = {"content": [{"type": "text", "text": json.dumps(reply)}], "structuredContent": reply}
-    if MODE == "late" and calls == 1:
-        threading.Thread(target=lambda: (time.sleep(LATE_S), answer(request, result)), daemon=True).start()
+    if MODE == "late" and len(calls) == 1:
         return
+    if MODE == "late" and len(calls) == 3:
+        answer(calls[0], {"content": [], "structuredContent": {"loud_ls": ["LATE!"]}})
     answer(request, result)
 
 
