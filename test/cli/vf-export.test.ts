@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { recordEvaluation } from '../../src/evaluate/record-evaluation.ts';
 import { sumsClient, sumsOptions } from '../evaluate/sums-world.ts';
+import { runInProcess } from './in-process.ts';
 
 const COMMAND = ['--conditions=vf-search-source', '--no-warnings', join(import.meta.dirname, '../../src/cli/vf-export.ts')];
 
@@ -18,13 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(directory, { recursive: true }));
 
-function vfExport(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-  return new Promise((resolve) => {
-    execFile(process.execPath, [...COMMAND, ...args], { maxBuffer: 1 << 26 }, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : (error.code as number), stdout, stderr });
-    });
-  });
-}
+const vfExport = (...args: string[]) => runInProcess('vf-export', args, { cwd: directory, env: {} });
 
 describe('vf-export', () => {
   it('writes one rollout a line to a file or to stdout, and the count to stderr', async () => {

@@ -6,6 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { environmentFiles } from '../../src/templates/environment-template.ts';
 import { BARE_ENVIRONMENT } from '../bare-environment.ts';
+import { runInProcess } from './in-process.ts';
 
 const root = join(import.meta.dirname, '../..');
 let folder: string;
@@ -28,7 +29,7 @@ function run(args: readonly string[], workingDirectory = folder): Promise<Result
   });
 }
 
-const vfInit = (args: readonly string[], workingDirectory = folder) => run([join(root, 'src/cli/vf-init.ts'), ...args], workingDirectory);
+const vfInit = (args: readonly string[], cwd = folder) => runInProcess('vf-init', args, { cwd, env: {} });
 
 /** Loads an environment in a process of its own and plays its first row with the built-in baseline. */
 function play(id: string, workingDirectory: string): Promise<Result> {

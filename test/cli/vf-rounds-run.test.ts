@@ -37,7 +37,7 @@ const CONFIG = `
 environment = "tiny"
 rows = "rows.jsonl"
 output = "out"
-flags = ["-m", "nano-base", "--embedded", "--rank", "8", "--set", "lora.alpha=16", "--steps", "2", "-n", "3", "-r", "4", "--set", "evaluation.every=0"]
+flags = ["-m", "nano-base", "--embedded", "--rank", "8", "--set", "lora.alpha=16", "--steps", "2", "-n", "3", "-r", "4", "--set", "evaluation.every=0", "--set", "policy.embedded.threads=1"]
 [bucket]
 low = 0.01
 high = 0.99
@@ -45,12 +45,14 @@ high = 0.99
 threshold = 0.9
 `;
 
+const rowsText = (count: number) => Array.from({ length: count }, (_, i) => `${JSON.stringify({ id: `p${i}` })}\n`).join('');
+
 let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'vf-rounds-run-'));
   mkdirSync(join(folder, 'environments/tiny'), { recursive: true });
   writeFileSync(join(folder, 'environments/tiny/environment.mjs'), ENVIRONMENT);
-  writeFileSync(join(folder, 'rows.jsonl'), Array.from({ length: 6 }, (_, i) => `${JSON.stringify({ id: `p${i}` })}\n`).join(''));
+  writeFileSync(join(folder, 'rows.jsonl'), rowsText(6));
   writeFileSync(join(folder, 'rounds.toml'), CONFIG);
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
@@ -71,10 +73,10 @@ async function rounds(...flags: readonly string[]) {
   return { status: child.exitCode, stdout, stderr };
 }
 
-/** For what is refused before a step begins: in the process of the test. */
-async function refusal() {
-  const { code, stderr } = await runInProcess('vf-rounds', ['run', 'rounds.toml'], { cwd: folder, env: { HOME: folder } });
-  return { status: code, stderr };
+/** In the process of the test: where no step begins. */
+async function roundsHere() {
+  const { code: status, ...printed } = await runInProcess('vf-rounds', ['run', 'rounds.toml'], { cwd: folder, env: { HOME: folder } });
+  return { status, ...printed };
 }
 
 interface State {
@@ -97,7 +99,8 @@ const KEYS = ['1/phase1', '1/bucket', '1/focused', '1/extract', '1/finalize', '2
 describe('vf-rounds run', () => {
   /** Drives two rounds, killed once in each of these steps: alone, or with the command under way. Returns the steps in which it was. */
   async function driveThroughKills(keys: readonly string[]): Promise<string[]> {
-    writeFileSync(join(folder, 'rounds.toml'), `rounds = 2\n${CONFIG}`);
+    writeFileSync(join(folder, 'rounds.toml'), `rounds = 2\n${CONFIG.replace('"--steps", "2"', '"--steps", "1"')}`);
+    writeFileSync(join(folder, 'rows.jsonl'), rowsText(3));
     const killed: string[] = [];
     for (;;) {
       const child = start();
@@ -114,7 +117,7 @@ describe('vf-rounds run', () => {
       await once(child, 'exit');
       if (child.signalCode === null) break;
     }
-    const { status, stdout, stderr } = await rounds();
+    const { status, stdout, stderr } = await roundsHere();
     expect({ status, stderr }).toMatchObject({ status: 0 });
     expect(stderr.match(/was done before/g)).toHaveLength(KEYS.length);
     const { steps } = state();
@@ -346,7 +349,7 @@ describe('vf-rounds run', () => {
     writeFileSync(join(folder, 'rounds.toml'), config);
     writeFileSync(join(folder, 'twice.jsonl'), '{"id": "p0"}\n{"id": "p0"}\n');
     writeFileSync(join(folder, 'large.jsonl'), '{"id": 12345678901234567890}\n');
-    const { status, stderr } = await refusal();
+    const { status, stderr } = await roundsHere();
     expect(status).toBe(2);
     expect(stderr).toMatch(message);
     expect(stderr.trimEnd().split('\n')).toHaveLength(1);
@@ -414,7 +417,7 @@ describe('vf-rounds run', () => {
     const step = { key: '1/phase1', command: ['vf-train'], started_at: '', seconds: 1, run: null, adapter: null, reward: {} };
     const begun = { schema_version: 1, config_sha256: 'other', package_version: '0', rounds: 1, running: { key: null, pid: null }, steps: [step] };
     writeFileSync(join(folder, 'out/state.json'), JSON.stringify(begun));
-    const { status, stderr } = await refusal();
+    const { status, stderr } = await roundsHere();
     expect({ status, stderr }).toEqual({
       status: 2,
       stderr:

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { until } from '../../transport/loopback.ts';
 import { TemporaryFolder } from '../eval/temporary-folder.ts';
-import { ROOT, start } from './pipeline-process.ts';
+import { pipeline, ROOT, start } from './pipeline-process.ts';
 import { flagsFor, searchO1Servers } from './search-o1-servers.ts';
 
 const SEARCH_O1 = 'examples/search_o1.yaml';
@@ -35,8 +35,7 @@ describe('vf-pipeline run -R', () => {
     first.child.kill('SIGKILL');
     await first.ended;
     isHolding = false;
-    const second = start('vf-pipeline', [...args, '-R'], folder.path);
-    await second.ended;
+    const second = await pipeline([...args, '-R'], folder.path);
     expect(second.stdout).toMatch(/^acc +0\.200$/m);
     expect(new Set(server.asked).size).toBe(REPLIES);
     return server.asked.length;
@@ -62,12 +61,11 @@ describe('vf-pipeline run -R', () => {
     first.child.kill('SIGKILL');
     await first.ended;
     isHolding = false;
-    const second = start('vf-pipeline', [...args, '-R'], folder.path);
-    await second.ended;
+    const second = await pipeline([...args, '-R'], folder.path);
     expect(second.stderr).toMatch(/going on after 5 complete calls in /);
     expect(server.asked).toHaveLength(REPLIES);
     using other = new TemporaryFolder();
-    await start('vf-pipeline', args, other.path).ended;
+    await pipeline(args, other.path);
     expect(result(folder)).toEqual(result(other));
   });
 });

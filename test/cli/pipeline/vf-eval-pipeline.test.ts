@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { until } from '../../transport/loopback.ts';
 import { EvalFolder } from '../vf-eval-process.ts';
 import { TemporaryFolder } from '../eval/temporary-folder.ts';
-import { start } from './pipeline-process.ts';
+import { runInProcess } from '../in-process.ts';
 import { searchO1Servers, settingsFor } from './search-o1-servers.ts';
 
 const SEARCH_O1 = 'examples/search_o1.yaml';
@@ -174,11 +174,10 @@ describe('a program', () => {
     ['vf-serve', ['verifiers', 'pipeline'], /so it leaves nothing to a caller's policy\. Evaluate it with vf-eval\./],
   ])('is refused by %s %j in one line', async (name, args, message) => {
     using folder = new TemporaryFolder();
-    const run = start(name, args, folder.path);
-    await run.ended;
-    expect({ code: run.child.exitCode, stdout: run.stdout }).toEqual({ code: 2, stdout: '' });
-    expect(run.stderr).toMatch(message);
-    expect(run.stderr.trimEnd().split('\n')).toHaveLength(1);
+    const { code, stdout, stderr } = await runInProcess(name, args, { cwd: folder.path, env: {} });
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(message);
+    expect(stderr.trimEnd().split('\n')).toHaveLength(1);
   });
 
   it('plays no role of its policy', async () => {

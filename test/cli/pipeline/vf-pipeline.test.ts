@@ -460,8 +460,7 @@ describe('vf-pipeline run', () => {
   it('leaves out and counts a question whose generation failed, never scoring another text in its place', async () => {
     using folder = new TemporaryFolder();
     await using server = await searchO1Servers({ hold: async (prompt) => (prompt.includes('Mona Lisa') ? null : undefined) });
-    const run = start('vf-pipeline', ['run', SEARCH_O1, ...flagsFor(server.url)], folder.path);
-    await run.ended;
+    const run = await pipeline(['run', SEARCH_O1, ...flagsFor(server.url)], folder.path);
     expect(run.stdout).toMatch(/^acc +0\.250$/m);
     expect(run.stdout).toMatch(/^5 questions, 12 calls, 1 failed and in no mean: generation\.generate: .*400/m);
     const result = JSON.parse(bytes(filesOf(folder.path).find((path) => path.endsWith('result.json'))!)) as {
@@ -479,9 +478,8 @@ describe('vf-pipeline run', () => {
       sendJson(response, 401, { error: { message: 'bad key secret-key-123' } });
     });
     folder.write('.env', 'LLM_API_KEY=secret-key-123\n');
-    const run = start('vf-pipeline', ['run', SEARCH_O1, ...flagsFor(server.url)], folder.path);
-    await run.ended;
-    expect(run.child.exitCode).toBe(1);
+    const run = await pipeline(['run', SEARCH_O1, ...flagsFor(server.url)], folder.path);
+    expect(run.status).toBe(1);
     expect(keys[0]).toBe('Bearer secret-key-123');
     expect(run.stderr).toContain('The API rejected the key');
     expect(run.stderr).toMatch(/to go on: npx .*vf-pipeline run examples\/search_o1\.yaml .*-R /);
