@@ -8,7 +8,8 @@ export async function* readRollouts(path: string): AsyncGenerator<RolloutExport,
   for await (const { text, number } of readLines(path, { remedy: 'name one that vf-export wrote' })) {
     const parsed = parseWire(RolloutExportSchema, text);
     const problem = 'problem' in parsed ? parsed.problem : exportProblem(parsed.value);
-    if (problem !== null || !('value' in parsed)) throw new ConfigError(`Line ${number} of ${path} is not an exported rollout: ${problem}`);
+    if (problem !== null || !('value' in parsed))
+      throw new ConfigError(`Line ${number} of ${path} is not an exported rollout: ${problem}. Give lines that vf-export wrote.`);
     yield parsed.value;
   }
 }

@@ -33,7 +33,7 @@ function missingText(directory: string): string {
   if (!existsSync(directory)) return `The directory ${directory} does not exist. Name the results folder that vf-eval printed`;
   // Only vf-train writes this file.
   if (existsSync(join(directory, 'run.json')))
-    return `${directory} is a training run; name the results folder of an evaluation, which vf-eval printed`;
+    return `${directory} is a training run; name the results folder of an evaluation, which vf-eval printed, or one of its evaluations/step-*.jsonl`;
   return `${directory} is not a run directory: it has no metadata.json. Name the results folder that vf-eval printed`;
 }
 

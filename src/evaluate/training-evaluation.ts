@@ -46,7 +46,7 @@ export async function readTrainingEvaluation(path: string): Promise<TrainingEval
     else {
       const parsed = parseWire(TrajectorySchema, text);
       if ('value' in parsed) rollouts.set(parsed.value.rollout_id, parsed.value);
-      else if (isWhole) throw new ConfigError(`Line ${number} of ${path} is not a rollout of an evaluation: ${parsed.problem}`);
+      else if (isWhole) throw new ConfigError(`Line ${number} of ${path} is not a rollout of an evaluation: ${parsed.problem}. Restore the file.`);
     }
   }
   const [first] = rollouts.values();

@@ -35,7 +35,7 @@ export async function readTraces(paths: readonly string[], { withTexts = true }:
   for (const path of paths) {
     let lines = 0;
     for await (const { text, number, isWhole } of readLines(path, {
-      remedy: 'name the trace.jsonl that vf-train wrote into the folder of its run',
+      remedy: 'name the trace.jsonl of a run of visual-rag, or of another environment that sets traces',
     })) {
       lines += 1;
       const line = parsedLine(text);

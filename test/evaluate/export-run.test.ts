@@ -169,14 +169,14 @@ describe('exportRun', () => {
 
 describe('readRollouts', () => {
   it.each<[string, (rollout: RolloutExport) => object, RegExp]>([
-    ['a missing field', (r) => ({ ...r, reward: undefined }), /: it must have the key "reward"$/],
-    ['an unknown field', (r) => ({ ...r, extra: 1 }), /: it must not have the key "extra"$/],
+    ['a missing field', (r) => ({ ...r, reward: undefined }), /: it must have the key "reward"\. Give lines that vf-export wrote\.$/],
+    ['an unknown field', (r) => ({ ...r, extra: 1 }), /: it must not have the key "extra"\. Give lines/],
     ['a short mask', (r) => ({ ...r, loss_mask: r.loss_mask.slice(1) }), /loss_mask has 35 items for 36 tokens/],
     ['a log-prob on a given token', (r) => ({ ...r, logprobs: [-1, ...r.logprobs.slice(1)] }), /logprobs\[0\] is -1 where loss_mask is 0/],
     ['a sampled token without one', (r) => ({ ...r, logprobs: r.logprobs.map(() => null) }), /logprobs\[14\] is null where loss_mask is 1/],
     ['segments with a gap', (r) => ({ ...r, segments: r.segments.slice(1) }), /segments\[0\] is \[14, 18\) after 0/],
     ['a wrong prompt length', (r) => ({ ...r, prompt_length: 13 }), /prompt_length is 13 for a prompt of 14 tokens/],
-    ['a null reward', (r) => ({ ...r, reward: null }), /reward must be a number$/],
+    ['a null reward', (r) => ({ ...r, reward: null }), /reward must be a number\. Give lines/],
   ])('refuses %s and names the line', async (_, change, message) => {
     await recordEvaluation(sumsOptions(directory, { numExamples: 1 }));
     const { lines } = await exported();

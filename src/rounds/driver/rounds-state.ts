@@ -39,7 +39,8 @@ export class RoundsState {
       return new RoundsState(path, { ...empty, steps: [] });
     }
     const parsed = parseWire(RoundsStateSchema, await readRegularFile(path));
-    if ('problem' in parsed) throw new ConfigError(`${path} is not the state of rounds: ${parsed.problem}`);
+    if ('problem' in parsed)
+      throw new ConfigError(`${path} is not the state of rounds: ${parsed.problem}. Restore the file, or name another output.`);
     const { config_sha256: before, steps } = parsed.value;
     const isOther = before !== digest && !allowChanges;
     if (isOther && steps.length > 0)

@@ -18,7 +18,7 @@ interface StageWork {
 
 /** What to do if an input is missing, by its role. */
 const MISSING = {
-  trace: 'name the trace.jsonl that vf-train wrote into the folder of its run',
+  trace: 'name the trace.jsonl of a run of visual-rag, or of another environment that sets traces',
   rows: 'name the rows that vf-train was given',
   added: 'name rows, such as those that "vf-rounds review" wrote',
   exclusions: 'name a list that "vf-rounds bucket" or "vf-rounds verify" wrote',

@@ -194,7 +194,8 @@ export async function readTrainingRun(directory: string): Promise<WireTrainingRu
     throw new ConfigError(`${directory} is not the folder of a training run: it has no run.json; name the folder that vf-train printed`, { cause });
   }
   const parsed = parseWire(TrainingRunSchema, text);
-  if ('problem' in parsed) throw new ConfigError(`${path} is not the record of a training run: ${parsed.problem}`);
+  if ('problem' in parsed)
+    throw new ConfigError(`${path} is not the record of a training run: ${parsed.problem}. Restore the file, or start a new run.`);
   return parsed.value;
 }
 
