@@ -14,15 +14,15 @@ import type { LabData } from '../../web/lab/compute/lab-data.ts';
 import { finished, TrainFolder } from '../vllm/train-process.ts';
 
 const NANO = join(import.meta.dirname, '../../models/nano-base');
-/** Two steps of 4 × 8 rollouts, 8 held-out questions before and after. */
+/** Two steps of 4 × 8 rollouts, 4 held-out questions before and after. */
 const SETTINGS = {
   steps: 2,
   seed: 7,
   rollouts: { examples_per_step: 4 },
-  evaluation: { every: 2, examples: 8, rollouts_per_example: 1 },
+  evaluation: { every: 2, examples: 4, rollouts_per_example: 1 },
 };
 const FLAGS = ['--steps', '2', '--seed', '7', '-n', '4'];
-const SETS = ['evaluation.every=2', 'evaluation.examples=8', 'evaluation.rollouts_per_example=1', 'policy.embedded.threads=2', 'checkpoint.every=2'];
+const SETS = ['evaluation.every=2', 'evaluation.examples=4', 'evaluation.rollouts_per_example=1', 'policy.embedded.threads=2', 'checkpoint.every=2'];
 
 const folder = new TrainFolder();
 afterAll(() => folder[Symbol.dispose]());
@@ -46,11 +46,11 @@ async function trained(observer: Partial<MemoryObserver>, signal: AbortSignal): 
 
 describe('MemoryRun', () => {
   it('trains the same adapter as vf-train with the same seed and threads, to the bit', async () => {
-    const process = folder.start(['search-r1', '--preset', 'laptop', '-o', '.', ...FLAGS, ...SETS.flatMap((set) => ['--set', set])], {
+    const run = folder.runInProcess(['search-r1', '--preset', 'laptop', '-o', '.', ...FLAGS, ...SETS.flatMap((set) => ['--set', set])], {
       PATH: '/nonexistent',
       VF_BASE_URL: '',
     });
-    const { adapter: directory } = await finished<{ readonly adapter: string }>(process);
+    const { adapter: directory } = await finished<{ readonly adapter: string }>(run);
     const rows: Values[] = [];
     const adapter = await trained({ onTrained: (_, values) => rows.push(values) }, AbortSignal.timeout(60_000));
     const [, weights] = adapterFiles(adapter, 'models/nano-base');

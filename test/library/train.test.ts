@@ -1,14 +1,12 @@
-import { execFile } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { ConfigError } from '../../src/core/errors.ts';
 import { train, type TrainedStep, type TrainOptions } from '../../src/library/train.ts';
 import { loadEnvironment } from '../../src/registry/load-environment.ts';
-import { BARE_ENVIRONMENT } from '../bare-environment.ts';
+import { runInProcess } from '../cli/in-process.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -20,24 +18,10 @@ afterEach(() => rmSync(folder, { recursive: true }));
 const SHORT = {
   environment: 'search-r1',
   preset: 'laptop',
-  steps: 3,
+  steps: 2,
   settings: { rollouts: { examplesPerStep: 2, rolloutsPerExample: 4 }, evaluation: { every: 0 }, checkpoint: { every: 1 } },
 } satisfies TrainOptions;
-const SHORT_FLAGS = [
-  'search-r1',
-  '--preset',
-  'laptop',
-  '--steps',
-  '3',
-  '-n',
-  '2',
-  '-r',
-  '4',
-  '--set',
-  'evaluation.every=0',
-  '--set',
-  'checkpoint.every=1',
-];
+const SHORT_FLAGS = ['search-r1', '--preset', 'laptop', '--steps', '2', '-n', '2', '-r', '4', '--set', 'evaluation.every=0', '--plain'];
 
 const weights = (adapter: string | null) => hash('sha256', readFileSync(join(adapter!, 'adapter_model.safetensors')), 'hex');
 
@@ -45,11 +29,10 @@ describe('train', () => {
   it('makes the bits of vf-train, in one go and after an abort and a resume', { timeout: 300_000 }, async () => {
     const steps: TrainedStep[] = [];
     const whole = await train({ ...SHORT, output: join(folder, 'whole'), onStep: (step) => steps.push(step) });
-    expect(whole).toMatchObject({ reason: 'finished', step: 3, resumable: false, message: null });
+    expect(whole).toMatchObject({ reason: 'finished', step: 2, resumable: false, message: null });
     expect(steps.map(({ step, steps: all }) => [step, all])).toEqual([
-      [1, 3],
-      [2, 3],
-      [3, 3],
+      [1, 2],
+      [2, 2],
     ]);
     expect(steps.map(({ reward }) => reward)).toEqual(whole.metrics.map(({ values }) => values['reward_mean']));
 
@@ -57,19 +40,18 @@ describe('train', () => {
     const output = join(folder, 'aborted');
     const aborted = await train({ ...SHORT, output, signal: controller.signal, onStep: ({ step }) => step === 1 && controller.abort() });
     expect(aborted).toMatchObject({ reason: 'interrupted', resumable: true });
-    expect(aborted.step).toBeLessThan(3);
+    expect(aborted.step).toBeLessThan(2);
     const resumed = await train({ resume: aborted.directory });
-    expect(resumed).toMatchObject({ reason: 'finished', step: 3, directory: aborted.directory });
+    expect(resumed).toMatchObject({ reason: 'finished', step: 2, directory: aborted.directory });
     expect(weights(resumed.adapter)).toBe(weights(whole.adapter));
     // A finished run is a result, and is not trained again.
     const again = await train({ resume: aborted.directory, onStep: () => expect.unreachable('it has finished') });
     expect(again.adapter).toBe(resumed.adapter);
 
-    const command = join(import.meta.dirname, '../../src/cli/vf-train.ts');
-    const words = ['--conditions=vf-search-source', command, ...SHORT_FLAGS, '-o', join(folder, 'command')];
-    await promisify(execFile)(process.execPath, words, { env: BARE_ENVIRONMENT });
+    const words = [...SHORT_FLAGS, '--set', 'checkpoint.every=1', '-o', join(folder, 'command')];
+    expect(await runInProcess('vf-train', words, { cwd: folder, env: { HOME: folder } })).toMatchObject({ code: 0 });
     const [run] = readdirSync(join(folder, 'command/train'));
-    expect(weights(join(folder, 'command/train', run!, 'checkpoints/step-000003/adapter'))).toBe(weights(whole.adapter));
+    expect(weights(join(folder, 'command/train', run!, 'checkpoints/step-000002/adapter'))).toBe(weights(whole.adapter));
   });
 
   it('trains a loaded environment as the one of that name, tells every evaluation, and leaves it open', { timeout: 300_000 }, async () => {
@@ -101,7 +83,7 @@ describe('train', () => {
     const sft = join(folder, 'rows.jsonl');
     writeFileSync(sft, rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
     const settings = { model: { path: 'nano-base' }, backend: { kind: 'embedded' }, sft: { batchSize: 4 } } as const;
-    const trained = await train({ environment: 'search-r1', sft, settings, output: folder });
+    const trained = await train({ environment: 'search-r1', args: { dataset: 'fact-world' }, sft, settings, output: folder });
     expect([trained.reason, trained.step]).toEqual(['finished', 2]);
     expect(trained.metrics.map(({ values }) => values['loss/sft/nll'])).toEqual([expect.any(Number), expect.any(Number)]);
     const longer = await train({ resume: trained.directory, steps: 3 });

@@ -10,11 +10,12 @@ const ALONE = { PATH: '/nonexistent', VF_BASE_URL: '' };
 const folder = new TrainFolder();
 let run: RunFolder;
 let printed: object;
-const resume = (...args: readonly string[]) => folder.start(['-R', run.path, ...args], ALONE);
+const resume = (...args: readonly string[]) => folder.runInProcess(['-R', run.path, ...args], ALONE);
 
 describe('finishedRun', { timeout: 120_000 }, () => {
   beforeAll(async () => {
-    printed = await finished<object>(folder.start(['search-r1', '--preset', 'laptop', '--steps', '2', '-n', '2', '-o', '.', ...SETTINGS], ALONE));
+    const words = ['search-r1', '--preset', 'laptop', '--steps', '2', '-n', '2', '-r', '2', '-o', '.', ...SETTINGS];
+    printed = await finished<object>(folder.runInProcess(words, ALONE));
     run = folder.run()!;
   }, 120_000);
   afterAll(() => folder[Symbol.dispose]());

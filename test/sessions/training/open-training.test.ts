@@ -1,14 +1,10 @@
 /** What `vf-train` says of its evaluation rows, in short real runs with the embedded engine. */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
-import { BARE_ENVIRONMENT } from '../../bare-environment.ts';
 import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
+import { runInProcess } from '../../cli/in-process.ts';
 
-const SCRIPT = join(import.meta.dirname, '../../../src/cli/vf-train.ts');
 /** Its rows of training are those of evaluation. */
 const ENVIRONMENT = `
 import { Dataset, reward, Rubric, SingleTurnEnv } from 'vf-search';
@@ -27,10 +23,9 @@ async function linesOf(every: number): Promise<string> {
   const environment = join(folder.path, 'environment.mjs');
   writeFileSync(environment, ENVIRONMENT);
   const small = ['-m', 'nano-base', '--embedded', '--rank', '8', '--steps', '1', '-n', '2', '-r', '2', '--plain', '-o', folder.path];
-  const words = ['--conditions=vf-search-source', '--no-warnings', SCRIPT, environment, ...small, '--set', `evaluation.every=${every}`];
-  const child = spawn(process.execPath, words, { cwd: folder.path, env: { ...BARE_ENVIRONMENT, HOME: folder.path } });
-  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
-  expect({ status: child.exitCode, stderr }).toEqual({ status: 0, stderr: expect.any(String) as string });
+  const words = [environment, ...small, '--set', `evaluation.every=${every}`];
+  const { code, stdout, stderr } = await runInProcess('vf-train', words, { cwd: folder.path, env: { HOME: folder.path } });
+  expect({ code, stderr }).toEqual({ code: 0, stderr: expect.any(String) as string });
   return stdout + stderr;
 }
 
