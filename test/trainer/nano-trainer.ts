@@ -15,7 +15,7 @@ import type { OptimizerStepOptions } from '../../src/trainer/loop/optimizer-step
 import { PhaseClock } from '../../src/trainer/loop/phase-clock.ts';
 import { TokenBudget } from '../../src/trainer/gradients/token-budget.ts';
 import { readAdapter, type Tensors } from '../contracts/gradient-cases.ts';
-import { NANO_BASE, torchPython } from './gradients/torch/torch-python.ts';
+import { forkedPython, NANO_BASE } from './gradients/torch/torch-python.ts';
 import { trajectory } from './some-trajectories.ts';
 
 const VOCABULARY = 1600;
@@ -150,8 +150,8 @@ export interface AutogradCase {
 
 /** What torch autograd in float64 finds, the loss included: grpo-autograd.py, one process for all cases. */
 export async function lossGradients(cases: readonly AutogradCase[]): Promise<readonly Tensors[]> {
-  const child = spawn(torchPython.path!, [join(import.meta.dirname, 'grpo-autograd.py')], {
-    env: { ...process.env, HF_HUB_OFFLINE: '1', PYTHONDONTWRITEBYTECODE: '1' },
+  const child = spawn(forkedPython(), [join(import.meta.dirname, 'grpo-autograd.py')], {
+    env: { ...process.env, HF_HUB_OFFLINE: '1' },
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   const onWire = cases.map(({ clipLow, clipHigh, sequences, ...rest }) => ({

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { skipReason, torchPython } from './torch-python.ts';
+import { forkedPython, skipReason, torchPython } from './torch-python.ts';
 
 interface Comparison {
   /** Why the worker does not take such a base. */
@@ -62,7 +62,7 @@ describe.skipIf(torchPython.path === null)(`architectures in the torch worker${s
 
   beforeAll(async () => {
     const configs = { ...TAKEN, ...Object.fromEntries(Object.entries(REFUSED).map(([name, [config]]) => [name, config])) };
-    const child = spawn(torchPython.path!, [join(import.meta.dirname, 'architectures.py')], {
+    const child = spawn(forkedPython(), [join(import.meta.dirname, 'architectures.py')], {
       env: { ...process.env, HF_HUB_OFFLINE: '1' },
       stdio: ['pipe', 'pipe', 'ignore'],
     });

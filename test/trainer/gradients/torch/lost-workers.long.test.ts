@@ -16,7 +16,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, () => {
   afterEach(() => backend?.close());
 
   it('reports a worker that was killed while idle at the next call', async () => {
-    backend = await openNano();
+    backend = await openNano({ options: { python: torchPython.path! } });
     process.kill(backend.pid, 'SIGKILL');
     await backend.exited;
     await expect(backend.zeroGrad()).rejects.toMatchObject({ code: 'lost', message: expect.stringContaining('SIGKILL') as string });

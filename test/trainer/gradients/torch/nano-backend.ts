@@ -1,6 +1,6 @@
 import { type TorchAdapterOptions, TorchBackend, type TorchBackendOptions } from '../../../../src/trainer/gradients/torch/torch-backend.ts';
 import type { RandomVlm } from './random-vlm.ts';
-import { NANO_BASE, torchPython } from './torch-python.ts';
+import { forkedPython, NANO_BASE, torchPython } from './torch-python.ts';
 
 const ADAPTER: TorchAdapterOptions = {
   rank: 3,
@@ -30,7 +30,7 @@ export function openNano({ adapter, options }: NanoOptions = {}): Promise<TorchB
 
 export function nanoOptions({ adapter, options }: NanoOptions): TorchBackendOptions {
   return {
-    python: torchPython.path!,
+    python: options?.python ?? (torchPython.path === null ? 'no-python' : forkedPython()),
     modelPath: NANO_BASE,
     adapter: { ...ADAPTER, ...adapter },
     devices: ['cpu'],

@@ -245,7 +245,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
       const temporary = mkdtempSync(join(root, 'temporary-'));
       const before = process.env['TMPDIR'];
       process.env['TMPDIR'] = temporary;
-      backend = await openNano({ options: TWO }).finally(() => {
+      backend = await openNano({ options: { ...TWO, python: torchPython.path! } }).finally(() => {
         if (before === undefined) delete process.env['TMPDIR'];
         else process.env['TMPDIR'] = before;
       });

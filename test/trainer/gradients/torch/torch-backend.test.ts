@@ -252,7 +252,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
 
   it('rejects running, waiting and later calls as lost when the worker is killed', { tags: 'long' }, async () => {
     const logPath = join(root, 'worker.log');
-    backend = await openNano({ options: { logPath } });
+    backend = await openNano({ options: { logPath, python: torchPython.path! } });
     const calls = [backend.forward(longBatch(2048), KEPT), backend.forward(batch, KEPT), backend.zeroGrad()].map(failureOf);
     process.kill(backend.pid, 'SIGKILL');
     for (const error of [...(await Promise.all(calls)), await failureOf(backend.zeroGrad())]) {

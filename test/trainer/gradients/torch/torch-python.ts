@@ -1,6 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { homedir } from 'node:os';
+import { chmodSync, existsSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import type { GradientCase, GradientReference } from '../../../contracts/gradient-cases.ts';
@@ -22,12 +23,37 @@ function find(): { readonly path: string; readonly reason: null } | { readonly p
   return status === 0 ? { path, reason: null } : { path: null, reason: `${path} lacks torch, transformers or safetensors; ${remedy}` };
 }
 
+let forking: string | undefined;
+
+/**
+ * A Python for tests that start several: each script runs in a fork of one process that has imported torch and transformers, which takes 4 s of CPU time.
+ * A process of it stands for the script's: streams, signals and ends pass through. Runs scripts of a file alone, `python FILE ...`.
+ */
+export function forkedPython(): string {
+  forking ??= startForking(torchPython.path!);
+  return forking;
+}
+
+function startForking(python: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'vf-python-'));
+  const [path, socket] = [join(folder, 'python'), join(folder, 'socket')];
+  writeFileSync(path, `#!/bin/sh\nexec '${python}' -I -S '${join(import.meta.dirname, 'forked-program.py')}' '${socket}' "$@"\n`);
+  chmodSync(path, 0o755);
+  // Libraries read these when they are imported.
+  const env = { ...process.env, HF_HUB_OFFLINE: '1', OMP_WAIT_POLICY: 'PASSIVE', TOKENIZERS_PARALLELISM: 'false' };
+  const child = spawn(python, [join(import.meta.dirname, 'forking-python.py'), socket], { env, stdio: ['pipe', 'ignore', 'inherit'] });
+  // It ends with this process, and does not keep it alive.
+  child.unref();
+  (child.stdin as Socket).unref();
+  return path;
+}
+
 /** Plain autograd over transformers: reference.py, one process for all cases. `images`: the folder of those in the batches. */
 export async function plainAutograd(
   cases: readonly GradientCase[],
   { model = NANO_BASE, images }: { readonly model?: string; readonly images?: string } = {},
 ): Promise<readonly GradientReference[]> {
-  const child = spawn(torchPython.path!, [join(import.meta.dirname, 'reference.py')], {
+  const child = spawn(forkedPython(), [join(import.meta.dirname, 'reference.py')], {
     env: { ...process.env, HF_HUB_OFFLINE: '1' },
     stdio: ['pipe', 'pipe', 'inherit'],
   });

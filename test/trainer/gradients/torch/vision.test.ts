@@ -12,7 +12,7 @@ import type { TorchBackend } from '../../../../src/trainer/gradients/torch/torch
 import { distance, largestDifference, picturedBatch, readAdapter, readGradient, someGradient } from '../../../contracts/gradient-cases.ts';
 import { openVlm } from './nano-backend.ts';
 import { noisePng, randomVlm, type RandomVlm } from './random-vlm.ts';
-import { skipReason, torchPython } from './torch-python.ts';
+import { forkedPython, skipReason, torchPython } from './torch-python.ts';
 
 const signal = new AbortController().signal;
 const ON: ForwardOptions = { retain: false, adapter: 'on', signal };
@@ -253,7 +253,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend over a vision-language 
       cpSync(join(older.model, 'preprocessor_config.json'), join(other, 'preprocessor_config.json'));
       const input = JSON.stringify({ worker: WORKER, refused: [foreign, lacking, other], taken: [vlm.model, older.model] });
       const script = join(import.meta.dirname, 'vision-bases.py');
-      found = JSON.parse(execFileSync(torchPython.path!, [script], { input, encoding: 'utf8', stdio: ['pipe', 'pipe', 'ignore'] })) as typeof found;
+      found = JSON.parse(execFileSync(forkedPython(), [script], { input, encoding: 'utf8', stdio: ['pipe', 'pipe', 'ignore'] })) as typeof found;
     }, 240_000);
 
     it('refuses another architecture with a tower in one line that names those it knows', () => {
