@@ -55,6 +55,7 @@ export default defineConfig({
     // Ends what hangs. No test is to fail because a machine is busy.
     testTimeout: 120_000,
     hookTimeout: 120_000,
+    expect: { poll: { timeout: 60_000 } },
     reporters: ['default', './test/count-reporter.ts'],
   },
 });

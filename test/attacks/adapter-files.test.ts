@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { writeAdapter } from '../trainer/publisher/adapter-files.ts';
 import { type AttackedServer, peakGrowth, startServer } from './attacked-process.ts';
-import { CommandHost } from './command-host.ts';
+import { CommandHost } from '../cli/command-host.ts';
 import { ask } from './http-attacks.ts';
 
 const CONFIG = 'adapter_config.json';

@@ -1,7 +1,7 @@
 /** vf-train with command lines that it cannot take. */
 import { afterAll, describe, expect, it } from 'vitest';
 import { TemporaryFolder } from '../cli/eval/temporary-folder.ts';
-import { CommandHost } from './command-host.ts';
+import { CommandHost } from '../cli/command-host.ts';
 
 const host = new CommandHost();
 afterAll(() => host[Symbol.asyncDispose]());

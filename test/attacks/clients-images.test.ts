@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { miscountingServer } from '../loopback/miscounting-server.ts';
-import { CommandHost } from './command-host.ts';
+import { CommandHost } from '../cli/command-host.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'vf-attacked-probe-'));
 const host = new CommandHost();

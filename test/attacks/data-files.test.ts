@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { CommandHost } from './command-host.ts';
+import { CommandHost } from '../cli/command-host.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'vf-attacked-data-'));
 const host = new CommandHost();

@@ -11,7 +11,7 @@ import { Random } from '../../src/core/random.ts';
 import { buildIndexFolder } from '../../src/retrieval/bm25/build-index-folder.ts';
 import { openBm25 } from '../../src/retrieval/bm25/open-bm25.ts';
 import { CONTRACT_PASSAGES } from '../contracts/retriever.ts';
-import { CommandHost } from './command-host.ts';
+import { CommandHost } from '../cli/command-host.ts';
 
 const { signal } = new AbortController();
 const folder = mkdtempSync(join(tmpdir(), 'vf-attacked-index-'));

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ROUND_COMMANDS } from '../../src/cli/rounds/run/round-commands.ts';
 import { runRounds } from '../../src/rounds/driver/run-rounds.ts';
 import { ConfigError } from '../../src/core/errors.ts';
-import { CommandHost } from './command-host.ts';
+import { CommandHost } from '../cli/command-host.ts';
 import { quietContext } from '../cli/rounds/quiet-context.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'vf-attacked-rounds-'));

@@ -1,5 +1,5 @@
 /** The process of `CommandHost`: runs the commands that it is sent, one after the other. */
-import { runInProcess } from '../cli/in-process.ts';
+import { runInProcess } from './in-process.ts';
 import type { HostedCommand } from './command-host.ts';
 
 process.on('message', ({ command, args, options }: HostedCommand) => {

@@ -1,12 +1,12 @@
 /**
- * A process that runs command after command, so that their modules are loaded once for all attacks of a file. It is not the process of the tests: a command that hangs in
+ * A process that runs command after command, so that their modules are loaded once for all tests of a file. It is not the process of the tests: a command that hangs in
  * a system call, or takes all memory, fails its own test alone, and the next one gets a new process.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { BARE_ENVIRONMENT } from '../bare-environment.ts';
-import type { InProcessOptions, Printed } from '../cli/in-process.ts';
+import type { InProcessOptions, Printed } from './in-process.ts';
 
 export interface HostedCommand {
   readonly command: string;
