@@ -33,7 +33,7 @@ export function resultsCard({ summary, facts, packageVersion, command, files }: 
     '|---|---|---|---|',
     ...figures(summary),
     '',
-    `${countText(rollouts.finished)} rollouts finished${failed}. ${countText(tokens.input)} tokens were read, ${countText(tokens.output)} written.` +
+    `${plural(rollouts.finished, 'rollout')} finished${failed}. ${countText(tokens.input)} tokens were read, ${countText(tokens.output)} written.` +
       (summary.cost === undefined ? '' : ` Cost: ${escaped(costText({ ...summary.cost, limit: null }))}.`),
     ...summary.notices.flatMap((notice) => ['', `Note: ${escaped(notice)}`]),
     '',
