@@ -32,7 +32,10 @@ const SHARED = [
   'trainer/{config,credit,curves,gradients,loop,losses,publisher,records,sources}',
   'transport',
   'viewing',
-].map((folder) => `test/${folder}/**/*.test.ts`);
+  'cli/{completion,eval,options,pipeline,rounds,score}',
+]
+  .map((folder) => `test/${folder}/**/*.test.ts`)
+  .concat('test/cli/{command-line,commands-doc,help,live-block,misuse,vf-compare,vf-eval*,vf-export*,vf-score,vf-seed}.test.ts');
 const ELSEWHERE = ['test/vllm/**', 'test/interop/**', 'test/**/*.long.test.ts'];
 
 export default defineConfig({
