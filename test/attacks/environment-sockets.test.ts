@@ -100,7 +100,7 @@ describe('WS /ws under attack', () => {
         const answer = await sendRaw(server.port, Buffer.concat([Buffer.from(requestOf()), bytes]));
         expect(answer).toMatch(/^HTTP\/1.1 101 /);
       }),
-      { numRuns: 200 },
+      { numRuns: 100 },
     );
     await expectWell();
   });
@@ -117,7 +117,7 @@ describe('WS /ws under attack', () => {
         const answer = await sendRaw(server.port, Buffer.concat([Buffer.from(requestOf()), ...bytes]));
         expect(answer).toMatch(/^HTTP\/1.1 101 /);
       }),
-      { numRuns: 200 },
+      { numRuns: 100 },
     );
     await expectWell();
   });

@@ -117,7 +117,9 @@ export function withstandsHttpAttacks(target: HttpTarget): void {
       ['br', brotliCompressSync],
     ] as const)
       expect((await ask(target, compress(goodBody), { 'content-encoding': encoding })).status).toBe(refusals.notJson);
-    const bomb = gzipSync(Buffer.alloc(300 * MEBIBYTE));
+    // Members one after the other are one body.
+    const member = gzipSync(Buffer.alloc(10 * MEBIBYTE));
+    const bomb = Buffer.concat(Array.from({ length: 30 }, () => member));
     const grown = await peakGrowth(target.server(), async () => {
       for (const encoding of ['gzip', 'deflate', 'br', 'gzip, gzip'])
         expect((await ask(target, bomb, { 'content-encoding': encoding })).status).toBe(refusals.notJson);
@@ -126,8 +128,8 @@ export function withstandsHttpAttacks(target: HttpTarget): void {
   });
 
   it('refuses JSON that is deep, endless or cut', async () => {
-    const deep = `${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}`;
-    for (const body of [deep, '['.repeat(5_000_000), `{"a":${deep}`, '{"__proto__":', '\0'.repeat(MEBIBYTE), goodBody.slice(0, -1)])
+    const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`;
+    for (const body of [deep, '['.repeat(1_000_000), `{"a":${deep}`, '{"__proto__":', '\0'.repeat(MEBIBYTE), goodBody.slice(0, -1)])
       expect((await ask(target, body)).status).toBe(refusals.notJson);
     await expectWell();
   });

@@ -45,7 +45,7 @@ describe('vf-serve verifiers under attack', () => {
       fc.asyncProperty(fc.array(frame, { minLength: 1, maxLength: 6 }), async (frames) => {
         attacker.send(frames);
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
     expect((await attacker.ask('health')).reply.success).toBe(true);
     await isWell();
@@ -64,7 +64,7 @@ describe('vf-serve verifiers under attack', () => {
         expect(typeof reply.success).toBe('boolean');
         expect(reply.success).toBe(reply.error === null);
       }),
-      { numRuns: 300 },
+      { numRuns: 120 },
     );
     await isWell();
   });

@@ -13,12 +13,12 @@ afterAll(() => rmSync(folder, { recursive: true }));
 describe('startPolicyServer', () => {
   it('gives 64 clients, some of whom leave, the answers of a quiet server while adapters come and go', async () => {
     await using server = await nanoServer({ engine: { threads: 2 } });
-    const hours = new BusyHours({ url: server.url, folder, baseModel: NANO_MODEL, clients: 64, requests: 600, seed: 1 });
+    const hours = new BusyHours({ url: server.url, folder, baseModel: NANO_MODEL, clients: 64, requests: 300, seed: 1 });
     await hours.prepare();
     const report = await hours.run();
     expect(report.wrong).toEqual([]);
     expect(report.busy).toBe(0);
-    expect(report.answered).toBeGreaterThan(300);
+    expect(report.answered).toBeGreaterThan(150);
     expect(report.left).toBeGreaterThan(20);
     // Both clients that exchange adapters got to do so, however busy the machine is.
     expect(report.loads).toBeGreaterThanOrEqual(2);

@@ -86,7 +86,7 @@ describe('policyApp', () => {
         const answer = await send(path, JSON.stringify(body));
         expect(wrongAnswer(answer)).toBeNull();
       }),
-      { numRuns: 300 },
+      { numRuns: 120 },
     );
     await expectWell();
   });
@@ -107,7 +107,7 @@ describe('policyApp', () => {
         const answer = await send(path, body);
         expect({ body, wrong: wrongAnswer(answer) }).toEqual({ body, wrong: null });
       }),
-      { numRuns: 500 },
+      { numRuns: 80 },
     );
     await expectWell();
   });
@@ -123,7 +123,7 @@ describe('policyApp', () => {
         const body = { messages, tools, chat_template_kwargs: variables, ...flags, max_completion_tokens: 1 };
         for (const path of ['/v1/chat/completions', '/tokenize']) expect(wrongAnswer(await send(path, JSON.stringify(body)))).toBeNull();
       }),
-      { numRuns: 150 },
+      { numRuns: 60 },
     );
     expect((await send('/v1/chat/completions', '{"messages": [{"role": "user", "content": "a"}], "max_completion_tokens": 1}')).status).toBe(200);
     await expectWell();
@@ -135,7 +135,7 @@ describe('policyApp', () => {
         // Digits alone are JSON, but not an object.
         expect(isRefusal(await send(path, new Uint8Array(bytes)))).toBe(true);
       }),
-      { numRuns: 200 },
+      { numRuns: 80 },
     );
     const whole = new TextEncoder().encode(JSON.stringify(GOOD));
     for (let length = 0; length < whole.length; length++) expect(isRefusal(await send('/v1/completions', whole.slice(0, length)))).toBe(true);

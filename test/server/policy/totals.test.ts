@@ -108,7 +108,7 @@ describe('policyApp', () => {
           expect(usage.prompt_tokens_details.cached_tokens).toBeLessThan(prompt);
         }
       }),
-      { numRuns: 25 },
+      { numRuns: 12 },
     );
     expect(server.engine.stats().preemptions).toBeGreaterThan(0);
   }, 60_000);
@@ -135,7 +135,7 @@ describe('policyApp', () => {
         expect(ended + now.abort - begun.abort).toBeLessThanOrEqual(all.asks.length);
         expect(now.error).toBe(begun.error);
       }),
-      { numRuns: 25 },
+      { numRuns: 12 },
     );
     expect((await totals()).abort).toBeGreaterThan(begun.abort);
     expect(server.failures).toEqual([]);
