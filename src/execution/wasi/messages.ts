@@ -28,8 +28,8 @@ export interface ThreadJob {
 }
 
 export type FromThread =
-  /** A warm interpreter waits for jobs: the first, or one that follows on another. */
-  | { readonly kind: 'ready' }
+  /** A warm interpreter waits for jobs: the first, or one that follows on another. `program` has compiled modules, with which further threads start faster. */
+  | { readonly kind: 'ready'; readonly program: ThreadSetup['program'] }
   /** The warm interpreter does not start. */
   | { readonly kind: 'failed'; readonly message: string }
   /** The end of a job. `restarts`: another warm interpreter starts before the next job. */

@@ -49,7 +49,7 @@ export class SandboxLoop {
 
   /** The next job for the warm interpreter. Jobs that need a new interpreter are done on the way. */
   #nextShared(isFirst: boolean): ThreadJob {
-    if (isFirst) this.#post({ kind: 'ready' });
+    if (isFirst) this.#post({ kind: 'ready', program: this.#program });
     for (;;) {
       const job = this.#returned ?? this.#next();
       this.#returned = null;

@@ -1,8 +1,11 @@
 /** The pool's side of one sandbox thread: one job at a time, each with a deadline; a thread that misses one is ended. `worker.ts` runs inside. */
+import { getCompileCacheDir } from 'node:module';
+import { dirname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { abortError, onAbort } from '../../core/abort.ts';
 import { ExecutionError } from '../../core/errors.ts';
 import type { Attempt } from '../attempt.ts';
+import type { Program } from './interpreter.ts';
 import type { FromThread, ThreadJob, ThreadSetup } from './messages.ts';
 
 /** A thread is ready within a second on an idle core. */
@@ -14,6 +17,7 @@ export class SandboxThread {
   readonly #worker: Worker;
   readonly #posted = new Int32Array(new SharedArrayBuffer(4));
   readonly #cpuMs = new Float64Array(new SharedArrayBuffer(8));
+  #program: Program;
   #start = pending();
   #settle: ((outcome: Attempt) => void) | null = null;
   #alive = true;
@@ -21,6 +25,7 @@ export class SandboxThread {
   #isWaiting = false;
 
   constructor(setup: Omit<ThreadSetup, 'posted' | 'cpuMs'>) {
+    this.#program = setup.program;
     this.#worker = startWorker({ ...setup, posted: this.#posted, cpuMs: this.#cpuMs });
     const timer = setTimeout(() => this.#end('did not start in time'), START_MS).unref();
     this.#worker.on('message', (message: FromThread) => {
@@ -39,6 +44,11 @@ export class SandboxThread {
   /** CPU time up to the end of its last job, in milliseconds. */
   get cpuMs(): number {
     return this.#cpuMs[0]!;
+  }
+
+  /** Its modules are compiled once it has been ready. */
+  get program(): Program {
+    return this.#program;
   }
 
   /** False once the thread has ended; it runs no further job. */
@@ -91,6 +101,7 @@ export class SandboxThread {
     if (message.kind === 'ready') {
       this.#wasReady = true;
       this.#isWaiting = true;
+      this.#program = message.program;
       this.#holdProcess();
       this.#start.resolve();
       return;
@@ -134,12 +145,13 @@ function pending(): PromiseWithResolvers<void> {
 
 function startWorker(workerData: ThreadSetup): Worker {
   // The sources hold worker.ts, the build worker.js; the compiler rewrites imports but not URLs.
+  const cache = getCompileCacheDir();
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
   return new Worker(new URL(`./worker.${extension}`, import.meta.url), {
     name: 'vf-search sandbox',
     workerData,
-    // The thread gets neither the variables of this process nor its loaders.
-    env: {},
+    // The thread gets neither the variables of this process nor its loaders. The cache of compiled modules halves its start.
+    env: cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) },
     execArgv: [],
     resourceLimits: RESOURCE_LIMITS,
   });

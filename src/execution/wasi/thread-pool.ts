@@ -12,7 +12,7 @@ interface RunLimits {
 }
 
 export class ThreadPool {
-  readonly #setup: Omit<ThreadSetup, 'posted' | 'cpuMs'>;
+  #setup: Omit<ThreadSetup, 'posted' | 'cpuMs'>;
   readonly #limiter: Limiter;
   readonly #idle: SandboxThread[] = [];
   readonly #all = new Set<SandboxThread>();
@@ -28,7 +28,7 @@ export class ThreadPool {
   async warmUp(): Promise<void> {
     const thread = this.#take();
     await thread.ready;
-    this.#idle.push(thread);
+    this.#giveBack(thread);
   }
 
   /** Throws ExecutionError if no thread starts, CancelledError once the pool is closed, and the signal's reason if it aborts. */
@@ -81,6 +81,7 @@ export class ThreadPool {
   /** The successor of a thread that ended starts while other jobs run; one that did not even start has none. */
   #giveBack(thread: SandboxThread): void {
     if (!thread.isAlive && this.#all.delete(thread)) this.#endedCpuMs += thread.cpuMs;
+    this.#setup = { ...this.#setup, program: thread.program };
     if (thread.isAlive) this.#idle.push(thread);
     else if (thread.wasReady && !this.#closed) this.#idle.push(this.#start());
   }
