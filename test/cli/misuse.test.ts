@@ -20,6 +20,9 @@ async function misuse(name: string, args: readonly string[]) {
   return { status, stdout, stderr };
 }
 
+/** The corpus of nq-mini takes longer to read. */
+const WORLD = ['-a', '{"dataset": "fact-world", "corpus": "fact-world"}'];
+
 const CASES: [command: string, args: string[], line: RegExp][] = [
   ['vf', [''], /<command> is empty; vf --help lists the commands/],
   ['vf-rounds', [' ', '--help'], /<command> is empty; vf-rounds --help lists the commands/],
@@ -30,11 +33,15 @@ const CASES: [command: string, args: string[], line: RegExp][] = [
     /^(?!.*resume it)vf-train: Cannot create the run's folder .*taken.*train is not a folder; choose another output folder/,
   ],
   ['vf-train', ['serch-r1'], /The environment "serch-r1" is unknown; .*visual-rag \(did you mean search-r1\?\)\./],
-  ['vf-train', ['search-r1'], /No model is named; set model\.path \(-m\)/],
+  ['vf-train', ['search-r1', ...WORLD], /No model is named; set model\.path \(-m\)/],
   ['vf-train', ['search-r1', '--preset', 'laptop', '--rollouts', 'gone.jsonl'], /The file .*gone\.jsonl does not exist/],
   ['vf-train', ['search-r1', '--preset', 'laptop', '--rollouts', 'corpus.jsonl'], /Line 1 of .*corpus\.jsonl is not an exported rollout/],
   ['vf-train', ['-R', 'empty'], /it has no run\.json; name the folder that vf-train printed/],
-  ['vf-eval', ['search-r1', '-n', '1', '-o', 'file'], /Could not make the run directory .*file is not a folder\. Choose another output folder/],
+  [
+    'vf-eval',
+    ['search-r1', ...WORLD, '-n', '1', '-o', 'file'],
+    /Could not make the run directory .*file is not a folder\. Choose another output folder/,
+  ],
   ['vf-compare', ['empty', 'empty'], /it has no metadata\.json\. Name the results folder that vf-eval printed/],
   [
     'vf-serve',
@@ -52,7 +59,7 @@ const CASES: [command: string, args: string[], line: RegExp][] = [
   ['vf-export', ['empty', '-o', ''], /-o needs a value: file to write/],
   ['vf-serve', ['policy', '--threads', '65', '--port', '0'], /--threads must be an integer from 1 to 64, got 65/],
   ['vf-serve', ['policy', '--allow-adapters-under', 'file', '--port', '0'], /--allow-adapters-under must name a folder, but file is not one/],
-  ['vf-eval', ['search-r1', '-p', 'embedded', '-m', 'file'], /The directory file does not exist\. With -p embedded, -m must name/],
+  ['vf-eval', ['search-r1', ...WORLD, '-p', 'embedded', '-m', 'file'], /The directory file does not exist\. With -p embedded, -m must name/],
 ];
 
 describe('a mistake', () => {

@@ -171,7 +171,8 @@ export const loadEnvironment = () => new ToolEnv({ id: 'notes', eval: new Datase
   it('gives up on a server that never answers, in seconds', async () => {
     await using silent = await loopback(() => {});
     using folder = new EvalFolder();
-    const { code, stderr } = await folder.run(['capitals', '-b', `${silent.url}/v1`, '-m', 'M']);
+    // In a process of its own it waits next to the other tests.
+    const { code, stderr } = await folder.start(['capitals', '-b', `${silent.url}/v1`, '-m', 'M']).ended;
     expect(code).toBe(1);
     expect(stderr).toMatch(/did not answer within 5 s/);
     expect(folder.files().size).toBe(0);
