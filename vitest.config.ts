@@ -35,7 +35,9 @@ const SHARED = [
   'cli/{completion,eval,options,pipeline,rounds,score}',
 ]
   .map((folder) => `test/${folder}/**/*.test.ts`)
-  .concat('test/cli/{command-line,commands-doc,help,live-block,misuse,vf-compare,vf-eval*,vf-export*,vf-score,vf-seed}.test.ts');
+  .concat(
+    'test/cli/{command-line,commands-doc,help,live-block,misuse,vf-compare,vf-eval*,vf-export*,vf-rounds-own-environment,vf-rounds-pictures,vf-score,vf-seed}.test.ts',
+  );
 const ELSEWHERE = ['test/vllm/**', 'test/interop/**', 'test/**/*.long.test.ts'];
 
 export default defineConfig({

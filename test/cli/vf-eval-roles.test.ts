@@ -118,6 +118,7 @@ describe.concurrent('vf-eval and models by role', () => {
     expect(JSON.stringify(failed)).toContain('ModelError');
     isDown = false;
     const before = judge.bodies.length;
+    folder.hasOwnProcess = false;
     const second = await folder.run([...words, '-R'], variables);
     expect(second.stdout).toMatch(/^rollouts +3 finished, 0 failed/m);
     expect(second.stdout).toMatch(/^asked +judge \(g\): 3 calls; /m);
@@ -177,6 +178,7 @@ describe.concurrent('vf-eval and models by role', () => {
     const first = await folder.run(['runs.toml'], variables);
     expect(unwrapped(first.stdout)).toContain('error 1 × ModelError (malformed 1): ');
     isWell = true;
+    folder.hasOwnProcess = false;
     const second = await folder.run(['runs.toml', '-R'], variables);
     expect({ code: second.code, asked: judge.bodies.length }).toEqual({ code: 0, asked: 3 });
     expect(folder.results().map(({ reward }) => reward)).toEqual([1]);

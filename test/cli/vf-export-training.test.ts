@@ -1,5 +1,4 @@
 /** vf-export of a training run: the rollouts of a kept step, compressed or not, in the form of an evaluation's. */
-import { execFile } from 'node:child_process';
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,8 +6,7 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { thinLine } from '../../src/trainer/records/trajectory-record.ts';
 import { writeEvaluation, writeTraining } from '../viewing/written-runs.ts';
-
-const COMMAND = ['--conditions=vf-search-source', '--no-warnings', join(import.meta.dirname, '../../src/cli/vf-export.ts')];
+import { runInProcess } from './in-process.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'vf-export-training-'));
 const run = join(root, 'run');
@@ -25,13 +23,10 @@ beforeAll(() => {
 
 const vfExport = (...args: string[]) => vfExportTo('-', ...args);
 
-function vfExportTo(output: string, ...args: string[]): Promise<{ code: number; lines: Record<string, unknown>[]; stderr: string }> {
-  return new Promise((resolve) => {
-    execFile(process.execPath, [...COMMAND, ...args, '-o', output], (error, stdout, stderr) => {
-      const lines = stdout.split('\n').slice(0, -1);
-      resolve({ code: error === null ? 0 : (error.code as number), lines: lines.map((line) => JSON.parse(line) as Record<string, unknown>), stderr });
-    });
-  });
+async function vfExportTo(output: string, ...args: string[]) {
+  const { code, stdout, stderr } = await runInProcess('vf-export', [...args, '-o', output], { cwd: root, env: {} });
+  const lines = stdout.split('\n').slice(0, -1);
+  return { code, lines: lines.map((line) => JSON.parse(line) as Record<string, unknown>), stderr };
 }
 
 describe('vf-export of a training run', () => {

@@ -1,15 +1,10 @@
-/** An environment of one's own that writes and reports what docs/rounds.md asks for becomes supervised rows: a chat server plays it in child processes. */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
+/** An environment of one's own that writes and reports what docs/rounds.md asks for becomes supervised rows as a chat server plays it. */
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { chatServer } from '../models/chat-server.ts';
-import { BARE_ENVIRONMENT } from '../bare-environment.ts';
-
-const ROOT = join(import.meta.dirname, '../..');
+import { runInProcess } from './in-process.ts';
 
 /** Answers a search with a note; a success says which note. No judge, no NDCG. */
 const ENVIRONMENT = `
@@ -44,13 +39,8 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 async function run(command: string, ...args: readonly string[]) {
-  const env = { ...BARE_ENVIRONMENT, HOME: folder, VF_API_KEY: 'none' };
-  const child = spawn(process.execPath, ['--conditions=vf-search-source', '--no-warnings', join(ROOT, `src/cli/${command}.ts`), ...args], {
-    cwd: folder,
-    env,
-  });
-  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
-  expect({ status: child.exitCode, stderr }).toEqual({ status: 0, stderr: expect.any(String) as string });
+  const { code, stdout, stderr } = await runInProcess(command, args, { cwd: folder, env: { HOME: folder, VF_API_KEY: 'none' } });
+  expect({ code, stderr }).toEqual({ code: 0, stderr: expect.any(String) as string });
   return { stdout, stderr };
 }
 

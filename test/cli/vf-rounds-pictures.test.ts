@@ -1,16 +1,13 @@
-/** The trace of a run that showed pictures becomes supervised rows: a chat server plays `visual-rag` in child processes of `vf-eval` and `vf-rounds`. */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
+/** The trace of a run that showed pictures becomes supervised rows: a chat server plays `visual-rag`, then the stages of `vf-rounds` read it. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { demonstrationPictures } from '../../src/sessions/training/demonstration-pictures.ts';
 import { RunImages } from '../../src/files/run-images.ts';
 import { readDemonstrations } from '../../src/trainer/sources/read-demonstrations.ts';
 import { chatServer } from '../models/chat-server.ts';
-import { BARE_ENVIRONMENT } from '../bare-environment.ts';
+import { runInProcess } from './in-process.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const ROWS = join(ROOT, 'packages/vf-search-models/datasets/deck-mini/test.jsonl');
@@ -22,13 +19,8 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 async function run(command: string, ...args: readonly string[]): Promise<void> {
-  const env = { ...BARE_ENVIRONMENT, HOME: folder, VF_API_KEY: 'none' };
-  const child = spawn(process.execPath, ['--conditions=vf-search-source', '--no-warnings', join(ROOT, `src/cli/${command}.ts`), ...args], {
-    cwd: folder,
-    env,
-  });
-  const [stderr] = await Promise.all([text(child.stderr), text(child.stdout), once(child, 'close')]);
-  expect({ status: child.exitCode, stderr }).toEqual({ status: 0, stderr: expect.any(String) as string });
+  const { code, stderr } = await runInProcess(command, args, { cwd: folder, env: { HOME: folder, VF_API_KEY: 'none' } });
+  expect({ code, stderr }).toEqual({ code: 0, stderr: expect.any(String) as string });
 }
 
 const linesOf = (path: string) =>
