@@ -120,18 +120,14 @@ describe('vf-serve policy', () => {
     expect(server.stderr).toContain('--allow-adapters-under later does not exist yet; adapters can be loaded from it once it does\n');
   });
 
-  it('renders with the chat template of a file', async () => {
-    const server = await serving(['--model', NANO, '--chat-template', join(root, 'test/vllm/chatml.jinja')]);
+  it('renders with the chat template of a file, and warns when others can reach it', async () => {
+    const server = await serving(['--model', NANO, '--chat-template', join(root, 'test/vllm/chatml.jinja'), '--host', '0.0.0.0']);
     const tokenize = async (body: object) => {
       const response = await fetch(server.url.replace('/v1', '/tokenize'), { method: 'POST', headers: JSON_TYPE, body: JSON.stringify(body) });
       return (await response.json()) as { tokens: number[] };
     };
     const { tokens } = await tokenize({ messages: [{ role: 'user', content: 'a' }] });
     expect(tokens).toEqual((await tokenize({ prompt: '<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n' })).tokens);
-  });
-
-  it('warns when others can reach it', async () => {
-    const server = await serving(['--model', NANO, '--host', '0.0.0.0']);
     await until(() => server.stderr.includes('--allow-adapters-under'));
     expect(server.stderr).toContain('listening on 0.0.0.0: other machines can send requests; no API key is required (--api-key-var)');
   });

@@ -58,12 +58,6 @@ describe('vf-serve verifiers', () => {
     expect(await server.ended).toEqual([130, null]);
   });
 
-  it('ends with its stdin where it was asked to (0)', async () => {
-    const server = await serving(['--exit-with-stdin']);
-    server.child.stdin.end();
-    expect(await server.ended).toEqual([0, null]);
-  });
-
   it.each([
     [
       'an address that other machines reach',
@@ -78,10 +72,12 @@ describe('vf-serve verifiers', () => {
     expect(stderr).toMatch(message);
   });
 
-  it('says that the wire has no password where it is open to the network', async () => {
-    const server = await serving(['--bind', 'tcp://0.0.0.0:0', '--allow-network']);
+  it('says that the wire has no password where it is open to the network, and ends with its stdin where it was asked to (0)', async () => {
+    const server = await serving(['--bind', 'tcp://0.0.0.0:0', '--allow-network', '--exit-with-stdin']);
     await until(() => server.stderr.includes('no password'));
     expect(server.stderr).toMatch(/this protocol has no password: anyone who reaches the port can start rollouts/);
+    server.child.stdin.end();
+    expect(await server.ended).toEqual([0, null]);
   });
 
   it.each(['zeromq', '@msgpack/msgpack'])('says in one line how to install %s where it is missing (2)', async (name) => {

@@ -57,19 +57,14 @@ describe('vf-view', () => {
     await expect(fetch(`${address}api/runs`)).rejects.toThrow('fetch failed');
   });
 
-  it('leads to the run that it was given', async () => {
-    await using view = startCommand('vf-view', [evaluation, '--port', '0']);
-    await until(() => view.stdout.includes('\n'));
-    expect(view.stdout).toMatch(/\/#\/run\?run=\.\n$/);
-  });
-
-  it('follows a run that grows, and never writes to its folder', async () => {
+  it('leads to the run that it was given, follows it as it grows, and never writes to its folder', async () => {
     const growing = join(root, 'growing');
     mkdirSync(growing);
     for (const name of ['metadata.json', 'results.jsonl']) writeFileSync(join(growing, name), readFileSync(join(evaluation, name)));
     const total = async (url: string) => ((await (await fetch(`${url}api/rollouts?run=.&set=results`)).json()) as { total: number }).total;
     await using view = startCommand('vf-view', [growing, '--port', '0']);
     await until(() => view.stdout.includes('\n'));
+    expect(view.stdout).toMatch(/\/#\/run\?run=\.\n$/);
     const url = view.stdout.replace(/#.*\n/, '');
     expect(await total(url)).toBe(8);
     const line = resultLine({ group: 'new' });
@@ -101,17 +96,12 @@ describe('vf-view', () => {
     expect(stderr.trim().split('\n')).toHaveLength(1);
   });
 
-  it('says which port is in use', async () => {
-    await using view = startCommand('vf-view', [runs, '--port', '0']);
-    await until(() => view.stdout.includes('\n'));
-    const { code, stderr } = await ended([runs, '--port', new URL(view.stdout.trim()).port]);
-    expect([code, stderr]).toEqual([2, expect.stringMatching(/^vf-view: Port \d+ on 127\.0\.0\.1 is in use; choose another one.*\n$/)]);
-  });
-
-  it('says that no browser could be started, and goes on', async () => {
+  it('says that no browser could be started, and goes on; says which port is in use', async () => {
     await using view = startCommand('vf-view', [runs, '--port', '0', '--open'], { env: { PATH: '/nowhere' } });
     await until(() => view.stderr.includes('no browser'));
     expect((await fetch(view.stdout.trim())).status).toBe(200);
+    const { code, stderr } = await ended([runs, '--port', new URL(view.stdout.trim()).port]);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/^vf-view: Port \d+ on 127\.0\.0\.1 is in use; choose another one.*\n$/)]);
   });
 });
 
