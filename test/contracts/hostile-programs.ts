@@ -24,7 +24,7 @@ export const ESCAPES: Readonly<Record<string, string>> = {
   'reads its own environment': "return open('/proc/self/environ').read()",
   'reads files of the host through its process': "return open('/proc/%d/root%s/secret' % (PID, FOLDER)).read()",
   'reads files through an open descriptor':
-    'import os\nout = []\nfor fd in range(3, 256):\n  try: out.append(os.read(fd, 4096))\n  except OSError: pass\nreturn out',
+    'import os\nout = []\nfor fd in range(3, 256):\n  try:\n    if hasattr(os, "set_blocking"): os.set_blocking(fd, False)\n    out.append(os.read(fd, 4096))\n  except OSError: pass\nreturn out',
   'climbs out through open descriptors':
     "import os\nfor fd in range(256):\n  try: return os.read(os.open('../../../../../../..' + FOLDER + '/secret', 0, dir_fd=fd), 99)\n  except OSError: pass",
   'reads variables': "import os\nreturn os.environ.get('SANDBOX_SECRET')",

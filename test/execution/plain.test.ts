@@ -81,10 +81,10 @@ describe('plain programs', () => {
           expect(shared).toEqual(own);
         }
       }),
-      { numRuns: Number(process.env['VF_FUZZ_RUNS'] ?? 5) },
+      { numRuns: Number(process.env['VF_FUZZ_RUNS'] ?? 3) },
     );
     // A grammar whose programs are all refused would prove nothing.
-    expect(plain).toBeGreaterThan(30);
+    expect(plain).toBeGreaterThan(20);
   });
 });
 

@@ -1,4 +1,4 @@
-/** The functions that read and print text: upstream's behaviour is in the vectors, here are the edges and 2 MB of hostile text. */
+/** The functions that read and print text: upstream's behaviour is in the vectors, here are the edges and 1 MB of hostile text. */
 import {
   extractAnswer,
   extractBoxed,
@@ -108,10 +108,10 @@ describe('the builtin refiner', () => {
 });
 
 /** A reader whose work grows with the square of the text would take hours for this. */
-const SIZE = 2_000_000;
+const SIZE = 1_000_000;
 const fill = (piece: string) => piece.repeat(Math.floor(SIZE / piece.length));
 const TEXTS: [string, string][] = [
-  ['boxes nested 300,000 deep', `${'\\boxed{'.repeat(300_000)}x${'}'.repeat(300_000)}`],
+  ['boxes nested 120,000 deep', `${'\\boxed{'.repeat(120_000)}x${'}'.repeat(120_000)}`],
   ['boxes never closed', fill('\\boxed{')],
   ['boxes on lines of their own, never closed', fill('\\boxed{\n')],
   ['open markers', fill('<|begin_search_query|>')],
@@ -128,9 +128,9 @@ const TEXTS: [string, string][] = [
   ['pairs of surrogates', fill('😀')],
 ];
 
-describe('2 MB of hostile text', () => {
+describe('1 MB of hostile text', () => {
   it.each(TEXTS)('%s are read in one pass', (name, text) => {
-    expect(extractBoxed(text) === '').toBe(name !== 'boxes nested 300,000 deep');
+    expect(extractBoxed(text) === '').toBe(name !== 'boxes nested 120,000 deep');
     for (const mode of ['gen', 'choose', 'codegen'] as const) extractAnswer(text, mode);
     extractInformation(text);
     extractQuery(text);
