@@ -31,8 +31,9 @@ export { type LoadContext, loadEnvironment, loadEnvironment as load_environment 
 export { evaluate, type Evaluated, type EvaluateOptions } from './library/evaluate.ts';
 export { openPolicy } from './library/open-policy.ts';
 export type { PolicyClient } from './clients/policy-client.ts';
+export type { OpenedPolicy } from './sessions/policy/open-policy.ts';
 export type { PolicySpec } from './sessions/policy/policy-spec.ts';
-export { startEpisode } from './library/start-episode.ts';
+export { type DrivenEpisode, startEpisode } from './library/start-episode.ts';
 export { type EpisodeRecord, scoreEpisode } from './library/score-episode.ts';
 export { train, type Trained, type TrainedStep, type TrainOptions } from './library/train.ts';
 
