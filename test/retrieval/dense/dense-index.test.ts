@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,6 +8,7 @@ import { ConfigError, RetrievalError } from '../../../src/core/errors.ts';
 import { openRetriever } from '../../../src/registry/open-retriever.ts';
 import { DenseTable } from '../../../src/retrieval/dense/dense-table.ts';
 import type { Retriever } from '../../../src/retrieval/retriever.ts';
+import { type Printed, runInProcess } from '../../cli/in-process.ts';
 import { CONTRACT_PASSAGES, type OpenedRetriever, retrieverContract } from '../../contracts/retriever.ts';
 import { until } from '../../transport/loopback.ts';
 import { isLanceInstalled } from './lance-installed.ts';
@@ -16,24 +17,7 @@ import { type ServedEmbeddings, serveEmbeddings, WORDS_MODEL } from './served-em
 const program = join(import.meta.dirname, '../../../src/cli/vf-index.ts');
 const signal = new AbortController().signal;
 
-interface Run {
-  readonly child: ChildProcess;
-  stderr: string;
-  readonly ended: Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }>;
-}
-
-function start(folder: string, args: readonly string[]): Run {
-  const child = spawn(process.execPath, ['--conditions=vf-search-source', program, ...args], { cwd: folder });
-  let stdout = '';
-  const run: Run = {
-    child,
-    stderr: '',
-    ended: once(child, 'close').then(([code]) => ({ code: code as number | null, stdout, stderr: run.stderr })),
-  };
-  child.stdout.on('data', (text) => (stdout += String(text)));
-  child.stderr.on('data', (text) => (run.stderr += String(text)));
-  return run;
-}
+const command = (folder: string, args: readonly string[]) => runInProcess('vf-index', args, { cwd: folder, env: {} });
 
 const lines = (passages: readonly { id?: string; contents: string }[]) => passages.map((passage) => `${JSON.stringify(passage)}\n`).join('');
 /** Passages of which each has five words that no other has. */
@@ -46,12 +30,12 @@ const words = (count: number) =>
 describe.runIf(isLanceInstalled())('vf-index --dense', () => {
   let folder: string;
   let server: ServedEmbeddings;
-  let made: Awaited<Run['ended']>;
+  let made: Printed;
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'dense-index-'));
     server = await serveEmbeddings();
     writeFileSync(join(folder, 'corpus.jsonl'), lines(CONTRACT_PASSAGES.map(({ id, contents }) => ({ id: id!, contents }))));
-    made = await start(folder, ['corpus.jsonl', '-o', 'made', '--dense', server.url, '-m', WORDS_MODEL, '--json']).ended;
+    made = await command(folder, ['corpus.jsonl', '-o', 'made', '--dense', server.url, '-m', WORDS_MODEL, '--json']);
   });
   afterAll(async () => {
     await server[Symbol.asyncDispose]();
@@ -104,16 +88,17 @@ describe.runIf(isLanceInstalled())('vf-index --dense', () => {
       '--write-every',
       '40',
     ];
-    const killed = start(folder, args);
+    const killed = spawn(process.execPath, ['--conditions=vf-search-source', program, ...args], { cwd: folder, stdio: 'ignore' });
+    const ended = once(killed, 'close');
     const state = () => (existsSync(join(folder, 'towns/building.json')) ? readFileSync(join(folder, 'towns/building.json'), 'utf8') : '');
     await until(() => answered === 10 && state().includes('"rows": 160'));
-    killed.child.kill('SIGKILL');
-    await killed.ended;
+    killed.kill('SIGKILL');
+    expect(await ended).toEqual([null, 'SIGKILL']);
     const written = await rowsOf(join(folder, 'towns/vectors'));
     expect([120, 160]).toContain(written);
 
     const before = slow.asked.length;
-    const resumed = await start(folder, args).ended;
+    const resumed = await command(folder, args);
     expect(resumed).toMatchObject({ code: 0 });
     expect(resumed.stderr).toContain(`going on after ${written} passages`);
     // The first passage once more, to make sure that the model is the same, and the passages that were not written.
@@ -147,32 +132,30 @@ describe.runIf(isLanceInstalled())('vf-index --dense', () => {
       '20',
       ...more,
     ];
-    const first = await start(folder, args(failing.url, '--concurrency', '1', '--write-every', '20')).ended;
+    const first = await command(folder, args(failing.url, '--concurrency', '1', '--write-every', '20'));
     expect([first.code, first.stderr]).toEqual([1, expect.stringMatching(/no more/)]);
     expect(await rowsOf(join(folder, 'half/vectors'))).toBe(40);
 
-    const line = async (run: Run) => {
-      const { code, stderr } = await run.ended;
+    const line = async (given: readonly string[]) => {
+      const { code, stderr } = await command(folder, given);
       expect(code).toBe(2);
       return stderr.split('\n').filter((text) => text !== '' && !text.includes('are not known here'));
     };
-    expect(await line(start(folder, args(server.url, '--passage-prefix', 'passage: ')))).toEqual([
+    expect(await line(args(server.url, '--passage-prefix', 'passage: '))).toEqual([
       expect.stringMatching(/holds an unfinished index with passage_prefix "", not "passage: "\. Go on with that, or start over with --force\.$/),
     ]);
-    expect(await line(start(folder, args(other.url)))).toEqual([
+    expect(await line(args(other.url))).toEqual([
       expect.stringMatching(/is not the model of .*half: its vector of the first passage has a cosine of 0\.\d+ with/),
     ]);
     writeFileSync(join(folder, 'half.jsonl'), lines(words(60).toReversed()));
-    expect(await line(start(folder, args(server.url)))).toEqual([
-      expect.stringMatching(/does not begin with the 40 passages that are embedded already/),
-    ]);
-    const forced = await start(folder, args(server.url, '--force')).ended;
+    expect(await line(args(server.url))).toEqual([expect.stringMatching(/does not begin with the 40 passages that are embedded already/)]);
+    const forced = await command(folder, args(server.url, '--force'));
     expect(forced).toMatchObject({ code: 0 });
   });
 
   it('says in one line what cannot be done (exit 2)', async () => {
     const refused = async (...args: string[]) => {
-      const { code, stderr } = await start(folder, args).ended;
+      const { code, stderr } = await command(folder, args);
       return [code, stderr.trim()];
     };
     const dense = ['--dense', server.url];
@@ -192,7 +175,7 @@ describe.runIf(isLanceInstalled())('vf-index --dense', () => {
   it('finds with IVF-PQ what the exact search finds', async () => {
     const corpus = words(600);
     writeFileSync(join(folder, 'many.jsonl'), lines(corpus));
-    const many = await start(folder, ['many.jsonl', '-o', 'many', '--no-bm25', '--ivf-pq', '--dense', server.url, '-m', WORDS_MODEL]).ended;
+    const many = await command(folder, ['many.jsonl', '-o', 'many', '--no-bm25', '--ivf-pq', '--dense', server.url, '-m', WORDS_MODEL]);
     expect(many).toMatchObject({ code: 0 });
     const table = await DenseTable.open(join(folder, 'many/vectors'));
     const { search } = JSON.parse(readFileSync(join(folder, 'many/manifest.json'), 'utf8')) as {
