@@ -1,5 +1,7 @@
 """Tests of the package over a real server. `VF_SERVE` is its command as JSON, `VF_ROOT` the folder to run it in."""
 
+import atexit
+import functools
 import json
 import os
 import shutil
@@ -24,6 +26,18 @@ def serve(env_id: str = TALK, **options: object) -> vf_search.Environment:
     return vf_search.serve(env_id, command=COMMAND, cwd=ROOT, **options)  # type: ignore[arg-type]
 
 
+@functools.cache
+def shared(**options: object) -> vf_search.Environment:
+    """One server for all tests that leave it as it was: running, and without an episode."""
+    env = serve(**options)  # type: ignore[arg-type]
+    atexit.register(env.close)
+    return env
+
+
+def talk() -> vf_search.Environment:
+    return shared(tokenizer="nano-base")
+
+
 def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -43,10 +57,9 @@ def gone_within(pid: int, seconds: float) -> bool:
 
 class EnvironmentTest(unittest.TestCase):
     def test_plays_groups_whose_members_end_at_different_turns(self) -> None:
-        with serve() as env:
-            said = iter([["done;", "more;"], ["done;"]])
-            requests = [{"example_id": 0, "group_id": "g"}] * 2
-            rollouts = env.play(requests, lambda turns: [{"text": text, "finish_reason": "stop"} for text in next(said)], "chat")
+        said = iter([["done;", "more;"], ["done;"]])
+        requests = [{"example_id": 0, "group_id": "g"}] * 2
+        rollouts = talk().play(requests, lambda turns: [{"text": text, "finish_reason": "stop"} for text in next(said)], "chat")
         self.assertEqual([rollout["reward"] for rollout in rollouts], [1 / 3, 2 / 3])
 
     def test_gives_rows_metrics_and_refusals_as_the_server_does(self) -> None:
@@ -104,23 +117,23 @@ class EnvironmentTest(unittest.TestCase):
         self.assertTrue(gone_within(child, 2))
 
     def test_takes_a_step_once_over_a_connection_that_was_lost(self) -> None:
-        with serve() as env:
-            [turn] = env.episodes([0], "chat")
-            connection = env._http._connection()
-            assert connection.sock is not None
-            connection.sock.shutdown(socket.SHUT_RDWR)
-            [following] = env.step([{"episode_id": turn["episode_id"], "turn": 0, "text": "more;"}])
-            self.assertEqual(following["turn"], 1)
+        env = talk()
+        [turn] = env.episodes([0], "chat")
+        connection = env._http._connection()
+        assert connection.sock is not None
+        connection.sock.shutdown(socket.SHUT_RDWR)
+        [following] = env.step([{"episode_id": turn["episode_id"], "turn": 0, "text": "more;"}])
+        self.assertEqual(following["turn"], 1)
+        env.delete(turn["episode_id"])
 
     def test_raises_for_a_sample_that_is_refused_and_leaves_no_episode_behind(self) -> None:
-        with serve(tokenizer="nano-base") as env:
-            with self.assertRaisesRegex(vf_search.VfSearchError, "token_ids has 2 entries and logprobs has 1"):
-                env.play([0, 1], lambda turns: [{"token_ids": [1, 2], "logprobs": [-1.0], "finish_reason": "stop"} for _ in turns])
-            self.assertEqual(env._http.call("GET", "/health")["episodes"], 0)
+        env = talk()
+        with self.assertRaisesRegex(vf_search.VfSearchError, "token_ids has 2 entries and logprobs has 1"):
+            env.play([0, 1], lambda turns: [{"token_ids": [1, 2], "logprobs": [-1.0], "finish_reason": "stop"} for _ in turns])
+        self.assertEqual(env._http.call("GET", "/health")["episodes"], 0)
 
     def test_fails_the_rollout_of_a_log_prob_that_is_not_finite(self) -> None:
-        with serve(tokenizer="nano-base") as env:
-            [rollout] = env.play([0], lambda turns: [{"token_ids": [5], "logprobs": [float("nan")], "finish_reason": "stop"} for _ in turns])
+        [rollout] = talk().play([0], lambda turns: [{"token_ids": [5], "logprobs": [float("nan")], "finish_reason": "stop"} for _ in turns])
         self.assertEqual((rollout["reward"], rollout["error"]["type"]), (None, "NumericPolicyError"))
 
 
