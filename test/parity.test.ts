@@ -4,7 +4,8 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkFile } from './parity/check-file.ts';
+import { checkDirectories } from './parity/check-directories.ts';
+import { checkFile, type FileResult } from './parity/check-file.ts';
 import { closeSandbox } from './parity/sandbox.ts';
 import { isSame, listVectors, playCase } from './parity/vectors.ts';
 
@@ -13,6 +14,12 @@ const names = await listVectors(directory);
 
 afterAll(closeSandbox);
 
+const played = new Map<string, Promise<FileResult>>();
+function checkOnce(name: string): Promise<FileResult> {
+  if (!played.has(name)) played.set(name, checkFile(directory, name));
+  return played.get(name)!;
+}
+
 describe('parity with upstream', () => {
   it('finds the vector files', () => {
     expect(names.length).toBeGreaterThan(20);
@@ -20,7 +27,7 @@ describe('parity with upstream', () => {
   });
 
   it.each(names)('%s', async (name) => {
-    const file = await checkFile(directory, name);
+    const file = await checkOnce(name);
     expect(file.problem).toBeNull();
     expect(file.size).toBeGreaterThan(0);
     if (file.skipped) return;
@@ -31,7 +38,7 @@ describe('parity with upstream', () => {
 
   it('lists its declared differences by name in the environment’s README, and no others', async () => {
     const readme = await readFile(path.join(import.meta.dirname, '../environments/search-r1/README.md'), 'utf8');
-    const files = await Promise.all(names.map((name) => checkFile(directory, name)));
+    const files = await Promise.all(names.map(checkOnce));
     const declared = files.flatMap((file, i) => file.cases.filter((c) => c.outcome === 'declared').map((c) => c.id.replace(`${names[i]}-`, '')));
     const listed = [...readme.matchAll(/`(?:retrieve_endpoint)?-(\d{4})`/g)].map(([, id]) => id);
     expect(declared.length).toBeGreaterThan(0);
@@ -70,8 +77,11 @@ describe.each(['grpo-000', 'search-o1', 'self-play', 'visual-rag'])('parity with
 
 describe('scripts/parity.ts', () => {
   const script = path.join(import.meta.dirname, '../scripts/parity.ts');
-  const run = (...args: string[]) =>
-    spawnSync(process.execPath, ['--conditions=vf-search-source', script, ...args], { encoding: 'utf8', timeout: 120_000 });
+  const run = async (...args: string[]) => {
+    let stdout = '';
+    const status = await checkDirectories(args, { print: (text) => void (stdout += text), complain: () => {} });
+    return { status, stdout };
+  };
   const vectors = (file: string, cases: unknown) => writeFile(path.join(folder, file), JSON.stringify({ cases }));
   let folder: string;
   beforeAll(async () => void (folder = await mkdtemp(path.join(tmpdir(), 'parity-'))));
@@ -85,7 +95,7 @@ describe('scripts/parity.ts', () => {
     await vectors('google_snippet.json', [{ id: 'c', input: {}, output: {}, tags: [] }]);
     await vectors('something_new.json', [{ id: 'd', input: {}, output: {}, tags: [] }]);
     await writeFile(path.join(folder, 'manifest.json'), 'not a vector file');
-    const { status, stdout } = run(folder);
+    const { status, stdout } = await run(folder);
     expect(status).toBe(1);
     expect(stdout).toContain('normalize_answer: 1/2\n  b: output: expected "the cat", got "cat"\n');
     expect(stdout).toContain('There is no adapter for something_new.json');
@@ -95,11 +105,17 @@ describe('scripts/parity.ts', () => {
   it('ends with 0 when everything passes, 1 when there was nothing to play, 2 on a wrong call', async () => {
     await rm(folder, { recursive: true });
     await mkdir(folder);
-    expect(run(folder)).toMatchObject({ status: 1, stdout: expect.stringMatching(/0 passed, 1 failed, 0 skipped\n$/) });
+    expect(await run(folder)).toMatchObject({ status: 1, stdout: expect.stringMatching(/0 passed, 1 failed, 0 skipped\n$/) });
     await vectors('postprocess_responses.json', [{ id: 'a', input: { response: 'x' }, output: 'x', tags: [] }]);
-    expect(run(folder)).toMatchObject({ status: 0, stdout: 'postprocess_responses: 1/1\n1 passed, 0 failed, 0 skipped\n' });
-    expect(run().status).toBe(2);
-    expect(run(path.join(folder, 'nowhere')).status).toBe(2);
+    expect(await run(folder)).toMatchObject({ status: 0, stdout: 'postprocess_responses: 1/1\n1 passed, 0 failed, 0 skipped\n' });
+    expect((await run()).status).toBe(2);
+    const nowhere = [folder, path.join(folder, 'nowhere')];
+    expect((await run(...nowhere)).status).toBe(2);
+    const { status, stderr } = spawnSync(process.execPath, ['--conditions=vf-search-source', script, ...nowhere], {
+      encoding: 'utf8',
+      timeout: 120_000,
+    });
+    expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringContaining('is not a directory of vector files') });
   }, 180_000);
 });
 
