@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { setFlagsFromString } from 'node:v8';
 import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 
 export interface Printed {
@@ -19,6 +20,8 @@ export interface InProcessOptions {
 }
 
 const CLI = join(import.meta.dirname, '../../src/cli');
+/** The flags of V8 that a command sets (src/sessions/engine/spare-memory.ts), as Node has them. */
+const V8_FLAGS = ['--semi-space-growth-factor=2', '--heap-growing-percent=0'];
 const EVENTS = ['SIGINT', 'SIGTERM', 'uncaughtException', 'message'] as const;
 let count = 0;
 let before: Promise<unknown> = Promise.resolve();
@@ -62,6 +65,7 @@ async function runAlone(command: string, args: readonly string[], { cwd, env }: 
       stream.write = writes[i]!;
       restore(stream, 'error', errors[i]!);
     }
+    for (const flag of V8_FLAGS) setFlagsFromString(flag);
     for (const [i, event] of EVENTS.entries()) restore(process, event, listeners[i]!);
     if (channel) Reflect.deleteProperty(channel, 'unref');
     Object.defineProperty(process, 'exit', own.exit);

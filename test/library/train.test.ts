@@ -19,9 +19,29 @@ const SHORT = {
   environment: 'search-r1',
   preset: 'laptop',
   steps: 2,
-  settings: { rollouts: { examplesPerStep: 2, rolloutsPerExample: 4 }, evaluation: { every: 0 }, checkpoint: { every: 1 } },
+  settings: {
+    rollouts: { examplesPerStep: 2, rolloutsPerExample: 4 },
+    evaluation: { every: 0 },
+    checkpoint: { every: 1 },
+    policy: { embedded: { threads: 1 } },
+  },
 } satisfies TrainOptions;
-const SHORT_FLAGS = ['search-r1', '--preset', 'laptop', '--steps', '2', '-n', '2', '-r', '4', '--set', 'evaluation.every=0', '--plain'];
+const SHORT_FLAGS = [
+  'search-r1',
+  '--preset',
+  'laptop',
+  '--steps',
+  '2',
+  '-n',
+  '2',
+  '-r',
+  '4',
+  '--set',
+  'evaluation.every=0',
+  '--set',
+  'policy.embedded.threads=1',
+  '--plain',
+];
 
 const weights = (adapter: string | null) => hash('sha256', readFileSync(join(adapter!, 'adapter_model.safetensors')), 'hex');
 
@@ -82,7 +102,7 @@ describe('train', () => {
     }));
     const sft = join(folder, 'rows.jsonl');
     writeFileSync(sft, rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
-    const settings = { model: { path: 'nano-base' }, backend: { kind: 'embedded' }, sft: { batchSize: 4 } } as const;
+    const settings = { model: { path: 'nano-base' }, backend: { kind: 'embedded', threads: 1 }, sft: { batchSize: 4 } } as const;
     const trained = await train({ environment: 'search-r1', args: { dataset: 'fact-world' }, sft, settings, output: folder });
     expect([trained.reason, trained.step]).toEqual(['finished', 2]);
     expect(trained.metrics.map(({ values }) => values['loss/sft/nll'])).toEqual([expect.any(Number), expect.any(Number)]);

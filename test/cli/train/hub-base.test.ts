@@ -8,7 +8,7 @@ import { TrainFolder } from '../../vllm/train-process.ts';
 
 const NANO = join(packageRoot(), 'models/nano-base');
 const WORDS = ['search-r1', '--preset', 'laptop', '-m', 'lab/tiny', '-n', '2', '-r', '2', '--steps', '1', '-o', '.', '--plain'];
-const SMALL = [...WORDS, '--set', 'evaluation.examples=4'];
+const SMALL = [...WORDS, '--set', 'evaluation.examples=4', '--set', 'policy.embedded.threads=1'];
 
 let hub: WritableHub;
 let folder: TrainFolder;

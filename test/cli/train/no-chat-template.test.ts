@@ -20,7 +20,7 @@ it('an environment in continuation format is trained on a model without a chat t
   using folder = new TrainFolder();
   const model = baseModel(folder);
   await using server = await nanoServer({ engine: { modelPath: model } });
-  const settings = ['evaluation.every=0', 'rollouts.examples_per_step=2'].flatMap((each) => ['--set', each]);
+  const settings = ['evaluation.every=0', 'rollouts.examples_per_step=2', 'backend.threads=1'].flatMap((each) => ['--set', each]);
   const args = ['search-r1', '--preset', 'laptop', '-b', server.url, '-m', model, '--steps', '1', '-o', '.', ...settings];
   expect(await folder.runInProcess(args).ended).toMatchObject({ code: 0 });
 }, 180_000);
@@ -35,9 +35,8 @@ it('transcripts are learned by such a model without a server', async () => {
   const rows = join(folder.path, 'rows.jsonl');
   writeFileSync(rows, `${JSON.stringify({ prompt: [{ role: 'user', content: 'Who is the mayor of Aberdeen?' }], segments })}\n`);
   const args = ['search-r1', '-m', baseModel(folder), '--sft', rows, '--steps', '0', '-o', '.'];
-  const settings = ['sft.batch_size=1', 'sft.steps=1', 'backend.kind=embedded', 'environment.args.dataset=fact-world'].flatMap((each) => [
-    '--set',
-    each,
-  ]);
+  const settings = ['sft.batch_size=1', 'sft.steps=1', 'backend.kind=embedded', 'backend.threads=1', 'environment.args.dataset=fact-world'].flatMap(
+    (each) => ['--set', each],
+  );
   expect(await folder.runInProcess([...args, ...settings]).ended).toMatchObject({ code: 0 });
 }, 180_000);

@@ -10,7 +10,7 @@ const OWN = join(import.meta.dirname, '../../../models/nano-base');
 it('another base model is refused before the first rollout, with the names of both models and the remedy', async () => {
   await using server = await nanoServer();
   using folder = new TrainFolder();
-  const settings = ['evaluation.every=0', 'rollouts.examples_per_step=2'].flatMap((each) => ['--set', each]);
+  const settings = ['evaluation.every=0', 'rollouts.examples_per_step=2', 'backend.threads=1'].flatMap((each) => ['--set', each]);
   const begin = (model: string) =>
     folder.runInProcess(['search-r1', '--preset', 'laptop', '-b', server.url, '-m', model, '--steps', '1', '-o', '.', ...settings]).ended;
   const { code, stderr } = await begin(OWN);
@@ -27,7 +27,7 @@ it('another base model is refused before the first rollout, with the names of bo
 async function begunWith(replica: string): Promise<string> {
   await using server = await nanoServer();
   using folder = new TrainFolder();
-  const settings = ['evaluation.every=0', 'rollouts.examples_per_step=2'].flatMap((each) => ['--set', each]);
+  const settings = ['evaluation.every=0', 'rollouts.examples_per_step=2', 'backend.threads=1'].flatMap((each) => ['--set', each]);
   const urls = `${replica}/v1,${server.url}`;
   const words = ['search-r1', '--preset', 'laptop', '-b', urls, '-m', NANO_PATH, '--steps', '1', '-o', '.', ...settings];
   const { code, stderr } = await folder.runInProcess(words).ended;

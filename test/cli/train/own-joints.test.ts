@@ -20,6 +20,8 @@ const SMALL = [
   'evaluation.every=0',
   '--set',
   'checkpoint.keep_rollouts=true',
+  '--set',
+  'policy.embedded.threads=1',
   '-o',
   '.',
 ];

@@ -9,7 +9,8 @@ import { READER, type WritableHub, writableHub, WRITER } from '../../data/writab
 import { until } from '../../transport/loopback.ts';
 import { EvalFolder } from '../vf-eval-process.ts';
 
-const SMALL = ['search-r1', '--preset', 'laptop', '-n', '2', '-r', '2', '--steps', '1', '-o', '.', '--plain', '--set', 'evaluation.examples=4'];
+const WORDS = ['search-r1', '--preset', 'laptop', '-n', '2', '-r', '2', '--steps', '1', '-o', '.', '--plain'];
+const SMALL = [...WORDS, '--set', 'evaluation.examples=4', '--set', 'policy.embedded.threads=1'];
 
 let hub: WritableHub;
 let folder: TrainFolder;

@@ -10,7 +10,7 @@ it('shows commands for what comes next without the credentials of the run', { ti
   using folder = new TemporaryFolder();
   await using retrieval = await loopback((_, response) => sendJson(response, 200, { result: [[]] }));
   const retriever = retrieval.url.replace('http://', 'http://reader:pass-Word-1@');
-  const small = ['--steps', '1', '-n', '2', '-r', '2', '--set', 'evaluation.every=0', '-o', folder.path];
+  const small = ['--steps', '1', '-n', '2', '-r', '2', '--set', 'evaluation.every=0', '--set', 'policy.embedded.threads=1', '-o', folder.path];
   const args = ['search-r1', '--preset', 'laptop', ...small, '-a', JSON.stringify({ retriever_url: `${retriever}/retrieve` })];
   const said = await runInProcess('vf-train', args, { cwd: process.cwd(), env: { PATH: '/nonexistent' } });
   expect(said).toMatchObject({ code: 0, stderr: expect.any(String) });

@@ -25,7 +25,7 @@ beforeEach(() => {
   folder = new TrainFolder();
   const environment = join(folder.path, 'environment.mjs');
   writeFileSync(environment, ENVIRONMENT);
-  const settings = ['steps=1', 'evaluation.every=0', 'checkpoint.keep_rollouts=true', 'rollouts.repeat_pause_s=0'];
+  const settings = ['steps=1', 'evaluation.every=0', 'checkpoint.keep_rollouts=true', 'rollouts.repeat_pause_s=0', 'policy.embedded.threads=1'];
   words = [environment, '-m', 'nano-base', '--embedded', '-n', '2', '-r', '2', '-o', '.', '--plain', ...settings.flatMap((each) => ['--set', each])];
 });
 afterEach(() => folder[Symbol.dispose]());

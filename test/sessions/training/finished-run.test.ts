@@ -4,7 +4,10 @@ import { basename, isAbsolute, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { finished, type RunFolder, TrainFolder } from '../../vllm/train-process.ts';
 
-const SETTINGS = ['evaluation.every=2', 'evaluation.examples=4', 'rollouts.repeat_pause_s=0'].flatMap((text) => ['--set', text]);
+const SETTINGS = ['evaluation.every=2', 'evaluation.examples=4', 'rollouts.repeat_pause_s=0', 'policy.embedded.threads=1'].flatMap((text) => [
+  '--set',
+  text,
+]);
 const ALONE = { PATH: '/nonexistent', VF_BASE_URL: '' };
 
 const folder = new TrainFolder();

@@ -23,7 +23,7 @@ async function linesOf(every: number): Promise<string> {
   const environment = join(folder.path, 'environment.mjs');
   writeFileSync(environment, ENVIRONMENT);
   const small = ['-m', 'nano-base', '--embedded', '--rank', '8', '--steps', '1', '-n', '2', '-r', '2', '--plain', '-o', folder.path];
-  const words = [environment, ...small, '--set', `evaluation.every=${every}`];
+  const words = [environment, ...small, '--set', `evaluation.every=${every}`, '--set', 'policy.embedded.threads=1'];
   const { code, stdout, stderr } = await runInProcess('vf-train', words, { cwd: folder.path, env: { HOME: folder.path } });
   expect({ code, stderr }).toEqual({ code: 0, stderr: expect.any(String) as string });
   return stdout + stderr;
