@@ -165,8 +165,8 @@ describe('the files of a stage', () => {
     const asks = (role: string) => ['--role', `${role}=m@${server.url}/v1`];
     const traced = ['--trace', 'trace.jsonl', '--rows', 'rows.jsonl'];
     /** Other bounds make other files. */
-    const run = (version: 'old' | 'new', [least, most, rate] = version === 'old' ? ['0', '0.9', '1'] : ['0.1', '0.2', '0.5']) => {
-      const stages = [
+    const stages = (version: 'old' | 'new', [least, most, rate] = version === 'old' ? ['0', '0.9', '1'] : ['0.1', '0.2', '0.5']) =>
+      [
         ['bucket', ...traced, '--low', least, '--high', most, '-o', 'out'],
         ['review', '--rows', 'rows.jsonl', '--exclude', `${version}-list.jsonl`, '-o', 'out/reviewed.jsonl'],
         ['focus', ...traced, '--threshold', most, '-o', 'out/focused.jsonl'],
@@ -175,8 +175,9 @@ describe('the files of a stage', () => {
         ['vet', 'out/extracted.jsonl', '-o', 'out/passed.jsonl', ...asks('vetter')],
         ['rewrite', 'out/passed.jsonl', '-o', 'out/rewritten.jsonl', ...asks('rewriter')],
         ['finalize', 'out/rewritten.jsonl', '-o', 'out/final.jsonl'],
-      ];
-      return spawn(process.execPath, ['--conditions=vf-search-source', '--no-warnings', STAGES_SCRIPT, JSON.stringify(stages)], { cwd: at('') });
+      ] as [string, ...string[]][];
+    const run = async (version: 'old' | 'new') => {
+      for (const stage of stages(version)) await done(...stage);
     };
     const contents = (of: string) =>
       Object.fromEntries(
@@ -185,10 +186,10 @@ describe('the files of a stage', () => {
           .map((name) => [name, readFileSync(at(`${of}/${name}`), 'utf8')]),
       );
     mkdirSync(at('out'));
-    await once(run('old'), 'close');
+    await run('old');
     const old = contents('out');
     cpSync(at('out'), at('old'), { recursive: true });
-    await once(run('new'), 'close');
+    await run('new');
     const whole = contents('out');
     expect(Object.keys(whole)).toHaveLength(4 + 1 + 2 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 2 + 1 + 1 + 1 + 2 + 1);
     for (const [name, content] of Object.entries(whole)) expect([name, content]).not.toEqual([name, old[name]]);
@@ -199,7 +200,8 @@ describe('the files of a stage', () => {
       mkdirSync(at('out'));
       // What writes into an old file, in place of replacing it, changes its link, too.
       for (const name of Object.keys(old)) linkSync(at(`old/${name}`), at(`out/${name}`));
-      const child = run('new');
+      const words = ['--conditions=vf-search-source', '--no-warnings', STAGES_SCRIPT, JSON.stringify(stages('new'))];
+      const child = spawn(process.execPath, words, { cwd: at('') });
       let seen = 0;
       const watcher = watch(at('out'), () => void (++seen === change && child.kill('SIGKILL')));
       await once(child, 'close');
@@ -213,7 +215,7 @@ describe('the files of a stage', () => {
       for (const { path, sha256 } of promised) expect([path, sha256Of(left[path]!)]).toEqual([path, sha256]);
       expect(contents('old')).toEqual(old);
       doneAtKills.add(manifests!.filter(([name, content]) => content === whole[name]).length);
-      await once(run('new'), 'close');
+      await run('new');
       expect(contents('out')).toEqual(whole);
       if (child.signalCode === null) break;
     }
