@@ -41,7 +41,7 @@ describe('LaunchedServers', () => {
     await using server = await VllmProcess.start(launchOptions());
     const { pid } = server;
     await ask(server, '/fall-sick');
-    const servers = new LaunchedServers({ processes: [server], maxRestarts: 1, silentMs: 500 });
+    const servers = new LaunchedServers({ processes: [server], maxRestarts: 1, silentMs: 100 });
     await servers.revive(servers.replicas[0]!, signal);
     expect(server.pid).not.toBe(pid);
   });

@@ -70,8 +70,8 @@ describe('VllmProcess', () => {
   });
 
   it('gives up at the deadline and leaves nothing running', async () => {
-    const options = launchOptions({ readyTimeoutMs: 1500, env: { STAND_IN: 'never-ready' } });
-    await expect(VllmProcess.start(options)).rejects.toThrow(/ready within 2 s.*(503|ECONNREFUSED)/s);
+    const options = launchOptions({ readyTimeoutMs: 600, env: { STAND_IN: 'never-ready' } });
+    await expect(VllmProcess.start(options)).rejects.toThrow(/ready within 1 s.*(503|ECONNREFUSED)/s);
     await until(() => !isStarted(options.python));
   });
 

@@ -30,7 +30,7 @@ describe('readAdapter, of a damaged directory', () => {
           expect([...a, ...b].every(Number.isFinite)).toBe(true);
         }
       }),
-      { numRuns: 400 },
+      { numRuns: 150 },
     );
     expect(Math.min(outcomes.read, outcomes.refused)).toBeGreaterThan(0);
   });

@@ -132,12 +132,12 @@ describe('parseLiteral', () => {
     ];
     for (const text of refused) expect(parseLiteral(text)).toMatchObject({ ok: false, problem: expect.stringMatching(/./) });
     const long = [
-      `[${'1, '.repeat(300_000)}]`,
-      `'${'\\'.repeat(1_000_000)}'`,
-      `0x${'f'.repeat(1_000_000)}`,
-      `${' '.repeat(1_000_000)}1`,
-      '\n'.repeat(1_000_000),
-      `{${'(),'.repeat(300_000)}}`,
+      `[${'1, '.repeat(100_000)}]`,
+      `'${'\\'.repeat(300_000)}'`,
+      `0x${'f'.repeat(300_000)}`,
+      `${' '.repeat(300_000)}1`,
+      '\n'.repeat(300_000),
+      `{${'(),'.repeat(100_000)}}`,
     ];
     expect(long.map((text) => parseLiteral(text).ok)).toEqual([true, true, true, true, false, true]);
   });

@@ -122,10 +122,12 @@ describe('Bm25Index', () => {
       .split('\n')
       .slice(0, 20)
       .map((line) => (JSON.parse(line) as { question: string }).question);
-    for (const shardRows of [1000, 4173]) {
-      const sharded = Bm25Index.build(contents, { shardRows });
-      expect(sharded.corpus.shards.length).toBe(Math.ceil(contents.length / shardRows));
-      for (const question of questions) expect(sharded.search(question, 10)).toEqual(index.search(question, 10));
+    const some = contents.slice(0, 2000);
+    const whole = Bm25Index.build(some);
+    for (const shardRows of [300, 1000]) {
+      const sharded = Bm25Index.build(some, { shardRows });
+      expect(sharded.corpus.shards.length).toBe(Math.ceil(some.length / shardRows));
+      for (const question of questions) expect(sharded.search(question, 10)).toEqual(whole.search(question, 10));
     }
   });
 

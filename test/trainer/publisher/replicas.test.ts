@@ -30,40 +30,56 @@ const phases: Record<string, (mortal: MortalReplica) => void> = {
 };
 
 describe('a replica that is killed', () => {
-  const cases = Object.entries(phases).flatMap(([when, arrange]) => [true, false].map((withAdapters) => ({ when, arrange, withAdapters })));
-  it.each(cases)(
-    '$when rests, the other serves, and it is back with the version (adapters kept: $withAdapters)',
-    async ({ arrange, withAdapters }) => {
-      await using run = await twoReplicas();
-      const [living, mortal] = run.replicas;
-      expect(await run.policy.publish(1, { text: TEXT }, run.signal)).toMatchObject({ ok: true });
-      arrange(mortal);
-      expect(await run.policy.publish(2, { text: TEXT }, run.signal)).toMatchObject({ ok: true });
-      expect(run.versions.current()).toMatchObject({ version: 2, model: 'run-v000002' });
-      expect(messages(run, 'replica_lost')[0]).toMatch(
-        new RegExp(`^${mortal.url} gets no requests until it is back: it did not take version 2: .*\\. 1 of 2 replicas serve version 2$`),
-      );
-      const before = mortal.completions.length;
-      for (let i = 0; i < 6; i++) expect(await run.sample()).toBe('run-v000002');
-      expect(mortal.completions.slice(before).filter((body) => !isProbe(body))).toEqual([]);
-
-      mortal.onRequest = () => {};
-      await mortal.comeBack({ withAdapters });
-      await until(() => messages(run, 'replica_recovered').length > 0);
-      expect(messages(run, 'replica_recovered')).toEqual([
-        `${mortal.url} serves again: version 2 was loaded there again as run-v000002 and compared. 2 of 2 replicas serve version 2`,
-      ]);
-      const adapters = await mortal.adapters();
-      expect(adapters).toEqual(['run-v000002']);
-      // It was probed before the first rollout.
-      expect(isProbe(mortal.completions.findLast((body) => body.includes('run-v000002'))!)).toBe(true);
-      const asked = [living.completions.length, mortal.completions.length];
-      await Promise.all(Array.from({ length: 8 }, () => run.sample()));
-      expect([living.completions.length - asked[0]!, mortal.completions.length - asked[1]!]).toEqual([4, 4]);
-      expect(await run.policy.publish(3, { text: TEXT }, run.signal)).toMatchObject({ ok: true });
-      expect([await living.adapters(), await mortal.adapters()]).toEqual([['run-v000003'], ['run-v000003']]);
-    },
+  const cases = Object.entries(phases).flatMap(([when, arrange], i) =>
+    [true, false].map((withAdapters) => ({ when, arrange, withAdapters, isLong: withAdapters === (i % 2 === 1) })),
   );
+  it.each(cases.filter(({ isLong }) => !isLong))(
+    '$when rests, the other serves, and it is back with the version (adapters kept: $withAdapters)',
+    async (each) => expect(await isBack(each)).toBe(true),
+  );
+  it.each(cases.filter(({ isLong }) => isLong))(
+    '$when rests, the other serves, and it is back with the version (adapters kept: $withAdapters)',
+    { tags: 'long' },
+    async (each) => expect(await isBack(each)).toBe(true),
+  );
+
+  async function isBack({
+    arrange,
+    withAdapters,
+  }: {
+    readonly arrange: (mortal: MortalReplica) => void;
+    readonly withAdapters: boolean;
+  }): Promise<true> {
+    await using run = await twoReplicas();
+    const [living, mortal] = run.replicas;
+    expect(await run.policy.publish(1, { text: TEXT }, run.signal)).toMatchObject({ ok: true });
+    arrange(mortal);
+    expect(await run.policy.publish(2, { text: TEXT }, run.signal)).toMatchObject({ ok: true });
+    expect(run.versions.current()).toMatchObject({ version: 2, model: 'run-v000002' });
+    expect(messages(run, 'replica_lost')[0]).toMatch(
+      new RegExp(`^${mortal.url} gets no requests until it is back: it did not take version 2: .*\\. 1 of 2 replicas serve version 2$`),
+    );
+    const before = mortal.completions.length;
+    for (let i = 0; i < 6; i++) expect(await run.sample()).toBe('run-v000002');
+    expect(mortal.completions.slice(before).filter((body) => !isProbe(body))).toEqual([]);
+
+    mortal.onRequest = () => {};
+    await mortal.comeBack({ withAdapters });
+    await until(() => messages(run, 'replica_recovered').length > 0);
+    expect(messages(run, 'replica_recovered')).toEqual([
+      `${mortal.url} serves again: version 2 was loaded there again as run-v000002 and compared. 2 of 2 replicas serve version 2`,
+    ]);
+    const adapters = await mortal.adapters();
+    expect(adapters).toEqual(['run-v000002']);
+    // It was probed before the first rollout.
+    expect(isProbe(mortal.completions.findLast((body) => body.includes('run-v000002'))!)).toBe(true);
+    const asked = [living.completions.length, mortal.completions.length];
+    await Promise.all(Array.from({ length: 8 }, () => run.sample()));
+    expect([living.completions.length - asked[0]!, mortal.completions.length - asked[1]!]).toEqual([4, 4]);
+    expect(await run.policy.publish(3, { text: TEXT }, run.signal)).toMatchObject({ ok: true });
+    expect([await living.adapters(), await mortal.adapters()]).toEqual([['run-v000003'], ['run-v000003']]);
+    return true;
+  }
 
   it.each([true, false])('while it samples gives its requests to the other, and comes back (adapters kept: %s)', async (withAdapters) => {
     await using run = await twoReplicas();

@@ -30,7 +30,8 @@ let forking: string | undefined;
  * A process of it stands for the script's: streams, signals and ends pass through. Runs scripts of a file alone, `python FILE ...`.
  */
 export function forkedPython(): string {
-  forking ??= startForking(torchPython.path!);
+  // It waits for programs by descriptors of processes, which only Linux has.
+  forking ??= process.platform === 'linux' ? startForking(torchPython.path!) : torchPython.path!;
   return forking;
 }
 
