@@ -6,10 +6,12 @@ import { NODE_FLAGS } from './test/node-flags.ts';
 
 /** Files that leave nothing behind in their process: no changed global, no replaced module, little memory. They share processes, which saves a start of Node each. */
 const SHARED = [
+  'attacks',
   'cli/*',
   'clients',
   'core',
   'data',
+  'doctor',
   'engine',
   'environments',
   'evaluate',
@@ -17,6 +19,7 @@ const SHARED = [
   'lab',
   'launch',
   'library',
+  'loopback',
   'metrics',
   'models',
   'recipes',
@@ -27,6 +30,7 @@ const SHARED = [
   'rounds',
   'schemas',
   'scripts',
+  'server',
   'sessions',
   'tokenizer',
   'trainer/{config,credit,curves,gradients,loop,losses,publisher,records,sources}',
@@ -35,7 +39,9 @@ const SHARED = [
 ]
   .map((folder) => `test/${folder}/**/*.test.ts`)
   // vf-view sets flags of V8, self-play-code keeps a Python, and a server that is refused may have begun to open an engine or a socket.
-  .concat('test/cli/!(self-play-code|serve-*|vf-view).test.ts');
+  .concat('test/cli/!(self-play-code|serve-*|vf-view).test.ts')
+  // A template in pipelines/servers makes lists of millions, for which a process needs its memory to itself.
+  .concat('test/pipelines/*.test.ts');
 const ELSEWHERE = ['test/vllm/**', 'test/interop/**', 'test/**/*.long.test.ts'];
 
 export default defineConfig({

@@ -14,31 +14,32 @@ export interface HostedCommand {
   readonly options: InProcessOptions;
 }
 
+/** A test that runs out of time disposes of nothing. */
+const running = new Set<ChildProcess>();
+process.on('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
+
 export class CommandHost implements AsyncDisposable {
+  readonly #flags: readonly string[];
   #child: ChildProcess | null = null;
   #isBusy = false;
 
-  constructor() {
-    process.on('exit', () => this.#child?.kill('SIGKILL'));
+  /** @param flags Of Node. */
+  constructor(flags: readonly string[] = []) {
+    this.#flags = flags;
   }
 
   /** Runs `src/cli/<command>.ts` to its end. Rejects where the process itself ends. */
   async run(command: string, args: readonly string[], options: InProcessOptions): Promise<Printed> {
-    if (this.#isBusy) await this.#kill();
-    this.#child ??= fork(join(import.meta.dirname, 'hosted-commands.ts'), {
-      env: BARE_ENVIRONMENT,
-      execArgv: [],
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-    });
-    const child = this.#child;
+    if (this.#isBusy) await this.#end();
+    const child = (this.#child ??= this.#start());
     this.#isBusy = true;
+    child.send({ command, args, options } satisfies HostedCommand);
     const over = new AbortController();
     const ended = once(child, 'exit', over).then(([code, signal]) => {
-      this.#child = null;
-      this.#isBusy = false;
       throw new Error(`The process of ${command} ended with ${String(signal ?? code)}`);
     });
-    child.send({ command, args, options } satisfies HostedCommand);
     try {
       const [printed] = (await Promise.race([once(child, 'message', over), ended])) as [Printed];
       this.#isBusy = false;
@@ -49,22 +50,29 @@ export class CommandHost implements AsyncDisposable {
     }
   }
 
-  async #kill(): Promise<void> {
-    const child = this.#child;
-    if (child === null) return;
-    const gone = once(child, 'exit');
-    child.kill('SIGKILL');
-    await gone;
-    this.#child = null;
-    this.#isBusy = false;
+  #start(): ChildProcess {
+    const stdio = ['ignore', 'inherit', 'inherit', 'ipc'] as const;
+    const child = fork(join(import.meta.dirname, 'hosted-commands.ts'), { env: BARE_ENVIRONMENT, execArgv: [...this.#flags], stdio: [...stdio] });
+    running.add(child);
+    child.once('exit', () => {
+      running.delete(child);
+      this.#child = null;
+      this.#isBusy = false;
+    });
+    return child;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#isBusy) return this.#kill();
+  /** One that is busy hangs. */
+  async #end(): Promise<void> {
     const child = this.#child;
     if (child === null) return;
     const gone = once(child, 'exit');
-    child.disconnect();
+    if (this.#isBusy) child.kill('SIGKILL');
+    else child.disconnect();
     await gone;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#end();
   }
 }

@@ -1,7 +1,7 @@
-import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { entryFolder, modelsPackage } from '../../src/data/models-package.ts';
+import { CommandHost } from '../cli/command-host.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 /** A process that imports it finds no package vf-search-models, as where nobody installed it. */
@@ -15,13 +15,6 @@ Module._resolveFilename = (request, ...rest) => {
 `;
 const INSTALL = 'is in the package vf-search-models, which is not installed. Install it: npm install vf-search-models';
 
-function withoutModels(name: string, args: readonly string[]) {
-  const hide = `data:text/javascript,${encodeURIComponent(HIDE)}`;
-  const words = ['--import', hide, '--conditions=vf-search-source', '--no-warnings', join(ROOT, 'src/cli', `${name}.ts`), ...args];
-  const { status, stderr } = spawnSync(process.execPath, words, { encoding: 'utf8', cwd: ROOT });
-  return { status, stderr };
-}
-
 describe('modelsPackage', () => {
   it('is the workspace in a clone', () => {
     expect(modelsPackage()).toBe(join(ROOT, 'packages/vf-search-models'));
@@ -31,15 +24,18 @@ describe('modelsPackage', () => {
 });
 
 describe('a model or data set of a package that is not installed', () => {
+  const host = new CommandHost(['--import', `data:text/javascript,${encodeURIComponent(HIDE)}`, '--conditions=vf-search-source']);
+  afterAll(() => host[Symbol.asyncDispose]());
+
   it.each([
     ['vf-train', ['search-o1', '--preset', 'laptop', '--dry-run'], 'The model nano-o1'],
     ['vf-eval', ['search-r1', '-p', 'embedded', '-m', 'nano-copy', '-n', '1'], 'The model nano-copy'],
     ['vf-eval', ['visual-rag', '-n', '1', '-p', 'baseline'], 'The data set deck-mini'],
     ['vf-rounds', ['bucket', '--trace', 'trace.jsonl', '--rows', 'page-world', '-o', 'r1'], 'The data set page-world'],
     ['vf-doctor', ['search-o1', '--preset', 'laptop'], 'The model nano-o1'],
-  ])('%s %j is refused with the command that installs it', (name, args, what) => {
-    const { status, stderr } = withoutModels(name, args);
+  ])('%s %j is refused with the command that installs it', async (name, args, what) => {
+    const { code, stderr } = await host.run(name, args, { cwd: ROOT, env: {} });
     expect(stderr).toContain(`${what} ${INSTALL}`);
-    expect(status).toBe(2);
+    expect(code).toBe(2);
   });
 });
