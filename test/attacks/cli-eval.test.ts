@@ -37,7 +37,7 @@ function runOf(folder: EvalFolder): string {
   return join(folder.path, name!, '..');
 }
 
-describe.concurrent('a run that cannot succeed', { timeout: 30_000 }, () => {
+describe('a run that cannot succeed', () => {
   it.each([401, 403, 404])('stops with the first %i, says why in one line, and continues with -R', async (status) => {
     await using server = await chatServer(status);
     using folder = new EvalFolder();
@@ -54,7 +54,7 @@ describe.concurrent('a run that cannot succeed', { timeout: 30_000 }, () => {
   });
 });
 
-describe.concurrent('what the command line says', { timeout: 30_000 }, () => {
+describe('what the command line says', () => {
   it.each<[string, string[], RegExp]>([
     ['JSON that is 50,000 levels deep', ['-a', `{"a": ${'['.repeat(50_000)}${']'.repeat(50_000)}}`], /^-a may be nested at most 64/],
     ['half a secret', ['-a', '{"api_key": "hunter2'], /^-a must be a JSON object(?!.*hunter2)/],
@@ -104,7 +104,7 @@ describe.concurrent('what the command line says', { timeout: 30_000 }, () => {
   });
 });
 
-describe.concurrent('-v', { timeout: 30_000 }, () => {
+describe('-v', () => {
   it('shows the stack of a failed rollout, and no file holds it', async () => {
     await using server = await chatServer(500);
     using folder = new EvalFolder();
@@ -133,7 +133,7 @@ describe.concurrent('-v', { timeout: 30_000 }, () => {
   });
 });
 
-describe.concurrent('a TOML file with a fault next to a secret', { timeout: 30_000 }, () => {
+describe('a TOML file with a fault next to a secret', () => {
   it('is refused without that line, with -v too', async () => {
     using folder = new EvalFolder();
     folder.file('runs.toml', '[[eval]]\nenv_id = "capitals"\nenv_args = { service_token = "hunter2" "x" }\n');
@@ -145,7 +145,7 @@ describe.concurrent('a TOML file with a fault next to a secret', { timeout: 30_0
   });
 });
 
-describe.concurrent('a run directory that was edited', { timeout: 30_000 }, () => {
+describe('a run directory that was edited', () => {
   async function played(folder: EvalFolder): Promise<string> {
     expect((await folder.run(['capitals', '-n', '2'])).code).toBe(0);
     return runOf(folder);
