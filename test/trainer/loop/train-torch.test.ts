@@ -12,7 +12,7 @@ import { skipReason, torchPython } from '../gradients/torch/torch-python.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
 
 const CONFIG = {
-  steps: 5,
+  steps: 4,
   algorithm: { old_log_probs: 'trainer', minibatches: 2, epochs: 2, kl: { coefficient: 0.01 }, correction: { level: 'token' } },
   optimizer: { learning_rate: 0.002 },
   checkpoint: { every: 2, keep: 2, keep_rollouts: true },
@@ -99,7 +99,7 @@ describe.skipIf(torchPython.path === null)(`train over the torch worker${skipRea
       return workers.at(-1)!;
     };
     const onPhase = (phase: string, step: number) => {
-      if (phase === 'backward' && step === 4 && workers.length === 1) process.kill(workers[0]!.pid, 'SIGKILL');
+      if (phase === 'backward' && step === 3 && workers.length === 1) process.kill(workers[0]!.pid, 'SIGKILL');
     };
     const outcome = await trainSmall(path, { backend, config: AHEAD, observer: { onPhase } });
     expect(await finalAdapter(outcome, WEIGHTS)).toEqual(whole.weights);
