@@ -57,7 +57,8 @@ export default defineConfig({
     maxWorkers: Math.ceil(1.5 * availableParallelism()),
     // Environments that tests write are imported by Node, as in a command.
     server: { deps: { external: [/\/environment\.mjs$/] } },
-    execArgv: NODE_FLAGS,
+    // By default V8 collects all of a small heap again and again, which took a quarter of the CPU time of tests that read and write many files.
+    execArgv: [...NODE_FLAGS, '--initial-heap-size=256'],
     // Tests start hundreds of commands from their TypeScript.
     env: { NODE_COMPILE_CACHE: join(tmpdir(), 'vf-search-compile-cache') },
     tags: [LONG_TAG],
