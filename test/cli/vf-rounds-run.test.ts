@@ -148,10 +148,14 @@ describe('vf-rounds run', () => {
     return killed;
   }
 
-  it('drives rounds to their end although it is killed in a training, in a stage and in a later training, and does no finished step again', async () => {
-    const keys = ['1/phase1', '1/bucket', '2/focused'];
-    expect(await driveThroughKills(keys)).toEqual(keys);
-  });
+  it(
+    'drives rounds to their end although it is killed in a training, in a stage and in a later training, and does no finished step again',
+    { timeout: 300_000 },
+    async () => {
+      const keys = ['1/phase1', '1/bucket', '2/focused'];
+      expect(await driveThroughKills(keys)).toEqual(keys);
+    },
+  );
 
   it('does so although it is killed in every step', { tags: 'long', timeout: 600_000 }, async () => {
     expect(await driveThroughKills(KEYS)).toEqual(KEYS);
