@@ -11,11 +11,13 @@ const GLOBALS: Readonly<Record<string, unknown>> = { true: true, false: false, n
 
 /**
  * Limits of one rendering, so that loops within loops end: the numbers that `range` gives, the expressions and statements that are evaluated, and the total length
- * of their texts and lists.
+ * of their texts and lists, in characters and bytes.
  */
 const MOST_NUMBERS = 100_000;
 const MOST_STEPS = 1_000_000;
 const MOST_LENGTH = 200_000_000;
+/** An item of a list counts as the bytes that it takes. A list is made before it is counted, and may be twice as long as the one before. */
+const ITEM_LENGTH = 8;
 
 export class PromptTemplate {
   readonly #program: ReturnType<typeof parse>;
@@ -72,7 +74,8 @@ function boundedInterpreter(environment: Environment): Interpreting {
 
 function lengthOf(result: unknown): number {
   const { value } = result as { readonly value?: unknown };
-  return typeof value === 'string' || Array.isArray(value) ? value.length : 0;
+  if (Array.isArray(value)) return ITEM_LENGTH * value.length;
+  return typeof value === 'string' ? value.length : 0;
 }
 
 function boundedRange(): (...bounds: readonly number[]) => readonly number[] {
