@@ -7,7 +7,7 @@ import { CancelledError, EnvironmentError, PolicyError } from '../core/errors.ts
 import type { Rollout, RolloutError } from '../rollouts/rollout.ts';
 import { runRollouts } from '../rollouts/run-rollouts.ts';
 import type { Summary } from '../schemas/summary.ts';
-import { checkOptions, makeDirectory, missingGroups, newPlan, selectRows } from './run-plan.ts';
+import { checkNumbers, makeDirectory, missingGroups, newPlan, selectRows } from './run-plan.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
 import { redactionOf } from './redaction.ts';
 import { findAsked, findResult } from './run-files.ts';
@@ -27,7 +27,7 @@ import { figures, sampleTranscript } from './summary.ts';
  * (a wrong key, an unknown model): a resume continues from there.
  */
 export async function recordEvaluation<R extends Row>(options: EvaluationOptions<R>): Promise<EvaluationResult> {
-  checkOptions(options);
+  checkNumbers(options);
   const rows = selectRows(options);
   const { outputDir } = options;
   if (options.resume) await assertRun(outputDir);

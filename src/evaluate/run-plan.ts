@@ -14,16 +14,23 @@ export interface OpenPlan<R extends Row> extends RunPlan<R> {
   readonly redone: number;
 }
 
-export function checkOptions<R extends Row>(options: EvaluationOptions<R>): void {
-  const { numExamples, rolloutsPerExample, maxConcurrent, maxRetries, timeoutMs } = options;
+/** Throws ConfigError for the first number that is not allowed, under the name that `evaluate` has for it. */
+export function checkNumbers<R extends Row>(options: EvaluationOptions<R>): void {
+  const { numExamples, rolloutsPerExample, maxConcurrent, maxRetries, timeoutMs, seed, shuffleSeed } = options;
+  const { maxScoring = maxConcurrent, scoringTimeoutMs = timeoutMs, cost } = options;
+  const isPositive = (value: number | null) => value === null || (typeof value === 'number' && value > 0);
   const check = (isRight: boolean, name: string, expected: string, value: unknown) => {
     if (!isRight) throw new ConfigError(`${name} must be ${expected}, got ${String(value)}`);
   };
   check(numExamples === -1 || isCount(numExamples), 'rows', 'an integer from 1 up, or -1 for all', numExamples);
   check(isCount(rolloutsPerExample), 'rolloutsPerRow', 'an integer from 1 up', rolloutsPerExample);
   check(isCount(maxConcurrent), 'maxConcurrent', 'an integer from 1 up', maxConcurrent);
-  check(maxRetries === 0 || isCount(maxRetries), 'maxRetries', 'an integer from 0 up', maxRetries);
-  check(timeoutMs === null || timeoutMs > 0, 'timeoutMs', 'above 0, or null for none', timeoutMs);
+  check(isCount(maxScoring), 'maxScoring', 'an integer from 1 up', maxScoring);
+  for (const [name, value] of Object.entries({ maxRetries, seed, shuffleSeed }))
+    check(value === 0 || isCount(value), name, 'an integer from 0 up', value);
+  for (const [name, value] of Object.entries({ timeoutMs, scoringTimeoutMs })) check(isPositive(value), name, 'above 0, or null for none', value);
+  const limit = cost?.limit ?? null;
+  check(isPositive(limit), 'maxCostUsd', 'above 0, or null for none', limit);
 }
 
 /** The rows to play, in the order in which their rollouts begin. */

@@ -1,4 +1,5 @@
 /** `scoreEpisode` of the library: the reward of an episode that a harness of your own has driven. */
+import { throwIfAborted } from '../core/abort.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment, StopCondition } from '../core/environment.ts';
 import { ConfigError } from '../core/errors.ts';
@@ -42,6 +43,7 @@ export async function scoreEpisode<R extends Row>(
   episode: EpisodeRecord,
   { models = {}, signal = new AbortController().signal }: ScoreEpisodeOptions = {},
 ): Promise<Score> {
+  throwIfAborted(signal, 'Stopped before the episode was scored');
   const { segments, messages, prompt = row.prompt, state = {}, stop = 'completed' } = episode;
   if (stop === null) throw new ConfigError('The episode is not over, so it has no reward. Step it until its stop is no longer null.');
   const said = segments ?? messages?.map(segmentOf);

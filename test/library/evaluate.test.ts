@@ -1,10 +1,11 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { Dataset } from '../../src/core/dataset.ts';
 import { scriptedModel } from '../../src/core/builtin-judges.ts';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
+import { CancelledError } from '../../src/core/errors.ts';
 import { JudgeRubric } from '../../src/core/judge-rubric.ts';
 import { contentText } from '../../src/core/message.ts';
 import type { Model } from '../../src/core/model.ts';
@@ -102,9 +103,22 @@ describe('evaluate', () => {
     [{ policy: { baseURL: 'http://h/v1' } }, /^policy has no option baseURL \(did you mean baseUrl\?\)/],
     [{ args: { a: 1 } }, /^evaluate takes arguments for an environment that it loads/],
     [{ policy: { provider: 'embedded', baseUrl: 'http://h/v1' } }, /^baseUrl cannot be combined with provider: "embedded"/],
+    [{ policy: new ScriptedClient({ kind: 'chat', turns: [] }), rows: '3' }, /^rows must be an integer from 1 up, or -1 for all, got 3/],
     [{ sampling: { n: 3 } }, /^sampling cannot set "n": use rolloutsPerRow for several/],
   ])('refuses %j in the words of code', async (options, message) => {
     await expect(evaluate({ environment: capitals(), output: folder, variables: {}, ...options })).rejects.toThrow(message);
+  });
+
+  it('rejects after an abort, and makes no folder', async () => {
+    const output = join(folder, 'aborted');
+    const running = evaluate({
+      environment: capitals(),
+      policy: new ScriptedClient({ kind: 'chat', turns: [] }),
+      output,
+      signal: AbortSignal.abort(),
+    });
+    await expect(running).rejects.toThrow(CancelledError);
+    expect(existsSync(output)).toBe(false);
   });
 });
 
@@ -174,5 +188,6 @@ describe('startEpisode and scoreEpisode', () => {
     const broken = new SingleTurnEnv({ id: 'broken', train: dataset, eval: dataset, rubric: new Rubric({ funcs: [failing] }) });
     await expect(scoreEpisode(broken, row, { messages: [{ role: 'assistant', content: 'Paris' }] })).rejects.toThrow(/no network/);
     await expect(scoreEpisode(environment, row, {})).rejects.toThrow(/needs segments, or the messages/);
+    await expect(scoreEpisode(environment, row, { messages: [] }, { signal: AbortSignal.abort() })).rejects.toThrow(CancelledError);
   });
 });

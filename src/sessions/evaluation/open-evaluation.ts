@@ -1,5 +1,6 @@
 /** Opens the parts of one evaluation from its request: fills in defaults, loads the environment, opens its policy and the models of its roles, and finds their prices. */
 import type { PolicyClient } from '../../clients/policy-client.ts';
+import { throwIfAborted } from '../../core/abort.ts';
 import { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
@@ -76,6 +77,7 @@ export const EVALUATION_DEFAULTS = { rows: 5, rolloutsPerRow: 1, maxConcurrent: 
 /** Throws ConfigError for a request that cannot run, PolicyError or ModelError for a server that does not answer, CancelledError. */
 export async function openEvaluation(given: EvaluationRequest, context: EvaluationContext): Promise<OpenedEvaluation> {
   const { names, variables, signal, warn } = context;
+  throwIfAborted(signal, 'Stopped before the run began');
   await using parts = new Disposers();
   const request = await withLocalModel(given, context);
   const sampling = readSampling(request, names);
@@ -176,7 +178,8 @@ function countsOf(request: EvaluationRequest, { environment, defaults }: OpenedE
   const wanted = asked === -1 ? available : asked;
   const { seed = EVALUATION_DEFAULTS.seed } = request;
   return {
-    rows: Math.min(wanted, available),
+    // Another value is refused when the run begins.
+    rows: Number.isSafeInteger(wanted) ? Math.min(wanted, available) : wanted,
     // Only a number that the user gave deserves a notice.
     missing: request.rows === undefined ? 0 : Math.max(0, wanted - available),
     rolloutsPerRow: request.rolloutsPerRow ?? defaults.rolloutsPerExample ?? EVALUATION_DEFAULTS.rolloutsPerRow,
