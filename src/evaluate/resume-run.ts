@@ -2,13 +2,14 @@
 import { canonicalJson } from '../core/canonical-json.ts';
 import type { Row } from '../core/dataset.ts';
 import { ConfigError } from '../core/errors.ts';
-import { ResultSchema, TokensSchema, type WireMetadata } from '../schemas/results.ts';
+import { ResultSchema, TokensSchema, type WireMetadata, type WireResult } from '../schemas/results.ts';
 import { recoverPlayed } from './played-file.ts';
 import { recoverAsked } from './recover-asked.ts';
 import type { EvaluationOptions } from './evaluation-options.ts';
 import { keepLines, type Line } from '../files/json-lines.ts';
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
 import type { Redaction } from './redaction.ts';
+import { isRecordedRow } from './row-content.ts';
 import { assertSameConfig, runConfig } from './run-config.ts';
 import { removeTemporaryFiles, runFiles } from './run-files.ts';
 import type { RunState } from './run-metadata.ts';
@@ -23,7 +24,7 @@ export async function assertRun(directory: string): Promise<void> {
   await readMetadata(directory);
 }
 
-/** Throws ConfigError if the directory holds no run, or a run with another configuration. */
+/** Throws ConfigError if the directory holds no run, a run with another configuration, or a finished rollout of a row that has changed since. */
 export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, rows: readonly R[], redaction: Redaction): Promise<OpenPlan<R>> {
   const { outputDir } = options;
   const metadata = await readMetadata(outputDir);
@@ -35,9 +36,16 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
     );
   }
   const needsTokens = options.client.capabilities.kind === 'tokens';
-  const { kept, dropped, tools, droppedTokens } = await recoverRun(outputDir, { needsTokens, membersPerGroup: groupSize(options) });
-  const ids = new Set(rows.map((row) => String(row.exampleId)));
-  const stranger = kept.find((rollout) => !ids.has(rollout.groupId));
+  const rowsById = new Map(rows.map((row) => [String(row.exampleId), row]));
+  const { kept, dropped, tools, droppedTokens } = await recoverRun(outputDir, {
+    needsTokens,
+    membersPerGroup: groupSize(options),
+    isChanged: (result) => {
+      const row = rowsById.get(result.group_id);
+      return row !== undefined && !isRecordedRow(result, row, redaction);
+    },
+  });
+  const stranger = kept.find((rollout) => !rowsById.has(rollout.groupId));
   if (stranger) {
     throw new ConfigError(
       `${outputDir} cannot be resumed: its example "${stranger.groupId}" is not among the rows to play now (${rows.length}). Play more rows (-n), or start a new run.`,
@@ -88,6 +96,8 @@ interface RecoverOptions {
   readonly needsTokens: boolean;
   /** Size of the groups that were scored together; a rollout is kept only if its whole group finished. 1 if each was scored alone. */
   readonly membersPerGroup: number;
+  /** True if the row of the rollout now has other data. */
+  readonly isChanged: (result: WireResult) => boolean;
 }
 
 interface Recovered {
@@ -101,25 +111,36 @@ interface Recovered {
   readonly droppedTokens: Spending;
 }
 
-/** Drops the lines of rollouts that a resume plays again, and torn lines of a process that died. Needs the lock. */
-async function recoverRun(directory: string, { needsTokens, membersPerGroup }: RecoverOptions): Promise<Recovered> {
+/**
+ * Drops the lines of rollouts that a resume plays again, and torn lines of a process that died. Needs the lock. Throws ConfigError, and changes no line, if the row of
+ * a kept rollout has changed.
+ */
+async function recoverRun(directory: string, { needsTokens, membersPerGroup, isChanged }: RecoverOptions): Promise<Recovered> {
   await removeTemporaryFiles(directory);
   const files = runFiles(directory);
   const tokens = new Map<string, Line>();
   const tokenFile = await readRecords(files.tokens, TokensSchema, (record, line) => tokens.set(record.rollout_id, withoutText(line)));
   const tools = new SharedTools();
-  const found = new Map<string, { rollout: RecordedRollout; line: Line }>();
+  const found = new Map<string, { rollout: RecordedRollout; line: Line; hasChanged: boolean }>();
   const droppedTokens = new Spending();
   const resultFile = await readRecords(files.results, ResultSchema, (record, line) => {
     tools.add(record);
     const rollout = recordedRollout(record);
     const isFinished = rollout.error === null && (!needsTokens || tokens.has(rollout.rolloutId));
-    if (isFinished && !found.has(rollout.rolloutId)) found.set(rollout.rolloutId, { rollout, line: withoutText(line) });
+    if (isFinished && !found.has(rollout.rolloutId))
+      found.set(rollout.rolloutId, { rollout, line: withoutText(line), hasChanged: isChanged(record) });
     else droppedTokens.addRollout(rollout);
   });
   const sizes = new Map<string, number>();
   for (const { rollout } of found.values()) sizes.set(rollout.groupId, (sizes.get(rollout.groupId) ?? 0) + 1);
   const kept = [...found.values()].filter(({ rollout }) => sizes.get(rollout.groupId)! >= membersPerGroup);
+  const changed = kept.find(({ hasChanged }) => hasChanged);
+  if (changed) {
+    throw new ConfigError(
+      `${directory} cannot be resumed: row "${changed.rollout.groupId}" of the environment now has another answer or info than the run has on file. ` +
+        `Restore the data that the run played, or start a new run.`,
+    );
+  }
 
   const incomplete = [...found.values()].filter(({ rollout }) => sizes.get(rollout.groupId)! < membersPerGroup);
   for (const { rollout } of incomplete) droppedTokens.addRollout(rollout);

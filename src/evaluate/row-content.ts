@@ -1,6 +1,9 @@
 /** Digests that distinguish a row from a row of other data with the same id. They are used to pair the rows of two runs. */
 import { hash } from 'node:crypto';
 import { canonicalJson } from '../core/canonical-json.ts';
+import type { Row } from '../core/dataset.ts';
+import type { WireResult } from '../schemas/results.ts';
+import type { Redaction } from './redaction.ts';
 
 export interface RowFields {
   /** The text of its last user message. */
@@ -27,4 +30,16 @@ export function rowContent({ asked, answer, info }: RowFields): string | null {
 /** If a run holds no content (null), the id alone decides. */
 export function isSameContent<T extends string | number>(first: T | null, second: T | null): boolean {
   return first === null || second === null || first === second;
+}
+
+/**
+ * Tells whether a row of the environment has the answer and the info of a record, from which this or another redaction may have removed secrets. Prompts are not
+ * compared: the record has the one that the environment made from the row.
+ */
+export function isRecordedRow(result: WireResult, row: Row, redaction: Redaction): boolean {
+  const [first, second] = [result, row].map(({ answer, info }) => {
+    const fields = JSON.parse(JSON.stringify({ answer, info })) as object;
+    return rowContent({ asked: '', ...redaction.values(fields) });
+  });
+  return isSameContent(first!, second!);
 }

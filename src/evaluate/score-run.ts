@@ -5,14 +5,14 @@
 import { createHash } from 'node:crypto';
 import type { Row } from '../core/dataset.ts';
 import { CancelledError, ConfigError, RewardError } from '../core/errors.ts';
-import { canonicalJson } from '../core/canonical-json.ts';
 import type { Score } from '../core/rubric.ts';
 import { lockRun } from '../files/run-lock.ts';
 import { replayedModels } from '../models/replayed-models.ts';
 import { type Rollout, rolloutError, withScore } from '../rollouts/rollout.ts';
 import { Scoring } from '../rollouts/scoring.ts';
 import type { WireMetadata, WireResult } from '../schemas/results.ts';
-import { redactionOf } from './redaction.ts';
+import { type Redaction, redactionOf } from './redaction.ts';
+import { isRecordedRow } from './row-content.ts';
 import { replaceScores } from './replace-scores.ts';
 import { rescoredLines } from './rescored-lines.ts';
 import { type IndexedRollout, indexRun, type RunIndex, RunReader, type RunRecord } from './run-index.ts';
@@ -52,7 +52,8 @@ class RunScorer<R extends Row> {
   async run(): Promise<ScoreResult> {
     const { directory, copyOf = directory } = this.#options;
     await removeTemporaryFiles(directory);
-    const index = await indexRun(directory, (result) => assertSameRow(copyOf, result, this.#rows.get(result.group_id)), copyOf);
+    const redaction = redactionOf(this.#options.secrets);
+    const index = await indexRun(directory, (result) => assertSameRow(copyOf, result, this.#rows.get(result.group_id), redaction), copyOf);
     const groups = this.#groups(index);
     const journal = await ScoreJournal.open(directory, scoringDigest(this.#options));
     try {
@@ -278,11 +279,11 @@ function changedIn({ found }: ScoreJournal): number {
 }
 
 /** Throws ConfigError unless the environment still has the row. */
-function assertSameRow(directory: string, { example_id: id, answer, info }: WireResult, row: Row | undefined): void {
+function assertSameRow(directory: string, result: WireResult, row: Row | undefined, redaction: Redaction): void {
+  const id = result.example_id;
   if (row === undefined)
     throw new ConfigError(`${directory} has a row ${JSON.stringify(id)} that the environment does not have now. Score it with the data of the run.`);
-  const now = JSON.parse(JSON.stringify({ answer: row.answer, info: row.info })) as object;
-  if (canonicalJson(now) === canonicalJson({ answer, info })) return;
+  if (isRecordedRow(result, row, redaction)) return;
   throw new ConfigError(
     `Row ${JSON.stringify(id)} of the environment has another answer or info than in ${directory}. Score the run with the data that it played.`,
   );

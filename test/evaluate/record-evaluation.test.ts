@@ -379,6 +379,38 @@ describe('evaluate with resume', () => {
     await writeFile(join(directory, 'results.jsonl'), text.replace('"group_id":"1"', '"group_id":"77"'));
     await expect(resumed({ environment: sumsEnvironment({ rows: 3 }) })).rejects.toThrow(/example "77" is not among the rows to play now \(3\)/);
   });
+
+  it('refuses a row whose answer or info has changed since it was played, and changes no file', async () => {
+    await recordEvaluation(sumsOptions(directory, { numExamples: 2, rolloutsPerExample: 2, client: failing(['1/1']) }));
+    const before = await readFile(join(directory, 'results.jsonl'), 'utf8');
+    for (const change of [{ answer: '3' }, { info: { difficulty: 0.2 } }, { info: undefined }]) {
+      const environment = sumsEnvironment();
+      Object.assign([...environment.eval][1]!, change);
+      await expect(resumed({ environment, rolloutsPerExample: 2 })).rejects.toThrow(
+        /cannot be resumed: row "1" of the environment now has another answer/,
+      );
+    }
+    expect(await readFile(join(directory, 'results.jsonl'), 'utf8')).toBe(before);
+  });
+
+  it('takes other data for rows that are played now, and prompts that are made otherwise', async () => {
+    await recordEvaluation(sumsOptions(directory, { numExamples: 2, client: failing(['1/0']) }));
+    const environment = sumsEnvironment();
+    const [first, second] = environment.eval;
+    Object.assign(first!, { prompt: [{ role: 'user', content: '0 + 0?' }] });
+    Object.assign(second!, { answer: '3' });
+    const { summary } = await resumed({ environment });
+    expect(summary.rollouts).toEqual({ planned: 6, recorded: 6, finished: 6, errored: 0 });
+  });
+
+  it('knows a row again whose answer is a secret, which the run does not have on file', async () => {
+    const secrets = ['hidden-answer'];
+    const environment = sumsEnvironment();
+    Object.assign([...environment.eval][0]!, { answer: secrets[0] });
+    await recordEvaluation(sumsOptions(directory, { environment, numExamples: 1, secrets }));
+    expect((await jsonLines<WireResult>('results.jsonl'))[0]!.answer).toBe('***');
+    expect((await resumed({ environment, secrets })).summary.rollouts.finished).toBe(6);
+  });
 });
 
 describe('newRunDirectory', () => {
