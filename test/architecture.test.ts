@@ -58,7 +58,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/templates': ['src/registry', 'src/data', ...BASE],
   'src/lab': ['src/trainer', 'src/engine', 'src/tokenizer', 'src/rollouts', 'src/clients', 'src/retrieval', 'src/core', 'src/schemas'],
   'src/server': ['src/viewing', 'src/engine', 'src/execution', 'src/tokenizer', 'src/rollouts', 'src/clients', 'src/retrieval', ...BASE],
-  'src/reports': [...PARTS, 'src/sessions/environment/presets.ts'],
+  'src/reports': PARTS,
   // A model in this process is a policy server on loopback.
   'src/sessions': ['src/reports', ...PARTS, 'src/server/policy/start-policy-server.ts'],
   'src/doctor': ['src/sessions', 'src/reports', ...PARTS, 'src/server/listen.ts'],

@@ -1,6 +1,6 @@
 /** Declares `vf-train`. */
 import { wrap } from '../../reports/text/terminal-text.ts';
-import { bundledPresets } from '../../sessions/environment/presets.ts';
+import { bundledPresets, presetsFor } from '../../sessions/environment/presets.ts';
 import { EXIT } from '../command-line.ts';
 import { defineCommand, optionalArgument } from '../options/define-command.ts';
 import { TRAIN_OPTIONS } from '../train/train-options.ts';
@@ -73,9 +73,8 @@ export const vfTrain = defineCommand({
   run: async ({ arguments: { environment }, options, context }) => {
     if (options.helpConfig === true || options.listPresets === true) {
       const { configHelpText, presetsText } = await import('../../reports/training/config-help.ts');
-      process.stdout.write(
-        options.helpConfig === true ? configHelpText() : presetsText(environment?.endsWith('.toml') === true ? null : (environment ?? null)),
-      );
+      const isNamed = environment !== undefined && !environment.endsWith('.toml');
+      process.stdout.write(options.helpConfig === true ? configHelpText() : presetsText(isNamed ? presetsFor(environment) : bundledPresets()));
       return EXIT.done;
     }
     const [{ trainArguments }, { runTrain }] = await Promise.all([import('../train/train-arguments.ts'), import('../train/run-train.ts')]);

@@ -10,6 +10,7 @@ import { nextTrainingCommands, resumeCommand } from '../../reports/training/next
 import { renderTrainingSummary } from '../../reports/training/render-training-summary.ts';
 import { supervisedCurves } from '../../reports/training/supervised-curves.ts';
 import { readTrainingSummary } from '../../reports/training/training-summary.ts';
+import { ownPresets } from '../../sessions/environment/presets.ts';
 import { concludeTraining } from '../../sessions/training/conclude-training.ts';
 import type { FinishedRun } from '../../sessions/training/finished-run.ts';
 import type { TrainingSetup } from '../../sessions/training/resolve-training.ts';
@@ -38,10 +39,8 @@ export async function reportTraining(ended: EndedTraining, { display, note, reda
     return value === null ? [] : [{ step: row.step, value }];
   });
   const losses = supervisedCurves(rows).training;
-  const next = nextTrainingCommands(summary, config, { backend: wire.backend.kind, rows: evaluationRows }).map(({ why, command }) => ({
-    why,
-    command: redact(command),
-  }));
+  const options = { backend: wire.backend.kind, rows: evaluationRows, presets: ownPresets(config.environment.id) };
+  const next = nextTrainingCommands(summary, config, options).map(({ why, command }) => ({ why, command: redact(command) }));
   process.stdout.write(`\n${renderTrainingSummary(summary, { columns, paint, rewards, losses, evaluationLabel, next })}`);
 }
 

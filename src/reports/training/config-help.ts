@@ -4,7 +4,7 @@ import { trainingConfigSchema } from '../../schemas/training-config.ts';
 import { roleTableSchema } from '../../schemas/roles-config.ts';
 import { lossTableSchema } from '../../schemas/training-algorithm-config.ts';
 import { wrap } from '../text/terminal-text.ts';
-import { bundledPresets, presetsFor } from '../../sessions/environment/presets.ts';
+import type { Preset } from '../../trainer/config/preset.ts';
 import { tomlValue } from './toml-value.ts';
 
 const WIDTH = 80;
@@ -44,9 +44,7 @@ function tableLines({ path, description, keys, tables }: ConfigTable): string[] 
   ];
 }
 
-/** @param first the environment whose presets come first; null for none */
-export function presetsText(first: string | null): string {
-  const presets = first === null ? bundledPresets() : presetsFor(first);
+export function presetsText(presets: readonly Preset[]): string {
   const lines = presets.flatMap(({ name, environment, summary, differences }) => [
     `${environment} --preset ${name}`,
     ...indented(summary, 2),

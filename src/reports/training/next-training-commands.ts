@@ -8,7 +8,7 @@ import { redactUrl } from '../../transport/redact.ts';
 import { bundledModels, bundledName } from '../../data/bundled-models.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import { displayPath, type NextCommand, ownCommand, shellCommand } from '../text/own-command.ts';
-import { ownPresets } from '../../sessions/environment/presets.ts';
+import type { Preset } from '../../trainer/config/preset.ts';
 
 type Config = Pick<TrainingConfig, 'environment' | 'policy' | 'lora' | 'roles'>;
 
@@ -16,6 +16,8 @@ interface NextOptions {
   readonly backend: TrainingConfig['backend']['kind'];
   /** Rows of the evaluation environment. @default unknown */
   readonly rows?: number;
+  /** The presets that the environment itself brings. */
+  readonly presets: readonly Preset[];
 }
 
 export function nextTrainingCommands(summary: TrainingSummary, config: Config, options: NextOptions): NextCommand[] {
@@ -65,13 +67,13 @@ function afterEmbedded(
   // On another machine, a bundled model is in another place.
   const words = [displayPath(join(directory, 'config.toml')), ...(bundled === null ? [] : ['-m', bundled]), '--launch', '--python', 'python3'];
   const commands = [evaluatedHere(config, options), { why: onGpu, command: ownCommand('vf-train', words) }];
-  return bundled === null ? commands : [...commands, ...withRealModel(config.environment.id)];
+  return bundled === null ? commands : [...commands, ...withRealModel(config.environment.id, options.presets)];
 }
 
 /** Names the environment's own preset for a model that the package does not ship, preferably one for a single GPU (`-mini`); nothing if it has none. */
-function withRealModel(id: string): NextCommand[] {
-  const presets = ownPresets(id).filter(({ table }) => isDownloaded(fieldsOf(table['model'])['path']));
-  const preset = presets.find(({ name }) => name.endsWith('-mini')) ?? presets[0];
+function withRealModel(id: string, presets: readonly Preset[]): NextCommand[] {
+  const real = presets.filter(({ table }) => isDownloaded(fieldsOf(table['model'])['path']));
+  const preset = real.find(({ name }) => name.endsWith('-mini')) ?? real[0];
   if (preset === undefined) return [];
   return [{ why: 'train a real model there', command: ownCommand('vf-train', [id, '--preset', preset.name, '--launch']) }];
 }

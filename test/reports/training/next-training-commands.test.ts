@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { nextTrainingCommands } from '../../../src/reports/training/next-training-commands.ts';
+import { ownPresets } from '../../../src/sessions/environment/presets.ts';
 import { trainingSummary } from '../../../src/reports/training/training-summary.ts';
 import { trainingConfigFromWire, type TrainingConfigWire } from '../../../src/schemas/training-config.ts';
 import { trainingRecord } from '../../cli/train/training-record.ts';
@@ -7,6 +8,7 @@ import { trainingRecord } from '../../cli/train/training-record.ts';
 const { policy: _, ...parts } = { policy: null, lora: { rank: 8, alpha: 16, targets: ['q_proj'] } } as const;
 const { environment } = trainingRecord().config;
 const configOf = (policy: object) => ({ ...trainingConfigFromWire({ ...parts, policy } as unknown as TrainingConfigWire), environment, roles: {} });
+const presets = ownPresets('search-r1');
 const remote = configOf({ base_url: ['http://a:8000/v1', 'http://b:8000/v1'], model: null, api_key_var: null, launch: null, embedded: null });
 const launched = configOf({ base_url: null, model: null, api_key_var: null, launch: {}, embedded: null });
 const embedded = configOf({ base_url: null, model: null, api_key_var: null, launch: null, embedded: {} });
@@ -14,20 +16,20 @@ const embedded = configOf({ base_url: null, model: null, api_key_var: null, laun
 describe('nextTrainingCommands', () => {
   it('continues what can be continued', () => {
     const summary = trainingSummary(trainingRecord({ outcome: { reason: 'interrupted', resumable: true } }));
-    expect(nextTrainingCommands(summary, remote, { backend: 'embedded' })).toEqual([
+    expect(nextTrainingCommands(summary, remote, { backend: 'embedded', presets })).toEqual([
       { why: 'continue this run', command: 'npx vf-train -R outputs/train/nano--0a1b2c3d' },
     ]);
   });
 
   it('evaluates the adapter where it serves, on held-out rows', () => {
-    expect(nextTrainingCommands(trainingSummary(trainingRecord()), remote, { backend: 'embedded' }).map(({ command }) => command)).toEqual([
+    expect(nextTrainingCommands(trainingSummary(trainingRecord()), remote, { backend: 'embedded', presets }).map(({ command }) => command)).toEqual([
       `npx vf-eval search-r1 -a '{"dataset":"fact-world","data_split":"test"}' -p vllm -b http://a:8000/v1 -m nano-0a1b2c3d-v29`,
     ]);
   });
 
   it('names the variable of the API key that the server requires', () => {
     const keyed = { ...remote, policy: { ...remote.policy, apiKeyVar: 'SK' } };
-    const [next] = nextTrainingCommands(trainingSummary(trainingRecord()), keyed, { backend: 'embedded' });
+    const [next] = nextTrainingCommands(trainingSummary(trainingRecord()), keyed, { backend: 'embedded', presets });
     expect(next?.command).toContain('-b http://a:8000/v1 -k SK -m nano-0a1b2c3d-v29');
   });
 
@@ -38,23 +40,27 @@ describe('nextTrainingCommands', () => {
       guide: { max_concurrent: 2 },
       refiner: { base_url: 'http://r:1/v1' },
     };
-    const [next] = nextTrainingCommands(trainingSummary(trainingRecord()), { ...embedded, roles }, { backend: 'embedded' });
+    const [next] = nextTrainingCommands(trainingSummary(trainingRecord()), { ...embedded, roles }, { backend: 'embedded', presets });
     expect(next?.command).toContain(" --role 'judge=large@http://***@j:1/v1' --role critic=policy --role refiner=http://r:1/v1 -n 50 ");
   });
 
   it('serves the adapter first where the server is gone with the run', () => {
-    expect(nextTrainingCommands(trainingSummary(trainingRecord()), launched, { backend: 'embedded' }).map(({ command }) => command)).toEqual([
-      'vllm serve models/nano-base --generation-config vllm --enable-lora --max-lora-rank 8 --lora-modules nano-0a1b2c3d-v29=outputs/train/nano--0a1b2c3d/checkpoints/30/adapter',
-      expect.stringContaining('-b http://127.0.0.1:8000/v1 -m nano-0a1b2c3d-v29'),
-    ]);
+    expect(nextTrainingCommands(trainingSummary(trainingRecord()), launched, { backend: 'embedded', presets }).map(({ command }) => command)).toEqual(
+      [
+        'vllm serve models/nano-base --generation-config vllm --enable-lora --max-lora-rank 8 --lora-modules nano-0a1b2c3d-v29=outputs/train/nano--0a1b2c3d/checkpoints/30/adapter',
+        expect.stringContaining('-b http://127.0.0.1:8000/v1 -m nano-0a1b2c3d-v29'),
+      ],
+    );
   });
 
   it('evaluates in this process what was trained there, does the same on a GPU box, and with a real model', () => {
-    expect(nextTrainingCommands(trainingSummary(trainingRecord()), embedded, { backend: 'embedded' }).map(({ command }) => command)).toEqual([
-      `npx vf-eval search-r1 -a '{"dataset":"fact-world","data_split":"test"}' -n 50 -p embedded -m outputs/train/nano--0a1b2c3d/checkpoints/30/adapter`,
-      'npx vf-train outputs/train/nano--0a1b2c3d/config.toml -m nano-base --launch --python python3',
-      'npx vf-train search-r1 --preset nq-mini --launch',
-    ]);
+    expect(nextTrainingCommands(trainingSummary(trainingRecord()), embedded, { backend: 'embedded', presets }).map(({ command }) => command)).toEqual(
+      [
+        `npx vf-eval search-r1 -a '{"dataset":"fact-world","data_split":"test"}' -n 50 -p embedded -m outputs/train/nano--0a1b2c3d/checkpoints/30/adapter`,
+        'npx vf-train outputs/train/nano--0a1b2c3d/config.toml -m nano-base --launch --python python3',
+        'npx vf-train search-r1 --preset nq-mini --launch',
+      ],
+    );
   });
 
   it.each([
@@ -63,7 +69,7 @@ describe('nextTrainingCommands', () => {
     ['visual-rag', 'npx vf-train visual-rag --preset ddai-phase1-mini --launch'],
   ])("names %s's own preset for a larger model", (id, command) => {
     const config = { ...embedded, environment: { ...environment, id } };
-    expect(nextTrainingCommands(trainingSummary(trainingRecord()), config, { backend: 'embedded' }).at(-1)).toEqual({
+    expect(nextTrainingCommands(trainingSummary(trainingRecord()), config, { backend: 'embedded', presets: ownPresets(id) }).at(-1)).toEqual({
       why: 'train a real model there',
       command,
     });
@@ -72,7 +78,8 @@ describe('nextTrainingCommands', () => {
   it('does not call the adapter by the name of its base where no server had it, and asks for no vLLM where the engine trained', () => {
     const unserved = configOf({ base_url: null, model: null, api_key_var: null, launch: null, embedded: null });
     const summary = trainingSummary(trainingRecord({ outcome: { model: 'models/nano-base' } }));
-    const commands = (backend: 'torch' | 'embedded') => nextTrainingCommands(summary, unserved, { backend }).map(({ command }) => command);
+    const commands = (backend: 'torch' | 'embedded') =>
+      nextTrainingCommands(summary, unserved, { backend, presets: [] }).map(({ command }) => command);
     expect(commands('torch')).toEqual([
       'vllm serve models/nano-base --generation-config vllm --enable-lora --max-lora-rank 8 --lora-modules nano--0a1b2c3d=outputs/train/nano--0a1b2c3d/checkpoints/30/adapter',
       expect.stringContaining('-b http://127.0.0.1:8000/v1 -m nano--0a1b2c3d'),
@@ -81,12 +88,14 @@ describe('nextTrainingCommands', () => {
   });
 
   it('evaluates no more rows than the environment has', () => {
-    expect(nextTrainingCommands(trainingSummary(trainingRecord()), embedded, { backend: 'embedded', rows: 2 })[0]!.command).toContain(
+    expect(nextTrainingCommands(trainingSummary(trainingRecord()), embedded, { backend: 'embedded', rows: 2, presets })[0]!.command).toContain(
       ' -n 2 -p embedded ',
     );
   });
 
   it('has nothing to say where nothing was trained', () => {
-    expect(nextTrainingCommands(trainingSummary(trainingRecord({ outcome: { adapter: null } })), remote, { backend: 'embedded' })).toEqual([]);
+    expect(nextTrainingCommands(trainingSummary(trainingRecord({ outcome: { adapter: null } })), remote, { backend: 'embedded', presets })).toEqual(
+      [],
+    );
   });
 });

@@ -125,7 +125,7 @@ describe('presets of an environment', () => {
     expect(names(folder)).toEqual([`${folder} laptop`, ...bundled]);
     expect(names('grpo_000').slice(0, 2)).toEqual(['grpo-000 laptop', 'grpo-000 grpo-000']);
     expect(names('grpo_000').toSorted()).toEqual(bundled.toSorted());
-    expect(presetsText(folder)).toMatch(/ --preset laptop\n  learns to fly\n/);
+    expect(presetsText(presetsFor(folder))).toMatch(/ --preset laptop\n  learns to fly\n/);
     expect(() => presetsFor('no-such-environment')).toThrow(ConfigError);
   });
 
