@@ -35,12 +35,11 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
   });
   const cards = await readGpuCards({ env: variables, signal });
   if (kind === 'embedded') yield skipped('python', 'not needed: the embedded engine trains');
-  else
-    yield* await checkWorkerPython(
-      target.python,
-      { devices: devices ?? [device], dtype },
-      { env: variables, signal, hasGpu: (cards ?? []).length > 0 },
-    );
+  else {
+    const wanted = { devices: devices ?? [device], dtype };
+    const findings = await checkWorkerPython(target.python, wanted, { env: variables, signal, hasGpu: (cards ?? []).length > 0 });
+    yield* target.needsTorch ? findings : findings.map(optional);
+  }
   yield checkNvidia(cards);
   yield* await checkExecutors(config, signal);
   yield await checkLance(config);
@@ -66,6 +65,10 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
   yield checkMemory(model.bytes, target.serverPython === null && (sampler === null || kind === 'embedded') ? 1 : 2);
   const estimate = config === null || model.shape === null ? null : estimateDisk(config, model.shape, contextTokens ?? ASSUMED_TOKENS);
   yield await checkDisk(target.outputDir, estimate);
+}
+
+function optional(finding: Finding): Finding {
+  return finding.state === 'missing' ? skipped(finding.name, `${finding.text} (only training with PyTorch needs it)`) : finding;
 }
 
 /** Assumed length of a rollout if the environment sets no limit. */

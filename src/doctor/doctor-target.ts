@@ -25,6 +25,8 @@ export interface DoctorTarget {
   readonly config: TrainingConfig | null;
   /** Python for the gradient worker; must have torch. */
   readonly python: string;
+  /** True if a configuration, a server or a Python was named: only training with PyTorch needs torch. */
+  readonly needsTorch: boolean;
   /** Python with vLLM; null if the run starts no server. */
   readonly serverPython: string | null;
   readonly baseUrls: readonly string[];
@@ -66,6 +68,7 @@ async function configTarget(
   return {
     config,
     python: python ?? config.backend.python,
+    needsTorch: true,
     serverPython: launch === null ? null : (vllmPython ?? python ?? launch.python),
     baseUrls: baseUrl === null ? [] : typeof baseUrl === 'string' ? [baseUrl] : baseUrl,
     apiKey: apiKey ?? undefined,
@@ -85,6 +88,7 @@ function bareTarget({ python, vllmPython, baseUrls, keyVariable }: DoctorFlags, 
   return {
     config: null,
     python: python ?? 'python3',
+    needsTorch: python !== null || vllmPython !== null || baseUrls.length > 0,
     serverPython: vllmPython,
     baseUrls,
     apiKey,

@@ -1,9 +1,9 @@
 /** The command, with a stand-in for Python and a loopback server that answers as vLLM 0.32.0 did. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { checkEnvironment } from '../../src/doctor/check-environment.ts';
 import { checkModel } from '../../src/doctor/check-model.ts';
@@ -165,6 +165,16 @@ describe('vf-doctor', () => {
     expect(stdout).toMatch(/^warning +transformers +4\.40\.0; tested with 5\.19\.0\n +\S+ -m pip install transformers==5\.19\.0$/m);
     expect(stdout).toMatch(/^ok +safetensors +0\.8\.1$/m);
     expect(stdout).toMatch(/\n1 requirement missing, \d+ warnings?\.\n$/);
+  });
+
+  it('misses no torch where no training was named', async () => {
+    const folder = new Folder();
+    const none = { torch: null, transformers: null, safetensors: null, numpy: '2.3.5' };
+    symlinkSync(folder.python({ versions: none, torch: null }), join(folder.path, 'python3'));
+    const { code, of } = await folder.findings([], { PATH: [folder.path, process.env['PATH']].join(delimiter) });
+    expect(code).toBe(0);
+    const text = 'not installed for python3 (only training with PyTorch needs it)';
+    for (const name of ['torch', 'transformers', 'safetensors']) expect(of(name)).toEqual({ name, state: 'skipped', text });
   });
 
   it('says so when there is no Python, or its torch cannot be imported', async () => {

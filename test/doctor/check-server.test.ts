@@ -5,6 +5,7 @@ import { imageServer, type ImageServerOptions } from '../loopback/image-server.t
 
 const target: DoctorTarget = {
   config: null,
+  needsTorch: false,
   python: 'python3',
   serverPython: null,
   baseUrls: [],

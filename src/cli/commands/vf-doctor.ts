@@ -32,7 +32,9 @@ are read from the environment, then from ./.env, and never shown.
 Exit codes:
   0  nothing is missing (there may be warnings)
   1  something is missing
-  2  a flag, a file or the configuration is wrong`;
+  2  a flag, a file or the configuration is wrong
+  130  stopped by Ctrl-C
+  143  the same for SIGTERM`;
 
 export const vfDoctor = defineCommand({
   name: 'vf-doctor',
