@@ -18,7 +18,8 @@ Exit codes:
   1  the run could not continue, or every rollout failed
   2  a flag, an argument, a file or the configuration is wrong
   3  stopped at --max-cost; finished rollouts are saved, -R continues
-  130  stopped by Ctrl-C; finished rollouts are saved, -R continues`;
+  130  stopped by Ctrl-C; finished rollouts are saved, -R continues
+  143  the same for SIGTERM`;
 
 export const vfEval = defineCommand({
   name: 'vf-eval',
