@@ -103,7 +103,7 @@ export interface Trained {
  * then be resumed. A run that a guard stops, or the signal, is a result.
  * @example
  * const trained = await train({ environment: 'search-r1', preset: 'laptop', onStep: ({ step, reward }) => console.log(step, reward) });
- * console.log(trained.adapter); // outputs/train/…/checkpoints/step-000015/adapter
+ * console.log(trained.adapter); // /…/outputs/train/…/checkpoints/step-000015/adapter
  */
 export async function train(options: TrainOptions): Promise<Trained> {
   const { runTrainOptions } = await import('./run-train-options.ts');

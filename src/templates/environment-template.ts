@@ -173,9 +173,9 @@ function readme({ id, directory, kind, withManifest }: TemplateOptions): string 
 The model gets a question, can ${isTools ? 'look up notes with a native tool call' : "search for the question's note"}, and must give one of the golden answers.
 
     npx vf-eval ${id}${flag}                          # the built-in baseline: no model
-    npx vf-eval ${id}${flag} -p embedded -m nano-copy # a small model in this process
+    npx vf-eval ${id}${flag} -p embedded -m nano-copy # a small model in this process (needs vf-search-models)
     npx vf-eval ${id}${flag} -p vllm -m MODEL         # vLLM on this machine, by token ids
-    npx vf-train ${target} --preset laptop-copy    # trains the small model, in this process
+    npx vf-train ${target} --preset laptop-copy    # trains the small model, in this process (needs vf-search-models)
     npx vf-train ${target} --preset search-r1-grpo -n ${trainingRows} -m MODEL -b http://127.0.0.1:8001/v1
 
 ${IS_PUBLISHED ? 'Where `vf-search` is not installed, write `npx -p vf-search` instead of `npx`. ' : ''}The small model reads no English. It learns to search with the last
