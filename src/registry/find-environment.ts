@@ -195,10 +195,16 @@ function environmentsIn(folder: string): string[] {
   return list(folder).filter((name) => isFolder(join(folder, name)) && isEnvironment(join(folder, name)));
 }
 
+/** True for a name that `vf-init` takes. */
+export function isNewEnvironmentName(id: string): boolean {
+  return /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(id) && id.length <= 64;
+}
+
 function unknownEnvironment(id: string, local: string): ConfigError {
   const known = [...new Set([...environmentsIn(local), ...bundledEnvironments()])];
+  const creates = isNewEnvironmentName(id) ? `. \`vf-init ${id}\` creates a new one` : '';
   return new ConfigError(
     `The environment ${JSON.stringify(id)} is unknown; looked for ${join(local, id)}, the environments of vf-search, and ` +
-      `${id}, vf-${id} or @scope/${id} in node_modules; known are ${known.join(', ')}${suggestion(id, known)}. \`vf-init ${id}\` creates a new one`,
+      `${id}, vf-${id} or @scope/${id} in node_modules; known are ${known.join(', ')}${suggestion(id, known)}${creates}`,
   );
 }

@@ -8,6 +8,7 @@ import { LazyModels } from '../models/lazy-models.ts';
 import { checkRoleDeclarations } from '../models/role-declarations.ts';
 import type { EnvironmentDefaults } from '../schemas/environment-description.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
+import { kindOf } from '../schemas/kind-of.ts';
 import { findEnvironment, type FindEnvironmentOptions, type FoundEnvironment } from './find-environment.ts';
 import { importEnvironment } from './import-environment.ts';
 
@@ -118,6 +119,8 @@ function loaderOf({ entry }: FoundEnvironment, module: Readonly<Record<string, u
   const exported = [module['loadEnvironment'], module['load_environment'], nested['loadEnvironment'], nested['load_environment'], fallback];
   const load = exported.find((value) => value !== undefined);
   if (typeof load === 'function') return load as Loader;
+  const name = ['loadEnvironment', 'load_environment'].find((key) => load !== undefined && (module[key] ?? nested[key]) === load);
+  if (name !== undefined) throw new ConfigError(`${entry} exports ${name}, but it is ${kindOf(load)}, not a function`);
   const names = Object.keys(module).join(', ') || 'nothing';
   throw new ConfigError(`${entry} does not export a function loadEnvironment(args), load_environment or a default; it exports ${names}`);
 }

@@ -5,7 +5,7 @@ import { ConfigError } from '../core/errors.ts';
 import { packageRoot } from '../data/package-root.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { placeError } from '../files/place-error.ts';
-import { bundledEnvironments } from '../registry/find-environment.ts';
+import { bundledEnvironments, isNewEnvironmentName } from '../registry/find-environment.ts';
 import { environmentFiles, type TemplateOptions } from './environment-template.ts';
 
 /**
@@ -13,7 +13,7 @@ import { environmentFiles, type TemplateOptions } from './environment-template.t
  * cannot be made.
  */
 export function writeEnvironment({ id, directory, kind }: Omit<TemplateOptions, 'withManifest'>): string[] {
-  if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(id) || id.length > 64) {
+  if (!isNewEnvironmentName(id)) {
     throw new ConfigError(`The name must be lower-case words joined by hyphens, such as capital-quiz, got ${JSON.stringify(id)}`);
   }
   if (bundledEnvironments().includes(id)) throw new ConfigError(`vf-search itself has an environment ${id}; choose another name`);

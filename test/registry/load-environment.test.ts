@@ -90,6 +90,7 @@ beforeAll(() => {
   write('environments/throws/environment.js', 'throw new TypeError("at import")');
   write('environments/broken/environment.ts', 'export const x: = 1;');
   write('environments/nothing/environment.mjs', 'export const somethingElse = 1;');
+  write('environments/valued/environment.mjs', 'export const loadEnvironment = 3;');
   write('environments/number/environment.mjs', 'export default () => 5;');
   write('environments/shapeless/environment.mjs', 'export default () => ({ id: "x", start() {}, close() {}, train: [], eval: [] });');
   write(
@@ -151,8 +152,9 @@ describe('loadEnvironment', () => {
   });
 
   it('says what an environment is when a module gives something else', async () => {
-    const [nothing, number, shapeless, nameless] = await loadInChild([['nothing'], ['number'], ['shapeless'], ['nameless']]);
+    const [nothing, valued, number, shapeless, nameless] = await loadInChild([['nothing'], ['valued'], ['number'], ['shapeless'], ['nameless']]);
     expect(nothing!.error).toMatch(/does not export a function loadEnvironment\(args\), .*; it exports somethingElse$/);
+    expect(valued!.error).toMatch(/environment\.mjs exports loadEnvironment, but it is a number, not a function$/);
     expect(number!.error).toMatch(/does not load an environment .*: it gave number$/);
     expect(shapeless!.error).toMatch(/its rubric is not a Rubric$/);
     expect(nameless!.error).toMatch(/its rubric has no list of names; extend Rubric$/);
@@ -165,6 +167,7 @@ describe('loadEnvironment', () => {
     await expect(unknown).rejects.toThrow(
       /environment "not-an-environment" is unknown; looked for .*known are .*local-one.*search-r1.*`vf-init not-an-environment`/,
     );
+    await expect(loadEnvironment('package.json', {}, options)).rejects.toThrow(/known are (?!.*vf-init)/);
     await expect(loadEnvironment('twice', {}, options)).rejects.toThrow(/called twice: .*@one\/twice and .*@two\/twice\. Name it with its scope/);
     await expect(loadEnvironment('empty', {}, options)).rejects.toThrow(/empty contains no environment: no environment\.ts/);
   });
