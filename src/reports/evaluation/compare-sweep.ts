@@ -47,8 +47,9 @@ export function sweepToWire({ runs, comparison }: SweepComparison): object {
 
 export function sweepText({ runs, comparison }: SweepComparison, { columns, paint }: { readonly columns: number; readonly paint: Paint }): string {
   const { sides, pairs, rows } = comparison;
+  const isTested = pairs.some(({ mcnemar }) => mcnemar !== null);
   const width = Math.max(...sides.map(({ name }) => name.length)) + 2;
-  const head = `${''.padEnd(width)}${'reward'.padStart(7)}   ${'95 % interval'.padEnd(17)}${`against ${sides[0]!.name}`.padEnd(28)}${'p'.padEnd(12)}run`;
+  const head = `${''.padEnd(width)}${'reward'.padStart(7)}   ${'95 % interval'.padEnd(17)}${`against ${sides[0]!.name}`.padEnd(28)}${(isTested ? 'p' : '').padEnd(12)}run`;
   const lines = sides.map(({ name, mean }, i) => {
     const pair = pairs[i - 1];
     const difference = pair?.difference === undefined || pair.difference === null ? '' : signedEstimate(pair.difference);
@@ -57,7 +58,7 @@ export function sweepText({ runs, comparison }: SweepComparison, { columns, pain
     return clip(`${name.padEnd(width)}${figures}${escapeControls(runs[i]!.name)}`, columns);
   });
   const command = ownCommand('vf-compare', [sides[0]!.directory, sides[1]!.directory].map(displayPath));
-  const method = `p: McNemar's test, corrected for ${plural(pairs.length, 'comparison')}; what differs and where:`;
+  const method = `${isTested ? `p: McNemar's test, corrected for ${plural(pairs.length, 'comparison')}; what` : 'What'} differs and where:`;
   return `${[
     paint('bold', clip(`${plural(runs.length, 'run')} of ${escapeControls(sides[0]!.envId)} on the same ${plural(rows, 'row')}`, columns)),
     paint('dim', head.trimEnd()),
