@@ -27,7 +27,9 @@ const LINE_MS = 5_000;
 
 export class Progress {
   readonly #options: ProgressOptions;
-  readonly #started = performance.now();
+  /** When the first rollout could begin, and when the last one ended. */
+  #startedMs = performance.now();
+  #endedMs: number | null = null;
   readonly #failuresShown = new Set<string>();
   #state: EvaluationProgress | null = null;
   /** Rollouts kept by a resume, which do not count for the speed. */
@@ -49,6 +51,7 @@ export class Progress {
   onEvent(event: EvaluationEvent): void {
     this.#state = event.progress;
     if (event.type === 'started') {
+      this.#startedMs = performance.now();
       this.#kept = event.progress.done;
       if (event.kept + event.redone > 0) {
         const again = event.redone === 0 ? '' : `, playing ${event.redone} again that failed or whose group is not complete`;
@@ -60,6 +63,7 @@ export class Progress {
     } else if (event.type === 'rollout' && event.error !== null) {
       this.#failure(event.error, event);
     }
+    if (event.progress.done >= event.progress.total) this.#endedMs ??= performance.now();
   }
 
   /** Writes a permanent line above the block, unescaped. */
@@ -87,7 +91,7 @@ export class Progress {
   }
 
   #speed(): Speed {
-    return { elapsedSeconds: (performance.now() - this.#started) / 1000, kept: this.#kept };
+    return { elapsedSeconds: ((this.#endedMs ?? performance.now()) - this.#startedMs) / 1000, kept: this.#kept };
   }
 }
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { setFlagsFromString } from 'node:v8';
 import { ConfigError } from '../../core/errors.ts';
 import { packageRoot } from '../../data/package-root.ts';
-import { plural } from '../../reports/text/number-text.ts';
+import { bytesText, plural } from '../../reports/text/number-text.ts';
 import type { CommandContext } from '../command-line.ts';
 import { writeOutput } from '../write-output.ts';
 import type { OpenedView } from '../../server/view/open-view.ts';
@@ -56,13 +56,13 @@ async function serveUntilInterrupt(
 
 async function writeExport(view: OpenedView, file: string, context: CommandContext): Promise<void> {
   const [{ exportPage }, { readPage }] = await Promise.all([import('../../server/view/export-page.ts'), import('../../server/view/read-page.ts')]);
-  const onProgress = (written: number) => context.note(`vf-view: ${(written / 1e6).toFixed(1)} MB written`);
+  const onProgress = (written: number) => context.note(`vf-view: ${bytesText(written)} written`);
   const options = { source: view.source, page: await readPage(packageRoot()), signal: context.signal, onProgress };
   const { bytes, leftOut } = await writeOutput(file, (write) => exportPage(write, options), '--export');
   const isStdout = file === '-';
   if (!isStdout) process.stdout.write(`${file}\n`);
   for (const line of leftOut) context.note(`vf-view: left out: ${line}`);
   context.note(
-    `vf-view: ${plural(view.runs.length, 'run')} in ${(bytes / 1e6).toFixed(1)} MB${isStdout ? ' written to stdout' : '; open the file in a browser'}`,
+    `vf-view: ${plural(view.runs.length, 'run')} in ${bytesText(bytes)}${isStdout ? ' written to stdout' : '; open the file in a browser'}`,
   );
 }

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { Progress, progressBlock, progressLine } from '../../../src/cli/eval/progress.ts';
 import { noPaint } from '../../../src/reports/text/paint.ts';
 import { cellWidth } from '../../../src/reports/text/terminal-text.ts';
@@ -71,6 +71,20 @@ describe('Progress', () => {
     shown.onEvent({ ...started, kept: 24, redone: 8 });
     shown.close();
     expect(screen.text).toContain('kept 24 finished rollouts, playing 8 again that failed or whose group is not complete');
+  });
+
+  it('counts the time of the rollouts, without what comes before the first and after the last', () => {
+    const clock = vi.spyOn(performance, 'now').mockReturnValue(1000);
+    const { screen, shown } = open(true);
+    clock.mockReturnValue(3000);
+    const none = { ...progress, total: 1, done: 0 };
+    shown.onEvent({ ...started, progress: none });
+    clock.mockReturnValue(7000);
+    shown.onEvent({ ...failed, error: null, reward: 1, progress: { ...none, done: 1 } });
+    clock.mockReturnValue(9000);
+    shown.close();
+    clock.mockRestore();
+    expect(screen.text).toContain('4.0 s so far');
   });
 
   it('writes whole lines and no escape sequence where there is no terminal', () => {
