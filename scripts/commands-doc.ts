@@ -9,7 +9,7 @@ const INTRODUCTION = `# Commands
 
 <!-- Written by scripts/commands-doc.ts from src/cli/commands. Do not edit. -->
 
-Every option of every command. \`--help\` of a command says the same, with what there is to know about it. \`vf eval\` is \`vf-eval\`, and so on; \`vf completion bash\` (or \`zsh\`, \`fish\`) prints what completes these lines in a shell:
+Every option of every command. \`--help\` of a command says the same, with notes. \`vf eval\` is \`vf-eval\`, and so on; \`vf completion bash\` (or \`zsh\`, \`fish\`) prints a completion script for the shell:
 \`source <(vf completion bash)\` in \`~/.bashrc\`, or \`vf completion fish | source\` in fish.
 `;
 

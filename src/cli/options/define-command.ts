@@ -7,7 +7,7 @@
  * 2. Options come from the kinds in `kinds.ts` (`wholeNumber`, `number`, `flag`, `text`, `anyText`, `file`, `folder`, `optionalFolder`, `oneOf`, `names`, `texts`, `assignments`) and
  *    `table-kinds.ts` (`object`, `numbers`, `headers`, `roles`). The name `maxTokens` is `--max-tokens` on the command line and `max_tokens` in a file. `options: table({ … })` puts
  *    all of them under one heading, `groups({ Policy: { … }, Results: { … } })` under several. A `default` is applied and shown; `otherwise` is shown only.
- *    An option without a default is absent from `options` if it was not given. `--help`, `--version` and, for an option `verbose`, stacks of errors come by themselves.
+ *    An option without a default is absent from `options` if it was not given. `--help`, `--version` and, for an option `verbose`, stack traces are added automatically.
  * 3. Arguments come from `argument`, `optionalArgument`, `severalArguments` and `optionalArguments` below, in order.
  * 4. `conflicts` lists options that exclude each other. What only the command can check, `run` checks and throws as a ConfigError (exit code 2).
  * 5. Several commands under one name: `defineCommands({ name: 'vf-serve', commands: [servePolicy, …] })`, where each has its whole name, `vf-serve policy`.

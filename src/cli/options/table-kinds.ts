@@ -94,7 +94,7 @@ export function headers(description: string): Option<Headers, false> {
 }
 
 /**
- * `role=model`, each time that the option is given; in a file, `[roles.judge]` tables. Who reads a file checks their keys with `checkRoleTables`: loading their schema would
+ * `role=model`, each time that the option is given; in a file, `[roles.judge]` tables. Code that reads a file checks their keys with `checkRoleTables`: loading their schema would
  * slow down the start of every command.
  */
 export function roles(description: string): Option<RoleTables, false> {

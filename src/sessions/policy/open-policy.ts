@@ -1,6 +1,6 @@
 /**
- * Opens a client for the chosen policy. A server is asked once, here, for its capabilities; the answer is printed, and nothing is guessed during
- * the run.
+ * Opens a client for the chosen policy. A server is asked for its capabilities once, by `askServer`; the description says what it answered, and nothing is
+ * guessed during the run.
  */
 import { modelFacts } from '../../files/model-facts.ts';
 import { NO_POLICY } from '../../clients/no-policy.ts';
