@@ -1,12 +1,15 @@
 /** `openPolicy` of the library: the policies that `vf-eval` opens, for loops of your own. */
+import { checkOptions } from '../core/check-options.ts';
+import { Disposers } from '../core/disposers.ts';
 import type { Environment } from '../core/environment.ts';
+import { assertEnvironment, loadEnvironment } from '../registry/load-environment.ts';
 import type { OpenedPolicy } from '../sessions/policy/open-policy.ts';
 import type { PolicySpec } from '../sessions/policy/policy-spec.ts';
-import { checkOptions } from './check-options.ts';
+import { redactSecrets, redactUrl } from '../transport/redact.ts';
 
 export interface OpenPolicyFor {
-  /** The environment that the policy will play; it decides how the policy is called. @default any conversation */
-  readonly environment?: Environment;
+  /** The environment that the policy will play, loaded or by name; it decides how the policy is called. @default any conversation */
+  readonly environment?: string | Environment;
   /** Seeds the baseline and a model in this process. @default 0 */
   readonly seed?: number;
   /** Retries of a request after a transient failure. @default 3 */
@@ -33,30 +36,49 @@ const SPEC: Readonly<Record<keyof PolicySpec, true>> = {
   price: true,
 };
 
+const OPTIONS: Readonly<Record<keyof OpenPolicyFor, true>> = {
+  environment: true,
+  seed: true,
+  maxRetries: true,
+  maxConcurrent: true,
+  variables: true,
+  signal: true,
+  onNotice: true,
+};
+
 /** Throws ConfigError for a misspelled property. */
 export function checkPolicySpec(spec: PolicySpec): void {
   checkOptions('policy', spec, Object.keys(SPEC));
 }
 
 /**
- * Opens a policy: a server, a model in this process, or the environment's baseline. A server is asked once which model it serves and whether it supports token
- * ids. Dispose of the policy after use.
+ * Opens a policy: a server, a model in this process, or the environment's baseline. An empty spec opens the server of the environment variable VF_BASE_URL,
+ * else the baseline. A program has models of its own: for it the spec must be empty. A server is asked once which model it serves and whether it supports
+ * token ids. Dispose of the policy after use.
  *
- * Rejects with ConfigError for a spec that names no policy, PolicyError or TimeoutError for a server that does not answer.
+ * Rejects with ConfigError for a spec or an environment that cannot be used, PolicyError or TimeoutError for a server that does not answer.
  * @example
  * await using policy = await openPolicy({ provider: 'embedded', model: 'nano-base' });
  * console.log(policy.model, policy.client.capabilities.kind);
  */
 export async function openPolicy(spec: PolicySpec, options: OpenPolicyFor = {}): Promise<OpenedPolicy> {
   checkPolicySpec(spec);
+  checkOptions('openPolicy', options, Object.keys(OPTIONS));
   const [{ openNamedPolicy }, { loadEnvironmentFile }] = await Promise.all([
     import('../sessions/policy/open-named-policy.ts'),
     import('../sessions/environment/environment-file.ts'),
   ]);
-  const { environment, seed = 0, maxRetries = 3, maxConcurrent = 32, onNotice } = options;
-  const variables: NodeJS.ProcessEnv = { ...(options.variables ?? process.env) };
+  const { environment: played, variables: given = process.env, signal = new AbortController().signal, onNotice, ...others } = options;
+  const variables: NodeJS.ProcessEnv = { ...given };
   loadEnvironmentFile('.env', variables);
-  const { signal = new AbortController().signal } = options;
-  const surroundings = { variables, signal, secrets: new Set<string>(), warn: (line: string) => onNotice?.(line) };
-  return openNamedPolicy(spec, { environment: environment ?? null, seed, maxRetries, maxConcurrent, surroundings });
+  await using parts = new Disposers();
+  const loaded = typeof played === 'string' ? await loadEnvironment(played, {}, { env: variables, signal }) : null;
+  if (loaded !== null) parts.defer(() => loaded.close());
+  const environment = loaded ?? (played as Environment | undefined) ?? null;
+  if (environment !== null) assertEnvironment('openPolicy', environment);
+  const secrets = new Set<string>();
+  const warn = (line: string) => onNotice?.(redactSecrets(redactUrl(line), [...secrets]));
+  const policy = parts.use(await openNamedPolicy(spec, { ...others, environment, surroundings: { variables, signal, secrets, warn } }));
+  const disposer = parts.move();
+  return { ...policy, [Symbol.asyncDispose]: () => disposer.disposeAsync() };
 }

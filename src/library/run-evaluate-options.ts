@@ -1,5 +1,7 @@
 /** The body of `evaluate`: its options as a request, its callbacks as the surroundings of a session. */
 import { packageVersion } from '../data/package-root.ts';
+import { checkOptions } from '../core/check-options.ts';
+import type { PolicyClient } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import type { Model } from '../core/model.ts';
@@ -7,16 +9,18 @@ import { ConfigError } from '../core/errors.ts';
 import { readRecords } from '../evaluate/run-records.ts';
 import { type RecordedRollout, recordedRollout } from '../evaluate/recorded-rollout.ts';
 import { runFiles } from '../evaluate/run-files.ts';
+import { assertEnvironment } from '../registry/load-environment.ts';
+import { isObject } from '../schemas/is-object.ts';
 import { ResultSchema } from '../schemas/results.ts';
 import type { RoleTable } from '../schemas/roles-config.ts';
 import type { EvaluationRequest } from '../sessions/evaluation/evaluation-request.ts';
 import { loadEnvironmentFile } from '../sessions/environment/environment-file.ts';
+import type { PolicySpec } from '../sessions/policy/policy-spec.ts';
 import { type EvaluationContext, evaluationNotices, openEvaluation } from '../sessions/evaluation/open-evaluation.ts';
 import { playEvaluation } from '../sessions/evaluation/play-evaluation.ts';
 import { roleTableOf } from '../sessions/roles/role-flag.ts';
 import { PROPERTY_NAMES } from '../sessions/setting-names.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
-import { checkOptions } from './check-options.ts';
 import { checkPolicySpec } from './open-policy.ts';
 import type { Evaluated, EvaluateOptions, RoleSpec } from './evaluate.ts';
 
@@ -66,13 +70,13 @@ const ROLE_KEYS = {
 export async function runEvaluateOptions<R extends Row>(options: EvaluateOptions<R>): Promise<Evaluated> {
   checkOptions('evaluate', options, Object.keys(OPTIONS));
   const { environment, signal = new AbortController().signal, variables: given, onEvent, onNotice, policy, roles = {}, ...request } = options;
-  const client = policy !== undefined && 'lease' in policy ? policy : null;
-  const spec = policy === undefined || 'lease' in policy ? null : policy;
+  const isClient = (player: PolicySpec | PolicyClient | undefined): player is PolicyClient => isObject(player) && 'lease' in player;
+  const client = isClient(policy) ? policy : null;
+  const spec = policy === undefined || isClient(policy) ? null : policy;
   if (spec !== null) checkPolicySpec(spec);
-  const models = Object.entries(roles).filter((entry): entry is [string, Model] => typeof entry[1] === 'object' && 'generate' in entry[1]);
-  const specs = Object.entries(roles).filter(
-    (entry): entry is [string, RoleSpec | string] => typeof entry[1] === 'string' || !('generate' in entry[1]),
-  );
+  const isModel = (entry: [string, RoleSpec | Model | string]): entry is [string, Model] => isObject(entry[1]) && 'generate' in entry[1];
+  const models = Object.entries(roles).filter(isModel);
+  const specs = Object.entries(roles).filter((entry): entry is [string, RoleSpec | string] => !isModel(entry));
   const variables: NodeJS.ProcessEnv = { ...(given ?? process.env) };
   loadEnvironmentFile('.env', variables);
   const secrets = new Set<string>();
@@ -105,6 +109,7 @@ export async function runEvaluateOptions<R extends Row>(options: EvaluateOptions
 function loadedEnvironment(environment: unknown, { args, environmentsDir }: Pick<EvaluateOptions, 'args' | 'environmentsDir'>): Environment {
   if (typeof environment !== 'object' || environment === null)
     throw new ConfigError("evaluate needs an environment: give its name, its path or a loaded one, such as environment: 'search-r1'.");
+  assertEnvironment('evaluate', environment);
   const loaded = environment as Environment;
   if (args !== undefined || environmentsDir !== undefined)
     throw new ConfigError('evaluate takes arguments for an environment that it loads, and this one is loaded. Leave args and environmentsDir out.');

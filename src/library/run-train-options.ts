@@ -1,7 +1,9 @@
 /** The body of `train`: its options as a request, its callbacks as the host of a run. */
+import { checkOptions } from '../core/check-options.ts';
 import { suggestion } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
 import { metricValue } from '../trainer/training-observer.ts';
+import { assertEnvironment } from '../registry/load-environment.ts';
 import { noPaint } from '../reports/text/paint.ts';
 import { readTrainingSummary, type EndedRun } from '../reports/training/training-summary.ts';
 import { type KeySchema, tableSchema } from '../schemas/config-keys.ts';
@@ -15,7 +17,6 @@ import type { ConfigLayer } from '../trainer/config/resolve-config.ts';
 import { totalSteps } from '../trainer/config/training-schedule.ts';
 import type { MetricsRow } from '../trainer/training-observer.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
-import { checkOptions } from './check-options.ts';
 import type { Trained, TrainOptions } from './train.ts';
 
 const OPTIONS: Readonly<Record<keyof TrainOptions, true>> = {
@@ -67,7 +68,8 @@ function checkTrainOptions(options: TrainOptions): void {
   const { environment, resume, args, settings } = options;
   if (environment === undefined && (resume ?? false) === false)
     throw new ConfigError("train needs an environment: give its name, its path or a loaded one, such as environment: 'search-r1'.");
-  if (typeof environment !== 'object') return;
+  if (environment === undefined || typeof environment === 'string') return;
+  assertEnvironment('train', environment);
   if (args !== undefined || settings?.environment !== undefined)
     throw new ConfigError('train takes arguments for an environment that it loads, and this one is loaded. Leave args and settings.environment out.');
   if (environment.images !== undefined)

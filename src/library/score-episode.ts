@@ -1,5 +1,6 @@
 /** `scoreEpisode` of the library: the reward of an episode that a harness of your own has driven. */
 import { throwIfAborted } from '../core/abort.ts';
+import { checkOptions } from '../core/check-options.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment, StopCondition } from '../core/environment.ts';
 import { ConfigError } from '../core/errors.ts';
@@ -7,6 +8,8 @@ import { markedText, type Message } from '../core/message.ts';
 import type { Models } from '../core/model.ts';
 import type { Score, TextSegment } from '../core/rubric.ts';
 import { spelledCalls } from '../core/spelled-calls.ts';
+import { isObject } from '../schemas/is-object.ts';
+import { assertEpisode, assertMessages } from './assert-episode.ts';
 
 /** The text of an episode, and its end. A `DrivenEpisode` is one. */
 export interface EpisodeRecord {
@@ -29,6 +32,8 @@ export interface ScoreEpisodeOptions {
   readonly signal?: AbortSignal;
 }
 
+const RECORD: readonly string[] = ['segments', 'messages', 'prompt', 'state', 'stop'] satisfies (keyof EpisodeRecord)[];
+
 /**
  * Computes the reward and the metrics of an episode, with the environment's `finish` hook and rubric. Group rewards see a group of one.
  *
@@ -41,11 +46,18 @@ export async function scoreEpisode<R extends Row>(
   environment: Environment<R>,
   row: R,
   episode: EpisodeRecord,
-  { models = {}, signal = new AbortController().signal }: ScoreEpisodeOptions = {},
+  options: ScoreEpisodeOptions = {},
 ): Promise<Score> {
+  checkOptions('scoreEpisode', options, ['models', 'signal'] satisfies (keyof ScoreEpisodeOptions)[]);
+  const { models = {}, signal = new AbortController().signal } = options;
   throwIfAborted(signal, 'Stopped before the episode was scored');
+  assertEpisode('scoreEpisode', environment, row);
+  // A DrivenEpisode has more than a record.
+  if (!isObject(episode) || !('step' in episode)) checkOptions('An episode to score', episode, RECORD);
   const { segments, messages, prompt = row.prompt, state = {}, stop = 'completed' } = episode;
   if (stop === null) throw new ConfigError('The episode is not over, so it has no reward. Step it until its stop is no longer null.');
+  if (typeof stop !== 'string') throw new ConfigError(`The stop of an episode must be a text such as 'completed', got ${JSON.stringify(stop)}`);
+  if (segments === undefined && messages !== undefined) assertMessages(messages);
   const said = segments ?? messages?.map(segmentOf);
   if (said === undefined) throw new ConfigError('An episode to score needs segments, or the messages after its prompt');
   const { scoreAlone } = await import('../rollouts/score-alone.ts');

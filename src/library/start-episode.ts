@@ -1,10 +1,12 @@
 /** Episodes that a harness of your own drives: the harness calls its model, and the environment answers. */
+import { checkOptions } from '../core/check-options.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment, StopCondition } from '../core/environment.ts';
 import type { Message } from '../core/message.ts';
 import type { Models } from '../core/model.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
+import { assertEpisode } from './assert-episode.ts';
 
 export interface StartEpisodeOptions {
   /** Seeds the episode's own random numbers. @default 0 */
@@ -45,6 +47,8 @@ export interface DrivenEpisode extends AsyncDisposable {
  * const { reward } = await scoreEpisode(environment, environment.eval.at(0), episode);
  */
 export async function startEpisode<R extends Row>(environment: Environment<R>, row: R, options: StartEpisodeOptions = {}): Promise<DrivenEpisode> {
+  checkOptions('startEpisode', options, ['seed', 'models', 'signal'] satisfies (keyof StartEpisodeOptions)[]);
+  assertEpisode('startEpisode', environment, row);
   const { driveEpisode } = await import('../rollouts/drive-episode.ts');
   const { seed = 0, models = {}, signal = new AbortController().signal } = options;
   return driveEpisode(environment, row, { seed, models, signal });

@@ -82,7 +82,7 @@ export interface Trained {
   readonly message: string | null;
   /** Steps done, those of earlier processes included. */
   readonly step: number;
-  /** True if `train({ resume: directory })` can continue it. */
+  /** True if `train({ resume: directory })` can continue it; false for a finished run, which continues with more `steps`. */
   readonly resumable: boolean;
   /** Absolute path of the run's folder. */
   readonly directory: string;

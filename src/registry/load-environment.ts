@@ -1,4 +1,5 @@
 /** Loads an environment from its id or path: finds it, imports it, calls it with its arguments and checks the result. */
+import { checkOptions } from '../core/check-options.ts';
 import type { Environment } from '../core/environment.ts';
 import { CancelledError, ConfigError, thrownText, VfError } from '../core/errors.ts';
 import type { ImageStore } from '../core/message.ts';
@@ -26,8 +27,20 @@ export interface LoadEnvironmentOptions extends FindEnvironmentOptions {
   readonly note?: (line: string) => void;
 }
 
+const OPTIONS: Readonly<Record<keyof LoadEnvironmentOptions, true>> = {
+  environmentsDir: true,
+  workingDirectory: true,
+  env: true,
+  signal: true,
+  purpose: true,
+  models: true,
+  images: true,
+  note: true,
+};
+
 /** The use of the rows, so that an environment loads only the rows that will be played. */
 type LoadPurpose = 'evaluation' | 'training';
+const PURPOSES: readonly LoadPurpose[] = ['evaluation', 'training'];
 
 /** The second argument of an environment's own `loadEnvironment(args, context)`. */
 export interface LoadContext {
@@ -54,6 +67,10 @@ export async function loadEnvironment(
   args: Readonly<Record<string, unknown>> = {},
   options: LoadEnvironmentOptions = {},
 ): Promise<Environment> {
+  if (typeof id !== 'string') throw new ConfigError(`loadEnvironment needs the name or path of an environment, got ${JSON.stringify(id)}`);
+  checkOptions('loadEnvironment', options, Object.keys(OPTIONS));
+  if (options.purpose !== undefined && !PURPOSES.includes(options.purpose))
+    throw new ConfigError(`The purpose of loadEnvironment must be ${PURPOSES.join(' or ')}, got ${JSON.stringify(options.purpose)}`);
   if (!isObject(args)) throw new ConfigError(`The arguments of ${id} must be an object, got ${JSON.stringify(args)}`);
   const {
     env = process.env,
@@ -128,6 +145,12 @@ function loaderOf({ entry }: FoundEnvironment, module: Readonly<Record<string, u
 /** The exports of a CommonJS module, which are the members of its default export. */
 function nestedExports({ default: exported }: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return fieldsOf(exported);
+}
+
+/** Throws ConfigError unless the value is a loaded environment; `name` is the function that needs one. */
+export function assertEnvironment(name: string, value: unknown): void {
+  const problem = isObject(value) ? environmentProblem(value) : `it is ${JSON.stringify(value)}`;
+  if (problem !== null) throw new ConfigError(`${name} needs an environment that loadEnvironment gave: this one cannot be used, because ${problem}`);
 }
 
 /** Checked by shape: an environment need not extend this package's classes. */

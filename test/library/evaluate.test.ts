@@ -5,6 +5,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { Dataset } from '../../src/core/dataset.ts';
 import { scriptedModel } from '../../src/core/builtin-judges.ts';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
+import type { Environment } from '../../src/core/environment.ts';
 import { CancelledError } from '../../src/core/errors.ts';
 import { JudgeRubric } from '../../src/core/judge-rubric.ts';
 import { contentText } from '../../src/core/message.ts';
@@ -100,6 +101,8 @@ describe('evaluate', () => {
 
   it.each<[object, RegExp]>([
     [{ row: 3 }, /^evaluate has no option row \(did you mean rows\?\)\. Leave it out; it has environment, /],
+    [{ policy: 'embedded' }, /^policy must be given an object, got "embedded"\. It has the options provider, /],
+    [{ environment: {} }, /^evaluate needs an environment that loadEnvironment gave: this one cannot be used, because its id is not/],
     [{ policy: { baseURL: 'http://h/v1' } }, /^policy has no option baseURL \(did you mean baseUrl\?\)/],
     [{ args: { a: 1 } }, /^evaluate takes arguments for an environment that it loads/],
     [{ policy: { provider: 'embedded', baseUrl: 'http://h/v1' } }, /^baseUrl cannot be combined with provider: "embedded"/],
@@ -127,6 +130,28 @@ describe('openPolicy', () => {
     await using policy = await openPolicy({ provider: 'embedded', model: 'nano-base' }, { variables: {} });
     expect(policy).toMatchObject({ model: 'nano-base', kind: 'embedded' });
     expect(policy.client.capabilities.kind).toBe('tokens');
+  });
+
+  it('plays an environment by its name, which closes with the policy', async () => {
+    await using policy = await openPolicy({}, { environment: 'search-r1', variables: {} });
+    expect(policy.kind).toBe('baseline');
+  });
+
+  it('opens the models of a program, and refuses others', async () => {
+    const play = () => Promise.reject(new Error('not played'));
+    const program = Object.assign(capitals(), { play }) as object as Environment;
+    await using policy = await openPolicy({}, { environment: program, variables: {} });
+    expect(policy.kind).toBe('program');
+    const other = openPolicy({ provider: 'embedded' }, { environment: program, variables: {} });
+    await expect(other).rejects.toThrow(/^provider has no effect: capitals-here is a program/);
+  });
+
+  it.each<[unknown, object, RegExp]>([
+    ['embedded', {}, /^policy must be given an object, got "embedded"/],
+    [{}, { sed: 1 }, /^openPolicy has no option sed \(did you mean seed\?\)/],
+    [{}, { environment: 3 }, /^openPolicy needs an environment .* because it is 3$/],
+  ])('refuses %j with %j', async (spec, options, message) => {
+    await expect(openPolicy(spec as object, { variables: {}, ...options })).rejects.toThrow(message);
   });
 
   it('refuses a key with a provider that takes none', async () => {
@@ -161,6 +186,14 @@ describe('startEpisode and scoreEpisode', () => {
     );
   });
 
+  it('says that the counts of tool calls need the state', async () => {
+    const environment = sums();
+    const score = await scoreEpisode(environment, environment.eval.at(0), { messages: [{ role: 'assistant', content: '3' }] });
+    const errors = Object.entries(score.metricErrors ?? {});
+    expect(errors.map(([name]) => name)).toEqual(['total_tool_calls', 'bad_tool_calls', 'tool_errors', 'add_calls']);
+    for (const [, error] of errors) expect(error).toMatch(/the calls are counted in the episode's state, which is missing\. Pass it as "state"\.$/);
+  });
+
   it('plays native tool calls, and answers each by its id', async () => {
     const environment = sums('native');
     const row = environment.train.at(0);
@@ -187,6 +220,15 @@ describe('startEpisode and scoreEpisode', () => {
     );
     const broken = new SingleTurnEnv({ id: 'broken', train: dataset, eval: dataset, rubric: new Rubric({ funcs: [failing] }) });
     await expect(scoreEpisode(broken, row, { messages: [{ role: 'assistant', content: 'Paris' }] })).rejects.toThrow(/no network/);
+    const refused: [object, RegExp][] = [
+      [{ messages: 'x' }, /^The messages of an episode must be a list/],
+      [{ messages: [{ role: 'asistant', content: 'Paris' }] }, /^A message of an episode is \{ role, content \} with the role system, .*asistant/],
+      [{ messages: [], stop: 3 }, /^The stop of an episode must be a text/],
+      [{ mesages: [] }, /^An episode to score has no option mesages \(did you mean messages\?\)/],
+    ];
+    for (const [episode, message] of refused) await expect(scoreEpisode(environment, row, episode)).rejects.toThrow(message);
+    await expect(scoreEpisode(environment, undefined as never, { messages: [] })).rejects.toThrow(/^scoreEpisode needs a row/);
+    await expect(startEpisode(environment, row, { sed: 1 } as object)).rejects.toThrow(/^startEpisode has no option sed/);
     await expect(scoreEpisode(environment, row, {})).rejects.toThrow(/needs segments, or the messages/);
     await expect(scoreEpisode(environment, row, { messages: [] }, { signal: AbortSignal.abort() })).rejects.toThrow(CancelledError);
   });

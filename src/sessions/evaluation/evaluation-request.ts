@@ -52,3 +52,5 @@ export interface EvaluationRequest {
   /** Keys of the episode's state to record as columns. @default none */
   readonly stateColumns?: readonly string[];
 }
+
+export const EVALUATION_DEFAULTS = { rows: 5, rolloutsPerRow: 1, maxConcurrent: 32, maxRetries: 3, seed: 0 };

@@ -26,7 +26,7 @@ import { type OpenedRoles, openRoles, rolePolicyOf } from '../roles/open-roles.t
 import { resolveRoles } from '../roles/resolve-roles.ts';
 import type { SettingNames } from '../setting-names.ts';
 import type { Surroundings } from '../surroundings.ts';
-import type { EvaluationRequest } from './evaluation-request.ts';
+import { EVALUATION_DEFAULTS, type EvaluationRequest } from './evaluation-request.ts';
 
 /** The parts of an evaluation that its caller gives in addition to the request. */
 export interface EvaluationContext extends Surroundings {
@@ -72,14 +72,14 @@ export interface EvaluationCounts {
   readonly shuffleSeed: number;
 }
 
-export const EVALUATION_DEFAULTS = { rows: 5, rolloutsPerRow: 1, maxConcurrent: 32, maxRetries: 3, seed: 0 };
-
 /** Throws ConfigError for a request that cannot run, PolicyError or ModelError for a server that does not answer, CancelledError. */
 export async function openEvaluation(given: EvaluationRequest, context: EvaluationContext): Promise<OpenedEvaluation> {
   const { names, variables, signal, warn } = context;
   throwIfAborted(signal, 'Stopped before the run began');
   await using parts = new Disposers();
-  const request = await withLocalModel(given, context);
+  // Its modules are loaded only for a model in this process.
+  const { localPolicy } = given.policy?.provider === EMBEDDED ? await import('../policy/local-model.ts') : {};
+  const request = localPolicy === undefined ? given : { ...given, policy: await localPolicy(given.policy!, context) };
   const sampling = readSampling(request, names);
   const { client } = context;
   const named: NamedPolicy = client === undefined ? await namedPolicy(request, context) : { target: { kind: 'client', client }, problem: null };
@@ -139,14 +139,6 @@ export function evaluationNotices({ request, notices, opened, counts }: OpenedEv
   const leftOut = leftOutTasks({ rows: environment.eval, count, shuffleSeed: request.shuffle === true ? shuffleSeed : null });
   const few = `${request.environment} has only ${plural(environment.eval.length, 'row')}, ${countText(missing)} fewer than requested; each is played once`;
   return [...(environment.notices ?? []), ...notices, ...(leftOut === null ? [] : [leftOut]), ...(missing === 0 ? [] : [few])];
-}
-
-/** The request with the folder of a model in this process that it names by its id on the hub, downloaded if necessary. */
-async function withLocalModel(request: EvaluationRequest, context: EvaluationContext): Promise<EvaluationRequest> {
-  const { policy } = request;
-  if (policy?.provider !== EMBEDDED || policy.model === undefined) return request;
-  const { localModel } = await import('../policy/local-model.ts');
-  return { ...request, policy: { ...policy, model: await localModel(policy.model, context) } };
 }
 
 /** The world of the model in this process, if it knows only the environment's small world. */

@@ -5,8 +5,8 @@ import { recordEvaluation } from '../../evaluate/record-evaluation.ts';
 import { findRun, newRunDirectory } from '../../evaluate/run-directory.ts';
 import { displayPath } from '../../reports/text/own-command.ts';
 import type { Summary } from '../../schemas/summary.ts';
-import type { EvaluationRequest } from './evaluation-request.ts';
-import { EVALUATION_DEFAULTS, type EvaluationContext, type EvaluationCounts, type OpenedEvaluation } from './open-evaluation.ts';
+import { EVALUATION_DEFAULTS, type EvaluationRequest } from './evaluation-request.ts';
+import type { EvaluationContext, EvaluationCounts, OpenedEvaluation } from './open-evaluation.ts';
 import { recordedRun } from './recorded-run.ts';
 import type { Surroundings } from '../surroundings.ts';
 

@@ -12,6 +12,8 @@ import { adapterConfig } from '../../files/model-facts.ts';
 import type { Surroundings } from '../surroundings.ts';
 import { bytesText, plural } from '../../reports/text/number-text.ts';
 import { checkModel } from '../engine/open-engine.ts';
+import type { PolicySpec } from './policy-spec.ts';
+import { EMBEDDED } from './providers.ts';
 
 /**
  * `asked`: a directory, a bundled model, or `owner/name[@revision]`. Only the last becomes another path. Throws ConfigError for a model that is not available or
@@ -40,6 +42,12 @@ export async function localModel(asked: string, surroundings: Surroundings): Pro
   // A base that is elsewhere on this machine is found later, as for any adapter.
   if (base !== null && base !== asked && cachedModel(base, env) === null && parseHubModel(base) !== null) await localModel(base, surroundings);
   return directory;
+}
+
+/** The spec of a policy with the folder of a model in this process that it names by its id on the hub, downloaded if necessary. */
+export async function localPolicy(spec: PolicySpec, surroundings: Surroundings): Promise<PolicySpec> {
+  const { provider, model } = spec;
+  return provider === EMBEDDED && model !== undefined ? { ...spec, model: await localModel(model, surroundings) } : spec;
 }
 
 /** `owner/name` may also be meant as a folder of this machine whose name has a slip. */

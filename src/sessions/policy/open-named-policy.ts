@@ -1,15 +1,14 @@
 import type { Environment } from '../../core/environment.ts';
-import { SMALLEST_MODEL } from '../../data/bundled-models.ts';
+import { EVALUATION_DEFAULTS as DEFAULTS } from '../evaluation/evaluation-request.ts';
 import { PROPERTY_NAMES } from '../setting-names.ts';
 import type { Surroundings } from '../surroundings.ts';
-import { laptopModelOf } from './laptop-model.ts';
-import { localModel } from './local-model.ts';
+import { localPolicy } from './local-model.ts';
 import { type OpenedPolicy, openPolicy, type OpenPolicyOptions } from './open-policy.ts';
+import { namedPolicy, playedBy } from './played-by.ts';
 import type { PolicySpec } from './policy-spec.ts';
-import { resolvePolicyTarget } from './policy-target.ts';
-import { EMBEDDED } from './providers.ts';
+import { secretsOf } from './secrets.ts';
 
-export interface OpenNamedPolicyOptions extends Pick<OpenPolicyOptions, 'seed' | 'maxRetries' | 'maxConcurrent'> {
+export interface OpenNamedPolicyOptions extends Partial<Pick<OpenPolicyOptions, 'seed' | 'maxRetries' | 'maxConcurrent'>> {
   /** Null for any conversation. */
   readonly environment: Environment | null;
   readonly surroundings: Surroundings;
@@ -17,11 +16,12 @@ export interface OpenNamedPolicyOptions extends Pick<OpenPolicyOptions, 'seed' |
 
 /** Opens the policy that a caller in code names, downloaded from the hub if necessary. */
 export async function openNamedPolicy(spec: PolicySpec, { environment, surroundings, ...options }: OpenNamedPolicyOptions): Promise<OpenedPolicy> {
-  const { variables, signal } = surroundings;
-  const bundledModel = async () => (environment === null ? null : await laptopModelOf(environment.id, {})) ?? SMALLEST_MODEL;
-  const isEmbedded = spec.provider === EMBEDDED && spec.model !== undefined;
-  const local = isEmbedded ? { ...spec, model: await localModel(spec.model, surroundings) } : spec;
-  const target = await resolvePolicyTarget(local, { variables, names: PROPERTY_NAMES, bundledModel });
+  const { variables, secrets, signal } = surroundings;
+  const { seed = DEFAULTS.seed, maxRetries = DEFAULTS.maxRetries, maxConcurrent = DEFAULTS.maxConcurrent } = options;
   const played = environment ?? { id: 'conversation', turnFormat: 'chat' as const };
-  return openPolicy(target, { ...options, environment: played, names: PROPERTY_NAMES, variables, signal });
+  const request = { environment: played.id, policy: await localPolicy(spec, surroundings) };
+  const named = await namedPolicy(request, { variables, names: PROPERTY_NAMES });
+  const target = playedBy(played, named, request, PROPERTY_NAMES);
+  if (target.kind === 'endpoint') for (const secret of secretsOf({ servers: [target] })) secrets.add(secret);
+  return openPolicy(target, { seed, maxRetries, maxConcurrent, environment: played, names: PROPERTY_NAMES, variables, signal });
 }

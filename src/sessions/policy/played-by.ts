@@ -20,6 +20,7 @@ const OF_POLICY = ['model', 'provider', 'baseUrl', 'apiKeyVar', 'apiKey', 'clien
 const OF_SAMPLING = ['maxTokens', 'temperature', 'topP', 'sampling'] as const satisfies readonly (keyof EvaluationRequest)[];
 
 type Context = Pick<PolicyContext, 'variables' | 'names'>;
+type Played = Pick<Environment, 'id' | 'play' | 'programModels' | 'roles'>;
 
 /** Throws ConfigError for endpoints that cannot be read. */
 export async function namedPolicy(request: EvaluationRequest, context: Context): Promise<NamedPolicy> {
@@ -42,7 +43,7 @@ export function refusalOf({ problem }: NamedPolicy, request: EvaluationRequest):
 }
 
 /** Throws ConfigError if the environment needs a policy and none is named, or if one is named that it does not need. */
-export function playedBy(environment: Environment, { target, problem }: NamedPolicy, request: EvaluationRequest, names: SettingNames): PolicyTarget {
+export function playedBy(environment: Played, { target, problem }: NamedPolicy, request: EvaluationRequest, names: SettingNames): PolicyTarget {
   if (environment.play === undefined) {
     if (problem !== null) throw problem;
     return target;
@@ -56,14 +57,14 @@ export function playedBy(environment: Environment, { target, problem }: NamedPol
   throw new ConfigError(`${given.join(' and ')} ${verb} no effect: ${environment.id} is a program ${modelsText(environment)}. ${remedy}`);
 }
 
-function modelsText({ programModels, roles = {} }: Environment): string {
+function modelsText({ programModels, roles = {} }: Played): string {
   if (programModels === undefined) return 'and brings its own models';
   if (programModels.description !== null) return `and brings its own models (${programModels.description})`;
   return Object.keys(roles).length === 0 ? 'that asks no model' : 'whose models are those of its roles';
 }
 
 /** The way in which a user chooses the program's models; null if that is not known. */
-function choiceText({ programModels, roles = {} }: Environment, names: SettingNames): string | null {
+function choiceText({ programModels, roles = {} }: Played, names: SettingNames): string | null {
   const [role] = Object.keys(roles);
   return programModels?.choice ?? (role === undefined ? null : names.role(role, 'MODEL@URL'));
 }
