@@ -1,4 +1,4 @@
-/** Computes the cost of a run from its tokens and the prices of its models, and decides when no further rollouts begin. */
+/** Computes the cost of a run from its tokens and the prices of its models, and decides when no further rows begin. */
 import type { Row } from '../core/dataset.ts';
 import { type BilledTokens, costOf, type Price } from '../core/price.ts';
 import type { RolloutGroup } from '../rollouts/run-rollouts.ts';
@@ -15,7 +15,7 @@ export interface CostOptions {
   readonly policy: PricedModel;
   /** By role. */
   readonly roles: Readonly<Record<string, PricedModel>>;
-  /** US dollars at which no further rollouts begin; null for no limit. Every price must be known then. */
+  /** US dollars at which no further rows begin; null for no limit. Every price must be known then. */
   readonly limit: number | null;
 }
 

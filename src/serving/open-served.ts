@@ -20,8 +20,8 @@ import { templateTraits } from '../tokenizer/template-traits.ts';
 export interface ServedRequest {
   /** Arguments of the environment. @default none */
   readonly envArgs?: Readonly<Record<string, unknown>>;
-  /** The folder of the user's own environments. */
-  readonly envDirPath: string;
+  /** The folder of the user's own environments. @default environments, in the working directory */
+  readonly envDirPath?: string;
   readonly split: 'train' | 'eval';
   /** @default the environment's own */
   readonly role?: RoleTables;
@@ -48,7 +48,7 @@ export async function openServed(
   for (const secret of secretsOf({ settings: [args] })) secrets.add(secret);
   const models = new LazyModels();
   const environment = await loadEnvironment(id, args, {
-    environmentsDir: options.envDirPath,
+    ...(options.envDirPath === undefined ? {} : { environmentsDir: options.envDirPath }),
     env: variables,
     signal,
     purpose: options.split === 'train' ? 'training' : 'evaluation',

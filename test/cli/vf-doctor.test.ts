@@ -447,6 +447,7 @@ describe('vf-doctor', () => {
     [['run.json'], /^vf-doctor: The training configuration must be a \.toml file, got run\.json\. For an environment, add --preset NAME\.\n$/],
     [['nowhere.toml'], /^vf-doctor: Could not read the TOML file nowhere\.toml: there is no such file\n$/],
     [['-b', 'localhost:8000'], /^vf-doctor: -b must be a URL that begins with http:\/\/ or https:\/\/, got "localhost:8000"\n$/],
+    [['--api-base-url', 'http://127.0.0.1:1/v1,localhost:8000'], /^vf-doctor: -b must be a URL that begins with .*, got "localhost:8000"\n$/],
     [['--pyton', 'x'], /^vf-doctor: Unknown flag --pyton \(did you mean --python\?\); vf-doctor --help lists them all\n$/],
     [['a.toml', 'b.toml'], /^vf-doctor: vf-doctor takes one argument, \[config\], got 2: a\.toml b\.toml/],
   ])('answers %j with one line and exit code 2', async (args, message) => {
@@ -458,7 +459,7 @@ describe('vf-doctor', () => {
   it('teaches with --help', async () => {
     const { code, stdout } = await new Folder().run(['--help']);
     expect(code).toBe(0);
-    for (const word of ['run.toml', '--python', '--base-url', '--json', '--enable-lora', 'VLLM_ALLOW_RUNTIME_LORA_UPDATING', 'Exit codes'])
+    for (const word of ['run.toml', '--python', '--api-base-url', '--json', '--enable-lora', 'VLLM_ALLOW_RUNTIME_LORA_UPDATING', 'Exit codes'])
       expect(stdout).toContain(word);
   });
 

@@ -119,7 +119,7 @@ describe.concurrent('vf-eval and the cost of a run', () => {
     expect(limited).toMatchObject({ code: 2, stderr: expect.stringContaining('configs/endpoints.toml is not valid TOML') });
   });
 
-  it('--max-cost begins no further rollouts, ends those in flight, and a resume counts what was paid', async () => {
+  it('--max-cost begins no further rows, ends those in flight, and a resume counts what was paid', async () => {
     await using server = await answering();
     using folder = pricedFolder(server.url);
     const words = [...WORDS, '-n', '4', '-r', '2', '--max-cost'];

@@ -6,6 +6,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { defineCommand, severalArguments } from '../options/define-command.ts';
 import { flag, text, wholeNumber } from '../options/kinds.ts';
 import { table } from '../options/option.ts';
+import { JSON_OBJECT } from '../options/shared-options.ts';
 
 const NOTES = `
 Values are paired: rollout 0 of a row in one run with rollout 0 of that row in
@@ -38,7 +39,7 @@ export const vfCompare = defineCommand({
     rows: wholeNumber('rows to show in which runs differ', { to: 1_000_000, default: 5 }),
     seed: wholeNumber('seed of the bootstrap', { to: 2 ** 32 - 1, default: 0 }),
     resamples: wholeNumber('draws of the bootstrap', { from: 100, to: 1_000_000, otherwise: '10,000, fewer for very many rows' }),
-    json: flag('print one JSON object'),
+    ...JSON_OBJECT,
     markdown: flag('print Markdown'),
   }),
   conflicts: [['json', 'markdown']],

@@ -45,10 +45,14 @@ export const vfDoctor = defineCommand({
     launch: flag("with a configuration or a preset: the run starts vLLM, instead of the configuration's server"),
     python: file("the worker's Python", { otherwise: "the configuration's, else python3" }),
     vllmPython: file('the Python with vLLM, for a server started with the run', { otherwise: '--python' }),
-    baseUrl: texts("a running policy server, up to and including /v1, instead of the configuration's; repeat for each replica", {
-      letter: 'b',
-      placeholder: 'URL',
-    }),
+    apiBaseUrl: texts(
+      "a running policy server, up to and including /v1, instead of the configuration's; one for each replica, also with commas between them",
+      {
+        letter: 'b',
+        placeholder: 'URL',
+        commas: true,
+      },
+    ),
     apiKeyVar: text('environment variable that holds its API key', { letter: 'k', placeholder: 'NAME' }),
     memory: flag('print only how the run would divide the memory of the GPUs; loads nothing'),
     gpus: text('with --memory: GPUs of these sizes in GiB instead of those here, such as 80 or 80,80', { placeholder: 'SIZES' }),

@@ -1,8 +1,9 @@
 /** Declares `vf-pipeline`: UltraRAG's YAML pipelines, without Python and without server processes. */
 import { TOOLS_VERSIONS } from '../../pipelines/servers/tools-version.ts';
 import { argument, defineCommand, defineCommands } from '../options/define-command.ts';
-import { flag, folder, oneOf, optionalFolder, texts } from '../options/kinds.ts';
+import { flag, oneOf, optionalFolder, texts } from '../options/kinds.ts';
 import { type OptionValues, table } from '../options/option.ts';
+import { RUNS_FOLDER, VERBOSE } from '../options/shared-options.ts';
 
 const NOTES = `
 A pipeline is a YAML file of UltraRAG: servers by name, and the tools to call,
@@ -47,11 +48,11 @@ const FILE = { file: argument('the pipeline, a YAML file', { completion: 'files'
 const OPTIONS = table({
   set: texts('set a parameter, in YAML; further dots lead into tables', { placeholder: 'SERVER.KEY=VALUE' }),
   tools: oneOf(TOOLS_VERSIONS, 'whose tools are meant, of UltraRAG 2.0 or 3.0', { otherwise: 'by the steps' }),
-  verbose: flag('stack traces of failures', { letter: 'v' }),
+  ...VERBOSE,
 });
 
 const RUN_OPTIONS = table({
-  outputDir: folder('where runs are saved', { letter: 'o', otherwise: './outputs' }),
+  ...RUNS_FOLDER,
   resume: optionalFolder('go on with a run: the one in the folder, or the newest incomplete one', { letter: 'R' }),
   json: flag('the result as one JSON object on stdout'),
   ...OPTIONS,

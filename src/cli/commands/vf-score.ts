@@ -2,6 +2,7 @@
 import { argument, defineCommand } from '../options/define-command.ts';
 import { file, flag, folder, text, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
+import { ENVIRONMENTS_FOLDER, JSON_OBJECT, VERBOSE } from '../options/shared-options.ts';
 import { numbers, object, roles } from '../options/table-kinds.ts';
 
 const NOTES = `
@@ -34,13 +35,13 @@ const OPTIONS = groups({
       otherwise: 'the one that the run names',
     }),
     envArgs: object("arguments of the environment over the run's own", { letter: 'a', example: '{"topk": 5}' }),
-    envDirPath: folder('folder of environments', { default: 'environments' }),
+    ...ENVIRONMENTS_FOLDER,
   },
   Results: {
     output: folder('folder of the new run', { letter: 'o', otherwise: 'RUN-scored' }),
     inPlace: flag('change the run itself'),
-    json: flag('print one JSON object'),
-    verbose: flag('stack traces of failures', { letter: 'v' }),
+    ...JSON_OBJECT,
+    ...VERBOSE,
   },
 });
 

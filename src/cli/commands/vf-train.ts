@@ -1,6 +1,7 @@
 /** Declares `vf-train`. */
 import { wrap } from '../../reports/text/terminal-text.ts';
 import { bundledPresets, presetsFor } from '../../sessions/environment/presets.ts';
+import { placedEnvironment } from '../../sessions/training/placed-environment.ts';
 import { EXIT } from '../command-line.ts';
 import { defineCommand, optionalArgument } from '../options/define-command.ts';
 import { TRAIN_OPTIONS } from '../train/train-options.ts';
@@ -74,7 +75,9 @@ export const vfTrain = defineCommand({
     if (options.helpConfig === true || options.listPresets === true) {
       const { configHelpText, presetsText } = await import('../../reports/training/config-help.ts');
       const isNamed = environment !== undefined && !environment.endsWith('.toml');
-      process.stdout.write(options.helpConfig === true ? configHelpText() : presetsText(isNamed ? presetsFor(environment) : bundledPresets()));
+      const folder = options.envDirPath === undefined ? {} : { environmentsDir: options.envDirPath };
+      const presets = () => (isNamed ? presetsFor(placedEnvironment(environment, folder)) : bundledPresets());
+      process.stdout.write(options.helpConfig === true ? configHelpText() : presetsText(presets()));
       return EXIT.done;
     }
     const [{ trainArguments }, { runTrain }] = await Promise.all([import('../train/train-arguments.ts'), import('../train/run-train.ts')]);

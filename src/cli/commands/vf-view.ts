@@ -1,7 +1,8 @@
 /** Declares `vf-view`, which serves a page that shows runs. */
 import { defineCommand, optionalArgument } from '../options/define-command.ts';
-import { file, flag, folder, text, wholeNumber } from '../options/kinds.ts';
+import { file, flag, folder } from '../options/kinds.ts';
 import { table } from '../options/option.ts';
+import { listening, VERBOSE } from '../options/shared-options.ts';
 
 const NOTES = `
 The page of an evaluation has figures with intervals, a table of rollouts to
@@ -17,16 +18,12 @@ export const vfView = defineCommand({
   summary: 'Shows runs of vf-eval and vf-train in a web page.',
   arguments: { directory: optionalArgument('a folder with runs, or one run (default: ./outputs)', { completion: 'folders' }) },
   options: table({
-    host: text('address to listen on; anything but loopback is open to the network and needs the token that is printed', {
-      placeholder: 'ADDRESS',
-      default: '127.0.0.1',
-    }),
-    port: wholeNumber('port to listen on; 0 picks any free one', { to: 65_535, default: 8765, placeholder: 'N' }),
+    ...listening({ beyondLoopback: 'is open to the network and needs the token that is printed', port: 8765 }),
     export: file('write the runs as one HTML file instead of serving them; - is stdout'),
     open: flag('open the address in the browser'),
     tokenizer: folder('tokenizer to show tokens with', { otherwise: "the run's own model, if it is on this machine" }),
     lab: flag('serve the lab instead: GRPO in a browser tab, with transcripts before and after (docs/lab.md)'),
-    verbose: flag('stack traces of failures', { letter: 'v' }),
+    ...VERBOSE,
   }),
   conflicts: [
     ['export', 'open'],

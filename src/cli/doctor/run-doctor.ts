@@ -16,7 +16,7 @@ interface DoctorOptions {
   readonly launch?: boolean;
   readonly python?: string;
   readonly vllmPython?: string;
-  readonly baseUrl?: readonly string[];
+  readonly apiBaseUrl?: readonly string[];
   readonly apiKeyVar?: string;
   readonly json?: boolean;
   readonly memory?: boolean;
@@ -26,11 +26,11 @@ interface DoctorOptions {
 }
 
 export async function runDoctor(config: string | null, options: DoctorOptions, context: CommandContext): Promise<number> {
-  const { preset = null, launch = false, python = null, vllmPython = null, baseUrl = [], apiKeyVar = null, memory = false } = options;
+  const { preset = null, launch = false, python = null, vllmPython = null, apiBaseUrl = [], apiKeyVar = null, memory = false } = options;
   const { json = false, gpus, context: tokens } = options;
-  for (const url of baseUrl) for (const secret of urlCredentials(url)) context.secrets.add(secret);
+  for (const url of apiBaseUrl) for (const secret of urlCredentials(url)) context.secrets.add(secret);
   loadEnvironmentFile('.env', process.env);
-  const wanted = { config, preset, launches: launch, python, vllmPython, baseUrls: baseUrl, keyVariable: apiKeyVar };
+  const wanted = { config, preset, launches: launch, python, vllmPython, baseUrls: apiBaseUrl, keyVariable: apiKeyVar };
   const target = await readTarget(wanted, process.env);
   for (const secret of target.secrets) context.secrets.add(secret);
   if (memory) {

@@ -3,9 +3,10 @@
  * differences of meaning.
  */
 import { PROVIDER_NAMES } from '../../sessions/policy/providers.ts';
-import { file, flag, folder, names, number, optionalFolder, text, wholeNumber } from '../options/kinds.ts';
+import { file, flag, names, number, optionalFolder, text, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
-import { headers, object, roles } from '../options/table-kinds.ts';
+import { ENVIRONMENT_ARGUMENTS, ENVIRONMENTS_FOLDER, ROLE, RUNS_FOLDER } from '../options/shared-options.ts';
+import { headers, object } from '../options/table-kinds.ts';
 
 /** Its options control the display of results, and may be combined with a TOML file of runs. */
 export const DISPLAY = 'Display';
@@ -13,9 +14,9 @@ export const DISPLAY = 'Display';
 /** None has a default of its own: `sessions` knows the defaults, and the settings at the top of a file apply to runs without their own. */
 export const EVAL_OPTIONS = groups({
   Environment: {
-    envArgs: object('arguments of the environment', { letter: 'a', example: '{"topk": 5}' }),
+    ...ENVIRONMENT_ARGUMENTS,
     extraEnvKwargs: object('further arguments, which override those of -a', { letter: 'x', example: '{"max_turns": 2}' }),
-    envDirPath: folder('folder of your own environments', { otherwise: './environments' }),
+    ...ENVIRONMENTS_FOLDER,
   },
   Policy: {
     model: text('model name, or an alias of endpoints.toml', { letter: 'm', placeholder: 'NAME' }),
@@ -32,7 +33,7 @@ export const EVAL_OPTIONS = groups({
       completion: ['auto', 'tokens', 'chat'],
     }),
     endpointsPath: file('aliases and replicas', { letter: 'e', otherwise: './configs/endpoints.toml' }),
-    role: roles("the model for one of the environment's roles, such as its judge: an alias, URL, MODEL@URL, builtin or policy"),
+    ...ROLE,
     header: headers('HTTP header sent to the server'),
   },
   Sampling: {
@@ -62,7 +63,7 @@ export const EVAL_OPTIONS = groups({
     scoringTimeout: number('seconds to compute the rewards of a rollout, 0 for no limit', { from: 0, placeholder: 'S', otherwise: '--timeout' }),
     timeout: number('seconds per rollout, 0 for no limit', { from: 0, placeholder: 'S', otherwise: '0' }),
     maxRetries: wholeNumber('retries after a transient failure', { otherwise: '3' }),
-    maxCost: number('begin no further rollouts once the run has cost this many US dollars; needs prices in endpoints.toml', {
+    maxCost: number('begin no further rows once the run has cost this many US dollars; needs prices in endpoints.toml', {
       above: 0,
       placeholder: 'USD',
       otherwise: 'no limit',
@@ -70,7 +71,7 @@ export const EVAL_OPTIONS = groups({
     independentScoring: flag('score each rollout alone, without group rewards', { letter: 'i' }),
   },
   Results: {
-    outputDir: folder('where runs are saved', { letter: 'o', otherwise: './outputs' }),
+    ...RUNS_FOLDER,
     saveResults: flag('accepted for compatibility with v0; results are always saved', { letter: 's' }),
     push: text('upload the finished run to this data set of the Hugging Face hub, a private one if it is new; the token is in $HF_TOKEN', {
       placeholder: 'OWNER/NAME',

@@ -1,8 +1,8 @@
 /** Declares `vf-serve environment`. */
 import { defineCommand } from '../options/define-command.ts';
-import { text, wholeNumber } from '../options/kinds.ts';
+import { wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
-import { API_KEY, LISTENING, VERBOSE } from './listening-options.ts';
+import { API_KEY, listening, VERBOSE } from '../options/shared-options.ts';
 import { ALLOWED, SERVED, SERVED_ENVIRONMENT, TOKENIZER } from './served-options.ts';
 
 const NOTES = `
@@ -60,8 +60,7 @@ const OPTIONS = groups({
     stepTimeout: wholeNumber('seconds that a request waits for the environment', { from: 1, to: 3600, default: 50, placeholder: 'S' }),
   },
   Server: {
-    ...LISTENING,
-    host: text('address to listen on; anything but loopback needs --api-key-var', { placeholder: 'ADDRESS', default: '127.0.0.1' }),
+    ...listening({ beyondLoopback: 'needs --api-key-var', port: 8000 }),
     ...API_KEY,
     ...ALLOWED,
     ...VERBOSE,

@@ -2,7 +2,7 @@
 import { defineCommand } from '../options/define-command.ts';
 import { file, oneOf, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
-import { LISTENING, VERBOSE } from './listening-options.ts';
+import { LISTENING, VERBOSE } from '../options/shared-options.ts';
 
 const NOTES = `
 Runs Python programs that nobody has read, such as those that a model wrote, and

@@ -2,7 +2,7 @@
 import { defineCommand } from '../options/define-command.ts';
 import { file, oneOf, text, texts, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
-import { API_KEY, LISTENING, VERBOSE } from './listening-options.ts';
+import { API_KEY, LISTENING, VERBOSE } from '../options/shared-options.ts';
 
 const NOTES = `
 The model is a Hugging Face directory of a dense Qwen3 (config.json,

@@ -3,7 +3,7 @@ import { RETRIEVAL_ENGINES } from '../../registry/open-retriever.ts';
 import { defineCommand } from '../options/define-command.ts';
 import { flag, oneOf, text, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
-import { LISTENING, VERBOSE } from './listening-options.ts';
+import { LISTENING, VERBOSE } from '../options/shared-options.ts';
 
 const NOTES = `
 Sources of passages (one of them):

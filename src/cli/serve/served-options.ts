@@ -1,14 +1,15 @@
 /** The argument and the options of every command that serves an environment. */
 import { argument } from '../options/define-command.ts';
-import { flag, folder, oneOf, text, texts } from '../options/kinds.ts';
+import { flag, oneOf, text, texts } from '../options/kinds.ts';
 import type { OptionValues } from '../options/option.ts';
-import { object, roles } from '../options/table-kinds.ts';
+import { ENVIRONMENT_ARGUMENTS, ENVIRONMENTS_FOLDER } from '../options/shared-options.ts';
+import { roles } from '../options/table-kinds.ts';
 
 export const SERVED_ENVIRONMENT = { environment: argument('the environment', { label: 'id or path', completion: 'environments' }) };
 
 export const SERVED = {
-  envArgs: object('arguments of the environment', { letter: 'a', example: '{"topk": 5}' }),
-  envDirPath: folder('where environments are looked up by id', { default: 'environments' }),
+  ...ENVIRONMENT_ARGUMENTS,
+  ...ENVIRONMENTS_FOLDER,
   split: oneOf(['train', 'eval'], 'the rows to serve', { default: 'eval' }),
   role: roles('the model of a role, as in vf-eval: judge=NAME@URL, builtin or policy'),
 };

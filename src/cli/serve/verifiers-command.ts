@@ -2,7 +2,7 @@
 import { defineCommand } from '../options/define-command.ts';
 import { flag, text, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
-import { VERBOSE } from './listening-options.ts';
+import { VERBOSE } from '../options/shared-options.ts';
 import { ALLOWED, SERVED, SERVED_ENVIRONMENT } from './served-options.ts';
 
 const NOTES = `

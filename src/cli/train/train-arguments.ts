@@ -40,6 +40,7 @@ export function trainArguments({ arguments: { environment: target }, options }: 
     action: options.dryRun === true ? 'dry-run' : options.showConfig === true ? 'show-config' : 'train',
     target: target ?? null,
     preset,
+    ...(options.envDirPath === undefined ? {} : { environmentsDir: options.envDirPath }),
     layers: layersOf(options),
     resume: resume === undefined ? null : { directory: typeof resume === 'string' ? resume : null, allowChanges },
     push,
@@ -57,7 +58,7 @@ function layersOf(options: TrainValues): readonly ConfigLayer[] {
 
 type Table = Readonly<Record<string, unknown>>;
 
-/** The settings of each option. Most set the key that `KEY_FLAGS` names. */
+/** The settings of each option: those that `KEY_FLAGS` does not name set several keys. */
 const TABLES: Readonly<Record<string, (value: unknown, options: TrainValues) => Table>> = {
   ...Object.fromEntries(
     Object.entries(KEY_FLAGS).map(([name, { key, ...flag }]) => [name, (value: unknown) => nestedTable(key, 'value' in flag ? flag.value : value)]),

@@ -1,7 +1,8 @@
 /** The options of `vf-train`. Those that set a key of the configuration take its kind, range and default from the schema of the configuration. */
 import { assignments, file, flag, folder, number, optionalFolder, text, texts, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
-import { object, roles } from '../options/table-kinds.ts';
+import { ENVIRONMENTS_FOLDER, ROLE } from '../options/shared-options.ts';
+import { object } from '../options/table-kinds.ts';
 import { setting } from './setting-option.ts';
 
 export const TRAIN_OPTIONS = groups({
@@ -10,7 +11,8 @@ export const TRAIN_OPTIONS = groups({
     model: setting('model', 'the base model: a Hugging Face directory, a bundled model, or owner/name on the hub', 'PATH'),
     envArgs: object('arguments of the training environment', { letter: 'a', example: '{"topk": 5}' }),
     evalArgs: object('override them for the evaluation environment', { example: '{"max_turns": 2}' }),
-    role: roles("the model for one of the environment's roles, such as its judge: an alias, URL, MODEL@URL, builtin or policy"),
+    ...ENVIRONMENTS_FOLDER,
+    ...ROLE,
     name: setting('name', 'name of the run', 'NAME', 'environment and model'),
     outputDir: folder("parent of the run's folder", { letter: 'o', otherwise: 'outputs' }),
   },

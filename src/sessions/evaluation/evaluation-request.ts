@@ -41,7 +41,7 @@ export interface EvaluationRequest {
   readonly scoringTimeoutMs?: number | null;
   /** Retries after a transient failure. @default 3 */
   readonly maxRetries?: number;
-  /** Begins no further rollouts once the run has cost this many US dollars; needs the price of every model. @default no limit */
+  /** Begins no further rows once the run has cost this many US dollars; needs the price of every model. @default no limit */
   readonly maxCostUsd?: number;
   /** Scores each rollout alone, without group rewards. @default false */
   readonly independentScoring?: boolean;

@@ -2,7 +2,7 @@
  * Resolves a user's request for a training to its configuration: preset, file, environment variables and settings, and for a resumed run its record. Reads
  * files and variables; makes no connections.
  */
-import { statSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { presetLayer } from '../../trainer/config/preset.ts';
@@ -20,8 +20,8 @@ import { readTomlSync } from '../../files/toml-text.ts';
 import { withArgumentSettings } from './argument-settings.ts';
 import { presetNamed } from '../environment/presets.ts';
 import { refuseIncompleteProgram } from './assert-trainable.ts';
-import { checkRollouts, stepsOfRollouts } from './count-steps.ts';
-import { withSupervisedSteps } from './count-steps.ts';
+import { placedEnvironment } from './placed-environment.ts';
+import { checkRollouts, stepsOfRollouts, withSupervisedSteps } from './count-steps.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
 /** A user's request for a training, before presets, files and defaults are applied. */
@@ -29,6 +29,8 @@ export interface TrainingRequest {
   /** An environment id, a path, or a `.toml` file; null to take it from a resumed run or a preset. */
   readonly target: string | null;
   readonly preset: string | null;
+  /** The folder of the user's own environments. @default environments, in the working directory */
+  readonly environmentsDir?: string;
   /** Settings, later ones overriding earlier ones. The source of each is named in messages, such as the flag that it came from. */
   readonly layers: readonly ConfigLayer[];
   /** Null starts a new run; a null directory means the newest matching run. */
@@ -65,7 +67,9 @@ export function trainingRunsFolder(outputDir: string): string {
 }
 
 /** Throws a one-line ConfigError if a file cannot be read, a key is missing, or a resumed run would change a fixed setting. */
-export async function resolveTraining(request: TrainingRequest, options: ResolveTrainingOptions): Promise<TrainingSetup> {
+export async function resolveTraining(wanted: TrainingRequest, options: ResolveTrainingOptions): Promise<TrainingSetup> {
+  const { target, ...rest } = wanted;
+  const request = { ...rest, target: target === null || target.endsWith('.toml') ? target : placedEnvironment(target, rest) };
   try {
     return await readSetup(request, options);
   } catch (error) {
@@ -101,10 +105,10 @@ async function readSetup(
 }
 
 /** Layers of the preset, file and environment that the request names. */
-async function askedLayers({ target, preset }: TrainingRequest): Promise<ConfigLayer[]> {
+async function askedLayers({ target, preset, ...searched }: TrainingRequest): Promise<ConfigLayer[]> {
   if (target === null) return preset === null ? [] : [presetLayer(presetNamed(preset, null))];
   if (!target.endsWith('.toml')) {
-    if (isRunFolder(target))
+    if (existsSync(trainingPaths(target).run))
       throw new ConfigError(`${target} is the folder of a run, not an environment or a TOML file; resume it with vf-train -R ${target}`);
     const layers = preset === null ? [] : [presetLayer(presetNamed(preset, target))];
     return [...layers, { source: 'command line', table: { environment: { id: target } } }];
@@ -115,8 +119,9 @@ async function askedLayers({ target, preset }: TrainingRequest): Promise<ConfigL
   if (ofFile !== undefined && typeof ofFile !== 'string') throw new ConfigError(`preset in ${target} must be a name, got ${JSON.stringify(ofFile)}`);
   const name = preset ?? ofFile;
   const { environment } = table;
-  const id = isObject(environment) && typeof environment['id'] === 'string' ? environment['id'] : null;
-  return [...(name === undefined ? [] : [presetLayer(presetNamed(name, id))]), { source: target, table }];
+  const id = isObject(environment) && typeof environment['id'] === 'string' ? placedEnvironment(environment['id'], searched) : null;
+  const layer = { source: target, table: id === null ? table : { ...table, environment: { ...(environment as object), id } } };
+  return [...(name === undefined ? [] : [presetLayer(presetNamed(name, id))]), layer];
 }
 
 /** Resolves a new run. Without --steps, one on rollouts of a file takes every full step that the file holds. */
@@ -238,10 +243,6 @@ async function newestMatch(asked: readonly ConfigLayer[], given: TrainingRequest
   // The compiler does not see what the callback assigned.
   const { text = null } = (other as { readonly text: string } | null) ?? {};
   return { directory: found, other: text };
-}
-
-function isRunFolder(path: string): boolean {
-  return statSync(trainingPaths(path).run, { throwIfNoEntry: false }) !== undefined;
 }
 
 function recordedLayer(directory: string): ConfigLayer {

@@ -65,6 +65,23 @@ describe('resolveTraining', () => {
     expect((await read([...bare, '--launch'])).wire.policy).toMatchObject({ base_url: null, launch: { python: 'python3' } });
   });
 
+  it('takes an environment from the folder of --env-dir-path, with its presets, and records where it is', async () => {
+    const own = join(folder, 'envs', 'my-env');
+    mkdirSync(join(own, 'presets'), { recursive: true });
+    writeFileSync(join(own, 'environment.ts'), '');
+    writeFileSync(join(own, 'presets', 'short.toml'), 'steps = 3\n[preset]\nsummary = "short"\n');
+    const searched = ['-m', 'm', ...SERVER, '--env-dir-path', join(folder, 'envs')];
+    const named = await read(['my_env', '--preset', 'short', ...searched]);
+    expect(named.wire).toMatchObject({ steps: 3, name: 'my-env-m', environment: { id: own } });
+    const path = file('run.toml', 'preset = "short"\n[environment]\nid = "my-env"\n');
+    expect((await read([path, ...searched])).wire).toMatchObject({ steps: 3, environment: { id: own } });
+    expect((await read(['search-r1', ...searched])).wire.environment.id).toBe('search-r1');
+    await expect(read(['my-emv', ...searched])).rejects.toThrow(/"my-emv" is unknown; looked for .*envs\/my-emv.*did you mean my-env/);
+    const recorded = await recordRun(['my-env', '--preset', 'short', ...searched], 0);
+    expect((await read(['-R', recorded])).wire.environment.id).toBe(own);
+    expect((await read(['my-env', '--preset', 'short', ...searched, '-o', folder, '-R'])).resumeDirectory).toBe(recorded);
+  });
+
   it('knows the secrets of the run', async () => {
     const { secrets } = await read(['x', '-m', 'm', '-b', 'http://user:swordfish@h/v1', '-k', 'KEY', '-a', '{"serper_api_key":"hunter222"}'], {
       KEY: 'sesame-open',

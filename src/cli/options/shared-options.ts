@@ -1,0 +1,32 @@
+/** Options that several commands have, each declared once: a command takes one by spreading it into its table. */
+import { flag, folder, text, wholeNumber } from './kinds.ts';
+import { object, roles } from './table-kinds.ts';
+
+/** Arguments of the environment, for a command that has one set of them. */
+export const ENVIRONMENT_ARGUMENTS = { envArgs: object('arguments of the environment', { letter: 'a', example: '{"topk": 5}' }) };
+
+/** The default is that of `findEnvironment`. */
+export const ENVIRONMENTS_FOLDER = { envDirPath: folder('folder of your own environments', { otherwise: './environments' }) };
+
+export const ROLE = {
+  role: roles("the model for one of the environment's roles, such as its judge: an alias, URL, MODEL@URL, builtin or policy"),
+};
+
+export const RUNS_FOLDER = { outputDir: folder('where runs are saved', { letter: 'o', otherwise: './outputs' }) };
+
+/** @param beyondLoopback what is true of any address but loopback */
+export function listening({ beyondLoopback, port }: { readonly beyondLoopback: string; readonly port: number }) {
+  return {
+    host: text(`address to listen on; anything but loopback ${beyondLoopback}`, { placeholder: 'ADDRESS', default: '127.0.0.1' }),
+    port: wholeNumber('port to listen on; 0 picks any free one', { to: 65_535, default: port }),
+  };
+}
+
+export const LISTENING = listening({ beyondLoopback: 'is open to the network', port: 8000 });
+
+/** The API key of a server that a command starts. */
+export const API_KEY = { apiKeyVar: text('environment variable that holds the API key required of clients', { placeholder: 'NAME' }) };
+
+export const JSON_OBJECT = { json: flag('print one JSON object') };
+
+export const VERBOSE = { verbose: flag('stack traces of failures', { letter: 'v' }) };
