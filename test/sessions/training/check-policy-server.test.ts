@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { PolicyProbe } from '../../../src/clients/vllm-probe.ts';
-import { checkPolicyProbe } from '../../../src/sessions/training/check-policy-server.ts';
+import { assertTakesAdapters, checkPolicyProbe } from '../../../src/sessions/training/check-policy-server.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
+import { loopback, readText, sendJson } from '../../transport/loopback.ts';
 
 const PROBE: PolicyProbe = {
   kind: 'tokens',
@@ -30,5 +31,34 @@ describe('checkPolicyProbe', () => {
 
   it('accepts no server without token ids', () => {
     expect(failure({ kind: 'chat', chatOnlyBecause: 'it has no /tokenize' }, 1)).toMatch(/token ids.*it has no \/tokenize/);
+  });
+});
+
+describe('assertTakesAdapters', () => {
+  const signal = new AbortController().signal;
+  /** The answers of vLLM 0.32.0 to a load, measured: with its routes and LoRA, with its routes alone, and without them. */
+  const vllm = (lora: 'on' | 'routes only' | 'off') =>
+    loopback(async (request, response) => {
+      if (lora === 'off' || request.url !== '/v1/load_lora_adapter') return sendJson(response, 404, { detail: 'Not Found' });
+      const { lora_path: path } = JSON.parse(await readText(request)) as { readonly lora_path?: string };
+      if (path === undefined) return sendJson(response, 400, { error: { message: 'Field required' } });
+      if (lora === 'on') return sendJson(response, 404, { error: { message: `No adapter found for ${path}` } });
+      sendJson(response, 400, { error: { message: 'Call to add_lora method failed: LoRA is not enabled. Use --enable-lora to enable LoRA.' } });
+    });
+
+  it('accepts servers that load adapters', async () => {
+    await using server = await vllm('on');
+    await expect(assertTakesAdapters({ baseUrls: [server.url, `${server.url}/v1/`], apiKey: null }, signal)).resolves.toBeUndefined();
+  });
+
+  it.each([
+    ['off', 'VLLM_ALLOW_RUNTIME_LORA_UPDATING=1'],
+    ['routes only', '--enable-lora'],
+  ] as const)('refuses a replica that would serve the base alone (%s), and names what its start lacks', async (lora, lack) => {
+    await using good = await vllm('on');
+    await using bad = await vllm(lora);
+    const refusal = assertTakesAdapters({ baseUrls: [good.url, bad.url], apiKey: null }, signal);
+    await expect(refusal).rejects.toThrow(ConfigError);
+    await expect(refusal).rejects.toThrow(`${bad.url} cannot load adapters, because it was started without ${lack}`);
   });
 });
