@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { PolicyError } from '../../src/core/errors.ts';
 import { recordEvaluation } from '../../src/evaluate/record-evaluation.ts';
-import { exportRun } from '../../src/evaluate/export-run.ts';
+import { exportRun, unselectedIds } from '../../src/evaluate/export-run.ts';
 import { readRollouts } from '../../src/evaluate/read-rollouts.ts';
 import { exportProblem, type RolloutExport } from '../../src/schemas/rollout-export.ts';
 import type { WireMetadata } from '../../src/schemas/results.ts';
@@ -164,6 +164,17 @@ describe('exportRun', () => {
     await expect(exported(join(directory, 'empty'))).rejects.toThrow(/empty is not a run directory: it has no metadata\.json/);
     await writeFile(join(directory, 'empty/run.json'), '{}');
     await expect(exported(join(directory, 'empty'))).rejects.toThrow(/empty is a training run; name the results folder of an evaluation/);
+  });
+});
+
+describe('unselectedIds', () => {
+  it('keeps rewards from the lowest one up, and the best of each group, the first of equal ones', () => {
+    const rewards = [0.5, 1, 0.25, 1, 0.5, 0.75];
+    const heads = rewards.map((reward, index) => ({ rollout_id: `r${index}`, group_id: index < 4 ? 'a' : 'b', reward, index }));
+    expect(unselectedIds(heads, { minReward: 0.5 })).toEqual(['r2']);
+    expect(unselectedIds(heads, { best: 1 })).toEqual(['r0', 'r2', 'r3', 'r4']);
+    expect(unselectedIds(heads, { minReward: 0.75, best: 2 })).toEqual(['r0', 'r2', 'r4']);
+    expect(unselectedIds(heads, {})).toEqual([]);
   });
 });
 
