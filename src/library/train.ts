@@ -2,8 +2,7 @@
 import type { Environment } from '../core/environment.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import type { TrainingSummary } from '../schemas/training-summary.ts';
-import type { MetricsRow } from '../trainer/training-observer.ts';
-import type { TrainingEvent } from '../trainer/training-observer.ts';
+import type { MetricsRow, TrainingEvent } from '../trainer/training-observer.ts';
 
 /** The type with every key optional, at every depth. */
 type Part<T> = T extends readonly unknown[] ? T : T extends object ? { readonly [K in keyof T]?: Part<T[K]> | undefined } : T;

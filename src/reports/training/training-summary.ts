@@ -8,8 +8,7 @@ import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/tra
 import type { MetricsRow } from '../../trainer/training-observer.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import { sourceFiles } from '../../trainer/records/source-files.ts';
-import type { TrainingPaths } from '../../trainer/training-session.ts';
-import type { TrainingOutcome } from '../../trainer/training-session.ts';
+import type { TrainingPaths, TrainingOutcome } from '../../trainer/training-session.ts';
 import { totalSteps } from '../../trainer/config/training-schedule.ts';
 import { metricValue } from '../../trainer/training-observer.ts';
 import { type LossAt, supervisedCurves } from './supervised-curves.ts';

@@ -8,8 +8,7 @@ import type { LaunchedServers } from '../../launch/launched-servers.ts';
 import type { SleepTurns } from '../../launch/sleep-turns.ts';
 import type { GradientBackend } from '../../trainer/gradient-backend.ts';
 import type { TrainingSession } from '../../trainer/training-session.ts';
-import type { PolicyServers } from '../../trainer/weight-publisher.ts';
-import type { WeightPublisher } from '../../trainer/weight-publisher.ts';
+import type { PolicyServers, WeightPublisher } from '../../trainer/weight-publisher.ts';
 
 /** `signal`: the session's signal, for calls without one of their own. */
 export function takeTurns(session: TrainingSession, turns: SleepTurns, signal: AbortSignal): TrainingSession {

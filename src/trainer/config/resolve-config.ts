@@ -3,8 +3,18 @@
  * check that needs no disk or network. Pure. Keeps the source of each value, for messages and for the record.
  */
 import { ConfigError } from '../../core/errors.ts';
-import { allowedText, configKeys, configTable, isFreeTable, isNullable, type KeySchema } from '../../schemas/config-keys.ts';
-import { acceptsType, entryTable, tableSchema, withDefaults } from '../../schemas/config-keys.ts';
+import {
+  allowedText,
+  configKeys,
+  configTable,
+  isFreeTable,
+  isNullable,
+  type KeySchema,
+  acceptsType,
+  entryTable,
+  tableSchema,
+  withDefaults,
+} from '../../schemas/config-keys.ts';
 import { limitsBeside } from '../../schemas/merge-role-tables.ts';
 import { schemaCheck } from '../../schemas/schema-check.ts';
 import { type TrainingConfig, trainingConfigFromWire, trainingConfigSchema, type TrainingConfigWire } from '../../schemas/training-config.ts';

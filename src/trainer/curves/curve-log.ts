@@ -3,8 +3,7 @@
  * is written from it, so that the curves never show a step that is measured again. A failure to write curves ends the log, not the run.
  */
 import { thrownText } from '../../core/errors.ts';
-import type { RecordedMetricsRow } from '../training-observer.ts';
-import type { TrainingObserver, TrainingStart } from '../training-observer.ts';
+import type { RecordedMetricsRow, TrainingObserver, TrainingStart } from '../training-observer.ts';
 
 /** A file in a viewer's format. */
 export interface CurveFile {

@@ -1,5 +1,4 @@
-import type { RolloutStore } from '../trajectory-source.ts';
-import type { RecordedRollout, StepRollouts } from '../trajectory-source.ts';
+import type { RolloutStore, RecordedRollout, StepRollouts } from '../trajectory-source.ts';
 
 /** Rollouts of a group whose step is not known yet: a store of one group, without a file. */
 export class RolloutsInMemory implements Pick<RolloutStore, 'open' | 'discard'> {

@@ -11,8 +11,7 @@ import { SourceFiles } from './source-files.ts';
 import type { TrajectoryBatch } from '../trajectory-source.ts';
 import type { MetricsRow, RecordedMetricsRow, TrainingEvent, TrainingObserver } from '../training-observer.ts';
 import { totalSteps } from '../config/training-schedule.ts';
-import type { TrainingOutcome } from '../training-session.ts';
-import type { TrainingRun } from '../training-session.ts';
+import type { TrainingOutcome, TrainingRun } from '../training-session.ts';
 
 export class RunRecords implements AsyncDisposable {
   readonly rollouts: RolloutFiles;

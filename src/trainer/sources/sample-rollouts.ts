@@ -31,8 +31,7 @@ import {
   sentence,
   wholeOf,
 } from './rollout-failures.ts';
-import type { RolloutStore } from '../trajectory-source.ts';
-import type { StepRollouts } from '../trajectory-source.ts';
+import type { RolloutStore, StepRollouts } from '../trajectory-source.ts';
 import type { TrainingEvent, TrainingObserver } from '../training-observer.ts';
 import { type Trajectory, trajectoryOf, unpaid } from '../trajectory.ts';
 

@@ -1,7 +1,6 @@
 /** The groups of one step of a stream, on file, and which of them the step trains on. */
 import { byGroup } from '../credit.ts';
-import type { RolloutStore } from '../trajectory-source.ts';
-import type { RecordedRollout, StepRollouts } from '../trajectory-source.ts';
+import type { RolloutStore, RecordedRollout, StepRollouts } from '../trajectory-source.ts';
 import { isInformative } from './sampled-source.ts';
 import type { Trajectory } from '../trajectory.ts';
 
