@@ -89,7 +89,7 @@ function requestOf({ environment, preset, settings, args, sft, steps, output, re
       ...layer('steps', steps === undefined ? null : sft === undefined ? { steps } : { sft: { steps } }),
       ...layer('output', output === undefined ? null : { output_dir: output }),
     ],
-    resume: resume === false ? null : { directory: resume === true ? null : resume, allowChanges: false },
+    resume: resume === false ? null : { directory: resume === true ? null : resume, allowChanges: null },
   };
 }
 

@@ -4,6 +4,7 @@ import { bundledPresets, presetsFor } from '../../sessions/environment/presets.t
 import { placedEnvironment } from '../../sessions/training/placed-environment.ts';
 import { EXIT } from '../command-line.ts';
 import { defineCommand, optionalArgument } from '../options/define-command.ts';
+import { namingFlags } from '../train/key-flags.ts';
 import { TRAIN_OPTIONS } from '../train/train-options.ts';
 
 const PRESET_COLUMN = 27;
@@ -81,6 +82,6 @@ export const vfTrain = defineCommand({
       return EXIT.done;
     }
     const [{ trainArguments }, { runTrain }] = await Promise.all([import('../train/train-arguments.ts'), import('../train/run-train.ts')]);
-    return runTrain(trainArguments({ arguments: { environment }, options }), context);
+    return namingFlags(runTrain(trainArguments({ arguments: { environment }, options }), context));
   },
 });

@@ -9,6 +9,7 @@ import { paintFor } from '../../reports/text/paint.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import { urlCredentials } from '../../transport/credentials.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
+import { namingFlags } from '../train/key-flags.ts';
 import { renderFinding, renderVerdict } from './render-findings.ts';
 
 interface DoctorOptions {
@@ -31,7 +32,7 @@ export async function runDoctor(config: string | null, options: DoctorOptions, c
   for (const url of apiBaseUrl) for (const secret of urlCredentials(url)) context.secrets.add(secret);
   loadEnvironmentFile('.env', process.env);
   const wanted = { config, preset, launches: launch, python, vllmPython, baseUrls: apiBaseUrl, keyVariable: apiKeyVar };
-  const target = await readTarget(wanted, process.env);
+  const target = await namingFlags(readTarget(wanted, process.env));
   for (const secret of target.secrets) context.secrets.add(secret);
   if (memory) {
     process.stdout.write(await memoryPlan(target, { gpus, tokens }, context.signal));

@@ -1,4 +1,6 @@
 /** The flags of `vf-train` that set one key of the configuration. */
+import { VfError } from '../../core/errors.ts';
+import { flagOf } from '../options/option.ts';
 
 interface KeyFlag {
   /** Dotted key of the configuration. */
@@ -33,3 +35,29 @@ export const KEY_FLAGS = {
 } as const satisfies Readonly<Record<string, KeyFlag>>;
 
 export type KeyFlagName = keyof typeof KEY_FLAGS;
+
+const FLAGS: ReadonlyMap<string, string> = new Map([
+  ...Object.entries<KeyFlag>(KEY_FLAGS).map(([name, { key, letter }]) => [key, letter === undefined ? flagOf(name) : `-${letter}`] as const),
+  // Their flags set other keys too.
+  ['policy.base_url', '-b'],
+  ['backend.python', '--python'],
+  ['sft.data', '--sft'],
+  ['[policy.launch]', '--launch'],
+  ['[policy.embedded]', '--embedded'],
+]);
+const REMEDY = /(?<=\b(?:set|lower) )[a-z_.]*[a-z_](?! =|[=.\w])|\[policy\.(?:launch|embedded)\](?= to | or |\.$)/gi;
+
+/** The sentence with the flags of the keys that it advises to set: `set model.path (-m) to`. */
+export function withFlags(sentence: string): string {
+  return sentence.replace(REMEDY, (key) => (FLAGS.has(key) ? `${key} (${FLAGS.get(key)})` : key));
+}
+
+/** Settles as `work` does; its errors name flags too. */
+export async function namingFlags<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof VfError) error.message = withFlags(error.message);
+    throw error;
+  }
+}

@@ -19,6 +19,7 @@ import type { TrainingDirectory } from '../../trainer/records/training-directory
 import { joinObservers } from '../../trainer/training-observer.ts';
 import { type CommandContext, EXIT, isUnderRounds } from '../command-line.ts';
 import type { TrainArguments, TrainDisplay } from './train-arguments.ts';
+import { withFlags } from './key-flags.ts';
 import { LiveView } from './live-view.ts';
 import { openAdapterPush, pushAdapter } from './push-adapter.ts';
 
@@ -49,7 +50,7 @@ export async function runTrain(given: TrainArguments, context: CommandContext): 
   const { outcome, cost } = await runTraining(setup, {
     ...context,
     variables: process.env,
-    warn: (line) => context.note(`vf-train: ${line}`),
+    warn: (line) => context.note(`vf-train: ${withFlags(line)}`),
     watch: (directory) => watchRun(directory, setup, display, context),
     conclude: async (ended) => {
       // The engine is closed, and drawing needs as much memory as the engine did.
@@ -95,7 +96,7 @@ async function watchRun(
     rows: resumeDirectory === null ? [] : await readMetrics(directory.paths.metrics),
   });
   context.onInterrupt = () => view.note('vf-train: stopping; all work so far is kept. Press Ctrl-C again to stop at once');
-  const note: TrainingWatch['note'] = (line, style) => view.note(escapeControls(context.redact(line)), style);
+  const note: TrainingWatch['note'] = (line, style) => view.note(escapeControls(context.redact(withFlags(line))), style);
   const warn: TrainingWatch['warn'] = (line) => note(`vf-train: ${line}`);
   let isAnnounced = false;
   const announce = () => {

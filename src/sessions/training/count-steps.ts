@@ -42,5 +42,5 @@ export async function stepsOfRollouts(path: string, { rolloutsPerExample, exampl
   const groups = [...sizes.values()].reduce((sum, size) => sum + Math.ceil(size / rolloutsPerExample), 0);
   const steps = Math.floor(groups / examplesPerStep);
   if (steps > 0) return steps;
-  throw new ConfigError(`${path} has ${plural(groups, 'group')} of rollouts, but rollouts.examples_per_step is ${examplesPerStep}; lower it (-n)`);
+  throw new ConfigError(`${path} has ${plural(groups, 'group')} of rollouts, but a step takes ${examplesPerStep}; lower rollouts.examples_per_step`);
 }

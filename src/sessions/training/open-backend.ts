@@ -58,7 +58,7 @@ export async function assertWorkerStarts(
   if (kind !== 'torch') return;
   if (devices !== null) worldSize(devices.length, variables);
   const modules = modelFacts(config.model.path).seesImages ? [...MODULES, 'PIL'] : MODULES;
-  const remedy = `Set backend.python (--python) to a Python with ${modules.slice(0, -1).join(', ')} and ${modules.at(-1)}.`;
+  const remedy = `Set backend.python to a Python with ${modules.slice(0, -1).join(', ')} and ${modules.at(-1)}.`;
   const lacking = await missingModules(python, modules, { env: variables, signal, remedy });
   if (lacking.length > 0) throw new ConfigError(`The Python ${python} of the gradient worker lacks ${lacking.join(', ')}. ${remedy}`);
 }
@@ -71,7 +71,7 @@ export function assertReadsImages(
 ): void {
   if (capabilities.images || !needs.includes('images')) return;
   throw new ConfigError(
-    `${id} shows images, but the base ${model.path} of the gradient backend reads text only. Set model.path (-m) to the vision-language model that the policy server serves.`,
+    `${id} shows images, but the base ${model.path} of the gradient backend reads text only. Set model.path to the vision-language model that the policy server serves.`,
   );
 }
 

@@ -88,7 +88,7 @@ async function remoteServers({ config, variables, secrets, note }: OpenTrainingO
   const baseUrls = baseUrl === null ? [] : typeof baseUrl === 'string' ? [baseUrl] : baseUrl;
   if (baseUrls.length === 0)
     throw new ConfigError(
-      'No policy server is set: -b URL names one (policy.base_url), --launch starts one ([policy.launch]), --embedded samples in this process ([policy.embedded])',
+      'No policy server is named; set policy.base_url for a running one, [policy.launch] to start vLLM with this run, or [policy.embedded] to sample in this process',
     );
   const apiKey = apiKeyVar === null ? null : (variables[apiKeyVar] ?? null);
   if (apiKeyVar !== null && !apiKey)

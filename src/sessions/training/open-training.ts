@@ -182,7 +182,7 @@ function openedTraining({ run, roles, prices, label, notices }: Made, opened: Di
   };
 }
 
-const NO_EVALUATION = 'Nothing is evaluated, because this run has no policy server; add --embedded, --launch or -b URL to play the environment.';
+const NO_EVALUATION = 'Nothing is evaluated, because this run has no policy server; set policy.base_url, [policy.launch] or [policy.embedded].';
 
 /** Resolves the roles of both environments, because each may declare roles that the other lacks. */
 async function resolveTrainingRoles(

@@ -34,7 +34,7 @@ export interface TrainingRequest {
   /** Settings, later ones overriding earlier ones. The source of each is named in messages, such as the flag that it came from. */
   readonly layers: readonly ConfigLayer[];
   /** Null starts a new run; a null directory means the newest matching run. */
-  readonly resume: { readonly directory: string | null; readonly allowChanges: boolean } | null;
+  readonly resume: { readonly directory: string | null; readonly allowChanges: boolean | null } | null;
 }
 
 export interface TrainingSetup extends ResolvedConfig {
@@ -109,7 +109,7 @@ async function askedLayers({ target, preset, ...searched }: TrainingRequest): Pr
   if (target === null) return preset === null ? [] : [presetLayer(presetNamed(preset, null))];
   if (!target.endsWith('.toml')) {
     if (existsSync(trainingPaths(target).run))
-      throw new ConfigError(`${target} is the folder of a run, not an environment or a TOML file; resume it with vf-train -R ${target}`);
+      throw new ConfigError(`${target} is the folder of a run; resume it: vf-train -R ${target}, or in code the option resume`);
     const layers = preset === null ? [] : [presetLayer(presetNamed(preset, target))];
     return [...layers, { source: 'command line', table: { environment: { id: target } } }];
   }

@@ -78,7 +78,7 @@ export const ALGORITHM_RULES: readonly ConfigRule[] = [
   {
     key: 'steps',
     wrong: ({ steps, sft }) => steps === 0 && sft.data === null,
-    problem: () => 'steps must be at least 1 without supervised steps ([sft] data, --sft), got 0',
+    problem: () => 'steps must be at least 1 without supervised steps (set sft.data to take some), got 0',
   },
   {
     key: 'sft.mix_weight',
@@ -110,17 +110,17 @@ export const ALGORITHM_RULES: readonly ConfigRule[] = [
     key: 'rollouts_file',
     wrong: ({ steps, rollouts_file: file }) => steps === 0 && file !== null,
     problem: () =>
-      'rollouts_file (--rollouts) needs steps on rollouts, but --sft takes supervised steps only; name the rows with --set sft.data=FILE to take both',
+      'rollouts_file needs steps on rollouts, but steps is 0, as with --sft of vf-train; to take both kinds, name the rows by the key sft.data alone',
   },
   {
     key: 'source',
     wrong: ({ source, rollouts_file: file }) => source !== null && file !== null,
-    problem: () => 'Only one of source and rollouts_file (--rollouts) may be set, got both; keep one',
+    problem: () => 'Only one of source and rollouts_file may be set, got both; keep one',
   },
   {
     key: 'rollouts_file',
     wrong: ({ rollouts, rollouts_file: file }) => file !== null && (rollouts.max_refills > 0 || rollouts.max_staleness > 0),
-    problem: () => 'rollouts.max_refills and rollouts.max_staleness must be 0 with rollouts_file (--rollouts), because nothing is sampled',
+    problem: () => 'rollouts.max_refills and rollouts.max_staleness must be 0 with rollouts_file, because nothing is sampled',
   },
   {
     key: 'policy.launch.sleep',

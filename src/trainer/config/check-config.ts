@@ -44,7 +44,7 @@ const RULES: readonly ConfigRule[] = [
     wrong: ({ policy, steps, rollouts_file: file, evaluation }) =>
       serversNamed(policy).length === 0 && ((steps > 0 && file === null) || evaluation.every > 0),
     problem: () =>
-      'No policy server is named; set policy.base_url (-b) for a running one, [policy.launch] (--launch) to start vLLM with this run, or [policy.embedded] (--embedded) to sample in this process',
+      'No policy server is named; set policy.base_url for a running one, [policy.launch] to start vLLM with this run, or [policy.embedded] to sample in this process',
   },
   {
     key: 'policy.base_url',

@@ -239,7 +239,7 @@ function minibatchesOf({ algorithm, rollouts }: TrainingConfigWire, source: stri
 }
 
 const NO_MODEL =
-  'No model is named; set model.path (-m) to a Hugging Face directory, a bundled model such as nano-base, or owner/name on the hub, or use the preset laptop, or laptop-copy for an environment of your own';
+  'No model is named; set model.path to a Hugging Face directory, a bundled model such as nano-base, or owner/name on the hub, or use the preset laptop, or laptop-copy for an environment of your own';
 
 interface SchemaFault {
   readonly instancePath: string;

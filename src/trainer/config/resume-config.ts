@@ -54,8 +54,8 @@ export interface ConfigDifference {
 }
 
 export interface ResumeOptions {
-  /** Also allow changes in [optimizer] and [algorithm]. @default false */
-  readonly allowOptimizer?: boolean;
+  /** Also allow changes in [optimizer] and [algorithm]; null if the caller has no flag for it. @default false */
+  readonly allowOptimizer?: boolean | null;
 }
 
 /** Every key that differs, in schema order, the name last. A secret that the record hides matches any value. */
@@ -68,7 +68,7 @@ export function describeDifferences(
   const changeable = [
     ...CHANGEABLE_ON_RESUME,
     ...(isSupervised ? CHANGEABLE_WITHOUT_ROLLOUTS : []),
-    ...(allowOptimizer ? CHANGEABLE_ON_PURPOSE : []),
+    ...(allowOptimizer === true ? CHANGEABLE_ON_PURPOSE : []),
   ];
   const mayChange = (key: string) =>
     changeable.some((allowed) => key === allowed || key.startsWith(`${allowed}.`)) ||
@@ -84,7 +84,7 @@ export function assertResumable(before: TrainingConfigWire, after: TrainingConfi
   const forbidden = describeDifferences(before, after, options).find(({ changeable }) => !changeable);
   if (forbidden === undefined) return;
   const { key } = forbidden;
-  const onPurpose = CHANGEABLE_ON_PURPOSE.some((table) => key.startsWith(`${table}.`));
+  const onPurpose = options.allowOptimizer !== null && CHANGEABLE_ON_PURPOSE.some((table) => key.startsWith(`${table}.`));
   throw new ConfigError(
     `A resumed run cannot change ${differenceText(forbidden)}; leave it out${onPurpose ? ', add --allow-changes to change it anyway,' : ''} or start a new run`,
   );

@@ -48,7 +48,7 @@ export async function assertSameBase({ replicas, baseModel, backend, ids, tolera
   }
 }
 
-const REMEDY = "Start the server with the trainer's model and dtype, or set model.path (-m) to the model that the server serves";
+const REMEDY = "Start the server with the trainer's model and dtype, or set model.path to the model that the server serves";
 
 /** The fault to report if the replica's base clearly differs from the trainer's; null if it may be the same. */
 export async function otherBase(

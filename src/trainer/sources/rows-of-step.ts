@@ -16,7 +16,7 @@ export function stepsPerPass({ length, name }: Pick<Dataset, 'length' | 'name'>,
   if (steps > 0) return steps;
   if (length === 0) throw new ConfigError(`${name} has no rows to train on. Give the environment rows in its train data.`);
   throw new ConfigError(
-    `rollouts.examples_per_step is ${examplesPerStep}, but ${name} has only ${length} ${length === 1 ? 'row' : 'rows'}; lower it (-n) or train on more rows`,
+    `rollouts.examples_per_step is ${examplesPerStep}, but ${name} has only ${length} ${length === 1 ? 'row' : 'rows'}; lower rollouts.examples_per_step or train on more rows`,
   );
 }
 

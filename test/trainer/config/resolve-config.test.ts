@@ -199,7 +199,7 @@ describe('resolveTrainingConfig', () => {
   it('says what a key without a default is for', () => {
     expect(() => resolveTrainingConfig([])).toThrow(/^environment.id is not set: an environment id or a path/);
     expect(() => resolveTrainingConfig([layer({ environment: { id: 'x' } })])).toThrow(
-      /^No model is named; set model.path \(-m\) to a Hugging Face directory, a bundled model .* or use the preset laptop, or laptop-copy for an environment of your own$/,
+      /^No model is named; set model.path to a Hugging Face directory, a bundled model .* or use the preset laptop, or laptop-copy for an environment of your own$/,
     );
   });
 
@@ -292,7 +292,7 @@ describe('resolveTrainingConfig', () => {
     [{ optimizer: { warmup_steps: 101 } }, /warmup_steps must be at most steps \(100\), got 101 \(--set\)/],
     [{ optimizer: { min_learning_rate: 1 } }, /min_learning_rate must be at most learning_rate \(0.00004\), got 1/],
     [{ steps: 0 }, /steps must be at least 1 without supervised steps .*got 0/],
-    [{ steps: 0, sft: { data: 'rows.jsonl' }, rollouts_file: 'r.jsonl' }, /rollouts_file \(--rollouts\) needs steps on rollouts/],
+    [{ steps: 0, sft: { data: 'rows.jsonl' }, rollouts_file: 'r.jsonl' }, /rollouts_file needs steps on rollouts/],
     [{ sft: { mix_weight: 0.1 } }, /sft\.data must be set with sft\.mix_weight = 0\.1, got none/],
     [{ sft: { steps: 5 } }, /sft\.data must be set with sft\.steps = 5, got none/],
     [{ sft: { held_out: 0.1 } }, /sft\.data must be set with sft\.held_out = 0\.1, got none/],

@@ -47,6 +47,11 @@ describe('assertResumable', () => {
     expect(() => assertResumable(resolve(), resolve(table))).toThrow(message);
   });
 
+  it('names no flag to a caller that has none', () => {
+    const resume = () => assertResumable(resolve(), resolve({ optimizer: { learning_rate: 1 } }), { allowOptimizer: null });
+    expect(resume).toThrow(/^A resumed run cannot change optimizer\.learning_rate from \S+ to 1; leave it out or start a new run$/);
+  });
+
   it('lets the number of supervised steps change where they are the only ones', () => {
     const sft = (steps: number, given: object = {}) => resolve({ steps: 0, sft: { data: 'a.jsonl', steps }, policy: { base_url: null }, ...given });
     expect(() => assertResumable(sft(2), sft(3))).not.toThrow();

@@ -2,6 +2,7 @@
 import { argument, defineCommand } from '../../options/define-command.ts';
 import { flag } from '../../options/kinds.ts';
 import { table } from '../../options/option.ts';
+import { namingFlags } from '../../train/key-flags.ts';
 
 const NOTES = `
 Phase 1 trains on all rows, the first focused round on bucket A of phase 1. The
@@ -53,6 +54,6 @@ export const runCommand = defineCommand({
     const onStart = () => {
       context.onInterrupt = () => context.note('vf-rounds run: stopping; finished steps are kept. Press Ctrl-C again to stop at once');
     };
-    await runRounds(path, { allowChanges }, { ...context, commands: ROUND_COMMANDS, variables: process.env, onStart });
+    await namingFlags(runRounds(path, { allowChanges }, { ...context, commands: ROUND_COMMANDS, variables: process.env, onStart }));
   },
 });
