@@ -23,7 +23,7 @@ export interface Running {
 
 /**
  * A folder with `environments/capitals`: 40 rows that all ask for the capital of France. Its arguments: `rows`; `delay_ms` before every
- * answer of the environment; `deaf`: it never answers and ignores the signal to stop; `format`: chat or continuation.
+ * answer of the environment; `deaf`: it never answers, ignores the signal to stop, and does not close; `format`: chat or continuation.
  */
 export class EvalFolder extends TemporaryFolder {
   /**
@@ -95,8 +95,11 @@ class Capitals extends MultiTurnEnv {
   setupState() {
     return { turns: 0 };
   }
+  async close() {
+    if (this.deaf) await new Promise((resolve) => setTimeout(resolve, 600_000));
+  }
   async envResponse(text) {
-    if (this.deaf) await new Promise((resolve) => setTimeout(resolve, 60_000));
+    if (this.deaf) await new Promise((resolve) => setTimeout(resolve, 600_000));
     if (this.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, this.delayMs));
     if (text.includes('<answer>')) return { done: true };
     return { observation: '\\n\\n<information>Doc 1(Title: "France") Paris is the capital of France.</information>\\n\\n' };
@@ -114,7 +117,7 @@ export function loadEnvironment(args) {
     turnFormat: format,
     stop: ['</search>', '</answer>'],
     maxTurns: 3,
-    notices: ['capitals is a toy.'],
+    notices: ['capitals is a toy.', ...(service_token === undefined ? [] : ['It sends ' + service_token])],
     rubric: new Rubric({ funcs: [reward((c) => Number(c.modelText.includes(c.row.answer)), { name: 'em' }), metric((c) => c.state.turns, { name: 'turns' })] }),
   };
   return new Capitals(options, { delay_ms, deaf });

@@ -96,6 +96,8 @@ describe.concurrent('vf-eval and a server', () => {
     expect(folder.results()).toHaveLength(4);
     const everything = [stdout, stderr, ...folder.files().values()].join('\n');
     expect(everything).toContain('You sent *** ');
+    // A notice of the environment.
+    expect(stderr).toContain('It sends ***\n');
     for (const secret of secrets) expect(everything).not.toContain(secret);
     const json = await folder.run([...args, '--json', '--dry-run'], { MY_KEY: secrets[0]! });
     for (const secret of secrets) expect(json.stdout + json.stderr).not.toContain(secret);
