@@ -13,7 +13,7 @@ import type { RoleStats } from '../schemas/role-stats.ts';
 export interface ScoreOptions<R extends Row = Row> {
   /** The run, whose files are replaced. */
   readonly directory: string;
-  /** The run of which the directory is a copy; errors name it. @default the directory */
+  /** The run that the directory is a copy of. Errors name this run. @default the directory */
   readonly copyOf?: string;
   readonly environment: Pick<Environment<R>, 'eval' | 'finish'> & { readonly rubric: Rubric<R> };
   readonly models?: RoleModels & { readonly stats?: ReadonlyMap<string, Pick<RoleStats, 'failures'>> };

@@ -56,7 +56,7 @@ export async function scoreEpisode<R extends Row>(
   if (!isObject(episode) || !('step' in episode)) checkOptions('An episode to score', episode, RECORD);
   const { segments, messages, prompt = row.prompt, state = {}, stop = 'completed' } = episode;
   if (stop === null) throw new ConfigError('The episode is not over, so it has no reward. Step it until its stop is no longer null.');
-  if (typeof stop !== 'string') throw new ConfigError(`The stop of an episode must be a text such as 'completed', got ${JSON.stringify(stop)}`);
+  if (typeof stop !== 'string') throw new ConfigError(`The stop of an episode must be a string such as 'completed', got ${JSON.stringify(stop)}`);
   if (segments === undefined && messages !== undefined) assertMessages(messages);
   const said = segments ?? messages?.map(segmentOf);
   if (said === undefined) throw new ConfigError('An episode to score needs segments, or the messages after its prompt');

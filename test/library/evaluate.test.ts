@@ -223,7 +223,7 @@ describe('startEpisode and scoreEpisode', () => {
     const refused: [object, RegExp][] = [
       [{ messages: 'x' }, /^The messages of an episode must be a list/],
       [{ messages: [{ role: 'asistant', content: 'Paris' }] }, /^A message of an episode is \{ role, content \} with the role system, .*asistant/],
-      [{ messages: [], stop: 3 }, /^The stop of an episode must be a text/],
+      [{ messages: [], stop: 3 }, /^The stop of an episode must be a string/],
       [{ mesages: [] }, /^An episode to score has no option mesages \(did you mean messages\?\)/],
     ];
     for (const [episode, message] of refused) await expect(scoreEpisode(environment, row, episode)).rejects.toThrow(message);

@@ -22,7 +22,7 @@ const SERVER = join(import.meta.dirname, 'mcp-test-server.ts');
 /** Programs that never speak the protocol. */
 const MUTE: Readonly<Record<string, string>> = {
   silent: 'setInterval(() => {}, 1000)',
-  noise: "setInterval(() => process.stdout.write('this is no JSON-RPC\\n'), 20)",
+  noise: "setInterval(() => process.stdout.write('this is not JSON-RPC\\n'), 20)",
   exits: "process.stderr.write('cannot open the index\\n'); process.exit(1)",
 };
 let folder: string;

@@ -28,7 +28,7 @@ export interface ThreadJob {
 }
 
 export type FromThread =
-  /** A warm interpreter waits for jobs: the first, or one that follows on another. `program` has compiled modules, with which further threads start faster. */
+  /** A warm interpreter waits for jobs: the first, or one that follows on another. `program` holds the compiled modules, so that further threads start faster. */
   | { readonly kind: 'ready'; readonly program: ThreadSetup['program'] }
   /** The warm interpreter does not start. */
   | { readonly kind: 'failed'; readonly message: string }

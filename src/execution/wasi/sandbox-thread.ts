@@ -46,7 +46,7 @@ export class SandboxThread {
     return this.#cpuMs[0]!;
   }
 
-  /** Its modules are compiled once it has been ready. */
+  /** Once the thread is ready, this holds the compiled modules. */
   get program(): Program {
     return this.#program;
   }

@@ -8,6 +8,7 @@ import { LaunchedServers } from '../../launch/launched-servers.ts';
 import { RemoteServers } from '../../launch/remote-servers.ts';
 import { launchReplicas } from '../../launch/launch-replicas.ts';
 import { SleepTurns } from '../../launch/sleep-turns.ts';
+import { NO_POLICY_SERVER } from '../../trainer/config/check-config.ts';
 import type { PolicyServers } from '../../trainer/weight-publisher.ts';
 import { modelFacts } from '../../files/model-facts.ts';
 import { EmbeddedPolicy, logProbsModeFor } from '../policy/embedded-policy.ts';
@@ -86,10 +87,7 @@ async function embeddedServers(
 async function remoteServers({ config, variables, secrets, note }: OpenTrainingOptions): Promise<PolicyServer> {
   const { baseUrl, apiKeyVar, model } = config.policy;
   const baseUrls = baseUrl === null ? [] : typeof baseUrl === 'string' ? [baseUrl] : baseUrl;
-  if (baseUrls.length === 0)
-    throw new ConfigError(
-      'No policy server is named; set policy.base_url for a running one, [policy.launch] to start vLLM with this run, or [policy.embedded] to sample in this process',
-    );
+  if (baseUrls.length === 0) throw new ConfigError(NO_POLICY_SERVER);
   const apiKey = apiKeyVar === null ? null : (variables[apiKeyVar] ?? null);
   if (apiKeyVar !== null && !apiKey)
     throw new ConfigError(`The environment variable ${apiKeyVar} holds no API key; set it or leave policy.api_key_var out`);

@@ -9,6 +9,10 @@ import { ALGORITHM_RULES } from './algorithm-rules.ts';
 /** Replaces secrets in a recorded configuration. */
 export const HIDDEN = '***';
 
+/** The error of a run that samples and has no server to sample from. */
+export const NO_POLICY_SERVER =
+  'No policy server is named; set policy.base_url for a running one, [policy.launch] to start vLLM with this run, or [policy.embedded] to sample in this process';
+
 /** `wrong` is true if the values do not go together; `problem` is then the error. */
 export interface ConfigRule {
   readonly key: string;
@@ -43,8 +47,7 @@ const RULES: readonly ConfigRule[] = [
     // Supervised steps need none, unless the environment is played to evaluate them.
     wrong: ({ policy, steps, rollouts_file: file, evaluation }) =>
       serversNamed(policy).length === 0 && ((steps > 0 && file === null) || evaluation.every > 0),
-    problem: () =>
-      'No policy server is named; set policy.base_url for a running one, [policy.launch] to start vLLM with this run, or [policy.embedded] to sample in this process',
+    problem: () => NO_POLICY_SERVER,
   },
   {
     key: 'policy.base_url',

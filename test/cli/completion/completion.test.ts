@@ -55,6 +55,7 @@ describe('the completion of bash', () => {
 });
 
 describe('the completion of zsh and fish', () => {
+  // Each is skipped where its shell is not installed: no other program can read the script.
   it.skipIf(!isInstalled('zsh'))('is text that zsh reads', () => {
     expect(spawnSync('zsh', ['-n', '-c', zshScript(commands)], { encoding: 'utf8' })).toMatchObject({ status: 0, stderr: '' });
   });
