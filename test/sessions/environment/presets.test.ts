@@ -96,6 +96,31 @@ describe('bundledPresets()', () => {
     expect(differences.filter(({ key }) => key === 'model.path').map(({ upstream }) => upstream)).toEqual(['the merged weights of round 1']);
   });
 
+  it.each([
+    // preset, rows, B, N, turns, tokens of the generator, concurrent calls of a role
+    ['ddai-phase1', 637, 32, 4, 7, undefined, undefined],
+    ['ddai-r1', 854, 16, 8, 7, 3072, 64],
+    ['ddai-r2', 366, 8, 16, 15, 3072, 64],
+    ['ddai-r3', 366, 32, 16, 15, 5120, 512],
+  ])("%s has the numbers of its authors' table: %d rows in whole batches of %d", (name, rows, batch, rollouts, turns, tokens, calls) => {
+    const { wire } = resolveTrainingConfig([presetLayer(presetNamed(name, 'visual-rag')), layer({ policy: { base_url: 'http://h/v1' } })]);
+    expect(wire).toMatchObject({
+      steps: Math.floor(rows / batch),
+      rollouts: { examples_per_step: batch, rollouts_per_example: rollouts },
+      environment: { args: { max_turns: turns, max_response_length: 2048 } },
+      algorithm: { loss: { clip_low: 3e-4, clip_high: 4e-4 }, entropy_coefficient: 0, kl: { coefficient: 0 } },
+    });
+    expect(wire.environment.args['generator_max_tokens']).toBe(tokens);
+    if (tokens === undefined) return;
+    expect(wire.environment.args).toMatchObject({ phase: 2, coefficients: { judge: 1, ndcg: 0, format: 0 } });
+    expect(wire).toMatchObject({
+      rollouts: { scoring_timeout_s: 90 },
+      roles: { generator: { max_concurrent: calls, timeout_s: 600 }, judge: { max_concurrent: calls } },
+    });
+    const dataset = presetNamed(name, 'visual-rag').differences.find(({ key }) => key === 'environment.args.dataset');
+    expect(dataset?.upstream).toContain(`${rows} rows`);
+  });
+
   it('suggests the preset that was meant', () => {
     expect(() => presetNamed('tinkr', null)).toThrow('Unknown preset "tinkr" (did you mean tinker?)');
   });
