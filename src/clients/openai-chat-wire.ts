@@ -1,11 +1,12 @@
 /** Chat completions on the wire: request bodies, parsed responses, typed errors. */
 import type { ChatCompletionCreateParamsNonStreaming } from 'openai/resources/chat/completions';
-import { ConfigError, NumericPolicyError, PolicyError, PromptTooLongError } from '../core/errors.ts';
+import { ConfigError, PolicyError } from '../core/errors.ts';
 import type { ImageStore, Message } from '../core/message.ts';
 import { isTokenCount } from '../core/sampling.ts';
 import { fieldsOf } from '../schemas/is-object.ts';
-import { type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
+import type { HttpResponse } from '../transport/http-endpoint.ts';
 import { spelledCalls } from '../core/spelled-calls.ts';
+import { type ChatErrorFields, chatErrorFields } from './chat-error-fields.ts';
 import { readToolCalls, wireMessages, wireTools } from './openai-chat-messages.ts';
 import type { GenerateRequest, TextSample } from './policy-client.ts';
 import { restoreStop } from './restore-stop.ts';
@@ -124,72 +125,18 @@ const TOO_LONG =
 /** The prompt leaves no room for that many new tokens: a lower limit would fit. vLLM names both fields. */
 export const LIMIT_TOO_LARGE = /max_(completion_)?tokens'?( or '?max_completion_tokens'?)? is too large/i;
 
-export interface FailureContext {
-  /** Method, URL, status and the beginning of the body, without secrets. */
-  readonly failure: string;
-  readonly model: string;
-  /** The environment variable that contains the key, for the remedy; null if there is none. */
-  readonly apiKeyVariable: string | null;
-  /** The base URL without secrets. */
-  readonly url: string;
-  /** The server has returned a completion before, so a 403 or 404 concerns one request only. */
-  readonly hasAnswered: boolean;
-}
-
-/** The typed error for a response with a status other than 2xx. */
-export function chatError({ failure, model, apiKeyVariable, url, hasAnswered }: FailureContext, response: HttpResponse): PolicyError {
-  const options = statusOptions(response);
-  const { status } = response;
-  const { code, type, message, param } = errorFields(response.body);
-  const refusal = { ...options, endsRun: status === 401 || !hasAnswered };
-  if (status === 401 || status === 403) {
-    const remedy = apiKeyVariable === null ? 'Set an API key' : `Check the key in ${apiKeyVariable}`;
-    return new PolicyError(`The API rejected the key: ${failure}. ${remedy}.`, refusal);
-  }
-  if (status === 404) {
-    const remedy =
-      lacksVersion(url) && !/model/i.test(code + message) ? `The base URL has no /v1; try ${withVersion(url)}` : 'Check the model and the URL';
-    return new PolicyError(`The API at this URL does not serve the model ${JSON.stringify(model)}: ${failure}. ${remedy}.`, refusal);
-  }
-  if (/out of range float values/i.test(message)) return new NumericPolicyError(`The server computed NaN: ${failure}`, { status });
-  if (
-    (status === 400 || status === 413 || status === 422) &&
-    (code === 'context_length_exceeded' || param === 'input_tokens' || TOO_LONG.test(message))
-  )
-    return new PromptTooLongError(`The prompt does not fit the model's window: ${failure}`, { status });
-  if (code === 'insufficient_quota' || type === 'insufficient_quota')
-    return new PolicyError(`The quota of the API key is used up: ${failure}. Check its plan and billing.`, { status });
-  return new PolicyError(`The API failed: ${failure}`, options);
+/** The refusal says that the prompt does not fit the model's window. */
+export function refusesLength({ status }: HttpResponse, { code, param, message }: ChatErrorFields): boolean {
+  return (
+    (status === 400 || status === 413 || status === 422) && (code === 'context_length_exceeded' || param === 'input_tokens' || TOO_LONG.test(message))
+  );
 }
 
 /** True for a 400 that requires the limit under its newer name. */
 export function refusesMaxTokens({ status, body }: HttpResponse): boolean {
   if (status !== 400) return false;
-  const { message, param } = errorFields(body);
+  const { message, param } = chatErrorFields(body);
   return /max_tokens/.test(param + message) && /max_completion_tokens|not supported|unsupported/i.test(message) && !LIMIT_TOO_LARGE.test(message);
-}
-
-function lacksVersion(url: string): boolean {
-  return !/\/v\d+\w*(\/|$)/.test(URL.parse(url)?.pathname ?? '');
-}
-
-function withVersion(url: string): string {
-  const [base, query] = url.split('?', 2);
-  return `${base!.replace(/\/+$/, '')}/v1${query === undefined ? '' : `?${query}`}`;
-}
-
-/** Most servers send `{error: {message, code, ...}}`, some `{message, code}` or `{detail}`. */
-function errorFields(body: Buffer): Record<'code' | 'type' | 'message' | 'param', string> {
-  const text = body.subarray(0, 65_536).toString('utf8');
-  let parsed: Record<string, unknown> = {};
-  try {
-    parsed = fieldsOf(JSON.parse(text));
-  } catch {
-    // Not JSON: only the status is known.
-  }
-  const fields = typeof parsed['error'] === 'object' ? fieldsOf(parsed['error']) : parsed;
-  const field = (name: string) => (typeof fields[name] === 'string' ? fields[name] : '');
-  return { code: field('code'), type: field('type'), message: field('message') || text.slice(0, 2000), param: field('param') };
 }
 
 function emptyResponse(where: string, got: string): PolicyError {

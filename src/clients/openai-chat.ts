@@ -7,10 +7,11 @@ import { CancelledError, ConfigError, PolicyError, PromptTooLongError, TimeoutEr
 import type { ImageStore, Message } from '../core/message.ts';
 import { Random } from '../core/random.ts';
 import { withoutExcerpt } from '../core/read-json.ts';
-import { HttpEndpoint, httpErrorText } from '../transport/http-endpoint.ts';
+import { HttpEndpoint, httpErrorText, type HttpResponse } from '../transport/http-endpoint.ts';
 import { Limiter } from '../core/limiter.ts';
 import { withRetries } from '../transport/retry.ts';
-import { type ChatBody, chatBody, chatError, type ChatSample, type LimitField, readChat, refusesMaxTokens } from './openai-chat-wire.ts';
+import { type ChatBody, chatBody, type ChatSample, type LimitField, readChat, refusesMaxTokens } from './openai-chat-wire.ts';
+import { chatBodyError, chatError, mayReportError } from './chat-failure.ts';
 import { tooLong } from './openai-chat-window.ts';
 import type { ChatLease, GenerateRequest, PolicyCapabilities, PolicyClient, PolicyRef, TextSample } from './policy-client.ts';
 import type { PolicyVersions } from './policy-versions.ts';
@@ -231,13 +232,20 @@ class Replica {
     if (typeof body !== 'string' || !(signal instanceof AbortSignal))
       throw new TypeError('The openai package sent a request without a JSON string or a signal. Install the version that package.json pins.');
     const response = await this.#endpoint.request({ method: 'POST', path, body, signal });
-    if (response.status < 200 || response.status > 299) {
-      const { apiKeyVariable = null } = this.#options;
-      const failure = httpErrorText('POST', `${this.url}${path}`, response.status, response.body, this.#endpoint.hide);
-      if (refusesMaxTokens(response)) throw new MaxTokensRefusedError(`The API rejected max_tokens: ${failure}`, { status: response.status });
-      throw chatError({ failure, model: modelOf(body), apiKeyVariable, url: this.url, hasAnswered: this.hasAnswered }, response);
-    }
+    const failure = this.#failure(path, body, response);
+    if (failure !== null) throw failure;
     return bufferedResponse(url, response.body.toString('utf8'));
+  }
+
+  /** The error of a response that is no completion; null for one that may be. */
+  #failure(path: string, body: string, response: HttpResponse): PolicyError | null {
+    const isOk = response.status >= 200 && response.status < 300;
+    if (isOk && !mayReportError(response.body)) return null;
+    const { apiKeyVariable = null } = this.#options;
+    const failure = httpErrorText('POST', `${this.url}${path}`, response.status, response.body, this.hide);
+    if (refusesMaxTokens(response)) return new MaxTokensRefusedError(`The API rejected max_tokens: ${failure}`, { status: response.status });
+    const context = { failure, model: modelOf(body), apiKeyVariable, url: this.url, hasAnswered: this.hasAnswered };
+    return isOk ? chatBodyError(context, response.body) : chatError(context, response);
   }
 }
 

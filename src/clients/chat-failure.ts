@@ -1,0 +1,130 @@
+/**
+ * The typed error for a response of a chat API that is no completion: by its status, or by its body if the status is 200. Some failures end the run,
+ * because no later request can succeed: a wrong key, an empty account, a wrong path.
+ */
+import { NumericPolicyError, PolicyError, PromptTooLongError } from '../core/errors.ts';
+import { fieldsOf } from '../schemas/is-object.ts';
+import { jsonOrNull } from '../schemas/json-or-null.ts';
+import { type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
+import { redactUrl } from '../transport/redact.ts';
+import { type ChatErrorFields, chatErrorFields } from './chat-error-fields.ts';
+import { refusesLength } from './openai-chat-wire.ts';
+
+export interface FailureContext {
+  /** Method, URL, status and the beginning of the body, without secrets. */
+  readonly failure: string;
+  readonly model: string;
+  /** The environment variable that contains the key, for the remedy; null if there is none. */
+  readonly apiKeyVariable: string | null;
+  /** The base URL without secrets. */
+  readonly url: string;
+  /** The server has returned a completion before, so a 403 or 404 concerns one request only. */
+  readonly hasAnswered: boolean;
+}
+
+/** Statuses of a path that does not exist, or not for POST. */
+const WRONG_PATH = [404, 405];
+
+/** The typed error for a response with a status other than 2xx. */
+export function chatError(context: FailureContext, response: HttpResponse): PolicyError {
+  const { failure, model, apiKeyVariable, url, hasAnswered } = context;
+  const options = statusOptions(response);
+  const { status } = response;
+  const fields = chatErrorFields(response.body);
+  const { code, message } = fields;
+  const refusal = { ...options, endsRun: status === 401 || !hasAnswered };
+  if (status !== 401 && isOutOfCredit(status, fields))
+    return new PolicyError(`The credit or quota of the API key is used up: ${failure}. Check its plan and billing.`, { status, endsRun: true });
+  if (status === 401 || status === 403) {
+    const remedy = apiKeyVariable === null ? 'Set an API key' : `Check the key in ${apiKeyVariable}`;
+    return new PolicyError(`The API rejected the key: ${failure}. ${remedy}.`, refusal);
+  }
+  if (WRONG_PATH.includes(status) && lacksVersion(url) && !/model/i.test(code + message)) return wrongPath(context, status);
+  if (status === 404)
+    return new PolicyError(
+      `The API at this URL does not serve the model ${JSON.stringify(model)}: ${failure}. Check the model and the URL.`,
+      refusal,
+    );
+  if (status >= 300 && status < 400) {
+    const to = response.headers['location'];
+    const remedy = typeof to === 'string' ? `Pass the URL that it names: it redirects to ${redactUrl(to).slice(0, 200)}` : 'Check the URL';
+    return new PolicyError(`The API redirects instead of answering: ${failure}. ${remedy}.`, { ...options, endsRun: !hasAnswered });
+  }
+  if (/out of range float values/i.test(message)) return new NumericPolicyError(`The server computed NaN: ${failure}`, { status });
+  if (refusesLength(response, fields)) return new PromptTooLongError(`The prompt does not fit the model's window: ${failure}`, { status });
+  if (status === 429 && /request too large/i.test(message))
+    return new PolicyError(`The request alone exceeds the rate limit of the API key: ${failure}. Lower -t, or use a key with a higher limit.`, {
+      status,
+    });
+  return new PolicyError(`The API failed: ${failure}`, options);
+}
+
+/** False for the body of a 200 that is certainly a completion, which need not be parsed twice. */
+export function mayReportError(body: Buffer): boolean {
+  return /^\s*<|"(error|base_resp)"/.test(body.subarray(0, 4096).toString('latin1'));
+}
+
+/** The error in a 200 response; null if the reader of completions should judge it. `failure` of the context quotes the body. */
+export function chatBodyError(context: FailureContext, body: Buffer): PolicyError | null {
+  const text = body.subarray(0, 512).toString('utf8');
+  if (/^\s*</.test(text)) {
+    if (lacksVersion(context.url) && !context.hasAnswered) return wrongPath(context, 200);
+    // It may be the page of a gateway that is overloaded.
+    const message = `The API answered with a web page: ${context.failure}. Check the URL.`;
+    return new PolicyError(message, { status: 200, retryable: true, endsRun: !context.hasAnswered });
+  }
+  const { choices, error, base_resp: base } = fieldsOf(jsonOrNull(body.toString('utf8')));
+  if ((Array.isArray(choices) && choices.length > 0) || ((error === undefined || error === null) && !isMiniMaxFailure(base))) return null;
+  const status = statusIn(chatErrorFields(body), base);
+  if (status !== null) return chatError(context, { status, headers: headersIn(error), body });
+  return lacksVersion(context.url) && !context.hasAnswered ? wrongPath(context, 200) : null;
+}
+
+function wrongPath({ failure, url, hasAnswered }: FailureContext, status: number): PolicyError {
+  const remedy = `The base URL has no /v1; try ${withVersion(url)}`;
+  return new PolicyError(`This URL is not that of a chat API: ${failure}. ${remedy}.`, { status, endsRun: !hasAnswered });
+}
+
+/** Codes and types of OpenAI, Moonshot, DashScope and others for an account that cannot pay. */
+const CREDIT_CODES =
+  /^(insufficient_(quota|balance|credits?|funds)|billing_(hard_limit_reached|not_active)|exceeded_current_quota_error|arrearage|allocationquota\.freetieronly)$/i;
+/** Wordings of Anthropic, DeepSeek, SiliconFlow, xAI, Zhipu and others. A rate limit that more credit would raise is none of them. */
+const CREDIT_WORDS =
+  /insufficient (account )?(balance|credits?|funds)|balance is (too low|insufficient|not enough)|used all available credits|monthly spending limit|billing hard limit|check your billing details|free tier of the model has been exhausted|in good standing|余额不足|欠费/i;
+
+/** Gemini says "check your plan and billing details" for a limit per minute as well, so these words decide nothing. */
+function isOutOfCredit(status: number, { code, type, message }: ChatErrorFields): boolean {
+  if (status === 402) return true;
+  if (status < 400 || status > 429) return false;
+  return CREDIT_CODES.test(code) || CREDIT_CODES.test(type) || CREDIT_WORDS.test(message.slice(0, 400).replace(/plan and billing details/i, ''));
+}
+
+/** Statuses of MiniMax's codes, which it sends with a 200. */
+const MINIMAX_STATUS: Readonly<Record<string, number>> = { 1001: 504, 1002: 429, 1004: 401, 1008: 402, 1039: 429 };
+
+function isMiniMaxFailure(base: unknown): boolean {
+  const code = fieldsOf(base)['status_code'];
+  return typeof code === 'number' && code !== 0;
+}
+
+/** The HTTP status that the body of a 200 reports; null if it reports none. */
+function statusIn({ code }: ChatErrorFields, base: unknown): number | null {
+  if (base !== undefined) return MINIMAX_STATUS[code] ?? null;
+  if (CREDIT_CODES.test(code)) return 402;
+  return /^[45]\d\d$/.test(code) ? Number(code) : null;
+}
+
+/** OpenRouter repeats the provider's headers in the body. */
+function headersIn(error: unknown): HttpResponse['headers'] {
+  const headers = fieldsOf(fieldsOf(fieldsOf(error)['metadata'])['headers']);
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), String(value)]));
+}
+
+function lacksVersion(url: string): boolean {
+  return !/\/v\d+\w*(\/|$)/.test(URL.parse(url)?.pathname ?? '');
+}
+
+function withVersion(url: string): string {
+  const [base, query] = url.split('?', 2);
+  return `${base!.replace(/\/+$/, '')}/v1${query === undefined ? '' : `?${query}`}`;
+}
