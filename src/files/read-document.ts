@@ -2,6 +2,7 @@
 import { ConfigError } from '../core/errors.ts';
 import { readJson } from '../core/read-json.ts';
 import { openRegularFile } from './regular-file.ts';
+import { decodeText } from './user-text.ts';
 
 /** A configuration of this size is a mistake. */
 const MOST_BYTES = 16 * 2 ** 20;
@@ -16,7 +17,7 @@ export async function readDocument(path: string): Promise<unknown> {
   const text = await readTextFile(path);
   if (!path.endsWith('.json')) return parseYaml(text, path);
   try {
-    return readJson(text.replace(/^\ufeff/, ''));
+    return readJson(text);
   } catch (cause) {
     throw new ConfigError(`${path} is not JSON: ${(cause as Error).message}`, { cause });
   }
@@ -41,7 +42,7 @@ export async function readTextFile(path: string): Promise<string> {
     await using file = await openRegularFile(path);
     const { size } = await file.stat();
     if (size > MOST_BYTES) throw new ConfigError(`${path} has ${size} bytes, more than a document of at most ${MOST_BYTES}.`);
-    return await file.readFile('utf8');
+    return decodeText(await file.readFile(), path);
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
     const { code, message } = cause as NodeJS.ErrnoException;

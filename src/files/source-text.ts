@@ -13,6 +13,8 @@ export interface ReadFileOptions {
   readonly maxBytes?: number;
   /** The advice at the end of the message. */
   readonly remedy: string;
+  /** Throws ConfigError for bytes that are no text. @default UTF-8; a byte order mark is kept, and what is not UTF-8 is replaced */
+  readonly decode?: (bytes: Uint8Array, path: string) => string;
   readonly makeError: (message: string, options: { readonly code: FileProblem; readonly cause?: unknown }) => Error;
 }
 
@@ -44,7 +46,7 @@ export async function readSourceText(source: TextSource, name: string, options: 
 export async function readSourceTextIfPresent(
   source: TextSource,
   name: string,
-  { maxBytes = MAX_BYTES, remedy, makeError }: ReadFileOptions,
+  { maxBytes = MAX_BYTES, remedy, decode = (bytes) => UTF8.decode(bytes), makeError }: ReadFileOptions,
 ): Promise<string | null> {
   const path = source.pathOf(name);
   let size: number;
@@ -54,7 +56,7 @@ export async function readSourceTextIfPresent(
       ({ size } = await file.stat());
       if (size <= maxBytes) {
         const bytes = await bytesOf(file, { expected: size, most: maxBytes + 1 });
-        if (bytes.length <= maxBytes) return UTF8.decode(bytes);
+        if (bytes.length <= maxBytes) return decode(bytes, path);
         size = bytes.length;
       }
     } finally {

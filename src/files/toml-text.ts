@@ -4,7 +4,7 @@ import { suggestion } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { kindOf } from '../schemas/kind-of.ts';
-import { readRegularFile, readRegularFileSync } from './regular-file.ts';
+import { readUserText, readUserTextSync } from './user-text.ts';
 
 /**
  * @param name of the text in an error, such as its path
@@ -23,14 +23,14 @@ export function parseToml(text: string, name: string): Record<string, unknown> {
 
 /** Throws ConfigError if the file cannot be read or is not TOML. */
 export async function readToml(path: string): Promise<Record<string, unknown>> {
-  return parseToml(await readRegularFile(path).catch((cause: unknown) => Promise.reject(unreadable(path, cause))), path);
+  return parseToml(await readUserText(path).catch((cause: unknown) => Promise.reject(unreadable(path, cause))), path);
 }
 
 /** As `readToml`. */
 export function readTomlSync(path: string): Record<string, unknown> {
   let text: string;
   try {
-    text = readRegularFileSync(path);
+    text = readUserTextSync(path);
   } catch (cause) {
     throw unreadable(path, cause);
   }

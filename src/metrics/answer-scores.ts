@@ -17,27 +17,31 @@ export interface AnswerScores {
  * empty.
  */
 export function answerScores(prediction: string, goldenAnswers: readonly string[]): AnswerScores {
-  return bestScores(prediction, goldenAnswers, normalizeAnswer);
-}
-
-/** The scores for the letter of a choice, of which only case and spaces are normalised. */
-export function choiceScores(prediction: string, golden: string): AnswerScores {
-  return bestScores(prediction, [golden], (text) => splitWords(text.toLowerCase()).join(' '));
-}
-
-function bestScores(prediction: string, goldenAnswers: readonly string[], normalize: (text: string) => string): AnswerScores {
-  const own = normalize(prediction);
-  const words = splitWords(own);
-  let [acc, em, f1]: [0 | 1, 0 | 1, number] = [0, 0, 0];
+  const own = normalizeAnswer(prediction);
+  let best: AnswerScores = { acc: 0, em: 0, f1: 0 };
   for (const answer of goldenAnswers) {
-    const golden = normalize(answer);
-    const goldenWords = splitWords(golden);
-    const same = commonWords(words, goldenWords);
-    if (same === 0) continue;
-    if (own.includes(golden)) acc = 1;
-    if (own === golden) em = 1;
-    const [precision, recall] = [same / words.length, same / goldenWords.length];
-    f1 = Math.max(f1, (2 * precision * recall) / (precision + recall));
+    const { acc, em, f1 } = textScores(own, normalizeAnswer(answer));
+    if (f1 > 0) best = { acc: acc || best.acc, em: em || best.em, f1: Math.max(f1, best.f1) };
   }
-  return { acc, em, f1 };
+  return best;
+}
+
+/**
+ * The scores for the letter of a choice or a mathematical answer, of which only case and spaces are normalised. `acc` and `em` compare the texts as they are: `x=5`
+ * contains `5` without sharing a word with it.
+ */
+export function choiceScores(prediction: string, golden: string): AnswerScores {
+  return textScores(singleSpaced(prediction), singleSpaced(golden));
+}
+
+function singleSpaced(text: string): string {
+  return splitWords(text.toLowerCase()).join(' ');
+}
+
+/** The scores of two normalised texts. */
+function textScores(own: string, golden: string): AnswerScores {
+  const [words, goldenWords] = [splitWords(own), splitWords(golden)];
+  const same = commonWords(words, goldenWords);
+  const [precision, recall] = [same / words.length, same / goldenWords.length];
+  return { acc: own.includes(golden) ? 1 : 0, em: own === golden ? 1 : 0, f1: same === 0 ? 0 : (2 * precision * recall) / (precision + recall) };
 }

@@ -63,9 +63,16 @@ describe('greedyBoxed', () => {
 });
 
 describe('answerScores and choiceScores', () => {
-  it('need a common word, and normalise a question’s answer more than a choice', () => {
+  it('need a common word for the answer to a question, which they normalise more than a choice', () => {
     expect(answerScores('the', ['a'])).toEqual({ acc: 0, em: 0, f1: 0 });
     expect(answerScores('The Eiffel-Tower', ['eiffeltower'])).toEqual({ acc: 1, em: 1, f1: 1 });
     expect(choiceScores('the A', 'a')).toEqual({ acc: 1, em: 0, f1: 2 / 3 });
+  });
+
+  it('look for a choice or a formula inside the prediction, with or without a common word', () => {
+    expect(choiceScores('B) Paris', 'B')).toEqual({ acc: 1, em: 0, f1: 0 });
+    expect(choiceScores('x=5', '5')).toEqual({ acc: 1, em: 0, f1: 0 });
+    expect(choiceScores('', 'A')).toEqual({ acc: 0, em: 0, f1: 0 });
+    expect(answerScores('x=5', ['5'])).toEqual({ acc: 0, em: 0, f1: 0 });
   });
 });

@@ -1,9 +1,10 @@
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { ConfigError, describeError, type VfError } from '../../core/errors.ts';
 import { packageRoot, packageVersion } from '../../data/package-root.ts';
 import { EngineInputError, MemoryLimitError } from '../../engine/engine-errors.ts';
 import { readingError } from '../../files/place-error.ts';
+import { readUserTextSync } from '../../files/user-text.ts';
 import { isLoopback } from '../../server/listen.ts';
 import { type PolicyServer, startPolicyServer } from '../../server/policy/start-policy-server.ts';
 import { modelPath as modelPathOf } from '../../data/bundled-models.ts';
@@ -86,7 +87,7 @@ async function start(options: PolicyOptions, apiKey: string | null, context: Com
 
 function readChatTemplate(path: string): string {
   try {
-    return readFileSync(path, 'utf8');
+    return readUserTextSync(path);
   } catch (cause) {
     throw readingError(cause, { what: 'the file of --chat-template', path });
   }

@@ -6,9 +6,9 @@ import { join } from 'node:path';
 export class TemporaryFolder implements Disposable {
   readonly path = mkdtempSync(join(tmpdir(), 'vf-eval-'));
 
-  write(name: string, text: string): string {
+  write(name: string, contents: string | Uint8Array): string {
     const path = join(this.path, name);
-    writeFileSync(path, text);
+    writeFileSync(path, contents);
     return path;
   }
 

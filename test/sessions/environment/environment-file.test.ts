@@ -11,6 +11,28 @@ describe('loadEnvironmentFile', () => {
     expect(environment).toEqual({ A: 'mine', B: 'quoted # text', C: '3' });
   });
 
+  it('reads the first variable behind a byte order mark, and UTF-16 as PowerShell writes it', () => {
+    using folder = new TemporaryFolder();
+    const text = 'VF_BASE_URL=http://127.0.0.1:9/v1\r\nB=ü\r\n';
+    const bigEndian = Buffer.from(`\ufeff${text}`, 'utf16le').swap16();
+    for (const bytes of [Buffer.from(`\ufeff${text}`), Buffer.from(`\ufeff${text}`, 'utf16le'), bigEndian]) {
+      const environment: NodeJS.ProcessEnv = {};
+      expect(loadEnvironmentFile(folder.write('.env', bytes), environment)).toEqual(expect.arrayContaining(['VF_BASE_URL', 'B']));
+      expect(environment).toEqual({ VF_BASE_URL: 'http://127.0.0.1:9/v1', B: 'ü' });
+    }
+  });
+
+  it.each([
+    ['UTF-16 without a mark', Buffer.from('VF_BASE_URL=x\n', 'utf16le'), /looks like UTF-16 without a byte order mark\. Convert/],
+    ['UTF-32', Buffer.from('fffe000056000000', 'hex'), /is UTF-32\. Convert/],
+    ['half a character of UTF-16', Buffer.from('fffe5600ff', 'hex'), /but is not UTF-16\. Convert/],
+    ['Latin-1', Buffer.from('A=1\nB=M\xfcnchen\n', 'latin1'), /^Line 2 of .*\.env is not UTF-8\. Convert/],
+    ['a name with an invisible character', Buffer.from('A=1\n\u200bVF_BASE_URL=x\n'), /has the character U\+200B, so no variable would be set/],
+  ])('refuses %s, because a lost variable would go unnoticed', (_name, bytes, message) => {
+    using folder = new TemporaryFolder();
+    expect(() => loadEnvironmentFile(folder.write('.env', bytes), {})).toThrow(message);
+  });
+
   it('does without a file, and names one that cannot be read', () => {
     using folder = new TemporaryFolder();
     expect(loadEnvironmentFile(`${folder.path}/.env`, {})).toEqual([]);

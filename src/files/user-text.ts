@@ -1,0 +1,76 @@
+/**
+ * The text of a file of the user. UTF-8, and UTF-16 with a byte order mark (PowerShell's `>` writes it), without the mark. Other bytes are refused: a reader that
+ * replaced them would change answers and names without a word.
+ */
+import { isUtf8 } from 'node:buffer';
+import { closeSync, readFileSync } from 'node:fs';
+import { ConfigError } from '../core/errors.ts';
+import { openRegularFile, openRegularFileSync } from './regular-file.ts';
+
+type Encoding = 'utf-8' | 'utf-16le' | 'utf-16be';
+
+const MARKS: readonly (readonly [Encoding, readonly number[]])[] = [
+  ['utf-8', [0xef, 0xbb, 0xbf]],
+  ['utf-16le', [0xff, 0xfe]],
+  ['utf-16be', [0xfe, 0xff]],
+];
+
+/** The encoding that the first bytes of a file announce, and the length of their mark in bytes. @default UTF-8 without a mark */
+function encodingOf(bytes: Uint8Array): { readonly encoding: Encoding; readonly markBytes: number } {
+  for (const [encoding, mark] of MARKS) if (mark.every((byte, i) => bytes[i] === byte)) return { encoding, markBytes: mark.length };
+  return { encoding: 'utf-8', markBytes: 0 };
+}
+
+/**
+ * The text without its byte order mark. Throws ConfigError, which names the file and the first line that cannot be decoded.
+ * @param path names the file in the error
+ */
+export function decodeText(bytes: Uint8Array, path: string): string {
+  const { encoding, markBytes } = encodingOf(bytes);
+  const content = bytes.subarray(markBytes);
+  if (encoding === 'utf-8') {
+    if (!isUtf8(content)) throw new ConfigError(`Line ${badLine(content)} of ${path} is not UTF-8. Convert the file to UTF-8.`);
+    // Every other byte of UTF-16 is zero in plain text, which UTF-8 allows and no reader would notice.
+    if (content[0] === 0 || (content[1] === 0 && content.length > 1)) throw withoutMark(path);
+    return Buffer.from(content.buffer, content.byteOffset, content.byteLength).toString('utf8');
+  }
+  try {
+    const text = new TextDecoder(encoding, { fatal: true, ignoreBOM: true }).decode(content);
+    // The mark of UTF-32 begins with that of UTF-16.
+    if (!text.startsWith('\0')) return text;
+  } catch (cause) {
+    throw new ConfigError(`${path} begins with the byte order mark of UTF-16, but is not UTF-16. Convert the file to UTF-8.`, { cause });
+  }
+  throw new ConfigError(`${path} is UTF-32. Convert the file to UTF-8.`);
+}
+
+/** The text of a file. Rejects as `openRegularFile` does, and with the error of `decodeText`. */
+export async function readUserText(path: string): Promise<string> {
+  await using file = await openRegularFile(path);
+  return decodeText(await file.readFile(), path);
+}
+
+/** As `readUserText`, synchronously. */
+export function readUserTextSync(path: string): string {
+  const file = openRegularFileSync(path);
+  try {
+    return decodeText(readFileSync(file), path);
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** The error for UTF-16 without a byte order mark. */
+function withoutMark(path: string): ConfigError {
+  return new ConfigError(`${path} is not UTF-8: it looks like UTF-16 without a byte order mark. Convert the file to UTF-8.`);
+}
+
+/** The first line whose bytes are not UTF-8; from 1 up. */
+function badLine(content: Uint8Array): number {
+  let line = 1;
+  for (let start = 0; ; line++) {
+    const end = content.indexOf(10, start);
+    if (end === -1 || !isUtf8(content.subarray(start, end))) return line;
+    start = end + 1;
+  }
+}
