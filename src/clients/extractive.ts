@@ -9,6 +9,7 @@ import { throwIfAborted } from '../core/abort.ts';
 import { ConfigError } from '../core/errors.ts';
 import { contentText, type Message, type RenderedTokens } from '../core/message.ts';
 import { Random } from '../core/random.ts';
+import { wholeSampling } from '../core/sampling.ts';
 import { toolCallId, type ToolSpec } from '../core/tool-calls.ts';
 import { protocolFor, type WrittenProtocol } from './extractive-protocols.ts';
 import { findCandidates, parseQuestion } from './extractive-score.ts';
@@ -240,7 +241,8 @@ class ExtractiveChat implements ChatLease {
  * Samples from softmax(scores / temperature), restricted to the most likely entries of total mass `topP`. Temperature 0 takes the best score, the
  * first if several are equal, with log-prob 0.
  */
-export function drawIndex(scores: readonly number[], { temperature, topP }: Sampling, random: Random): { index: number; logProb: number } {
+export function drawIndex(scores: readonly number[], sampling: Sampling, random: Random): { index: number; logProb: number } {
+  const { temperature, topP } = wholeSampling(sampling);
   const order = scores.map((_, i) => i).toSorted((a, b) => scores[b]! - scores[a]! || a - b);
   const best = order[0]!;
   if (temperature === 0) return { index: best, logProb: 0 };

@@ -23,22 +23,25 @@ const OWNED_FIELDS = ['messages', 'model', 'n', 'stream', 'stream_options'];
 /** The name of the token limit: OpenAI's newer models reject `max_tokens`. */
 export type LimitField = 'max_tokens' | 'max_completion_tokens';
 
-/** The request's JSON. `sampling.extra` overrides the other fields; if it has `max_completion_tokens`, `max_tokens` is not sent. */
+/**
+ * The request's JSON: only what the user or the environment set. `sampling.extra` overrides the other fields; if it has `max_completion_tokens`,
+ * `max_tokens` is not sent.
+ */
 export async function chatBody(
   model: string,
   { prompt, sampling, maxNewTokens, stop, tools = [], prefill }: GenerateRequest<readonly Message[]>,
   { limitField = 'max_tokens', images = null }: { readonly limitField?: LimitField; readonly images?: ImageStore | null } = {},
 ): Promise<ChatBody> {
-  const { temperature, topP, extra = {} } = sampling;
+  const { temperature, topP, extra = {}, leaveOut = [] } = sampling;
   const owned = OWNED_FIELDS.find((field) => field in extra);
   if (owned !== undefined) throw new ConfigError(`The sampling argument ${owned} is set by the client itself. Leave out ${OWNED_FIELDS.join(', ')}.`);
   const limit = maxNewTokens === null || 'max_completion_tokens' in extra ? {} : { [limitField]: maxNewTokens };
   const messages = await wireMessages(prefill === undefined ? prompt : [...prompt, { role: 'assistant', content: prefill }], images);
-  return {
+  const body: ChatBody = {
     model,
     messages,
-    temperature,
-    top_p: topP,
+    ...(temperature === null ? {} : { temperature }),
+    ...(topP === null ? {} : { top_p: topP }),
     ...limit,
     ...(stop.length > 0 ? { stop: [...stop] } : {}),
     ...(tools.length > 0 ? { tools: wireTools(tools) } : {}),
@@ -46,6 +49,8 @@ export async function chatBody(
     ...(prefill === undefined ? {} : { add_generation_prompt: false, continue_final_message: true }),
     ...extra,
   };
+  for (const name of leaveOut) delete (body as unknown as Record<string, unknown>)[name];
+  return body;
 }
 
 /** The request that a response belongs to. */

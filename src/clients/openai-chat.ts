@@ -81,6 +81,7 @@ export class OpenAIChatClient implements PolicyClient {
       tokenizerHash: null,
       logProbsMode: 'none',
       toolCalls: 'structured',
+      leavesOut: true,
       prefill: options.takesPrefill ?? false,
       images: options.images !== undefined,
     };

@@ -4,7 +4,7 @@
  */
 import { ConfigError, PolicyError, PromptTooLongError } from '../core/errors.ts';
 import { readJson } from '../core/read-json.ts';
-import { HIGHEST_LOG_PROB, isTokenCount } from '../core/sampling.ts';
+import { HIGHEST_LOG_PROB, isTokenCount, wholeSampling } from '../core/sampling.ts';
 import { type VllmCompletion, VllmCompletionShape, type WireShape } from '../schemas/vllm.ts';
 import type { GenerateRequest, PolicyRef, TokenSample } from './policy-client.ts';
 import { PromptGrowth } from './prompt-growth.ts';
@@ -30,11 +30,12 @@ export function completionFields(policy: PolicyRef, request: Omit<GenerateReques
       `Generation by token ids sets ${foreign.join(', ')} itself. Leave ${foreign.length === 1 ? 'it' : 'them'} out of the sampling arguments.`,
     );
   }
+  const { temperature, topP } = wholeSampling(sampling);
   return {
     model: policy.model,
     max_tokens: maxNewTokens,
-    temperature: sampling.temperature,
-    top_p: sampling.topP,
+    temperature,
+    top_p: topP,
     top_k: -1,
     min_p: 0,
     repetition_penalty: 1,

@@ -10,7 +10,7 @@ export interface ModelRequest {
   readonly maxTokens: number;
   /** Strings that end the text; they stay in it. @default none */
   readonly stop?: readonly string[];
-  /** @default temperature 0, topP 1, so that the same question gets the same answer */
+  /** @default temperature 0, so that the same question gets the same answer */
   readonly sampling?: Partial<Sampling>;
   /** JSON Schema of the reply. Enforced only by servers that support it, so the caller must check the reply. @default none */
   readonly responseSchema?: Readonly<Record<string, unknown>>;

@@ -1,13 +1,31 @@
 /** Sampling parameters, token counts and the bound of a log-prob. */
 
-/** Sampling parameters. Sent explicitly with every request, so that a server's defaults never apply. */
+/** Sampling parameters. A policy by token ids sends all of them with every request, so that a server's defaults never apply. */
 export interface Sampling {
-  /** At least 0; 0 is greedy. */
-  readonly temperature: number;
-  /** In (0, 1]. Below 1, a trainer cannot reproduce the log-probs. */
-  readonly topP: number;
+  /** At least 0; 0 is greedy. Null: not sent to a chat API, which then uses its own; 1 for every other policy. */
+  readonly temperature: number | null;
+  /** In (0, 1]. Below 1, a trainer cannot reproduce the log-probs. Null as for `temperature`. */
+  readonly topP: number | null;
   /** Further fields of the request, passed unchanged (`top_k`, `min_p`, ...). @default none */
   readonly extra?: Readonly<Record<string, unknown>>;
+  /** Fields that a chat API never gets, such as `stop`, although the environment sets them. @default none */
+  readonly leaveOut?: readonly string[];
+}
+
+/** The sampling of a policy that needs all parameters: null is 1. */
+export function wholeSampling({ temperature, topP, extra }: Sampling): Sampling & { readonly temperature: number; readonly topP: number } {
+  return { temperature: temperature ?? 1, topP: topP ?? 1, ...(extra === undefined ? {} : { extra }) };
+}
+
+/** The fields of a request as they are recorded; a field that is never sent has null, one that nobody set is absent. */
+export function samplingFields({ temperature, topP, extra = {}, leaveOut = [] }: Sampling, maxTokens: number | null): Record<string, unknown> {
+  return {
+    ...(temperature === null ? {} : { temperature }),
+    ...(topP === null ? {} : { top_p: topP }),
+    ...(maxTokens === null || 'max_completion_tokens' in extra ? {} : { max_tokens: maxTokens }),
+    ...extra,
+    ...Object.fromEntries(leaveOut.map((name) => [name, null])),
+  };
 }
 
 /** Token counts of one call. */

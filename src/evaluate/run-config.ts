@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Row } from '../core/dataset.ts';
 import { ConfigError } from '../core/errors.ts';
 import type { EvaluationOptions } from './evaluation-options.ts';
+import { samplingFields } from '../core/sampling.ts';
 import { policyKind } from './policy-kind.ts';
 import type { Redaction } from './redaction.ts';
 import { canonicalJson } from '../core/canonical-json.ts';
@@ -28,20 +29,13 @@ export function runConfig<R extends Row>(options: Omit<EvaluationOptions<R>, 'ou
     shuffle: options.shuffle,
     shuffle_seed: options.shuffle ? options.shuffleSeed : null,
     seed: options.seed,
-    sampling_args: kind === 'none' ? {} : samplingArgs(options),
+    sampling_args: kind === 'none' ? {} : samplingFields(options.sampling, options.maxTokens),
     timeout_ms: options.timeoutMs,
     independent_scoring: options.independentScoring,
     state_columns: options.stateColumns,
     ...(Object.keys(run.roles ?? {}).length === 0 ? {} : { roles: run.roles }),
   };
   return redaction.settings(JSON.parse(JSON.stringify(config)) as RunConfig);
-}
-
-/** The sampling options of the request; absent keys are decided by the environment or the server. */
-function samplingArgs<R extends Row>({ sampling, maxTokens }: Pick<EvaluationOptions<R>, 'sampling' | 'maxTokens'>): Record<string, unknown> {
-  const { temperature, topP, extra = {} } = sampling;
-  const limit = maxTokens === null || 'max_completion_tokens' in extra ? {} : { max_tokens: maxTokens };
-  return { temperature, top_p: topP, ...limit, ...extra };
 }
 
 /** SHA-256 of the configuration with its keys in order. */

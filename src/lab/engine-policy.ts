@@ -2,6 +2,7 @@
 import { CallerPolicy } from '../clients/caller-policy.ts';
 import type { PolicyVersions } from '../clients/policy-versions.ts';
 import { PolicyError } from '../core/errors.ts';
+import { wholeSampling } from '../core/sampling.ts';
 import type { TokenEngine } from '../engine/engine-types.ts';
 import { LocalTokenizer } from '../tokenizer/known-tokenizer.ts';
 
@@ -17,17 +18,18 @@ export function enginePolicy(engine: TokenEngine, versions: PolicyVersions): Cal
     traits: { chatTemplate: engine.tokenizer.hasChatTemplate ? 'model' : null },
     ask: async ({ stop, maxNewTokens }, { policy, random, request, signal }) => {
       if (request === null) throw new PolicyError('The engine samples by token ids, but was asked in messages');
-      const { prompt, sampling } = request;
+      const { prompt } = request;
+      const { temperature, topP } = wholeSampling(request.sampling);
       const { ids, logProbs, finish } = await engine.generate({
         prompt,
         adapter: policy.model === base ? null : policy.model,
         maxTokens: Math.max(1, Math.min(maxNewTokens ?? Infinity, engine.maxModelLen - prompt.length)),
-        sampling: { temperature: sampling.temperature, topP: sampling.topP, topK: -1, minP: 0, seed: random?.uint32() ?? null },
+        sampling: { temperature, topP, topK: -1, minP: 0, seed: random?.uint32() ?? null },
         stop: { strings: stop, includeString: true, tokenIds: [], ignoreEnd: false, minTokens: 0 },
         skipSpecialTokens: true,
         logProbs: 0,
         promptLogProbs: null,
-        logProbsMode: sampling.temperature === 1 ? 'raw' : 'processed',
+        logProbsMode: temperature === 1 ? 'raw' : 'processed',
         allowedTokenIds: null,
         cacheSalt: null,
         signal,

@@ -10,8 +10,8 @@ import type { Model, ModelRequest } from '../core/model.ts';
 import type { Sampling } from '../core/sampling.ts';
 import type { CountedReply } from './retried.ts';
 
-/** Greedy, so that the same question gets the same answer. */
-const DEFAULT_SAMPLING: Sampling = { temperature: 0, topP: 1 };
+/** Greedy, so that the same question gets the same answer; a server that rejects the field goes without it. */
+const DEFAULT_SAMPLING: Sampling = { temperature: 0, topP: null };
 
 export interface ClientModelOptions {
   /** Its name in results. */

@@ -15,7 +15,7 @@ export function replyKey(
   const { temperature = 0, topP = 1, extra = {} } = sampling;
   // Further fields override the request's own.
   if ((extra['temperature'] ?? temperature) !== 0) return null;
-  const request = { identity, messages, maxTokens, stop, topP, extra, responseSchema: responseSchema ?? null };
+  const request = { identity, messages, maxTokens, stop, topP: topP ?? 1, extra, responseSchema: responseSchema ?? null };
   return createHash('sha256').update(JSON.stringify(request, inOrder)).digest('hex');
 }
 

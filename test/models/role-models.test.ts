@@ -99,8 +99,8 @@ describe('openRoleModels', () => {
     await using roles = await openRoleModels({ judge: { model: serverModel(client) } });
     await ask(roles.models['judge']!, { data: { secret: 'of this process' } });
     await ask(roles.models['judge']!, { sampling: { temperature: 0.5, extra: { top_k: 3 } }, stop: ['.'] });
-    expect(server.bodies[0]).toEqual({ model: 'judge-model', messages: question, temperature: 0, top_p: 1, max_tokens: 8 });
-    expect(server.bodies[1]).toMatchObject({ temperature: 0.5, top_p: 1, top_k: 3, stop: ['.'] });
+    expect(server.bodies[0]).toEqual({ model: 'judge-model', messages: question, temperature: 0, max_tokens: 8 });
+    expect(server.bodies[1]).toMatchObject({ temperature: 0.5, top_k: 3, stop: ['.'] });
   });
 
   test('an overloaded server is asked again automatically, and the requests are counted', async () => {

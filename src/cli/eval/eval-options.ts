@@ -38,9 +38,12 @@ export const EVAL_OPTIONS = groups({
   },
   Sampling: {
     maxTokens: wholeNumber('new tokens per generation', { letter: 't', from: 1, otherwise: 'the environment decides' }),
-    temperature: number('0 is greedy', { letter: 'T', from: 0, to: 100, otherwise: '1, always sent' }),
-    topP: number('probability of the tokens to sample from', { above: 0, to: 1, otherwise: '1, always sent' }),
-    samplingArgs: object('further fields of the request; override -t, -T and --top-p', { letter: 'S', example: '{"top_k": 20}' }),
+    temperature: number('0 is greedy', { letter: 'T', from: 0, to: 100, otherwise: "a chat API's own, else 1" }),
+    topP: number('probability of the tokens to sample from', { above: 0, to: 1, otherwise: "a chat API's own, else 1" }),
+    samplingArgs: object('further fields of the request; override -t, -T and --top-p; null leaves one out', {
+      letter: 'S',
+      example: '{"top_k": 20}',
+    }),
   },
   Rollouts: {
     numExamples: wholeNumber('rows to play, -1 for all', {

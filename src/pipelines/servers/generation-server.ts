@@ -143,10 +143,10 @@ function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0;
 }
 
-/** Temperature and top_p that a file leaves out are 1, as in the API. */
+/** Temperature and top_p that a file leaves out are the server's own. */
 interface ReadSampling {
-  readonly temperature: number;
-  readonly topP: number;
+  readonly temperature: number | null;
+  readonly topP: number | null;
   readonly maxNewTokens: number | null;
   readonly stop: readonly string[];
   /** True if the answer contains the string that ended it. */
@@ -159,10 +159,10 @@ function readSampling({ extra_body: extraBody, ...beside }: Values): ReadSamplin
   if (extraBody !== undefined && extraBody !== null && !isObject(extraBody)) {
     throw wrong(`generation.sampling_params.extra_body must be a table, got ${kindOrNumber(extraBody)}`);
   }
-  const { temperature = 1, top_p: topP = 1, max_tokens: maxNewTokens = null, stop = null, ...extra } = { ...beside, ...extraBody };
-  if (typeof temperature !== 'number' || temperature < 0)
+  const { temperature = null, top_p: topP = null, max_tokens: maxNewTokens = null, stop = null, ...extra } = { ...beside, ...extraBody };
+  if (temperature !== null && (typeof temperature !== 'number' || temperature < 0))
     throw wrong(`generation.sampling_params.temperature must be a number of at least 0, got ${kindOrNumber(temperature)}`);
-  if (typeof topP !== 'number' || topP <= 0 || topP > 1)
+  if (topP !== null && (typeof topP !== 'number' || topP <= 0 || topP > 1))
     throw wrong(`generation.sampling_params.top_p must be a number above 0 and at most 1, got ${kindOrNumber(topP)}`);
   if (maxNewTokens !== null && (!isCount(maxNewTokens) || maxNewTokens === 0)) {
     throw wrong(`generation.sampling_params.max_tokens must be a whole number of at least 1, got ${kindOrNumber(maxNewTokens)}`);

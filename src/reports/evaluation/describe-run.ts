@@ -1,6 +1,6 @@
 /** Describes the setup of a run, for the printed summary and for `--json`. */
 import type { Summary } from '../../schemas/summary.ts';
-import type { Sampling } from '../../clients/policy-client.ts';
+import { type Sampling, samplingFields } from '../../core/sampling.ts';
 import type { Environment } from '../../core/environment.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { countText, plural } from '../text/number-text.ts';
@@ -31,16 +31,14 @@ export interface DescribedRun {
 }
 
 export function describeRun({ policy, opened, counts, sampling }: DescribedRun): RunFacts {
-  const { temperature, topP, extra = {} } = sampling.sampling;
   const isProgram = policy.kind === 'program';
-  const limit = sampling.maxTokens === null || 'max_completion_tokens' in extra ? {} : { max_tokens: sampling.maxTokens };
   return {
     policy: policy.description,
     base_url: policy.baseUrl,
     dataset: opened.environment.eval.name,
     num_examples: counts.rows,
     seed: counts.seed,
-    sampling_args: isProgram ? {} : hideSecrets({ temperature, top_p: topP, ...limit, ...extra }),
+    sampling_args: isProgram ? {} : hideSecrets(samplingFields(sampling.sampling, sampling.maxTokens)),
   };
 }
 
@@ -75,12 +73,13 @@ function setupLines(run: DescribedRun, runName: string | null): [label: string, 
   const { length, name } = opened.environment.eval;
   const isProgram = policy.kind === 'program';
   const order = request.shuffle === true ? `shuffled with seed ${counts.shuffleSeed}` : 'in order';
-  const sampling = Object.entries(describeRun(run).sampling_args).map(([key, value]) => `${key} ${JSON.stringify(value)}`);
+  const given = Object.entries(describeRun(run).sampling_args).map(([key, value]) => `${key} ${JSON.stringify(value)}`);
+  const sampling = given.length === 0 ? ["the server's own"] : given;
   return [
     ...(runName === null ? [] : [['run', runName] as [string, string]]),
     [isProgram ? 'models' : 'policy', policy.description ?? 'none'],
     ...[...roles.descriptions].map(([role, text]): [string, string] => ['role', `${role}: ${text}`]),
     ['data', `${name}: ${countText(counts.rows)} of ${plural(length, 'row')}, ${order} × ${plural(counts.rolloutsPerRow, 'rollout')}`],
-    ...(isProgram ? [] : [['sampling', `${sampling.join(', ')}, seed ${counts.seed}`] as [string, string]]),
+    ...(isProgram ? [] : [['sampling', [...sampling, `seed ${counts.seed}`].join(', ')] as [string, string]]),
   ];
 }

@@ -19,7 +19,7 @@ import { namedPolicy, type NamedPolicy, playedBy, refusalOf } from '../policy/pl
 import type { PolicyTarget } from '../policy/policy-target.ts';
 import { EMBEDDED } from '../policy/providers.ts';
 import { runPrices } from '../policy/run-prices.ts';
-import { type ReadSampling, readSampling, tokenSampling } from '../policy/sampling.ts';
+import { type ReadSampling, readSampling, samplingFor } from '../policy/sampling.ts';
 import { secretsOf } from '../policy/secrets.ts';
 import { type OpenedRoles, openRoles, rolePolicyOf } from '../roles/open-roles.ts';
 import { resolveRoles } from '../roles/resolve-roles.ts';
@@ -122,7 +122,7 @@ export async function openEvaluation(given: EvaluationRequest, context: Evaluati
     policy,
     roles,
     cost,
-    sampling: policy.client.capabilities.kind === 'tokens' ? tokenSampling(sampling) : sampling,
+    sampling: samplingFor(sampling, policy.client.capabilities, names),
     counts,
     secrets: [...secrets],
     notices: [...(world === null ? [] : [world.notice]), ...policy.notices, ...roles.notices],

@@ -1,7 +1,8 @@
 /** Turns the caller's sampling settings into the parameters of every request. */
-import type { Sampling } from '../../clients/policy-client.ts';
+import type { PolicyCapabilities, Sampling } from '../../clients/policy-client.ts';
 import { closestName } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
+import { wholeSampling } from '../../core/sampling.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { EvaluationRequest } from '../evaluation/evaluation-request.ts';
@@ -37,6 +38,9 @@ const RESERVED: Readonly<Record<string, string>> = {
   include_stop_str_in_output: 'the environment needs the stop string in the text',
 };
 
+/** Reserved names that null may stand under: then a chat API does not get the field. */
+const MAY_BE_LEFT_OUT: ReadonlySet<string> = new Set(['stop', 'seed']);
+
 const OF_OPENAI = ['temperature', 'top_p', 'max_tokens', 'max_completion_tokens', 'logit_bias', 'presence_penalty', 'frequency_penalty', 'user'];
 const OF_VLLM = [
   'extra_body',
@@ -70,24 +74,27 @@ export function readSampling(
   // Python clients put fields that OpenAI does not define under extra_body; in the request they are top-level fields.
   if (body !== undefined && !isObject(body)) throw wrong('extra_body', 'an object', body);
   const given: Record<string, unknown> = { ...body, ...direct };
+  const isLeftOut = (name: string) => given[name] === null && MAY_BE_LEFT_OUT.has(name);
   for (const [key, [setting, after]] of Object.entries(ELSEWHERE)) {
-    if (Object.hasOwn(given, key)) throw new ConfigError(`${source} cannot set "${key}": use ${names.name(setting)}${after}`);
+    if (Object.hasOwn(given, key) && !isLeftOut(key)) throw new ConfigError(`${source} cannot set "${key}": use ${names.name(setting)}${after}`);
   }
   for (const [key, reason] of Object.entries(RESERVED)) {
-    if (Object.hasOwn(given, key)) throw new ConfigError(`${source} cannot set "${key}": ${reason}`);
+    if (Object.hasOwn(given, key) && !isLeftOut(key)) throw new ConfigError(`${source} cannot set "${key}": ${reason}`);
   }
+  const leaveOut = Object.keys(given).filter((name) => given[name] === null);
   const {
-    temperature = settings.temperature ?? 1,
-    top_p: topP = settings.topP ?? 1,
+    temperature = settings.temperature ?? null,
+    top_p: topP = settings.topP ?? null,
     max_tokens: most,
     max_completion_tokens: alsoMost,
     ...extra
-  } = given;
+  } = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null));
   if (most !== undefined && alsoMost !== undefined)
     throw new ConfigError(`${source} has both max_tokens and max_completion_tokens, which are two names of one limit. Leave one out.`);
   const maxTokens = most ?? alsoMost ?? settings.maxTokens ?? null;
-  if (typeof temperature !== 'number' || !(temperature >= 0 && temperature <= 100)) throw wrong('temperature', 'a number from 0 to 100', temperature);
-  if (typeof topP !== 'number' || !(topP > 0 && topP <= 1)) throw wrong('top_p', 'a number above 0 and up to 1', topP);
+  if (temperature !== null && !(typeof temperature === 'number' && temperature >= 0 && temperature <= 100))
+    throw wrong('temperature', 'a number from 0 to 100', temperature);
+  if (topP !== null && !(typeof topP === 'number' && topP > 0 && topP <= 1)) throw wrong('top_p', 'a number above 0 and up to 1', topP);
   if (maxTokens !== null && !(Number.isSafeInteger(maxTokens) && (maxTokens as number) > 0))
     throw wrong(alsoMost === undefined ? 'max_tokens' : 'max_completion_tokens', 'an integer of at least 1', maxTokens);
   for (const [name, value] of Object.entries(extra)) {
@@ -98,15 +105,34 @@ export function readSampling(
   }
   // Sent under the name that the user chose, because a server may refuse the other one.
   const further = alsoMost === undefined ? extra : { ...extra, max_completion_tokens: alsoMost };
-  const sampling = { temperature, topP, ...(Object.keys(further).length === 0 ? {} : { extra: further }) };
+  const sampling = {
+    temperature: leaveOut.includes('temperature') ? null : temperature,
+    topP: leaveOut.includes('top_p') ? null : topP,
+    ...(Object.keys(further).length === 0 ? {} : { extra: further }),
+    ...(leaveOut.length === 0 ? {} : { leaveOut }),
+  };
   return { sampling, maxTokens: maxTokens as number | null };
 }
 
-/** For a policy by token ids: its route calls the limit `max_tokens`, which the rollout sets. */
-export function tokenSampling({ sampling, maxTokens }: ReadSampling): ReadSampling {
-  const { max_completion_tokens: _, ...extra } = sampling.extra ?? {};
-  const { temperature, topP } = sampling;
-  return { sampling: { temperature, topP, ...(Object.keys(extra).length === 0 ? {} : { extra }) }, maxTokens };
+/**
+ * The sampling of this policy. All but chat APIs get every field, and a route by token ids calls the limit `max_tokens`, which the rollout sets. Throws
+ * ConfigError if a field is to be left out that the policy always gets.
+ */
+export function samplingFor(
+  { sampling, maxTokens }: ReadSampling,
+  { kind, leavesOut = false }: PolicyCapabilities,
+  names: SettingNames,
+): ReadSampling {
+  if (leavesOut) return { sampling, maxTokens };
+  const { leaveOut = [], ...rest } = sampling;
+  if (leaveOut.length > 0)
+    throw new ConfigError(
+      `${names.name('sampling')} cannot leave out ${leaveOut.join(', ')}: only a chat API takes requests without, and another policy plays`,
+    );
+  const { extra, ...whole } = wholeSampling(rest);
+  const { max_completion_tokens: limit, ...others } = extra ?? {};
+  const further = kind === 'tokens' || limit === undefined ? others : { ...others, max_completion_tokens: limit };
+  return { sampling: { ...whole, ...(Object.keys(further).length === 0 ? {} : { extra: further }) }, maxTokens };
 }
 
 function wrongValue(source: string, name: string, expected: string, value: unknown): ConfigError {

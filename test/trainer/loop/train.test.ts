@@ -181,7 +181,7 @@ describe('a run that nothing disturbs', () => {
         if (leased.kind !== 'tokens') return leased;
         const generate = leased.generate.bind(leased);
         leased.generate = (request) => {
-          if (request.sampling.temperature !== 1) temperatures.push(request.sampling.temperature);
+          if (request.sampling.temperature !== 1) temperatures.push(request.sampling.temperature ?? 1);
           return generate(request);
         };
         return leased;
