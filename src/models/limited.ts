@@ -8,7 +8,9 @@ export function limited(model: TimedModel, limiter: Limiter): TimedModel {
     async generate(messages, request) {
       const askedMs = performance.now();
       let waitMs = 0;
+      using wait = request.onWait?.();
       const reply = await limiter.run(() => {
+        wait?.[Symbol.dispose]();
         waitMs = performance.now() - askedMs;
         return model.generate(messages, request);
       }, request.signal);

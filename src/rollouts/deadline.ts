@@ -23,18 +23,61 @@ export interface Deadline {
   readonly awaited?: () => string | null;
 }
 
-/** A signal that aborts with the run's, and with a TimeoutError once the deadline has passed. Disposing releases the timer and the listener. */
-export function deadlineOf(deadline: Deadline, runSignal: AbortSignal): Disposable & { readonly signal: AbortSignal } {
-  const { timeoutMs, spentMs = 0, awaited } = deadline;
+/** A deadline under way. Disposing releases the timer and the listener. */
+export interface RunningDeadline extends Disposable {
+  /** Aborts with the run's signal, and with a TimeoutError once the deadline has passed. */
+  readonly signal: AbortSignal;
+  /** Milliseconds that count towards the deadline, those spent before included. */
+  readonly spentMs: number;
+  /** Stops the clock until the result is disposed, because something with a deadline of its own is awaited. Several holds may overlap. */
+  hold(): Disposable;
+}
+
+export function deadlineOf(deadline: Deadline, runSignal: AbortSignal): RunningDeadline {
+  const { timeoutMs, awaited } = deadline;
   const controller = new AbortController();
   const listening = onAbort(runSignal, () => controller.abort(runSignal.reason));
   const late = () => controller.abort(deadlinePassed(deadline, awaited?.() ?? null));
-  const timer = timeoutMs === null ? undefined : setTimeout(late, Math.min(Math.max(0, timeoutMs - spentMs), LONGEST_TIMER_MS));
+  let spentMs = deadline.spentMs ?? 0;
+  let timer: NodeJS.Timeout | undefined;
+  let runsSince: number | null = null;
+  // Infinity once the deadline is disposed, so that the end of a hold does not start it again.
+  let holds = 0;
+  const start = () => {
+    runsSince = performance.now();
+    if (timeoutMs !== null) timer = setTimeout(late, Math.min(Math.max(0, timeoutMs - spentMs), LONGEST_TIMER_MS));
+  };
+  const spent = () => spentMs + (runsSince === null ? 0 : performance.now() - runsSince);
+  const stop = () => {
+    clearTimeout(timer);
+    spentMs = spent();
+    runsSince = null;
+  };
+  start();
   return {
     signal: controller.signal,
-    [Symbol.dispose]() {
-      clearTimeout(timer);
+    get spentMs() {
+      return spent();
+    },
+    hold() {
+      if (holds++ === 0) stop();
+      return once(() => void (--holds === 0 && start()));
+    },
+    [Symbol.dispose]: () => {
+      stop();
+      holds = Infinity;
       listening[Symbol.dispose]();
+    },
+  };
+}
+
+/** Only the first disposal counts. */
+function once(end: () => void): Disposable {
+  let isOver = false;
+  return {
+    [Symbol.dispose]() {
+      if (!isOver) end();
+      isOver = true;
     },
   };
 }

@@ -11,6 +11,7 @@ import type { Limiter } from '../core/limiter.ts';
 import type { RoleModels, RolloutModels } from '../core/model.ts';
 import { Random } from '../core/random.ts';
 import { assertPlayable } from './assert-playable.ts';
+import { heldModels } from './held-models.ts';
 import { type Deadline, deadlineOf, deadlinePassed, TIMEOUT_NAMES, type TimeoutNames } from './deadline.ts';
 import { GroupInProgress } from './group-in-progress.ts';
 import { Inbox } from './inbox.ts';
@@ -44,9 +45,12 @@ export interface RunOptions<R extends Row> {
   readonly slots?: Limiter;
   /** Rollouts scored at once, from 1 up. @default maxConcurrent */
   readonly maxScoring?: number;
-  /** Wall clock of one attempt at a rollout in milliseconds; null sets none. */
+  /** Deadline of one attempt at a rollout in milliseconds, without waits for a slot of a role; null sets none. */
   readonly timeoutMs: number | null;
-  /** Wall clock of one attempt at the rewards of a rollout, in milliseconds; null sets none. @default timeoutMs */
+  /**
+   * Deadline of one attempt at the rewards of a rollout, in milliseconds; null sets none. Waits for a slot of a role and calls of roles by the `finish` hook
+   * do not count. @default timeoutMs
+   */
   readonly scoringTimeoutMs?: number | null;
   /** Names of the two timeouts in errors. @default timeoutMs, scoringTimeoutMs */
   readonly timeoutNames?: TimeoutNames;
@@ -212,7 +216,11 @@ async function playRollout<R extends Row>(member: Member<R>, options: RunOptions
   }
 }
 
-async function attempt<R extends Row>({ row, rolloutId: key, models }: Member<R>, options: RunOptions<R>, runSignal: AbortSignal): Promise<Played> {
+async function attempt<R extends Row>(
+  { row, rolloutId: key, models: own }: Member<R>,
+  options: RunOptions<R>,
+  runSignal: AbortSignal,
+): Promise<Played> {
   const { environment, client, sampling, maxTokens, timeoutMs, overlong, cleanUpMs } = options;
   const limit: Deadline = { what: 'The rollout did not end', timeoutMs, option: (options.timeoutNames ?? TIMEOUT_NAMES).rollout };
   using deadline = deadlineOf(limit, runSignal);
@@ -222,6 +230,7 @@ async function attempt<R extends Row>({ row, rolloutId: key, models }: Member<R>
   let played: Played;
   try {
     const random = Random.fromSeed(options.seed).fork(key);
+    const models = own && { asked: own.asked, models: heldModels(own.models, { hold: () => deadline.hold(), during: 'waits' }) };
     const common = { environment, row, random, ...(models && { models }), signal };
     if (isProgram) played = await playProgram(common);
     else {
@@ -239,7 +248,7 @@ async function attempt<R extends Row>({ row, rolloutId: key, models }: Member<R>
   } catch (error) {
     if (runSignal.aborted) throw new CancelledError('The run was cancelled', { cause: error });
     record.fail(error, signal);
-    played = record.finish({ version: 0, model: client.name }, models?.asked ?? []);
+    played = record.finish({ version: 0, model: client.name }, own?.asked ?? []);
   }
   // The record knows in which phase the deadline passed.
   const { error } = played;

@@ -7,7 +7,8 @@ import type { RolloutModels } from '../core/model.ts';
 import type { RewardContext, Rubric, Score, ScoringRunner } from '../core/rubric.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { Limiter } from '../core/limiter.ts';
-import { type Deadline, deadlineOf, TIMEOUT_NAMES, type TimeoutNames } from './deadline.ts';
+import { type Deadline, deadlineOf, type RunningDeadline, TIMEOUT_NAMES, type TimeoutNames } from './deadline.ts';
+import { heldModels, type HeldModelsOptions } from './held-models.ts';
 import { type Rollout, rolloutError, withScore } from './rollout.ts';
 
 /** Further attempts at rewards that failed retryably. Calls of models by role have retries of their own. */
@@ -19,9 +20,12 @@ export interface PlayedMember<R extends Row> {
   readonly models: RolloutModels | null;
 }
 
-/** A member whose `finish` hook has run. */
-export interface FinishedMember<R extends Row> extends PlayedMember<R> {
+interface ClockedMember<R extends Row> extends PlayedMember<R> {
   readonly clock: ScoringClock;
+}
+
+/** A member whose `finish` hook has run. */
+export interface FinishedMember<R extends Row> extends ClockedMember<R> {
   /** Calls of models by role before the hook, and after it unless it failed. */
   readonly askedBefore: number;
   readonly askedFinished: number | null;
@@ -82,7 +86,7 @@ export class Scoring<R extends Row> implements AsyncDisposable {
     const askedBefore = (models?.asked ?? rollout.asked).length;
     const member = { rollout, models, clock, askedBefore, askedFinished: askedBefore, failure: null };
     if (rollout.error !== null || this.#environment.finish === undefined) return member;
-    const context = rewardContext(rubric, member, clock.signal);
+    const context = rewardContext(rubric, member, 'calls');
     const hook = async () => {
       const added = await this.#environment.finish!(context);
       if (isObject(added)) return added;
@@ -116,7 +120,7 @@ export class Scoring<R extends Row> implements AsyncDisposable {
     const { rubric } = this.#environment;
     const playable = members.filter(({ rollout, failure }) => rollout.error === null && failure === null);
     const clocks = playable.map(({ clock }) => clock);
-    const contexts = playable.map((member) => rewardContext(rubric, member, member.clock.signal));
+    const contexts = playable.map((member) => rewardContext(rubric, member, 'waits'));
     const outcomes = playable.length === 0 ? [] : await settleScores(rubric, contexts, this.#runner(clocks));
     const together = outcomes.filter((outcome) => !(outcome instanceof Error)).length;
     const scored: Rollout<R>[] = [];
@@ -155,7 +159,7 @@ export class Scoring<R extends Row> implements AsyncDisposable {
           // A further attempt gets the time that the piece had at its start, not the time that the failed attempt left.
           for (const [place, i] of members.entries()) clocks[i]!.spentMs = spentMs[place]!;
           try {
-            return await runClocks(clocks, members, { work, awaited: awaited ?? (() => null) });
+            return await runClocks(clocks, members, { work, awaited: awaited ?? (() => null), deadlines: new Set() });
           } catch (error) {
             const mayPass = error instanceof VfError && error.retryable && !error.isRetriedOut && !this.#end.signal.aborted;
             if (!mayPass || attempt > RETRIES) throw error;
@@ -206,6 +210,8 @@ function checked(outcomes: readonly (Score | Error)[], rollouts: number): readon
 interface Piece<T> {
   readonly work: () => Promise<T>;
   readonly awaited: () => string | null;
+  /** Those of its members while it runs. */
+  readonly deadlines: Set<RunningDeadline>;
 }
 
 function runClocks<T>(clocks: readonly ScoringClock[], members: readonly number[], piece: Piece<T>): Promise<T> {
@@ -216,12 +222,13 @@ function runClocks<T>(clocks: readonly ScoringClock[], members: readonly number[
 
 /**
  * The deadline of a member's scoring, shared by all its pieces: the rubrics of a group, group rewards. It runs only while a piece runs, so waiting
- * for a slot does not count.
+ * for a slot does not count. Neither do the calls of models by role in the `finish` hook, which have the deadlines of their roles.
  */
 class ScoringClock {
   readonly #run: AbortSignal;
   readonly #deadline: Deadline;
   readonly #controller = new AbortController();
+  readonly #running = new Set<Piece<unknown>['deadlines']>();
   /** Time of all pieces, failed attempts included. */
   elapsedMs = 0;
   /** The time that counts towards the deadline. */
@@ -237,29 +244,40 @@ class ScoringClock {
     return this.#controller.signal;
   }
 
-  async during<T>({ work, awaited }: Piece<T>): Promise<T> {
+  async during<T>({ work, awaited, deadlines }: Piece<T>): Promise<T> {
     this.signal.throwIfAborted();
     using deadline = deadlineOf({ ...this.#deadline, spentMs: this.spentMs, awaited }, this.#run);
     using _ = onAbort(deadline.signal, () => this.#controller.abort(deadline.signal.reason));
     this.hasBegun = true;
+    deadlines.add(deadline);
+    this.#running.add(deadlines);
     const startedAt = performance.now();
+    const spentBeforeMs = this.spentMs;
     try {
       return await untilAborted(work(), deadline.signal);
     } finally {
-      const tookMs = performance.now() - startedAt;
-      this.elapsedMs += tookMs;
-      this.spentMs += tookMs;
+      this.#running.delete(deadlines);
+      this.elapsedMs += performance.now() - startedAt;
+      this.spentMs += deadline.spentMs - spentBeforeMs;
     }
+  }
+
+  /** Stops the deadlines of the pieces that run now, for all members that they score together. */
+  hold(): Disposable {
+    const held = [...this.#running].flatMap((deadlines) => [...deadlines].map((deadline) => deadline.hold()));
+    return { [Symbol.dispose]: () => held.forEach((each) => each[Symbol.dispose]()) };
   }
 }
 
-function rewardContext<R extends Row>(rubric: Rubric<R>, { rollout, models }: PlayedMember<R>, signal: AbortSignal): RewardContext<R> {
+function rewardContext<R extends Row>(rubric: Rubric<R>, member: ClockedMember<R>, during: HeldModelsOptions['during']): RewardContext<R> {
+  const { rollout, models: roles, clock } = member;
   const { row, prompt, segments, stop, state } = rollout;
+  const models = heldModels(roles?.models ?? {}, { hold: () => clock.hold(), during });
   let scoredText = '';
   let modelText = '';
   for (const segment of segments) {
     scoredText += segment.text;
     if (segment.kind === 'model') modelText += segment.text;
   }
-  return { row, prompt, segments, scoredText, modelText, stop, state, parser: rubric.parser, models: models?.models ?? {}, signal };
+  return { row, prompt, segments, scoredText, modelText, stop, state, parser: rubric.parser, models, signal: clock.signal };
 }

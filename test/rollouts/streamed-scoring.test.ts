@@ -110,27 +110,47 @@ describe('a finish hook', () => {
     expect(own).toEqual(new Map([0, 1, 2, 3].map((i) => [`${i}/0`, 0.8])));
   });
 
-  it('delays a step by its deadline at most: a member whose hook never ends fails alone, and says what it waited for', async () => {
+  it('waits for a model as long as the role may take: a member whose call never ends fails alone, with the deadline of the role', async () => {
     const environment = new HookedEnv(3);
     const { model, release } = heldModel((row) => row === '1');
-    await using models = await openRoleModels({ generator: { model } });
+    await using models = await openRoleModels({ generator: { model, timeoutMs: 200, maxRetries: 0 } });
     const seen: Rollout[] = [];
     const run = runRollouts(groupsOf(environment), {
       ...options,
       environment,
       client: new ScriptedClient({ tokenizer: 'code-points', turns: ['done'] }),
       models,
-      scoringTimeoutMs: 100,
+      scoringTimeoutMs: 20,
       timeoutNames: { rollout: 'rollouts.timeout_s', scoring: 'rollouts.scoring_timeout_s' },
       signal: new AbortController().signal,
     });
     for await (const { rollouts } of run) seen.push(...rollouts);
     const [first, late, last] = seen.toSorted((a, b) => (a.rolloutId < b.rolloutId ? -1 : 1));
     expect([first!.reward, last!.reward]).toEqual([0.8, 0.8]);
-    expect(late).toMatchObject({ reward: null, error: { type: 'TimeoutError', phase: 'scoring' } });
+    expect(late).toMatchObject({ reward: null, error: { type: 'ModelError', phase: 'scoring', source: 'model' } });
     release();
     for (let i = 0; i < 5; i++) await nextTurn();
     expect([late!.reward, late!.asked, environment.finished.toSorted()]).toEqual([null, [], ['0', '2']]);
-    expect(late!.error!.message).toMatch(/the finish hook of the environment was at work.*rollouts\.scoring_timeout_s/);
+    expect(late!.error!.message).toMatch(/There was no answer within 200 ms/);
+  });
+
+  it('delays a step by the deadline of scoring at most with its own work, and says what it waited for', async () => {
+    class StuckEnv extends HookedEnv {
+      override async finish(context: RewardContext<Answered>): Promise<Readonly<Record<string, unknown>>> {
+        const added = await super.finish(context);
+        return context.row.exampleId === 1 ? new Promise<never>(() => {}) : added;
+      }
+    }
+    const environment = new StuckEnv(3);
+    await using models = await openRoleModels({ generator: { model: heldModel(() => false).model } });
+    const seen: Rollout[] = [];
+    const timing = { scoringTimeoutMs: 100, timeoutNames: { rollout: 'rollouts.timeout_s', scoring: 'rollouts.scoring_timeout_s' } };
+    const client = new ScriptedClient({ tokenizer: 'code-points', turns: ['done'] });
+    const run = runRollouts(groupsOf(environment), { ...options, environment, client, models, ...timing, signal: new AbortController().signal });
+    for await (const { rollouts } of run) seen.push(...rollouts);
+    const errors = new Map(seen.map(({ rolloutId, error }) => [rolloutId, error]));
+    expect([errors.get('0/0'), errors.get('2/0')]).toEqual([null, null]);
+    expect(errors.get('1/0')).toMatchObject({ type: 'TimeoutError', phase: 'scoring' });
+    expect(errors.get('1/0')!.message).toMatch(/the finish hook of the environment was at work.*rollouts\.scoring_timeout_s/);
   });
 });

@@ -54,6 +54,7 @@ describe('bundledPresets()', () => {
       'roles.judge',
       'seed programs',
       'steps beyond the last',
+      'the longest prompt',
       'the mask',
       'the turn that the environment writes',
       'top_p',
