@@ -118,12 +118,17 @@ export class VllmServer {
     return this.call({ path, body: JSON.stringify(fields), read, signal });
   }
 
+  /** Reads a JSON document and checks its shape. */
+  get<T>(path: string, shape: WireShape<T>, signal: AbortSignal): Promise<T> {
+    const read = (answer: Buffer) => parseAnswer(answer.toString('utf8'), shape, this.where(path));
+    return this.call({ path, read, signal });
+  }
+
   /** The models served now; `parent` is the base of an adapter. */
   async models(
     signal: AbortSignal,
   ): Promise<readonly { readonly id: string; readonly parent: string | null; readonly maxModelLen: number | null }[]> {
-    const read = (body: Buffer) => parseAnswer(body.toString('utf8'), VllmModelsShape, this.where('/v1/models'));
-    const { data } = await this.call({ path: '/v1/models', read, signal });
+    const { data } = await this.get('/v1/models', VllmModelsShape, signal);
     return data.map(({ id, parent = null, max_model_len: maxModelLen = null }) => ({ id, parent, maxModelLen }));
   }
 

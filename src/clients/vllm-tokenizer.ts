@@ -73,12 +73,13 @@ class VllmTokenizerSource implements TokenizerSource {
     return /^<[|｜].*[|｜]>$|^<\/?s>$|^\[\/?[A-Z_]+\]$/s.test(spelling);
   }
 
-  async renderTemplate({ messages, tools, addGenerationPrompt }: TemplateRequest): Promise<readonly number[] | null> {
+  async renderTemplate({ messages, tools, variables = {}, addGenerationPrompt }: TemplateRequest): Promise<readonly number[] | null> {
     const { server, model, signal } = this.#call;
     const fields = {
       model,
       messages: messages.map(wireMessage),
       ...(tools.length === 0 ? {} : { tools }),
+      ...(Object.keys(variables).length === 0 ? {} : { chat_template_kwargs: variables }),
       add_generation_prompt: addGenerationPrompt,
       add_special_tokens: false,
     };

@@ -4,7 +4,7 @@
  */
 import { ConfigError, PolicyError, PromptTooLongError } from '../core/errors.ts';
 import { readJson } from '../core/read-json.ts';
-import { HIGHEST_LOG_PROB, isTokenCount, wholeSampling } from '../core/sampling.ts';
+import { HIGHEST_LOG_PROB, isTokenCount, renderedRequestFields, wholeSampling } from '../core/sampling.ts';
 import { type VllmCompletion, VllmCompletionShape, type WireShape } from '../schemas/vllm.ts';
 import type { GenerateRequest, PolicyRef, TokenSample } from './policy-client.ts';
 import { PromptGrowth } from './prompt-growth.ts';
@@ -24,7 +24,8 @@ const OWN_FIELDS: ReadonlySet<string> = new Set(
  */
 export function completionFields(policy: PolicyRef, request: Omit<GenerateRequest<never>, 'prompt' | 'signal'>): Record<string, unknown> {
   const { sampling, maxNewTokens, stop } = request;
-  const foreign = Object.keys(sampling.extra ?? {}).filter((name) => OWN_FIELDS.has(name));
+  const extra = renderedRequestFields(sampling);
+  const foreign = Object.keys(extra).filter((name) => OWN_FIELDS.has(name));
   if (foreign.length > 0) {
     throw new ConfigError(
       `Generation by token ids sets ${foreign.join(', ')} itself. Leave ${foreign.length === 1 ? 'it' : 'them'} out of the sampling arguments.`,
@@ -39,7 +40,7 @@ export function completionFields(policy: PolicyRef, request: Omit<GenerateReques
     top_k: -1,
     min_p: 0,
     repetition_penalty: 1,
-    ...sampling.extra,
+    ...extra,
     ...(stop.length === 0 ? {} : { stop }),
     include_stop_str_in_output: true,
     return_token_ids: true,

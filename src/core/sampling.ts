@@ -28,6 +28,33 @@ export function samplingFields({ temperature, topP, extra = {}, leaveOut = [] }:
   };
 }
 
+/** Fields of a chat request that only the chat template reads. */
+const OF_TEMPLATE: ReadonlySet<string> = new Set(['chat_template_kwargs', 'documents', 'enable_thinking', 'reasoning_effort']);
+
+/**
+ * The variables of the chat template that a request's fields set, merged as vLLM's chat route does it: an effort also switches thinking on or off.
+ * @example templateVariables({ extra: { reasoning_effort: 'none' } }) // { reasoning_effort: 'none', enable_thinking: false }
+ */
+export function templateVariables({ extra = {} }: Pick<Sampling, 'extra'>): Readonly<Record<string, unknown>> {
+  const { chat_template_kwargs: named, documents, enable_thinking: thinks, reasoning_effort: effort } = extra;
+  return {
+    ...(isSet(effort) ? { enable_thinking: effort !== 'none' } : {}),
+    ...(isSet(thinks) ? { enable_thinking: thinks } : {}),
+    ...(named as Readonly<Record<string, unknown>> | null | undefined),
+    ...(isSet(documents) ? { documents } : {}),
+    ...(isSet(effort) ? { reasoning_effort: effort } : {}),
+  };
+}
+
+/** The fields of a request whose prompt is already rendered. */
+export function renderedRequestFields({ extra = {} }: Pick<Sampling, 'extra'>): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(extra).filter(([name]) => !OF_TEMPLATE.has(name)));
+}
+
+function isSet(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
+
 /** Token counts of one call. */
 export interface Usage {
   readonly promptTokens: number;

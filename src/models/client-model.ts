@@ -7,7 +7,7 @@ import { untilAborted } from '../core/abort.ts';
 import { PolicyError, PromptTooLongError } from '../core/errors.ts';
 import type { Message } from '../core/message.ts';
 import type { Model, ModelRequest } from '../core/model.ts';
-import type { Sampling } from '../core/sampling.ts';
+import { type Sampling, templateVariables } from '../core/sampling.ts';
 import type { CountedReply } from './retried.ts';
 
 /** Greedy, so that the same question gets the same answer; a server that rejects the field goes without it. */
@@ -47,8 +47,10 @@ export function chatProblem({ kind, chatTemplate = 'model' }: PolicyCapabilities
 type Answer = { readonly sample: TextSample; readonly requests: number };
 
 async function generateTokens(lease: Extract<PolicyLease, { kind: 'tokens' }>, messages: readonly Message[], request: ModelRequest): Promise<Answer> {
-  const { ids: prompt, images } = await untilAborted(lease.render(messages, { format: 'chat' }), request.signal);
-  const sample = await lease.generate({ prompt, ...(images.length === 0 ? {} : { images }), ...generateOptions(request) });
+  const options = generateOptions(request);
+  const rendered = lease.render(messages, { format: 'chat', variables: templateVariables(options.sampling) });
+  const { ids: prompt, images } = await untilAborted(rendered, request.signal);
+  const sample = await lease.generate({ prompt, ...(images.length === 0 ? {} : { images }), ...options });
   return { sample, requests: 1 };
 }
 

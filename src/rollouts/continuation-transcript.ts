@@ -44,10 +44,10 @@ export class ContinuationTranscript extends TokenTranscript {
   }
 }
 
-async function promptBuffer(lease: TokenLease, { prompt, tools, tokens, signal }: TranscriptOptions): Promise<TokenBuffer> {
+async function promptBuffer(lease: TokenLease, { prompt, tools, variables, tokens, signal }: TranscriptOptions): Promise<TokenBuffer> {
   assertText(prompt);
   const buffer = new TokenBuffer();
-  const rendered = lease.render(prompt, { format: 'continuation', tools, bos: tokens.bos ?? 'model' });
+  const rendered = lease.render(prompt, { format: 'continuation', tools, variables, bos: tokens.bos ?? 'model' });
   buffer.appendGiven('prompt', (await untilAborted(rendered, signal)).ids);
   return buffer;
 }

@@ -31,10 +31,10 @@ export class ConversationTranscript extends TokenTranscript {
   }
 
   static async open(lease: TokenLease, options: TranscriptOptions): Promise<ConversationTranscript> {
-    const { prompt, tools, capabilities, signal } = options;
+    const { prompt, tools, variables, capabilities, signal } = options;
     assertShowable(prompt, capabilities);
     const buffer = new TokenBuffer();
-    const { ids, images } = await untilAborted(lease.render(prompt, { format: 'chat', tools }), signal);
+    const { ids, images } = await untilAborted(lease.render(prompt, { format: 'chat', tools, variables }), signal);
     buffer.appendGiven('prompt', ids, images);
     return new ConversationTranscript(lease, buffer, options);
   }
@@ -76,8 +76,9 @@ export class ConversationTranscript extends TokenTranscript {
 
   async #append(kind: Observation['kind'], next: readonly Message[]): Promise<void> {
     const turn = this.#turn!;
-    const { tools, signal } = this.options;
-    const { ids, images } = await untilAborted(this.lease.renderNext(this.#history, next, { tools, isClosed: turn.isClosed }), signal);
+    const { tools, variables, signal } = this.options;
+    const bridge = this.lease.renderNext(this.#history, next, { tools, variables, isClosed: turn.isClosed });
+    const { ids, images } = await untilAborted(bridge, signal);
     this.tokens.appendGiven(kind, ids, images);
     this.#history = [...this.#history, turn.message, ...next];
     this.#turn = null;

@@ -33,6 +33,7 @@ export async function driveEpisode<R extends Row>(environment: Environment<R>, r
   const transcript = new ChatTranscript(NO_LEASE, {
     prompt,
     tools,
+    variables: {},
     limits: episode.limits ?? environment.limits,
     capabilities: CAPABILITIES,
     maxTokens: null,

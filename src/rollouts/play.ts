@@ -11,6 +11,7 @@ import { EnvironmentError } from '../core/errors.ts';
 import type { Message } from '../core/message.ts';
 import type { RolloutModels } from '../core/model.ts';
 import type { Random } from '../core/random.ts';
+import { templateVariables } from '../core/sampling.ts';
 import { CLEAN_UP_MS } from '../core/timers.ts';
 import { withinMs } from './deadline.ts';
 import { ChatTranscript } from './chat-transcript.ts';
@@ -74,6 +75,7 @@ async function playStarted<R extends Row>(episode: Episode, options: PlayOptions
   const opening = openTranscript(lease, {
     prompt: episode.prompt,
     tools: record.tools,
+    variables: templateVariables(options.sampling),
     limits: episode.limits ?? environment.limits,
     capabilities,
     maxTokens,

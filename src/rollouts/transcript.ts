@@ -16,6 +16,8 @@ export interface TranscriptOptions {
   readonly prompt: readonly Message[];
   /** Offered natively. */
   readonly tools: readonly ToolSpec[];
+  /** Variables of the chat template, for a policy by token ids. */
+  readonly variables: Readonly<Record<string, unknown>>;
   readonly limits: EnvironmentLimits;
   readonly capabilities: PolicyCapabilities;
   /** New tokens per generation; null means the environment's own limit. */

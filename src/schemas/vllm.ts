@@ -4,7 +4,7 @@
  */
 import type { XStatic } from 'typebox/schema';
 import { isObject } from './is-object.ts';
-import { filledListOf, listOf, nullable, number, numberOrNull, object, text, textOrNull, tokenIds } from './json-schema.ts';
+import { byName, filledListOf, json, listOf, nullable, number, numberOrNull, object, text, textOrNull, tokenIds } from './json-schema.ts';
 import { schemaCheck, schemaProblem } from './schema-check.ts';
 import { jsonOrNull } from './json-or-null.ts';
 
@@ -61,6 +61,10 @@ export type VllmDetokenize = XStatic<typeof detokenizeSchema>;
 const modelsSchema = object({ data: listOf(object({ id: text }, { parent: textOrNull, max_model_len: numberOrNull, owned_by: textOrNull })) });
 export type VllmModels = XStatic<typeof modelsSchema>;
 
+/** `GET /openapi.json`: the fields of each route's request. */
+const serverFieldsSchema = object({}, { components: object({}, { schemas: byName(object({}, { properties: json })) }) });
+export type ServerFields = XStatic<typeof serverFieldsSchema>;
+
 /** One kind of answer: `check` returns null, or a description of the fault in the value. */
 export interface WireShape<T> {
   readonly check: (value: unknown) => string | null;
@@ -72,6 +76,7 @@ export const VllmCompletionShape: WireShape<VllmCompletion> = shape(completionSc
 export const VllmGenerationShape: WireShape<VllmGeneration> = shape(generationSchema);
 export const VllmTokenizeShape: WireShape<VllmTokenize> = shape(tokenizeSchema);
 export const VllmDetokenizeShape: WireShape<VllmDetokenize> = shape(detokenizeSchema);
+export const ServerFieldsShape: WireShape<ServerFields> = shape(serverFieldsSchema);
 export const VllmModelsShape: WireShape<VllmModels> = shape(modelsSchema);
 
 function shape<S extends object>(schema: S): WireShape<XStatic<S>> {

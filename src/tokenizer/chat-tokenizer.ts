@@ -9,7 +9,15 @@ import type { ToolSpec } from '../core/tool-calls.ts';
 import { AskedOnce } from './asked-once.ts';
 import { CHATML_TOKENS, renderChatml } from './chatml.ts';
 import { ControlTokens, looksLikeControl, placesOf, privateUseCharacters } from './control-tokens.ts';
-import type { RenderNextOptions, RenderOptions, ChatTemplateKind, EncodedText, ImageTokenRules, PolicyTokenizer } from './policy-tokenizer.ts';
+import type {
+  ChatTemplateKind,
+  EncodedText,
+  ImageTokenRules,
+  PolicyTokenizer,
+  RenderNextOptions,
+  RenderOptions,
+  TemplateVariables,
+} from './policy-tokenizer.ts';
 import { placeImages } from './image-tokens.ts';
 import {
   mapMessageTexts,
@@ -97,10 +105,13 @@ export class ChatTokenizer implements PolicyTokenizer {
     return ids.length === 0 ? Promise.resolve('') : this.#source.detokenize([...ids]);
   }
 
-  async render(messages: readonly Message[], { format = 'chat', tools = [], bos = 'model' }: RenderOptions = {}): Promise<EncodedText> {
+  async render(
+    messages: readonly Message[],
+    { format = 'chat', tools = [], variables = {}, bos = 'model' }: RenderOptions = {},
+  ): Promise<EncodedText> {
     const given = messages.map(templateMessage);
     if (format === 'chat' || (await this.#hasTemplate()))
-      return cached(this.#memory.opened, JSON.stringify([given, tools]), () => this.#renderChat(given, tools));
+      return cached(this.#memory.opened, JSON.stringify([given, tools, variables]), () => this.#renderChat(given, tools, variables));
     if (templateImages(given).length > 0) throw new ConfigError('A prompt of bare text cannot hold an image. Play the environment as a chat.');
     const text = await this.encode(
       spelledMessages(given, '')
@@ -114,7 +125,7 @@ export class ChatTokenizer implements PolicyTokenizer {
   async renderNext(
     history: readonly Message[],
     next: readonly Message[],
-    { tools = [], isClosed = false }: RenderNextOptions = {},
+    { tools = [], variables = {}, isClosed = false }: RenderNextOptions = {},
   ): Promise<EncodedText> {
     const { control } = this.#memory;
     const source = this.#source;
@@ -123,7 +134,7 @@ export class ChatTokenizer implements PolicyTokenizer {
     const [mark = ''] = privateUseCharacters([guarded.sentinel, ...guarded.texts, ...before.map(({ content }) => content)], 1);
     const images = templateImages(guarded.messages);
     const messages = [...before, { role: 'assistant', content: mark }, ...(await this.#spelled(guarded.messages, images))];
-    const ids = await this.#rendered({ messages, tools: guarded.tools, addGenerationPrompt: true });
+    const ids = await this.#rendered({ messages, tools: guarded.tools, variables, addGenerationPrompt: true });
     const after = await this.#afterMark(ids, mark);
     if (after === null) {
       throw new PolicyError(
@@ -167,11 +178,11 @@ export class ChatTokenizer implements PolicyTokenizer {
     return { ids: Int32Array.from(clean.ids), neutralised: clean.removed };
   }
 
-  async #renderChat(messages: readonly TemplateMessage[], tools: readonly ToolSpec[]): Promise<EncodedText> {
+  async #renderChat(messages: readonly TemplateMessage[], tools: readonly ToolSpec[], variables: TemplateVariables): Promise<EncodedText> {
     const guarded = await this.#guard(messages, tools);
     const images = templateImages(messages);
     const spelled = await this.#spelled(guarded.messages, images);
-    const ids = await this.#rendered({ messages: spelled, tools: guarded.tools, addGenerationPrompt: true });
+    const ids = await this.#rendered({ messages: spelled, tools: guarded.tools, variables, addGenerationPrompt: true });
     const { breaks, sentinel } = guarded;
     const clean = await this.#memory.control.removeSentinels(ids, { breaks, sentinel, mayDrop: true, source: this.#source });
     return this.#placed(clean.ids, images, clean.removed);

@@ -39,11 +39,11 @@ class LocalSource implements TokenizerSource {
     return this.#tokenizer.isSpecial(id);
   }
 
-  async renderTemplate({ messages, tools, addGenerationPrompt }: TemplateRequest): Promise<readonly number[] | null> {
+  async renderTemplate({ messages, tools, variables: given, addGenerationPrompt }: TemplateRequest): Promise<readonly number[] | null> {
     const tokenizer = this.#tokenizer;
     if (!tokenizer.hasChatTemplate) return null;
     try {
-      const variables = tools.length === 0 ? {} : { tools };
+      const variables = { ...given, ...(tools.length === 0 ? {} : { tools }) };
       const text = tokenizer.renderChat(messages as readonly object[] as readonly Record<string, unknown>[], {
         addGenerationPrompt,
         continueFinalMessage: false,

@@ -29,11 +29,16 @@ export interface ImageTokenRules {
 /** `model`: the model's own template. `chatml`: this package's, for a model without one whose tokenizer has the control tokens. Null: none. */
 export type ChatTemplateKind = 'model' | 'chatml' | null;
 
+/** Variables of a chat template other than messages and tools, by name. */
+export type TemplateVariables = Readonly<Record<string, unknown>>;
+
 export interface RenderOptions {
   /** @default 'chat' */
   readonly format?: TurnFormat;
   /** Tools that the template lists. @default none */
   readonly tools?: readonly ToolSpec[];
+  /** Other variables of the template: `enable_thinking`, `reasoning_effort`, `documents`, … @default none */
+  readonly variables?: TemplateVariables;
   /** `model`: bare text begins with BOS if the tokenizer adds it. `never`: it does not. @default 'model' */
   readonly bos?: 'model' | 'never';
 }
@@ -41,6 +46,8 @@ export interface RenderOptions {
 export interface RenderNextOptions {
   /** Tools that the template lists. @default none */
   readonly tools?: readonly ToolSpec[];
+  /** Those of the first prompt. @default none */
+  readonly variables?: TemplateVariables;
   /** The policy sampled the token that ends its turn, so the bridge must not contain it again. @default false */
   readonly isClosed?: boolean;
 }

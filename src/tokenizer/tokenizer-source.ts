@@ -3,6 +3,7 @@
  * the same ids.
  */
 import { PolicyError } from '../core/errors.ts';
+import type { TemplateVariables } from './policy-tokenizer.ts';
 import type { PlainTemplateMessage, TemplateTool } from './template-messages.ts';
 
 export interface TokenizedText {
@@ -15,6 +16,8 @@ export interface TemplateRequest {
   /** Without images. */
   readonly messages: readonly PlainTemplateMessage[];
   readonly tools: readonly TemplateTool[];
+  /** Other variables of the template. @default none */
+  readonly variables?: TemplateVariables;
   /** The text ends with the opening of an assistant turn. */
   readonly addGenerationPrompt: boolean;
 }

@@ -2,6 +2,7 @@
 import type { XStatic } from 'typebox/schema';
 import { filledListOf, flagOrNull, object, text, textOrNull } from '../json-schema.ts';
 import { kindOf } from '../kind-of.ts';
+import { REFUSED_FIELDS } from './refused-fields.ts';
 import { checkDepth, checkedFields, type Fields, type Parsed, parsed, wrongShape, wrongValue } from './request-problem.ts';
 import { logProbCount, type SamplingFields, samplingFields, samplingProperties } from './sampling-fields.ts';
 import { isObject } from '../is-object.ts';
@@ -55,6 +56,9 @@ const schema = object(
     return_prompt_text: flagOrNull,
   },
 );
+
+/** The names of the fields that the route reads. */
+export const CHAT_FIELDS: readonly string[] = [...Object.keys(schema.properties), 'chat_template', 'tool_choice', ...REFUSED_FIELDS];
 
 export function parseChatRequest(body: unknown): Parsed<ChatRequest> {
   return parsed(() => {

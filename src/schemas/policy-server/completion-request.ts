@@ -1,6 +1,7 @@
 /** The request of `POST /v1/completions`, as vLLM 0.32.0 accepts it. */
 import { object } from '../json-schema.ts';
 import { kindOf } from '../kind-of.ts';
+import { REFUSED_FIELDS } from './refused-fields.ts';
 import { checkedFields, type Parsed, parsed, wrongShape, wrongValue } from './request-problem.ts';
 import { logProbCount, type SamplingFields, samplingFields, samplingProperties } from './sampling-fields.ts';
 
@@ -16,6 +17,9 @@ export interface CompletionRequest extends SamplingFields {
 
 const integer = samplingProperties.prompt_logprobs;
 const schema = object({}, { ...samplingProperties, max_tokens: integer, logprobs: integer });
+
+/** The names of the fields that the route reads. */
+export const COMPLETION_FIELDS: readonly string[] = [...Object.keys(schema.properties), 'prompt', ...REFUSED_FIELDS];
 
 /** vLLM's default. */
 const DEFAULT_MAX_TOKENS = 16;

@@ -39,6 +39,9 @@ const NEUTRAL: Readonly<Record<string, (value: unknown) => boolean>> = {
   kv_transfer_params: never,
 };
 
+/** The fields that are read only to refuse other values than a neutral one. */
+export const REFUSED_FIELDS: readonly string[] = [...Object.keys(NEUTRAL), 'best_of'];
+
 /** Ends the parser at the first unsupported field. `n`: choices per prompt. */
 export function refuseUnsupported(fields: Fields, n: number): void {
   for (const [name, isNeutral] of Object.entries(NEUTRAL)) {

@@ -7,8 +7,8 @@ import { type Context, Hono } from 'hono';
 import { CancelledError } from '../../core/errors.ts';
 import type { TokenEngine } from '../../engine/engine-types.ts';
 import { parseLoadAdapterRequest, parseUnloadAdapterRequest } from '../../schemas/policy-server/adapter-request.ts';
-import { parseChatRequest } from '../../schemas/policy-server/chat-request.ts';
-import { parseCompletionRequest } from '../../schemas/policy-server/completion-request.ts';
+import { CHAT_FIELDS, parseChatRequest } from '../../schemas/policy-server/chat-request.ts';
+import { COMPLETION_FIELDS, parseCompletionRequest } from '../../schemas/policy-server/completion-request.ts';
 import type { Parsed } from '../../schemas/policy-server/request-problem.ts';
 import { parseDetokenizeRequest, parseTokenizeRequest } from '../../schemas/policy-server/tokenize-request.ts';
 import { keyCheck } from '../access.ts';
@@ -54,6 +54,12 @@ export const DEFAULT_LIMITS: PolicyLimits = {
 };
 
 const OPEN_PATHS: ReadonlySet<string> = new Set(['/health', '/ping', '/version', '/metrics']);
+
+const SCHEMAS = { CompletionRequest: named(COMPLETION_FIELDS), ChatCompletionRequest: named(CHAT_FIELDS) } as const;
+
+function named(fields: readonly string[]) {
+  return { type: 'object', properties: Object.fromEntries(fields.map((name) => [name, {}])) };
+}
 
 /** Number of bodies of maximum size that may be held at a time. */
 const BODIES_HELD = 16;
@@ -111,6 +117,10 @@ function statusRoutes(app: Hono, served: ServedEngine): void {
   app.get('/health', health);
   app.get('/ping', health);
   app.post('/ping', health);
+  // As in vLLM, a client finds out here which fields a route reads: others are ignored.
+  app.get('/openapi.json', (c) =>
+    c.json({ openapi: '3.1.0', info: { title: 'vf-serve policy', version }, paths: {}, components: { schemas: SCHEMAS } }),
+  );
   app.get('/version', (c) => c.json({ version }));
   app.get('/load', (c) => c.json({ server_load: engine.stats().requestsRunning + engine.stats().requestsWaiting }));
   app.get('/metrics', (c) => {

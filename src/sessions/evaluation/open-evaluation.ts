@@ -104,7 +104,9 @@ export async function openEvaluation(given: EvaluationRequest, context: Evaluati
   const addresses = target.kind === 'embedded' ? addressNotice(engineThreads({})) : null;
   if (addresses !== null) warn(addresses);
   const { maxRetries = EVALUATION_DEFAULTS.maxRetries, maxConcurrent = EVALUATION_DEFAULTS.maxConcurrent } = request;
-  const policy = parts.use(await openPolicy(target, { environment, seed: counts.seed, maxRetries, maxConcurrent, names, variables, signal }));
+  const policy = parts.use(
+    await openPolicy(target, { environment, sampling: sampling.sampling, seed: counts.seed, maxRetries, maxConcurrent, names, variables, signal }),
+  );
   assertPlayable(environment, policy.client);
   const roles = parts.use(
     await openRoles(declared, { policy: rolePolicyOf(policy), images: environment.images, onNotice: warn, secrets, names, signal }),

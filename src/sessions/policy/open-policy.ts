@@ -10,6 +10,7 @@ import type { PolicyProbe } from '../../clients/vllm-probe.ts';
 import { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
+import type { Sampling } from '../../core/sampling.ts';
 import { assertPlayable, showsImages } from '../../rollouts/assert-playable.ts';
 import { programName } from '../../rollouts/play-program.ts';
 import { redactUrl } from '../../transport/redact.ts';
@@ -39,6 +40,8 @@ export interface OpenPolicyOptions {
   readonly seed: number;
   /** The caller's names for its settings, for errors and notices. */
   readonly names: SettingNames;
+  /** The fields of the run's requests, each of which must have an effect. @default none */
+  readonly sampling?: Pick<Sampling, 'extra'>;
   /** Retries of a request after a transient failure. */
   readonly maxRetries: number;
   readonly maxConcurrent: number;
@@ -136,7 +139,22 @@ type EndpointOptions = OpenPolicyOptions & { readonly sendsSeeds?: boolean; read
 /** `because`: the reason for chat mode although the server supports token ids. @default it does not, or chat was requested */
 type ChatOptions = OpenPolicyOptions & { readonly because?: string };
 
+/** An endpoint of which every field of the run's requests has an effect. */
 async function openEndpoint(target: EndpointTarget, options: EndpointOptions): Promise<OpenedPolicy> {
+  await using opened = new Disposers();
+  const policy = opened.use(await openAnyEndpoint(target, options));
+  const { sampling = {}, names, signal } = options;
+  const notices =
+    sampling.extra === undefined
+      ? []
+      : await (
+          await import('./assert-read-fields.ts')
+        ).assertReadFields({ sampling, client: policy.client, target, where: where(target), names, signal });
+  const disposer = opened.move();
+  return { ...policy, notices: [...policy.notices, ...notices], [Symbol.asyncDispose]: () => disposer.disposeAsync() };
+}
+
+async function openAnyEndpoint(target: EndpointTarget, options: EndpointOptions): Promise<OpenedPolicy> {
   const { askServer } = await import('./ask-server.ts');
   const probe = await askServer(target, { images: showsImages(options.environment), names: options.names, signal: options.signal });
   if (target.clientType === 'tokens' && probe.kind !== 'tokens') {

@@ -36,6 +36,9 @@ const RESERVED: Readonly<Record<string, string>> = {
   cache_salt: 'it identifies the policy version',
   add_special_tokens: 'the prompt is rendered once, by the chat template',
   include_stop_str_in_output: 'the environment needs the stop string in the text',
+  add_generation_prompt: 'the environment writes the prompt',
+  continue_final_message: 'the environment writes the prompt',
+  tools: 'the environment offers its own tools',
 };
 
 /** Reserved names that null may stand under: then a chat API does not get the field. */
@@ -52,8 +55,14 @@ const OF_VLLM = [
   'length_penalty',
   'bad_words',
   'chat_template_kwargs',
+  'documents',
+  'enable_thinking',
 ];
+/** Variables of a chat template that a prompt sets itself. */
+const OF_PROMPT = ['messages', 'tools', 'add_generation_prompt', 'continue_final_message', 'chat_template', 'tokenize'];
 const KNOWN: ReadonlySet<string> = new Set([...OF_OPENAI, ...OF_VLLM, ...Object.keys(ELSEWHERE), ...Object.keys(RESERVED), 'reasoning_effort']);
+
+type Json = Readonly<Record<string, unknown>>;
 
 export interface ReadSampling {
   readonly sampling: Sampling;
@@ -97,6 +106,7 @@ export function readSampling(
   if (topP !== null && !(typeof topP === 'number' && topP > 0 && topP <= 1)) throw wrong('top_p', 'a number above 0 and up to 1', topP);
   if (maxTokens !== null && !(Number.isSafeInteger(maxTokens) && (maxTokens as number) > 0))
     throw wrong(alsoMost === undefined ? 'max_tokens' : 'max_completion_tokens', 'an integer of at least 1', maxTokens);
+  checkTemplateFields(extra, source);
   for (const [name, value] of Object.entries(extra)) {
     // Any other name is left to the server, such as top_a.
     const meant = KNOWN.has(name) || name.length < 7 ? null : closestName(name, KNOWN, 1);
@@ -112,6 +122,19 @@ export function readSampling(
     ...(leaveOut.length === 0 ? {} : { leaveOut }),
   };
   return { sampling, maxTokens: maxTokens as number | null };
+}
+
+/** Throws ConfigError for fields that no chat template can take. */
+function checkTemplateFields(
+  { chat_template_kwargs: variables = null, documents = null, reasoning_effort: effort = null }: Json,
+  source: string,
+): void {
+  if (variables !== null && !isObject(variables)) throw wrongValue(source, 'chat_template_kwargs', 'an object', variables);
+  const own = OF_PROMPT.find((name) => variables !== null && Object.hasOwn(variables, name));
+  if (own !== undefined) throw new ConfigError(`chat_template_kwargs in ${source} cannot set "${own}": the environment writes the prompt`);
+  if (documents !== null && !(Array.isArray(documents) && documents.every(isObject)))
+    throw wrongValue(source, 'documents', 'a list of objects', documents);
+  if (effort !== null && typeof effort !== 'string') throw wrongValue(source, 'reasoning_effort', 'a text such as "low"', effort);
 }
 
 /**
