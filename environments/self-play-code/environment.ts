@@ -61,6 +61,6 @@ export { loadTasks, type LoadTasksOptions, type NamedTask } from './load-tasks.t
 export type { ProposalResult } from './proposals.ts';
 export { type GivenProgram, SelfPlayEnv, type SelfPlayOptions } from './self-play-env.ts';
 export { DEFAULT_SETTINGS, type SelfPlaySettings } from './settings.ts';
-export { createSource } from './source.ts';
+export { createSource, playedRoles } from './source.ts';
 export { type TaskInfo, type TaskRow } from './task-rows.ts';
 export { trainingSettings } from './training-settings.ts';

@@ -39,7 +39,7 @@ export type TaskRecord = IoRecord | FunctionRecord;
 /** The program that everything starts from: it returns its argument. */
 export const IDENTITY = { snippet: 'def f(a):\n    return a', input: "'Hello world'", output: "'Hello world'" } as const;
 
-export type Role = 'propose' | 'solve' | 'critic';
+export type Role = 'propose' | 'solve' | 'critique';
 
 /** The number of a function's inputs that a solver sees. */
 export function shownCount(inputs: readonly unknown[]): number {

@@ -35,11 +35,11 @@ export function selfPlayRubric({ prompt, rewards, examine, check }: SelfPlayJudg
   const isValid = async ({ row: { info }, modelText, signal }: RewardContext<TaskRow>) =>
     info.role === 'propose' ? Number((await examine(modelText, info, signal)).kind === 'valid') : null;
   const grade = ({ row: { info }, modelText }: RewardContext<TaskRow>) => {
-    if (info.role !== 'critic') return null;
+    if (info.role !== 'critique') return null;
     const parsed = parseCritique(modelText);
     return parsed.status === 'ok' ? parsed.grade : null;
   };
-  const isGraded = (context: RewardContext<TaskRow>) => (context.row.info.role === 'critic' ? Number(grade(context) !== null) : null);
+  const isGraded = (context: RewardContext<TaskRow>) => (context.row.info.role === 'critique' ? Number(grade(context) !== null) : null);
   const accuracy = async (context: RewardContext<TaskRow>) => (await solved(context))?.accuracy ?? null;
   /** For a solution its correctness; for others 1 if they can be used at all. */
   const usable = async (context: RewardContext<TaskRow>) => (await accuracy(context)) ?? (await isValid(context)) ?? isGraded(context) ?? 0;

@@ -6,13 +6,22 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError, Random } from 'vf-search';
-import { type CreateSource, type SourceContext, type Trajectory, type TrajectoryBatch, type TrajectorySource, withReward } from 'vf-search/trainer';
+import {
+  type CreateSource,
+  type DeclareRoles,
+  type PlayedRole,
+  type SourceContext,
+  type Trajectory,
+  type TrajectoryBatch,
+  type TrajectorySource,
+  withReward,
+} from 'vf-search/trainer';
 import { withBonuses } from './bonuses.ts';
 import { ProgramBuffer } from './buffer.ts';
 import { criticRows, payCriticised, retryRows, rowIdOf, type Solution, solutionOf, textOf } from './critics.ts';
 import { countRepeats, INVALID_REWARD, mean, type ProbedProposal, probedReward, type Proposal, type ProposalResult } from './proposals.ts';
 import type { ProposalRequest } from './examine-proposal.ts';
-import type { IoRecord, TaskRecord } from './records.ts';
+import type { IoRecord, Role, TaskRecord } from './records.ts';
 import { alphaSchedule } from './rewards.ts';
 import { SelfPlayEnv } from './self-play-env.ts';
 import type { SelfPlaySettings } from './settings.ts';
@@ -29,6 +38,17 @@ export const createSource: CreateSource = (context) => {
   if (environment.settings.rewards === 'accuracy')
     throw new ConfigError('rewards = "accuracy" is for evaluation: it pays no proposal. Set environment.args.rewards to "azr" or "crsp".');
   return new SelfPlaySource(context, environment);
+};
+
+/** `critic` was the name of the third role; settings may still use it. */
+export const playedRoles: DeclareRoles = ({ environment }) => {
+  const settings = environment instanceof SelfPlayEnv ? environment.settings : null;
+  const isGiven = environment instanceof SelfPlayEnv && environment.proposalsOf(1, 0) !== null;
+  return {
+    propose: { isTrained: settings?.trainPropose !== false && !isGiven },
+    solve: {},
+    critique: { aliases: ['critic'], isTrained: settings === null || (settings.rewards === 'crsp' && settings.critics > 0) },
+  } satisfies Record<Role, PlayedRole>;
 };
 
 class SelfPlaySource implements TrajectorySource {
@@ -196,7 +216,7 @@ class SelfPlaySource implements TrajectorySource {
     const { steps } = this.#context.config;
     const alphas = alphaSchedule(schedule === 'constant' ? steps : step - 1, steps);
     const play = async (phase: string, rows: ReturnType<typeof criticRows>, rolloutsPerExample: number) =>
-      (await this.#context.play({ step, phase, role: 'critic', rows, rolloutsPerExample, isPaidLater: true }, signal)).trajectories;
+      (await this.#context.play({ step, phase, role: 'critique', rows, rolloutsPerExample, isPaidLater: true }, signal)).trajectories;
     const rows = critics === 0 ? [] : criticRows(solutions, this.#settings);
     const first = critics === 0 ? [] : await play('critic', rows, critics);
     const retried = critics === 0 ? [] : await play('retry', retryRows(rows, first), 1);

@@ -7,7 +7,7 @@ import type { IoRecord, TaskKind, TaskRecord } from './records.ts';
 export type TaskInfo =
   | { readonly role: 'propose'; readonly kind: TaskKind; readonly program: string | null }
   | { readonly role: 'solve'; readonly kind: TaskKind; readonly record: TaskRecord }
-  | { readonly role: 'critic'; readonly kind: TaskKind; readonly thought: string; readonly isRight: boolean };
+  | { readonly role: 'critique'; readonly kind: TaskKind; readonly thought: string; readonly isRight: boolean };
 
 export interface TaskRow extends Row {
   /** The kind of task: credit compares rollouts of one role and kind. */
@@ -63,5 +63,5 @@ export interface JudgedThought {
 }
 
 export function critiqueRow(exampleId: string, { kind, thought, isRight }: JudgedThought, { prompt, dimensions }: PromptSettings): TaskRow {
-  return { exampleId, prompt: critiquePrompt(prompt, thought, dimensions), task: kind, info: { role: 'critic', kind, thought, isRight } };
+  return { exampleId, prompt: critiquePrompt(prompt, thought, dimensions), task: kind, info: { role: 'critique', kind, thought, isRight } };
 }

@@ -22,9 +22,9 @@ import { measurement, median, report } from './measurement.ts';
 
 const TOKENS = 65_536;
 const ROLLOUTS = 384;
-const ROLES = ['propose', 'solve', 'critic'];
+const ROLES = ['propose', 'solve', 'critique'];
 const TASKS = ['code_i', 'code_o', 'code_f'];
-const BETAS = { propose: 0.01, solve: 0.05, critic: 0.1 };
+const BETAS = { propose: 0.01, solve: 0.05, critique: 0.1 };
 const COMMON = { old_log_probs: 'sampler', constant_groups: 'keep' };
 const TR_RPG = {
   ...COMMON,

@@ -107,7 +107,7 @@ export async function judgeKilled(
     rollouts: new Set(done).size,
     optimizerSteps: rows.reduce((sum, row) => sum + (row['optimizer_steps'] ?? 0), 0),
     logProbDifference: most('log_prob_difference_max') ?? NaN,
-    kl: Object.fromEntries(['propose', 'solve', 'critic'].map((role) => [role, most(`loss/policy/approx_kl/${role}`)])),
+    kl: Object.fromEntries(['propose', 'solve', 'critique'].map((role) => [role, most(`loss/policy/approx_kl/${role}`)])),
     adapter: run.adapterSum(),
     replayedAdapter: replay.adapterSum(),
     hasSameNumbers: JSON.stringify(replay.arithmetic()) === JSON.stringify(run.arithmetic()),

@@ -1,5 +1,5 @@
 /**
- * Self-play with three roles (propose, solve, critic) survives kill -9 through a real vLLM and the PyTorch worker: the trainer, the worker and the server are each killed
+ * Self-play with three roles (propose, solve, critique) survives kill -9 through a real vLLM and the PyTorch worker: the trainer, the worker and the server are each killed
  * once in every phase of a step. When a run is over, another one trains on its recorded rollouts without interruption; both adapters must be equal, bit for bit.
  */
 import { selfPlayArgs } from '../../test/vllm/self-play-args.ts';
@@ -103,7 +103,7 @@ function writeKillsPage(runs: readonly KilledRun[], options: ProofOptions): read
       'Largest of a step, in nats, between the policy that sampled and the one in each of two updates; and the largest difference of a log-prob between trainer and server.',
       '',
       ...tableLines(
-        ['killed', 'propose', 'solve', 'critic', 'Δ log-prob'],
+        ['killed', 'propose', 'solve', 'critique', 'Δ log-prob'],
         runs.map(({ victim, kl, logProbDifference }) => [
           victim,
           ...Object.values(kl).map((value) => value?.toExponential(1) ?? '–'),

@@ -14,6 +14,7 @@ import { PhaseClock } from '../trainer/loop/phase-clock.ts';
 import { TokenBudget } from '../trainer/gradients/token-budget.ts';
 import type { TrainingEvent, TrainingObserver } from '../trainer/training-observer.ts';
 import { trainStep } from '../trainer/loop/train-step.ts';
+import { ONE_ROLE } from '../trainer/losses/loss-roles.ts';
 import { lossTerms } from '../trainer/losses/loss-terms.ts';
 import { batchValues, evaluationValues } from '../trainer/records/batch-values.ts';
 import { RolloutsInMemory } from '../trainer/records/rollouts-in-memory.ts';
@@ -100,7 +101,7 @@ export class MemoryRun {
   /** Trains to the last step, with an evaluation before the first step, every `evaluation.every` steps and after the last. Rejects with CancelledError once the signal aborts. */
   async train(): Promise<void> {
     const { config, environment, observer, signal } = this.#training;
-    const losses = lossTerms(config, { algorithm: config.algorithm, responseTokens: environment.limits.responseTokens }, new Map());
+    const losses = lossTerms(config, { algorithm: config.algorithm, responseTokens: environment.limits.responseTokens }, new Map(), ONE_ROLE);
     const budget = new TokenBudget(Math.min(config.backend.maxTokens, this.#backend.capabilities.maxTokens));
     const credit = new GroupCredit(config);
     const { rolloutsPerExample, temperature } = config.rollouts;

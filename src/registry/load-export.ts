@@ -23,10 +23,18 @@ export async function environmentFunction(id: string, name: string, options: Fin
 
 /** The function that a module exports under this name. `key` is the setting that names the module. Throws ConfigError. */
 export async function moduleFunction(path: string, name: string, key: string): Promise<AnyFunction> {
+  const exported = await optionalModuleFunction(path, name, key);
+  if (exported !== null) return exported;
+  throw new ConfigError(`${path} (${key}) does not export a function ${name}`);
+}
+
+/** As `moduleFunction`; null if the module does not export the name. */
+export async function optionalModuleFunction(path: string, name: string, key: string): Promise<AnyFunction | null> {
   if (!existsSync(resolve(path))) throw new ConfigError(`There is no module ${path} (${key}); name a file, with its extension`);
   const exported = exportedBy(await imported(resolve(path), false, key), name);
+  if (exported === undefined) return null;
   if (typeof exported === 'function') return exported as AnyFunction;
-  throw new ConfigError(`${path} (${key}) does not export a function ${name}`);
+  throw new ConfigError(`${path} (${key}) exports ${name}, but it is not a function`);
 }
 
 async function imported(path: string, isOwn: boolean, key?: string): Promise<Readonly<Record<string, unknown>>> {

@@ -3,14 +3,33 @@
  * apart from `vf-search` and `vf-search/engine`, because environments need nothing of it. Training itself is `train` of `vf-search`.
  */
 export type { TrainingConfig } from '../schemas/training-config.ts';
-export type { CreateSource, PhasePlan, RolloutStore, SourceContext, StepRollouts, TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
+export type {
+  CreateSource,
+  DeclareRoles,
+  PhasePlan,
+  RolloutStore,
+  SourceContext,
+  StepRollouts,
+  TrajectoryBatch,
+  TrajectorySource,
+} from './trajectory-source.ts';
 export { POLICY_ROLE, type Trajectory, trajectoryOf, withReward } from './trajectory.ts';
 
 export type { Credit, CreditedBatch, TrainingSequence } from './credit.ts';
 export { type AdvantageConfig, type GroupAdvantages, groupAdvantages } from './credit/group-advantages.ts';
 
 export type { LossContext, LossFactory } from './losses/registry.ts';
-export type { LossMetric, LossMetrics, LossNeeds, TokenCounts, TokenLoss, TokenLossBatch, TokenLossValue } from './token-loss.ts';
+export type {
+  LossMetric,
+  LossMetrics,
+  LossNeeds,
+  PlayedRole,
+  PlayedRoles,
+  TokenCounts,
+  TokenLoss,
+  TokenLossBatch,
+  TokenLossValue,
+} from './token-loss.ts';
 export { broadcastOverTokens, countTokens } from './losses/token-counts.ts';
 export { meanMetric, mergeLossMetrics } from './losses/loss-metrics.ts';
 export { type Aggregation, tokenWeight } from './losses/aggregation.ts';

@@ -73,6 +73,17 @@ export interface TokenLoss {
   evaluate(batch: TokenLossBatch, counts: TokenCounts): TokenLossValue;
 }
 
+/** A role that a source plays with the policy. */
+export interface PlayedRole {
+  /** Other names that settings may give it. @default none */
+  readonly aliases?: readonly string[];
+  /** False if this run does not train on it: settings by role need no value for it. @default true */
+  readonly isTrained?: boolean;
+}
+
+/** The roles that a source plays, by name. */
+export type PlayedRoles = Readonly<Record<string, PlayedRole>>;
+
 /** One of the losses of a run: which loss is taken on which trajectories, with which weight. */
 export interface LossTerm {
   /** Prefix of its metrics (`loss/<name>/`), unless `isMain`. */

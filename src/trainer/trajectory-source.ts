@@ -7,6 +7,7 @@ import type { Environment } from '../core/environment.ts';
 import type { AskedRecord } from '../core/model.ts';
 import type { TraceRecord } from '../rollouts/trace-records.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
+import type { PlayedRoles } from './token-loss.ts';
 import type { Trajectory } from './trajectory.ts';
 
 export interface TrajectoryBatch {
@@ -117,6 +118,12 @@ export interface SourceContext {
   /** True if all rollouts of a phase were on file when the run started. */
   readonly isRecorded: (step: number, phase?: string) => boolean;
 }
+
+/**
+ * Exported next to `createSource`: with it, settings by role (β of `rpg`, `losses.*.roles`) are checked before anything is sampled.
+ * @example export const playedRoles: DeclareRoles = () => ({ propose: {}, solve: { aliases: ['answer'] } });
+ */
+export type DeclareRoles = (context: Pick<SourceContext, 'config' | 'environment'>) => PlayedRoles;
 
 /**
  * @example export const createSource: CreateSource = ({ play, environment, isRecorded }) => ({ ... });

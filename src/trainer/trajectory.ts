@@ -95,6 +95,11 @@ export function isFinished(trajectory: Outcome): boolean {
   return trajectory.error === null && !isDemonstration(trajectory);
 }
 
+/** The trajectory as one of this role. */
+export function withRole(trajectory: Trajectory, role = POLICY_ROLE): Trajectory {
+  return trajectory.role === role ? trajectory : { ...trajectory, role };
+}
+
 /** The trajectory without its reward, which comes later. A failed one stays as it is. */
 export function unpaid<T extends Trajectory>(trajectory: T): T {
   return trajectory.error === null ? { ...trajectory, reward: null, isUnpaid: true } : trajectory;

@@ -12,7 +12,7 @@ import { type ServedModel, serveModel, serveUnlessGiven } from './serve.ts';
 import { finished, type RunFolder, TrainFolder } from './train-process.ts';
 
 const MODEL = 'nano-coder';
-const ROLES = ['propose', 'solve', 'critic'];
+const ROLES = ['propose', 'solve', 'critique'];
 const signal = new AbortController().signal;
 
 let server: ServedModel;
@@ -83,8 +83,8 @@ describe('vf-train self-play-code --preset crsp with a real vLLM and torch', () 
     for (const role of ROLES) {
       const kl = values('all', `loss/policy/approx_kl/${role}`);
       // Rollouts of the second of two updates are off policy; rounding alone gives 1e-12. In one step, all critiques may be in the first update, or none written.
-      expect(role === 'critic' ? Math.max(...kl) : Math.min(...kl)).toBeGreaterThan(1e-9);
-      expect(kl.length).toBeGreaterThanOrEqual(role === 'critic' ? 1 : 3);
+      expect(role === 'critique' ? Math.max(...kl) : Math.min(...kl)).toBeGreaterThan(1e-9);
+      expect(kl.length).toBeGreaterThanOrEqual(role === 'critique' ? 1 : 3);
       for (const ratio of values('all', `loss/policy/ratio_mean/${role}`)) expect(ratio).toBeCloseTo(1, 1);
     }
   });
@@ -111,7 +111,7 @@ describe('vf-train self-play-code --preset crsp with a real vLLM and torch', () 
     const grades = critiques.flatMap(({ segments: [reply] }) => /"grade": (\d(?:\.\d+)?)\}/.exec(reply!.text)?.[1] ?? []);
     // Three runs had 52 to 62 critiques, 77 to 89 % of them with a grade. One step alone may have six, half of them with a grade.
     expect(grades.length).toBeGreaterThan(critiques.length / 2);
-    const paid = values('all', 'reward/critic/');
+    const paid = values('all', 'reward/critique/');
     expect(paid.length).toBeGreaterThan(0);
     expect(paid.every((reward) => reward >= 0 && reward <= 1)).toBe(true);
   });

@@ -1,41 +1,76 @@
 /** The losses and the source of a run: built in, from the environment, or from the user's modules. */
 import { createInterface } from 'node:readline';
 import type { Environment } from '../../core/environment.ts';
+import { ConfigError, ownCodeText, VfError } from '../../core/errors.ts';
 import { readLines } from '../../files/json-lines.ts';
-import { environmentFunction, moduleFunction } from '../../registry/load-export.ts';
+import { environmentFunction, moduleFunction, optionalModuleFunction } from '../../registry/load-export.ts';
+import { isObject } from '../../schemas/is-object.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { ONE_ROLE } from '../../trainer/losses/loss-roles.ts';
 import { isLossModule, lossTerms } from '../../trainer/losses/loss-terms.ts';
-import type { LossTerm } from '../../trainer/token-loss.ts';
+import type { LossTerm, PlayedRoles } from '../../trainer/token-loss.ts';
 import type { LossFactory } from '../../trainer/losses/registry.ts';
 import { checkedSource } from '../../trainer/sources/checked-source.ts';
 import { RolloutFileSource } from '../../trainer/sources/rollout-file-source.ts';
 import { supervisedSteps } from '../../trainer/config/training-schedule.ts';
-import type { CreateSource, TrajectorySource } from '../../trainer/trajectory-source.ts';
+import type { CreateSource, DeclareRoles, TrajectorySource } from '../../trainer/trajectory-source.ts';
 import { modelFacts } from '../../files/model-facts.ts';
 import { localTokenizerHash } from '../policy/local-tokenizer-hash.ts';
 
+export interface SourceOptions {
+  /** The environment was loaded from a module. @default true */
+  readonly hasModule?: boolean;
+  /** @default the source does not say */
+  readonly played?: PlayedRoles | null;
+}
+
 /** Throws ConfigError for an unknown loss, wrong settings, or a module that cannot be imported. */
-export async function openLosses(config: TrainingConfig, { limits }: Environment): Promise<LossTerm[]> {
+export async function openLosses(
+  config: TrainingConfig,
+  { limits }: Environment,
+  { played = null }: Pick<SourceOptions, 'played'> = {},
+): Promise<LossTerm[]> {
   const used = [
     { use: config.algorithm.loss.use, key: 'algorithm.loss.use' },
     ...Object.entries(config.losses).flatMap(([name, { use }]) => (use === undefined ? [] : [{ use, key: `losses.${name}.use` }])),
   ];
   const modules = new Map<string, LossFactory>();
   for (const { use, key } of used) if (isLossModule(use)) modules.set(use, (await moduleFunction(use, 'createLoss', key)) as LossFactory);
-  return lossTerms(config, { algorithm: config.algorithm, responseTokens: limits.responseTokens }, modules);
+  return lossTerms(config, { algorithm: config.algorithm, responseTokens: limits.responseTokens }, modules, played);
+}
+
+/** The roles that the run's source plays; null if it does not say, and for rollouts of a file, whose lines say it. */
+export async function openPlayedRoles(config: TrainingConfig, environment: Environment, { hasModule = true } = {}): Promise<PlayedRoles | null> {
+  const { source, rolloutsFile } = config;
+  if (rolloutsFile !== null) return null;
+  const exported = (name: string) => {
+    if (source !== null) return optionalModuleFunction(source, name, 'source');
+    return hasModule ? environmentFunction(config.environment.id, name) : null;
+  };
+  const declare = (await exported('playedRoles')) as DeclareRoles | null;
+  if (declare === null) return (await exported('createSource')) === null ? ONE_ROLE : null;
+  const module = source ?? config.environment.id;
+  try {
+    const played: unknown = declare({ config, environment });
+    if (isObject(played) && Object.keys(played).length > 0 && Object.values(played).every(isObject)) return played as PlayedRoles;
+  } catch (cause) {
+    if (cause instanceof VfError) throw cause;
+    throw new ConfigError(`playedRoles of ${module} failed: ${ownCodeText(cause)}`, { cause });
+  }
+  throw new ConfigError(`playedRoles of ${module} must return an object for each role by its name, such as { propose: {}, solve: {} }`);
 }
 
 /**
  * The source of `rollouts_file`, the one that `source` names, or the one that the environment's module exports; null for sampled rollouts of the training rows.
  * `hasModule`: the environment was loaded from a module.
  */
-export async function openSource(config: TrainingConfig, { hasModule = true } = {}): Promise<CreateSource | null> {
+export async function openSource(config: TrainingConfig, { hasModule = true, played = null }: SourceOptions = {}): Promise<CreateSource | null> {
   const { source, rolloutsFile, environment } = config;
   if (rolloutsFile !== null) return rolloutsOf(rolloutsFile, config, await localTokenizerHash(config.model.path));
   if (source === null && !hasModule) return null;
   const created =
     source === null ? await environmentFunction(environment.id, 'createSource') : await moduleFunction(source, 'createSource', 'source');
-  return created === null ? null : checkedSource(created as CreateSource, source ?? environment.id);
+  return created === null ? null : checkedSource(created as CreateSource, source ?? environment.id, played);
 }
 
 function rolloutsOf(path: string, { rollouts, sft, model }: TrainingConfig, tokenizerHash: string | null): CreateSource {

@@ -30,7 +30,7 @@ import { type EvaluationLabel, evaluationLabel } from '../../reports/training/ev
 import { assertReadsImages, assertWorkerStarts, openBackend } from './open-backend.ts';
 import { openDemonstrations } from './open-demonstrations.ts';
 import { openEnvironments } from '../environment/open-environment.ts';
-import { openLosses, openSource } from './open-joints.ts';
+import { openLosses, openPlayedRoles, openSource } from './open-joints.ts';
 import { longestRollout, openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
 import { isUnserved, openUnservedSession, UNSERVED_POLICY, unservedServers } from './open-supervised-training.ts';
 import { planGpus } from './plan-gpus.ts';
@@ -143,8 +143,9 @@ async function openJoints(
   environment: Environment,
   { hasModule, warn }: { readonly hasModule: boolean; readonly warn: (line: string) => void },
 ): Promise<Pick<TrainingRun, 'losses' | 'createSource' | 'openDemonstrations'>> {
-  const losses = await openLosses(config, environment);
-  const createSource = await openSource(config, { hasModule });
+  const played = await openPlayedRoles(config, environment, { hasModule });
+  const losses = await openLosses(config, environment, { played });
+  const createSource = await openSource(config, { hasModule, played });
   const demonstrations = config.sft.data === null ? null : await openDemonstrations(config, environment, warn);
   return {
     losses,

@@ -11,6 +11,7 @@ import { supervisedSteps } from '../../trainer/config/training-schedule.ts';
 import { policyText } from '../../reports/training/announce-run.ts';
 import { assertTrainable } from './assert-trainable.ts';
 import { checkLocalBase, usesEngine } from '../policy/local-base.ts';
+import { openLosses, openPlayedRoles } from './open-joints.ts';
 import { isUnserved } from './open-supervised-training.ts';
 import { longestRollout } from './open-policy-servers.ts';
 import { planGpus } from './plan-gpus.ts';
@@ -38,6 +39,7 @@ export async function trainingDryRun(
   const environment = await loadEnvironment(wanted.id, wanted.args, { env: variables, signal, purpose: 'training' });
   try {
     await assertTrainable(environment, config);
+    await openLosses(config, environment, { played: await openPlayedRoles(config, environment) });
     const { contextTokens } = environment.limits;
     const responseTokens = rollouts.maxTokens ?? environment.limits.responseTokens;
     const source = config.source ?? ((await environmentFunction(wanted.id, 'createSource')) === null ? null : environment.id);

@@ -4,8 +4,9 @@ import { ConfigError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { checkedLoss } from './checked-loss.ts';
 import { aggregationOf, type LossContext, type LossFactory, LOSSES } from './registry.ts';
+import { withPlayedRoles } from './loss-roles.ts';
 import { nllLoss } from './nll-loss.ts';
-import type { LossTerm } from '../token-loss.ts';
+import type { LossTerm, PlayedRoles } from '../token-loss.ts';
 
 /** Name of the loss of `[algorithm.loss]`. */
 const MAIN = 'policy';
@@ -22,8 +23,15 @@ export function isLossModule(use: string): boolean {
  * The terms of a configuration: the one of `[algorithm.loss]`, those of `[losses.*]`, and the supervised loss of `[sft]`. Throws ConfigError for an unknown loss or
  * wrong settings.
  * @param modules the factories of the losses that are modules, keyed by `use`
+ * @param played the roles that the run's source plays; null if it does not say
  */
-export function lossTerms(config: TrainingConfig, context: LossContext, modules: ReadonlyMap<string, LossFactory> = new Map()): LossTerm[] {
+export function lossTerms(
+  given: TrainingConfig,
+  context: LossContext,
+  modules: ReadonlyMap<string, LossFactory> = new Map(),
+  played: PlayedRoles | null = null,
+): LossTerm[] {
+  const config = played === null ? given : withPlayedRoles(given, played);
   const { loss } = config.algorithm;
   const make = (use: string, args: Readonly<Record<string, unknown>>, key: string) => {
     const module = modules.get(use);

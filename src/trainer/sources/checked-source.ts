@@ -8,7 +8,9 @@ import { isObject } from '../../schemas/is-object.ts';
 import { SOURCE_PREFIX, STEP_METRICS } from '../records/metrics.ts';
 import { isSourceFileName } from '../records/source-files.ts';
 import { isPhaseName } from '../records/rollout-files.ts';
-import type { Trajectory } from '../trajectory.ts';
+import { assertRoleHasValues } from '../losses/loss-roles.ts';
+import type { PlayedRoles } from '../token-loss.ts';
+import { POLICY_ROLE, type Trajectory } from '../trajectory.ts';
 import type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
 
 const METHODS = ['take', 'needsPolicy', 'saveState', 'loadState'] as const satisfies readonly (keyof TrajectorySource)[];
@@ -22,12 +24,16 @@ const PLAN_KEYS: readonly string[] = [
   'environment',
 ] satisfies readonly (keyof PhasePlan)[];
 
-/** @param module the name that the user gave: a path, or the environment's id */
-export function checkedSource(createSource: CreateSource, module: string): CreateSource {
+/**
+ * @param module the name that the user gave: a path, or the environment's id
+ * @param roles those that the module says its source plays; null if it does not say
+ */
+export function checkedSource(createSource: CreateSource, module: string, roles: PlayedRoles | null = null): CreateSource {
   return (context) => {
     const played = new PlayedPhases(module);
     const play: SourceContext['play'] = async (plan, signal) => {
       checkPlan(plan, module);
+      checkRole(plan, module, { roles, config: context.config });
       played.add(plan);
       return context.play(plan, signal);
     };
@@ -114,13 +120,27 @@ function checkPlan(plan: PhasePlan, module: string): void {
   if (problem !== null) throw new ConfigError(`The source ${module} called play wrongly: ${problem}`);
 }
 
+/** Before the phase is sampled: a loss without a value for the role could not train on it. */
+function checkRole({ role = POLICY_ROLE }: PhasePlan, module: string, { roles, config }: RunRoles): void {
+  if (roles === null) assertRoleHasValues(config, role);
+  else if (!Object.hasOwn(roles, role))
+    throw new ConfigError(
+      `The source ${module} played the role ${JSON.stringify(role)}, but its playedRoles has only ${Object.keys(roles).join(', ')}; add it there`,
+    );
+}
+
+interface RunRoles extends Pick<SourceContext, 'config'> {
+  readonly roles: PlayedRoles | null;
+}
+
 function planProblem(plan: PhasePlan): string | null {
-  const { step, phase, rows, rolloutsPerExample: members = 1, isPaidLater = false } = plan;
+  const { step, phase, role = POLICY_ROLE, rows, rolloutsPerExample: members = 1, isPaidLater = false } = plan;
   const unknown = Object.keys(plan).find((key) => !PLAN_KEYS.includes(key));
   if (unknown !== undefined) return `it has no option ${unknown}${suggestion(unknown, PLAN_KEYS)}; its options are ${PLAN_KEYS.join(', ')}`;
   if (!Number.isInteger(step) || step < 1) return `step must be the one that take was called for, got ${JSON.stringify(step)}`;
   if (phase !== undefined && !isPhaseName(phase))
     return `the phase ${JSON.stringify(phase)} is part of a file name; use letters, digits and dashes, and not "asked"`;
+  if (typeof role !== 'string' || role === '') return `the role must be a name, got ${JSON.stringify(role)}`;
   if (!Number.isInteger(members) || members < 1) return `rolloutsPerExample must be a whole number of at least 1, got ${JSON.stringify(members)}`;
   if (typeof isPaidLater !== 'boolean') return `isPaidLater must be true or false, got ${JSON.stringify(isPaidLater)}`;
   if (!Array.isArray(rows)) return 'rows must be a list of rows, such as environment.train.at(0)';

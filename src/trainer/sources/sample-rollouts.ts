@@ -33,7 +33,7 @@ import {
 } from './rollout-failures.ts';
 import type { RolloutStore, StepRollouts } from '../trajectory-source.ts';
 import type { TrainingEvent, TrainingObserver } from '../training-observer.ts';
-import { type Trajectory, trajectoryOf, unpaid } from '../trajectory.ts';
+import { type Trajectory, trajectoryOf, unpaid, withRole } from '../trajectory.ts';
 
 const MOST_ATTEMPTS = 5;
 
@@ -122,7 +122,8 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
     if (await repeat({ plan, text, failures, allowed, latest, record }, parts)) round++;
     await pause(parts.config.rollouts.repeatPauseS * 2 ** (attempt - 1), parts.signal);
   }
-  const trajectories = plannedIds(plan).map((id) => latest.get(id)!);
+  // An earlier version of a source may have given its role another name.
+  const trajectories = plannedIds(plan).map((id) => withRole(latest.get(id)!, plan.role));
   return { trajectories, failed: trajectories.filter(({ error }) => error !== null).length, attempts: Math.max(1, record.attempts) };
 }
 

@@ -37,7 +37,7 @@ const rewardsOf = (all: readonly Trajectory[]) => all.map(({ reward }) => reward
 describe('criticRows', () => {
   it('asks about the thought of each well-formed solution, and about no other', () => {
     expect(criticRows([solution({ accuracy: 0 })], MINI)).toMatchObject([
-      { exampleId: 'critic-solve-a-0', task: 'code_o', info: { role: 'critic', thought: 't'.repeat(50), isRight: false } },
+      { exampleId: 'critic-solve-a-0', task: 'code_o', info: { role: 'critique', thought: 't'.repeat(50), isRight: false } },
     ]);
     const empty = '<think> </think><answer>4</answer>';
     expect(criticRows([solution({ format: 0 }), solution({ text: empty }), solution({ text: 'no tags' })], MINI)).toEqual([]);

@@ -3,15 +3,20 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DEFAULT_LIMITS, openExecutor } from 'vf-search/execution';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createSource } from '../../../environments/self-play-code/source.ts';
+import { createSource, playedRoles } from '../../../environments/self-play-code/source.ts';
 import { type GivenProgram, SelfPlayEnv } from '../../../environments/self-play-code/self-play-env.ts';
 import { DEFAULT_SETTINGS, type SelfPlaySettings } from '../../../environments/self-play-code/settings.ts';
 import type { NamedTask } from '../../../environments/self-play-code/load-tasks.ts';
 import type { Environment } from '../../../src/core/environment.ts';
 import { ScriptedClient } from '../../../src/clients/scripted.ts';
 import type { CodeExecutor } from '../../../src/execution/code-executor.ts';
+import { presetNamed } from '../../../src/sessions/environment/presets.ts';
+import { presetLayer } from '../../../src/trainer/config/preset.ts';
+import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
+import { withPlayedRoles } from '../../../src/trainer/losses/loss-roles.ts';
 import { checkedSource } from '../../../src/trainer/sources/checked-source.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, trainSmall, type SmallRunOptions } from '../../trainer/small-run.ts';
+import { someConfig } from '../../trainer/some-config.ts';
 import { UnigramBackend } from '../../trainer/unigram-backend.ts';
 import { type PlayerOptions, scriptedPlayer } from './scripted-player.ts';
 import { rolloutNames, rolloutText } from '../../trainer/kept-rollouts.ts';
@@ -49,7 +54,7 @@ interface Game {
 const KEPT = { evaluation: { every: 0 }, checkpoint: { every: 2, keep: 2, keep_rollouts: true } };
 const BY_ROLE = { old_log_probs: 'sampler', correction: { level: 'none' }, advantage: { scope: 'role_task' } };
 
-function play({ settings = {}, player, heldOut = HELD_OUT, given, run = {}, config = {} }: Game = {}) {
+function gameOf({ settings = {}, heldOut = HELD_OUT, given }: Game): SelfPlayEnv {
   // The environment owns its executor; the tests share one.
   const shared: CodeExecutor = {
     capabilities: executor.capabilities,
@@ -57,7 +62,7 @@ function play({ settings = {}, player, heldOut = HELD_OUT, given, run = {}, conf
     analyse: (code, o) => executor.analyse(code, o),
     close: async () => {},
   };
-  const environment = new SelfPlayEnv({
+  return new SelfPlayEnv({
     settings: { ...DEFAULT_SETTINGS, prompt: 'mini', inputCount: 4, references: 0, kinds: ['code_o', 'code_i'], rewards: 'azr', ...settings },
     heldOut,
     seeds: [appending('0', 'seed')],
@@ -66,8 +71,11 @@ function play({ settings = {}, player, heldOut = HELD_OUT, given, run = {}, conf
     // Enough for every program, however busy the machine is.
     limits: { ...DEFAULT_LIMITS, seconds: 30 },
   });
+}
+
+function play({ player, run = {}, config = {}, ...game }: Game = {}) {
   return trainSmall(path, {
-    environment: environment as unknown as Environment,
+    environment: gameOf(game) as unknown as Environment,
     createSource: checkedSource(createSource, 'self-play-code'),
     backend: async () => new UnigramBackend(),
     session: (session) => ({ ...session, client: new ScriptedClient({ turns: scriptedPlayer(player), versions: session.versions, logProb: -2 }) }),
@@ -90,6 +98,35 @@ async function linesOf(file: string): Promise<Record<string, unknown>[]> {
     .split('\n')
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
+
+describe('playedRoles of self-play-code', () => {
+  const played = (settings: Partial<SelfPlaySettings>, given?: readonly GivenProgram[]) =>
+    playedRoles({ config: someConfig({}), environment: gameOf({ settings, ...(given === undefined ? {} : { given }) }) as unknown as Environment });
+
+  it("checks the preset's betas by the names of the document, and takes critic for critique", () => {
+    const preset = presetLayer(presetNamed('crsp', 'self-play-code'));
+    const betaOf = (...changes: Record<string, unknown>[]) => {
+      const layers = changes.map((beta) => ({ source: '--set', table: { algorithm: { loss: { args: { beta } } } } }));
+      const { config } = resolveTrainingConfig([preset, { source: 'test', table: { policy: { base_url: 'http://h/v1' } } }, ...layers]);
+      return withPlayedRoles(config, played({ rewards: 'crsp', critics: 2 })).algorithm.loss.args['beta'];
+    };
+    const beta = { propose: 0.01, solve: 0.05, critique: 0.1 };
+    expect(betaOf()).toEqual(beta);
+    expect(betaOf({ propose: 0.01, solve: 0.05, critic: 0.1 })).toEqual(beta);
+    expect(() => betaOf({ propose: 0.01, solve: 0.05, judge: 0.1 })).toThrow(
+      'names the role "judge", but this run has the roles propose, solve, critique',
+    );
+    expect(() => betaOf({ propose: 0.01, solve: 0.05 })).toThrow('beta has no value for the role "critique"');
+  });
+
+  it('says which roles a run trains', () => {
+    const trained = (...run: Parameters<typeof played>) =>
+      Object.entries(played(...run)).flatMap(([role, { isTrained = true }]) => (isTrained ? [role] : []));
+    expect(trained({})).toEqual(['propose', 'solve']);
+    expect(trained({ rewards: 'crsp', critics: 2, trainPropose: false })).toEqual(['solve', 'critique']);
+    expect(trained({}, [])).toEqual(['solve']);
+  });
+});
 
 describe('createSource of self-play-code', () => {
   it('plays proposals, then their solutions, and pays both by Absolute Zero', async () => {

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { openLosses, openSource } from '../../../src/sessions/training/open-joints.ts';
+import { openLosses, openPlayedRoles, openSource } from '../../../src/sessions/training/open-joints.ts';
 import { ConfigError, TrainingError } from '../../../src/core/errors.ts';
 import { GroupCredit } from '../../../src/trainer/credit/group-credit.ts';
 import { PhaseClock } from '../../../src/trainer/loop/phase-clock.ts';
@@ -86,6 +86,26 @@ describe('openLosses', () => {
     const opening = openLosses(someConfig({ losses: { mine: { use } } }), new CountingEnv({ rows: 2 }));
     await expect(opening).rejects.toThrow(ConfigError);
     await expect(opening).rejects.toThrow(message);
+  });
+});
+
+describe('openPlayedRoles', () => {
+  const rolesOf = (config: Record<string, unknown>) => openPlayedRoles(someConfig(config), new CountingEnv({ rows: 2 }), { hasModule: false });
+
+  it('asks the module of the source, and knows the one role of sampled rows', async () => {
+    const source = moduleWith('export const createSource = () => null;\nexport const playedRoles = ({ config }) => ({ [`of-${config.seed}`]: {} });');
+    expect(await rolesOf({ source, seed: 4 })).toEqual({ 'of-4': {} });
+    expect(await rolesOf({ source: moduleWith('export const createSource = () => null;') })).toBeNull();
+    expect(await rolesOf({})).toEqual({ policy: {} });
+    expect(await rolesOf({ rollouts_file: 'theirs.jsonl' })).toBeNull();
+  });
+
+  it.each([
+    ['throws', 'export const playedRoles = () => nothing;', /^playedRoles of .* failed: ReferenceError/],
+    ['returns a list', "export const playedRoles = () => ['solve'];", /must return an object for each role by its name/],
+    ['is a constant', 'export const playedRoles = { solve: {} };', /exports playedRoles, but it is not a function/],
+  ])('refuses a module whose playedRoles %s', async (_, code, message) => {
+    await expect(rolesOf({ source: moduleWith(code) })).rejects.toThrow(message);
   });
 });
 

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, TrainingError } from '../../../src/core/errors.ts';
 import { checkedSource } from '../../../src/trainer/sources/checked-source.ts';
+import type { PlayedRoles } from '../../../src/trainer/token-loss.ts';
 import { unpaid, withReward } from '../../../src/trainer/trajectory.ts';
+import { someConfig } from '../some-config.ts';
 import { trajectory } from '../some-trajectories.ts';
 import type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from '../../../src/trainer/trajectory-source.ts';
 
@@ -10,20 +12,25 @@ const TRAJECTORY = trajectory('a/0', { reward: 1 });
 const COPY = { ...TRAJECTORY };
 const STATELESS = { needsPolicy: () => true, saveState: async () => {}, loadState: async () => {} };
 
+interface RunRoles {
+  readonly config?: SourceContext['config'];
+  readonly roles?: PlayedRoles;
+}
+
 /** The source, opened, and what it asked of `play`. */
-function opened(create: (context: SourceContext) => Partial<TrajectorySource>) {
+function opened(create: (context: SourceContext) => Partial<TrajectorySource>, { config = someConfig({}), roles }: RunRoles = {}) {
   const plans: PhasePlan[] = [];
   const play = async (plan: PhasePlan) => {
     plans.push(plan);
     return { trajectories: [TRAJECTORY] } as unknown as TrajectoryBatch;
   };
-  const source = checkedSource(create as CreateSource, './mine.ts')({ play } as unknown as SourceContext);
+  const source = checkedSource(create as CreateSource, './mine.ts', roles)({ play, config } as unknown as SourceContext);
   return { source, plans, take: (step = 1, signal = new AbortController().signal) => source.take(step, signal) };
 }
 
-const taking = (take: (context: SourceContext, step: number, signal: AbortSignal) => unknown) =>
-  opened((context) => ({ ...STATELESS, take: async (step, signal) => take(context, step, signal) as Promise<TrajectoryBatch> }));
-const playing = (plan: object) => taking(({ play }, step, signal) => play({ step, rows: ROWS, ...plan }, signal));
+const taking = (take: (context: SourceContext, step: number, signal: AbortSignal) => unknown, run: RunRoles = {}) =>
+  opened((context) => ({ ...STATELESS, take: async (step, signal) => take(context, step, signal) as Promise<TrajectoryBatch> }), run);
+const playing = (plan: object, run: RunRoles = {}) => taking(({ play }, step, signal) => play({ step, rows: ROWS, ...plan }, signal), run);
 const returning = (batch: unknown) => taking(() => batch);
 
 describe('checkedSource', () => {
@@ -85,6 +92,7 @@ describe('checkedSource', () => {
     [{ phase: 'asked' }, 'the phase "asked" is part of a file name'],
     [{ phase: '../x' }, 'the phase "../x" is part of a file name'],
     [{ rolloutsPerExmple: 2 }, 'it has no option rolloutsPerExmple (did you mean rolloutsPerExample?)'],
+    [{ role: '' }, 'the role must be a name, got ""'],
     [{ isPaidLater: 'yes' }, 'isPaidLater must be true or false, got "yes"'],
     [{ rolloutsPerExample: 0 }, 'rolloutsPerExample must be a whole number of at least 1, got 0'],
     [{ step: 0 }, 'step must be the one that take was called for, got 0'],
@@ -97,6 +105,18 @@ describe('checkedSource', () => {
     await expect(take()).rejects.toThrow(ConfigError);
     await expect(take()).rejects.toThrow(`The source ./mine.ts called play wrongly: ${message}`);
     expect(plans).toEqual([]);
+  });
+
+  it('refuses a role that the losses or the module do not know before its phase is sampled', async () => {
+    const config = someConfig({ algorithm: { old_log_probs: 'sampler', loss: { use: 'rpg', args: { beta: { solve: 1 } } } } });
+    const wrong = playing({ phase: 'grade', role: 'judge' }, { config });
+    await expect(wrong.take()).rejects.toThrow('algorithm.loss.args.beta has no value for the role "judge", only for solve');
+    const undeclared = playing({ phase: 'grade', role: 'judge' }, { roles: { solve: {} } });
+    await expect(undeclared.take()).rejects.toThrow('The source ./mine.ts played the role "judge", but its playedRoles has only solve; add it there');
+    expect([...wrong.plans, ...undeclared.plans]).toEqual([]);
+    const right = playing({ role: 'solve' }, { config });
+    await right.take();
+    expect(right.plans).toHaveLength(1);
   });
 
   it('refuses a phase that is played twice in a step, which would overwrite its rollouts', async () => {

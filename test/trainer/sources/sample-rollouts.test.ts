@@ -89,6 +89,13 @@ describe('sampleRollouts', () => {
     expect(reported).toEqual([]);
   });
 
+  it("gives recorded rollouts the plan's role, whatever an earlier version of the source called it", async () => {
+    await sampleRollouts(plan({ role: 'critic' }), parts());
+    const again = await sampleRollouts(plan({ role: 'critique' }), parts());
+    expect(again.trajectories.map(({ role }) => role)).toEqual(ALL.map(() => 'critique'));
+    expect(played).toHaveLength(ALL.length);
+  });
+
   it('reports its progress', async () => {
     const seen: string[] = [];
     const observer = { onRollouts: (p: { done: number; total: number; failed: number }) => void seen.push(`${p.done}/${p.total} ${p.failed}`) };
