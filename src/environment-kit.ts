@@ -23,9 +23,11 @@ export { type ContentPart, contentImages, type ImageRef, type ImageStore, type M
 export { type ImageSizes, imageTokens, MAX_ASPECT, MAX_IMAGE_BYTES, MAX_IMAGE_PIXELS, type PixelRange, smartResize } from './core/image-size.ts';
 
 export { bundledFolder } from './data/bundled.ts';
+export { SAME_ROWS_NOTICE } from './core/training-rows.ts';
 export type { RowsSource } from './data/find-rows.ts';
 export { limoRows } from './data/limo-rows.ts';
 export { type DataRecord, loadRecords, type LoadRecordsOptions } from './data/load-records.ts';
+export { splitNotices } from './data/split-notices.ts';
 export { isInside } from './files/is-inside.ts';
 export { readDocument, readTextFile } from './files/read-document.ts';
 

@@ -34,7 +34,7 @@ export interface GrpoQuestion {
 export interface GrpoEnvOptions {
   /** The rows for evaluation. */
   readonly rows: readonly GrpoQuestion[];
-  /** The rows for training. @default rows */
+  /** The rows for training. @default none: reading `train` throws */
   readonly trainRows?: readonly GrpoQuestion[];
   /** Closed together with the environment. */
   readonly engine: SearchEngine;

@@ -16,7 +16,7 @@ export async function loadEnvironment(
   const context = { ...rest, env, purpose };
   const parsed = await parseArguments(args, env);
   const isTraining = purpose === 'training';
-  const { rows, trainRows, split, provenance } = await questionsOf(parsed, context);
+  const { rows, trainRows, split, notices, provenance } = await questionsOf(parsed, context);
   const engine = await openEngine(parsed, context);
   try {
     return new GrpoEnv({
@@ -29,7 +29,7 @@ export async function loadEnvironment(
       prompt: parsed.prompt,
       ...(parsed.maxObsLength === null ? {} : { observationTokens: parsed.maxObsLength }),
       name: parsed.dataset,
-      notices: noticesFor(parsed, isTraining),
+      notices: [...noticesFor(parsed, isTraining), ...notices],
       provenance: {
         ...provenance,
         search_engine: engine.name,

@@ -15,7 +15,7 @@ export async function loadEnvironment(
 ): Promise<SearchO1Env> {
   const context = { ...rest, env, purpose };
   const parsed = parseArguments(args);
-  const { rows, trainRows, split, provenance } = await loadQuestions(parsed, context);
+  const { rows, trainRows, split, notices, provenance } = await loadQuestions(parsed, context);
   const retriever = await openSource(parsed, context);
   const { named, dataset, topk, ...options } = parsed;
   try {
@@ -25,7 +25,7 @@ export async function loadEnvironment(
       ...(trainRows === undefined ? {} : { trainRows }),
       search: pageSearch(retriever, { topk }),
       name: dataset,
-      notices: sourceNotices(parsed),
+      notices: [...sourceNotices(parsed), ...notices],
       provenance: {
         upstream: `sunnynexus/Search-o1@${UPSTREAM_COMMIT}`,
         ...provenance,

@@ -33,7 +33,7 @@ export interface SearchO1Question {
 export interface SearchO1Options {
   /** The rows for evaluation. */
   readonly rows: readonly SearchO1Question[];
-  /** The rows for training. @default rows */
+  /** The rows for training. @default none: reading `train` throws */
   readonly trainRows?: readonly SearchO1Question[];
   /** Closed together with the environment. */
   readonly search: PageSearch;

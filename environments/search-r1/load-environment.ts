@@ -15,13 +15,13 @@ export async function loadEnvironment(
 ): Promise<SearchR1Env> {
   const context = { ...rest, env, purpose };
   const parsed = parseArguments(args);
-  const { rows, trainRows, split, provenance } = await loadQuestions(parsed, context);
+  const { rows, trainRows, split, notices, provenance } = await loadQuestions(parsed, context);
   const retriever = await openSource(parsed, context);
   try {
     return new SearchR1Env({
       ...environmentOptions(parsed, { rows, ...(trainRows === undefined ? {} : { trainRows }) }),
       retriever,
-      notices: noticesFor(parsed, rows),
+      notices: [...noticesFor(parsed, rows), ...notices],
       provenance: {
         upstream: `PeterGriffinJin/Search-R1@${UPSTREAM_COMMIT}`,
         ...provenance,

@@ -20,7 +20,7 @@ const UPSTREAM_TOKENS: TokenConventions = { endOfTurn: 'dropped', bos: 'model' }
 export interface SearchR1Options {
   /** The rows for evaluation. */
   readonly rows: readonly (Question & { readonly id: string })[];
-  /** The rows for training. @default rows */
+  /** The rows for training. @default none: reading `train` throws */
   readonly trainRows?: readonly (Question & { readonly id: string })[];
   /** Closed together with the environment. */
   readonly retriever: Retriever;

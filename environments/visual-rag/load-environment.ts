@@ -1,6 +1,6 @@
 /** Builds the environment from its arguments. Rows are loaded only here. */
 import { ConfigError, type LoadContext } from 'vf-search';
-import { bundledFolder, type ImageStore, loadRecords, type RowsSource } from 'vf-search/environment-kit';
+import { bundledFolder, type ImageStore, loadRecords, type RowsSource, splitNotices } from 'vf-search/environment-kit';
 import { argumentsFor, type VisualArguments } from './arguments.ts';
 import { type DocumentPage, documentPages } from './documents.ts';
 import { facts } from './facts.ts';
@@ -44,7 +44,7 @@ export async function loadEnvironment(
       retriever,
       ...(images === undefined ? {} : { images }),
       limits: { responseTokens: maxResponseLength },
-      notices,
+      notices: [...notices, ...splitNotices([test.source], parsed.dataSplit ?? 'test', train === null ? [] : [train.source])],
       provenance: {
         upstream: UPSTREAM,
         sources: [test.source, ...(train === null ? [] : [train.source]), ...(sidecar === null ? [] : [sidecar.source])],

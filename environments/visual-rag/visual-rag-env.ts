@@ -38,7 +38,7 @@ const UPSTREAM_LIMITS: Partial<EnvironmentLimits> = { responseTokens: 2048 };
 export interface VisualRagOptions extends RubricOptions, ViewerOptions {
   readonly name?: string;
   readonly rows: readonly VisualRow[];
-  /** @default rows */
+  /** The rows for training. @default none: reading `train` throws */
   readonly trainRows?: readonly VisualRow[];
   /** Its passages' ids are names of pages. Closed together with the environment. */
   readonly retriever: Retriever;

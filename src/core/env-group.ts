@@ -33,7 +33,6 @@ interface Member {
  */
 export class EnvGroup implements Environment {
   readonly id: string;
-  readonly train: Dataset;
   readonly eval: Dataset;
   readonly rubric: Rubric;
   readonly environments: Readonly<Record<string, Environment>>;
@@ -53,6 +52,7 @@ export class EnvGroup implements Environment {
   readonly provenance: Readonly<Record<string, unknown>>;
   /** The environment and row that each row of the group came from. */
   readonly #members = new WeakMap<Row, Member>();
+  #train: Dataset | null = null;
   /** Set if one of the environments has the hook. */
   readonly finish?: NonNullable<Environment['finish']>;
 
@@ -73,8 +73,7 @@ export class EnvGroup implements Environment {
     this.id = id;
     this.environments = environments;
     const all = entries.map(([, environment]) => environment);
-    this.train = this.#rows(entries, 'train');
-    this.eval = this.#rows(entries, 'eval');
+    this.eval = this.#rows('eval');
     const most = (key: keyof EnvironmentLimits) => Math.max(...all.map(({ limits }) => limits[key] ?? Infinity));
     this.limits = {
       responseTokens: most('responseTokens'),
@@ -97,6 +96,10 @@ export class EnvGroup implements Environment {
     this.provenance = Object.fromEntries(entries.map(([task, environment]) => [task, environment.provenance ?? {}]));
     this.rubric = new RoutedRubric(environments, (row) => this.#memberOf(row));
     if (all.some((environment) => environment.finish !== undefined)) this.finish = (context) => this.#finish(context);
+  }
+
+  get train(): Dataset {
+    return (this.#train ??= this.#rows('train'));
   }
 
   async start(row: Row, options: EpisodeOptions): Promise<Episode> {
@@ -124,19 +127,20 @@ export class EnvGroup implements Environment {
     return (await environment.finish?.({ ...context, row, parser: environment.rubric.parser })) ?? {};
   }
 
-  #rows(entries: readonly [string, Environment][], split: 'train' | 'eval'): Dataset {
-    const longest = Math.max(...entries.map(([, environment]) => environment[split].length));
+  #rows(split: 'train' | 'eval'): Dataset {
+    const entries = Object.entries(this.environments).map(([task, environment]) => ({ task, environment, own: environment[split] }));
+    const longest = Math.max(...entries.map(({ own }) => own.length));
     const rows = Array.from({ length: longest }, (_, i) =>
       entries
-        .filter(([, environment]) => i < environment[split].length)
-        .map(([task, environment]) => {
-          const row = environment[split].at(i);
+        .filter(({ own }) => i < own.length)
+        .map(({ task, environment, own }) => {
+          const row = own.at(i);
           const grouped = { ...row, exampleId: `${task}:${row.exampleId}`, task };
           this.#members.set(grouped, { task, environment, row });
           return grouped;
         }),
     ).flat();
-    return new Dataset(entries.map(([, environment]) => environment[split].name).join('+'), rows);
+    return new Dataset(entries.map(({ own }) => own.name).join('+'), rows);
   }
 
   #memberOf(row: Row): Member {

@@ -199,7 +199,7 @@ export interface Baseline {
 /** An environment as `vf-eval` and `vf-train` play it. Extend `SingleTurnEnv`, `MultiTurnEnv`, `ToolEnv` or `ProgramEnv` rather than implementing this directly. */
 export interface Environment<R extends Row = Row> extends EpisodeConventions {
   readonly id: string;
-  /** Rows for training. */
+  /** Rows for training. Reading it throws ConfigError if there are none, as in an environment that was loaded for evaluation. */
   readonly train: Dataset<R>;
   /** Rows for evaluation. */
   readonly eval: Dataset<R>;

@@ -26,12 +26,13 @@ import { checkSpelling } from './option-spelling.ts';
 import type { Rubric } from './rubric.ts';
 import { CLEAN_UP_MS } from './timers.ts';
 import type { ToolSpec } from './tool-calls.ts';
+import { noTrainingRows } from './training-rows.ts';
 
 export interface MultiTurnOptions<R extends Row> {
   readonly id: string;
   /** Rows for evaluation. */
   readonly eval: Dataset<R>;
-  /** Rows for training. @default eval */
+  /** Rows for training, which `eval` should not have. @default none: reading the environment's `train` throws */
   readonly train?: Dataset<R>;
   readonly rubric: Rubric<R>;
   /** Maximum number of generations per episode, at least 1; then it stops with `max_turns_reached`. @default 10 (verifiers v0, ToolEnv) */
@@ -117,7 +118,6 @@ export interface EpisodeState extends Record<string, unknown> {
  */
 export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState = EpisodeState> implements Environment<R> {
   readonly id: string;
-  readonly train: Dataset<R>;
   readonly eval: Dataset<R>;
   readonly rubric: Rubric<R>;
   readonly limits: EnvironmentLimits;
@@ -132,6 +132,7 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
   readonly notices: readonly string[];
   readonly provenance: Readonly<Record<string, unknown>>;
   readonly baseline?: Baseline;
+  readonly #train: Dataset<R> | undefined;
   readonly #needs: readonly PolicyNeed[];
 
   constructor(options: MultiTurnOptions<R>) {
@@ -139,7 +140,7 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
     checkSpelling(options.id, options.limits ?? {}, LIMITS);
     this.id = options.id;
     this.eval = options.eval;
-    this.train = options.train ?? options.eval;
+    this.#train = options.train;
     this.rubric = options.rubric;
     this.maxTurns = options.maxTurns ?? 10;
     if (!Number.isInteger(this.maxTurns) || this.maxTurns < 1)
@@ -184,6 +185,11 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
 
   /** Frees the resources of an episode's state. Called once, even after a failure. */
   protected async cleanup(_state: S): Promise<void> {}
+
+  get train(): Dataset<R> {
+    if (this.#train === undefined) throw noTrainingRows(this.id);
+    return this.#train;
+  }
 
   /** Features that the policy must support. */
   get needs(): readonly PolicyNeed[] {

@@ -34,7 +34,6 @@ const OPTIONS = ['id', 'eval', 'rubric', 'models', 'roles', 'notices', 'provenan
  */
 export abstract class ProgramEnv<R extends Row = Row> implements Environment<R> {
   readonly id: string;
-  readonly train: Dataset<R>;
   readonly eval: Dataset<R>;
   readonly rubric: Rubric<R>;
   readonly programModels?: ProgramModels;
@@ -48,7 +47,6 @@ export abstract class ProgramEnv<R extends Row = Row> implements Environment<R> 
   constructor(options: ProgramOptions<R>) {
     checkSpelling(options.id, options, OPTIONS);
     this.id = options.id;
-    this.train = options.eval;
     this.eval = options.eval;
     this.rubric = options.rubric;
     if (options.models !== undefined) this.programModels = options.models;
@@ -62,6 +60,10 @@ export abstract class ProgramEnv<R extends Row = Row> implements Environment<R> 
    * recorded.
    */
   abstract play(row: R, options: EpisodeOptions): Promise<ProgramResult>;
+
+  get train(): never {
+    throw new ConfigError(`${this.id} is a program, which is evaluated and not trained, so it has no rows to train on.`);
+  }
 
   async start(): Promise<Episode> {
     throw new ConfigError(`${this.id} is a program, which no policy plays. Evaluate it with vf-eval.`);

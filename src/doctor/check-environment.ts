@@ -2,6 +2,7 @@
 import type { Environment } from '../core/environment.ts';
 import { VfError } from '../core/errors.ts';
 import type { RoleDeclarations } from '../core/model.ts';
+import { trainingRows } from '../core/training-rows.ts';
 import { factOf, factsIfLoaded } from '../registry/environment-facts.ts';
 import { loadEnvironment } from '../registry/load-environment.ts';
 import { WEB_PROVIDERS } from '../registry/open-web-search.ts';
@@ -55,9 +56,9 @@ async function load(
     const loaded = await loadEnvironment(id, args, { env: variables, signal, purpose });
     const { limits, eval: held, turnFormat, needs = [], roles = {} } = loaded;
     const problem = purpose === 'training' ? await assertTrainable(loaded, config).catch((error: unknown) => error) : undefined;
-    const rows = purpose === 'evaluation' ? `${countText(held.length)} held out` : trainingRows(loaded, config.environment.evalArgs);
     await loaded.close();
     if (problem !== undefined) throw problem;
+    const rows = purpose === 'evaluation' ? `${countText(held.length)} held out` : rowsText(loaded, config.environment.evalArgs);
     // The last generation starts from the longest context.
     const longest = limits.contextTokens + limits.responseTokens;
     return {
@@ -75,11 +76,12 @@ async function load(
 }
 
 /** With eval_args, the evaluation has a finding of its own. */
-function trainingRows(environment: Pick<Environment, 'train' | 'eval'>, evalArgs: Readonly<Record<string, unknown>>): string {
-  const { train, eval: held } = environment;
-  const rows = `${plural(train.length, 'row')} to train on`;
+function rowsText(environment: Pick<Environment, 'train' | 'eval'>, evalArgs: Readonly<Record<string, unknown>>): string {
+  const { eval: held } = environment;
+  const count = trainingRows(environment)?.length ?? 0;
+  const rows = `${plural(count, 'row')} to train on`;
   if (Object.keys(evalArgs).length > 0) return rows;
-  const isSame = train.length > 0 && held.length > 0 && evaluationLabel(environment, environment) === 'evaluation';
+  const isSame = count > 0 && held.length > 0 && evaluationLabel(environment, environment) === 'evaluation';
   return `${rows}, ${isSame ? 'which are also the evaluation rows; set environment.eval_args to hold rows out' : `${countText(held.length)} held out`}`;
 }
 

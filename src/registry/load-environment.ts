@@ -17,7 +17,7 @@ export interface LoadEnvironmentOptions extends FindEnvironmentOptions {
   /** Environment variables for the environment (`HF_TOKEN`, `SERPER_API_KEY`, ...). @default those of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
-  /** `training`: the environment's `train` must contain the rows to train on, its `eval` held-out rows. @default 'evaluation' */
+  /** `training`: the environment's `train` has the rows to train on, its `eval` held-out rows. `evaluation`: only `eval` is loaded, and reading `train` throws. @default 'evaluation' */
   readonly purpose?: LoadPurpose;
   /** Models for calls outside rollouts; the caller binds them once the run is set up. @default models that are never bound */
   readonly models?: LazyModels;
@@ -61,6 +61,7 @@ type Loader = (args: Readonly<Record<string, unknown>>, context: LoadContext) =>
  * Loads an environment. `id`: its id, or a path to its folder or module. `args`: passed to it unchanged. Throws ConfigError if it is unknown, cannot
  * be imported, rejects its arguments, or returns something that is not an environment; CancelledError when the signal aborts.
  * @example const environment = await loadEnvironment('search-r1', { data_limit: 20, max_turns: 4 });
+ * @example const { train, eval: heldOut } = await loadEnvironment('search-r1', {}, { purpose: 'training' });
  */
 export async function loadEnvironment(
   id: string,
@@ -153,6 +154,16 @@ export function assertEnvironment(name: string, value: unknown): void {
   if (problem !== null) throw new ConfigError(`${name} needs an environment that loadEnvironment gave: this one cannot be used, because ${problem}`);
 }
 
+/** The rows for evaluation in place of missing rows for training, which are an error of their reader. */
+function trainOf(environment: Partial<Record<keyof Environment, unknown>>): unknown {
+  try {
+    return environment.train;
+  } catch (error) {
+    if (error instanceof ConfigError) return environment.eval;
+    throw error;
+  }
+}
+
 /** Checked by shape: an environment need not extend this package's classes. */
 function environmentProblem(value: unknown): string | null {
   if (typeof value !== 'object' || value === null) return `it gave ${value === null ? 'null' : typeof value}`;
@@ -160,7 +171,7 @@ function environmentProblem(value: unknown): string | null {
   if (typeof environment.id !== 'string' || environment.id === '') return 'its id is not a non-empty string';
   for (const method of ['start', 'close'] as const) if (typeof environment[method] !== 'function') return `it has no method ${method}`;
   for (const name of ['train', 'eval'] as const) {
-    const dataset = environment[name] as { length?: unknown; at?: unknown } | undefined;
+    const dataset = (name === 'eval' ? environment.eval : trainOf(environment)) as { length?: unknown; at?: unknown } | undefined;
     if (typeof dataset?.length !== 'number' || typeof dataset.at !== 'function') return `its ${name} is not a Dataset`;
   }
   const rubric = environment.rubric as { score?: unknown; scoreGroup?: unknown; names?: unknown } | undefined;

@@ -2,6 +2,7 @@
 import { type ArgumentValues, choiceArgument, integerArgument, textArgument } from '../core/environment-arguments.ts';
 import { ConfigError } from '../core/errors.ts';
 import { loadRows, type RowsProvenance } from '../data/load-rows.ts';
+import { splitNotices } from '../data/split-notices.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
 import type { QuestionRow } from '../schemas/question-row.ts';
 import { openRetriever, type OpenRetrieverOptions, RETRIEVAL_ENGINES, type RetrievalEngine } from './open-retriever.ts';
@@ -95,6 +96,8 @@ interface LoadedQuestions {
   readonly trainRows?: readonly QuestionRow[];
   /** The split that `data_split` names or stands for. */
   readonly split: string;
+  /** Lines for the user: rows for training and evaluation that are not apart. */
+  readonly notices: readonly string[];
   /** For the results file. */
   readonly provenance: { readonly questions: RowsProvenance; readonly training_questions?: RowsProvenance };
 }
@@ -107,10 +110,11 @@ export async function loadQuestions(
   const options = { dataset, env, ...(signal === undefined ? {} : { signal }), ...(dataLimit === null ? {} : { limit: dataLimit }) };
   const split = dataSplit ?? (purpose === 'training' ? 'train' : 'test');
   const evaluated = await loadRows({ ...options, split: purpose === 'training' ? 'test' : split });
-  if (purpose !== 'training') return { rows: evaluated.rows, split, provenance: { questions: evaluated.provenance } };
+  const { rows, provenance: questions } = evaluated;
+  if (purpose !== 'training') return { rows, split, notices: splitNotices(questions.sources, split), provenance: { questions } };
   const training = await loadRows({ ...options, split });
-  const provenance = { questions: evaluated.provenance, training_questions: training.provenance };
-  return { rows: evaluated.rows, trainRows: training.rows, split, provenance };
+  const notices = splitNotices(questions.sources, 'test', training.provenance.sources);
+  return { rows, trainRows: training.rows, split, notices, provenance: { questions, training_questions: training.provenance } };
 }
 
 /** Lines that explain how far the numbers of a source are comparable. */

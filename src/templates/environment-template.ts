@@ -38,6 +38,8 @@ import { Dataset, integerArgument, loadRows, metric, MultiTurnEnv, readArguments
 import type { EnvResponse, EpisodeState, QuestionRow, RewardContext, Row } from 'vf-search';
 
 const ROWS = fileURLToPath(new URL('rows.jsonl', import.meta.url));
+/** Number of rows at the end that are held out for evaluation; training never sees them. */
+const HELD_OUT = ${HELD_OUT_ROWS};
 const TASK =
   'Answer the question. You may search with <search> words </search>; the results follow between <information> and </information>. ' +
   'End with <answer> your answer </answer>. Question: ';
@@ -94,10 +96,12 @@ function toRow(row: QuestionRow): NoteRow {
 /** \`vf-eval ${id} -a '{"limit": 3}'\` calls this with \`{ limit: 3 }\`. */
 export async function loadEnvironment(args: { readonly limit?: number } = {}): Promise<${className}> {
   const { limit } = readArguments('${id}', { limit: integerArgument(1) }, args);
-  const { rows } = await loadRows({ dataset: ROWS, ...(limit !== undefined && { limit }) });
+  const { rows } = await loadRows({ dataset: ROWS });
+  const split = (name: string, part: readonly QuestionRow[]) => new Dataset(name, part.slice(0, limit).map(toRow));
   return new ${className}({
     id: '${id}',
-    eval: new Dataset('${id}', rows.map(toRow)),
+    train: split('${id}-train', rows.slice(0, -HELD_OUT)),
+    eval: split('${id}', rows.slice(-HELD_OUT)),
     rubric: new Rubric({ funcs: [reward(exactMatch), reward(answered, { weight: 0.1 }), metric(searches)] }),
     turnFormat: 'continuation', // one assistant turn, with the notes as plain text inside it
     stop: ['</search>', '</answer>'],
@@ -118,7 +122,7 @@ test('${id} shows a note after a search and ends at an answer', async () => {
   const environment = await loadEnvironment();
   const { signal } = new AbortController();
   const turn = { finish: 'stop', stopReason: null, toolCalls: [], signal } as const;
-  for (const row of environment.eval) {
+  for (const row of [...environment.train, ...environment.eval]) {
     const episode = await environment.start(row, { random: Random.fromSeed(0), signal });
     const search = '<search> a note </search> and more';
     const kept = search.slice(0, episode.keep(search));
@@ -141,7 +145,7 @@ test('${id} shows a note after a search and ends at an answer', async () => {
 `;
 }
 
-function manifest({ id, kind }: TemplateOptions): string {
+function manifest({ id }: TemplateOptions): string {
   const text = {
     name: id,
     version: '0.1.0',
@@ -149,7 +153,7 @@ function manifest({ id, kind }: TemplateOptions): string {
     type: 'module',
     scripts: { test: 'tsx --test environment.test.ts' },
     peerDependencies: { 'vf-search': '>=0.1.0' },
-    verifiers: { id, entry: 'environment.ts', eval: { numExamples: kind === 'tools' ? HELD_OUT_ROWS : ROWS.length, rolloutsPerExample: 1 } },
+    verifiers: { id, entry: 'environment.ts', eval: { numExamples: HELD_OUT_ROWS, rolloutsPerExample: 1 } },
   };
   return `${JSON.stringify(text, null, 2)}\n`;
 }
@@ -158,7 +162,6 @@ function readme({ id, directory, kind, withManifest }: TemplateOptions): string 
   const flag = directory === 'environments' ? '' : ` --env-dir-path ${directory}`;
   const target = directory === 'environments' ? id : `${isAbsolute(directory) ? '' : './'}${directory}/${id}`;
   const isTools = kind === 'tools';
-  const trainingRows = isTools ? ROWS.length - HELD_OUT_ROWS : ROWS.length;
   const metrics = isTools
     ? `| \`exactMatch\` | 1 if the answer of the last turn is a golden answer, ignoring case |
 | \`brevity\` | 1 for up to 20 words, falling to 0 at 100 words; weight 0.1 |
@@ -176,7 +179,7 @@ The model gets a question, can ${isTools ? 'look up notes with a native tool cal
     npx vf-eval ${id}${flag} -p embedded -m nano-copy # a small model in this process (needs vf-search-models)
     npx vf-eval ${id}${flag} -p vllm -m MODEL         # vLLM on this machine, by token ids
     npx vf-train ${target} --preset laptop-copy    # trains the small model, in this process (needs vf-search-models)
-    npx vf-train ${target} --preset search-r1-grpo -n ${trainingRows} -m MODEL -b http://127.0.0.1:8001/v1
+    npx vf-train ${target} --preset search-r1-grpo -n ${ROWS.length - HELD_OUT_ROWS} -m MODEL -b http://127.0.0.1:8001/v1
 
 ${IS_PUBLISHED ? 'Where `vf-search` is not installed, write `npx -p vf-search` instead of `npx`. ' : ''}The small model reads no English. It learns to search with the last
 words of a question and to answer with what follows them in a note, so it can learn questions that a note answers in their own words. The server of the last command must accept LoRA adapters; \`vf-doctor -b URL\` reports what it lacks.
@@ -184,7 +187,7 @@ ${isTools ? "\nThe model's chat template describes the tools in the prompt, and 
 | file | contents |
 | --- | --- |
 | \`environment.ts\` | the environment and \`loadEnvironment(args)\`, which receives \`-a '{...}'\` |
-| \`rows.jsonl\` | the questions, one JSON object per line: \`question\`, \`golden_answers\`, \`title\` and \`note\`${isTools ? `; the last ${HELD_OUT_ROWS} are held out for evaluation` : ''} |
+| \`rows.jsonl\` | the questions, one JSON object per line: \`question\`, \`golden_answers\`, \`title\` and \`note\`; the last ${HELD_OUT_ROWS} are held out for evaluation |
 | \`environment.test.ts\` | a test that plays an episode step by step: \`npx tsx --test ${directory}/${id}/environment.test.ts\` |
 ${withManifest ? '| `package.json` | `"verifiers"`: the id, the entry, and the default size of an evaluation |\n' : ''}
 | metric | meaning |
@@ -193,6 +196,6 @@ ${metrics}
 
 | argument | meaning |
 | --- | --- |
-| \`limit\` | maximum number of rows${isTools ? ' in each split' : ''}; default: all |
+| \`limit\` | maximum number of rows in each split; default: all |
 `;
 }

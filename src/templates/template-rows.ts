@@ -7,7 +7,7 @@ interface TemplateRow {
   readonly note: string;
 }
 
-/** Number of rows at the end that the environment of `vf-init --tools` holds out for evaluation. */
+/** Number of rows at the end that the environment holds out for evaluation. */
 export const HELD_OUT_ROWS = 4;
 
 /** General knowledge in our own words. recipes/copy/words.py keeps these words out of the pre-training of nano-copy. */

@@ -69,13 +69,13 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     expect(played.stderr).toBe('');
     expect(JSON.parse(played.stdout)).toMatchObject({
       isOurs: true,
-      rows: 5,
-      defaults: { numExamples: 16, rolloutsPerExample: 1 },
+      rows: 4,
+      defaults: { numExamples: 4, rolloutsPerExample: 1 },
       stop: 'completed',
       error: null,
       searches: 1,
       text: expect.stringMatching(
-        /<search> Which planet is closest to the Sun\? <\/search>.*<information>Doc 1.*<answer> \w+.* <\/answer>$/s,
+        /<search> In which year did people first walk on the Moon\? <\/search>.*<information>Doc 1.*<answer> \w+.* <\/answer>$/s,
       ) as string,
     });
   });

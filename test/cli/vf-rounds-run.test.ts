@@ -28,7 +28,8 @@ export async function loadEnvironment({ dataset, refuses = false }) {
   const rows = readFileSync(dataset, 'utf8').trimEnd().split('\\n').map((line) => JSON.parse(line));
   const row = ({ id }) => ({ exampleId: id, prompt: [{ role: 'user', content: 'Question: who is ' + id + '?' }], answer: id, info: { golden_pages: ['a_1'] } });
   return new Tiny({
-    id: 'tiny', maxTurns: 1, traces: true, turnFormat: 'continuation', limits: { responseTokens: 12 }, eval: new Dataset('tiny', rows.map(row)),
+    id: 'tiny', maxTurns: 1, traces: true, turnFormat: 'continuation', limits: { responseTokens: 12 },
+    train: new Dataset('tiny', rows.map(row)), eval: new Dataset('tiny', rows.map(row)),
     rubric: new Rubric({ funcs: [reward(share, { name: 'share' }), metric(share, { name: 'ndcg' }), metric((c) => Number(share(c) === 1), { name: 'judge' })] }),
   });
 }

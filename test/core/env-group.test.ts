@@ -19,7 +19,8 @@ class EchoEnv extends MultiTurnEnv {
   constructor(name: string, options: { readonly tokens: number; readonly turnFormat: 'chat' | 'continuation'; readonly rubric: Rubric }) {
     const { tokens, turnFormat, rubric } = options;
     const rows = [1, 2].map((exampleId) => ({ exampleId, prompt: [{ role: 'user' as const, content: `${name} ${exampleId}` }] }));
-    super({ id: name, eval: new Dataset(name, rows), rubric, turnFormat, limits: { responseTokens: tokens }, notices: ['mind the gap'] });
+    const data = new Dataset(name, rows);
+    super({ id: name, train: data, eval: data, rubric, turnFormat, limits: { responseTokens: tokens }, notices: ['mind the gap'] });
   }
 
   protected setupState(row: { readonly exampleId: string | number }): EpisodeState {

@@ -31,7 +31,8 @@ class Gallery extends MultiTurnEnv<Row, GalleryState> {
 
   constructor(rows: readonly Row[], { turns = 3 }: GalleryArguments, images: ImageStore, show: (row: number, turn: number) => Promise<EnvResponse>) {
     const length = ({ modelText }: { modelText: string }) => modelText.length;
-    super({ id: 'gallery', eval: new Dataset('gallery', rows), rubric: new Rubric({ funcs: [length] }), maxTurns: turns, images });
+    const data = new Dataset('gallery', rows);
+    super({ id: 'gallery', train: data, eval: data, rubric: new Rubric({ funcs: [length] }), maxTurns: turns, images });
     this.#show = show;
   }
 

@@ -72,7 +72,7 @@ export const transcriptAdapter: Adapter = {
 
 async function play(input: Input): Promise<{ row: SearchR1Row; played: Played; steps: unknown[]; contexts: string[] }> {
   const environment = environmentOf(input);
-  const { id, train, eval: rows, rubric, limits, turnFormat } = environment;
+  const { id, eval: rows, rubric, limits, turnFormat } = environment;
   const row = { ...rows.at(0), prompt: [{ role: 'user' as const, content: userContent(input) ?? input.prompt_text }] };
   const steps: unknown[] = [];
   const contexts: string[] = [];
@@ -88,7 +88,7 @@ async function play(input: Input): Promise<{ row: SearchR1Row; played: Played; s
   const played = await playEpisode({
     environment: {
       id,
-      train,
+      train: rows,
       eval: rows,
       rubric,
       limits,

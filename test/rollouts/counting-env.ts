@@ -31,6 +31,7 @@ export class CountingEnv extends MultiTurnEnv<Row, CountingState> {
     const modelLength = ({ modelText }: { modelText: string }) => modelText.length;
     super({
       id: 'counting',
+      train: new Dataset('counting', rows),
       eval: new Dataset('counting', rows),
       rubric: options.rubric ?? new Rubric({ funcs: [reward(modelLength), metric(({ segments }) => segments.length, { name: 'segments' })] }),
       maxTurns: options.maxTurns ?? 5,

@@ -10,6 +10,7 @@ import type { CostOptions } from '../../evaluate/run-cost.ts';
 import { type Message, withoutImages } from '../../core/message.ts';
 import type { RoleDeclarations } from '../../core/model.ts';
 import { Random } from '../../core/random.ts';
+import { firstRow, SAME_ROWS_NOTICE } from '../../core/training-rows.ts';
 import { LazyModels } from '../../models/lazy-models.ts';
 import { assertPlayable, showsImages } from '../../rollouts/assert-playable.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
@@ -129,7 +130,7 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
     ...(declared.length === 0 ? {} : { models: roles.models }),
     ...(prices === null ? {} : { spentUsd: () => trainingCost(roles.models.stats, prices).usd }),
     openSession: named(attempt, async (name, sessionSignal, isFirst) => {
-      const checkedPrompt = isFirst ? environment.train.at(0).prompt : null;
+      const checkedPrompt = isFirst ? firstRow(environment).prompt : null;
       const session = await openSession({ ...options, signal: sessionSignal }, { server, probe, name, checkedPrompt, environment });
       client = session.client;
       return session;
@@ -293,8 +294,7 @@ async function openSession(
 }
 
 function noticesFor(environment: Environment, label: EvaluationLabel, { evaluation }: TrainingConfig): string[] {
-  const notices = [...(environment.notices ?? [])];
-  if (label === 'evaluation' && evaluation.every > 0)
-    notices.push('The evaluation rows are the training rows; set environment.eval_args so that evaluations measure generalisation.');
-  return notices;
+  const notices = (environment.notices ?? []).filter((notice) => notice !== SAME_ROWS_NOTICE);
+  if (label === 'held-out' || evaluation.every === 0) return notices;
+  return [...notices, 'The evaluation rows are the training rows; set environment.eval_args so that evaluations measure generalisation.'];
 }

@@ -1,6 +1,7 @@
 /** The output of `vf-train --dry-run`: the resolved settings, the cost of a step, and the first prompt. Opens the environment and, for the embedded engine, the model's configuration. */
 import { basename } from 'node:path';
 import { Random } from '../../core/random.ts';
+import { firstRow, trainingRows } from '../../core/training-rows.ts';
 import { IMAGE_FLAGS, maxLoraRank } from '../../launch/vllm-flags.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import { environmentFunction } from '../../registry/load-export.ts';
@@ -44,11 +45,12 @@ export async function trainingDryRun(
     const responseTokens = rollouts.maxTokens ?? environment.limits.responseTokens;
     const source = config.source ?? ((await environmentFunction(wanted.id, 'createSource')) === null ? null : environment.id);
     const members = steps === 0 || source !== null ? 0 : rollouts.examplesPerStep * rollouts.rolloutsPerExample;
-    const row = environment.train.at(0);
+    const row = firstRow(environment);
+    const train = trainingRows(environment);
     const roles = await resolveRoles(environment.roles ?? {}, config.roles, { variables });
     const facts: Fact[] = [
       ['environment', `${environment.id}, ${environment.turnFormat} format`],
-      ['data', `${environment.train.name}: ${plural(environment.train.length, 'row')} to train on`],
+      ...(train === null ? [] : [['data', `${train.name}: ${plural(train.length, 'row')} to train on`] satisfies Fact]),
       ['model', isDownloaded ? `${model.path}, which the run downloads from the hub` : model.path],
       ['policy', isUnserved(config) ? 'none: without a policy server, nothing is played' : policyText(policy)],
       ...supervisedFacts(config),

@@ -4,6 +4,7 @@ import { PolicyError, ResultsError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { Environment } from '../../core/environment.ts';
 import { withoutImages } from '../../core/message.ts';
+import { firstRow } from '../../core/training-rows.ts';
 import { type ProbeText, type ProbeTexts, PROBE_FORMAT, type Published, type ServedPolicy } from '../publisher/served-policy.ts';
 import type { RunRecords } from '../records/run-records.ts';
 import type { TrajectorySource } from '../trajectory-source.ts';
@@ -89,6 +90,6 @@ function beforeImages({ ids, targets, images = [] }: ProbeText): ProbeText {
 async function promptProbe(client: PolicyClient, environment: Environment, signal: AbortSignal): Promise<ProbeText> {
   await using lease = await client.lease(signal);
   if (lease.kind !== 'tokens') throw new ResultsError('The policy does not accept token ids; use a vLLM server or the embedded engine');
-  const { ids } = await lease.render(withoutImages(environment.train.at(0).prompt), PROBE_FORMAT);
+  const { ids } = await lease.render(withoutImages(firstRow(environment).prompt), PROBE_FORMAT);
   return { ids, targets: Int32Array.from({ length: ids.length - 1 }, (_, i) => i + 1) };
 }

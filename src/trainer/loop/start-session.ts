@@ -1,6 +1,7 @@
 /** Opens the parts of a session at the point where an earlier process ended: loads the last checkpoint and serves its policy if something will be sampled from it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Disposers } from '../../core/disposers.ts';
+import { trainingRows } from '../../core/training-rows.ts';
 import { openCredit } from '../credit/scope-credit.ts';
 import type { Credit } from '../credit.ts';
 import { ServedPolicy, VersionNames } from '../publisher/served-policy.ts';
@@ -72,8 +73,9 @@ export async function startSession(
   const source = openSource(run, { ...(await sourceContext(run, records, play)), ...stream }, demonstrations);
   const credit = openCredit(config);
   const report = records.report.bind(records);
-  const rows = new TrainingRows(run.environment.train, (message) => report({ kind: 'alarm', message }));
-  const parts = { source, credit, ...(playsRows(run) ? { rows } : {}) };
+  const played = playsRows(run) ? trainingRows(run.environment) : null;
+  const rows = played === null ? {} : { rows: new TrainingRows(played, (message) => report({ kind: 'alarm', message })) };
+  const parts = { source, credit, ...rows };
   const isUpdatedOnce = config.algorithm.minibatches * config.algorithm.epochs === 1;
   const progress: Progress = new Progress({
     start,
@@ -223,7 +225,7 @@ async function sourceContext(
   };
 }
 
-/** True if steps are sampled from the environment's training rows. */
+/** True if steps are sampled by the policy, from the environment's training rows or a source of its own. */
 function playsRows({ config }: TrainingRun): boolean {
   return config.steps > 0 && config.rolloutsFile === null;
 }

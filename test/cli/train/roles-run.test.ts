@@ -14,7 +14,8 @@ export function loadEnvironment() {
   const rows = [0, 1, 2, 3].map((i) => ({ exampleId: 'r' + i, prompt: [{ role: 'user', content: 'Q' + i }], answer: 'Paris' }));
   const roles = { judge: { about: 'scores answers', default: 'builtin', builtin: exactMatchJudge() } };
   const limits = { responseTokens: 8, contextTokens: 200 };
-  return new SingleTurnEnv({ id: 'judged', eval: new Dataset('rows', rows), rubric: new JudgeRubric(), roles, limits, turnFormat: 'continuation' });
+  const data = new Dataset('rows', rows);
+  return new SingleTurnEnv({ id: 'judged', train: data, eval: data, rubric: new JudgeRubric(), roles, limits, turnFormat: 'continuation' });
 }
 `;
 const ALONE = { VF_BASE_URL: '' };

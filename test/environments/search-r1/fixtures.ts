@@ -39,7 +39,7 @@ export function play(
   { ignoresStop = false, ...options }: PlayOptions & { readonly ignoresStop?: boolean } = {},
 ): Promise<PlayedEpisode<SearchR1Row>> {
   if (!ignoresStop) return playScript(environment, turns, options);
-  const { id, train, eval: rows, rubric, limits, turnFormat, overlong } = environment;
+  const { id, eval: rows, rubric, limits, turnFormat, overlong } = environment;
   const start: SearchR1Env['start'] = async (row, o) => ({ ...(await environment.start(row, o)), stop: [] });
-  return playScript({ id, train, eval: rows, rubric, limits, turnFormat, overlong, start, close: () => environment.close() }, turns, options);
+  return playScript({ id, train: rows, eval: rows, rubric, limits, turnFormat, overlong, start, close: () => environment.close() }, turns, options);
 }

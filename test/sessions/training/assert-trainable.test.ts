@@ -13,7 +13,7 @@ describe('assertTrainable', () => {
   beforeAll(async () => {
     const file = (name: string) => join(SQUARES, name);
     const args = { dataset: file('train.jsonl'), pages: file('pages.jsonl'), images: file('images') };
-    environment = await loadEnvironment('visual-rag', args, { images: new RunImages() });
+    environment = await loadEnvironment('visual-rag', args, { images: new RunImages(), purpose: 'training' });
   });
   afterAll(() => environment.close());
 

@@ -12,7 +12,7 @@ export async function loadEnvironment() {
   const rows = ['a', 'b'].map((id) => ({ exampleId: id, prompt: [{ role: 'user', content: 'Question: ' + id }], answer: id }));
   const share = ({ modelText }) => ([...modelText].filter((c) => c === 'e').length % 3) / 2;
   return new SingleTurnEnv({
-    id: 'tiny', turnFormat: 'continuation', limits: { responseTokens: 8 }, eval: new Dataset('tiny', rows),
+    id: 'tiny', turnFormat: 'continuation', limits: { responseTokens: 8 }, train: new Dataset('tiny', rows), eval: new Dataset('tiny', rows),
     rubric: new Rubric({ funcs: [reward(share, { name: 'share' })] }),
   });
 }

@@ -10,7 +10,7 @@ const ENVIRONMENT = `
 import { Dataset, Rubric, SingleTurnEnv } from 'vf-search';
 export function loadEnvironment() {
   const row = { exampleId: 'a', prompt: [{ role: 'user', content: 'Who?' }], answer: 'I' };
-  return new SingleTurnEnv({ id: 'one', eval: new Dataset('one', [row]), notices: ['Only one question.'],
+  return new SingleTurnEnv({ id: 'one', train: new Dataset('one', [row]), eval: new Dataset('one', [row]), notices: ['Only one question.'],
     rubric: new Rubric({ funcs: [function one() { return 1; }] }) });
 }`;
 
