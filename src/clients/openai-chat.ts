@@ -9,6 +9,7 @@ import { Random } from '../core/random.ts';
 import { withoutExcerpt } from '../core/read-json.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse } from '../transport/http-endpoint.ts';
 import { Limiter } from '../core/limiter.ts';
+import type { RateLimit } from '../transport/rate-limit.ts';
 import { withRetries } from '../transport/retry.ts';
 import { type ChatBody, chatBody, type ChatSample, type LimitField, readChat, refusesMaxTokens } from './openai-chat-wire.ts';
 import { chatBodyError, chatError, mayReportError } from './chat-failure.ts';
@@ -124,7 +125,7 @@ export class OpenAIChatClient implements PolicyClient {
   async #generate(replica: Replica, policy: PolicyRef, request: GenerateRequest<readonly Message[]>): Promise<TextSample> {
     const { timeoutMs = 600_000, maxRetries = 3, baseDelayMs = 500 } = this.#options;
     const attempt = (signal: AbortSignal) => this.#complete(replica, policy, request, signal);
-    const retries = { signal: request.signal, timeoutMs, maxRetries, baseDelayMs, random: this.#random };
+    const retries = { signal: request.signal, timeoutMs, maxRetries, baseDelayMs, random: this.#random, rateLimit: replica.rateLimit };
     try {
       const { stopWasGuessed, ...sample } = await this.#limiter.run(() => withRetries(attempt, retries), request.signal);
       replica.failedAtMs = -Infinity;
@@ -165,6 +166,7 @@ class Replica {
   readonly url: string;
   /** Removes this server's credentials from a string. */
   readonly hide: (text: string) => string;
+  readonly rateLimit: RateLimit;
   leases = 0;
   /** It has returned a completion, so key, URL and model are right. */
   hasAnswered = false;
@@ -185,6 +187,7 @@ class Replica {
     });
     this.url = this.#endpoint.url;
     this.hide = this.#endpoint.hide;
+    this.rateLimit = this.#endpoint.rateLimit;
   }
 
   async complete(body: ChatBody, signal: AbortSignal): Promise<unknown> {

@@ -100,7 +100,7 @@ export class VllmServer {
     };
     const optional = { ...(baseDelayMs === undefined ? {} : { baseDelayMs }), ...(mayRetry === undefined ? {} : { mayRetry }) };
     try {
-      const result = await withRetries(attempt, { signal, timeoutMs, maxRetries, random, ...optional });
+      const result = await withRetries(attempt, { signal, timeoutMs, maxRetries, random, rateLimit: this.#endpoint.rateLimit, ...optional });
       this.#failedAtMs = null;
       return result;
     } catch (error) {
@@ -180,6 +180,8 @@ function vllmError(failure: string, response: HttpResponse, keyRemedy: string): 
       `The server cannot decode an image of the prompt: ${failure}. Check that the environment shows whole PNG, JPEG or WebP files.`,
       { status },
     );
+  if (status === 402)
+    return new PolicyError(`The credit of the API key is used up: ${failure}. Check its plan and billing.`, { status, endsRun: true });
   if (status === 401 || status === 403)
     return new PolicyError(`The server rejected the API key: ${failure}. ${keyRemedy}.`, { status, endsRun: true });
   if (status === 404 || status === 405) return new PolicyError(`This is not a vLLM server: ${failure}. Check the URL.`, { status });

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CancelledError, causeText, ConfigError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
+import { RateLimit } from '../transport/rate-limit.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { withRetries } from '../transport/retry.ts';
 import { hubHome } from './hub-cache.ts';
@@ -60,6 +61,7 @@ export class HubConnection {
   readonly url: string;
   readonly #token: string;
   readonly #options: HubConnectionOptions;
+  readonly #rateLimit = new RateLimit();
 
   constructor(repository: HubRepository, options: HubConnectionOptions) {
     this.repository = repository;
@@ -84,7 +86,14 @@ export class HubConnection {
           throw isPush ? this.#explainPush(error) : this.#explain(what, error);
         }
       },
-      { signal, timeoutMs: Infinity, maxRetries: 3, random: Random.fromSeed(0), ...(retryDelayMs !== undefined && { baseDelayMs: retryDelayMs }) },
+      {
+        signal,
+        timeoutMs: Infinity,
+        maxRetries: 3,
+        random: Random.fromSeed(0),
+        rateLimit: this.#rateLimit,
+        ...(retryDelayMs !== undefined && { baseDelayMs: retryDelayMs }),
+      },
     );
   }
 

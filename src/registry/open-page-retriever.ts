@@ -3,6 +3,8 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { ConfigError, RetrievalError, thrownText } from '../core/errors.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
+import { isBusy } from '../transport/retry.ts';
+import { withTransport } from '../transport/transport-settings.ts';
 import { isUsableKey } from '../retrieval/web-retriever.ts';
 import type { PagePictures, VectorRetrieverOptions } from '../retrieval/vectors/vector-retriever.ts';
 
@@ -147,7 +149,7 @@ async function workingForm(
   for (const form of forms) {
     const failure = await attempt(form);
     // A server that is busy or still loads its index exists: the run's own retries wait for it.
-    if (failure === null || (failure.retryable && failure.status !== null)) return form;
+    if (failure === null || isBusy(failure)) return form;
     failures.push(failure);
     if (failure.status === null || !OTHER_FORM.includes(failure.status)) break;
   }
@@ -161,7 +163,7 @@ async function workingForm(
 
 async function searchFailure(retriever: Retriever, signal: AbortSignal = new AbortController().signal): Promise<RetrievalError | null> {
   try {
-    await retriever.search(['total revenue'], { topk: 1, signal });
+    await withTransport({ maxWaitMs: 0 }, () => retriever.search(['total revenue'], { topk: 1, signal }));
     return null;
   } catch (error) {
     if (error instanceof RetrievalError) return error;

@@ -3,6 +3,8 @@ import { existsSync } from 'node:fs';
 import { ConfigError, RetrievalError } from '../core/errors.ts';
 import { bundledPath, questionSets, readBundledManifest } from '../data/bundled.ts';
 import type { Passage, Retriever } from '../retrieval/retriever.ts';
+import { isBusy } from '../transport/retry.ts';
+import { withTransport } from '../transport/transport-settings.ts';
 import { openWebSearch, WEB_PROVIDERS } from './open-web-search.ts';
 
 /** Servers that hold passages of their own. */
@@ -135,11 +137,11 @@ async function openUrl(url: string | undefined, { headers = {}, mustAnswer = fal
 
 async function assertAnswers(retriever: Retriever, signal: AbortSignal = new AbortController().signal): Promise<void> {
   try {
-    await retriever.search(['who wrote hamlet'], { topk: 1, signal });
+    await withTransport({ maxWaitMs: 0 }, () => retriever.search(['who wrote hamlet'], { topk: 1, signal }));
   } catch (cause) {
     if (!(cause instanceof RetrievalError)) throw cause;
     // A server that is busy or still loads its index exists: the run's own retries wait for it.
-    if (cause.retryable && cause.status !== null) return;
+    if (isBusy(cause)) return;
     throw new RetrievalError(`${retriever.name} returned no passages: ${cause.message}. Start the retrieval server, or correct its URL.`, {
       cause,
       ...(cause.status === null ? {} : { status: cause.status }),

@@ -59,7 +59,11 @@ export class SearchEndpoint {
         ? ({ method: 'POST', path: this.#path, body: request.body } as const)
         : ({ method: 'GET', path: request.query === '' ? this.#path : `${this.#path}?${request.query}` } as const);
     try {
-      return await withRetries((attempt) => this.#attempt({ ...sent, signal: attempt }, parse), { ...this.#retry, signal });
+      return await withRetries((attempt) => this.#attempt({ ...sent, signal: attempt }, parse), {
+        ...this.#retry,
+        rateLimit: this.#endpoint.rateLimit,
+        signal,
+      });
     } catch (error) {
       if (!(error instanceof TimeoutError)) throw error;
       // Not retryable: every attempt had its full deadline, and a restarted episode would wait as long again.

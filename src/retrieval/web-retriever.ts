@@ -78,7 +78,11 @@ export class WebRetriever implements Retriever {
   async #searchOne(query: string, topk: number, signal: AbortSignal): Promise<readonly Passage[]> {
     if (query.trim() === '') return [];
     try {
-      return await withRetries((attempt) => this.#ask(query, topk, attempt), { ...this.#retry, signal });
+      return await withRetries((attempt) => this.#ask(query, topk, attempt), {
+        ...this.#retry,
+        rateLimit: this.#endpoint.rateLimit,
+        signal,
+      });
     } catch (error) {
       if (!(error instanceof TimeoutError)) throw error;
       // Not retryable: every attempt had its full deadline, and a restarted episode would wait as long again.

@@ -7,7 +7,9 @@ import { type Dispatcher, Pool } from 'undici';
 import { abortError, onAbort } from '../core/abort.ts';
 import { CancelledError, ConfigError, VfError, type VfErrorOptions } from '../core/errors.ts';
 import { headerCredentials, urlCredentials } from './credentials.ts';
+import { RateLimit } from './rate-limit.ts';
 import { redactUrl, secretRedactor } from './redact.ts';
+import { requestedWaitMs, retryAfterMs } from './requested-wait.ts';
 
 export type HttpHeaders = Record<string, string | string[] | undefined>;
 
@@ -46,6 +48,9 @@ export class HttpEndpoint {
   readonly url: string;
   /** Removes the endpoint's own credentials from a string: a server may repeat them. */
   readonly hide: (text: string) => string;
+  /** The rate limit of this server for this key, shared with its other clients. */
+  readonly rateLimit: RateLimit;
+  readonly #releaseLimit: () => void;
   readonly #pool: Pool;
   readonly #origin: string;
   readonly #path: string;
@@ -63,6 +68,9 @@ export class HttpEndpoint {
     this.url = redactUrl(`${base.origin}${this.#path}${this.#query}`);
     this.#headers = { accept: 'application/json', 'content-type': 'application/json', ...basicAuth(base), ...checkedHeaders(headers) };
     this.hide = secretRedactor([...headerCredentials({ ...basicAuth(base), ...headers }), ...urlCredentials(baseUrl)]);
+    const shared = RateLimit.share(JSON.stringify([this.#origin, this.#headers['authorization'] ?? '', this.#headers['api-key'] ?? '']));
+    this.rateLimit = shared.limit;
+    this.#releaseLimit = shared.release;
     this.#maxResponseBytes = maxResponseBytes;
     this.#makeError = makeError;
     // Of undici's timeouts only the one for connecting is used: a long generation sends nothing for minutes, and the caller has its own deadline.
@@ -106,6 +114,7 @@ export class HttpEndpoint {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
+    this.#releaseLimit();
     await this.#pool.destroy(closedError());
   }
 }
@@ -196,20 +205,11 @@ export function httpErrorText(method: string, url: string, status: number, body:
     .trim()}`.trim();
 }
 
-/** The wait that Retry-After (seconds or a date) or OpenAI's `retry-after-ms` requests, in milliseconds; null if there is neither or it is malformed. */
-export function retryAfterMs(headers: HttpHeaders, now: number = Date.now()): number | null {
-  const precise = Number.parseFloat(single(headers['retry-after-ms']));
-  if (precise >= 0) return precise;
-  const text = single(headers['retry-after']).trim();
-  if (/^\d+(\.\d+)?$/.test(text)) return Number(text) * 1000;
-  const date = /[a-z]/i.test(text) ? Date.parse(text) : NaN;
-  return Number.isNaN(date) ? null : Math.max(0, date - now);
-}
-
 /** Error options for an unexpected status: 408, 409, 425, 429 and 5xx are retryable, except 501 and 505. */
-export function statusOptions({ status, headers }: Pick<HttpResponse, 'status' | 'headers'>): VfErrorOptions {
+export function statusOptions({ status, headers, body }: Pick<HttpResponse, 'status' | 'headers'> & Partial<HttpResponse>): VfErrorOptions {
   const retryable = [408, 409, 425, 429].includes(status) || (status >= 500 && status !== 501 && status !== 505);
-  const wait = retryAfterMs(headers);
+  const isLimit = status === 429 || status === 529 || status === 503;
+  const wait = isLimit ? requestedWaitMs({ headers, ...(body !== undefined && { body }) }) : retryAfterMs(headers);
   return { status, retryable, ...(wait === null ? {} : { retryAfterMs: wait }) };
 }
 

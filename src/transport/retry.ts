@@ -1,12 +1,15 @@
 /**
- * The retry policy of every remote call: a deadline per attempt, exponential back-off with jitter, Retry-After, cancellation at any time.
+ * The retry policy of every remote call: a deadline per attempt, exponential back-off with jitter, Retry-After, rate limits, cancellation at any time.
  * `VfError.retryable` decides which failures are retried.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cancelled, onAbort, throwIfAborted, untilAborted } from '../core/abort.ts';
-import { TimeoutError, VfError } from '../core/errors.ts';
+import { ModelError, TimeoutError, VfError, type VfErrorOptions } from '../core/errors.ts';
 import type { Random } from '../core/random.ts';
 import { LONGEST_TIMER_MS } from '../core/timers.ts';
+import { type EnterOptions, type Passage, RateLimit, WaitTooLong } from './rate-limit.ts';
+import { transportSettings } from './transport-settings.ts';
+import type { WaitMeter } from './wait-meter.ts';
 
 export interface RetryOptions {
   readonly signal: AbortSignal;
@@ -20,26 +23,29 @@ export interface RetryOptions {
   readonly baseDelayMs?: number;
   /** Longest delay. @default 8000 (the openai package) */
   readonly maxDelayMs?: number;
-  /** If Retry-After requests a longer wait, the failure is thrown at once. @default 60000 (the openai package) */
-  readonly maxRetryAfterMs?: number;
+  /** The server's rate limit, which holds back all requests to it. @default one of this call's own */
+  readonly rateLimit?: RateLimit;
   /** Tells whether to retry after this retryable failure; false throws it at once. @default always */
   readonly mayRetry?: (error: VfError) => boolean;
+  /** Called before each wait, for a retry or for a rate limit. */
   readonly onRetry?: (event: { attempt: number; delayMs: number; error: VfError }) => void;
 }
 
 /**
  * Calls until an attempt succeeds, fails with an error that is not retryable, or no retry is left; the last error is then thrown, marked
- * `isRetriedOut`. An attempt that exceeds its deadline fails with a retryable TimeoutError, even if `call` ignores its signal. Throws CancelledError
- * as soon as `signal` aborts.
+ * `isRetriedOut`. An attempt that exceeds its deadline fails with a retryable TimeoutError, even if `call` ignores its signal. A refusal for a rate limit
+ * (`isRateLimited`) uses up no retry: it holds back all requests to the server, within `maxWaitMs` of the transport's settings. Throws CancelledError as
+ * soon as `signal` aborts.
  */
 export async function withRetries<T>(call: (signal: AbortSignal) => Promise<T>, options: RetryOptions): Promise<T> {
-  const { signal, maxRetries, maxRetryAfterMs = 60_000, mayRetry = () => true } = options;
+  const { signal, maxRetries, mayRetry = () => true } = options;
+  const attemptInTurn = inTurn(call, options);
   for (let attempt = 1; ; attempt++) {
     try {
-      return await attemptOnce(call, signal, options.timeoutMs);
+      return await attemptInTurn();
     } catch (error) {
       if (!(error instanceof VfError) || !error.retryable || !mayRetry(error)) throw error;
-      if (attempt > maxRetries || (error.retryAfterMs ?? 0) > maxRetryAfterMs) {
+      if (attempt > maxRetries || (error.retryAfterMs ?? 0) > transportSettings().maxWaitMs) {
         // Without a retry here, the caller may retry, except after a deadline, which has already waited long enough.
         if (attempt > 1 || error instanceof TimeoutError) error.isRetriedOut = true;
         throw error;
@@ -51,6 +57,79 @@ export async function withRetries<T>(call: (signal: AbortSignal) => Promise<T>, 
       });
     }
   }
+}
+
+/** True for a refusal that says nothing about the request: 429, 529 (overloaded) and a 503 that names a time. */
+function isRateLimited({ status, retryable, retryAfterMs }: VfError): boolean {
+  return retryable && (status === 429 || status === 529 || (status === 503 && retryAfterMs !== null));
+}
+
+/** The server exists, but cannot answer now. */
+export function isBusy({ status, retryable }: VfError): boolean {
+  return status !== null && (retryable || status === 429 || status === 529 || status === 503);
+}
+
+/** An attempt that waits for the server's rate limit before it is made, and is made again after a refusal. */
+function inTurn<T>(call: (signal: AbortSignal) => Promise<T>, options: RetryOptions): () => Promise<T> {
+  const { signal, timeoutMs, random, baseDelayMs = 500, rateLimit = new RateLimit(), mayRetry = () => true } = options;
+  const { maxWaitMs, waits } = transportSettings();
+  return async () => {
+    let sinceMs = performance.now();
+    for (let refusals = 0; ;) {
+      const passage = rateLimit.enterAtOnce() ?? (await entered(rateLimit, { signal, maxWaitMs, sinceMs, goesFirst: refusals > 0 }, waits));
+      try {
+        const result = await attemptOnce(call, signal, timeoutMs);
+        passage.answered();
+        return result;
+      } catch (error) {
+        if (!(error instanceof VfError) || !isRateLimited(error)) {
+          if (error instanceof VfError && error.status !== null) passage.answered();
+          else passage.ended();
+          throw error;
+        }
+        passage.refused({ error, baseDelayMs, random });
+        if (!mayRetry(error)) throw error;
+        refusals += 1;
+        if (refusals === 1) sinceMs = performance.now();
+        // Others may be answered meanwhile, but this one never is.
+        if (performance.now() - sinceMs >= maxWaitMs) throw waitTooLong(rateLimit, sinceMs);
+        options.onRetry?.({ attempt: refusals, delayMs: error.retryAfterMs ?? 0, error });
+      }
+    }
+  };
+}
+
+async function entered(rateLimit: RateLimit, options: EnterOptions, waits: WaitMeter): Promise<Passage> {
+  using _ = waits.begin();
+  try {
+    return await rateLimit.enter(options);
+  } catch (error) {
+    throw error instanceof WaitTooLong ? waitTooLong(rateLimit, options.sinceMs) : error;
+  }
+}
+
+/** The failure of a request that may not wait any longer. If nothing else was answered either, it ends the run. */
+function waitTooLong(rateLimit: RateLimit, sinceMs: number): VfError {
+  const { maxWaitMs, names } = transportSettings();
+  const refusal = rateLimit.lastRefusal!;
+  const { message, status, retryAfterMs } = refusal;
+  const asked = retryAfterMs !== null && retryAfterMs > maxWaitMs ? `It asks for a wait of ${secondsText(retryAfterMs)}` : 'It went on refusing';
+  const text = `${message.replace(/\.$/, '')}. ${asked}, and ${names.maxWait} allows ${secondsText(maxWaitMs)}. Lower ${names.maxConcurrent}, or raise ${names.maxWait}.`;
+  const Failure = refusal.constructor as new (text: string, options: VfErrorOptions & { readonly role?: unknown }) => VfError;
+  const role = refusal instanceof ModelError ? { role: refusal.role } : {};
+  const failure = new Failure(text, {
+    cause: refusal,
+    endsRun: rateLimit.answeredAtMs < sinceMs,
+    ...(status !== null && { status }),
+    ...(retryAfterMs !== null && { retryAfterMs }),
+    ...role,
+  });
+  failure.isRetriedOut = true;
+  return failure;
+}
+
+function secondsText(ms: number): string {
+  return `${ms < 10_000 ? Number((ms / 1000).toPrecision(2)) : Math.round(ms / 1000)} s`;
 }
 
 async function attemptOnce<T>(call: (signal: AbortSignal) => Promise<T>, outer: AbortSignal, timeoutMs: number): Promise<T> {

@@ -50,7 +50,6 @@ describe('OpenAIChatClient', () => {
     ['a dropped connection', (request) => request.socket.destroy()],
     ['a 500', failing(500, { message: 'boom' })],
     ['a 503 that is not JSON', failing(503, '<html>busy</html>')],
-    ['a 429', failing(429, { message: 'slow down' })],
     ['a gateway that timed out', failing(504, 'upstream request timed out')],
     ['torn JSON', (_, response) => response.end('{"choices": [{"message": {"con')],
     ['HTML with status 200', (_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<html>')],
@@ -65,6 +64,11 @@ describe('OpenAIChatClient', () => {
     expect(requests).toBe(3);
     expect(result).toBeInstanceOf(PolicyError);
     expect((result as PolicyError).retryable).toBe(true);
+  });
+
+  test.each([429, 529])('a %i is waited for and uses up no retry', async (status) => {
+    const limit = failing(status, { message: 'slow down' });
+    expect(await outcome([limit, limit, limit, limit])).toMatchObject({ result: 'ok', requests: 5 });
   });
 
   test('waits as long as a 429 asks', async () => {
@@ -102,6 +106,7 @@ describe('OpenAIChatClient', () => {
   test.each<[string, Handler, RegExp]>([
     ['a bad request', failing(400, { message: 'temperature must be at most 2' }), /temperature must be at most 2/],
     ['an empty account', failing(429, { message: 'You exceeded your quota', code: 'insufficient_quota' }), /billing/],
+    ['a redirect', failing(307, '', { location: 'http://127.0.0.1:1/' }), /redirects to http:\/\/127.0.0.1:1\//],
     [
       'a content filter',
       (_, response) => sendJson(response, 200, { choices: [{ finish_reason: 'content_filter', message: { content: 'x' } }] }),
@@ -112,7 +117,6 @@ describe('OpenAIChatClient', () => {
       (_, response) => sendJson(response, 200, { choices: [{ finish_reason: 'stop', message: { content: null, refusal: 'No.' } }] }),
       /refused to answer: "No\."/,
     ],
-    ['a redirect', failing(307, '', { location: 'http://127.0.0.1:1/' }), /307/],
   ])('%s is final', async (_, handler, message) => {
     const { result, requests } = await outcome([handler]);
     expect(result).toBeInstanceOf(PolicyError);

@@ -4,6 +4,7 @@ import type { VllmLease } from '../../src/clients/vllm-lease.ts';
 import { CancelledError, ConfigError, NumericPolicyError, PolicyError, PromptTooLongError, TimeoutError } from '../../src/core/errors.ts';
 import { completion, type Fault, faultyServer } from '../loopback/faulty-server.ts';
 import { openVllm, type OpenVllmOptions } from '../loopback/vllm-client.ts';
+import { withTransport } from '../../src/transport/transport-settings.ts';
 import { loopback, refusingUrl, sendJson, until } from '../transport/loopback.ts';
 
 const signal = new AbortController().signal;
@@ -36,7 +37,6 @@ describe('a fault that may pass', () => {
     'a reset': 'reset',
     'a reset midway': 'reset midway',
     'torn JSON': 'torn JSON',
-    '429 with Retry-After': { status: 429, body: { error: { message: 'slow down' } }, headers: { 'retry-after': '0' } },
     '500': error(500, 'EngineCore encountered an issue'),
     '502 in HTML': { status: 502, body: '<html>bad gateway</html>' },
     '503': error(503, 'loading'),
@@ -72,9 +72,16 @@ describe('a fault that may pass', () => {
     expect(requests).toBe(2);
   });
 
-  it('a Retry-After is kept on the error', async () => {
-    const { failure } = await meet([{ status: 429, body: {}, headers: { 'retry-after': '120' } }]);
-    expect(failure).toMatchObject({ status: 429, retryAfterMs: 120_000 });
+  it('a rate limit is waited for and uses up no retry', async () => {
+    const limit = { status: 429, body: { error: { message: 'slow down' } }, headers: { 'retry-after': '0' } };
+    const { sample, requests } = await meet([limit, limit, limit, 'ok']);
+    expect([sample!.text, requests]).toEqual(['a b', 4]);
+  });
+
+  it('a rate limit that asks for a longer wait than allowed ends the run', async () => {
+    const meeting = () => meet([{ status: 429, body: {}, headers: { 'retry-after': '120' } }]);
+    const { failure } = await withTransport({ maxWaitMs: 60_000 }, meeting);
+    expect(failure).toMatchObject({ name: 'PolicyError', status: 429, retryAfterMs: 120_000, endsRun: true });
   });
 });
 

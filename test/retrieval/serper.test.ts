@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { ConfigError, RetrievalError } from '../../src/core/errors.ts';
 import { serpPassages, type SerpResult, SerperRetriever } from '../../src/retrieval/serper.ts';
 import { CONTRACT_PASSAGES, retrieverContract } from '../contracts/retriever.ts';
+import { withTransport } from '../../src/transport/transport-settings.ts';
 import { loopback, readText, sendJson } from '../transport/loopback.ts';
 import { WordRetriever } from './word-retriever.ts';
 
@@ -29,7 +30,9 @@ async function searching(handler: (request: IncomingMessage, response: ServerRes
   await using server = await loopback(handler);
   const retriever = new SerperRetriever({ apiKey, baseUrl: server.url, baseDelayMs: 1, maxRetries: 2, timeoutMs: 200 });
   try {
-    const outcome = await retriever.search([query], { topk, signal }).catch((error: unknown) => error as Error);
+    const outcome = await withTransport({ maxWaitMs: 0 }, () => retriever.search([query], { topk, signal })).catch(
+      (error: unknown) => error as Error,
+    );
     return { outcome, requests: server.requests.length, url: server.url };
   } finally {
     await retriever.close();
@@ -99,7 +102,7 @@ describe('SerperRetriever', () => {
   });
 
   it.each([
-    ['429', (r: ServerResponse) => sendJson(r, 429, { message: 'slow down' }), 3],
+    ['429', (r: ServerResponse) => sendJson(r, 429, { message: 'slow down' }), 1],
     ['500', (r: ServerResponse) => sendJson(r, 500, {}), 3],
     ['torn JSON', (r: ServerResponse) => r.end('{"organic": ['), 3],
     ['silence', () => {}, 3],

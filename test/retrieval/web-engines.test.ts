@@ -6,6 +6,7 @@ import { GoogleRetriever } from '../../src/retrieval/google.ts';
 import { SearxngRetriever } from '../../src/retrieval/searxng.ts';
 import type { WebRetrieverOptions } from '../../src/retrieval/web-retriever.ts';
 import { CONTRACT_PASSAGES, retrieverContract } from '../contracts/retriever.ts';
+import { withTransport } from '../../src/transport/transport-settings.ts';
 import { loopback, sendJson } from '../transport/loopback.ts';
 import { WordRetriever } from './word-retriever.ts';
 
@@ -54,7 +55,9 @@ describe.each(ENGINES)('%s', (_name, { path, open, body, empty }) => {
   const searching = async (handler: Parameters<typeof loopback>[0], topk = 2, query = 'who wrote "Hamlet"? & more') => {
     await using server = await loopback(handler);
     const retriever = open({ baseUrl: server.url, baseDelayMs: 1, maxRetries: 2, timeoutMs: 200 });
-    const outcome = await retriever.search([query], { topk, signal }).catch((error: unknown) => error as Error);
+    const outcome = await withTransport({ maxWaitMs: 0 }, () => retriever.search([query], { topk, signal })).catch(
+      (error: unknown) => error as Error,
+    );
     await retriever.close();
     return { outcome, requests: server.requests, name: retriever.name };
   };
@@ -90,7 +93,7 @@ describe.each(ENGINES)('%s', (_name, { path, open, body, empty }) => {
   });
 
   it.each([
-    ['429', (r: ServerResponse) => sendJson(r, 429, {}), 3],
+    ['429', (r: ServerResponse) => sendJson(r, 429, {}), 1],
     ['500', (r: ServerResponse) => sendJson(r, 500, {}), 3],
     ['torn JSON', (r: ServerResponse) => r.end('{"items": ['), 3],
     ['silence', () => {}, 3],

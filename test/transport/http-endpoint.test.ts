@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { CancelledError, ConfigError, PolicyError, TimeoutError, type VfErrorOptions } from '../../src/core/errors.ts';
-import { HttpEndpoint, type HttpEndpointOptions, httpErrorText, retryAfterMs, statusOptions } from '../../src/transport/http-endpoint.ts';
+import { HttpEndpoint, type HttpEndpointOptions, httpErrorText, statusOptions } from '../../src/transport/http-endpoint.ts';
 import { type Loopback, loopback, readText, refusingUrl, until } from './loopback.ts';
 
 const forever = new AbortController().signal;
@@ -223,20 +223,6 @@ describe('httpErrorText', () => {
   });
 });
 
-describe('retryAfterMs', () => {
-  const now = Date.UTC(2026, 0, 1);
-  test.each([
-    [{ 'retry-after': '2' }, 2000],
-    [{ 'retry-after': '0.5' }, 500],
-    [{ 'retry-after-ms': '1500', 'retry-after': '9' }, 1500],
-    [{ 'retry-after': 'Thu, 01 Jan 2026 00:00:03 GMT' }, 3000],
-    [{ 'retry-after': 'Wed, 31 Dec 2025 00:00:00 GMT' }, 0],
-    [{ 'retry-after': 'soon' }, null],
-    [{ 'retry-after': '-5' }, null],
-    [{}, null],
-  ])('%j asks for %s', (headers, expected) => expect(retryAfterMs(headers, now)).toBe(expected));
-});
-
 describe('statusOptions', () => {
   test.each([
     [400, false],
@@ -247,10 +233,17 @@ describe('statusOptions', () => {
     [429, true],
     [500, true],
     [501, false],
+    [529, true],
     [503, true],
   ])('%i retryable: %s', (status, retryable) => expect(statusOptions({ status, headers: {} })).toEqual({ status, retryable }));
 
   test('carries Retry-After', () => {
     expect(statusOptions({ status: 429, headers: { 'retry-after': '1' } })).toEqual({ status: 429, retryable: true, retryAfterMs: 1000 });
+  });
+
+  test('finds the wait for a rate limit in the body too, but not that of another failure', () => {
+    const body = Buffer.from('{"error":{"message":"Please try again in 20s"}}');
+    expect(statusOptions({ status: 429, headers: {}, body })).toEqual({ status: 429, retryable: true, retryAfterMs: 20_000 });
+    expect(statusOptions({ status: 500, headers: {}, body })).toEqual({ status: 500, retryable: true });
   });
 });

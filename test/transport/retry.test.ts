@@ -1,7 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { CancelledError, PolicyError, TimeoutError, type VfError } from '../../src/core/errors.ts';
 import { Random } from '../../src/core/random.ts';
+import { RateLimit } from '../../src/transport/rate-limit.ts';
 import { type RetryOptions, withRetries } from '../../src/transport/retry.ts';
+import { withTransport } from '../../src/transport/transport-settings.ts';
+import { WaitMeter } from '../../src/transport/wait-meter.ts';
 
 const options = (more: Partial<RetryOptions> = {}): RetryOptions => ({
   signal: new AbortController().signal,
@@ -71,8 +74,52 @@ describe('withRetries', () => {
 
   test('passes a failure on when the other side asks for more patience than allowed', async () => {
     const { call, calls } = failing(flaky('429', { retryAfterMs: 3_600_000 }));
-    await expect(withRetries(call, options())).rejects.toThrow('429');
+    await expect(withTransport({ maxWaitMs: 60_000 }, () => withRetries(call, options()))).rejects.toThrow('429');
     expect(calls()).toBe(1);
+  });
+
+  test.each([{ status: 429 }, { status: 529 }, { status: 503, retryAfterMs: 1 }])(
+    'a refusal for a rate limit uses up no retry: %j',
+    async (limit) => {
+      const { call, calls } = failing(...Array.from({ length: 9 }, () => flaky('slow down', limit)));
+      await expect(withRetries(call, options({ maxRetries: 0 }))).resolves.toBe('done');
+      expect(calls()).toBe(10);
+    },
+  );
+
+  test('a limit outlasts the longest wait: the failure says so and ends a run that nothing else answers', async () => {
+    const call = () => Promise.reject(flaky('slow down', { status: 429 }));
+    const rateLimit = new RateLimit();
+    const waiting = () => withTransport({ maxWaitMs: 10 }, () => withRetries(call, options({ rateLimit })));
+    const [one, other] = await Promise.allSettled([waiting(), waiting()]);
+    const failure = {
+      endsRun: true,
+      isRetriedOut: true,
+      status: 429,
+      message: 'slow down. It went on refusing, and --max-wait allows 0.01 s. Lower -c, or raise --max-wait.',
+    };
+    expect([one, other]).toMatchObject([{ reason: failure }, { reason: failure }]);
+    expect((one as PromiseRejectedResult).reason).toBeInstanceOf(PolicyError);
+  });
+
+  test('a server that asks for a longer wait than allowed is not waited for, neither by those that were refused nor by others', async () => {
+    const rateLimit = new RateLimit();
+    const { call, calls } = failing(flaky('daily limit', { status: 429, retryAfterMs: 86_400_000 }));
+    const ask = () => withRetries(call, options({ rateLimit }));
+    await expect(ask()).rejects.toMatchObject({
+      endsRun: true,
+      message: expect.stringContaining('asks for a wait of 86400 s, and --max-wait allows 3600 s'),
+    });
+    await expect(ask()).rejects.toThrow('daily limit');
+    expect(calls()).toBe(1);
+  });
+
+  test('measures the time that a run waited for a rate limit', async () => {
+    const waits = new WaitMeter();
+    const { call } = failing(flaky('slow down', { status: 429, retryAfterMs: 20 }));
+    await withTransport({ waits }, () => withRetries(call, options()));
+    expect(waits.totalMs).toBeGreaterThanOrEqual(19);
+    expect(waits.waiting).toBe(0);
   });
 
   test('an attempt that ignores its signal still ends at the deadline, and is retried', async () => {

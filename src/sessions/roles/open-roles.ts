@@ -109,7 +109,8 @@ async function bind(resolved: ResolvedRole, { policy, images, names = ROLE_FLAG,
       const problem = chatProblem(policy.capabilities);
       if (problem !== null) throw new ConfigError(cannotPlay(policy.name, role, problem, names));
       return {
-        binding: { model: clientModel(policy.client, { name: policy.name, isPolicy: true }), ...limits },
+        // The policy's client has a deadline of its own, which leaves out waits for a rate limit.
+        binding: { model: clientModel(policy.client, { name: policy.name, isPolicy: true }), timeoutMs: Infinity, ...limits },
         who: `${policy.name} (the policy itself)`,
         notice: null,
       };

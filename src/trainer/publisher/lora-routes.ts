@@ -247,7 +247,7 @@ export class LoraReplica {
 
   #retried<T>(call: (signal: AbortSignal) => Promise<T>, signal: AbortSignal, timeoutMs = this.#options.timeoutMs): Promise<T> {
     const { maxRetries, random } = this.#options;
-    return withRetries(call, { signal, timeoutMs, maxRetries, random });
+    return withRetries(call, { signal, timeoutMs, maxRetries, random, rateLimit: this.#endpoint.rateLimit });
   }
 
   #describe(method: string, path: string, { status, body }: HttpResponse): string {

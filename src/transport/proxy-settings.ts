@@ -1,0 +1,5 @@
+export interface ProxySettings {
+  readonly http: string | null;
+  readonly https: string | null;
+  readonly exceptions: readonly string[];
+}
