@@ -3,7 +3,7 @@
  * `--role judge=gpt-4.1-mini@https://api.openai.com/v1` uses a model instead. Run directly, this file plays a script with one wrong answer.
  */
 import { Dataset, exactMatchJudge, JudgeRubric, type RoleDeclarations, type Row, SingleTurnEnv } from 'vf-search';
-import { openRoleModels, runRollouts } from 'vf-search/rollouts';
+import { runRollouts } from 'vf-search/rollouts';
 import { ScriptedClient } from 'vf-search/clients/scripted';
 
 export const roles = {
@@ -35,14 +35,12 @@ if (import.meta.main) {
     kind: 'chat',
     turns: ({ key }) => (key === '1/0' ? 'Marlowe did.' : `It is ${QUESTIONS[Number(key![0])]![1]}.`),
   });
-  // `vf-eval` does this from `--role` and `[roles.judge]`: each role gets a model, here the environment's builtin one.
-  await using models = await openRoleModels({ judge: { model: roles.judge.builtin } });
+  // The builtin judge plays its role, as in vf-eval. Another model: `models: await openRoleModels({ judge: { model } })`.
   const groups = [...environment.eval].map((row) => ({ row, indices: [0] }));
   const { signal } = new AbortController();
   const options = {
     environment,
     client,
-    models,
     sampling: { temperature: 1, topP: 1 },
     maxTokens: null,
     maxConcurrent: 1,

@@ -21,7 +21,11 @@ export async function askGenerator(
   { evidence, maxTokens }: { readonly evidence: readonly Evidence[]; readonly maxTokens: number },
 ): Promise<string> {
   const model = models['generator'];
-  if (model === undefined) throw new ModelError('No model plays the role generator.', { role: 'generator', reason: 'not_set_up' });
+  if (model === undefined)
+    throw new ModelError('No model plays the role generator. Bind one with --role generator=MODEL@URL, or pass it among the models of the call.', {
+      role: 'generator',
+      reason: 'not_set_up',
+    });
   const { question } = row.info;
   const data: GeneratorData = { question, evidence: evidence.map(({ words }) => words) };
   const { text } = await model.generate(messagesOf(question, evidence), { maxTokens, data, signal });

@@ -65,6 +65,14 @@ export interface RoleDeclaration {
 /** Declarations by role. A name starts with a lower-case letter and may contain lower-case letters, digits, - and _. */
 export type RoleDeclarations = Readonly<Record<string, RoleDeclaration>>;
 
+/** The environment's own models of the roles whose default is `builtin`. */
+export function builtinModels(roles: RoleDeclarations = {}): Models {
+  const players = Object.entries(roles).flatMap(([role, { default: player, builtin }]) =>
+    player === 'builtin' && builtin !== undefined ? [[role, builtin] as const] : [],
+  );
+  return Object.fromEntries(players);
+}
+
 /** A recorded call of a role's model. */
 export interface AskedRecord {
   readonly role: string;

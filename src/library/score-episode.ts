@@ -5,7 +5,7 @@ import type { Row } from '../core/dataset.ts';
 import type { Environment, StopCondition } from '../core/environment.ts';
 import { ConfigError } from '../core/errors.ts';
 import { markedText, type Message } from '../core/message.ts';
-import type { Models } from '../core/model.ts';
+import { builtinModels, type Models } from '../core/model.ts';
 import type { Score, TextSegment } from '../core/rubric.ts';
 import { spelledCalls } from '../core/spelled-calls.ts';
 import { isObject } from '../schemas/is-object.ts';
@@ -26,7 +26,7 @@ export interface EpisodeRecord {
 }
 
 export interface ScoreEpisodeOptions {
-  /** The models of the environment's roles, such as a judge. @default none */
+  /** The models of the environment's roles, such as a judge. @default its own ones, for the roles whose default is `builtin` */
   readonly models?: Models;
   /** @default never */
   readonly signal?: AbortSignal;
@@ -49,7 +49,7 @@ export async function scoreEpisode<R extends Row>(
   options: ScoreEpisodeOptions = {},
 ): Promise<Score> {
   checkOptions('scoreEpisode', options, ['models', 'signal'] satisfies (keyof ScoreEpisodeOptions)[]);
-  const { models = {}, signal = new AbortController().signal } = options;
+  const { signal = new AbortController().signal } = options;
   throwIfAborted(signal, 'Stopped before the episode was scored');
   assertEpisode('scoreEpisode', environment, row);
   // A DrivenEpisode has more than a record.
@@ -61,6 +61,7 @@ export async function scoreEpisode<R extends Row>(
   const said = segments ?? messages?.map(segmentOf);
   if (said === undefined) throw new ConfigError('An episode to score needs segments, or the messages after its prompt');
   const { scoreAlone } = await import('../rollouts/score-alone.ts');
+  const models = { ...builtinModels(environment.roles), ...options.models };
   return scoreAlone(environment, { row, prompt, segments: said, stop, state, models, signal });
 }
 

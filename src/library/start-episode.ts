@@ -3,7 +3,7 @@ import { checkOptions } from '../core/check-options.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment, StopCondition } from '../core/environment.ts';
 import type { Message } from '../core/message.ts';
-import type { Models } from '../core/model.ts';
+import { builtinModels, type Models } from '../core/model.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { assertEpisode } from './assert-episode.ts';
@@ -11,7 +11,7 @@ import { assertEpisode } from './assert-episode.ts';
 export interface StartEpisodeOptions {
   /** Seeds the episode's own random numbers. @default 0 */
   readonly seed?: number;
-  /** The models of the environment's roles. @default none */
+  /** The models of the environment's roles. @default its own ones, for the roles whose default is `builtin` */
   readonly models?: Models;
   /** Cancels the start and every step. @default never */
   readonly signal?: AbortSignal;
@@ -50,6 +50,7 @@ export async function startEpisode<R extends Row>(environment: Environment<R>, r
   checkOptions('startEpisode', options, ['seed', 'models', 'signal'] satisfies (keyof StartEpisodeOptions)[]);
   assertEpisode('startEpisode', environment, row);
   const { driveEpisode } = await import('../rollouts/drive-episode.ts');
-  const { seed = 0, models = {}, signal = new AbortController().signal } = options;
+  const { seed = 0, signal = new AbortController().signal } = options;
+  const models = { ...builtinModels(environment.roles), ...options.models };
   return driveEpisode(environment, row, { seed, models, signal });
 }

@@ -26,6 +26,7 @@ export class LazyModels {
 
   #lazy(role: string): Model {
     const bound = () => this.#bound?.[role];
+    const isBound = () => this.#bound !== null;
     return {
       get name() {
         return bound()?.name ?? role;
@@ -33,10 +34,10 @@ export class LazyModels {
       generate: async (messages, request) => {
         const model = bound();
         if (model !== undefined) return model.generate(messages, request);
-        throw new ModelError(
-          `Role ${role} was called before the run was set up. Call it in an episode or a reward, not while the environment loads.`,
-          { role, reason: 'not_set_up' },
-        );
+        const problem = isBound()
+          ? `No model plays the role ${role}. Call it in an episode or a reward, with the models that are passed there.`
+          : `Role ${role} was called before the run was set up. Call it in an episode or a reward, not while the environment loads.`;
+        throw new ModelError(problem, { role, reason: 'not_set_up' });
       },
     };
   }

@@ -3,7 +3,7 @@ import { checkOptions } from '../core/check-options.ts';
 import type { Environment } from '../core/environment.ts';
 import { CancelledError, ConfigError, thrownText, VfError } from '../core/errors.ts';
 import type { ImageStore } from '../core/message.ts';
-import type { Models, RoleDeclarations } from '../core/model.ts';
+import { builtinModels, type Models, type RoleDeclarations } from '../core/model.ts';
 import { RunImages } from '../files/run-images.ts';
 import { LazyModels } from '../models/lazy-models.ts';
 import { checkRoleDeclarations } from '../models/role-declarations.ts';
@@ -19,7 +19,7 @@ export interface LoadEnvironmentOptions extends FindEnvironmentOptions {
   readonly signal?: AbortSignal;
   /** `training`: the environment's `train` has the rows to train on, its `eval` held-out rows. `evaluation`: only `eval` is loaded, and reading `train` throws. @default 'evaluation' */
   readonly purpose?: LoadPurpose;
-  /** Models for calls outside rollouts; the caller binds them once the run is set up. @default models that are never bound */
+  /** Models for calls outside rollouts; the caller binds them once the run is set up. @default the environment's own ones, once it is loaded */
   readonly models?: LazyModels;
   /** The store for the images that the environment shows: the run's. @default a store in memory */
   readonly images?: ImageStore;
@@ -94,7 +94,9 @@ export async function loadEnvironment(
     await (environment as Environment).close();
     throw new CancelledError(`Stopped loading ${id}`, { cause: signal.reason });
   }
-  return withRoles(environment as Environment, declared, found);
+  const loaded = await withRoles(environment as Environment, declared, found);
+  if (options.models === undefined) models.bind(builtinModels(loaded.roles));
+  return loaded;
 }
 
 /** Adds the roles of the module to the environment's own, which take precedence. */

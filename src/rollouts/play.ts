@@ -13,6 +13,7 @@ import type { RolloutModels } from '../core/model.ts';
 import type { Random } from '../core/random.ts';
 import { templateVariables } from '../core/sampling.ts';
 import { CLEAN_UP_MS } from '../core/timers.ts';
+import { playersOf } from './builtin-players.ts';
 import { withinMs } from './deadline.ts';
 import { ChatTranscript } from './chat-transcript.ts';
 import { ContinuationTranscript, CutTranscript } from './continuation-transcript.ts';
@@ -32,7 +33,7 @@ export interface PlayOptions<R extends Row> {
   /** The way to treat a full context. @default the environment's own, else 'stop' */
   readonly overlong?: Overlong;
   readonly random: Random;
-  /** The models of the environment's roles. @default none */
+  /** The models of the environment's roles. @default its own ones, for the roles whose default is `builtin` */
   readonly models?: RolloutModels;
   /** The time that the episode may take to clean up once the rollout is over or stopped, in milliseconds. @default 10000 */
   readonly cleanUpMs?: number;
@@ -42,11 +43,12 @@ export interface PlayOptions<R extends Row> {
 
 /** Plays one episode to its end. Throws CancelledError when the run is cancelled meanwhile. */
 export async function playEpisode<R extends Row>(options: PlayOptions<R>): Promise<Played> {
-  const { environment, row, lease, capabilities, random, models, cleanUpMs = CLEAN_UP_MS, signal } = options;
+  const { environment, row, lease, capabilities, random, cleanUpMs = CLEAN_UP_MS, signal } = options;
+  const { models, asked } = playersOf(environment.roles, options.models);
   const record = new Recorder(row.prompt, environment.turnFormat);
   if (environment.traces === true) record.events = [];
   try {
-    const start = environment.start(row, { random, models: models?.models ?? {}, imageSizes: capabilities.imageTokens ?? null, signal });
+    const start = environment.start(row, { random, models, imageSizes: capabilities.imageTokens ?? null, signal });
     const episode = await openUntilAborted(start, signal);
     try {
       await playStarted(episode, options, record).catch((error) => record.fail(error, signal));
@@ -61,7 +63,7 @@ export async function playEpisode<R extends Row>(options: PlayOptions<R>): Promi
   } catch (error) {
     record.fail(error, signal);
   }
-  return record.finish(lease.policy, models?.asked ?? []);
+  return record.finish(lease.policy, asked);
 }
 
 async function playStarted<R extends Row>(episode: Episode, options: PlayOptions<R>, record: Recorder): Promise<void> {

@@ -11,6 +11,7 @@ import type { Limiter } from '../core/limiter.ts';
 import type { RoleModels, RolloutModels } from '../core/model.ts';
 import { Random } from '../core/random.ts';
 import { assertPlayable } from './assert-playable.ts';
+import { assertRolesPlayed, playersOf } from './builtin-players.ts';
 import { heldModels } from './held-models.ts';
 import { type Deadline, deadlineOf, deadlinePassed, TIMEOUT_NAMES, type TimeoutNames } from './deadline.ts';
 import { GroupInProgress } from './group-in-progress.ts';
@@ -34,7 +35,7 @@ export interface RunOptions<R extends Row> {
   readonly environment: Environment<R>;
   /** Called for every episode; a program never calls it. */
   readonly client: PolicyClient;
-  /** The models of the environment's roles. @default none */
+  /** The models of the environment's roles. @default its own ones, for the roles whose default is `builtin` */
   readonly models?: RoleModels;
   readonly sampling: Sampling;
   /** New tokens per generation; null means the environment's own limit. */
@@ -75,7 +76,7 @@ export interface RunOptions<R extends Row> {
 /**
  * Yields scored groups in the order in which they end. Failures are rollouts with an error; only cancellation throws (CancelledError), after
  * the rollouts that were played to their end have been scored, if that takes only seconds, and yielded. Throws ConfigError before the first rollout if
- * the policy cannot play the environment.
+ * the policy cannot play the environment, or if no model plays one of its roles.
  *
  * @example
  * for await (const { row, rollouts } of runRollouts(groups, options)) rewards.set(row.exampleId, rollouts.map((r) => r.reward));
@@ -85,6 +86,7 @@ export async function* runRollouts<R extends Row>(groups: Iterable<RolloutGroup<
   assertCount('maxConcurrent', maxConcurrent);
   assertCount('maxScoring', maxScoring);
   assertPlayable(options.environment, options.client);
+  assertRolesPlayed(options.environment, options.models);
   const stop = new AbortController();
   // Aborts scoring too. A user's cancellation does not: played rollouts are still scored.
   const abandon = new AbortController();
@@ -175,7 +177,7 @@ function* eachTask<R extends Row>(groups: Iterable<RolloutGroup<R>>, options: Ru
         if (signal.aborted) throw new CancelledError('The run was cancelled', { cause: signal.reason });
         open.add(group);
         const rolloutId = `${row.exampleId}/${index}`;
-        const models = options.models?.forRollout(rolloutId) ?? null;
+        const models = playersOf(options.environment.roles, options.models?.forRollout(rolloutId));
         group.add({ rollout: await playRollout({ row, index, rolloutId, models }, options, signal), models });
       };
     }
@@ -186,7 +188,7 @@ interface Member<R extends Row> {
   readonly row: R;
   readonly index: number;
   readonly rolloutId: string;
-  readonly models: RolloutModels | null;
+  readonly models: RolloutModels;
 }
 
 /** Plays one rollout, and again if it failed retryably. The last attempt counts. */
@@ -230,8 +232,8 @@ async function attempt<R extends Row>(
   let played: Played;
   try {
     const random = Random.fromSeed(options.seed).fork(key);
-    const models = own && { asked: own.asked, models: heldModels(own.models, { hold: () => deadline.hold(), during: 'waits' }) };
-    const common = { environment, row, random, ...(models && { models }), signal };
+    const models = { asked: own.asked, models: heldModels(own.models, { hold: () => deadline.hold(), during: 'waits' }) };
+    const common = { environment, row, random, models, signal };
     if (isProgram) played = await playProgram(common);
     else {
       await using lease = await openUntilAborted(client.lease(signal, { key, random: random.fork('policy') }), signal);
