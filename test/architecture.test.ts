@@ -54,7 +54,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/pipelines': ['src/metrics', ...BASE, ...INTERFACES],
   'src/rounds': [...BASE, 'src/metrics'],
   'src/viewing': ['src/trainer', 'src/evaluate', 'src/tokenizer', 'src/core', 'src/schemas', 'src/files', 'src/data/bundled-models.ts'],
-  'src/registry': ['src/pipelines', 'src/data', 'src/retrieval', 'src/clients', 'src/models', 'src/engine', ...BASE],
+  'src/registry': ['src/pipelines', 'src/metrics', 'src/data', 'src/retrieval', 'src/clients', 'src/models', 'src/engine', ...BASE],
   'src/templates': ['src/registry', 'src/data', ...BASE],
   'src/lab': ['src/trainer', 'src/engine', 'src/tokenizer', 'src/rollouts', 'src/clients', 'src/retrieval', 'src/core', 'src/schemas'],
   'src/server': ['src/viewing', 'src/engine', 'src/execution', 'src/tokenizer', 'src/rollouts', 'src/clients', 'src/retrieval', ...BASE],

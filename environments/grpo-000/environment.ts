@@ -5,7 +5,7 @@ export { loadEnvironment } from './load-environment.ts';
 export { type PromptStyle, promptFor } from './prompt.ts';
 export { cutLength, informationBlock, isThinking, searchQuery, withoutThinking } from './protocol.ts';
 export { answerReward, type AnswerRewardOptions, finalAnswer, formatReward, type FormatRewardOptions } from './reward.ts';
-export { type QueryWithTruth, rowsFromCsv, rowsFromJson } from './rows.ts';
+export { type QueryWithTruth, rowsFromJson } from './rows.ts';
 export { type GrpoRow, grpoRubric, type GrpoRubricOptions, judgedText } from './rubric.ts';
 export { MockSearchEngine, nothingFound, retrieverEngine, type SearchEngine } from './search-engine.ts';
 export type { GrpoState } from './state.ts';

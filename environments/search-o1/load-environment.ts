@@ -1,6 +1,6 @@
 /** Builds the environment from its arguments. The only module of this folder that loads rows and opens retrievers. */
 import type { LoadContext } from 'vf-search';
-import { loadQuestions, openSource, sourceNotices } from 'vf-search/environment-kit';
+import { loadQuestions, openSource, sourceNotices, vanishingNotices } from 'vf-search/environment-kit';
 import { parseArguments } from './arguments.ts';
 import { SearchO1Env } from './search-o1-env.ts';
 import { pageSearch } from './web-pages.ts';
@@ -25,7 +25,11 @@ export async function loadEnvironment(
       ...(trainRows === undefined ? {} : { trainRows }),
       search: pageSearch(retriever, { topk }),
       name: dataset,
-      notices: [...sourceNotices(parsed), ...notices],
+      notices: [
+        ...sourceNotices(parsed),
+        ...notices,
+        ...(comparesChoices(parsed.instruction) ? [] : vanishingNotices([...rows, ...(trainRows ?? [])])),
+      ],
       provenance: {
         upstream: `sunnynexus/Search-o1@${UPSTREAM_COMMIT}`,
         ...provenance,
@@ -37,4 +41,9 @@ export async function loadEnvironment(
     await retriever.close();
     throw error;
   }
+}
+
+/** Choices and formulas keep their articles and punctuation when they are compared. */
+function comparesChoices(instruction: string | undefined): boolean {
+  return instruction === 'gpqa' || instruction === 'math';
 }

@@ -1,6 +1,6 @@
 /** Builds the environment from its arguments. The only module of this folder that loads rows and opens retrievers. */
 import type { LoadContext, QuestionRow } from 'vf-search';
-import { loadQuestions, openSource, sourceNotices } from 'vf-search/environment-kit';
+import { loadQuestions, openSource, sourceNotices, vanishingNotices } from 'vf-search/environment-kit';
 import { parseArguments, type SearchR1Arguments } from './arguments.ts';
 import { makePrefix } from './prompt.ts';
 import { SearchR1Env, type SearchR1Options } from './search-r1-env.ts';
@@ -21,7 +21,7 @@ export async function loadEnvironment(
     return new SearchR1Env({
       ...environmentOptions(parsed, { rows, ...(trainRows === undefined ? {} : { trainRows }) }),
       retriever,
-      notices: [...noticesFor(parsed, rows), ...notices],
+      notices: [...noticesFor(parsed, rows), ...notices, ...vanishingNotices([...rows, ...(trainRows ?? [])])],
       provenance: {
         upstream: `PeterGriffinJin/Search-R1@${UPSTREAM_COMMIT}`,
         ...provenance,

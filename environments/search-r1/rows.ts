@@ -35,18 +35,28 @@ export function toRow(question: Question, options: { readonly template?: PromptT
   };
 }
 
-/** A row of the environment: upstream's fields in `info`, and the golden answers again in the field that verifiers rubrics read. */
+/**
+ * A row of the environment: upstream's fields in `info`, with the file's own columns of text, numbers and lists of them, and the golden answers again in the field
+ * that verifiers rubrics read.
+ */
 export interface SearchR1Row extends Row {
   readonly info: Omit<UpstreamRow, 'prompt'> & { readonly ground_truth: GroundTruth } & Record<string, unknown>;
 }
 
-export function toEnvironmentRow(question: Question & { readonly id: string }): SearchR1Row {
-  const { prompt, ...rest } = toRow(question);
-  const [only, ...others] = question.golden_answers;
+export function toEnvironmentRow(row: Question & { readonly id: string }): SearchR1Row {
+  const { id, question, golden_answers, data_source, split, index, ...others } = row;
+  const { prompt, ...rest } = toRow({ question, golden_answers, data_source, split, index });
+  const [only, ...further] = golden_answers;
   return {
-    exampleId: question.id,
+    exampleId: id,
     prompt,
-    ...(only !== undefined && others.length === 0 ? { answer: only } : {}),
-    info: { ...rest, ground_truth: rest.reward_model.ground_truth },
+    ...(only !== undefined && further.length === 0 ? { answer: only } : {}),
+    info: { ...plainColumns(others), ...rest, ground_truth: rest.reward_model.ground_truth },
   };
+}
+
+/** Columns by which results can be sorted and sliced. Objects, such as FlashRAG's `metadata` with whole documents, would be in every rollout. */
+function plainColumns(columns: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const isPlain = (value: unknown) => ['string', 'number', 'boolean'].includes(typeof value);
+  return Object.fromEntries(Object.entries(columns).filter(([, value]) => isPlain(value) || (Array.isArray(value) && value.every(isPlain))));
 }

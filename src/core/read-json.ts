@@ -16,6 +16,23 @@ export function readJson(text: string, reviver?: Reviver): unknown {
   }
 }
 
+/** A number of so many digits may be more than a double holds; a half surrogate is written as an escape. */
+const NEEDS_CARE = /\d{16}|\\u[dD][89a-fA-F]/;
+
+/**
+ * As `readJson`, for the data of others: an integer beyond 2^53 is read as text and so keeps its digits, because rounding would make one id of two; half a surrogate
+ * becomes U+FFFD, because no file or request could hold it.
+ */
+export function readExactJson(text: string): unknown {
+  return readJson(text, NEEDS_CARE.test(text) ? exact : undefined);
+}
+
+function exact(_key: string, value: unknown, { source }: { readonly source?: string }): unknown {
+  if (typeof value === 'string') return value.toWellFormed();
+  const isRounded = typeof value === 'number' && source !== undefined && !Number.isSafeInteger(value) && /^-?\d+$/.test(source);
+  return isRounded ? source : value;
+}
+
 /** A message of JSON.parse with only the character that it stopped at, not the text around it; any other message unchanged. */
 export function withoutExcerpt(message: string): string {
   if (!message.endsWith('is not valid JSON')) return message;

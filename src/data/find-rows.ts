@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
+import { RECORD_FILE } from '../files/records.ts';
 import { streamRegularFile } from '../files/regular-file.ts';
 import { bundledPath, questionSets, readBundledManifest } from './bundled.ts';
 import { FLASHRAG_SOURCES, fetchHubSplit, parseHubName } from './hub.ts';
@@ -35,8 +36,6 @@ export interface FindRowsOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** On the hub, a file with the name of the data set is its training split, if there is no other: `limo.jsonl` of `GAIR/LIMO`. @default false */
   readonly takesOwnName?: boolean;
-  /** True if the caller also reads Parquet files, for the message about an unknown name. @default false */
-  readonly takesParquet?: boolean;
   /** The names that an unknown one is compared with in the message. @default sets of questions */
   readonly offers?: string;
   /** Splits of bundled sets that hold other data: they are neither offered nor found. @default none */
@@ -55,12 +54,12 @@ export async function findRows(name: string, split: string, options: FindRowsOpt
     const { path, file } = await bundledPath(set, set.splits[split]!);
     return { name, kind: 'bundled', file: file.path, sha256: file.sha256, license: set.license, path };
   }
-  if (looksLikePath(name)) return { name: basename(name).replace(/\.(jsonl|ndjson|parquet)$/, ''), kind: 'file', file: name, path: name };
+  if (looksLikePath(name)) return { name: basename(name).replace(RECORD_FILE, ''), kind: 'file', file: name, path: name };
   const hub = parseHubName(name);
   if (hub === null) {
     const { offers = `${questionSets(manifest).join(', ')} (bundled), ${FLASHRAG_SOURCES.join(', ')} (from the hub)` } = options;
     throw new ConfigError(
-      `The data set ${JSON.stringify(name)} does not exist. Choose ${offers}, org/name[/config] (any other on the hub) or the path of a ${options.takesParquet === true ? '.jsonl or .parquet' : '.jsonl'} file.`,
+      `The data set ${JSON.stringify(name)} does not exist. Choose ${offers}, org/name[/config] (any other on the hub) or the path of a file of rows (.jsonl, .json, .csv, .tsv or .parquet).`,
     );
   }
   const { env = {}, ...rest } = options;
@@ -81,5 +80,5 @@ async function sha256Of(path: string): Promise<string> {
 }
 
 function looksLikePath(name: string): boolean {
-  return /\.(jsonl|ndjson|json|parquet)$/.test(name) || /^\.{0,2}\//.test(name) || name.includes('\\') || existsSync(name);
+  return RECORD_FILE.test(name) || /^\.{0,2}\//.test(name) || name.includes('\\') || existsSync(name);
 }

@@ -75,11 +75,17 @@ export async function fetchHubSplit(
   throw new ConfigError(`The data set ${name.repository} at ${name.revision} has no ${files.join(' or ')} on the hub. Check the name and the split.`);
 }
 
-/** The files that may hold a split, in the order in which they are looked for. */
+/** The files that may hold a split, in the order in which they are looked for. FlashRAG has JSON Lines alone; others also have Parquet, as Hugging Face's tools write it. */
 function filesOf({ repository, config }: HubName, split: string, { takesOwnName = false }: HubOptions): string[] {
   const names = split === 'test' ? ['test', 'dev', 'train'] : [split];
-  if (takesOwnName && split === 'train') names.push(repository.slice(repository.indexOf('/') + 1).toLowerCase());
-  return names.map((name) => `${config === '' ? '' : `${config}/`}${name}.jsonl`);
+  const folder = config === '' ? '' : `${config}/`;
+  const files = names.flatMap((name) =>
+    repository === FLASHRAG
+      ? [`${folder}${name}.jsonl`]
+      : [`${folder}${name}.jsonl`, `${folder}${name}.parquet`, `${folder === '' ? 'data/' : folder}${name}-00000-of-00001.parquet`],
+  );
+  if (takesOwnName && split === 'train') files.push(`${folder}${repository.slice(repository.indexOf('/') + 1).toLowerCase()}.jsonl`);
+  return files;
 }
 
 /** Without a network, a branch resolves to the same commit as last time. */

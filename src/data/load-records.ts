@@ -1,12 +1,10 @@
 /** Loads the objects of a data set whose rows are no questions, such as programs. Environments interpret them. */
 import { ConfigError } from '../core/errors.ts';
-import { readParquet } from '../files/parquet.ts';
-import { isObject } from '../schemas/is-object.ts';
+import { fieldsOf, readRecords } from '../files/records.ts';
 import { findRows, rowsSource, type RowsSource } from './find-rows.ts';
-import { readJsonl } from './jsonl.ts';
 
 export interface LoadRecordsOptions {
-  /** A bundled set (`mini-python`), a `.jsonl` or `.parquet` file, or a data set on the Hugging Face hub (`org/name`, `org/name/config`, optionally with `@revision`). */
+  /** A bundled set (`mini-python`), a file of rows (`.jsonl`, `.json`, `.csv`, `.tsv` or `.parquet`), or a data set on the Hugging Face hub (`org/name`, `org/name/config`, optionally with `@revision`). */
   readonly dataset: string;
   /** @default test */
   readonly split?: string;
@@ -38,30 +36,12 @@ export interface DataRecord {
 export async function loadRecords(options: LoadRecordsOptions): Promise<{ records: readonly DataRecord[]; source: RowsSource }> {
   const { dataset, split = 'test', limit = Infinity, offers = ['mini-python'], signal } = options;
   if (limit !== Infinity && (!Number.isInteger(limit) || limit < 1)) throw new ConfigError(`limit must be an integer of at least 1, got ${limit}.`);
-  const found = await findRows(dataset, split, { ...options, takesParquet: true, offers: `${offers.join(', ')} (bundled)` });
-  const records = await (found.path.endsWith('.parquet') ? parquetRecords(found.path, limit) : jsonlRecords(found.path, limit, signal));
-  if (records.length === 0)
-    throw new ConfigError(
-      `${dataset} contains no records. ${found.path.endsWith('.parquet') ? 'Give a file with rows.' : 'Write one JSON object per line.'}`,
-    );
-  return { records, source: await rowsSource(found, records.length) };
-}
-
-async function jsonlRecords(path: string, limit: number, signal: AbortSignal | undefined): Promise<DataRecord[]> {
+  const found = await findRows(dataset, split, { ...options, offers: `${offers.join(', ')} (bundled)` });
   const records: DataRecord[] = [];
-  for await (const { value, line } of readJsonl(path, signal ? { signal } : {})) {
-    const place = `Line ${line} of ${path}`;
-    if (!isObject(value)) throw new ConfigError(`${place} is not an object. Write one JSON object per line.`);
-    records.push({ fields: value, place });
+  for await (const record of readRecords(found.path, { limit, ...(signal && { signal }) })) {
+    records.push({ fields: fieldsOf(record), place: record.place });
     if (records.length >= limit) break;
   }
-  return records;
-}
-
-async function parquetRecords(path: string, limit: number): Promise<DataRecord[]> {
-  const rows = await readParquet(path, { limit }).catch((cause: unknown) => {
-    if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause;
-    throw new ConfigError(`The file ${path} does not exist; correct its path`, { cause });
-  });
-  return rows.map((fields, i) => ({ fields, place: `Row ${i + 1} of ${path}` }));
+  if (records.length === 0) throw new ConfigError(`${dataset} contains no records. Give a file with rows.`);
+  return { records, source: await rowsSource(found, records.length) };
 }

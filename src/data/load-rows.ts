@@ -3,21 +3,24 @@
  * Environments interpret the rows.
  */
 import { existsSync } from 'node:fs';
+import { checkOptions } from '../core/check-options.ts';
 import { CancelledError, ConfigError } from '../core/errors.ts';
-import { parseQuestion, type QuestionRow } from '../schemas/question-row.ts';
+import { readRecords } from '../files/records.ts';
+import { parseQuestion, QUESTION_COLUMNS, type QuestionColumns, type QuestionRow } from '../schemas/question-row.ts';
 import { findRows, rowsSource, type RowsSource } from './find-rows.ts';
-import { readJsonl } from './jsonl.ts';
 
 export interface LoadRowsOptions {
   /**
    * A bundled set (`nq-mini`, `fact-world`), a FlashRAG source (`nq`, `hotpotqa`, ...), a hub data set (`org/name`, `org/name/config`,
-   * optionally with `@revision`), or a `.jsonl` file. Several names, separated by commas, are loaded one after another.
+   * optionally with `@revision`), or a file of rows: `.jsonl`, `.json`, `.csv`, `.tsv` or `.parquet`. Several names, separated by commas, are loaded one after another.
    */
   readonly dataset: string;
   /** `train`, `test` (on the hub it falls back to `dev`, then `train`), or another split of the set (`dev`; `extra` of nq-mini). @default test */
   readonly split?: string;
   /** Maximum of rows, over all names together. @default all */
   readonly limit?: number;
+  /** Names of columns that are not among the known ones, such as `{ question: 'q', answer: 'a' }`. @default the known names (docs/data.md) */
+  readonly columns?: QuestionColumns;
   /** Cache folder for hub files. @default that of Hugging Face's own tools, from `env` */
   readonly cacheDir?: string;
   /** Environment variables. Reads `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_CACHE`, `HF_HOME` and `XDG_CACHE_HOME`. @default none */
@@ -41,6 +44,8 @@ export interface RowsProvenance {
 export async function loadRows(options: LoadRowsOptions): Promise<{ rows: readonly QuestionRow[]; provenance: RowsProvenance }> {
   const { dataset, split = 'test', limit = Infinity, signal } = options;
   if (limit !== Infinity && (!Number.isInteger(limit) || limit < 1)) throw new ConfigError(`limit must be an integer of at least 1, got ${limit}.`);
+  const { columns = {} } = options;
+  checkOptions('columns', columns, QUESTION_COLUMNS);
   const names = splitNames(dataset);
   const rows: QuestionRow[] = [];
   const sources: RowsSource[] = [];
@@ -49,7 +54,7 @@ export async function loadRows(options: LoadRowsOptions): Promise<{ rows: readon
     if (signal?.aborted) throw new CancelledError(`Stopped loading ${dataset}`, { cause: signal.reason });
     const source = await findRows(name, split, options);
     const before = rows.length;
-    await readRows(rows, { path: source.path, name: source.name, split, limit, merged: names.length > 1, ...(signal && { signal }) });
+    await readRows(rows, { path: source.path, name: source.name, split, limit, merged: names.length > 1, columns, ...(signal && { signal }) });
     if (rows.length === before)
       throw new ConfigError(
         source.file === name
@@ -77,15 +82,16 @@ interface ReadOptions {
   readonly split: string;
   readonly limit: number;
   readonly merged: boolean;
+  readonly columns: QuestionColumns;
   readonly signal?: AbortSignal;
 }
 
-async function readRows(rows: QuestionRow[], { path, name, split, limit, merged, signal }: ReadOptions): Promise<void> {
+async function readRows(rows: QuestionRow[], { path, name, split, limit, merged, columns, signal }: ReadOptions): Promise<void> {
   const usedFor = split === 'train' || split === 'extra' ? 'train' : 'test';
   let index = 0;
-  for await (const { value, line } of readJsonl(path, signal ? { signal } : {})) {
-    const parsed = parseQuestion(value);
-    if (!parsed.ok) throw new ConfigError(`Line ${line} of ${path}: ${parsed.problem}`);
+  for await (const { value, place } of readRecords(path, { limit: limit - rows.length, ...(signal && { signal }) })) {
+    const parsed = parseQuestion(value, columns);
+    if (!parsed.ok) throw new ConfigError(`${place}: ${parsed.problem}`);
     const { id, question, golden_answers, data_source, fields } = parsed.question;
     const ownId = id ?? `${split}_${index}`;
     rows.push({

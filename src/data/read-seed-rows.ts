@@ -1,7 +1,7 @@
 /** Reads rows of LIMO's shape one by one; leaves out unusable ones, and counts them. */
 import { ConfigError } from '../core/errors.ts';
+import { readRecords } from '../files/records.ts';
 import { findRows, type FoundRows } from './find-rows.ts';
-import { readJsonl } from './jsonl.ts';
 import { type LimoRow, parseLimoRow } from './limo-rows.ts';
 import { type SeedForm, seedRow, type SeedRowOptions, seedRowProblem } from './seed-row.ts';
 import type { PromptRow } from '../schemas/demonstration-row.ts';
@@ -53,7 +53,7 @@ export async function readSeedRows(
     skipped += 1;
     if (problems.length < MOST_PROBLEMS) problems.push(`line ${line} (${problem})`);
   };
-  for await (const { value, line } of readJsonl(path, { signal, onBadLine: skip })) {
+  for await (const { value, number: line } of readRecords(path, { signal, onBadLine: skip })) {
     const usable = usableRow(value, options.form);
     if (typeof usable === 'string') {
       skip(line, usable);

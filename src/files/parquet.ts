@@ -1,4 +1,4 @@
-/** Rows of Parquet files as plain JSON. Numbers that JavaScript cannot hold exactly are refused, never rounded. */
+/** Rows of Parquet files as plain JSON. An integer that JavaScript cannot hold exactly becomes text, as `readExactJson` does. */
 import { readFile } from 'node:fs/promises';
 import { ConfigError, thrownText, VfError } from '../core/errors.ts';
 import { isObject } from '../schemas/is-object.ts';
@@ -11,7 +11,7 @@ export interface ReadParquetOptions {
   readonly limit?: number;
 }
 
-/** The rows in order: integers as numbers, dates as text. Rejects with ConfigError for an integer beyond 2^53 or for a file that is not Parquet. */
+/** The rows in order: integers as numbers, those beyond 2^53 and dates as text. Rejects with ConfigError for a file that is not Parquet. */
 export async function readParquet(path: string, { limit = Infinity }: ReadParquetOptions = {}): Promise<ParquetRow[]> {
   // Refuses anything but a regular file, because reading it might never end.
   await (await openRegularFile(path)).close();
@@ -20,21 +20,17 @@ export async function readParquet(path: string, { limit = Infinity }: ReadParque
   const file = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
   try {
     const rows = await parquetReadObjects({ file, compressors, ...(Number.isFinite(limit) && { rowEnd: limit }) });
-    return rows.map((row, i) => plain(row, `${path}, row ${i + 1}`) as ParquetRow);
+    return rows.map((row) => plain(row) as ParquetRow);
   } catch (cause) {
     if (cause instanceof VfError) throw cause;
     throw new ConfigError(`${path} cannot be read as Parquet: ${thrownText(cause)}`, { cause });
   }
 }
 
-function plain(value: unknown, where: string): unknown {
-  if (typeof value === 'bigint') {
-    const number = Number(value);
-    if (Number.isSafeInteger(number)) return number;
-    throw new ConfigError(`${where} has the integer ${value}, which is beyond 2^53; store it as text`);
-  }
+function plain(value: unknown): unknown {
+  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
   if (value instanceof Date) return value.toISOString();
-  if (Array.isArray(value)) return value.map((each) => plain(each, where));
+  if (Array.isArray(value)) return value.map(plain);
   if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, plain(each, where)]));
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, plain(each)]));
 }

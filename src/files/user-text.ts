@@ -16,7 +16,7 @@ const MARKS: readonly (readonly [Encoding, readonly number[]])[] = [
 ];
 
 /** The encoding that the first bytes of a file announce, and the length of their mark in bytes. @default UTF-8 without a mark */
-function encodingOf(bytes: Uint8Array): { readonly encoding: Encoding; readonly markBytes: number } {
+export function encodingOf(bytes: Uint8Array): { readonly encoding: Encoding; readonly markBytes: number } {
   for (const [encoding, mark] of MARKS) if (mark.every((byte, i) => bytes[i] === byte)) return { encoding, markBytes: mark.length };
   return { encoding: 'utf-8', markBytes: 0 };
 }
@@ -61,7 +61,7 @@ export function readUserTextSync(path: string): string {
 }
 
 /** The error for UTF-16 without a byte order mark. */
-function withoutMark(path: string): ConfigError {
+export function withoutMark(path: string): ConfigError {
   return new ConfigError(`${path} is not UTF-8: it looks like UTF-16 without a byte order mark. Convert the file to UTF-8.`);
 }
 

@@ -1,15 +1,26 @@
 /** The common part of environments that search: the arguments of their data and their retriever, the rows by purpose, the retriever itself. */
-import { type ArgumentValues, choiceArgument, integerArgument, textArgument } from '../core/environment-arguments.ts';
+import { type ArgumentKind, type ArgumentValues, choiceArgument, integerArgument, textArgument } from '../core/environment-arguments.ts';
 import { ConfigError } from '../core/errors.ts';
 import { loadRows, type RowsProvenance } from '../data/load-rows.ts';
 import { splitNotices } from '../data/split-notices.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
-import type { QuestionRow } from '../schemas/question-row.ts';
+import { normalizeAnswer } from '../metrics/normalize-answer.ts';
+import { isObject } from '../schemas/is-object.ts';
+import { QUESTION_COLUMNS, type QuestionColumns, type QuestionRow } from '../schemas/question-row.ts';
 import { openRetriever, type OpenRetrieverOptions, RETRIEVAL_ENGINES, type RetrievalEngine } from './open-retriever.ts';
+
+/** Names of columns, such as `{"question": "q", "answer": "a"}`. */
+const columnsArgument: ArgumentKind<QuestionColumns> = {
+  expected: `an object with names of columns for ${QUESTION_COLUMNS.join(', ')}`,
+  accepts: (value): value is QuestionColumns =>
+    isObject(value) &&
+    Object.entries(value).every(([key, name]) => QUESTION_COLUMNS.some((known) => known === key) && typeof name === 'string' && name !== ''),
+};
 
 /** The arguments by their names on the command line, for `readArguments`. */
 export const SEARCH_ARGUMENTS = {
   dataset: textArgument,
+  columns: columnsArgument,
   corpus: textArgument,
   retriever_url: textArgument,
   engine: choiceArgument(...RETRIEVAL_ENGINES),
@@ -28,6 +39,8 @@ export const SEARCH_ALIASES = { retriever_topk: 'topk' } as const;
 /** The source of questions and passages. */
 export interface SearchSource extends Pick<OpenRetrieverOptions, 'collection' | 'queryPrefix' | 'embeddingsUrl' | 'embeddingsModel'> {
   readonly dataset: string;
+  /** Columns of the data set that have other names than the known ones. */
+  readonly columns?: QuestionColumns;
   /** Null if passages come from elsewhere: a `retrieverUrl`, a web engine. */
   readonly corpus: string | null;
   readonly retrieverUrl: string | null;
@@ -57,6 +70,7 @@ export function searchSource(
   const searchesCorpus = retrieverUrl === null && (engine ?? 'bm25') === 'bm25';
   return {
     dataset,
+    ...(given.columns === undefined ? {} : { columns: given.columns }),
     corpus: corpus ?? (searchesCorpus ? (OWN_CORPORA.includes(dataset) ? dataset : 'nq-mini') : null),
     retrieverUrl,
     engine,
@@ -87,7 +101,7 @@ export function openSource(
   return openRetriever({ env, mustAnswer: true, ...given });
 }
 
-type QuestionSource = Pick<SearchSource, 'dataset' | 'dataSplit' | 'dataLimit'>;
+type QuestionSource = Pick<SearchSource, 'dataset' | 'columns' | 'dataSplit' | 'dataLimit'>;
 
 interface LoadedQuestions {
   /** The rows for evaluation, in training the held-out ones. */
@@ -104,10 +118,16 @@ interface LoadedQuestions {
 
 /** Loads the rows of `data_split`: by default `test`, in training `train`, and `test` for the held-out rows. */
 export async function loadQuestions(
-  { dataset, dataSplit, dataLimit }: QuestionSource,
+  { dataset, columns, dataSplit, dataLimit }: QuestionSource,
   { env, signal, purpose }: SearchContext,
 ): Promise<LoadedQuestions> {
-  const options = { dataset, env, ...(signal === undefined ? {} : { signal }), ...(dataLimit === null ? {} : { limit: dataLimit }) };
+  const options = {
+    dataset,
+    env,
+    ...(columns === undefined ? {} : { columns }),
+    ...(signal === undefined ? {} : { signal }),
+    ...(dataLimit === null ? {} : { limit: dataLimit }),
+  };
   const split = dataSplit ?? (purpose === 'training' ? 'train' : 'test');
   const evaluated = await loadRows({ ...options, split: purpose === 'training' ? 'test' : split });
   const { rows, provenance: questions } = evaluated;
@@ -125,4 +145,17 @@ export function sourceNotices({ dataset, corpus }: SearchSource): string[] {
   if (corpus === 'nq-mini' && dataset !== 'nq-mini')
     notices.push(`The questions of ${dataset} are answered from the corpus nq-mini; name a corpus or a retriever_url that covers them.`);
   return notices;
+}
+
+/** A line about golden answers that have nothing left to compare once case, articles and punctuation are removed, as scores of questions do; none without such answers. */
+export function vanishingNotices(rows: readonly QuestionRow[]): string[] {
+  const vanishing = rows.flatMap(({ id, golden_answers: answers }) =>
+    answers.filter((answer) => normalizeAnswer(answer) === '').map((answer) => ({ id, answer })),
+  );
+  const [first] = vanishing;
+  if (first === undefined) return [];
+  const answers = vanishing.length === 1 ? '1 golden answer is' : `${vanishing.length} golden answers are`;
+  return [
+    `${answers} empty without case, articles and punctuation, such as ${JSON.stringify(first.answer)} of the row ${first.id}: any reply contains them (subem), and em finds them only in a reply that is empty in the same way. Reword them.`,
+  ];
 }

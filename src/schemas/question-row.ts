@@ -1,8 +1,10 @@
-/** Questions in data sets on disk: FlashRAG's JSON Lines, and files written by hand. */
+/**
+ * Questions in data sets on disk: the columns of FlashRAG, UltraRAG, HotpotQA, PopQA, TriviaQA, SQuAD, of Search-R1's and verl's Parquet files, and of files written
+ * by hand; other names can be given.
+ */
+import { readGoldenAnswers } from './golden-answers.ts';
 import { isObject } from './is-object.ts';
-import { anyOf, filledListOf, object, text } from './json-schema.ts';
 import { kindOf } from './kind-of.ts';
-import { schemaCheck } from './schema-check.ts';
 
 /** One question, ready for an environment. Further fields of the line (`metadata`, ...) are kept unchanged. */
 export interface QuestionRow {
@@ -31,46 +33,113 @@ interface Question {
 
 export type ParsedQuestion = { readonly ok: true; readonly question: Question } | { readonly ok: false; readonly problem: string };
 
-const rowSchema = object({ question: { type: 'string', pattern: '\\S' } }, { id: { type: ['string', 'integer'] }, data_source: text });
+/** The columns of a file whose names are not among the known ones. A dot leads into an object: `extra_info.question`. */
+export interface QuestionColumns {
+  readonly question?: string;
+  /** Of the golden answers. */
+  readonly answer?: string;
+  readonly id?: string;
+}
 
-const answersSchema = anyOf(text, filledListOf(text));
-const BLANK_ANSWER = 'a blank answer, which every text would contain; give the answer or leave it out';
+/** The keys of `QuestionColumns`. */
+export const QUESTION_COLUMNS = ['question', 'answer', 'id'] as const;
 
-/** Fields that may hold a line's answers. The first one present counts; others are ordinary fields. */
-const ANSWER_FIELDS = ['golden_answers', 'answers', 'answer'] as const;
+/** Columns that may hold a row's question, id or answers. The first one present counts; others are ordinary fields. Null counts as missing, because Parquet has every column in every row. */
+const NAMES = {
+  question: ['question', 'query', 'questions', 'queries', 'extra_info.question'],
+  id: ['id', '_id'],
+  choices: ['choices', 'options', 'metadata.choices'],
+  answer: [
+    'golden_answers',
+    'answers',
+    'answer',
+    'expected',
+    'expected_answer',
+    'ground_truth',
+    'ground_truths',
+    'possible_answers',
+    'reward_model.ground_truth.target',
+    'reward_model.ground_truth',
+  ],
+} as const;
 
-export function parseQuestion(value: unknown): ParsedQuestion {
-  const isRow = schemaCheck(rowSchema);
-  if (!isRow(value)) return { ok: false, problem: rowProblem(value, isRow.errors?.[0]?.instancePath.slice(1) ?? '') };
-  const { id, question, data_source: source, ...fields }: typeof value & Record<string, unknown> = value;
-  const name = ANSWER_FIELDS.find((field) => fields[field] !== undefined);
-  if (name === undefined) return { ok: false, problem: 'expected "golden_answers", "answers" or "answer", found none' };
-  const answers = fields[name];
-  const isAnswers = schemaCheck(answersSchema);
-  if (!isAnswers(answers)) return { ok: false, problem: `expected "${name}" to be text or a list of at least one text, got ${answersKind(answers)}` };
-  const golden = typeof answers === 'string' ? [answers] : answers;
-  if (golden.some((answer) => answer.trim() === '')) return { ok: false, problem: `expected answers in "${name}", got ${BLANK_ANSWER}` };
-  delete fields[name];
-  return {
-    ok: true,
-    question: {
-      id: id === undefined ? null : String(id),
-      question,
-      golden_answers: golden,
-      data_source: source ?? null,
-      fields,
-    },
+const PREFIX = /^Answer the given question\. [^]*\bQuestion: ([^]*)$/;
+
+/** Reads one row. Never throws. */
+export function parseQuestion(value: unknown, columns: QuestionColumns = {}): ParsedQuestion {
+  if (!isObject(value)) return { ok: false, problem: 'expected an object such as {"question": ..., "golden_answers": [...]}' };
+  const missing = QUESTION_COLUMNS.find((key) => columns[key] !== undefined && valueAt(value, columns[key]) === undefined);
+  if (missing !== undefined) return { ok: false, problem: `expected the column "${columns[missing]}" of columns.${missing}, ${foundIn(value)}` };
+  const asked = questionIn(value, columns.question);
+  if (typeof asked.value !== 'string') return { ok: false, problem: questionProblem(asked, value) };
+  if (asked.value.trim() === '') return { ok: false, problem: 'expected a question, got a blank one' };
+  const id = first(value, columns.id, NAMES.id);
+  if (id !== null && typeof id.value !== 'string' && !Number.isInteger(id.value))
+    return { ok: false, problem: `expected "${id.name}" to be text or an integer, got ${kindOf(id.value)}` };
+  const { data_source: source } = value;
+  if (source !== undefined && source !== null && typeof source !== 'string')
+    return { ok: false, problem: `expected "data_source" to be text, got ${kindOf(source)}` };
+  const answers = first(value, columns.answer, NAMES.answer);
+  if (answers === null) return { ok: false, problem: `expected "golden_answers", "answers" or "answer", found none; ${foundIn(value)}` };
+  const golden = readGoldenAnswers(answers.value, { name: answers.name, choices: first(value, undefined, NAMES.choices)?.value });
+  if (!golden.ok) return golden;
+  const taken = [asked.name, answers.name, id?.name, 'id', 'data_source'];
+  const question = {
+    id: id === null ? null : String(id.value),
+    question: asked.value,
+    golden_answers: golden.answers,
+    data_source: source ?? null,
+    fields: Object.fromEntries(Object.entries(value).filter(([name]) => !taken.includes(name))),
   };
+  return { ok: true, question };
 }
 
-function rowProblem(value: unknown, field: string): string {
-  if (!isObject(value)) return 'expected an object such as {"question": ..., "golden_answers": [...]}';
-  const { question } = value;
-  if (typeof question !== 'string') return `expected "question" to be text, got ${kindOf(question)}`;
-  if (question.trim() === '') return 'expected a question, got a blank one';
-  return `expected "${field}" to be text${field === 'id' ? ' or an integer' : ''}, got ${kindOf(value[field])}`;
+interface Found {
+  readonly name: string;
+  readonly value: unknown;
 }
 
-function answersKind(answers: unknown): string {
-  return Array.isArray(answers) && answers.length > 0 ? 'a list with something else in it' : kindOf(answers);
+/** The question, or that of the prompt that Search-R1 makes of it, which is all that some of its files have. */
+function questionIn(row: Readonly<Record<string, unknown>>, column: string | undefined): Found {
+  const given = first(row, column, NAMES.question);
+  if (given !== null) return { name: given.name, value: userText(given.value) ?? given.value };
+  const [, question] = PREFIX.exec(userText(row['prompt']) ?? '') ?? [];
+  return { name: 'question', value: question?.trim() };
+}
+
+/** The text of the only message of the user in a prompt; null for anything else. */
+function userText(prompt: unknown): string | null {
+  const messages = Array.isArray(prompt) ? prompt.filter((message) => isObject(message) && message['role'] === 'user') : [];
+  const [content, ...others] = messages.map((message: Record<string, unknown>) => message['content']);
+  return typeof content === 'string' && others.length === 0 ? content : null;
+}
+
+function first(row: Readonly<Record<string, unknown>>, column: string | undefined, names: readonly string[]): Found | null {
+  for (const name of column === undefined ? names : [column]) {
+    const value = valueAt(row, name);
+    if (value !== undefined && value !== null) return { name, value };
+  }
+  // Spreadsheets often have capitals in their headers.
+  const spelled = column === undefined ? Object.keys(row).find((key) => names.includes(key.toLowerCase()) && row[key] !== null) : undefined;
+  return spelled === undefined ? null : { name: spelled, value: row[spelled] };
+}
+
+/** The value of a column, or with dots in its name of a field in an object. */
+function valueAt(row: Readonly<Record<string, unknown>>, name: string): unknown {
+  if (Object.hasOwn(row, name)) return row[name];
+  return name.split('.').reduce<unknown>((value, key) => (isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined), row);
+}
+
+function questionProblem({ name, value }: Found, row: Readonly<Record<string, unknown>>): string {
+  const problem = `expected "${name}" to be text, got ${kindOf(value)}`;
+  return value === undefined ? `${problem}; ${foundIn(row)}` : problem;
+}
+
+const MOST_NAMES = 12;
+
+function foundIn(row: Readonly<Record<string, unknown>>): string {
+  const names = Object.keys(row);
+  const shown = names.slice(0, MOST_NAMES).map((name) => JSON.stringify(name.slice(0, 40)));
+  const found = names.length === 0 ? 'the row has no columns' : `the row has ${shown.join(', ')}${names.length > MOST_NAMES ? ', ...' : ''}`;
+  return `${found}. Name the columns, such as {"columns": {"question": "q", "answer": "a"}}`;
 }

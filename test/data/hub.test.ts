@@ -70,14 +70,27 @@ describe('fetchHubSplit', () => {
     await start({ repository: 'GAIR/LIMO', files: { 'limo.jsonl': '{"question": "q"}\n' } });
     const fetched = (split: string, more: object) =>
       fetchHubSplit(parseHubName('GAIR/LIMO')!, split, { env: env(), cacheDir, retryDelayMs: 1, ...more });
-    await expect(fetched('train', {})).rejects.toThrow('has no train.jsonl on the hub');
-    await expect(fetched('dev', { takesOwnName: true })).rejects.toThrow('has no dev.jsonl on the hub');
+    await expect(fetched('train', {})).rejects.toThrow('has no train.jsonl or train.parquet or data/train-00000-of-00001.parquet on the hub');
+    await expect(fetched('dev', { takesOwnName: true })).rejects.toThrow('has no dev.jsonl or dev.parquet');
     const { path, file } = await fetched('train', { takesOwnName: true });
     expect([file, readFileSync(path, 'utf8')]).toEqual(['limo.jsonl', '{"question": "q"}\n']);
     // Cached, the absence of train.jsonl as well.
     const before = hub.requests.length;
     await fetched('train', { takesOwnName: true });
     expect(hub.requests.slice(before)).toEqual(['GET /api/datasets/GAIR/LIMO/revision/main']);
+  });
+
+  it('finds the Parquet file of a split before it falls back to another split', async () => {
+    await start({
+      repository: 'org/name',
+      files: { 'test.parquet': 'PAR1', 'train.jsonl': line('0', 'q'), 'data/dev-00000-of-00001.parquet': 'PAR1' },
+    });
+    const fileOf = async (split: string) => (await fetchSplit('org/name', split)).file;
+    expect([await fileOf('test'), await fileOf('train'), await fileOf('dev')]).toEqual([
+      'test.parquet',
+      'train.jsonl',
+      'data/dev-00000-of-00001.parquet',
+    ]);
   });
 
   it('downloads a file once, whatever its kind of hash, in the layout of the Python tools', async () => {

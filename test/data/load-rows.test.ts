@@ -87,7 +87,7 @@ describe('loadRows', () => {
     [{ answer: 'x' }, 'expected "question" to be text, got nothing'],
     [{ question: 'q' }, 'expected "golden_answers", "answers" or "answer", found none'],
     [{ question: 'q', golden_answers: [] }, 'expected "golden_answers" to be text or a list of at least one text, got an empty list'],
-    [{ question: 'q', answer: [1] }, 'expected "answer" to be text or a list of at least one text, got a list with something else in it'],
+    [{ question: 'q', answer: [true] }, 'expected "answer" to be text or a list of at least one text, got a list with something else in it'],
     [{ question: 'q', answer: 'x', id: 1.5 }, 'expected "id" to be text or an integer, got a number'],
     [['q', 'a'], 'expected an object such as'],
     [null, 'expected an object such as'],

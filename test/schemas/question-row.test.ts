@@ -8,7 +8,92 @@ describe('parseQuestion', () => {
       ok: true,
       question: { id: null, question: 'q', golden_answers: ['a'], data_source: null, fields: { answers: { text: ['b'] }, answer: 5 } },
     });
-    expect(parseQuestion({ question: 'q', answers: { text: ['b'] }, answer: 'a' })).toMatchObject({ ok: false });
+    expect(parseQuestion({ question: 'q', answers: { value: 5 }, answer: 'a' })).toMatchObject({ ok: false });
+  });
+
+  const golden = (row: object, columns = {}) => {
+    const parsed = parseQuestion({ question: 'q', ...row }, columns);
+    return parsed.ok ? parsed.question.golden_answers : parsed.problem;
+  };
+  const prompt = [{ role: 'user', content: 'Answer the given question. You must think. For example, <answer> Beijing </answer>. Question: Who?\n' }];
+  const target = { style: 'rule', ground_truth: { target: ['Paris'] } };
+
+  it.each([
+    ['FlashRAG', { id: 'a', question: 'Who?', golden_answers: ['Paris'], metadata: {} }, 'a'],
+    ['Search-R1’s Parquet', { id: 'a', question: 'Who?', golden_answers: ['Paris'], data_source: 'nq', prompt, reward_model: target }, 'a'],
+    ['verl’s columns alone', { data_source: 'nq', prompt, ability: 'fact-reasoning', reward_model: target, extra_info: { index: 0 } }, null],
+    ['verl’s extra_info', { id: null, extra_info: { question: 'Who?' }, reward_model: { ground_truth: 'Paris' } }, null],
+    ['HotpotQA', { _id: 'a', question: 'Who?', answer: 'Paris', supporting_facts: [], context: [] }, 'a'],
+    ['TriviaQA', { id: 'a', question: 'Who?', answer: { value: 'Paris', aliases: ['Paris'], normalized_aliases: ['paris'] } }, 'a'],
+    ['SQuAD', { id: 'a', question: 'Who?', answers: { text: ['Paris'], answer_start: [1] } }, 'a'],
+    ['PopQA', { id: 7, question: 'Who?', possible_answers: '["Paris"]' }, '7'],
+    ['a file of one’s own', { query: 'Who?', expected: 'Paris' }, null],
+  ])('reads the columns of %s', (_name, row, id) => {
+    expect(parseQuestion(row)).toMatchObject({ ok: true, question: { id, question: 'Who?', golden_answers: ['Paris'] } });
+  });
+
+  it('reads columns of other names that are given, also inside objects and prompts', () => {
+    const columns = { question: 'messages', answer: 'meta.gold', id: 'n' };
+    const row = {
+      n: 3,
+      messages: [
+        { role: 'system', content: 's' },
+        { role: 'user', content: 'Who?' },
+      ],
+      meta: { gold: 1998 },
+      answer: 'no',
+      team: 'x',
+    };
+    expect(parseQuestion(row, columns)).toEqual({
+      ok: true,
+      question: { id: '3', question: 'Who?', golden_answers: ['1998'], data_source: null, fields: { meta: { gold: 1998 }, answer: 'no', team: 'x' } },
+    });
+    expect(parseQuestion({ q: 'Who?', answer: 'a' }, { question: 'query' })).toEqual({
+      ok: false,
+      problem: expect.stringMatching(/^expected the column "query" of columns\.question, the row has "q", "answer"\. Name the columns/),
+    });
+  });
+
+  it('names the columns of a row that fits none, and the setting', () => {
+    const problem = 'the row has "q", "a". Name the columns, such as {"columns": {"question": "q", "answer": "a"}}';
+    expect(parseQuestion({ q: 'Who?', a: 'x' })).toEqual({ ok: false, problem: `expected "question" to be text, got nothing; ${problem}` });
+    expect(parseQuestion({ question: 'Who?' })).toMatchObject({ problem: expect.stringContaining('found none; the row has "question".') });
+  });
+
+  it.each([
+    '["Paris", "Rome"]',
+    "['Paris', 'Rome']",
+    "['Paris' 'Rome']",
+    "['Paris']",
+    "array(['Paris'], dtype=object)",
+    "('Paris', 'Rome')",
+    "{'value': 'Paris'}",
+    "[['Paris', 'paris']]",
+    "['Paris'\n 'Rome']",
+  ])('refuses the list %s, which is written as text and which no reply can equal', (text) => {
+    for (const value of [text, [text], ['Paris', text]])
+      expect(golden({ golden_answers: value })).toMatch(/^expected answers in "golden_answers", got a list written as text.*write a list/);
+  });
+
+  it('keeps answers that have brackets or quotes of their own', () => {
+    const answers = ['[1, 2]', '(0, 1]', '"Heroes"', "[sic] it's", '{x}', "f('a')", '("Help!")'];
+    expect(golden({ golden_answers: answers })).toEqual(answers);
+  });
+
+  it('turns the place of a choice into its text, and refuses what could be either', () => {
+    const choices = ['Rome', 'Paris', 'Lyon'];
+    expect(golden({ golden_answers: [1], choices })).toEqual(['Paris']);
+    expect(golden({ answer: 2, choices: { text: choices, label: ['A', 'B', 'C'] } })).toEqual(['Lyon']);
+    expect(golden({ answer: '0', metadata: { choices } })).toEqual(['Rome']);
+    expect(golden({ answer: 'B', choices })).toEqual(['B']);
+    expect(golden({ answer: '2', choices: ['1', '2'] })).toEqual(['2']);
+    for (const row of [
+      { answer: 3, choices },
+      { answer: 2, choices: ['1', '2', '3'] },
+      { answer: 1, options: { A: 'x', B: 'y' } },
+      { answer: 1.5, choices },
+    ])
+      expect(golden(row)).toMatch(/to be the text of a choice or its place among the \d choices, from 0 up, got [\d.]+; give the text$/);
   });
 
   it('gives a question with an answer, or says what is wrong, for any JSON value', () => {

@@ -31,7 +31,6 @@ export async function runRounds(path: string, { allowChanges }: { readonly allow
   const { path: rows } = await findRows(config.rows, 'train', {
     env: context.variables,
     signal: context.signal,
-    takesParquet: true,
     offers: await offeredRows(config.environment),
   });
   await checkRounds(config, rows, context);

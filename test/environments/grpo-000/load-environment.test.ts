@@ -58,7 +58,7 @@ describe('loadEnvironment', () => {
       >;
       const corpus = readFileSync(new URL('../../../datasets/rule-lookup/corpus.jsonl', import.meta.url), 'utf8');
       for (const text of Object.values(keywords)) expect(corpus).toContain(text);
-      for (const { info } of environment.train) {
+      for (const { info } of purpose === 'training' ? environment.train : environment.eval) {
         const [, text] = Object.entries(keywords).find(([keyword]) => info.question.toLowerCase().includes(keyword)) ?? [];
         expect({ question: info.question, isAnswered: text?.includes(info.golden_answers[0]!) }).toEqual({
           question: info.question,
@@ -71,7 +71,7 @@ describe('loadEnvironment', () => {
 
   it('reads JSON and CSV as the specification lists data', async () => {
     const json = await written('data.json', JSON.stringify({ queries: ['a?', 'b?'], ground_truths: ['x', 'y'] }));
-    const csv = await written('data.csv', 'query,answer\n"a, then b?",x\n');
+    const csv = await written('data.csv', '\ufeffid,Answer,Query\r\n7,x,"a, then b?"\r\n');
     const read = async (dataset: string, more = {}) => {
       const environment = await loadEnvironment({ dataset, engine: 'mock', ...more });
       await environment.close();

@@ -1,0 +1,179 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ConfigError } from '../../src/core/errors.ts';
+import { type FileRecord, readRecords } from '../../src/files/records.ts';
+
+let folder: string;
+let path: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'vf-jsonl-'));
+  path = join(folder, 'rows.jsonl');
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+async function read(content: string | Uint8Array, options: { maxLineBytes?: number } = {}): Promise<[number, unknown][]> {
+  writeFileSync(path, content);
+  const lines: [number, unknown][] = [];
+  for await (const { number, value } of readRecords(path, options)) lines.push([number, value]);
+  return lines;
+}
+
+async function recordsIn(file: string): Promise<FileRecord[]> {
+  const records: FileRecord[] = [];
+  for await (const record of readRecords(file)) records.push(record);
+  return records;
+}
+
+describe('readRecords', () => {
+  it('reads values with their line numbers, with or without a last line feed', async () => {
+    expect(await read('{"a":1}\n[2]\n"x"')).toEqual([
+      [1, { a: 1 }],
+      [2, [2]],
+      [3, 'x'],
+    ]);
+    expect(await read('null\n')).toEqual([[1, null]]);
+    expect(await read('')).toEqual([]);
+  });
+
+  it('leaves out bad lines and reports them to a listener', async () => {
+    writeFileSync(path, Buffer.concat([Buffer.from('{"a":1}\n\n\n{"a":\n'), Buffer.from([0x22, 0xff, 0x22, 0x0a]), Buffer.from('2\n\n')]));
+    const bad: string[] = [];
+    const lines: unknown[] = [];
+    for await (const { value, number } of readRecords(path, { onBadLine: (line, problem) => bad.push(`${line} ${problem}`) }))
+      lines.push([number, value]);
+    expect(lines).toEqual([
+      [1, { a: 1 }],
+      [6, 2],
+    ]);
+    expect(bad).toEqual(['2 it is blank', '3 it is blank', '4 it is not JSON', '5 it is not UTF-8']);
+  });
+
+  it('accepts a byte order mark, CRLF and blank lines at the end', async () => {
+    expect(await read('\ufeff{"a":1}\r\n{"a":2}\r\n\r\n \n')).toEqual([
+      [1, { a: 1 }],
+      [2, { a: 2 }],
+    ]);
+  });
+
+  it('keeps U+2028 and other separators inside a line', async () => {
+    expect(await read('{"a":"x\u2028y\u0085z"}\n')).toEqual([[1, { a: 'x\u2028y\u0085z' }]]);
+  });
+
+  it.each([
+    ['{"a":1}\n{"a":\n{"a":3}\n', /^Line 2 of .*rows\.jsonl is not valid JSON: /],
+    ['{"a":1}\n\n{"a":3}\n', /^Line 2 of .* is blank/],
+    ['{"a":1} {"b":2}\n', /^Line 1 of/],
+    ['{"a":NaN}\n', /^Line 1 of/],
+  ])('names file and line of %j', async (content, message) => {
+    const failed = read(content);
+    await expect(failed).rejects.toThrow(message);
+    await expect(failed).rejects.toBeInstanceOf(ConfigError);
+  });
+
+  it('refuses bytes that are not UTF-8 instead of replacing them', async () => {
+    await expect(read(Buffer.concat([Buffer.from('{"a":1}\n"'), Buffer.from([0xff]), Buffer.from('"\n')]))).rejects.toThrow(
+      /^Line 2 of .* not UTF-8/,
+    );
+  });
+
+  it('bounds a line, also one without an end', async () => {
+    expect(await read(`"${'x'.repeat(98)}"\n1`, { maxLineBytes: 100 })).toHaveLength(2);
+    await expect(read(`1\n"${'x'.repeat(99)}"\n`, { maxLineBytes: 100 })).rejects.toThrow(/^Line 2 of .* longer than 100 bytes/);
+    await expect(read(Buffer.alloc(3_000_000, 0x20), { maxLineBytes: 1_000_000 })).rejects.toThrow(/^Line 1 of .* longer/);
+  });
+
+  it('says what is not a file', async () => {
+    const first = async (name: string) => readRecords(name).next();
+    await expect(first(join(folder, 'none.jsonl'))).rejects.toThrow(/^The file .*none\.jsonl does not exist; correct its path$/);
+    mkdirSync(join(folder, 'sub'), { recursive: true });
+    await expect(first(join(folder, 'sub'))).rejects.toThrow(/is a folder; name a file in it$/);
+  });
+
+  it('stops when it is asked to', async () => {
+    writeFileSync(path, '1\n2\n3\n');
+    const controller = new AbortController();
+    const lines = readRecords(path, { signal: controller.signal });
+    expect((await lines.next()).value).toMatchObject({ number: 1, value: 1, text: '1' });
+    controller.abort();
+    await expect(lines.next()).rejects.toMatchObject({ name: 'CancelledError' });
+  });
+
+  it('gives back every value, however long the lines are', async () => {
+    // Longer integers become text.
+    const value = fc
+      .oneof(fc.string({ unit: 'binary' }), fc.jsonValue(), fc.constant('é'.repeat(150_000)))
+      .filter((v) => !/\d{16}/.test(JSON.stringify(v)));
+    await fc.assert(
+      fc.asyncProperty(fc.array(value), async (drawn) => {
+        // A list of objects alone would be JSON.
+        const values = [0, ...drawn];
+        const lines = await read(values.map((v) => `${JSON.stringify(v)}\n`).join(''));
+        expect(lines.map(([, v]) => JSON.stringify(v))).toEqual(values.map((v) => JSON.stringify(v)));
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  const rows = [
+    { id: '1', question: 'Wo liegt München?', answer: 'in Bayern, "ganz" im Süden' },
+    { id: '2', question: 'q\nr', answer: '[x] ; y' },
+  ];
+  const csv = 'id,question,answer\r\n1,Wo liegt München?,"in Bayern, ""ganz"" im Süden"\r\n\r\n2,"q\nr",[x] ; y\r\n';
+  const fileTexts: readonly (readonly [string, string])[] = [
+    ['rows.jsonl', rows.map((row) => JSON.stringify(row)).join('\n')],
+    ['lines.json', rows.map((row) => JSON.stringify(row)).join('\n')],
+    ['list.json', JSON.stringify(rows, null, 2)],
+    ['list.jsonl', JSON.stringify(rows)],
+    ['table.json', JSON.stringify({ version: 1, data: rows })],
+    ['columns.json', JSON.stringify({ id: ['1', '2'], question: rows.map((r) => r.question), answer: rows.map((r) => r.answer) })],
+    ['rows.csv', csv],
+    ['semicolons.csv', 'id;question;answer\n1;Wo liegt München?;"in Bayern, ""ganz"" im Süden"\n2;"q\nr";"[x] ; y"\n'],
+    ['rows.tsv', 'id\tquestion\tanswer\n1\tWo liegt München?\t"in Bayern, ""ganz"" im Süden"\n2\t"q\nr"\t[x] ; y\n'],
+  ];
+  const utf16 = (text: string) => Buffer.from(`\ufeff${text}`, 'utf16le');
+
+  it.each(fileTexts)('reads the same rows from %s, with a byte order mark, in UTF-16 and packed', async (name, text) => {
+    const file = join(folder, name);
+    for (const bytes of [Buffer.from(text), Buffer.from(`\ufeff${text}`), utf16(text), Buffer.from(utf16(text)).swap16()]) {
+      writeFileSync(file, bytes);
+      writeFileSync(`${file}.gz`, gzipSync(bytes));
+      for (const each of [file, `${file}.gz`]) expect((await recordsIn(each)).map(({ value }) => value)).toEqual(rows);
+    }
+  });
+
+  it('keeps the digits of integers beyond 2^53 as text, and mends half surrogates', async () => {
+    expect(await read('{"id":9007199254740993,"n":[-12345678901234567890,9007199254740991,0.1234567890123456],"t":"a\\ud800"}')).toEqual([
+      [1, { id: '9007199254740993', n: ['-12345678901234567890', 9007199254740991, 0.1234567890123456], t: 'a\ufffd' }],
+    ]);
+  });
+
+  it.each([
+    ['short.csv', 'question,answer\na,b\nc\n', /^\S+short\.csv is not CSV: .* on line 3\. Correct that line/],
+    ['long.csv', 'question,answer\na, b, c\n', /^\S+long\.csv is not CSV: .* on line 2\./],
+    ['open.csv', 'question,answer\n"a,b\n', /^\S+open\.csv is not CSV: Quote Not Closed/],
+    ['twice.csv', 'question,answer,answer\na,b,c\n', /names the column "answer" twice\. Rename one\.$/],
+    ['rows.jsonl', 'question,answer\na,b\n', /^Line 1 of .* If it is CSV, give it the ending \.csv or \.tsv\.$/],
+    ['cut.json', '[{"question": "q"},\n{"question"', /cut\.json is not valid JSON/],
+    ['two.json', '{"train": [{"a": 1}], "test": [{"a": 2}]}', /has several lists of rows: train, test\./],
+    ['uneven.json', '{"queries": ["a", "b"], "answers": ["c"]}', /has 2 queries but 1 answers\./],
+    ['packed.jsonl', gzipSync('{"a":1}\n'), /packed\.jsonl is packed with gzip\. Give it the ending \.gz, or unpack it/],
+    [
+      'damaged.jsonl.gz',
+      gzipSync('{"a":1}\n'.repeat(99)).subarray(0, 30),
+      /Could not unpack .*damaged\.jsonl\.gz: .* The file is damaged: restore it\.$/,
+    ],
+    ['nomark.jsonl', Buffer.from('{"a":1}\n', 'utf16le'), /looks like UTF-16 without a byte order mark/],
+    ['half.jsonl', Buffer.from('fffe7b00ff', 'hex'), /begins with the byte order mark of UTF-16, but is not UTF-16/],
+    ['latin.csv', Buffer.from('question,answer\nWo?,M\xfcnchen\n', 'latin1'), /latin\.csv is not UTF-8\. Convert/],
+    ['latin.json', Buffer.from('[{"question":"M\xfcnchen"}]', 'latin1'), /^Line 1 of .*latin\.json is not UTF-8\. Convert/],
+  ])('refuses %s in one line that names it', async (name, bytes, message) => {
+    writeFileSync(join(folder, name), bytes);
+    const failed = recordsIn(join(folder, name));
+    await expect(failed).rejects.toThrow(message);
+    await expect(failed).rejects.toBeInstanceOf(ConfigError);
+  });
+});
