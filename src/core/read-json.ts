@@ -33,6 +33,15 @@ function exact(_key: string, value: unknown, { source }: { readonly source?: str
   return isRounded ? source : value;
 }
 
+/** A word of a command line: JSON, or else itself. */
+export function jsonOrText(word: string): unknown {
+  try {
+    return readJson(word);
+  } catch {
+    return word;
+  }
+}
+
 /** A message of JSON.parse with only the character that it stopped at, not the text around it; any other message unchanged. */
 export function withoutExcerpt(message: string): string {
   if (!message.endsWith('is not valid JSON')) return message;

@@ -19,10 +19,18 @@ export interface RoleSpec {
   readonly model?: string;
   /** Environment variable that holds the key. @default that of the alias or provider, else no key is sent */
   readonly apiKeyVar?: string;
+  /** Fields of every request, by OpenAI's names; null leaves a field out. @default those of the environment, greedy unless it says otherwise */
+  readonly sampling?: Readonly<Record<string, unknown>>;
+  /** The field of that name, such as `medium`. @default not sent */
+  readonly reasoningEffort?: string;
+  /** The greatest number of new tokens of a reply. @default what the environment asks for */
+  readonly maxTokens?: number;
   /** The greatest number of calls at once, at least 1. @default 32 */
   readonly maxConcurrent?: number;
   /** Milliseconds of one request. @default 600000 */
   readonly timeoutMs?: number;
+  /** Milliseconds of a call with all its retries. @default no limit */
+  readonly totalTimeoutMs?: number;
   /** Retries after a transient failure. @default 3 */
   readonly maxRetries?: number;
   /** The greatest number of calls by this process. @default no limit */

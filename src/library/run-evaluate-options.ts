@@ -60,6 +60,9 @@ const ROLE_KEYS = {
   baseUrl: 'base_url',
   model: 'model',
   apiKeyVar: 'api_key_var',
+  sampling: 'sampling',
+  reasoningEffort: 'reasoning_effort',
+  maxTokens: 'max_tokens',
   maxConcurrent: 'max_concurrent',
   maxRetries: 'max_retries',
   budgetCalls: 'budget_calls',
@@ -120,12 +123,17 @@ function loadedEnvironment(environment: unknown, { args, environmentsDir }: Pick
 
 function tableOf(role: string, spec: RoleSpec | string): RoleTable {
   if (typeof spec === 'string') return roleTableOf(spec);
-  checkOptions(`The role ${role}`, spec, [...Object.keys(ROLE_KEYS), 'timeoutMs']);
+  checkOptions(`The role ${role}`, spec, [...Object.keys(ROLE_KEYS), 'timeoutMs', 'totalTimeoutMs']);
   const named = Object.entries(ROLE_KEYS).flatMap(([key, name]) => {
     const value = spec[key as keyof typeof ROLE_KEYS];
     return value === undefined ? [] : [[name, value] as const];
   });
-  return { ...Object.fromEntries(named), ...(spec.timeoutMs === undefined ? {} : { timeout_s: spec.timeoutMs / 1000 }) };
+  const { timeoutMs, totalTimeoutMs } = spec;
+  return {
+    ...Object.fromEntries(named),
+    ...(timeoutMs === undefined ? {} : { timeout_s: timeoutMs / 1000 }),
+    ...(totalTimeoutMs === undefined ? {} : { total_timeout_s: totalTimeoutMs / 1000 }),
+  };
 }
 
 /** In the order of rows; of two records of a rollout, the later one. */

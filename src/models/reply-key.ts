@@ -12,10 +12,11 @@ export function replyKey(
   messages: readonly Message[],
   { maxTokens, stop = [], sampling = {}, responseSchema }: ModelRequest,
 ): string | null {
-  const { temperature = 0, topP = 1, extra = {} } = sampling;
+  const { temperature = 0, topP = 1, extra = {}, leaveOut = [] } = sampling;
   // Further fields override the request's own.
   if ((extra['temperature'] ?? temperature) !== 0) return null;
-  const request = { identity, messages, maxTokens, stop, topP: topP ?? 1, extra, responseSchema: responseSchema ?? null };
+  const without = leaveOut.length === 0 ? {} : { leaveOut: leaveOut.toSorted() };
+  const request = { identity, messages, maxTokens, stop, topP: topP ?? 1, extra, responseSchema: responseSchema ?? null, ...without };
   return createHash('sha256').update(JSON.stringify(request, inOrder)).digest('hex');
 }
 

@@ -1,6 +1,9 @@
-import type { Model, ModelReply } from '../core/model.ts';
+import { eitherSignal } from '../core/abort.ts';
+import { TimeoutError } from '../core/errors.ts';
+import type { Model, ModelReply, ModelRequest } from '../core/model.ts';
 import type { Random } from '../core/random.ts';
 import { withRetries } from '../transport/retry.ts';
+import { LONGEST_TIMER_MS } from '../core/timers.ts';
 import { modelFailure } from './model-failure.ts';
 import type { TimedModel } from './timed-model.ts';
 
@@ -8,6 +11,8 @@ export interface RetriedOptions {
   readonly role: string;
   /** Deadline of one attempt; `Infinity` leaves it to the model. */
   readonly timeoutMs: number;
+  /** Deadline of all attempts together. @default Infinity */
+  readonly totalTimeoutMs?: number;
   /** Attempts after the first, for transient failures. */
   readonly maxRetries: number;
   /** Delay before the first retry; doubles with each further one. @default 500 */
@@ -22,25 +27,44 @@ export interface CountedReply extends ModelReply {
 }
 
 /** Retries transient failures, so that no rollout has to be played again for them. Throws ModelError or CancelledError. */
-export function retried(model: Model, { role, ...options }: RetriedOptions): TimedModel {
+export function retried(model: Model, { role, totalTimeoutMs = Infinity, ...options }: RetriedOptions): TimedModel {
   return {
     name: model.name,
     async generate(messages, request) {
       const startedMs = performance.now();
       let failed = 0;
       const attempt = (signal: AbortSignal): Promise<CountedReply> => model.generate(messages, { ...request, signal });
+      using deadline = totalDeadline(totalTimeoutMs, request);
       try {
         const { requests = 1, ...reply } = await withRetries(attempt, {
           ...options,
-          signal: request.signal,
+          signal: deadline.signal,
           onRetry: () => {
             failed += 1;
           },
         });
         return { ...reply, ms: performance.now() - startedMs, waitMs: 0, attempts: failed + requests };
-      } catch (error) {
+      } catch (thrown) {
+        const error = deadline.passed() ?? thrown;
         throw modelFailure(error, { role, model: model.name, tried: failed + 1, signal: request.signal });
       }
+    },
+  };
+}
+
+/** Aborts with the caller's signal, and once the time for all attempts is over. */
+function totalDeadline(timeoutMs: number, { signal }: Pick<ModelRequest, 'signal'>) {
+  const late = new AbortController();
+  const tooLate = () => late.abort(new TimeoutError(`There was no answer within ${timeoutMs / 1000} s, retries included. Raise total_timeout_s.`));
+  const timer = timeoutMs === Infinity ? undefined : setTimeout(tooLate, Math.min(timeoutMs, LONGEST_TIMER_MS));
+  const either = eitherSignal(signal, late.signal);
+  return {
+    signal: either.signal,
+    /** The error of the deadline, if it has passed and the caller still waits. */
+    passed: (): unknown => (late.signal.aborted && !signal.aborted ? late.signal.reason : undefined),
+    [Symbol.dispose]() {
+      clearTimeout(timer);
+      either[Symbol.dispose]();
     },
   };
 }

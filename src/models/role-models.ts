@@ -7,6 +7,7 @@ import type { AskedRecord, Model, Models, RoleModels, RolloutModels } from '../c
 import { Random } from '../core/random.ts';
 import type { RoleStats } from '../schemas/role-stats.ts';
 import { Limiter } from '../core/limiter.ts';
+import { askedWith, type RoleRequest } from './asked-with.ts';
 import { type Budget, budgeted } from './budgeted.ts';
 import { cached } from './cached.ts';
 import { limited } from './limited.ts';
@@ -17,13 +18,15 @@ import { retried } from './retried.ts';
 import { RoleTally } from './role-tally.ts';
 import type { TimedModel } from './timed-model.ts';
 
-/** The model that plays a role, and its limits. */
-export interface RoleBinding {
+/** The model that plays a role, what it is asked with, and its limits. */
+export interface RoleBinding extends RoleRequest {
   readonly model: Model;
   /** Concurrent calls, at least 1; further ones wait. @default 32 */
   readonly maxConcurrent?: number;
   /** Deadline of one attempt, in milliseconds. @default 600000 */
   readonly timeoutMs?: number;
+  /** Deadline of a call with all its attempts, from its slot on, in milliseconds. @default none */
+  readonly totalTimeoutMs?: number;
   /** Attempts after the first, for transient failures. @default 3 */
   readonly maxRetries?: number;
   /** Delay before the first retry, in milliseconds, less up to half; doubles with each further one. @default 1000, so that three retries follow after 1, 2 and 4 s */
@@ -81,7 +84,8 @@ export async function openRoleModels(
     const tally = new RoleTally();
     const asked = roleModel(role, binding);
     const file = path === null ? null : files.get(resolve(path))!;
-    parts.set(role, { model: measured(binding.cache === undefined ? asked : cached(asked, { ...binding.cache, file }), tally), tally });
+    const kept = binding.cache === undefined ? asked : cached(asked, { ...binding.cache, file });
+    parts.set(role, { model: askedWith(measured(kept, tally), binding), tally });
   }
   const disposers = opened.move();
   const modelsFor = (add: (record: AskedRecord) => void): Models =>
@@ -104,9 +108,9 @@ export async function openRoleModels(
 }
 
 function roleModel(role: string, { model, budget = {}, ...limits }: RoleBinding): TimedModel {
-  const { maxConcurrent, timeoutMs, maxRetries, baseDelayMs } = { ...ROLE_DEFAULTS, ...limits };
+  const { maxConcurrent, timeoutMs, totalTimeoutMs, maxRetries, baseDelayMs } = { ...ROLE_DEFAULTS, totalTimeoutMs: Infinity, ...limits };
   const random = Random.fromSeed(0).fork(`role ${role}`);
-  const asked = retried(model, { role, timeoutMs, maxRetries, baseDelayMs, random });
+  const asked = retried(model, { role, timeoutMs, totalTimeoutMs, maxRetries, baseDelayMs, random });
   // The budget is checked after the wait for a slot, when more is known about earlier calls. A call that is cancelled while it waits costs nothing.
   return limited(budgeted(asked, { calls: null, tokens: null, ...budget }, { role }), new Limiter(maxConcurrent));
 }

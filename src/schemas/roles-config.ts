@@ -25,8 +25,23 @@ export const roleTableSchema = {
     api_key_var: text(
       'Environment variable that holds the API key. Default: that of the alias, or of a provider of vf-eval -p at its own URL; else no key is sent.',
     ),
+    sampling: {
+      type: 'object',
+      additionalProperties: true,
+      description:
+        'Fields of every request, such as { temperature = 0.6, top_p = 0.95 }. They replace those of the environment, which asks greedily unless it says otherwise. "unset" leaves a field out, so that the server uses its own value. Models of the environment itself take none. Default: none.',
+    },
+    reasoning_effort: text('The field of that name: `medium`. Default: not sent.'),
+    max_tokens: limit(
+      'Most new tokens of a reply, in place of the number that the environment asks for; the thoughts of a model may need thousands. Default: that number.',
+    ),
     max_concurrent: limit('Most concurrent calls. Default: 32.'),
     timeout_s: { type: 'number', exclusiveMinimum: 0, description: 'Deadline of one request. Default: 600.' },
+    total_timeout_s: {
+      type: 'number',
+      exclusiveMinimum: 0,
+      description: 'Deadline of a call with all its retries, from its slot on. Default: none.',
+    },
     max_retries: { ...count, description: 'Retries after a transient failure. Default: 3.' },
     budget_calls: limit('Most calls by this process; cached replies do not count. Default: no limit.'),
     budget_tokens: limit('Most tokens of prompts and replies by this process; pending calls may exceed it a little. Default: no limit.'),

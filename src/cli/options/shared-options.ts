@@ -9,7 +9,9 @@ export const ENVIRONMENT_ARGUMENTS = { envArgs: object('arguments of the environ
 export const ENVIRONMENTS_FOLDER = { envDirPath: folder('folder of your own environments', { otherwise: './environments' }) };
 
 export const ROLE = {
-  role: roles("the model for one of the environment's roles, such as its judge: an alias, URL, MODEL@URL, builtin or policy"),
+  role: roles(
+    "the model for one of the environment's roles, such as its judge: an alias, URL, MODEL@URL, builtin or policy; or a key of its table: judge.max_tokens=4096",
+  ),
 };
 
 export const RUNS_FOLDER = { outputDir: folder('where runs are saved', { letter: 'o', otherwise: './outputs' }) };

@@ -1,6 +1,6 @@
 /** The kinds of option whose value is a table: JSON objects, arguments of an environment, numbers by name, HTTP headers, models by role. None of their errors shows a secret. */
 import { ConfigError } from '../../core/errors.ts';
-import { readJson } from '../../core/read-json.ts';
+import { jsonOrText, readJson } from '../../core/read-json.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { isDeeperThan, MOST_LEVELS } from '../../schemas/nesting.ts';
 import { mergeRoleTables } from '../../schemas/merge-role-tables.ts';
@@ -33,14 +33,6 @@ function parseTable(word: string, spelling: string, wanted: string): Table {
   const [, key, value] = /^\s*([\w-]+)=(.*)$/s.exec(word) ?? [];
   if (key !== undefined) return { [key]: levelled(jsonOrText(value!), spelling) };
   return parseObject(word, spelling, wanted);
-}
-
-function jsonOrText(word: string): unknown {
-  try {
-    return readJson(word);
-  } catch {
-    return word;
-  }
 }
 
 /** Throws ConfigError. Its message leaves out values that may hold a secret. */

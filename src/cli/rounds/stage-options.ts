@@ -1,6 +1,7 @@
 /** Options of several commands of `vf-rounds`. */
 import type { Measure } from '../../rounds/curate-stages.ts';
 import { file, flag, oneOf, text, texts } from '../options/kinds.ts';
+import { roles } from '../options/table-kinds.ts';
 
 export const TRACE = { trace: texts("a run's trace.jsonl", { placeholder: 'FILE', required: true, completion: 'files' }) };
 
@@ -31,7 +32,7 @@ export function leaveOutOption(description: string) {
 /** The options that name the model of a stage. */
 export function modelOptions(role: 'vetter' | 'rewriter') {
   return {
-    role: text(`the model: ${role}=ALIAS, ${role}=URL or ${role}=MODEL@URL`, { placeholder: 'ROLE=MODEL' }),
+    role: roles(`the model: ${role}=ALIAS, ${role}=URL or ${role}=MODEL@URL; or a key of [roles.${role}]: ${role}.max_tokens=4096`),
     config: file(`a TOML file with a table [roles.${role}]: limits, key, cache`),
   };
 }

@@ -1,4 +1,5 @@
 /** The commands of the package that rounds need. The command that drives them passes them in. */
+import type { RoleTables } from '../../schemas/roles-config.ts';
 import type { TrainingRequest } from '../../sessions/training/resolve-training.ts';
 
 /** The stages whose options are in the file of the rounds. */
@@ -6,7 +7,7 @@ export type RoundStage = 'bucket' | 'focus' | 'extract' | 'vet' | 'rewrite' | 'f
 
 /** The options by which a stage that calls a model names it. */
 export interface StageModelOptions {
-  readonly role?: string;
+  readonly role?: RoleTables;
   readonly config?: string;
 }
 

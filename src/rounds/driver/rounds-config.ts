@@ -127,6 +127,7 @@ function stageWords(table: Table | null, name: keyof typeof STAGE_KEYS, path: st
     const flag = `--${key.replaceAll('_', '-')}`;
     if (typeof value === 'boolean') return value ? [flag] : [];
     if (typeof value === 'string' || typeof value === 'number') return [flag, String(value)];
+    if (Array.isArray(value)) return textsAt(table, key, `[${name}] of ${path}`).flatMap((each) => [flag, each]);
     throw wrong(`[${name}] of ${path}`, key, 'text, a number, true or false', value);
   });
 }

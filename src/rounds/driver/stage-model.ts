@@ -9,6 +9,7 @@ import { makeFolder } from '../../files/make-folder.ts';
 import { lockRun } from '../../files/run-lock.ts';
 import type { AskOptions } from '../ask-rows.ts';
 import type { StageContext, StageModelOptions } from './round-commands.ts';
+import { mergeRoleTables } from '../../schemas/merge-role-tables.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
 import { secretRedactor } from '../../transport/redact.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
@@ -17,7 +18,6 @@ import { openRoles, type RolePolicy } from '../../sessions/roles/open-roles.ts';
 import { secretsOf } from '../../sessions/policy/secrets.ts';
 import { resolveRoles } from '../../sessions/roles/resolve-roles.ts';
 import { checkRoleTables } from '../../sessions/roles/check-role-tables.ts';
-import { parseRoleFlag } from '../../sessions/roles/role-flag.ts';
 
 export interface RoleOptions extends StageModelOptions {
   readonly output: string;
@@ -102,21 +102,17 @@ export async function openStageModel(
     signal,
     redact: secretRedactor([...secrets]),
     keptIn: cache === 'memory' || cache === 'off' ? null : cache,
-    model: { name: roles.players[role]!, generate: (messages, request) => asked.generate(messages, request) },
+    model: { name: roles.identities[role]!, generate: (messages, request) => asked.generate(messages, request) },
     [Symbol.asyncDispose]: () => parts.disposeAsync(),
   };
 }
 
-async function tableOf(role: StageRole, { role: flag, config }: RoleOptions, { name, example }: Binding): Promise<RoleTable> {
+async function tableOf(role: StageRole, { role: fromFlag = {}, config }: RoleOptions, { name, example }: Binding): Promise<RoleTable> {
   const fromFile = config === undefined ? {} : await tablesIn(config, role);
-  const fromFlag = flag === undefined ? {} : parseRoleFlag(flag, name);
   const other = Object.keys(fromFlag).find((each) => each !== role);
   if (other !== undefined)
     throw new ConfigError(`${name} names the role ${other}, but this stage asks the role ${role}; give ${example(role, 'MODEL@URL')}`);
-  if (fromFlag[role] === undefined) return fromFile;
-  // The keys that choose the model belong together.
-  const { use: _, base_url: __, model: ___, api_key_var: ____, ...limits } = fromFile;
-  return { ...limits, ...fromFlag[role] };
+  return mergeRoleTables({ [role]: fromFile }, fromFlag)[role]!;
 }
 
 async function tablesIn(path: string, role: StageRole): Promise<RoleTable> {

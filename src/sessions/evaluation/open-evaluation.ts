@@ -19,7 +19,7 @@ import { namedPolicy, type NamedPolicy, playedBy, refusalOf } from '../policy/pl
 import type { PolicyTarget } from '../policy/policy-target.ts';
 import { EMBEDDED } from '../policy/providers.ts';
 import { runPrices } from '../policy/run-prices.ts';
-import { type ReadSampling, readSampling, samplingFor } from '../policy/sampling.ts';
+import { overTable, type ReadSampling, readSampling, samplingFor } from '../policy/sampling.ts';
 import { secretsOf } from '../policy/secrets.ts';
 import { type OpenedRoles, openRoles, rolePolicyOf } from '../roles/open-roles.ts';
 import { resolveRoles } from '../roles/resolve-roles.ts';
@@ -79,9 +79,9 @@ export async function openEvaluation(given: EvaluationRequest, context: Evaluati
   // Its modules are loaded only for a model in this process.
   const { localPolicy } = given.policy?.provider === EMBEDDED ? await import('../policy/local-model.ts') : {};
   const request = localPolicy === undefined ? given : { ...given, policy: await localPolicy(given.policy!, context) };
-  const sampling = readSampling(request, names);
   const { client } = context;
   const named: NamedPolicy = client === undefined ? await namedPolicy(request, context) : { target: { kind: 'client', client }, problem: null };
+  const sampling = readSampling(named.target.kind === 'endpoint' ? overTable(request, named.target.request) : request, names);
   const world = await worldFor(request, named.target, context);
   const environmentArgs = { ...world?.args, ...request.args };
   const servers = named.target.kind === 'endpoint' ? [named.target] : [];

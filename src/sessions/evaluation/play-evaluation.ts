@@ -81,7 +81,7 @@ function identityOf(
     model: policy.model,
     baseUrl: policy.baseUrl,
     policyKind: target.kind === 'program' ? 'none' : policy.client.capabilities.kind,
-    roles: roles.players,
+    roles: roles.identities,
     packageVersion,
     ...opened.versions,
     ...(target.kind === 'endpoint' && target.alias !== null ? { endpointName: target.alias } : {}),

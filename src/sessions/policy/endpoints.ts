@@ -8,7 +8,9 @@ import { ConfigError } from '../../core/errors.ts';
 import type { Price } from '../../core/price.ts';
 import { packageRoot } from '../../data/package-root.ts';
 import { isObject } from '../../schemas/is-object.ts';
+import { ASKED_WITH } from '../../schemas/merge-role-tables.ts';
 import { checkHeaders } from './headers.ts';
+import { readOwnSampling, type RequestTable } from './sampling.ts';
 import { assertKnownKeys, readToml, tablesOf, typeOf } from '../../files/toml-text.ts';
 
 export type ClientType = 'auto' | 'tokens' | 'chat';
@@ -23,6 +25,8 @@ export interface Endpoint {
   readonly headers: Readonly<Record<string, string>>;
   /** Null if the table has none. */
   readonly price: Price | null;
+  /** What requests to the model have unless the caller says otherwise; empty for nothing. */
+  readonly request: RequestTable;
 }
 
 const SPELLINGS = {
@@ -31,7 +35,7 @@ const SPELLINGS = {
   type: ['type', 'api_client_type', 'client_type'],
   headers: ['headers', 'extra_headers'],
 } as const;
-const KNOWN_KEYS = ['endpoint_id', 'model', 'price', ...Object.values(SPELLINGS).flat()];
+const KNOWN_KEYS = ['endpoint_id', 'model', 'price', ...ASKED_WITH, ...Object.values(SPELLINGS).flat()];
 const DEFAULT_PATH = 'configs/endpoints.toml';
 
 /** Our client types and those of v0 that correspond to them; v0's others use APIs that this package does not support. */
@@ -89,7 +93,21 @@ function endpointOf(table: Readonly<Record<string, unknown>>, where: string): En
     clientType: type === undefined ? 'auto' : parseClientType(text('type', type), `type in ${where}`),
     headers: checkHeaders(headers, `headers in ${where}`),
     price: table['price'] === undefined ? null : priceOf(table['price'], `price in ${where}`),
+    request: requestOf(table, where),
   };
+}
+
+function requestOf(table: Readonly<Record<string, unknown>>, where: string): RequestTable {
+  const { sampling, reasoning_effort: effort, max_tokens: maxTokens } = table;
+  if (sampling !== undefined && !isObject(sampling)) throw new ConfigError(`sampling in ${where} must be a table, got ${typeOf(sampling)}`);
+  if (effort !== undefined && (typeof effort !== 'string' || effort === '')) throw new ConfigError(`reasoning_effort in ${where} must be a string`);
+  const request = {
+    ...(sampling === undefined ? {} : { sampling }),
+    ...(effort === undefined ? {} : { reasoning_effort: effort }),
+    ...(maxTokens === undefined ? {} : { max_tokens: maxTokens as number }),
+  };
+  readOwnSampling(request, where);
+  return request;
 }
 
 /** Without `cached`, tokens from the server's cache cost as much as others. */

@@ -10,6 +10,7 @@ import { suggestion } from '../../core/closest-name.ts';
 import { type ClientType, type Endpoint, parseClientType, readEndpoints, variableName } from './endpoints.ts';
 import { BASELINE, EMBEDDED, type Provider, PROVIDER_NAMES, PROVIDERS } from './providers.ts';
 import type { PolicySpec } from './policy-spec.ts';
+import type { RequestTable } from './sampling.ts';
 import type { SettingNames } from '../setting-names.ts';
 
 export interface EndpointTarget {
@@ -26,6 +27,8 @@ export interface EndpointTarget {
   readonly clientType: ClientType;
   /** The alias in the registry, if one was used. */
   readonly alias: string | null;
+  /** What the alias is asked with. @default nothing */
+  readonly request?: RequestTable;
   /** The price that the caller gave. @default that of the registry */
   readonly price?: Price;
   /** The setting that selected this policy, for messages: `-p vllm`, `VF_BASE_URL`. */
@@ -121,7 +124,7 @@ async function aliasTarget(model: string, spec: PolicySpec, context: PolicyConte
   const rows = endpoints.filter((e) => e.id === model);
   const [first] = rows;
   if (first === undefined) return null;
-  for (const key of ['model', 'clientType', 'keyVariable', 'headers', 'price'] as const) {
+  for (const key of ['model', 'clientType', 'keyVariable', 'headers', 'price', 'request'] as const) {
     if (rows.some((row) => JSON.stringify(row[key]) !== JSON.stringify(first[key]))) {
       throw new ConfigError(`Every "${model}" in ${path} must have the same ${key}, because they are replicas of one model`);
     }
@@ -133,6 +136,7 @@ async function aliasTarget(model: string, spec: PolicySpec, context: PolicyConte
     model: first.model,
     clientType: forced === undefined ? first.clientType : parseClientType(forced, context.names.name('clientType')),
     alias: model,
+    request: first.request,
     ...aliasKey(first, path, spec, context),
     headers: { ...first.headers, ...spec.headers },
   };

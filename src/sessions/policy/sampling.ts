@@ -63,6 +63,7 @@ const OF_PROMPT = ['messages', 'tools', 'add_generation_prompt', 'continue_final
 const KNOWN: ReadonlySet<string> = new Set([...OF_OPENAI, ...OF_VLLM, ...Object.keys(ELSEWHERE), ...Object.keys(RESERVED), 'reasoning_effort']);
 
 type Json = Readonly<Record<string, unknown>>;
+type SamplingSettings = Pick<EvaluationRequest, 'sampling' | 'temperature' | 'topP' | 'maxTokens'>;
 
 export interface ReadSampling {
   readonly sampling: Sampling;
@@ -73,21 +74,64 @@ export interface ReadSampling {
  * Throws ConfigError for a value out of range, and for a field that the user cannot set.
  * @param names the caller's names for its settings, for errors
  */
-export function readSampling(
-  settings: Pick<EvaluationRequest, 'sampling' | 'temperature' | 'topP' | 'maxTokens'>,
-  names: SettingNames,
-): ReadSampling {
-  const source = names.name('sampling');
+export function readSampling(settings: SamplingSettings, names: SettingNames): ReadSampling {
+  const elsewhere = Object.entries(ELSEWHERE).map(([key, [setting, after]]) => [key, `use ${names.name(setting)}${after}`] as const);
+  return readFields(settings, { source: names.name('sampling'), reserved: { ...Object.fromEntries(elsewhere), ...RESERVED } });
+}
+
+/** The fields of every request to the model of a role, or of an alias. `source`: the table that has them, for errors. Throws ConfigError as `readSampling` does. */
+export function readOwnSampling({ sampling = {}, reasoning_effort: effort, max_tokens: maxTokens }: RequestTable, source: string): ReadSampling {
+  if (effort !== undefined && 'reasoning_effort' in sampling)
+    throw new ConfigError(`${source} has reasoning_effort, and its sampling has it too. Leave one out.`);
+  const settings = { sampling: fieldsOfTable({ sampling, reasoning_effort: effort }), ...(maxTokens === undefined ? {} : { maxTokens }) };
+  return readFields(settings, { source: `sampling of ${source}`, reserved: { ...RESERVED, ...RESERVED_OF_ROLES } });
+}
+
+/** The settings of an evaluation over the fields of the alias that it names. */
+export function overTable<S extends SamplingSettings>(settings: S, { max_tokens: maxTokens, ...table }: RequestTable = {}): S {
+  const fields = { ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }), ...fieldsOfTable(table) };
+  const { temperature, topP: top_p, maxTokens: max_tokens } = settings;
+  const set: Readonly<Record<string, unknown>> = { temperature, top_p, max_tokens, max_completion_tokens: max_tokens };
+  const left = Object.entries(fields).filter(([name]) => set[name] === undefined);
+  return left.length === 0 ? settings : { ...settings, sampling: { ...Object.fromEntries(left), ...settings.sampling } };
+}
+
+/** Null, which TOML lacks, leaves a field out. */
+function fieldsOfTable({ sampling = {}, reasoning_effort: effort }: RequestTable): Record<string, unknown> {
+  const fields = { ...sampling, ...(effort === undefined ? {} : { reasoning_effort: effort }) };
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, value === UNSET ? null : value]));
+}
+
+/** The value in a file that leaves a field out of the request. */
+const UNSET = 'unset';
+
+/** The keys of a table that are read as sampling. */
+export interface RequestTable {
+  readonly sampling?: Readonly<Record<string, unknown>>;
+  readonly reasoning_effort?: string | undefined;
+  readonly max_tokens?: number;
+}
+
+const RESERVED_OF_ROLES: Readonly<Record<string, string>> = {
+  n: 'one reply is read',
+  best_of: 'one reply is read',
+  model: 'the table names the model',
+};
+
+interface FieldRules {
+  readonly source: string;
+  /** Fields that cannot be set, with the reason or what to do. */
+  readonly reserved: Readonly<Record<string, string>>;
+}
+
+function readFields(settings: SamplingSettings, { source, reserved }: FieldRules): ReadSampling {
   const wrong = (name: string, expected: string, value: unknown) => wrongValue(source, name, expected, value);
   const { extra_body: body, ...direct } = settings.sampling ?? {};
   // Python clients put fields that OpenAI does not define under extra_body; in the request they are top-level fields.
   if (body !== undefined && !isObject(body)) throw wrong('extra_body', 'an object', body);
   const given: Record<string, unknown> = { ...body, ...direct };
   const isLeftOut = (name: string) => given[name] === null && MAY_BE_LEFT_OUT.has(name);
-  for (const [key, [setting, after]] of Object.entries(ELSEWHERE)) {
-    if (Object.hasOwn(given, key) && !isLeftOut(key)) throw new ConfigError(`${source} cannot set "${key}": use ${names.name(setting)}${after}`);
-  }
-  for (const [key, reason] of Object.entries(RESERVED)) {
+  for (const [key, reason] of Object.entries(reserved)) {
     if (Object.hasOwn(given, key) && !isLeftOut(key)) throw new ConfigError(`${source} cannot set "${key}": ${reason}`);
   }
   const leaveOut = Object.keys(given).filter((name) => given[name] === null);

@@ -16,7 +16,7 @@ export interface SecretSources {
     readonly headers: Readonly<Record<string, string>>;
     readonly baseUrls: readonly string[];
   }[];
-  readonly roles?: readonly Pick<ResolvedRole, 'player'>[];
+  readonly roles?: readonly Pick<ResolvedRole, 'player' | 'asked'>[];
   /** Tables in which names such as api_key mark secrets: arguments of the environment, further request fields. */
   readonly settings?: readonly Readonly<Record<string, unknown>>[];
 }
@@ -29,7 +29,8 @@ export function secretsOf({ servers = [], roles = [], settings = [] }: SecretSou
     ...headerCredentials(headers),
     ...baseUrls.flatMap(urlCredentials),
   ]);
-  return new Set([...ofServers, ...settings.flatMap((table) => [...argumentSecrets(table, false)])].filter(isSecretValue));
+  const asked = roles.map(({ asked: fields }) => fields?.sampling.extra ?? {});
+  return new Set([...ofServers, ...[...settings, ...asked].flatMap((table) => [...argumentSecrets(table, false)])].filter(isSecretValue));
 }
 
 function* argumentSecrets(value: unknown, isSecret: boolean): Generator<string> {

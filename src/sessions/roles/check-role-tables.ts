@@ -30,6 +30,7 @@ export function checkRoleTables(value: unknown, where: string): RoleTables {
 function fits(schema: KeySchema, value: unknown): boolean {
   if (schema.anyOf !== undefined) return schema.anyOf.some((choice) => fits(choice, value));
   if (schema.type === 'array') return Array.isArray(value) && value.length > 0 && value.every((item) => fits({ type: 'string' }, item));
+  if (schema.type === 'object') return isObject(value);
   if (schema.type === 'string') return typeof value === 'string' && value !== '';
   const { minimum = -Infinity, exclusiveMinimum = -Infinity } = schema;
   const isNumber = schema.type === 'integer' ? Number.isSafeInteger(value) : Number.isFinite(value);

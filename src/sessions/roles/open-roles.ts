@@ -3,13 +3,16 @@ import type { PolicyCapabilities, PolicyClient } from '../../clients/policy-clie
 import { Disposers } from '../../core/disposers.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { ImageStore } from '../../core/message.ts';
+import { samplingFields } from '../../core/sampling.ts';
+import type { RoleRequest } from '../../models/asked-with.ts';
 import { chatProblem, clientModel } from '../../models/client-model.ts';
 import { type OpenedRoleModels, openRoleModels, ROLE_DEFAULTS, type RoleBinding } from '../../models/role-models.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
-import { redactUrl, secretRedactor } from '../../transport/redact.ts';
+import { hideSecrets, redactUrl, secretRedactor } from '../../transport/redact.ts';
 import type { OpenedPolicy } from '../policy/open-policy.ts';
 import { countText, plural } from '../../reports/text/number-text.ts';
-import { ROLE_FLAG, type SettingNames } from '../setting-names.ts';
+import { type ReadSampling, samplingFor } from '../policy/sampling.ts';
+import { PROPERTY_NAMES, ROLE_FLAG, type SettingNames } from '../setting-names.ts';
 import { askRoleServer } from './ask-role-server.ts';
 import type { ResolvedRole, RoleEndpoint } from './resolve-roles.ts';
 import { openChatApi } from '../../registry/open-chat-api.ts';
@@ -64,8 +67,10 @@ export interface OpenedRoles extends AsyncDisposable {
   readonly models: OpenedRoleModels;
   /** By role, a line with its model and its limits, without credentials. */
   readonly descriptions: ReadonlyMap<string, string>;
-  /** By role, the name of its model. It is part of the run's identity, which a resume compares. */
+  /** By role, the name of its model. */
   readonly players: Readonly<Record<string, string>>;
+  /** By role, the name of its model and, as JSON, what the user's settings ask it with. It is part of the run's identity, which a resume compares. */
+  readonly identities: Readonly<Record<string, string>>;
   /** Notices for the user before the run. */
   readonly notices: readonly string[];
 }
@@ -74,10 +79,12 @@ export async function openRoles(roles: readonly ResolvedRole[], options: OpenRol
   await using opened = new Disposers();
   const bindings: Record<string, RoleBinding> = {};
   const descriptions = new Map<string, string>();
+  const identities: Record<string, string> = {};
   const notices: string[] = [];
   for (const resolved of roles) {
     const { binding, who, notice } = await bind(resolved, options, opened);
-    bindings[resolved.role] = binding;
+    bindings[resolved.role] = { ...binding, ...requestOf(resolved.asked) };
+    identities[resolved.role] = [binding.model.name, ...askedText(resolved.asked)].join(' ');
     descriptions.set(resolved.role, [who, ...limitsText(resolved)].join(', '));
     if (notice !== null) notices.push(notice);
   }
@@ -87,6 +94,7 @@ export async function openRoles(roles: readonly ResolvedRole[], options: OpenRol
     models,
     descriptions,
     players: Object.fromEntries(Object.entries(bindings).map(([role, { model }]) => [role, model.name])),
+    identities,
     notices,
     [Symbol.asyncDispose]: () => disposer.disposeAsync(),
   };
@@ -108,6 +116,7 @@ async function bind(resolved: ResolvedRole, { policy, images, names = ROLE_FLAG,
       if (policy.refusal !== undefined) throw new ConfigError(policy.refusal(role, names));
       const problem = chatProblem(policy.capabilities);
       if (problem !== null) throw new ConfigError(cannotPlay(policy.name, role, problem, names));
+      if (resolved.asked !== null) samplingFor(resolved.asked, policy.capabilities, { ...PROPERTY_NAMES, name: () => `sampling of roles.${role}` });
       return {
         // The policy's client has a deadline of its own, which leaves out waits for a rate limit.
         binding: { model: clientModel(policy.client, { name: policy.name, isPolicy: true }), timeoutMs: Infinity, ...limits },
@@ -155,10 +164,12 @@ async function bindEndpoint(
 }
 
 function limitsOf(table: RoleTable): Omit<RoleBinding, 'model' | 'cache'> {
-  const { max_concurrent: maxConcurrent, timeout_s: timeoutS, max_retries: maxRetries, budget_calls: calls, budget_tokens: tokens } = table;
+  const { max_concurrent: maxConcurrent, max_retries: maxRetries, budget_calls: calls, budget_tokens: tokens } = table;
+  const { timeout_s: timeoutS, total_timeout_s: totalTimeoutS } = table;
   return {
     ...(maxConcurrent === undefined ? {} : { maxConcurrent }),
     ...(timeoutS === undefined ? {} : { timeoutMs: timeoutS * 1000 }),
+    ...(totalTimeoutS === undefined ? {} : { totalTimeoutMs: totalTimeoutS * 1000 }),
     ...(maxRetries === undefined ? {} : { maxRetries }),
     budget: { calls: calls ?? null, tokens: tokens ?? null },
   };
@@ -176,10 +187,31 @@ export function resolvedRoleText(resolved: ResolvedRole): string {
   return [who, ...limitsText(resolved)].join(', ');
 }
 
-function limitsText({ isDefault, table }: ResolvedRole): string[] {
+/** The fields of every request, for the model of the role. */
+function requestOf(asked: ReadSampling | null): RoleRequest {
+  if (asked === null) return {};
+  const { sampling, maxTokens } = asked;
+  const { leaveOut = [] } = sampling;
+  // Null also stands for a field that nobody set, which the environment then decides.
+  const { temperature, topP, ...more } = sampling;
+  const own = {
+    ...more,
+    ...(temperature !== null || leaveOut.includes('temperature') ? { temperature } : {}),
+    ...(topP !== null || leaveOut.includes('top_p') ? { topP } : {}),
+  };
+  return { ...(Object.keys(own).length === 0 ? {} : { sampling: own }), ...(maxTokens === null ? {} : { maxTokens }) };
+}
+
+/** As JSON, without secrets; nothing if the requests are the environment's own. */
+function askedText(asked: ReadSampling | null): string[] {
+  return asked === null ? [] : [JSON.stringify(hideSecrets(samplingFields(asked.sampling, asked.maxTokens)))];
+}
+
+function limitsText({ isDefault, table, asked }: ResolvedRole): string[] {
   const { max_concurrent: maxConcurrent, budget_calls: calls, budget_tokens: tokens, cache } = table;
   return [
     ...(isDefault ? ["the environment's default"] : []),
+    ...askedText(asked).map((fields) => `asked with ${fields}`),
     ...(maxConcurrent === undefined ? [] : [`${countText(maxConcurrent)} at once`]),
     ...(calls === undefined ? [] : [`at most ${plural(calls, 'call')}`]),
     ...(tokens === undefined ? [] : [`at most ${plural(tokens, 'token')}`]),

@@ -5,12 +5,15 @@
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { Model, RoleDeclaration, RoleDeclarations } from '../../core/model.ts';
+import { ASKED_WITH } from '../../schemas/merge-role-tables.ts';
 import type { RoleTable, RoleTables } from '../../schemas/roles-config.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { type EndpointRegistry, readEndpoints, variableName } from '../policy/endpoints.ts';
 import { isLoopback } from '../policy/policy-target.ts';
 import { PROVIDERS } from '../policy/providers.ts';
+import { type ReadSampling, readOwnSampling, type RequestTable } from '../policy/sampling.ts';
 import { ROLE_FLAG, type SettingNames } from '../setting-names.ts';
+import { checkRoleTables } from './check-role-tables.ts';
 
 /** A server that plays a role. */
 export interface RoleEndpoint {
@@ -23,6 +26,8 @@ export interface RoleEndpoint {
   readonly headers: Readonly<Record<string, string>>;
   /** The alias in the registry; null for a URL. */
   readonly alias: string | null;
+  /** What the alias is asked with. @default nothing */
+  readonly request?: RequestTable;
 }
 
 type RolePlayer = RoleEndpoint | { readonly kind: 'builtin'; readonly model: Model } | { readonly kind: 'policy' };
@@ -35,6 +40,8 @@ export interface ResolvedRole {
   readonly isDefault: boolean;
   /** Limits and cache from the user's settings. */
   readonly table: RoleTable;
+  /** What its requests have, from the user's settings and the alias. */
+  readonly asked: ReadSampling | null;
 }
 
 export interface ResolveRolesOptions {
@@ -56,13 +63,14 @@ export async function resolveRoles(
   const known = Object.keys(declarations);
   const unknown = Object.keys(tables).find((role) => !known.includes(role));
   if (unknown !== undefined) throw unknownRole(unknown, known);
+  checkRoleTables(tables, 'the roles of this run');
   return Promise.all(
     Object.entries(declarations).map(async ([role, declaration]) => {
       const table = tables[role] ?? {};
       const isDefault = table.use === undefined && table.base_url === undefined;
       const player = await playerOf(role, declaration, table, options);
       assertFits(role, table, player);
-      return { role, about: declaration.about, player, isDefault, table };
+      return { role, about: declaration.about, player, isDefault, table, asked: askedFor(role, player, table) };
     }),
   );
 }
@@ -84,13 +92,30 @@ async function playerOf(role: string, declaration: RoleDeclaration, table: RoleT
   );
 }
 
+/** Null if the requests are the environment's own. */
+function askedFor(role: string, player: RolePlayer, table: RoleTable): ReadSampling | null {
+  const own = player.kind === 'endpoint' ? (player.request ?? {}) : {};
+  const { reasoning_effort: effort = own.reasoning_effort, max_tokens: maxTokens = own.max_tokens } = table;
+  const sampling = { ...own.sampling, ...table.sampling };
+  if (effort === undefined && maxTokens === undefined && Object.keys(sampling).length === 0) return null;
+  const asked = {
+    sampling,
+    ...(effort === undefined ? {} : { reasoning_effort: effort }),
+    ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
+  };
+  return readOwnSampling(asked, `roles.${role}`);
+}
+
 /** Throws for keys that contradict each other. */
-function assertFits(role: string, { use, base_url: baseUrl, model, api_key_var: keyVariable, cache }: RoleTable, { kind }: RolePlayer): void {
+function assertFits(role: string, table: RoleTable, { kind }: RolePlayer): void {
+  const { use, base_url: baseUrl, model, api_key_var: keyVariable, cache } = table;
   const refuse = (key: string, why: string) => new ConfigError(`roles.${role}.${key} cannot be used here: ${why}. Leave it out.`);
   if (use !== undefined && baseUrl !== undefined) throw refuse('use', 'base_url already sets the server');
   if (model !== undefined && baseUrl === undefined) throw refuse('model', 'it names a model at base_url, which is not set');
   if (kind === 'endpoint') return;
   if (keyVariable !== undefined) throw refuse('api_key_var', 'it is for the key of a server, and no server plays the role');
+  const asked = ASKED_WITH.find((key) => table[key] !== undefined);
+  if (kind === 'builtin' && asked !== undefined) throw refuse(asked, 'it is for the requests to a model, and a builtin model takes none');
   if (cache !== undefined && cache !== 'off')
     throw refuse('cache', kind === 'policy' ? 'the replies of the policy change with its weights' : 'a builtin model runs in this process');
 }
@@ -117,7 +142,7 @@ async function aliased(
   const rows = endpoints.filter(({ id }) => id === alias);
   const [first] = rows;
   if (first === undefined) throw unknownAlias(role, alias, registry);
-  for (const key of ['model', 'keyVariable', 'headers', 'price'] as const) {
+  for (const key of ['model', 'keyVariable', 'headers', 'price', 'request'] as const) {
     if (rows.some((row) => JSON.stringify(row[key]) !== JSON.stringify(first[key])))
       throw new ConfigError(
         `The [[endpoint]] tables of alias ${alias} in ${path} differ in ${key}. They are replicas of one model, so they must agree in it.`,
@@ -129,7 +154,8 @@ async function aliased(
   const keyVariable = named ?? first.keyVariable;
   const isNeeded = named !== null || !baseUrls.every(isLoopback);
   const apiKey = keyVariable === null ? null : keyFrom(role, keyVariable, { variables, isNeeded });
-  return { kind: 'endpoint', baseUrls, model: first.model, apiKey, keyVariable, headers: first.headers, alias };
+  const { model, headers, request } = first;
+  return { kind: 'endpoint', baseUrls, model, apiKey, keyVariable, headers, alias, request };
 }
 
 /** Null if the variable is not set and not needed, as for many servers on this machine. */

@@ -105,7 +105,7 @@ export async function runScoring(run: string, flags: ScoringRequest, context: Sc
   const scoring = scoringEnvironment(environment.id, opened.entry);
   const isOther = flags.environment !== null && isOtherEnvironment(recordedRun.env_id, scoring, environmentsDir);
   const settings = recordedSettings(flags, isOther ? scoring : null);
-  if (flags.failed) assertSameScores(before, settings, { directory: run, players: roles.players });
+  if (flags.failed) assertSameScores(before, settings, { directory: run, players: roles.identities });
   for (const notice of roles.notices) context.note(notice);
   const fromScore = weighted !== null && !isOther && isSum(flags, before) ? weighted : null;
   const servers = resolved.map(({ role, player }) => [role, player.kind === 'endpoint' ? player.baseUrls.toSorted() : []] as const);
@@ -113,11 +113,11 @@ export async function runScoring(run: string, flags: ScoringRequest, context: Sc
   const options: Omit<ScoreOptions, 'directory' | 'basis'> = {
     environment: { eval: environment.eval, rubric: weighted ?? rubric, ...finishOf(environment) },
     ...(roles.models.stats.size === 0 ? {} : { models: roles.models }),
-    asksAgain: (role) => !recordedOnly.has(role) && (flags.askAgain || (recorded[role] !== undefined && recorded[role] !== roles.players[role])),
+    asksAgain: (role) => !recordedOnly.has(role) && (flags.askAgain || (recorded[role] !== undefined && recorded[role] !== roles.identities[role])),
     failedOnly: flags.failed,
     ...(fromScore === null ? {} : { fromScore: (score) => fromScore.reweighed(score) }),
     settings,
-    players: roles.players,
+    players: roles.identities,
     maxScoring: flags.maxScoring,
     scoringTimeoutMs: flags.scoringTimeout === 0 ? null : flags.scoringTimeout * 1000,
     timeoutNames: { rollout: '--scoring-timeout', scoring: '--scoring-timeout' },

@@ -35,7 +35,7 @@ function unasked(role: string, recorded: string | null): Model {
     generate: () =>
       Promise.reject(
         new ModelError(
-          `Role ${role} has no recorded reply to this request. ${who}. Name the model to ask: --role ${role}=${recorded ?? 'MODEL'}@URL.`,
+          `Role ${role} has no recorded reply to this request. ${who}. Name the model to ask: --role ${role}=${recorded?.replace(/ \{.*/s, '') ?? 'MODEL'}@URL.`,
           {
             role,
             reason: 'not_set_up',

@@ -33,6 +33,7 @@ export const CHANGEABLE_ROLE_KEYS: readonly string[] = [
   'api_key_var',
   'max_concurrent',
   'timeout_s',
+  'total_timeout_s',
   'max_retries',
   'budget_calls',
   'budget_tokens',

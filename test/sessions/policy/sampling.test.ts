@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { evaluationRequest, FLAG_NAMES } from '../../../src/cli/eval/evaluation-request.ts';
 import type { Settings } from '../../../src/cli/eval/eval-options.ts';
-import { readSampling as readRequest, samplingFor } from '../../../src/sessions/policy/sampling.ts';
+import { overTable, readSampling as readRequest, samplingFor } from '../../../src/sessions/policy/sampling.ts';
 
 const readSampling = (settings: Settings) => readRequest(evaluationRequest({ envId: 'capitals', settings }), FLAG_NAMES);
 
@@ -71,5 +71,20 @@ describe('readSampling', () => {
     [{ extra_body: 3 }, /^extra_body in -S must be/],
   ])('refuses %j', (args, message) => {
     expect(() => readSampling({ samplingArgs: args })).toThrow(message);
+  });
+});
+
+describe('overTable()', () => {
+  it('puts the settings of an evaluation over the fields of its alias', () => {
+    const alias = { sampling: { temperature: 0.6, top_p: 'unset', top_k: 20 }, reasoning_effort: 'low', max_tokens: 900 };
+    expect(overTable({}, alias)).toEqual({ sampling: { temperature: 0.6, top_p: null, top_k: 20, reasoning_effort: 'low', max_tokens: 900 } });
+    expect(overTable({ temperature: 0, topP: 1, maxTokens: 7, sampling: { top_k: 5 } }, alias)).toEqual({
+      temperature: 0,
+      topP: 1,
+      maxTokens: 7,
+      sampling: { top_k: 5, reasoning_effort: 'low' },
+    });
+    const plain = { temperature: 0 };
+    expect(overTable(plain)).toBe(plain);
   });
 });

@@ -15,7 +15,7 @@ it('shows the images of an environment to the server of a role', async () => {
     headers: {},
     alias: null,
   } as const;
-  const judge: ResolvedRole = { role: 'judge', about: 'scores', player, isDefault: false, table: {} };
+  const judge: ResolvedRole = { role: 'judge', about: 'scores', player, isDefault: false, table: {}, asked: null };
   const { signal } = new AbortController();
   const images = { put: async () => image, get: async () => Uint8Array.of(1, 2, 3) };
   await using roles = await openRoles([judge], { policy: {} as RolePolicy, images, secrets: new Set(), onNotice: () => {}, signal });
