@@ -1,7 +1,7 @@
 /** The rows of each role: one turn with its prompt, and the record for judging the reply. */
 import type { Row } from 'vf-search';
 import { critiquePrompt, type PromptStyle, proposePrompt, solvePrompt } from './prompt.ts';
-import type { IoRecord, TaskKind, TaskRecord } from './records.ts';
+import type { IoRecord, Role, TaskKind, TaskRecord } from './records.ts';
 
 /** The subject of a row, for the rubric and for readers of a rollout. */
 export type TaskInfo =
@@ -12,6 +12,7 @@ export type TaskInfo =
 export interface TaskRow extends Row {
   /** The kind of task: credit compares rollouts of one role and kind. */
   readonly task: TaskKind;
+  readonly role: Role;
   readonly info: TaskInfo & Record<string, unknown>;
 }
 
@@ -35,6 +36,7 @@ export function proposeRow(exampleId: string, { kind, program, references }: Pro
     exampleId,
     prompt: proposePrompt(settings.prompt, { ...settings, kind, program, references }),
     task: kind,
+    role: 'propose',
     info: { role: 'propose', kind, program },
   };
 }
@@ -45,6 +47,7 @@ export function solveRow(exampleId: string, record: TaskRecord, { prompt }: Pick
     prompt: solvePrompt(prompt, record),
     answer: referenceAnswer(record),
     task: record.kind,
+    role: 'solve',
     info: { role: 'solve', kind: record.kind, record },
   };
 }
@@ -63,5 +66,11 @@ export interface JudgedThought {
 }
 
 export function critiqueRow(exampleId: string, { kind, thought, isRight }: JudgedThought, { prompt, dimensions }: PromptSettings): TaskRow {
-  return { exampleId, prompt: critiquePrompt(prompt, thought, dimensions), task: kind, info: { role: 'critique', kind, thought, isRight } };
+  return {
+    exampleId,
+    prompt: critiquePrompt(prompt, thought, dimensions),
+    task: kind,
+    role: 'critique',
+    info: { role: 'critique', kind, thought, isRight },
+  };
 }

@@ -150,7 +150,7 @@ async function reached(trainer: TrainProcess, claim: () => boolean): Promise<voi
 /** Every whole line of recorded rollouts, each after the name of its file. */
 function linesOf(run: RunFolder): string[] {
   return rolloutNames(run.path)
-    .filter((name) => name.endsWith('.jsonl'))
+    .filter((name) => name.endsWith('.jsonl') && !name.includes('_rewards'))
     .flatMap((name) =>
       rolloutText(run.path, name)
         .split('\n')

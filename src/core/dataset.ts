@@ -12,6 +12,8 @@ export interface Row {
   readonly answer?: string;
   /** The row's environment in an EnvGroup, or any other kind of row that rubrics and metrics distinguish. */
   readonly task?: string;
+  /** The part that the policy plays, if an environment has several: `propose`, `solve`. @default rows have no roles */
+  readonly role?: string;
   /** Everything else that the rubric needs. Plain JSON, because it is written to the results. */
   readonly info?: Readonly<Record<string, unknown>>;
 }

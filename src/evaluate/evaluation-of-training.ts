@@ -4,6 +4,7 @@ import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import { ConfigError } from '../core/errors.ts';
 import { completionMessages, wireMessage } from '../rollouts/message-columns.ts';
+import { roleAndTask } from '../rollouts/rollout-columns.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import { metadataText, resultEncoder, type WireMetadata, type WireResult } from '../schemas/results.ts';
 import { samplingColumns } from '../schemas/sampling-columns.ts';
@@ -53,7 +54,7 @@ interface Known<R extends Row> {
 }
 
 function resultOf<R extends Row>(trajectory: WireTrajectory, row: R, { environment, seed }: Known<R>): WireResult {
-  const { rollout_id, group_id, rollout_index, task, reward, stop_condition, is_truncated, is_cut, model, policy_version, num_turns } = trajectory;
+  const { rollout_id, group_id, rollout_index, reward, stop_condition, is_truncated, is_cut, model, policy_version, num_turns } = trajectory;
   const { error, metrics, segments, token_usage: usage } = trajectory;
   const nothing = { start: 0, end: 0, duration: 0 };
   const written = segments.map(({ kind, text }): TextSegment => ({ kind: kind as TextSegment['kind'], text }));
@@ -84,7 +85,7 @@ function resultOf<R extends Row>(trajectory: WireTrajectory, row: R, { environme
     num_turns,
     seed,
     segments,
-    ...(task === undefined ? {} : { task }),
+    ...roleAndTask(trajectory),
     attempts: 1,
     cut_observations: 0,
     turn_format: environment.turnFormat,

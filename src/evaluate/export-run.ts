@@ -2,6 +2,7 @@
 import { ConfigError } from '../core/errors.ts';
 import { ResultSchema, TokensSchema, type WireMetadata, type WireResult, type WireTokens } from '../schemas/results.ts';
 import { exportLine, exportProblem, type RolloutExport } from '../schemas/rollout-export.ts';
+import { roleAndTask } from '../rollouts/rollout-columns.ts';
 import { type TokensRow, tokensRowLine } from '../schemas/demonstration-row.ts';
 import { recordedMetrics } from './recorded-rollout.ts';
 import { runFiles } from './run-files.ts';
@@ -61,7 +62,7 @@ export async function exportRun(directory: string, write: (line: string) => Prom
     else if (result.is_cut) counts.cut += 1;
     // A row without a token to learn is refused.
     else if (options.asDemonstrations === true && result.token_usage.output_tokens === 0) counts.unplayed += 1;
-    else waiting.set(result.rollout_id, { ...exportHead(metadata, result), index: result.rollout_index, task: result.task });
+    else waiting.set(result.rollout_id, { ...exportHead(metadata, result), index: result.rollout_index });
   });
   const unselected = unselectedIds([...waiting.values()], options);
   for (const id of unselected) waiting.delete(id);
@@ -69,7 +70,7 @@ export async function exportRun(directory: string, write: (line: string) => Prom
     const found = waiting.get(tokens.rollout_id);
     if (found === undefined) return;
     waiting.delete(tokens.rollout_id);
-    const { index: _, task, ...head } = found;
+    const { index: _, ...head } = found;
     const rollout = exported(head, tokens);
     const problem = exportProblem(rollout);
     if (problem !== null) throw new ConfigError(`The tokens of rollout ${tokens.rollout_id} in ${files.tokens} do not agree: ${problem}`);
@@ -77,7 +78,7 @@ export async function exportRun(directory: string, write: (line: string) => Prom
       counts.unplayed += 1;
       return;
     }
-    await write(`${options.asDemonstrations === true ? tokensRowLine(demonstrationRow(rollout, task)) : exportLine(rollout)}\n`);
+    await write(`${options.asDemonstrations === true ? tokensRowLine(demonstrationRow(rollout)) : exportLine(rollout)}\n`);
     counts.exported += 1;
   });
   return { ...counts, withoutTokens: waiting.size, unselected: unselected.length };
@@ -88,7 +89,6 @@ type SelectedBy = Pick<RolloutExport, 'rollout_id' | 'group_id' | 'reward'> & { 
 
 interface Waiting extends ExportHead {
   readonly index: number;
-  readonly task: string | undefined;
 }
 
 /** Rollouts below the lowest reward, or beyond the best of their group. */
@@ -105,10 +105,7 @@ export function unselectedIds(heads: readonly SelectedBy[], { minReward = -Infin
 }
 
 /** A rollout as a supervised row: the tokens that the policy saw, and which of them it wrote. */
-export function demonstrationRow(
-  { example_id, group_id, reward, token_ids, loss_mask, tokenizer_hash, images }: RolloutExport,
-  task: string | undefined,
-): TokensRow {
+export function demonstrationRow({ example_id, group_id, task, reward, token_ids, loss_mask, tokenizer_hash, images }: RolloutExport): TokensRow {
   return {
     example_id,
     group_id,
@@ -130,6 +127,7 @@ function exportHead({ sampling_args: sampling, policy }: WireMetadata, result: W
     rollout_id: result.rollout_id,
     group_id: result.group_id,
     example_id: result.example_id,
+    ...roleAndTask(result),
     reward: result.reward!,
     metrics: recordedMetrics(result),
     stop_condition: result.stop_condition,

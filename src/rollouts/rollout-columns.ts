@@ -5,13 +5,16 @@ import type { TokenBuffer } from '../core/token-buffer.ts';
 import type { WireTokens } from '../schemas/results.ts';
 import type { RolloutError, RolloutFacts, RolloutUsage } from './rollout.ts';
 
+/** The role of a rollout if an environment has only one speaker. */
+export const ONLY_ROLE = 'policy';
+
 /** Columns of `results.jsonl` and of a training step's rollouts. The schemas of both files spread `rolloutColumns` of `schemas/`. */
 export function factColumns(facts: RolloutFacts) {
   return {
     rollout_id: facts.rolloutId,
     group_id: facts.groupId,
     rollout_index: facts.index,
-    ...(facts.task === null ? {} : { task: facts.task }),
+    ...roleAndTask(facts),
     reward: facts.reward,
     stop_condition: facts.stop,
     is_truncated: facts.isTruncated,
@@ -20,6 +23,16 @@ export function factColumns(facts: RolloutFacts) {
     policy_version: facts.policy.version,
     num_turns: facts.turns,
   };
+}
+
+/** Absent if rows have none; the policy of an environment with one speaker has no role. */
+export function roleAndTask({ role = ONLY_ROLE, task }: WithRoleAndTask): { readonly role?: string; readonly task?: string } {
+  return { ...(typeof task === 'string' ? { task } : {}), ...(role === ONLY_ROLE ? {} : { role }) };
+}
+
+interface WithRoleAndTask {
+  readonly role?: string | undefined;
+  readonly task?: string | null | undefined;
 }
 
 export function usageColumns({ inputTokens, outputTokens, cachedTokens }: RolloutUsage) {
@@ -39,8 +52,7 @@ export function reasonOf({ reason }: { readonly reason?: string }): Pick<Rollout
   return reason === undefined ? {} : { reason: reason as ModelFailure };
 }
 
-interface FactColumns extends Omit<ReturnType<typeof factColumns>, 'task'> {
-  readonly task?: string;
+interface FactColumns extends ReturnType<typeof factColumns> {
   readonly token_usage: ReturnType<typeof usageColumns>;
 }
 
@@ -51,6 +63,7 @@ export function factsOf(columns: FactColumns): Omit<RolloutFacts, 'metrics' | 'e
     groupId: columns.group_id,
     index: columns.rollout_index,
     task: columns.task ?? null,
+    ...(columns.role === undefined ? {} : { role: columns.role }),
     reward: columns.reward,
     stop: columns.stop_condition,
     isTruncated: columns.is_truncated,

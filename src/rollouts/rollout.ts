@@ -90,6 +90,8 @@ export interface RolloutFacts {
   readonly index: number;
   /** The row's task; null if rows have none. */
   readonly task: string | null;
+  /** The role that wrote its turns; absent if rows have none. */
+  readonly role?: string;
   /** Null when the rollout failed: a failure is never a reward of 0. */
   readonly reward: number | null;
   /** By name; empty for a rollout that failed. */
@@ -154,7 +156,7 @@ interface BeforeScoring {
 /** The result of playing: the record without its place in the run and without its score. */
 export type Played = Omit<
   Rollout,
-  'rolloutId' | 'groupId' | 'index' | 'task' | 'row' | 'reward' | 'metrics' | 'scoredWith' | 'beforeScoring' | 'attempts' | 'repeatedUsage'
+  'rolloutId' | 'groupId' | 'index' | 'task' | 'role' | 'row' | 'reward' | 'metrics' | 'scoredWith' | 'beforeScoring' | 'attempts' | 'repeatedUsage'
 >;
 
 /** The rollouts of one row, played and scored. */

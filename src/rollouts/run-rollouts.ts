@@ -208,6 +208,7 @@ async function playRollout<R extends Row>(member: Member<R>, options: RunOptions
       groupId: String(row.exampleId),
       index,
       task: row.task ?? null,
+      ...(row.role === undefined ? {} : { role: row.role }),
       row,
       reward: null,
       metrics: {},

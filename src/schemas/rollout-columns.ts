@@ -25,6 +25,8 @@ export const recordColumns = {
 export const optionalColumns = {
   /** The row's task, in a group of environments. */
   task: text,
+  /** The role that the policy played; absent for an environment with one speaker. */
+  role: text,
 } as const;
 
 export const usage = { input_tokens: count, output_tokens: count, cached_tokens: countOrNull } as const;

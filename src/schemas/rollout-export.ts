@@ -5,7 +5,7 @@
 import type { XStatic } from 'typebox/schema';
 import { encodeWithFloats } from './float-json.ts';
 import { byName, closed, count, listOf, number, only, text, textOrNull, textOrNumber } from './json-schema.ts';
-import { logProbsMode, placedPicture, rolloutColumns, tokenColumns, tokenSegment } from './rollout-columns.ts';
+import { logProbsMode, optionalColumns, placedPicture, rolloutColumns, tokenColumns, tokenSegment } from './rollout-columns.ts';
 import { anySampling } from './sampling-columns.ts';
 
 export const RolloutExportSchema = closed(
@@ -22,7 +22,7 @@ export const RolloutExportSchema = closed(
     logprobs_mode: logProbsMode,
     tokenizer_hash: textOrNull,
   },
-  { images: listOf(closed(placedPicture)) },
+  { ...optionalColumns, images: listOf(closed(placedPicture)) },
 );
 export type RolloutExport = XStatic<typeof RolloutExportSchema>;
 

@@ -17,8 +17,6 @@ export const TrajectorySchema = object(
   },
   {
     ...optionalColumns,
-    /** The role that wrote the targets; absent for the policy of an environment with one speaker. */
-    role: text,
     /** Only for a rollout that gets its reward when others have played: it has neither a reward nor an error. */
     unpaid: only(true),
     /** Absent if the sampler's log-probs are unknown. */
@@ -47,6 +45,10 @@ export const ClosingSchema = object(
   },
 );
 export type WireClosing = XStatic<typeof ClosingSchema>;
+
+/** One line of `rollouts/step-000012.<phase>_rewards.jsonl`: the reward of a rollout whose line is `unpaid`, with all of its metrics. */
+export const PaidRewardSchema = object({ rollout_id: text, group_id: text, rollout_index: count, reward: number, metrics: byName(number) });
+export type WirePaidReward = XStatic<typeof PaidRewardSchema>;
 
 /** Separates two attempts at a step: the lines before it are not used. */
 export const RestartSchema = object({ restarted: only(true), step: count });

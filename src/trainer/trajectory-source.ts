@@ -102,6 +102,8 @@ export interface RolloutStore {
   phases(): Promise<PhaseName[]>;
   /** Deletes the rollouts of a phase, which must not be open. Throws ResultsError if it cannot. */
   discard(step: number, phase?: string): Promise<void>;
+  /** Writes the rewards that rollouts of a complete phase got later, in place of earlier ones. Throws ResultsError if it cannot. */
+  pay(paid: readonly Trajectory[], step: number, phase?: string): Promise<void>;
 }
 
 /** The parts from which a source is made. */

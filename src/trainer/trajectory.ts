@@ -3,11 +3,11 @@ import { RewardError, TrainingError } from '../core/errors.ts';
 import type { PlacedImage } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import type { TokenBuffer } from '../core/token-buffer.ts';
-import { reasonOf } from '../rollouts/rollout-columns.ts';
+import { ONLY_ROLE, reasonOf } from '../rollouts/rollout-columns.ts';
 import type { Rollout, RolloutError, RolloutFacts } from '../rollouts/rollout.ts';
 
 /** The role of a trajectory if an environment has only one speaker. */
-export const POLICY_ROLE = 'policy';
+export const POLICY_ROLE = ONLY_ROLE;
 
 /**
  * `policy.version` is the smallest if several versions sampled it. `isCut` is set only on a failed one: a finished one never becomes a trajectory. A
@@ -42,7 +42,7 @@ export interface Trajectory extends RolloutFacts {
  * Throws TrainingError for a finished rollout without tokens or with a cut context: the run's setup then allows no training at all. A failed rollout
  * always becomes a trajectory, so that it is counted.
  */
-export function trajectoryOf(rollout: Rollout, role = POLICY_ROLE): Trajectory & { readonly logProbs: Float64Array } {
+export function trajectoryOf(rollout: Rollout, role = rollout.role ?? POLICY_ROLE): Trajectory & { readonly logProbs: Float64Array } {
   const { rolloutId, groupId, index, task, tokens, error, stop, isTruncated, isCut, turns, usage } = rollout;
   const { version, ...sampled } = sampledTokens(tokens, rollout.policy.version);
   if (error === null && tokens === null) {
@@ -95,8 +95,8 @@ export function isFinished(trajectory: Outcome): boolean {
   return trajectory.error === null && !isDemonstration(trajectory);
 }
 
-/** The trajectory as one of this role. */
-export function withRole(trajectory: Trajectory, role = POLICY_ROLE): Trajectory {
+/** The trajectory as one of this role; its own if there is none. */
+export function withRole(trajectory: Trajectory, role = trajectory.role): Trajectory {
   return trajectory.role === role ? trajectory : { ...trajectory, role };
 }
 

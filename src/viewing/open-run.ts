@@ -73,10 +73,10 @@ export class OpenRun {
     throw new ViewRequestError(404, `The run ${this.found.id} has no rollouts "${id.slice(0, 100)}". Choose others on its page.`);
   }
 
-  reader({ file }: SetFile): Promise<RolloutReader> {
+  reader({ file, rewards }: SetFile): Promise<RolloutReader> {
     // The prompts of an evaluation are text.
     const tokenizer = async () => (this.found.kind === 'evaluation' ? null : (await this.tokenizer()).tokenizer);
-    return this.#files.reader(`${file.directory}\0${file.name}`, () => new RolloutReader(file, { tokenizer }));
+    return this.#files.reader(`${file.directory}\0${file.name}`, () => new RolloutReader(file, { tokenizer, rewards }));
   }
 
   /** The recorded tokens of an evaluation. */

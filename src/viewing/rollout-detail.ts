@@ -4,6 +4,7 @@ import { type Fields, factsOf, fieldsOf, listOf, numberOf, textOf } from './loos
 import type { OpenRun } from './open-run.ts';
 import { askedOf, partsOf, promptOf } from './record-parts.ts';
 import { parsedRecord } from './rollout-reader.ts';
+import type { TableFigures } from './rollout-table.ts';
 import { tokenTexts } from './run-tokenizers.ts';
 import { stepAdvantages } from './step-advantages.ts';
 import { ViewRequestError } from './view-problem.ts';
@@ -29,7 +30,7 @@ export async function rolloutDetail(run: OpenRun, place: RolloutPlace): Promise<
     error: errorOf(record),
     metric_errors: Object.fromEntries(Object.entries(fieldsOf(record['metric_errors'])).map(([name, why]) => [name, String(why)])),
     asked: asked === null ? [] : askedOf(parsedRecord(asked)),
-    facts: factsOfRollout(record),
+    facts: factsOfRollout(record, table.figures(row)),
     siblings: lines,
     has_tokens: await hasTokens(run, record),
     advantage: values(table, row),
@@ -91,7 +92,7 @@ function errorOf(record: Fields): RolloutDetail['error'] {
   return { name: textOf(error) ?? textOf(type) ?? 'Error', message: textOf(chain) ?? textOf(message) ?? '', phase: textOf(phase) };
 }
 
-function factsOfRollout(record: Fields): RolloutDetail['facts'] {
+function factsOfRollout(record: Fields, { isUnpaid }: Pick<TableFigures, 'isUnpaid'>): RolloutDetail['facts'] {
   const { input_tokens: input, output_tokens: output, cached_tokens: cached } = fieldsOf(record['token_usage']);
   const timing = fieldsOf(record['timing']);
   const seconds = (value: unknown) => numberOf(value)?.toFixed(2);
@@ -105,7 +106,7 @@ function factsOfRollout(record: Fields): RolloutDetail['facts'] {
     'cached tokens': cached,
     'length cut': record['is_truncated'] === true ? 'yes' : null,
     'context cut': record['is_cut'] === true ? 'yes' : null,
-    'reward to come': record['unpaid'] === true ? 'yes' : null,
+    'reward to come': isUnpaid ? 'yes' : null,
     'tokens left out': record['thinned'] === true ? 'yes, of an old step' : null,
     attempts: record['attempts'],
     seed: record['seed'],

@@ -15,12 +15,18 @@ export interface IndexedFile {
 
 export class RolloutIndex {
   readonly file: IndexedFile;
+  readonly #rewards: IndexedFile | null;
+  readonly #rewardsProgress = new ReadProgress();
+  /** The table that has the rewards of the file of rewards. */
+  #paid: RolloutTable | null = null;
   #table = new RolloutTable();
   readonly #progress = new ReadProgress();
   #refreshing: Promise<RolloutTable> | null = null;
 
-  constructor(file: IndexedFile) {
+  /** @param rewards the rewards that the rollouts got later; the file may be missing */
+  constructor(file: IndexedFile, rewards: IndexedFile | null = null) {
     this.file = file;
+    this.#rewards = rewards;
   }
 
   /** As it was after the last refresh. */
@@ -30,8 +36,25 @@ export class RolloutIndex {
 
   /** Reads new lines. Returns another table if the file was begun again. A missing file has no rollouts. */
   refresh(): Promise<RolloutTable> {
-    this.#refreshing ??= this.#refresh().finally(() => (this.#refreshing = null));
+    this.#refreshing ??= this.#refreshBoth().finally(() => (this.#refreshing = null));
     return this.#refreshing;
+  }
+
+  async #refreshBoth(): Promise<RolloutTable> {
+    if (this.#rewards === null) return this.#refresh();
+    await using file = await openInside(this.#rewards.directory, this.#rewards.name);
+    // Rollouts whose rewards are gone are being played again.
+    if (file === null && this.#paid !== null) this.#reset();
+    const table = await this.#refresh();
+    if (file === null) return table;
+    // The file is only ever replaced as a whole.
+    const found = await this.#rewardsProgress.compare(file, { isPacked: true });
+    if (found === 'same' && this.#paid === table) return table;
+    const { isPacked } = this.#rewards;
+    const visitor = { line: (bytes: Buffer, start: number, end: number) => table.pay(bytes, start, end) };
+    await this.#rewardsProgress.reached(file, await visitLines(file, visitor, { isPacked }), { isPacked: true });
+    this.#paid = table;
+    return table;
   }
 
   /** Opens the file of the table. */
@@ -90,6 +113,8 @@ export class RolloutIndex {
 
   #reset(): void {
     this.#progress.reset();
+    this.#rewardsProgress.reset();
+    this.#paid = null;
     this.#table = new RolloutTable();
   }
 }

@@ -21,6 +21,8 @@ const MOST_QUESTIONS = 20_000;
 export interface ReaderOptions {
   /** The tokenizer of the run's model, for prompts that are recorded as tokens. */
   readonly tokenizer: () => Promise<ModelTokenizer | null>;
+  /** The rewards that the rollouts got later. @default none */
+  readonly rewards?: IndexedFile | null;
 }
 
 export class RolloutReader {
@@ -31,8 +33,8 @@ export class RolloutReader {
   readonly #questions = new Map<string, string>();
   #instruction: { readonly table: RolloutTable; readonly groups: number; readonly text: string } | null = null;
 
-  constructor(file: IndexedFile, { tokenizer }: ReaderOptions) {
-    this.index = new RolloutIndex(file);
+  constructor(file: IndexedFile, { tokenizer, rewards = null }: ReaderOptions) {
+    this.index = new RolloutIndex(file, rewards);
     this.#tokenizer = tokenizer;
   }
 

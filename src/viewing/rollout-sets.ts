@@ -1,5 +1,6 @@
 /** The sets of rollouts of a run, each with its file: the results of an evaluation; the evaluations and steps of a training run, compressed ones too. */
 import { join, relative } from 'node:path';
+import { rewardsPath } from '../trainer/records/paid-rewards.ts';
 import { keptSteps } from '../trainer/records/kept-steps.ts';
 import type { FoundRun } from './find-runs.ts';
 import type { IndexedFile } from './rollout-index.ts';
@@ -10,13 +11,16 @@ export interface SetFile {
   readonly file: IndexedFile;
   /** The calls of its rollouts to models other than the policy; the file may be missing. */
   readonly asked: IndexedFile;
+  /** The rewards that its rollouts got later; null if none can. The file may be missing. */
+  readonly rewards: IndexedFile | null;
 }
 
 /** In order: evaluations, then steps. */
 export async function rolloutSets({ directory, kind }: FoundRun): Promise<readonly SetFile[]> {
   if (kind === 'evaluation') {
     const at = (name: string) => ({ directory, name, isPacked: false });
-    return [{ set: { id: 'results', title: 'Rollouts', kind: 'results', step: null }, file: at('results.jsonl'), asked: at('asked.jsonl') }];
+    const set = { id: 'results', title: 'Rollouts', kind: 'results', step: null } as const;
+    return [{ set, file: at('results.jsonl'), asked: at('asked.jsonl'), rewards: null }];
   }
   return [...(await setsOf(directory, 'evaluations')), ...(await setsOf(directory, 'rollouts'))];
 }
@@ -36,6 +40,7 @@ async function setsOf(directory: string, folder: 'evaluations' | 'rollouts'): Pr
         name: name.replace(/\.jsonl(\.thin)?(\.gz)?$/, (_, _thin, packed: string | undefined) => `.asked.jsonl${packed ?? ''}`),
         isPacked: kept !== 'live',
       },
+      rewards: { directory, name: rewardsPath(name), isPacked: kept !== 'live' },
     };
   });
 }

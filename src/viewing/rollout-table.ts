@@ -149,6 +149,18 @@ export class RolloutTable implements RowFigures {
     };
   }
 
+  /** Gives an unpaid rollout the reward and metrics of a line of its phase's rewards. Ignores other lines. */
+  pay(bytes: Buffer, start: number, end: number): void {
+    const finder = this.#finder;
+    const group = finder.find(bytes, start, end) ? finder.string(FIELD.group_id) : null;
+    const row = group === null ? null : this.find(group, finder.number(FIELD.rollout_index));
+    const { reward, unpaid } = this.#numbers;
+    if (row === null || (unpaid.at(row) !== 1 && unpaid.at(row) !== PAID)) return;
+    reward.set(row, finite(finder.number(FIELD.reward)));
+    unpaid.set(row, PAID);
+    this.#setMetrics(row, finder.object(FIELD.metrics));
+  }
+
   tooLong(place: number): void {
     if (this.broken++ === 0) this.firstBroken = place;
   }
@@ -216,7 +228,11 @@ export class RolloutTable implements RowFigures {
     this.#setCode(row, 'task', finder.string(FIELD.task));
     this.#setCode(row, 'role', finder.string(FIELD.role));
     this.#addError(row);
-    for (const [name, value] of Object.entries(finder.object(FIELD.metrics))) {
+    this.#setMetrics(row, finder.object(FIELD.metrics));
+  }
+
+  #setMetrics(row: number, metrics: Readonly<Record<string, unknown>>): void {
+    for (const [name, value] of Object.entries(metrics)) {
       if (typeof value !== 'number') continue;
       let metric = this.#metrics.get(name);
       if (metric === undefined) this.#metrics.set(name, (metric = new NumberColumn()));
@@ -248,6 +264,9 @@ export class RolloutTable implements RowFigures {
     codes.set(row, name === null ? NaN : names.codeOf(name));
   }
 }
+
+/** In the column of unpaid rollouts: one that has got its reward. */
+const PAID = 2;
 
 /** Bytes of a digest: a number cannot hold more exactly. */
 const DIGEST_BYTES = 6;

@@ -4,7 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { thinLine } from '../../src/trainer/records/trajectory-record.ts';
+import { rewardsPath, writePaidRewards } from '../../src/trainer/records/paid-rewards.ts';
+import { thinLine, trajectoryRecord } from '../../src/trainer/records/trajectory-record.ts';
+import { unpaid, withReward } from '../../src/trainer/trajectory.ts';
+import { trajectory } from '../trainer/some-trajectories.ts';
 import { writeEvaluation, writeTraining } from '../viewing/written-runs.ts';
 import { runInProcess } from './in-process.ts';
 
@@ -61,6 +64,18 @@ describe('vf-export of a training run', () => {
       ['b', 1, [0, 0, 0, 1, 1]],
     ]);
     expect(stderr).toContain('left out: 1 failed, 2 not selected');
+  });
+
+  it('writes rollouts with the rewards that they got later, their role and task, and leaves out those without', async () => {
+    const proposed = [0, 1].map((index) => unpaid(trajectory(`p/${index}`, { role: 'propose', task: 'code_o' })));
+    const rollouts = join(run, 'rollouts/step-000005.propose.jsonl');
+    writeFileSync(rollouts, proposed.map((each) => `${JSON.stringify(trajectoryRecord(each, (text) => text))}\n`).join(''));
+    expect((await vfExport(run, '--step', '5')).stderr).toContain('2 have no reward of their source');
+    await writePaidRewards(rollouts, [withReward(proposed[1]!, 0.25, { accuracy_of_probes: 0.75 })]);
+    const { lines, stderr } = await vfExport(run, '--step', '5');
+    expect(stderr).toBe('vf-export: 1 rollout written to stdout; left out: 1 have no reward of their source\n');
+    expect(lines).toMatchObject([{ rollout_id: 'p/1', role: 'propose', task: 'code_o', reward: 0.25, metrics: { accuracy_of_probes: 0.75 } }]);
+    for (const path of [rollouts, rewardsPath(rollouts)]) rmSync(path);
   });
 
   it('replaces no record of the run', async () => {

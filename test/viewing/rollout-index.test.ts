@@ -42,6 +42,26 @@ describe('RolloutIndex', () => {
     expect(await text(index, table, 1)).toBe(second);
   });
 
+  it('shows the rewards that rollouts got later, once they are on file, and forgets them when the rollouts are played again', async () => {
+    const owed = (index: number) => trajectoryLine({ group: 'p', index, more: { reward: null, metrics: {}, unpaid: true } });
+    const { index: alone, path } = written(`${owed(0)}\n${owed(1)}\n`);
+    const name = `${alone.file.name}.rewards`;
+    const index = new RolloutIndex(alone.file, { directory: root, name, isPacked: false });
+    const shown = async () => {
+      const table = await index.refresh();
+      return [...table.rows].map((row) => [table.figures(row).reward, table.figures(row).isUnpaid, table.metrics(row)['grade'] ?? null]);
+    };
+    const nothing = [null, true, null];
+    expect(await shown()).toEqual([nothing, nothing]);
+    const line = { rollout_id: 'p/1', group_id: 'p', rollout_index: 1, reward: 0.5, metrics: { grade: 0.75 } };
+    writeFileSync(join(root, name), `${JSON.stringify(line)}\n`);
+    expect(await shown()).toEqual([nothing, [0.5, false, 0.75]]);
+    expect(await shown()).toEqual([nothing, [0.5, false, 0.75]]);
+    rmSync(join(root, name));
+    writeFileSync(path, `${owed(0)}\n${owed(1)}\n`);
+    expect(await shown()).toEqual([nothing, nothing]);
+  });
+
   it('reads { any lines, appended in any pieces } as it reads them at once', async () => {
     const row = fc.record({
       group: fc.constantFrom('a', 'b', '__proto__', 'ü/1'),

@@ -74,7 +74,7 @@ function leftOut({ errored, cut, withoutTokens, unplayed, unpaid = 0, unselected
     [cut, 'had their context cut'],
     [withoutTokens, 'have no recorded tokens'],
     [unplayed, 'have no token of the policy'],
-    [unpaid, 'have no reward yet'],
+    [unpaid, 'have no reward of their source'],
     [unselected, 'not selected by --min-reward or --best'],
   ].filter(([n]) => n !== 0);
   return left.length === 0 ? '' : `; left out: ${left.map(([n, why]) => `${n} ${why}`).join(', ')}`;

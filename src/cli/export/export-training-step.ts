@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { demonstrationRow, type ExportCounts, type ExportOptions, unselectedIds } from '../../evaluate/export-run.ts';
 import { readTomlSync } from '../../files/toml-text.ts';
-import { imageColumns } from '../../rollouts/rollout-columns.ts';
+import { imageColumns, roleAndTask } from '../../rollouts/rollout-columns.ts';
 import { tokensRowLine } from '../../schemas/demonstration-row.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import { exportLine, exportProblem, type RolloutExport } from '../../schemas/rollout-export.ts';
@@ -26,7 +26,7 @@ export async function exportTrainingStep(directory: string, step: number | null,
   const files = await filesOf(directory, step);
   const run = await readRun(directory);
   const counts = { exported: 0, errored: 0, cut: 0, withoutTokens: 0, unplayed: 0, unpaid: 0 };
-  const rollouts: { readonly trajectory: Trajectory; readonly rollout: RolloutExport }[] = [];
+  const rollouts: (RolloutExport & { readonly index: number })[] = [];
   for (const trajectory of (await Promise.all(files.map(readKeptStep))).flat()) {
     const { error, reward, isCut, logProbs, targets } = trajectory;
     if (error !== null) counts.errored += 1;
@@ -35,17 +35,14 @@ export async function exportTrainingStep(directory: string, step: number | null,
     else if (logProbs === null) counts.withoutTokens += 1;
     // A row without a token to learn is refused.
     else if (options.asDemonstrations === true && targets.length === 0) counts.unplayed += 1;
-    else rollouts.push({ trajectory, rollout: exportOf(trajectory, { reward, logProbs }, run) });
+    else rollouts.push({ ...exportOf(trajectory, { reward, logProbs }, run), index: trajectory.index });
   }
-  const heads = rollouts.map(({ trajectory: { index }, rollout }) => ({ ...rollout, index }));
-  const unselected = new Set(unselectedIds(heads, options));
-  for (const { trajectory, rollout } of rollouts) {
+  const unselected = new Set(unselectedIds(rollouts, options));
+  for (const { index: _, ...rollout } of rollouts) {
     if (unselected.has(rollout.rollout_id)) continue;
     const problem = exportProblem(rollout);
     if (problem !== null) throw new ConfigError(`The tokens of rollout ${rollout.rollout_id} of ${directory} do not agree: ${problem}`);
-    await write(
-      `${options.asDemonstrations === true ? tokensRowLine(demonstrationRow(rollout, trajectory.task ?? undefined)) : exportLine(rollout)}\n`,
-    );
+    await write(`${options.asDemonstrations === true ? tokensRowLine(demonstrationRow(rollout)) : exportLine(rollout)}\n`);
     counts.exported += 1;
   }
   return { ...counts, unselected: unselected.size };
@@ -94,7 +91,7 @@ async function readRun(directory: string): Promise<RunColumns> {
 }
 
 function exportOf(
-  { rolloutId, groupId, metrics, stop, isTruncated, policy, ids, targets, promptLength, versions, images = [] }: Trajectory,
+  { rolloutId, groupId, role, task, metrics, stop, isTruncated, policy, ids, targets, promptLength, versions, images = [] }: Trajectory,
   { reward, logProbs }: { readonly reward: number; readonly logProbs: Float64Array },
   run: RunColumns,
 ): RolloutExport {
@@ -112,6 +109,7 @@ function exportOf(
     group_id: groupId,
     // A training keeps no other id for the row.
     example_id: groupId,
+    ...roleAndTask({ role, task }),
     reward,
     metrics: { ...metrics },
     stop_condition: stop,

@@ -1,5 +1,6 @@
 /** The answers of the environment server, for the description of its API. */
 import { anyOf, choice, closed, count, countOrNull, flag, json, listOf, only, text, textOrNull, textOrNumber, tokenIds } from '../json-schema.ts';
+import { optionalColumns } from '../rollout-columns.ts';
 import { RolloutsEndSchema } from './rollouts-request.ts';
 import { ServedRolloutSchema, wireMessageSchema } from './served-rollout.ts';
 
@@ -13,7 +14,7 @@ export const TasksSchema = closed({
   total: count,
   /** Names of all rewards and metrics; a rollout lacks those that failed. */
   metrics: listOf(text),
-  tasks: listOf(closed({ example_id: textOrNumber, prompt: listOf(wireMessageSchema), answer: textOrNull, info: json }, { task: text })),
+  tasks: listOf(closed({ example_id: textOrNumber, prompt: listOf(wireMessageSchema), answer: textOrNull, info: json }, optionalColumns)),
 });
 
 const turn = { episode_id: text, turn: count, done: only(false), stop: listOf(text), max_new_tokens: countOrNull } as const;

@@ -21,6 +21,7 @@ import {
   textOrNull,
   textOrNumber,
 } from '../json-schema.ts';
+import { optionalColumns } from '../rollout-columns.ts';
 import { wireMessageSchema } from './served-rollout.ts';
 
 /** The content of `metadata`: the state of the episode, as opposed to the texts that the model is shown. */
@@ -109,7 +110,7 @@ export const SplitBodySchema = closed(split);
 export const TaskBodySchema = closed({ ...split, index: integer });
 export const TaskRangeBodySchema = closed(split, { start: nullable(integer), stop: nullable(integer) });
 
-const task = object({ example_id: textOrNumber, prompt: listOf(wireMessageSchema), answer: textOrNull, info: json }, { task: text });
+const task = object({ example_id: textOrNumber, prompt: listOf(wireMessageSchema), answer: textOrNull, info: json }, optionalColumns);
 export const EnvironmentsSchema = listOf(text);
 export const SplitsSchema = listOf(closed({ name: text, type: text }));
 export const TaskListSchema = closed({ tasks: listOf(task), env_name: text });

@@ -5,7 +5,7 @@
 import type { XStatic } from 'typebox/schema';
 import { byName, closed, count, flag, listOf, nullable, number, numberOrNull, object, only, text, textOrNull, textOrNumber } from '../json-schema.ts';
 import { encodeWithFloats } from '../float-json.ts';
-import { logProbsMode, messageCalls, rolloutColumns, tokenColumns, tokenSegment } from '../rollout-columns.ts';
+import { logProbsMode, messageCalls, optionalColumns, rolloutColumns, tokenColumns, tokenSegment } from '../rollout-columns.ts';
 import { anySampling } from '../sampling-columns.ts';
 
 const servedError = closed(
@@ -42,7 +42,7 @@ export const ServedRolloutSchema = closed(
     segments: listOf(closed(tokenSegment)),
     /** The prompt, then everything that followed. */
     messages: listOf(wireMessageSchema),
-    task: text,
+    ...optionalColumns,
   },
 );
 export type ServedRollout = XStatic<typeof ServedRolloutSchema>;

@@ -2,7 +2,7 @@
 import type { PolicyCapabilities } from '../../clients/policy-client.ts';
 import type { Row } from '../../core/dataset.ts';
 import { completionMessages, wireMessage } from '../../rollouts/message-columns.ts';
-import { bufferColumns } from '../../rollouts/rollout-columns.ts';
+import { bufferColumns, roleAndTask } from '../../rollouts/rollout-columns.ts';
 import { type Rollout, rolloutError } from '../../rollouts/rollout.ts';
 import type { ServedRollout } from '../../schemas/environment-server/served-rollout.ts';
 
@@ -22,13 +22,13 @@ const NO_TOKENS = { token_ids: [], loss_mask: [], logprobs: [], prompt_length: 0
 
 export function servedRollout(rollout: Rollout, options: ServedRolloutOptions): ServedRollout {
   const { capabilities, redact, withMessages = capabilities.kind === 'chat' } = options;
-  const { row, error, policy, task, tokens } = rollout;
+  const { row, error, policy, tokens } = rollout;
   return {
     schema_version: 1,
     rollout_id: rollout.rolloutId,
     group_id: options.groupId ?? rollout.groupId,
     example_id: row.exampleId,
-    ...(task === null ? {} : { task }),
+    ...roleAndTask(rollout),
     reward: rollout.reward,
     error:
       error === null
@@ -72,7 +72,7 @@ export function lostRollout({ row, index, groupId, policy, kind, sampling, reaso
     rollout_id: `${row.exampleId}/${index}`,
     group_id: groupId ?? String(row.exampleId),
     example_id: row.exampleId,
-    ...(row.task === undefined ? {} : { task: row.task }),
+    ...roleAndTask(row),
     reward: null,
     error: { type, message: redact(message), retryable, phase },
     metrics: {},

@@ -1,5 +1,6 @@
 /** The rows of the served split, in pages. */
 import { wireMessage } from '../../rollouts/message-columns.ts';
+import { roleAndTask } from '../../rollouts/rollout-columns.ts';
 import { EnvironmentRefusal } from './environment-refusal.ts';
 import type { ServedEnvironment } from './served-environment.ts';
 
@@ -21,13 +22,14 @@ export function taskPage(
   return { env_id: environment.id, split, total: rows.length, metrics: environment.rubric.names, tasks };
 }
 
-export function taskOf({ exampleId, prompt, answer, info, task }: ReturnType<ServedEnvironment['rows']['at']>) {
+export function taskOf(row: ReturnType<ServedEnvironment['rows']['at']>) {
+  const { exampleId, prompt, answer, info } = row;
   return {
     example_id: exampleId,
     prompt: prompt.map(wireMessage),
     answer: answer ?? null,
     info: info ?? {},
-    ...(task === undefined ? {} : { task }),
+    ...roleAndTask(row),
   };
 }
 

@@ -6,7 +6,7 @@ import { readLines } from '../../files/json-lines.ts';
 import { environmentFunction, moduleFunction, optionalModuleFunction } from '../../registry/load-export.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import { ONE_ROLE } from '../../trainer/losses/loss-roles.ts';
+import { assertRoleHasValues } from '../../trainer/losses/loss-roles.ts';
 import { isLossModule, lossTerms } from '../../trainer/losses/loss-terms.ts';
 import type { LossTerm, PlayedRoles } from '../../trainer/token-loss.ts';
 import type { LossFactory } from '../../trainer/losses/registry.ts';
@@ -14,6 +14,7 @@ import { checkedSource } from '../../trainer/sources/checked-source.ts';
 import { RolloutFileSource } from '../../trainer/sources/rollout-file-source.ts';
 import { supervisedSteps } from '../../trainer/config/training-schedule.ts';
 import type { CreateSource, DeclareRoles, TrajectorySource } from '../../trainer/trajectory-source.ts';
+import { POLICY_ROLE } from '../../trainer/trajectory.ts';
 import { modelFacts } from '../../files/model-facts.ts';
 import { localTokenizerHash } from '../policy/local-tokenizer-hash.ts';
 
@@ -48,7 +49,7 @@ export async function openPlayedRoles(config: TrainingConfig, environment: Envir
     return hasModule ? environmentFunction(config.environment.id, name) : null;
   };
   const declare = (await exported('playedRoles')) as DeclareRoles | null;
-  if (declare === null) return (await exported('createSource')) === null ? ONE_ROLE : null;
+  if (declare === null) return (await exported('createSource')) === null ? rolesOfRows(environment) : null;
   const module = source ?? config.environment.id;
   try {
     const played: unknown = declare({ config, environment });
@@ -73,7 +74,13 @@ export async function openSource(config: TrainingConfig, { hasModule = true, pla
   return created === null ? null : checkedSource(created as CreateSource, source ?? environment.id, played);
 }
 
-function rolloutsOf(path: string, { rollouts, sft, model }: TrainingConfig, tokenizerHash: string | null): CreateSource {
+function rolesOfRows({ train }: Environment): PlayedRoles {
+  const roles = new Set(Array.from(train, ({ role = POLICY_ROLE }) => role));
+  return Object.fromEntries([...roles].map((role) => [role, {}]));
+}
+
+function rolloutsOf(path: string, config: TrainingConfig, tokenizerHash: string | null): CreateSource {
+  const { rollouts, sft, model } = config;
   const isStream = path === '-';
   const open: CreateSource = ({ store }) =>
     new RolloutFileSource({
@@ -86,6 +93,7 @@ function rolloutsOf(path: string, { rollouts, sft, model }: TrainingConfig, toke
       temperature: rollouts.temperature,
       tokenizerHash,
       vocabularySize: modelFacts(model.path).vocabularySize,
+      onRole: (role) => assertRoleHasValues(config, role),
       store,
     });
   if (!isStream) return open;

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { ResultsError } from '../../core/errors.ts';
 import { readLines } from '../../files/json-lines.ts';
 import type { Trajectory } from '../trajectory.ts';
+import { rewardsPath, withPaidRewards } from './paid-rewards.ts';
 import { type Kept, rolloutFiles } from './rollout-archive.ts';
 import { parseTrajectory } from './trajectory-record.ts';
 
@@ -13,6 +14,8 @@ export interface KeptStep {
   readonly path: string;
   /** `thin`: without tokens. */
   readonly kept: Kept;
+  /** The file of the rewards that its rollouts got later; null if there is none. */
+  readonly rewards: { readonly path: string; readonly isPacked: boolean } | null;
 }
 
 const ORDER: readonly Kept[] = ['live', 'whole', 'thin'];
@@ -21,19 +24,27 @@ const PHASE = /^step-\d+(?:\.([A-Za-z0-9-]+))?\.jsonl$/;
 /** Steps and phases in their order. */
 export async function keptSteps(directory: string): Promise<readonly KeptStep[]> {
   const byName = new Map<string, KeptStep>();
-  for (const { name, written, step, kept } of await rolloutFiles(directory)) {
+  const files = await rolloutFiles(directory);
+  const rewardsOf = (written: string): KeptStep['rewards'] => {
+    const forms = files.filter((file) => file.written === rewardsPath(written)).toSorted((a, b) => ORDER.indexOf(a.kept) - ORDER.indexOf(b.kept));
+    return forms.length === 0 ? null : { path: join(directory, forms[0]!.name), isPacked: forms[0]!.kept !== 'live' };
+  };
+  for (const { name, written, step, kept } of files) {
     const [, phase] = PHASE.exec(written) ?? [];
     if (phase === 'asked' || !PHASE.test(written)) continue;
     const before = byName.get(written);
     // A killed process may have left two forms of one file.
     if (before !== undefined && ORDER.indexOf(before.kept) < ORDER.indexOf(kept)) continue;
-    byName.set(written, { step, phase: phase ?? null, path: join(directory, name), kept });
+    byName.set(written, { step, phase: phase ?? null, path: join(directory, name), kept, rewards: rewardsOf(written) });
   }
   return [...byName.values()];
 }
 
-/** The rollouts of a step: since its last restart, the last line of each. Those of a running step grow. Throws ResultsError for a damaged file. */
-export async function readKeptStep({ path, kept }: Pick<KeptStep, 'path' | 'kept'>): Promise<readonly Trajectory[]> {
+/**
+ * The rollouts of a step, with the rewards that they got later: since its last restart, the last line of each. Those of a running step grow. Throws ResultsError for
+ * a damaged file.
+ */
+export async function readKeptStep({ path, kept, rewards }: Pick<KeptStep, 'path' | 'kept' | 'rewards'>): Promise<readonly Trajectory[]> {
   const byId = new Map<string, Trajectory>();
   for await (const { text, number, isWhole } of readLines(path, { isPacked: kept !== 'live' })) {
     if (text.startsWith('{"restarted"')) byId.clear();
@@ -43,5 +54,5 @@ export async function readKeptStep({ path, kept }: Pick<KeptStep, 'path' | 'kept
     else if (isWhole)
       throw new ResultsError(`Line ${number} of ${path} is not a rollout of a training step (${parsed.problem}); delete the line or the file`);
   }
-  return [...byId.values()];
+  return rewards === null ? [...byId.values()] : withPaidRewards([...byId.values()], rewards);
 }

@@ -13,9 +13,9 @@ import { ResultsError } from '../../core/errors.ts';
 import { readLines, replaceFile } from '../../files/json-lines.ts';
 import { thinLine } from './trajectory-record.ts';
 
-/** Files of any kind in a folder of rollouts: of a step or phase, or the calls to models of one. Another spelling of the step's number is not the trainer's. */
-const FILE = /^(step-(\d{6}|[1-9]\d{6,})(?:\.[A-Za-z0-9-]+)*\.jsonl)(\.thin)?(\.gz)?$/;
-const ASKED = /\.asked\.jsonl/;
+/** Files of any kind in a folder of rollouts: of a step or phase, or the calls to models or later rewards of one. Another spelling of the step's number is not the trainer's. */
+const FILE = /^(step-(\d{6}|[1-9]\d{6,})(?:\.[A-Za-z0-9-]+)*(?:_rewards)?\.jsonl)(\.thin)?(\.gz)?$/;
+const WITHOUT_TOKENS = /(?:\.asked|_rewards)\.jsonl/;
 const THIN = '.thin.gz';
 const WHOLE = '.gz';
 /** Log-probs and ids hardly compress: the thorough level takes twice as long for 5 % less. */
@@ -100,7 +100,7 @@ async function compress(directory: string, name: string): Promise<void> {
 async function thinOldest(directory: string, files: readonly RolloutFile[], maxBytes: number): Promise<Thinning> {
   let total = files.reduce((sum, { bytes }) => sum + bytes, 0);
   let thinned = 0;
-  for (const { name, written, bytes } of files.filter((file) => file.kept === 'whole' && !ASKED.test(file.name))) {
+  for (const { name, written, bytes } of files.filter((file) => file.kept === 'whole' && !WITHOUT_TOKENS.test(file.name))) {
     if (total <= maxBytes) return { thinned, removed: 0 };
     total += (await thinFile(directory, name, written)) - bytes;
     thinned += 1;

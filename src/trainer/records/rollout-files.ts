@@ -12,6 +12,7 @@ import type { TraceFile } from '../../files/trace-file.ts';
 import type { TraceRecord } from '../../rollouts/trace-records.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { ClosingSchema, RestartSchema, type WireClosing, type WireRestart } from '../../schemas/training-records.ts';
+import { rewardsPath, writePaidRewards } from './paid-rewards.ts';
 import { recoverLines } from './recover-lines.ts';
 import { archiveRollouts, discardArchived, restoreRollouts, type Thinning } from './rollout-archive.ts';
 import { askedPath, StepAsked } from './step-asked.ts';
@@ -61,11 +62,14 @@ export class RolloutFiles implements RolloutStore {
     } catch (cause) {
       throw writeError(this.#directory, cause);
     }
-    const asked = this.#asks ? await StepAsked.open(askedPath(this.#path(step, phase)), this.#redact) : null;
+    const path = this.#path(step, phase);
+    const asked = this.#asks ? await StepAsked.open(askedPath(path), this.#redact) : null;
     const place = { step, phase, isEvaluation: this.#isEvaluation };
     const trace = this.#trace;
     const onTrace = trace === null ? () => {} : (records: readonly TraceRecord[]) => trace.add(place, records);
-    return OpenStep.open(this.#path(step, phase), step, { redact: this.#redact, asked, onTrace });
+    const opened = await OpenStep.open(path, step, { redact: this.#redact, asked, onTrace });
+    if (!opened.isComplete) await remove(rewardsPath(path));
+    return opened;
   }
 
   /** Steps and phases whose `isComplete` would be true, ascending by step. Changes nothing; a file with a damaged line is not complete. */
@@ -83,11 +87,11 @@ export class RolloutFiles implements RolloutStore {
   /** Deletes the rollouts of a phase, which must not be open. Throws ResultsError if it cannot. */
   async discard(step: number, phase?: string): Promise<void> {
     const own = this.#path(step, phase);
-    for (const path of [own, askedPath(own)]) {
-      await rm(path, { force: true }).catch((cause: Error) => {
-        throw new ResultsError(`Cannot delete the old rollouts ${path}: ${cause.message}`, { cause });
-      });
-    }
+    for (const path of [own, askedPath(own), rewardsPath(own)]) await remove(path);
+  }
+
+  pay(paid: readonly Trajectory[], step: number, phase?: string): Promise<void> {
+    return writePaidRewards(this.#path(step, phase), paid);
   }
 
   /** Keeps the rollouts of earlier steps in little space; see rollout-archive.ts. Throws ResultsError if it cannot. Needs the run's lock. */
@@ -122,6 +126,12 @@ export class RolloutFiles implements RolloutStore {
   #path(step: number, phase?: string): string {
     return join(this.#directory, `step-${String(step).padStart(6, '0')}${phase === undefined ? '' : `.${phase}`}.jsonl`);
   }
+}
+
+async function remove(path: string): Promise<void> {
+  await rm(path, { force: true }).catch((cause: Error) => {
+    throw new ResultsError(`Cannot delete the old rollouts ${path}: ${cause.message}`, { cause });
+  });
 }
 
 interface Writing {

@@ -26,7 +26,6 @@ export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) 
     prompt_length: trajectory.promptLength,
     ids: packArray(trajectory.ids),
     targets: packArray(trajectory.targets),
-    ...(trajectory.role === POLICY_ROLE ? {} : { role: trajectory.role }),
     ...(trajectory.isUnpaid === true ? { unpaid: true } : {}),
     ...(trajectory.logProbs === null ? {} : { log_probs: packArray(trajectory.logProbs) }),
     ...(trajectory.versions === undefined ? {} : { versions: packArray(trajectory.versions) }),

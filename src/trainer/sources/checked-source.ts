@@ -31,11 +31,14 @@ const PLAN_KEYS: readonly string[] = [
 export function checkedSource(createSource: CreateSource, module: string, roles: PlayedRoles | null = null): CreateSource {
   return (context) => {
     const played = new PlayedPhases(module);
+    const owed = new OwedRewards();
     const play: SourceContext['play'] = async (plan, signal) => {
       checkPlan(plan, module);
       checkRole(plan, module, { roles, config: context.config });
       played.add(plan);
-      return context.play(plan, signal);
+      const batch = await context.play(plan, signal);
+      owed.add(plan, batch);
+      return batch;
     };
     const source = checkedMethods(created(createSource, { ...context, play }, module), module);
     return {
@@ -44,6 +47,7 @@ export function checkedSource(createSource: CreateSource, module: string, roles:
         const batch = await own(`take(${step})`, module, () => source.take(step, signal), signal);
         played.end(step);
         checkBatch(batch, step, module);
+        for (const { paid, phase } of owed.paidIn(batch)) await context.store.pay(paid, step, phase);
         return batch;
       },
       needsPolicy: (step) => source.needsPolicy(step),
@@ -84,6 +88,25 @@ async function own<T>(method: string, module: string, run: () => Promise<T>, sig
   }
 }
 
+/** The rollouts that a source pays later, by their tokens, which stay the same however the source copies and renames them. */
+class OwedRewards {
+  readonly #phases = new WeakMap<Int32Array, { readonly phase: string | undefined; readonly recorded: Trajectory }>();
+
+  /** A source pays in the step that plays. */
+  add({ phase, isPaidLater }: PhasePlan, { trajectories }: TrajectoryBatch): void {
+    if (isPaidLater === true) for (const recorded of trajectories) this.#phases.set(recorded.ids, { phase, recorded });
+  }
+
+  /** Those that have a reward now, by phase, under their recorded names. */
+  paidIn({ trajectories, discarded = [] }: TrajectoryBatch): { readonly phase: string | undefined; readonly paid: readonly Trajectory[] }[] {
+    const paid = [...trajectories, ...discarded].flatMap(({ ids, reward, metrics }) => {
+      const owed = this.#phases.get(ids);
+      return owed === undefined || reward === null ? [] : [{ phase: owed.phase, paid: { ...owed.recorded, reward, metrics } }];
+    });
+    return [...Map.groupBy(paid, ({ phase }) => phase)].map(([phase, members]) => ({ phase, paid: members.map((each) => each.paid) }));
+  }
+}
+
 /** The phases of the steps that are being taken: a second one of the same name would overwrite the rollouts of the first, and a resume would play it again. */
 class PlayedPhases {
   readonly #module: string;
@@ -121,12 +144,14 @@ function checkPlan(plan: PhasePlan, module: string): void {
 }
 
 /** Before the phase is sampled: a loss without a value for the role could not train on it. */
-function checkRole({ role = POLICY_ROLE }: PhasePlan, module: string, { roles, config }: RunRoles): void {
-  if (roles === null) assertRoleHasValues(config, role);
-  else if (!Object.hasOwn(roles, role))
-    throw new ConfigError(
-      `The source ${module} played the role ${JSON.stringify(role)}, but its playedRoles has only ${Object.keys(roles).join(', ')}; add it there`,
-    );
+function checkRole({ role, rows }: PhasePlan, module: string, { roles, config }: RunRoles): void {
+  for (const each of role === undefined ? new Set(rows.map((row) => row.role ?? POLICY_ROLE)) : [role]) {
+    if (roles === null) assertRoleHasValues(config, each);
+    else if (!Object.hasOwn(roles, each))
+      throw new ConfigError(
+        `The source ${module} played the role ${JSON.stringify(each)}, but its playedRoles has only ${Object.keys(roles).join(', ')}; add it there`,
+      );
+  }
 }
 
 interface RunRoles extends Pick<SourceContext, 'config'> {

@@ -24,6 +24,8 @@ export interface RolloutFileOptions {
   /** A group is complete with this many rollouts. When the input ends, a smaller group counts too. */
   readonly rolloutsPerGroup: number;
   readonly store: RolloutStore;
+  /** Throws ConfigError for a role that the losses cannot train on. */
+  readonly onRole: (role: string) => void;
   /** The temperature at which the trainer divides logits. Rollouts of another temperature are refused. */
   readonly temperature: number;
   /** Hash of the trained model's tokenizer; null if unknown. Rollouts of another tokenizer are refused. */
@@ -74,7 +76,7 @@ export class RolloutFileSource implements TrajectorySource {
   async loadState(): Promise<void> {}
 
   async *#readGroups(): AsyncGenerator<readonly Trajectory[], void> {
-    const { lines, rolloutsPerGroup, name, tokenizerHash, vocabularySize, temperature } = this.#options;
+    const { lines, rolloutsPerGroup, name, tokenizerHash, vocabularySize, temperature, onRole } = this.#options;
     const open = new Map<string, Trajectory[]>();
     let line = 0;
     for await (const text of lines()) {
@@ -90,6 +92,7 @@ export class RolloutFileSource implements TrajectorySource {
         throw new ConfigError(
           `${place} was sampled at temperature ${sampledAt}, but rollouts.temperature is ${temperature}; set it to that of the rollouts`,
         );
+      onRole(rollout.role ?? POLICY_ROLE);
       const members = open.get(rollout.group_id) ?? [];
       open.set(rollout.group_id, members);
       members.push(trajectoryOfExport(rollout, members.length));
@@ -137,8 +140,8 @@ function trajectoryOfExport(rollout: RolloutExport, index: number): Trajectory {
     rolloutId: rollout.rollout_id,
     groupId: rollout.group_id,
     index,
-    role: POLICY_ROLE,
-    task: null,
+    role: rollout.role ?? POLICY_ROLE,
+    task: rollout.task ?? null,
     reward: rollout.reward + 0,
     metrics: rollout.metrics,
     error: null,

@@ -39,6 +39,7 @@ describe('loadEnvironment of self-play-code', () => {
       expect([rows.at(0).task, rows.at(1).task, rows.at(2).task].toSorted((a, b) => (a < b ? -1 : 1))).toEqual(['code_f', 'code_i', 'code_o']);
       expect(rows.length).toBe(600);
       expect([train.length, seeds[0]!.snippet]).toEqual([91, 'def f(a):\n    return a']);
+      expect(rows.at(0).role).toBe('solve');
       expect(rows.at(0).info).toMatchObject({ role: 'solve', kind: rows.at(0).task, record: { kind: rows.at(0).task } });
       expect([settings.rewards, baseline.name]).toEqual(['accuracy', 'last-literal-baseline']);
     });

@@ -90,6 +90,12 @@ function play({ player, run = {}, config = {}, ...game }: Game = {}) {
   });
 }
 
+/** The mean reward of a role, whose metrics are by kind of task. */
+function meanOf(row: Record<string, unknown>, role: string, counts: readonly number[]): number {
+  const means = ['code_o', 'code_i'].map((kind) => row[`reward/${role}/${kind}`] as number);
+  return means.reduce((sum, each, i) => sum + each * counts[i]!, 0) / counts.reduce((sum, count) => sum + count, 0);
+}
+
 async function linesOf(file: string): Promise<Record<string, unknown>[]> {
   const [folder, name] = file.split('/');
   const text = folder === 'rollouts' ? rolloutText(path, name!) : await readFile(join(path, file), 'utf8');
@@ -132,7 +138,9 @@ describe('createSource of self-play-code', () => {
   it('plays proposals, then their solutions, and pays both by Absolute Zero', async () => {
     const outcome = await play();
     expect(outcome.reason).toBe('finished');
-    expect(rolloutNames(path)).toEqual([1, 2, 3].flatMap((step) => [`step-00000${step}.propose.jsonl`, `step-00000${step}.solve.jsonl`]));
+    expect(rolloutNames(path)).toEqual(
+      [1, 2, 3].flatMap((step) => ['propose', 'propose_rewards', 'solve'].map((name) => `step-00000${step}.${name}.jsonl`)),
+    );
     const rows = await rowsOf(path);
     for (const row of rows) {
       expect(row).toMatchObject({ 'source/proposals': 12, 'source/held_out': 0, 'source/unprobed': 0 });
@@ -154,6 +162,9 @@ describe('createSource of self-play-code', () => {
     expect(proposed.filter(({ rollout_id }) => rollout_id !== undefined).every(({ unpaid, reward }) => unpaid === true && reward === null)).toBe(
       true,
     );
+    const paid = (await linesOf('rollouts/step-000001.propose_rewards.jsonl')).map((line) => line['reward'] as number);
+    expect(paid).toHaveLength(12);
+    expect(paid.reduce((sum, reward) => sum + reward, 0) / 12).toBeCloseTo(meanOf(rows[0]!, 'propose', [6, 6]), 9);
   });
 
   const CASES = [
@@ -211,6 +222,11 @@ describe('createSource of self-play-code', () => {
   it('asks critics once more where a reply has no grade, and trains on none that stays without', async () => {
     await play({ settings: { rewards: 'crsp', critics: 2 }, player: { graded: 50 }, config: { steps: 1 } });
     const [row] = await rowsOf(path);
+    const paid = ['solve', 'critic', 'retry'].map((phase) => linesOf(`rollouts/step-000001.${phase}_rewards.jsonl`));
+    const [solved, ...graded] = (await Promise.all(paid)).map((lines) => lines.map((line) => line['metrics'] as Record<string, number>));
+    expect(solved!.some(({ length_reward: length }) => length! > 0)).toBe(true);
+    expect(graded.flat().every(({ grade, agreement }) => grade! >= 0 && (agreement === 0 || agreement === 1))).toBe(true);
+    expect(graded.flat()).toHaveLength(row!['source/critiques'] as number);
     const first = (await linesOf('rollouts/step-000001.critic.jsonl')).filter(({ rollout_id }) => rollout_id !== undefined);
     const again = (await linesOf('rollouts/step-000001.retry.jsonl')).filter(({ rollout_id }) => rollout_id !== undefined);
     const malformed = (row!['source/critiques_malformed'] as number) ?? 0;

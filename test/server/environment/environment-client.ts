@@ -18,6 +18,8 @@ interface TalkOptions {
   readonly hasGroupRewards?: boolean;
   readonly turnFormat?: 'continuation' | 'chat';
   readonly maxTurns?: number;
+  /** Columns of every row. */
+  readonly labels?: Pick<Row, 'task' | 'role'>;
   /** Awaited in each step, to fail or to wait. */
   readonly onStep?: (kept: string, signal: AbortSignal) => Promise<void> | void;
 }
@@ -26,11 +28,12 @@ interface TalkOptions {
 export class TalkEnv extends MultiTurnEnv {
   readonly #onStep: TalkOptions['onStep'];
 
-  constructor({ rows = 4, hasGroupRewards = false, turnFormat = 'continuation', maxTurns = 100, onStep }: TalkOptions = {}) {
+  constructor({ rows = 4, hasGroupRewards = false, turnFormat = 'continuation', maxTurns = 100, labels = {}, onStep }: TalkOptions = {}) {
     const all: Row[] = Array.from({ length: rows }, (_, i) => ({
       exampleId: `row-${i}`,
       prompt: [{ role: 'user', content: `Talk about ${i}.` }],
       answer: `${i}`,
+      ...labels,
     }));
     const turns = (c: { segments: readonly { kind: string }[] }) => c.segments.filter(({ kind }) => kind === 'model').length;
     const share = groupReward((contexts) => contexts.map((c) => turns(c) / contexts.reduce((sum, each) => sum + turns(each), 0)), { name: 'share' });

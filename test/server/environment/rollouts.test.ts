@@ -109,6 +109,18 @@ describe('POST /v1/rollouts', () => {
     expect(opened).toHaveLength(1);
   });
 
+  it("has the row's task and role in every line, failed ones too, as the rows have them", async () => {
+    const labels = { task: 'talk', role: 'speak' };
+    const onStep = () => {
+      throw new PolicyError('not today');
+    };
+    await using server = await environmentClient(new TalkEnv({ maxTurns: 1, labels }), { policies: policies().options });
+    await using failing = await environmentClient(new TalkEnv({ labels, onStep }), { policies: policies().options });
+    for (const { url } of [server, failing]) expect((await lines(url, request({ example_ids: ['row-0'] })))[0]).toMatchObject(labels);
+    const answer = await fetch(`${server.url}/v1/tasks?limit=1`);
+    expect(((await answer.json()) as Answer).tasks[0]).toMatchObject(labels);
+  });
+
   it('gives the tokens that a caller gets who samples from the same server', async () => {
     await using server = await environmentClient(new TalkEnv({ maxTurns: 3 }), { policies: policies().options });
     const [ours] = await lines(server.url, request({ example_ids: ['row-0'] }));

@@ -144,6 +144,22 @@ describe('a source that pays its proposals afterwards', () => {
     }
   });
 
+  it('puts the rewards that it gives next to the rollouts, under their recorded names, the same after any interruption', async () => {
+    const rewardsOf = (step: number) => linesOf(rolloutText(path, `step-00000${step}.propose_rewards.jsonl`));
+    const mine = { createSource: checkedSource(createSource, 'mine') };
+    await run(mine);
+    const whole = EVERY_STEP.map(rewardsOf);
+    const recorded = linesOf(rolloutText(path, 'step-000002.propose.jsonl')).filter(({ rollout_id: id }) => id !== undefined);
+    const places = recorded.map((line) => [line['rollout_id'], line['group_id'], line['rollout_index']]).filter((_, i) => i % 3 !== 2);
+    expect(whole[1]!.map((line) => [line['rollout_id'], line['group_id'], line['rollout_index']])).toEqual(places);
+    const worth = linesOf(await readFile(join(path, 'source', 'proposals.jsonl'), 'utf8')).map((line) => line['worth']);
+    expect(whole.flat().map(({ reward: paid }) => paid)).toEqual(worth);
+    expect(whole[1]![0]).toMatchObject({ metrics: { coin: expect.any(Number) as number, worth: whole[1]![0]!['reward'] } });
+    path = await newRun(await mkdtemp(join(parent, 'again-')));
+    await interrupted(mine);
+    expect(EVERY_STEP.map(rewardsOf)).toEqual(whole);
+  });
+
   it('keeps the rows that it gives with their steps, and its notes as events that are shown', async () => {
     const shown: string[] = [];
     await run({
@@ -325,9 +341,18 @@ describe('rollouts from a file', () => {
         temperature: rollouts.temperature,
         tokenizerHash: 'ours',
         vocabularySize: 256,
+        onRole: () => {},
         store,
       });
   const onTurn = () => expect.fail('Expected nothing to be sampled');
+
+  it('keep their role and task, which other scopes compare', async () => {
+    const lines = LINES.map((text, i) => JSON.stringify({ ...(JSON.parse(text) as object), ...(i < 8 ? { role: 'solve', task: 'sums' } : {}) }));
+    await run({ createSource: sourceOf(lines), onTurn });
+    const [first, later] = [1, 2].map((step) => linesOf(rolloutText(path, `step-00000${step}.jsonl`))[0]!);
+    expect(first).toMatchObject({ role: 'solve', task: 'sums' });
+    expect(Object.keys(later!).filter((name) => name === 'role' || name === 'task')).toEqual([]);
+  });
 
   it('are trained on in their order, group by group, and nothing is sampled', async () => {
     expect(await run({ createSource: sourceOf(LINES), onTurn })).toMatchObject({ reason: 'finished', step: 4, version: 4 });
