@@ -90,7 +90,7 @@ describe('roles with a builtin model in a plain program', () => {
     await using episode = await startEpisode(environment, environment.eval.at(0));
     await episode.step('Lima');
     expect(await scoreEpisode(environment, environment.eval.at(0), episode)).toMatchObject({ reward: 1 });
-    const given = scriptedModel({ replies: () => '{"score": 0}' });
+    const given = scriptedModel({ replies: () => '{"reason": "no", "score": 0}' });
     expect(await scoreEpisode(environment, environment.eval.at(0), episode, { models: { judge: given } })).toMatchObject({ reward: 0 });
   });
 
