@@ -38,23 +38,14 @@ const OPTIONS: Readonly<Record<keyof TrainOptions, true>> = {
 };
 
 export async function runTrainOptions(options: TrainOptions): Promise<Trained> {
-  checkTrainOptions(options);
-  const { environment, signal = new AbortController().signal, onNotice } = options;
-  const variables: NodeJS.ProcessEnv = { ...(options.variables ?? process.env) };
-  const setup = await resolveTraining(requestOf(options), { variables, signal });
+  checkOptions('train', options, Object.keys(OPTIONS));
+  const { setup, host } = await openedSetup('train', options);
   const { config } = setup;
   const finished = await finishedRun(setup);
   if (finished !== null) return trainedOf({ ...finished, config });
-  const secrets = new Set(setup.secrets);
-  const redact = (text: string) => redactSecrets(redactUrl(text), [...secrets]);
-  const note = (line: string) => onNotice?.(redact(line));
+  const { redact, warn: note } = host;
   const ended = await runTraining(setup, {
-    variables,
-    secrets,
-    redact,
-    signal,
-    warn: note,
-    ...(typeof environment === 'object' && { environment }),
+    ...host,
     watch: async ({ path }) => {
       setup.notices.forEach(note);
       return watchOf(options, { setup, directory: path, note, redact });
@@ -63,17 +54,29 @@ export async function runTrainOptions(options: TrainOptions): Promise<Trained> {
   return trainedOf({ ...ended, config });
 }
 
-function checkTrainOptions(options: TrainOptions): void {
-  checkOptions('train', options, Object.keys(OPTIONS));
-  const { environment, resume, args, settings } = options;
+/** The resolved settings, and the parts of this process that the training uses; `name` is the function that was called. */
+export async function openedSetup(name: string, options: TrainOptions) {
+  checkEnvironment(name, options);
+  const { environment, signal = new AbortController().signal, onNotice } = options;
+  const variables: NodeJS.ProcessEnv = { ...(options.variables ?? process.env) };
+  const setup = await resolveTraining(requestOf(options), { variables, signal });
+  const secrets = new Set(setup.secrets);
+  const redact = (text: string) => redactSecrets(redactUrl(text), [...secrets]);
+  const warn = (line: string) => onNotice?.(redact(line));
+  return { setup, host: { variables, secrets, redact, signal, warn, ...(typeof environment === 'object' && { environment }) } };
+}
+
+function checkEnvironment(name: string, { environment, resume, args, settings }: TrainOptions): void {
   if (environment === undefined && (resume ?? false) === false)
-    throw new ConfigError("train needs an environment: give its name, its path or a loaded one, such as environment: 'search-r1'.");
+    throw new ConfigError(`${name} needs an environment: give its name, its path or a loaded one, such as environment: 'search-r1'.`);
   if (environment === undefined || typeof environment === 'string') return;
-  assertEnvironment('train', environment);
+  assertEnvironment(name, environment);
   if (args !== undefined || settings?.environment !== undefined)
-    throw new ConfigError('train takes arguments for an environment that it loads, and this one is loaded. Leave args and settings.environment out.');
+    throw new ConfigError(
+      `${name} takes arguments for an environment that it loads, and this one is loaded. Leave args and settings.environment out.`,
+    );
   if (environment.images !== undefined)
-    throw new ConfigError(`train keeps the images of an environment that it loads itself. Give ${environment.id} by its name or path.`);
+    throw new ConfigError(`${name} keeps the images of an environment that it loads itself. Give ${environment.id} by its name or path.`);
 }
 
 function requestOf({ environment, preset, settings, args, sft, steps, output, resume = false }: TrainOptions): TrainingRequest {

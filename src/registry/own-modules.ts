@@ -9,7 +9,7 @@ export interface OwnModules {
 }
 
 /** The entries other than the main one, and the source folders whose files package.json exports one by one. */
-const BARREL = /^vf-search\/(engine|execution|trainer)$/;
+const BARREL = /^vf-search\/(engine|execution)$/;
 const TOP = /^vf-search\/(environment-kit|rollouts)$/;
 const EXPORTED = /^vf-search\/((?:clients|metrics|tokenizer)\/[\w-]+)$/;
 

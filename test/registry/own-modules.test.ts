@@ -11,7 +11,7 @@ describe('resolveOwn', () => {
     ['vf-search?x=1', 'file:///package/src/index.ts'],
     ['vf-search/environments/search-r1', 'file:///package/environments/search-r1/environment.ts'],
     ['vf-search/clients/scripted', 'file:///package/src/clients/scripted.ts'],
-    ['vf-search/trainer', 'file:///package/src/trainer/index.ts'],
+    ['vf-search/trainer', 'file:///package/src/trainer.ts'],
     ['vf-search/engine', 'file:///package/src/engine/index.ts'],
     ['vf-search/environment-kit', 'file:///package/src/environment-kit.ts'],
     ['vf-search/trainer/losses/kl', null],

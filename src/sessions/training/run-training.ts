@@ -92,7 +92,7 @@ export async function runTraining(setup: TrainingSetup, host: TrainingHost): Pro
 }
 
 /** Creates a new folder, or opens the resumed one and updates its configuration. */
-async function openDirectory(setup: TrainingSetup): Promise<TrainingDirectory> {
+export async function openDirectory(setup: TrainingSetup): Promise<TrainingDirectory> {
   const { config, resumeDirectory, changes, secrets } = setup;
   const text = renderConfig(setup, { secrets: [...secrets] });
   const configDigest = createHash('sha256').update(JSON.stringify(setup.wire)).digest('hex');
@@ -157,7 +157,7 @@ async function runIn(directory: TrainingDirectory, { setup, config }: Run, host:
 }
 
 /** `<run>-<random>`: unique, and short enough for a model name. */
-function attemptName(runName: string): string {
+export function attemptName(runName: string): string {
   return `${basename(runName).slice(0, 40)}-${randomBytes(3).toString('hex')}`;
 }
 

@@ -61,7 +61,10 @@ function isNeeded({ run: { config }, source, evaluation, progress: { step } }: S
 }
 
 /** The shortest sequences suffice to tell two sets of weights apart; without one, the first prompt. */
-async function probeTexts({ session, run, signal }: Serving, batch: readonly Trajectory[]): Promise<ProbeTexts> {
+export async function probeTexts(
+  { session, run, signal }: Pick<Serving, 'session' | 'run' | 'signal'>,
+  batch: readonly Trajectory[],
+): Promise<ProbeTexts> {
   const trained = batch.filter(({ targets }) => targets.length > 0).toSorted((a, b) => a.ids.length - b.ids.length);
   const pictured = trained.map(behindImages).find(({ targets }) => targets.length > 0);
   const text = trained.find((trajectory) => !hasImages(trajectory)) ?? trained.map(beforeImages).find(({ targets }) => targets.length > 0);

@@ -170,7 +170,12 @@ async function saveInTime(checkpoints: CheckpointWriter): Promise<boolean> {
   return isWritten;
 }
 
-function servedPolicy({ config, directory, servers }: TrainingRun, records: RunRecords, session: TrainingSession, signal: AbortSignal): ServedPolicy {
+export function servedPolicy(
+  { config, directory, servers }: TrainingRun,
+  records: Pick<RunRecords, 'report'>,
+  session: TrainingSession,
+  signal: AbortSignal,
+): ServedPolicy {
   return new ServedPolicy({
     ...session,
     servers,

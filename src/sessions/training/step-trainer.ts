@@ -1,0 +1,238 @@
+/**
+ * A training whose caller decides what each step does: it samples, computes advantages and updates by itself, with the parts of `vf-train`. It keeps no records and has no
+ * guards, evaluations or demonstrations. The same rows, settings and seed give the same weights as a run of `vf-train`.
+ */
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Row } from '../../core/dataset.ts';
+import { ConfigError, ResultsError } from '../../core/errors.ts';
+import { fieldsOf } from '../../schemas/is-object.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { temperatureOfStep } from '../../trainer/config/training-schedule.ts';
+import { type Credit, trainingSequence } from '../../trainer/credit.ts';
+import { groupAdvantages } from '../../trainer/credit/group-advantages.ts';
+import { openCredit } from '../../trainer/credit/scope-credit.ts';
+import { logProbPass } from '../../trainer/gradients/log-prob-pass.ts';
+import { TokenBudget } from '../../trainer/gradients/token-budget.ts';
+import { PhaseClock } from '../../trainer/loop/phase-clock.ts';
+import { probeTexts } from '../../trainer/loop/serve-policy.ts';
+import { trainStep } from '../../trainer/loop/train-step.ts';
+import { klEstimate } from '../../trainer/losses/kl.ts';
+import type { ServedPolicy } from '../../trainer/publisher/served-policy.ts';
+import { batchValues } from '../../trainer/records/batch-values.ts';
+import { RolloutsInMemory } from '../../trainer/records/rollouts-in-memory.ts';
+import { sampleRollouts } from '../../trainer/sources/sample-rollouts.ts';
+import type { TrainingRun, TrainingSession } from '../../trainer/training-session.ts';
+import { isFinished, type Trajectory } from '../../trainer/trajectory.ts';
+
+export interface StepTrainerParts {
+  readonly run: TrainingRun;
+  readonly session: TrainingSession;
+  readonly policy: ServedPolicy;
+  readonly onNotice: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+export interface GenerateOptions {
+  /** Rollouts of each row, from 1. @default rollouts.rollouts_per_example */
+  readonly rolloutsPerRow?: number;
+  /** New tokens per generation, from 1. @default rollouts.max_tokens, else the environment's limit */
+  readonly maxTokens?: number;
+}
+
+type Values = Readonly<Record<string, number | null>>;
+
+/** What an update of the policy reports. */
+export interface UpdatedPolicy {
+  /** Mean over the optimiser steps; null if none changed the weights. */
+  readonly loss: number | null;
+  /** Mean KL per token as `algorithm.kl` estimates it, in nats; null without such a term. */
+  readonly klDiv: number | null;
+  /** Mean reward of the finished trajectories; null if none finished. */
+  readonly avgReward: number | null;
+  /** The weight of the KL penalty, `algorithm.kl.coefficient`. */
+  readonly beta: number;
+  /** Why no weight changed; null if one did. */
+  readonly unchanged: string | null;
+  /** All metrics of the update by name; docs/metrics.md defines them. */
+  readonly metrics: Values;
+}
+
+export interface SteppedPolicy extends UpdatedPolicy {
+  /** Mean number of sampled tokens of a finished trajectory. */
+  readonly avgTokens: number | null;
+  /** Share of the finished trajectories that searched; null if the environment's rubric has neither the metric `searched` nor `searches`. */
+  readonly searchTrajectories: number | null;
+  readonly trajectories: readonly Trajectory[];
+}
+
+const STATE = 'trainer.json';
+
+export class StepTrainer {
+  readonly #parts: StepTrainerParts;
+  readonly #credit: Credit;
+  readonly #budget: TokenBudget;
+  #step = 0;
+  /** Grows with each step that changes the weights, and with each loaded checkpoint. */
+  #version = 0;
+  /** Calls of `generate` since the last step: each has seeds of its own. */
+  #calls = 0;
+
+  constructor(parts: StepTrainerParts) {
+    const { run, session } = parts;
+    this.#parts = parts;
+    this.#credit = openCredit(run.config);
+    this.#budget = new TokenBudget(Math.min(run.config.backend.maxTokens, session.backend.capabilities.maxTokens));
+  }
+
+  /** Steps done, those of a loaded checkpoint included. */
+  get step(): number {
+    return this.#step;
+  }
+
+  get config(): TrainingConfig {
+    return this.#parts.run.config;
+  }
+
+  async generate(rows: readonly Row[], { rolloutsPerRow, maxTokens }: GenerateOptions = {}): Promise<readonly Trajectory[]> {
+    const { run, session, policy, onNotice, signal } = this.#parts;
+    const { environment, models, observer } = run;
+    const { rollouts, seed } = this.config;
+    const step = this.#step + 1;
+    const plan = {
+      step,
+      ...(this.#calls === 0 ? {} : { phase: `call ${this.#calls + 1}` }),
+      environment,
+      rows,
+      rolloutsPerExample: rolloutsPerRow ?? rollouts.rolloutsPerExample,
+      temperature: temperatureOfStep(this.config, step),
+      store: new RolloutsInMemory(),
+    };
+    this.#calls++;
+    const { trajectories } = await sampleRollouts(plan, {
+      client: session.client,
+      ...(models === undefined ? {} : { models }),
+      config: { rollouts: { ...rollouts, maxTokens: maxTokens ?? rollouts.maxTokens }, seed },
+      observer,
+      recover: policy.recovery(),
+      report: ({ message }) => onNotice(message),
+      signal,
+    });
+    return trajectories;
+  }
+
+  computeAdvantages(rewards: readonly number[]): Float64Array {
+    return groupAdvantages(rewards, { ...this.config.algorithm.advantage, singleton: 'zero' }).advantages;
+  }
+
+  klDivergence(oldLogProbs: ArrayLike<number>, newLogProbs: ArrayLike<number>): number {
+    const { length } = newLogProbs;
+    if (length === 0 || length !== oldLogProbs.length)
+      throw new ConfigError(`klDivergence needs two lists of as many log-probs, at least one, got ${oldLogProbs.length} and ${length}.`);
+    const { estimator } = this.config.algorithm.kl;
+    return Array.from(newLogProbs).reduce((sum, logProb, t) => sum + klEstimate(estimator, logProb - oldLogProbs[t]!), 0) / length;
+  }
+
+  async updatePolicy(trajectories: readonly Trajectory[], advantages?: readonly number[]): Promise<UpdatedPolicy> {
+    const { run, session, signal } = this.#parts;
+    const { config, losses, observer } = run;
+    const step = this.#step + 1;
+    const credit = advantages === undefined ? this.#credit : givenCredit(trajectories, advantages, config);
+    const version = this.#version;
+    const { work, update } = await trainStep(step, version, {
+      config,
+      losses,
+      source: { take: async () => ({ trajectories }) },
+      credit,
+      budget: this.#budget,
+      timer: new PhaseClock(step, observer),
+      backend: session.backend,
+      signal,
+    });
+    this.#step = step;
+    this.#calls = 0;
+    this.#budget.finishStep();
+    if (update.applied > 0) await this.#serve(step > version ? step : version + 1, trajectories);
+    const metrics = { ...batchValues(trajectories, work, { version }), ...update.values };
+    return {
+      loss: metrics['loss'] ?? null,
+      klDiv: metrics['kl'] ?? null,
+      avgReward: metrics['reward_mean'] ?? null,
+      beta: config.algorithm.kl.coefficient,
+      unchanged: update.reason,
+      metrics,
+    };
+  }
+
+  async trainStep(rows: readonly Row[], options: GenerateOptions = {}): Promise<SteppedPolicy> {
+    const trajectories = await this.generate(rows, options);
+    const updated = await this.updatePolicy(trajectories);
+    return { ...updated, avgTokens: updated.metrics['tokens_per_rollout'] ?? null, searchTrajectories: searchedShare(trajectories), trajectories };
+  }
+
+  async recomputeLogProbs(trajectories: readonly Trajectory[]): Promise<readonly Float64Array[]> {
+    const { session, signal } = this.#parts;
+    const temperature = temperatureOfStep(this.config, this.#step + 1);
+    return logProbPass(trajectories, 'on', { backend: session.backend, budget: this.#budget, temperature, signal });
+  }
+
+  async saveCheckpoint(directory: string): Promise<void> {
+    const { backend } = this.#parts.session;
+    if (existsSync(join(directory, 'adapter')) || existsSync(join(directory, 'state')))
+      throw new ConfigError(`${directory} holds a checkpoint. Save into another folder.`);
+    await mkdir(directory, { recursive: true });
+    await backend.saveAdapter(join(directory, 'adapter'));
+    await backend.saveState(join(directory, 'state'));
+    await this.#credit.saveState(directory);
+    // Written last: it says that the rest is whole.
+    await writeFile(join(directory, STATE), JSON.stringify({ step: this.#step }));
+  }
+
+  async loadCheckpoint(directory: string): Promise<void> {
+    const { step } = fieldsOf(await readState(join(directory, STATE)));
+    if (!Number.isSafeInteger(step) || (step as number) < 0)
+      throw new ResultsError(`${join(directory, STATE)} has no step. Load another checkpoint.`);
+    await this.#parts.session.backend.loadState(join(directory, 'state'));
+    await this.#credit.loadState(directory);
+    this.#step = step as number;
+    this.#calls = 0;
+    await this.#serve(Math.max(this.#step, this.#version + 1), []);
+  }
+
+  /** Serves the adapter that the training starts from. */
+  serveInitial(): Promise<void> {
+    return this.#serve(0, []);
+  }
+
+  /** The sampler gets the weights of the backend. */
+  async #serve(version: number, trajectories: readonly Trajectory[]): Promise<void> {
+    const { run, session, policy, signal } = this.#parts;
+    const published = await policy.publish(version, await probeTexts({ run, session, signal }, trajectories), signal);
+    if (!published.ok) throw published.reason;
+    this.#version = version;
+  }
+}
+
+/** The given advantages for the trajectories, one each, in place of those that the rewards give. */
+function givenCredit(trajectories: readonly Trajectory[], advantages: readonly number[], { rollouts }: TrainingConfig): Pick<Credit, 'assign'> {
+  if (advantages.length !== trajectories.length || !advantages.every(Number.isFinite))
+    throw new ConfigError(`updatePolicy needs a finite advantage for each of the ${trajectories.length} trajectories, got ${advantages.length}.`);
+  const sequences = trajectories.map((trajectory, i) => trainingSequence(trajectory, advantages[i]!, rollouts.truncated));
+  const finished = sequences.filter(({ trajectory }) => isFinished(trajectory));
+  const groups = [...Map.groupBy(finished, ({ trajectory }) => trajectory.groupId).values()];
+  return { assign: async () => ({ groups, values: { groups: groups.length }, constantReason: 'every advantage is 0' }) };
+}
+
+function searchedShare(trajectories: readonly Trajectory[]): number | null {
+  const known = trajectories.filter(isFinished).flatMap(({ metrics }) => metrics['searched'] ?? metrics['searches'] ?? []);
+  return known.length === 0 ? null : known.filter((count) => count > 0).length / known.length;
+}
+
+async function readState(path: string): Promise<unknown> {
+  try {
+    return JSON.parse(await readFile(path, 'utf8')) as unknown;
+  } catch (cause) {
+    throw new ResultsError(`${path} cannot be read, so there is no whole checkpoint. Load another one.`, { cause });
+  }
+}

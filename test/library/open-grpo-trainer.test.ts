@@ -1,0 +1,106 @@
+import { hash } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ConfigError, ResultsError } from '../../src/core/errors.ts';
+import { type GrpoTrainer, openGrpoTrainer } from '../../src/library/open-grpo-trainer.ts';
+import { train } from '../../src/library/train.ts';
+import { rowsOfStep } from '../../src/trainer/sources/rows-of-step.ts';
+
+const SETTINGS = {
+  rollouts: { examplesPerStep: 1, rolloutsPerExample: 4, maxTokens: 24 },
+  // The document's algorithm: several updates of a batch, K3 against the policy that sampled, weighted by beta.
+  algorithm: {
+    epochs: 2,
+    constantGroups: 'keep',
+    kl: { coefficient: 0.1, against: 'old', estimator: 'k3' },
+    advantage: { std: 'population', epsilon: 1e-8 },
+  },
+  evaluation: { every: 0 },
+  checkpoint: { every: 1 },
+  policy: { embedded: { threads: 1 } },
+} as const;
+const OPTIONS = { environment: 'grpo-000', preset: 'laptop', settings: SETTINGS };
+
+const weights = (adapter: string) => hash('sha256', readFileSync(join(adapter, 'adapter_model.safetensors')), 'hex');
+
+describe('openGrpoTrainer', { timeout: 120_000 }, () => {
+  let folder: string;
+  let trainer: GrpoTrainer;
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'vf-grpo-trainer-'));
+    trainer = await openGrpoTrainer(OPTIONS);
+  });
+  afterAll(async () => {
+    await trainer[Symbol.asyncDispose]();
+    rmSync(folder, { recursive: true });
+  });
+
+  it('takes the steps of train, bit for bit, in one call or in its parts, and continues from a checkpoint', async () => {
+    const { environment, config } = trainer;
+    const rows = (step: number) => rowsOfStep(environment.train, 1, config.seed, step);
+    const first = await trainer.trainStep(rows(1));
+    await trainer.saveCheckpoint(join(folder, 'first'));
+    const sampled = await trainer.generate(rows(2));
+    const second = await trainer.updatePolicy(sampled);
+    await trainer.saveCheckpoint(join(folder, 'second'));
+    const whole = await train({ ...OPTIONS, steps: 2, output: join(folder, 'whole') });
+    expect(whole.metrics.map(({ values }) => [values['loss'], values['kl'], values['reward_mean']])).toEqual(
+      [first, second].map(({ loss, klDiv, avgReward }) => [loss, klDiv, avgReward]),
+    );
+    expect(weights(join(folder, 'second/adapter'))).toBe(weights(whole.adapter!));
+    expect(first).toMatchObject({ beta: config.algorithm.kl.coefficient, unchanged: null, trajectories: { length: 4 } });
+    expect(first.avgTokens).toBe(first.metrics['tokens_per_rollout']);
+    expect(first.searchTrajectories).toBe(first.metrics['rubric/searched']);
+    // The weights and the optimiser of then, and so the same second step.
+    await trainer.loadCheckpoint(join(folder, 'first'));
+    expect(trainer.step).toBe(1);
+    await trainer.updatePolicy(sampled);
+    await trainer.saveCheckpoint(join(folder, 'again'));
+    expect(weights(join(folder, 'again/adapter'))).toBe(weights(join(folder, 'second/adapter')));
+    expect(trainer.step).toBe(2);
+  });
+
+  it('computes advantages and the KL as the document says, and the log-probs of now', async () => {
+    const [a, b, c] = trainer.computeAdvantages([1, 2, 3]);
+    const deviation = Math.sqrt(2 / 3) + 1e-8;
+    expect([a, b, c]).toEqual([-1 / deviation, 0, 1 / deviation]);
+    expect([...trainer.computeAdvantages([2.5])]).toEqual([0]);
+    expect([...trainer.computeAdvantages([1, 1])]).toEqual([0, 0]);
+    const ratios = [0, -0.5];
+    expect(trainer.klDivergence([-1, -2], [-1, -1.5])).toBeCloseTo(ratios.reduce((sum, log) => sum + Math.exp(log) - log - 1, 0) / 2, 12);
+    expect(() => trainer.klDivergence([-1], [-1, -2])).toThrow(ConfigError);
+    const trajectories = await trainer.generate([trainer.environment.train.at(0)], { rolloutsPerRow: 2, maxTokens: 5 });
+    expect(trajectories).toHaveLength(2);
+    const now = await trainer.recomputeLogProbs(trajectories);
+    for (const [i, { targets, logProbs }] of trajectories.entries()) {
+      expect(now[i]).toHaveLength(targets.length);
+      for (const [t, logProb] of now[i]!.entries()) expect(logProb).toBeCloseTo(logProbs![t]!, 3);
+    }
+  });
+
+  it('updates by advantages that the caller computed; samples of two calls in a step differ; without trajectories nothing changes', async () => {
+    const row = trainer.environment.train.at(3);
+    const one = await trainer.generate([row]);
+    const other = await trainer.generate([row]);
+    expect(other.map(({ ids }) => [...ids])).not.toEqual(one.map(({ ids }) => [...ids]));
+    const before = trainer.step;
+    expect(await trainer.updatePolicy([])).toMatchObject({ loss: null, avgReward: null, unchanged: expect.any(String) as string });
+    expect(await trainer.updatePolicy(one, [1, -1, 1, -1])).toMatchObject({ unchanged: null });
+    expect(trainer.step).toBe(before + 2);
+    await expect(trainer.updatePolicy(one, [1])).rejects.toThrow(/^updatePolicy needs a finite advantage for each of the 4 trajectories, got 1\.$/);
+  });
+
+  it('refuses a folder without a whole checkpoint, and what only a whole run can do', async () => {
+    await expect(trainer.loadCheckpoint(join(folder, 'nowhere'))).rejects.toBeInstanceOf(ResultsError);
+    await expect(trainer.saveCheckpoint(join(folder, 'first'))).rejects.toThrow(/first holds a checkpoint\. Save into another folder\.$/);
+    await expect(openGrpoTrainer({})).rejects.toThrow(/^openGrpoTrainer needs an environment/);
+    await expect(openGrpoTrainer({ ...OPTIONS, resume: true } as never)).rejects.toThrow(/resume/);
+    const rows = join(folder, 'rows.jsonl');
+    writeFileSync(rows, '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n');
+    await expect(openGrpoTrainer({ ...OPTIONS, settings: { ...SETTINGS, sft: { data: rows } } })).rejects.toThrow(
+      /^A trainer of single steps takes no demonstrations/,
+    );
+  });
+});
