@@ -10,7 +10,7 @@ export interface OwnModules {
 
 /** The entries other than the main one, and the source folders whose files package.json exports one by one. */
 const BARREL = /^vf-search\/(engine|execution)$/;
-const TOP = /^vf-search\/(environment-kit|rollouts)$/;
+const TOP = /^vf-search\/(environment-kit|rollouts|trainer)$/;
 const EXPORTED = /^vf-search\/((?:clients|metrics|tokenizer)\/[\w-]+)$/;
 
 /** The URL of a specifier that names this package, or null for any other. */
