@@ -129,9 +129,10 @@ export class SearchO1Env extends MultiTurnEnv<SearchO1Row, SearchO1State> {
     return state;
   }
 
-  protected async envResponse(kept: string, state: SearchO1State, { signal }: StepContext): Promise<EnvResponse> {
+  protected async envResponse(kept: string, state: SearchO1State, { opening = '', signal }: StepContext): Promise<EnvResponse> {
     const play = this.#plays.get(state)!;
-    play.output += kept;
+    // Upstream shows the refiner only what the model wrote.
+    play.output += kept.slice(opening.length);
     const query = extractQuery(kept);
     if (query === null) return { done: true };
     const response = await this.#answer(query, state, play, signal);

@@ -216,17 +216,17 @@ class CallerTokenLease implements TokenLease {
   }
 
   async render(messages: readonly Message[], options: RenderOptions = {}): Promise<RenderedTokens> {
-    const ids = ownIds(await this.#tokenizer.render(messages, options));
+    const rendered = ownTokens(await this.#tokenizer.render(messages, options));
     if (options.format !== 'continuation') this.#closingToken = await this.#tokenizer.closingToken();
-    return { ids, images: [] };
+    return rendered;
   }
 
   async renderNext(history: readonly Message[], next: readonly Message[], options: RenderNextOptions = {}): Promise<RenderedTokens> {
-    return { ids: ownIds(await this.#tokenizer.renderNext(history, next, options)), images: [] };
+    return ownTokens(await this.#tokenizer.renderNext(history, next, options));
   }
 
   async encode(text: string): Promise<Int32Array> {
-    return ownIds(await this.#tokenizer.encode(text));
+    return (await this.#tokenizer.encode(text)).ids.slice();
   }
 
   decode(ids: Int32Array): Promise<string> {
@@ -286,6 +286,6 @@ class CallerChatLease implements ChatLease {
 }
 
 /** Cached ids are shared, and a caller may change its array. */
-function ownIds({ ids }: EncodedText): Int32Array {
-  return ids.slice();
+function ownTokens({ ids, opening }: EncodedText): RenderedTokens {
+  return { ids: ids.slice(), images: [], ...(opening === undefined ? {} : { opening }) };
 }

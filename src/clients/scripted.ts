@@ -4,7 +4,7 @@
  */
 import { throwIfAborted } from '../core/abort.ts';
 import { PolicyError, PromptTooLongError } from '../core/errors.ts';
-import { contentText, type Message } from '../core/message.ts';
+import { contentText, type Message, type RenderedTokens } from '../core/message.ts';
 import type { GenerateRequest, PolicyCapabilities, PolicyClient, PolicyLease, TextSample, TokenSample } from './policy-client.ts';
 import { PolicyVersions } from './policy-versions.ts';
 import { PromptGrowth } from './prompt-growth.ts';
@@ -78,7 +78,7 @@ export class ScriptedClient implements PolicyClient {
     return {
       ...base,
       kind: 'tokens',
-      render: async (messages) => ({ ids: script.render(messages), images: [] }),
+      render: async (messages) => script.render(messages),
       renderNext: async (history, next, { isClosed = false } = {}) => ({ ids: script.renderNext(history, next, isClosed), images: [] }),
       encode: async (text) => this.#tokenizer.encode(text),
       decode: async (ids) => this.#tokenizer.decode(ids),
@@ -104,10 +104,12 @@ class Script {
     this.#key = key;
   }
 
-  render(messages: readonly Message[]): Int32Array {
+  render(messages: readonly Message[]): RenderedTokens {
     this.#messages = messages;
     const { template = joinContents } = this.#options;
-    return this.#tokenizer.encodePrompt(template(messages));
+    const text = template(messages);
+    const [, opening = ''] = OPENED_TURN.exec(text) ?? [];
+    return { ids: this.#tokenizer.encodePrompt(text), images: [], ...(opening === '' ? {} : { opening }) };
   }
 
   renderNext(history: readonly Message[], next: readonly Message[], isClosed: boolean): Int32Array {
@@ -145,6 +147,9 @@ class Script {
     return { ...cut, usage: { promptTokens, completionTokens: cut.ids.length, cachedTokens: null } };
   }
 }
+
+/** A turn of ChatML that the template has opened, with what it wrote into it. */
+const OPENED_TURN = /<\|im_start\|>assistant\n((?:(?!<\|im_)[^])*)$/;
 
 function chatmlBridge(next: readonly Message[], { isClosed }: { readonly isClosed: boolean }): string {
   const turns = next.map(({ role, content }) => `<|im_start|>${role}\n${contentText(content)}<|im_end|>\n`);

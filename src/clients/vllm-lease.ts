@@ -196,7 +196,8 @@ export class VllmLease implements TokenLease {
   }
 
   #rendered(encoded: EncodedText): RenderedTokens {
-    return { ids: this.#counted(encoded), images: encoded.images ?? [] };
+    const { images = [], opening } = encoded;
+    return { ids: this.#counted(encoded), images, ...(opening === undefined ? {} : { opening }) };
   }
 
   #counted({ ids, neutralised }: EncodedText): Int32Array {

@@ -94,6 +94,8 @@ export interface StepContext {
   readonly finish: 'stop' | 'length';
   /** The stop string or token id that ended it; null if the policy does not report it. */
   readonly stopReason: string | number | null;
+  /** The beginning of the kept text that the policy did not sample: its chat template wrote it into the turn, such as `<think>\n`. @default none */
+  readonly opening?: string;
   /** The policy's native calls of the episode's `tools`, in order; empty if the episode has no tools. */
   readonly toolCalls: readonly ToolCallAttempt[];
   /** Absent unless the environment `traces`. */

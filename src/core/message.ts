@@ -33,6 +33,8 @@ export interface RenderedTokens {
   readonly ids: Int32Array;
   /** The images among the ids, in order; empty for text alone. */
   readonly images: readonly PlacedImage[];
+  /** Text at the end of the ids that the template wrote into the policy's turn, behind its header: `<think>\n`. @default none */
+  readonly opening?: string;
 }
 
 /** Stands for an image in recorded text. */

@@ -69,6 +69,7 @@ function ownColumns<R extends Row>(rollout: Rollout<R>, { seed, redaction }: Rec
       max_new_tokens: g.maxNewTokens,
       kept_tokens: g.keptTokens,
       overhang: g.overhang,
+      ...(g.opening === undefined ? {} : { opening: g.opening }),
     })),
   };
 }

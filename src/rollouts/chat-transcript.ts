@@ -11,6 +11,7 @@ import type { Committed, GenerateOptions, Transcript, TranscriptOptions } from '
 export class ChatTranscript implements Transcript {
   readonly segments: TextSegment[] = [];
   readonly tokens = null;
+  readonly opening = '';
   readonly cutObservations = 0;
   readonly isCut = false;
   readonly #lease: ChatLease;

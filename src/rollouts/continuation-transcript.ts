@@ -5,7 +5,7 @@ import type { Observation } from '../core/environment.ts';
 import { EnvironmentError } from '../core/errors.ts';
 import { TokenBuffer } from '../core/token-buffer.ts';
 import type { TextSegment } from '../core/rubric.ts';
-import { assertText, TokenTranscript } from './token-transcript.ts';
+import { assertText, type OpenedBuffer, TokenTranscript } from './token-transcript.ts';
 import type { Committed, GenerateOptions, TranscriptOptions } from './transcript.ts';
 
 export class ContinuationTranscript extends TokenTranscript {
@@ -13,13 +13,13 @@ export class ContinuationTranscript extends TokenTranscript {
   #last: { readonly sample: TokenSample; readonly tokens: number } | null = null;
 
   static async open(lease: TokenLease, options: TranscriptOptions): Promise<ContinuationTranscript> {
-    return new ContinuationTranscript(lease, await promptBuffer(lease, options), options);
+    return new ContinuationTranscript(lease, await openedBuffer(lease, options), options);
   }
 
   override commit(sample: TokenSample, keptChars: number): Committed {
     const { tokens, overhang } = this.tokens.commit(sample, keptChars, this.lease.policy.version);
     this.#last = keptChars >= sample.text.length ? { sample, tokens } : null;
-    this.segments.push({ kind: 'model', text: sample.text.slice(0, keptChars) });
+    this.segments.push({ kind: 'model', text: this.turnText(sample, keptChars) });
     return { tokens, overhang, toolCalls: [] };
   }
 
@@ -44,12 +44,13 @@ export class ContinuationTranscript extends TokenTranscript {
   }
 }
 
-async function promptBuffer(lease: TokenLease, { prompt, tools, variables, tokens, signal }: TranscriptOptions): Promise<TokenBuffer> {
+async function openedBuffer(lease: TokenLease, { prompt, tools, variables, tokens, signal }: TranscriptOptions): Promise<OpenedBuffer> {
   assertText(prompt);
   const buffer = new TokenBuffer();
   const rendered = lease.render(prompt, { format: 'continuation', tools, variables, bos: tokens.bos ?? 'model' });
-  buffer.appendGiven('prompt', (await untilAborted(rendered, signal)).ids);
-  return buffer;
+  const { ids, opening = '' } = await untilAborted(rendered, signal);
+  buffer.appendGiven('prompt', ids);
+  return { buffer, opening };
 }
 
 /** Upstream's way with a full context: the policy sees the tail, the reward sees the head of the response. For evaluation only. */
@@ -57,7 +58,7 @@ export class CutTranscript extends ContinuationTranscript {
   #contextWasCut = false;
 
   static override async open(lease: TokenLease, options: TranscriptOptions): Promise<CutTranscript> {
-    return new CutTranscript(lease, await promptBuffer(lease, options), options);
+    return new CutTranscript(lease, await openedBuffer(lease, options), options);
   }
 
   override get isCut(): boolean {
@@ -87,7 +88,8 @@ export class CutTranscript extends ContinuationTranscript {
     for (const [i, { start, end: segmentEnd }] of this.tokens.segments.slice(1).entries()) {
       const segment = this.segments[i]!;
       if (segmentEnd <= end) kept.push(segment);
-      else if (start < end) kept.push({ kind: segment.kind, text: await this.lease.decode(this.tokens.ids.slice(start, end)) });
+      else if (start < end)
+        kept.push({ kind: segment.kind, text: (i === 0 ? this.firstOpening : '') + (await this.lease.decode(this.tokens.ids.slice(start, end))) });
     }
     return kept;
   }

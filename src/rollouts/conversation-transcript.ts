@@ -9,7 +9,7 @@ import { contentImages, contentText, markedText, type Message } from '../core/me
 import { TokenBuffer } from '../core/token-buffer.ts';
 import { textBeforeCalls, toolCallAttempts, type ToolCallFormat } from '../core/tool-calls.ts';
 import { assistantMessage, observedMessages } from './conversation-messages.ts';
-import { assertShowable, endsWithToken, TokenTranscript } from './token-transcript.ts';
+import { assertShowable, endsWithToken, type OpenedBuffer, TokenTranscript } from './token-transcript.ts';
 import type { Committed, TranscriptOptions } from './transcript.ts';
 
 interface OpenTurn {
@@ -25,8 +25,8 @@ export class ConversationTranscript extends TokenTranscript {
   #prefill = '';
   #turns = 0;
 
-  private constructor(lease: TokenLease, buffer: TokenBuffer, options: TranscriptOptions) {
-    super(lease, buffer, options);
+  private constructor(lease: TokenLease, opened: OpenedBuffer, options: TranscriptOptions) {
+    super(lease, opened, options);
     this.#history = options.prompt;
   }
 
@@ -34,22 +34,23 @@ export class ConversationTranscript extends TokenTranscript {
     const { prompt, tools, variables, capabilities, signal } = options;
     assertShowable(prompt, capabilities);
     const buffer = new TokenBuffer();
-    const { ids, images } = await untilAborted(lease.render(prompt, { format: 'chat', tools, variables }), signal);
+    const { ids, images, opening = '' } = await untilAborted(lease.render(prompt, { format: 'chat', tools, variables }), signal);
     buffer.appendGiven('prompt', ids, images);
-    return new ConversationTranscript(lease, buffer, options);
+    return new ConversationTranscript(lease, { buffer, opening }, options);
   }
 
   override async openTurn(prefill: string | undefined): Promise<void> {
     // The environment gave no observation: a second assistant turn follows the first.
     if (this.#turn !== null) await this.#append('observation', []);
-    this.#prefill = prefill ?? '';
+    // What the template opened comes first.
+    this.#prefill = prefill === undefined || prefill === '' ? '' : this.opening + prefill;
     await super.openTurn(prefill);
   }
 
   override commit(sample: TokenSample, keptChars: number): Committed {
     const keepsEnd = this.options.tokens.endOfTurn !== 'dropped';
     const { tokens, overhang, isWhole } = this.tokens.commit(sample, keptChars, this.lease.policy.version, { keepsEnd });
-    const text = sample.text.slice(0, keptChars);
+    const text = this.turnText(sample, keptChars);
     // A prefill may open a call.
     const turn = this.#prefill + text;
     const toolCalls = this.#toolCalls(turn);
@@ -78,8 +79,9 @@ export class ConversationTranscript extends TokenTranscript {
     const turn = this.#turn!;
     const { tools, variables, signal } = this.options;
     const bridge = this.lease.renderNext(this.#history, next, { tools, variables, isClosed: turn.isClosed });
-    const { ids, images } = await untilAborted(bridge, signal);
+    const { ids, images, opening = '' } = await untilAborted(bridge, signal);
     this.tokens.appendGiven(kind, ids, images);
+    this.opening = opening;
     this.#history = [...this.#history, turn.message, ...next];
     this.#turn = null;
   }

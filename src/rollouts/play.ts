@@ -106,17 +106,25 @@ async function playTurns<R extends Row>(episode: Episode, transcript: Transcript
     const sample = await untilAborted(transcript.generate(maxNewTokens, { sampling, stop: turn.stop ?? episode.stop, signal }), signal);
     // Errors thrown by the environment's code are not the policy's failure.
     record.enter('environment');
-    const kept = sample.text.slice(0, episode.keep(sample.text));
+    // As if the policy had written what its template put at the beginning of its turn: upstream scores the whole turn.
+    const { opening } = transcript;
+    const opened = opening === '' ? {} : { opening };
+    const turnText = opening + sample.text;
+    const kept = turnText.slice(0, Math.max(opening.length, episode.keep(turnText)));
     record.enter('generation');
-    const { tokens: keptTokens, overhang, toolCalls, stop: end } = transcript.commit(sample, kept.length);
+    const { tokens: keptTokens, overhang, toolCalls, stop: end } = transcript.commit(sample, kept.length - opening.length);
     const { finish, stopReason, usage } = sample;
     left -= keptTokens ?? usage.completionTokens;
-    record.generations.push({ finish, stopReason, usage, maxNewTokens, keptTokens, overhang });
+    record.generations.push({ finish, stopReason, usage, maxNewTokens, keptTokens, overhang, ...opened });
     record.trace('model.turn', { text: kept, finish, tokens: keptTokens ?? usage.completionTokens });
     if (end !== undefined) return end;
 
     record.enter('environment');
-    const { observation, stop, next = {} } = await untilAborted(episode.step(kept, { finish, stopReason, toolCalls, ...trace, signal }), signal);
+    const {
+      observation,
+      stop,
+      next = {},
+    } = await untilAborted(episode.step(kept, { finish, stopReason, toolCalls, ...opened, ...trace, signal }), signal);
     if (observation) assertObservation(observation);
     record.enter('prompt');
     if (observation) await transcript.observe(observation, { isLast: stop !== null });

@@ -59,6 +59,8 @@ export interface Generation {
   readonly keptTokens: number | null;
   /** Characters of the last kept token beyond the cut: part of the model's next context, not of the scored text. */
   readonly overhang: string;
+  /** The beginning of the turn's text that the model's chat template wrote, such as `<think>\n`: scored, but not sampled. @default none */
+  readonly opening?: string;
 }
 
 export interface RolloutTiming {

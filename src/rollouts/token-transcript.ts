@@ -8,6 +8,12 @@ import type { TextSegment } from '../core/rubric.ts';
 import type { TokenBuffer } from '../core/token-buffer.ts';
 import type { Committed, GenerateOptions, Transcript, TranscriptOptions } from './transcript.ts';
 
+/** A buffer with the first prompt, and the text that the template wrote into the policy's turn. */
+export interface OpenedBuffer {
+  readonly buffer: TokenBuffer;
+  readonly opening: string;
+}
+
 export abstract class TokenTranscript implements Transcript {
   readonly segments: TextSegment[] = [];
   readonly tokens: TokenBuffer;
@@ -15,8 +21,13 @@ export abstract class TokenTranscript implements Transcript {
   readonly options: TranscriptOptions;
   readonly limits: { responseTokens: number; observationTokens: number; contextTokens: number; windowTokens: number };
   cutObservations = 0;
+  opening: string;
+  /** The opening of the first turn. */
+  protected readonly firstOpening: string;
 
-  constructor(lease: TokenLease, buffer: TokenBuffer, options: TranscriptOptions) {
+  constructor(lease: TokenLease, { buffer, opening }: OpenedBuffer, options: TranscriptOptions) {
+    this.opening = opening;
+    this.firstOpening = opening;
     this.lease = lease;
     this.tokens = buffer;
     this.options = options;
@@ -40,7 +51,15 @@ export abstract class TokenTranscript implements Transcript {
   async openTurn(prefill: string | undefined): Promise<void> {
     if (prefill === undefined || prefill === '') return;
     this.tokens.appendGiven('prefill', await untilAborted(this.lease.encode(prefill), this.options.signal));
-    this.segments.push({ kind: 'prefill', text: prefill });
+    this.segments.push({ kind: 'prefill', text: this.opening + prefill });
+    this.opening = '';
+  }
+
+  /** The text of the turn: what the template opened it with, and the kept part of the sample. */
+  protected turnText(sample: TextSample, keptChars: number): string {
+    const text = this.opening + sample.text.slice(0, keptChars);
+    this.opening = '';
+    return text;
   }
 
   room(): number | null {

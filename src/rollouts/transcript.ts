@@ -46,6 +46,8 @@ export interface Transcript {
   readonly tokens: TokenBuffer | null;
   readonly cutObservations: number;
   readonly isCut: boolean;
+  /** The text that the model's chat template wrote into the turn that is open now, before the policy; empty if none. */
+  readonly opening: string;
   /** Called before every generation, with the text that opens the assistant's turn, if any. */
   openTurn(prefill: string | undefined): Promise<void>;
   /** Most new tokens of the next generation: 0 when the context is full, null when only the server knows. */

@@ -86,14 +86,18 @@ export const ResultSchema = object(
     seed,
     cut_observations: count,
     generations: listOf(
-      object({
-        ...usage,
-        finish,
-        stop_reason: { type: ['string', 'number', 'null'] },
-        max_new_tokens: countOrNull,
-        kept_tokens: countOrNull,
-        overhang: text,
-      }),
+      object(
+        {
+          ...usage,
+          finish,
+          stop_reason: { type: ['string', 'number', 'null'] },
+          max_new_tokens: countOrNull,
+          kept_tokens: countOrNull,
+          overhang: text,
+        },
+        // What the chat template wrote at the beginning of the turn; absent if nothing.
+        { opening: text },
+      ),
     ),
   },
   {

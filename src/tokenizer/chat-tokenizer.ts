@@ -31,6 +31,7 @@ import {
   type TemplateMessage,
 } from './template-messages.ts';
 import { isRefusal, type TemplateRequest, type TokenizerSource } from './tokenizer-source.ts';
+import { TurnOpenings } from './turn-opening.ts';
 
 /** Total characters of cached texts: those of the groups in play, whose rollouts share prompts and passages. With their ids they take up to five times as many bytes. */
 const CACHED_CHARS = 2 ** 19;
@@ -60,6 +61,7 @@ export class TokenizerMemory {
   readonly bos: AskedOnce<readonly number[]>;
   readonly closing: AskedOnce<number | null>;
   readonly imageTokens: ImageTokenRules | null;
+  readonly openings = new TurnOpenings();
   /** The template's spelling of an image. */
   readonly imageSpelling = new AskedOnce<string>();
 
@@ -145,7 +147,8 @@ export class ChatTokenizer implements PolicyTokenizer {
     const bridge = await control.removeSentinels(after, { breaks: guarded.breaks, sentinel: guarded.sentinel, mayDrop: true, source });
     const closing = isClosed ? await this.closingToken() : null;
     const kept = closing !== null && bridge.ids[0] === closing ? bridge.ids.slice(1) : bridge.ids;
-    return this.#placed(kept, images, bridge.removed);
+    const opening = await this.#opening({ messages, tools: guarded.tools, variables }, ids);
+    return { ...this.#placed(kept, images, bridge.removed), ...opening };
   }
 
   chatTemplate(): Promise<ChatTemplateKind> {
@@ -182,10 +185,19 @@ export class ChatTokenizer implements PolicyTokenizer {
     const guarded = await this.#guard(messages, tools);
     const images = templateImages(messages);
     const spelled = await this.#spelled(guarded.messages, images);
-    const ids = await this.#rendered({ messages: spelled, tools: guarded.tools, variables, addGenerationPrompt: true });
+    const request = { messages: spelled, tools: guarded.tools, variables };
+    const ids = await this.#rendered({ ...request, addGenerationPrompt: true });
     const { breaks, sentinel } = guarded;
     const clean = await this.#memory.control.removeSentinels(ids, { breaks, sentinel, mayDrop: true, source: this.#source });
-    return this.#placed(clean.ids, images, clean.removed);
+    return { ...this.#placed(clean.ids, images, clean.removed), ...(await this.#opening(request, ids)) };
+  }
+
+  /** The text that the model's own template wrote into the policy's turn, if it wrote any. */
+  async #opening(request: Omit<TemplateRequest, 'addGenerationPrompt'>, ids: readonly number[]): Promise<Pick<EncodedText, 'opening'>> {
+    if ((await this.chatTemplate()) !== 'model') return {};
+    const { openings, control } = this.#memory;
+    const opening = await openings.of({ ...request, ids }, (asked) => this.#rendered(asked), control, this.#source);
+    return opening === '' ? {} : { opening };
   }
 
   /** The messages with the model's own placeholder for every image; unchanged if there are no images. Throws ConfigError for an image that the model cannot see. */

@@ -9,6 +9,8 @@ export interface EncodedText {
   readonly neutralised: number;
   /** The images among the ids, in order. @default none */
   readonly images?: readonly PlacedImage[];
+  /** Text at the end of the ids that the template wrote into the policy's turn, behind its header: `<think>\n`. @default none */
+  readonly opening?: string;
 }
 
 /** The way a vision-language model turns an image into tokens. */

@@ -121,6 +121,6 @@ export async function openDemonstrationTokenizer(path: string, turnFormat: TurnF
   };
 }
 
-function rendered({ ids, images = [] }: EncodedText): RenderedTokens {
-  return { ids, images };
+function rendered({ images = [], ...encoded }: EncodedText): RenderedTokens {
+  return { ...encoded, images };
 }

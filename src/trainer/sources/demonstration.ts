@@ -113,16 +113,29 @@ async function promptPieces({ prompt, segments, completion }: PromptRow, tokeniz
       ? await tokenizer.render([{ role: 'user', content: prompt as string }], { format: 'continuation' })
       : await tokenizer.render(await shown(first, tokenizer, place), { format: tokenizer.turnFormat });
   const pieces: Weighted[] = [{ ids: [...rendered.ids], images: rendered.images, weight: 0, segment: null }];
-  for (const segment of segments ?? [{ kind: 'model', text: completion as string }]) pieces.push(await segmentPiece(segment, tokenizer));
+  for (const [i, segment] of (segments ?? [{ kind: 'model' as const, text: completion as string }]).entries())
+    pieces.push(await segmentPiece(segment, tokenizer, i === 0 ? rendered.opening : ''));
   return pieces;
 }
 
 async function segmentPiece(
   { kind, text, weight = kind === 'model' ? 1 : 0, ends_turn: endsTurn = false }: DemonstrationSegment,
   tokenizer: DemonstrationTokenizer,
+  opening = '',
 ): Promise<Weighted> {
   const closing = endsTurn ? (tokenizer.closingTokenId ?? []) : [];
-  return { ids: [...(await tokenizer.encode(text))].concat(closing), weight, segment: { kind: kind === 'model' ? 'model' : 'observation', text } };
+  return {
+    ids: [...(await tokenizer.encode(behindOpening(text, opening)))].concat(closing),
+    weight,
+    segment: { kind: kind === 'model' ? 'model' : 'observation', text },
+  };
+}
+
+/** The part of a turn that the policy would sample: the template has written its opening, such as `<think>`, already. */
+function behindOpening(text: string, opening: string): string {
+  if (text.startsWith(opening)) return text.slice(opening.length);
+  const bare = opening.trimEnd();
+  return text.startsWith(bare) ? text.slice(bare.length).trimStart() : text;
 }
 
 /** A chat as it is sampled: the first prompt, each turn of the assistant with the token that ends it, and the bridge to the next one. */
@@ -136,11 +149,16 @@ async function chatPieces({ messages }: MessagesRow, tokenizer: DemonstrationTok
   const conversation = await shown(messages, tokenizer, place);
   const prompt = await tokenizer.render(conversation.slice(0, begin));
   const pieces: Weighted[] = [{ ids: [...prompt.ids], images: prompt.images, weight: 0, segment: null }];
+  let { opening = '' } = prompt;
   for (let at = begin; at < messages.length;) {
     const { content, weight = 1 } = messages[at]!;
     if (typeof content !== 'string') throw new ConfigError(`${place}: messages[${at}] is the assistant's and must be text`);
     const closing = closingTokenId === null ? [] : [closingTokenId];
-    pieces.push({ ids: [...(await tokenizer.encode(content)), ...closing], weight, segment: { kind: 'model', text: content } });
+    pieces.push({
+      ids: [...(await tokenizer.encode(behindOpening(content, opening))), ...closing],
+      weight,
+      segment: { kind: 'model', text: content },
+    });
     const after = messages.slice(at + 1);
     const next = after.findIndex(({ role }) => role === 'assistant');
     // Nothing answers the messages after the last turn of the assistant.
@@ -149,6 +167,7 @@ async function chatPieces({ messages }: MessagesRow, tokenizer: DemonstrationTok
     const bridge = await tokenizer.renderNext(conversation.slice(0, at + 1), between, { isClosed: closingTokenId !== null });
     const text = between.map((message) => markedText(message.content)).join('\n');
     pieces.push({ ids: [...bridge.ids], images: bridge.images, weight: 0, segment: { kind: 'observation', text } });
+    opening = bridge.opening ?? '';
     at += 1 + next;
   }
   return pieces;

@@ -24,7 +24,14 @@ async function played(sampling: object, format: 'chat' | 'continuation') {
   expect({ code, stderr }).toMatchObject({ code: 0 });
   const [, line = ''] = [...folder.files()].find(([name]) => name.endsWith('tokens.jsonl')) ?? [];
   const { token_ids: ids } = JSON.parse(line) as { readonly token_ids: readonly number[] };
-  return { stderr, text: tokenizer.decode(Int32Array.from(ids), { skipSpecialTokens: false }) };
+  const [result] = folder.results() as {
+    segments: { kind: string; text: string }[];
+    generations: { opening?: string }[];
+    completion: { content: string }[];
+  }[];
+  const written = result!.segments.filter(({ kind }) => kind === 'model').map((segment) => segment.text);
+  const opened = { written, opening: result!.generations.map(({ opening }) => opening), completion: result!.completion[0]!.content };
+  return { stderr, opened, text: tokenizer.decode(Int32Array.from(ids), { skipSpecialTokens: false }) };
 }
 
 async function refused(sampling: object, url = server.url): Promise<string> {
@@ -45,11 +52,16 @@ describe('sampling fields that only a chat template reads', () => {
     [{ documents: [{ title: 't', text: 'd' }] }, 'THINK DOCUMENT d '],
   ])('reach the prompt and every bridge of a policy by token ids: %j', async (sampling, opening) => {
     for (const format of ['chat', 'continuation'] as const) {
-      const { stderr, text } = await played(sampling, format);
+      const { stderr, text, opened } = await played(sampling, format);
       const openings = text.split('<|im_start|>assistant\n').slice(1);
       expect(openings.length).toBe(format === 'chat' ? 3 : 1);
       for (const one of openings) expect(one.slice(0, opening.length)).toBe(opening);
       expect(stderr).not.toContain('no effect');
+      // Scored, recorded and exported as part of the turn.
+      const count = format === 'chat' ? opened.written.length : 1;
+      for (const turn of opened.written.slice(0, count)) expect(turn.slice(0, opening.length)).toBe(opening);
+      expect(opened.opening.slice(0, count)).toEqual(Array.from({ length: count }, () => opening));
+      expect(opened.completion.slice(0, opening.length)).toBe(opening);
     }
   });
 

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { PolicyVersions } from '../../../src/clients/policy-versions.ts';
 import { openDemonstrationTokenizer } from '../../../src/sessions/training/open-demonstrations.ts';
 import { ScriptedClient } from '../../../src/clients/scripted.ts';
@@ -7,8 +7,12 @@ import { runRollouts } from '../../../src/rollouts/run-rollouts.ts';
 import type { DemonstrationRow, DemonstrationSegment } from '../../../src/schemas/demonstration-row.ts';
 import { demonstrationOf, type DemonstrationTokenizer } from '../../../src/trainer/sources/demonstration.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
+import { published, writeTemplateModel } from '../../tokenizer/template-models.ts';
 import { NANO_BASE } from '../gradients/torch/torch-python.ts';
+import { temporaryFolder } from '../publisher/adapter-files.ts';
 
+const folder = temporaryFolder();
+afterAll(() => folder.remove());
 const signal = new AbortController().signal;
 
 /** The tokenizer of the scripted policy, one token a byte, as a lease gives it. */
@@ -51,6 +55,21 @@ describe('demonstrationOf', () => {
       compared++;
     }
     expect(compared).toBe(1);
+  });
+
+  it('leaves out what the template writes at the beginning of every turn, which a recorded text has once more', async () => {
+    const directory = writeTemplateModel(folder.path, published('qwen-3-5'));
+    const tokenizer = await openDemonstrationTokenizer(directory, 'chat');
+    const user = (content: string) => ({ role: 'user' as const, content });
+    const assistant = (content: string) => ({ role: 'assistant' as const, content });
+    const sampled = async (row: DemonstrationRow) => [...(await of(row, tokenizer)).ids];
+    const prompt = [user('Who?')];
+    for (const written of ['<think>\na</think>b', '<think>a</think>b', '<think>\n\na</think>b'])
+      expect(await sampled({ prompt, completion: written })).toEqual(
+        await sampled({ prompt, completion: written.replace(/^<think>\n?\n?/, written.includes('\n\n') ? '\n' : '') }),
+      );
+    const turns = (open: string) => ({ messages: [user('Who?'), assistant(`${open}a</think>b`), user('When?'), assistant(`${open}c</think>d`)] });
+    expect(await sampled(turns('<think>\n'))).toEqual(await sampled(turns('')));
   });
 
   it('puts the images of token ids into the run, at the places that the row names', async () => {

@@ -1,0 +1,148 @@
+/**
+ * Policies whose chat template writes the beginning of their turn (`<think>`): rewards and actions see it as if the policy had written it, as upstream does, which scores the
+ * decoded prompt and response. The policy's samples stand behind it in the tokens.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { loadEnvironment, metric, MultiTurnEnv, reward, Rubric, SingleTurnEnv, Dataset, type Environment, type Row } from 'vf-search';
+import { type Rollout, runRollouts } from 'vf-search/rollouts';
+import { afterAll, describe, expect, it } from 'vitest';
+import { CallerPolicy } from '../../src/clients/caller-policy.ts';
+import { ThinkParser } from '../../src/core/parser.ts';
+import { openLocalTokenizer } from '../../src/tokenizer/local-tokenizer.ts';
+import { COMPLETE, environmentWith, search } from '../environments/visual-rag/fixtures.ts';
+import { published, writeTemplateModel } from '../tokenizer/template-models.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'vf-opened-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+const dataset = join(folder, 'rows.jsonl');
+const corpus = join(folder, 'corpus.jsonl');
+writeFileSync(dataset, '{"id":"q1","question":"What is the capital of France?","golden_answers":["Paris"]}\n');
+writeFileSync(corpus, '{"id":"1","contents":"\\"France\\"\\nFrance is a country. Its capital is Paris."}\n');
+const thinking = await openLocalTokenizer(writeTemplateModel(folder, published('qwen-3-5')));
+const silent = await openLocalTokenizer(writeTemplateModel(folder, published('qwen-3')));
+const OFF = { enable_thinking: false };
+
+interface Script {
+  /** Qwen3.5, which opens `<think>`; else Qwen3, which opens nothing. */
+  readonly opens: boolean;
+  readonly variables?: Readonly<Record<string, unknown>>;
+}
+
+/** The only rollout of the environment's first row, with these samples. */
+async function play<R extends Row>(environment: Environment<R>, turns: readonly string[], { opens, variables }: Script): Promise<Rollout<R>> {
+  const tokenizer = opens ? thinking : silent;
+  const client = new CallerPolicy({
+    kind: 'tokens',
+    tokenizer,
+    ask: async ({ turn }) => {
+      const { ids } = await tokenizer.encode(turns[turn]!);
+      return { kind: 'tokens', tokenIds: ids, logProbs: new Float64Array(ids.length).fill(-1), finish: 'stop' };
+    },
+  });
+  const sampling = { temperature: 1, topP: 1, ...(variables === undefined ? {} : { extra: { chat_template_kwargs: variables } }) };
+  const groups = [{ row: environment.eval.at(0), indices: [0] }];
+  const options = {
+    environment,
+    client,
+    sampling,
+    maxTokens: null,
+    maxConcurrent: 1,
+    timeoutMs: null,
+    seed: 0,
+    signal: new AbortController().signal,
+  };
+  for await (const { rollouts } of runRollouts(groups, options)) {
+    expect(rollouts[0]!.error).toBeNull();
+    return rollouts[0]!;
+  }
+  throw new Error('Nothing was played');
+}
+
+describe('a template that opens the thoughts', () => {
+  // `compute_score_em` of upstream's qa_em_format.py on the decoded prompt and response, structure_format_score 0.2, final_format_score 0.1.
+  it.each([
+    ['I know this. </think>\n<answer> Paris </answer>', 1, 1],
+    ['I know this. </think>\n<answer> Rome </answer>', 0.2, 0],
+  ])('gets the reward of search-r1 (v0.3) that upstream gives: %s', async (written, score, em) => {
+    await using environment = await disposable(loadEnvironment('search-r1', { dataset, corpus, preset: 'v0.3' }));
+    const opened = await play(environment, [written], { opens: true });
+    const wrote = await play(environment, [`<think>\n${written}`], { opens: false });
+    for (const { reward: got, metrics } of [opened, wrote]) expect({ reward: got, ...metrics }).toMatchObject({ reward: score, em, format_valid: 1 });
+    expect(opened.segments).toEqual(wrote.segments);
+    expect(opened.generations.map(({ opening }) => opening)).toEqual(['<think>\n']);
+    expect(wrote.generations.map(({ opening }) => opening)).toEqual([undefined]);
+    // The opening is part of the prompt.
+    expect(opened.tokens!.sampledLength).toBeLessThan(wrote.tokens!.sampledLength);
+  });
+
+  it('counts with thinking switched off, too: the thoughts are empty', async () => {
+    await using environment = await disposable(loadEnvironment('search-r1', { dataset, corpus, preset: 'v0.3' }));
+    const { reward: got, metrics, segments } = await play(environment, ['<answer> Paris </answer>'], { opens: false, variables: OFF });
+    expect({ reward: got, valid: metrics['format_valid'] }).toEqual({ reward: 1, valid: 1 });
+    expect(segments[0]!.text).toBe('<think>\n\n</think>\n\n<answer> Paris </answer>');
+  });
+
+  it('keeps a search inside the thoughts from being one (grpo-000), whoever opened them', async () => {
+    await using environment = await disposable(loadEnvironment('grpo-000', { dataset, corpus }));
+    const turns = ['I could ask <search>Rome</search>', ' but no.</think><answer>Paris</answer>'];
+    const opened = await play(environment, turns, { opens: true });
+    const wrote = await play(environment, [`<think>\n${turns[0]}`, turns[1]!], { opens: false });
+    for (const { metrics } of [opened, wrote]) expect(metrics).toMatchObject({ searches: 0, answered: 1, valid_format: 1, exact_match: 1 });
+    expect(opened.segments).toEqual(wrote.segments);
+  });
+
+  it('passes the format gate of visual-rag in every turn, those behind a page included', async () => {
+    const environment = environmentWith({ phase: 1 });
+    const turns = [search('revenue'), COMPLETE];
+    const opened = await play(
+      environment,
+      turns.map((turn) => turn.slice('<think>'.length)),
+      { opens: true },
+    );
+    const wrote = await play(environment, turns, { opens: false });
+    for (const { metrics } of [opened, wrote]) expect(metrics['format_pass']).toBe(1);
+    expect(opened.generations.map(({ opening }) => opening)).toEqual(['<think>\n', '<think>\n']);
+  });
+
+  it('is in the turn that an environment and a parser of the user read', async () => {
+    const seen: string[] = [];
+    class Twice extends MultiTurnEnv {
+      protected setupState = () => ({ turns: 0 });
+      protected envResponse(kept: string, { turns }: { turns: number }) {
+        seen.push(kept);
+        return turns < 2 ? { observation: 'Again.' } : { done: true };
+      }
+    }
+    const parser = new ThinkParser();
+    const rows = new Dataset('one', [{ exampleId: '0', prompt: [{ role: 'user' as const, content: 'Count.' }] }]);
+    const format = reward(({ segments }) => segments.filter(({ kind, text }) => kind === 'model' && parser.formatReward(text) === 1).length, {
+      name: 'format',
+    });
+    const environment = new Twice({ id: 'twice', eval: rows, rubric: new Rubric({ funcs: [format], parser }) });
+    const { reward: got } = await play(environment, ['a</think>one', 'b</think>two'], { opens: true });
+    expect({ got, seen }).toEqual({ got: 2, seen: ['<think>\na</think>one', '<think>\nb</think>two'] });
+  });
+
+  it('stands before the text with which the environment opens the turn', async () => {
+    const rows = new Dataset('one', [{ exampleId: '0', prompt: [{ role: 'user' as const, content: 'Count.' }] }]);
+    const length = metric(({ modelText }) => modelText.length, { name: 'length' });
+    const rubric = new Rubric({ funcs: [reward(({ scoredText }) => Number(scoredText === '<think>\nSo: one'), { name: 'right' }), length] });
+    const environment = new SingleTurnEnv({ id: 'one', eval: rows, rubric, prefill: 'So:' });
+    const { reward: got, segments, metrics } = await play(environment, [' one'], { opens: true });
+    expect({ got, segments, metrics }).toMatchObject({
+      got: 1,
+      segments: [
+        { kind: 'prefill', text: '<think>\nSo:' },
+        { kind: 'model', text: ' one' },
+      ],
+      metrics: { length: 4 },
+    });
+  });
+});
+
+async function disposable<E extends Environment>(opening: Promise<E>): Promise<E & AsyncDisposable> {
+  const environment = await opening;
+  return Object.assign(environment, { [Symbol.asyncDispose]: async () => environment.close() });
+}
