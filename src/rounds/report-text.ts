@@ -35,7 +35,7 @@ function tablesText(stages: readonly FunnelStage[], analysis: TraceAnalysis | nu
     ...(stages.length === 0 ? [] : [{ head: ['stage', 'in', 'out', 'rule'], rows: funnelRows(stages, process.cwd()) }]),
     ...(analysis === null ? [] : analysisTables(analysis)),
   ];
-  return tables.map((table) => (isMarkdown ? markdownText(table) : plainText(table))).join('\n');
+  return tables.map((table) => (isMarkdown ? markdownText(table) : plainTable(table))).join('\n');
 }
 
 const NOT_JUDGED = 'not judged';
@@ -80,7 +80,8 @@ function analysisTables(analysis: TraceAnalysis): Table[] {
   ];
 }
 
-function plainText({ head, rows }: Table): string {
+/** Columns for a terminal. */
+export function plainTable({ head, rows }: Table): string {
   const widths = head.map((cell, i) => Math.max(cell.length, ...rows.map((row) => row[i]!.length)));
   const line = (row: readonly string[]) =>
     row

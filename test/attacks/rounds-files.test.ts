@@ -62,7 +62,7 @@ describe('vf-rounds run', () => {
     ['a value that would be another flag', `${GOOD}[extract]\ntop = "--output"`, /\[extract\] of /],
   ])('refuses %s in one line and makes nothing', async (_, text, message) => {
     writeFileSync(at('rounds.toml'), text);
-    const error = await runRounds(at('rounds.toml'), { allowChanges: false }, context).catch((thrown: unknown) => thrown);
+    const error = await runRounds(at('rounds.toml'), { allowChanges: false, dryRun: false }, context).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(ConfigError);
     expect((error as Error).message).toMatch(message);
     expect((error as Error).message).not.toContain('\n');

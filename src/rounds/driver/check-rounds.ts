@@ -18,6 +18,7 @@ const FROM_TRACE = ['--trace', 'trace.jsonl', '-o', 'rows.jsonl'];
 const FROM_ROWS = ['rows.jsonl', '-o', 'rows.jsonl'];
 const OWN_WORDS = {
   bucket: [...FROM_TRACE, '--rows', 'rows.jsonl'],
+  verify: [...FROM_TRACE, '--rows', 'rows.jsonl'],
   focus: [...FROM_TRACE, '--rows', 'rows.jsonl'],
   extract: FROM_TRACE,
   vet: FROM_ROWS,
@@ -25,7 +26,7 @@ const OWN_WORDS = {
   finalize: FROM_ROWS,
 } as const satisfies Record<RoundStage, readonly string[]>;
 /** Stages that call a model. */
-const ROLES = { vet: 'vetter', rewrite: 'rewriter' } as const;
+const ROLES = { verify: 'vetter', vet: 'vetter', rewrite: 'rewriter' } as const;
 
 /** `rows`: the file with the rows of phase 1. Rejects with ConfigError. */
 export async function checkRounds(config: RoundsConfig, rows: string, checking: Checking): Promise<void> {
@@ -36,6 +37,8 @@ export async function checkRounds(config: RoundsConfig, rows: string, checking: 
   await checkFile(rows, `rows in ${path}`);
   await inPlace(`rows in ${path}`, () => readPlayedRows(rows));
   await checkReview(config);
+  const { review, path: place } = config;
+  if (review !== null) await inPlace(`[review] of ${place}`, () => checking.commands.stageOptions('focus', [...OWN_WORDS.focus, ...review.hard]));
   if (adapter !== null) await checkFile(join(adapter, WEIGHTS), `adapter in ${path}`);
 }
 
@@ -49,7 +52,7 @@ async function checkStage(stage: RoundStage, config: RoundsConfig, { commands, v
   if (words === null) return;
   const where = `[${stage}] of ${config.path}`;
   const options = await inPlace(where, () => commands.stageOptions(stage, [...OWN_WORDS[stage], ...words]));
-  if (stage !== 'vet' && stage !== 'rewrite') return;
+  if (stage !== 'verify' && stage !== 'vet' && stage !== 'rewrite') return;
   const { role, config: file } = options;
   const asked = ROLES[stage];
   if (role === undefined && file === undefined)

@@ -6,20 +6,21 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { resolveTraining, type TrainingSetup } from '../../sessions/training/resolve-training.ts';
 import { inPlace } from './in-place.ts';
 import type { RoundsContext } from './round-commands.ts';
-import type { RoundsConfig, TrainingTable } from './rounds-config.ts';
+import { focusedAt, type RoundsConfig, type TrainingTable } from './rounds-config.ts';
 import { supervisedWords } from './supervised-words.ts';
 
 export type TrainingContext = Pick<RoundsContext, 'commands' | 'variables' | 'secrets'>;
 
 /** Adds secrets of the settings to those of the context. Rejects with ConfigError. */
 export async function checkTrainings(config: RoundsConfig, context: TrainingContext): Promise<void> {
-  const { path, environment, phase1, focused, sft, output } = config;
+  const { path, environment, phase1, sft, output } = config;
   if (!environment.endsWith('.toml')) await inPlace(`environment in ${path}`, () => void findEnvironment(environment));
   // A placeholder for a file that does not exist yet.
   const data = resolve(output, 'round-1', 'sft-data', 'sft.jsonl');
   const supervised = { ...sft, flags: [...supervisedWords({ path: data, count: 1, run: dirname(data) }), ...sft.flags] };
-  for (const [name, table] of Object.entries({ phase1, focused, sft: supervised })) {
-    const place = `training [${name}] of ${path}`;
+  const focused = config.focused.map((_, i) => focusedAt(config, i + 1));
+  for (const [table, name] of [[phase1, '[phase1]'] as const, ...focused, [supervised, '[sft]'] as const]) {
+    const place = `training ${name} of ${path}`;
     const setup = await inPlace(`The ${place}`, () => setupOf(config, table, context, data));
     for (const secret of setup.secrets) context.secrets.add(secret);
     await inPlace(`The arguments of the ${place}`, () => checkArguments(setup.config, context.variables));
@@ -33,9 +34,9 @@ async function checkArguments({ environment: { id, args, evalArgs } }: Pick<Trai
   if (Object.keys(evalArgs).length > 0) await checkEnvironmentArguments(id, { ...args, ...evalArgs }, { env, purpose: 'evaluation' });
 }
 
-/** Rows of a step, from the table, its preset or the default. */
-export async function examplesPerStep(config: RoundsConfig, table: TrainingTable, context: TrainingContext): Promise<number> {
-  return (await setupOf(config, table, context)).config.rollouts.examplesPerStep;
+/** The configuration of a training on the rows of phase 1, from its table, its preset and the defaults. */
+export async function trainingConfigOf(config: RoundsConfig, table: TrainingTable, context: TrainingContext): Promise<TrainingConfig> {
+  return (await setupOf(config, table, context)).config;
 }
 
 async function setupOf(

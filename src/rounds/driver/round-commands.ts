@@ -3,7 +3,7 @@ import type { RoleTables } from '../../schemas/roles-config.ts';
 import type { TrainingRequest } from '../../sessions/training/resolve-training.ts';
 
 /** The stages whose options are in the file of the rounds. */
-export type RoundStage = 'bucket' | 'focus' | 'extract' | 'vet' | 'rewrite' | 'finalize';
+export type RoundStage = 'bucket' | 'verify' | 'focus' | 'extract' | 'vet' | 'rewrite' | 'finalize';
 
 /** The options by which a stage that calls a model names it. */
 export interface StageModelOptions {

@@ -28,11 +28,14 @@ export interface RoundsConfig {
   /** Adapter that phase 1 starts from; null for the base model. */
   readonly adapter: string | null;
   readonly phase1: TrainingTable;
-  readonly focused: TrainingTable;
+  /** One for each focused round; the last one also for all further rounds. */
+  readonly focused: readonly [TrainingTable, ...TrainingTable[]];
   readonly sft: TrainingTable & { readonly from: 'start' | 'focused' };
   readonly bucket: StageWords;
-  /** Null: bucket 0 is not trained. */
-  readonly review: { readonly exclude: readonly string[] } | null;
+  /** Null: bucket 0 is not trained. `hard`: which rows of bucket A round 1 has with it. */
+  readonly review: { readonly exclude: readonly string[]; readonly hard: StageWords } | null;
+  /** Null: no reference is verified between rounds. */
+  readonly verify: StageWords | null;
   readonly focus: StageWords;
   readonly extract: StageWords;
   /** Null: neither vetted nor rewritten. */
@@ -47,6 +50,8 @@ const TOP = ['output', 'environment', 'rows', 'rows_argument', 'rounds', 'adapte
 /** Options of the stages, by table. */
 const STAGE_KEYS = {
   bucket: ['low', 'high', 'measure', 'leave_out_unknown'],
+  verify: ['role', 'config', 'low', 'found', 'measure'],
+  review: ['exclude', 'threshold', 'measure'],
   focus: ['threshold', 'measure'],
   extract: ['success', 'threshold', 'min_rate', 'max_rate', 'max_turns', 'top', 'success_only'],
   vet: ['role', 'config'],
@@ -57,27 +62,34 @@ const STAGE_KEYS = {
 const LONGEST_TEXT = 4096;
 /** Flags and arguments become words of a command line; Linux takes at most 128 KiB for one. */
 const LONGEST_WORDS = 100_000;
-const TABLES = ['phase1', 'focused', 'sft', 'review', ...Object.keys(STAGE_KEYS)];
+/** Of which a list has one table for each round. */
+const FOCUSED = 'focused';
+const TABLES = ['phase1', FOCUSED, 'sft', ...Object.keys(STAGE_KEYS)];
 
 export function readRoundsConfig(path: string): RoundsConfig {
   const document = readExtendedToml(path);
   assertKnownKeys(document, [...TOP, ...TABLES], path);
   const { rounds: _, ...decides } = document;
   const text = (key: string, fallback: string | null) => textAt(document, key, path, fallback);
-  const rounds = document['rounds'] ?? 1;
+  const focused = focusedTables(document, path);
+  const rounds = document['rounds'] ?? focused.length;
   if (typeof rounds !== 'number' || !Number.isInteger(rounds) || rounds < 1) throw wrong(path, 'rounds', 'a whole number of at least 1', rounds);
+  if (rounds < focused.length)
+    throw new ConfigError(
+      `${path} has ${focused.length} tables [[${FOCUSED}]], one for each round, but rounds = ${rounds}; leave rounds out or raise it`,
+    );
   const common = trainingOf(document, path, { flags: [], arguments: {} });
-  const training = (name: string, more: readonly string[] = []) => {
-    const table = tableAt(document, name, path) ?? {};
-    assertKnownKeys(table, ['flags', 'arguments', ...more], `[${name}] of ${path}`);
-    return trainingOf(table, `[${name}] of ${path}`, common);
+  const trainingIn = (table: Table, where: string, more: readonly string[] = []) => {
+    assertKnownKeys(table, ['flags', 'arguments', ...more], where);
+    return trainingOf(table, where, common);
   };
+  const training = (name: string, more?: readonly string[]) => trainingIn(tableAt(document, name, path) ?? {}, `[${name}] of ${path}`, more);
   const stage = (name: keyof typeof STAGE_KEYS) => stageWords(tableAt(document, name, path), name, path);
   const sft = tableAt(document, 'sft', path) ?? {};
   const from = sft['from'] ?? 'start';
   if (from !== 'start' && from !== 'focused') throw wrong(`[sft] of ${path}`, 'from', '"start" or "focused"', from);
   const review = tableAt(document, 'review', path);
-  if (review !== null) assertKnownKeys(review, ['exclude'], `[review] of ${path}`);
+  const { exclude: _exclude, ...hard } = review ?? {};
   return {
     path,
     output: text('output', join(dirname(path), basename(path).replace(/\.toml$/, '')))!,
@@ -87,10 +99,11 @@ export function readRoundsConfig(path: string): RoundsConfig {
     adapter: text('adapter', null),
     rounds,
     phase1: training('phase1'),
-    focused: training('focused'),
+    focused: focused.map(([table, name]) => trainingIn(table, `${name} of ${path}`)) as [TrainingTable, ...TrainingTable[]],
     sft: { ...training('sft', ['from']), from },
     bucket: stage('bucket') ?? [],
-    review: review === null ? null : { exclude: textsAt(review, 'exclude', `[review] of ${path}`) },
+    review: review === null ? null : { exclude: textsAt(review, 'exclude', `[review] of ${path}`), hard: stageWords(hard, 'review', path)! },
+    verify: stage('verify'),
     focus: stage('focus') ?? [],
     extract: stage('extract') ?? [],
     vet: stage('vet'),
@@ -101,6 +114,20 @@ export function readRoundsConfig(path: string): RoundsConfig {
 }
 
 type Table = Readonly<Record<string, unknown>>;
+
+/** The training of a focused round, from 1, with the name of its table. */
+export function focusedAt({ focused }: Pick<RoundsConfig, 'focused'>, round: number): readonly [TrainingTable, name: string] {
+  const i = Math.min(round, focused.length) - 1;
+  return [focused[i]!, focused.length === 1 ? `[${FOCUSED}]` : `[[${FOCUSED}]] ${i + 1}`];
+}
+
+/** The tables of the focused rounds with their names: `[focused]` alone, or each `[[focused]]`. */
+function focusedTables(document: Table, path: string): readonly (readonly [Table, name: string])[] {
+  const value = document[FOCUSED];
+  if (!Array.isArray(value)) return [[tableAt(document, FOCUSED, path) ?? {}, `[${FOCUSED}]`]];
+  if (value.length === 0 || !value.every(isObject)) throw wrong(path, FOCUSED, 'a table, or a list of tables', value);
+  return value.map((table, i) => [table, `[[${FOCUSED}]] ${i + 1}`]);
+}
 
 function trainingOf(table: Table, where: string, common: TrainingTable): TrainingTable {
   const own = table['arguments'] ?? {};

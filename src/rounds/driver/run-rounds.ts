@@ -11,11 +11,12 @@ import { plural } from '../../reports/text/number-text.ts';
 import { ownCommand } from '../../reports/text/own-command.ts';
 import { factsIfLoaded } from '../../registry/environment-facts.ts';
 import { checkRounds } from './check-rounds.ts';
-import { checkTrainings, examplesPerStep } from './check-trainings.ts';
+import { checkTrainings, trainingConfigOf } from './check-trainings.ts';
 import { reportText } from '../report-text.ts';
 import type { RoundsContext } from './round-commands.ts';
 import { adapterInput, RoundSteps, runIn, type Trained } from './round-steps.ts';
-import { readRoundsConfig, type RoundsConfig, type TrainingTable } from './rounds-config.ts';
+import { focusedAt, readRoundsConfig, type RoundsConfig, type TrainingTable } from './rounds-config.ts';
+import { roundsPlan } from './rounds-plan.ts';
 import { RoundsState } from './rounds-state.ts';
 import { supervisedWords } from './supervised-words.ts';
 
@@ -26,7 +27,13 @@ interface RoundStart {
   readonly adapter: string | null;
 }
 
-export async function runRounds(path: string, { allowChanges }: { readonly allowChanges: boolean }, context: RoundsContext): Promise<void> {
+export interface RunRoundsOptions {
+  readonly allowChanges: boolean;
+  /** Prints the steps, and begins none. */
+  readonly dryRun: boolean;
+}
+
+export async function runRounds(path: string, { allowChanges, dryRun }: RunRoundsOptions, context: RoundsContext): Promise<void> {
   const config = readRoundsConfig(path);
   const { path: rows } = await findRows(config.rows, 'train', {
     env: context.variables,
@@ -35,6 +42,11 @@ export async function runRounds(path: string, { allowChanges }: { readonly allow
   });
   await checkRounds(config, rows, context);
   await checkTrainings(config, context);
+  if (dryRun) {
+    const state = await RoundsState.open(config, { firstRun: null, allowChanges: true });
+    const done = new Set(state.steps.map(({ key }) => key));
+    return context.commands.print(await roundsPlan(config, rows, { ...context, done }));
+  }
   makeFolder(config.output);
   await using _ = await lockRun(config.output);
   const state = await RoundsState.open(config, { firstRun: await runIn(join(config.output, 'round-1', 'phase1')), allowChanges });
@@ -97,15 +109,15 @@ class Rounds {
     const [kept, round] = [join(folder, 'bucket-0-kept.jsonl'), join(folder, 'round-1.jsonl')];
     const lists = review.exclude.flatMap((list) => ['--exclude', list]);
     await this.#steps.stage('1/review', 'review of bucket 0', ['review', '--rows', join(folder, 'bucket-0.jsonl'), ...lists, '-o', kept]);
-    // All of bucket A, then the rows that the review kept.
-    const whole = ['--measure', 'ndcg', '--threshold', '1'];
+    // Bucket A, or its hard rows, then the rows that the review kept.
+    const hard = review.hard.length > 0 ? review.hard : ['--measure', 'ndcg', '--threshold', '1'];
     await this.#steps.stage('1/focus', 'rows of round 1', [
       'focus',
       '--trace',
       trained.trace,
       '--rows',
       start.rows,
-      ...whole,
+      ...hard,
       '--add',
       kept,
       '-o',
@@ -115,15 +127,20 @@ class Rounds {
   }
 
   async #round(round: number, start: RoundStart): Promise<RoundStart | null> {
-    const { focused, focus } = this.#config;
+    const { verify, focus } = this.#config;
     const [key, title] = [`${round}/focused`, `focused round ${round}`];
-    const lowered = this.#steps.isDone(key) ? [] : await this.#lowered(title, start.rows);
+    const [focused] = focusedAt(this.#config, round);
+    const lowered = this.#steps.isDone(key) ? [] : await this.#lowered(title, start.rows, focused);
     const table = { ...focused, flags: [...focused.flags, ...lowered] };
     const trained = await this.#train(key, title, table, { ...start, file: start.rows });
     const adapter = await this.#distilled(round, start, trained);
-    const rows = join(this.#folder(round + 1, 'data'), `round-${round + 1}.jsonl`);
+    const data = this.#folder(round + 1, 'data');
+    const rows = join(data, `round-${round + 1}.jsonl`);
     if (round === this.#config.rounds) return { rows, adapter };
-    const words = ['focus', '--trace', trained.trace, '--rows', start.rows, '-o', rows, ...focus];
+    const played = ['--trace', trained.trace, '--rows', start.rows];
+    const list = join(data, 'verified.jsonl');
+    if (verify !== null) await this.#steps.stage(`${round + 1}/verify`, `references of round ${round}`, ['verify', ...played, '-o', list, ...verify]);
+    const words = ['focus', ...played, ...(verify === null ? [] : ['--exclude', list]), '-o', rows, ...focus];
     await this.#steps.stage(`${round + 1}/focus`, `hard prompts for round ${round + 1}`, words);
     return this.#unlessEmpty({ rows, adapter });
   }
@@ -182,8 +199,9 @@ class Rounds {
   }
 
   /** Buckets and hard prompts become fewer from round to round, and a step cannot have more rows than there are. */
-  async #lowered(title: string, rows: string): Promise<string[]> {
-    const [count, wanted] = [await countRows(rows), await examplesPerStep(this.#config, this.#config.focused, this.#context)];
+  async #lowered(title: string, rows: string, focused: TrainingTable): Promise<string[]> {
+    const count = await countRows(rows);
+    const { examplesPerStep: wanted } = (await trainingConfigOf(this.#config, focused, this.#context)).rollouts;
     if (count >= wanted) return [];
     this.#context.note(`vf-rounds run: ${title} has ${plural(count, 'row')}, so its steps take ${count} instead of ${wanted}`);
     return ['-n', String(count)];

@@ -115,7 +115,7 @@ describe('bundledPresets()', () => {
     expect(wire.environment.args).toMatchObject({ phase: 2, coefficients: { judge: 1, ndcg: 0, format: 0 } });
     expect(wire).toMatchObject({
       rollouts: { scoring_timeout_s: 90 },
-      roles: { generator: { max_concurrent: calls, timeout_s: 600 }, judge: { max_concurrent: calls } },
+      roles: { generator: { max_concurrent: calls, total_timeout_s: 600 }, judge: { max_concurrent: calls } },
     });
     const dataset = presetNamed(name, 'visual-rag').differences.find(({ key }) => key === 'environment.args.dataset');
     expect(dataset?.upstream).toContain(`${rows} rows`);

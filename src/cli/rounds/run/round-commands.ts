@@ -5,12 +5,13 @@ import { vfTrain } from '../../commands/vf-train.ts';
 import type { Command } from '../../options/define-command.ts';
 import { asksFor, parseWords } from '../../options/parse-words.ts';
 import { trainArguments } from '../../train/train-arguments.ts';
-import { bucketCommand, focusCommand } from '../curate-commands.ts';
+import { bucketCommand, focusCommand, verifyCommand } from '../curate-commands.ts';
 import { extractCommand, finalizeCommand, rewriteCommand, vetCommand } from '../distill-commands.ts';
 import { runOwn } from './own-process.ts';
 
 const STAGES: Readonly<Record<RoundStage, Command>> = {
   bucket: bucketCommand,
+  verify: verifyCommand,
   focus: focusCommand,
   extract: extractCommand,
   vet: vetCommand,

@@ -16,6 +16,10 @@ Run the same command again after a stop or a kill: it skips finished steps, and
 a training continues from its last checkpoint. A focused round that has fewer
 rows than rollouts.examples_per_step takes all of them in each step.
 
+Rounds can raise the budget: [[focused]] is then the table of one round, and the
+last one also that of all further rounds. With [verify], a model looks for wrong
+references between rounds, and focus leaves them out.
+
   # rounds.toml
   environment = "visual-rag"
   rows = "page-world"            # a file, or a data set of the package
@@ -25,16 +29,18 @@ rows than rollouts.examples_per_step takes all of them in each step.
   arguments = { pages = "page-world" }
   [phase1]                       # each of these may have flags and arguments
   arguments = { phase = 1 }
-  [focused]
+  [focused]                      # or a list: [[focused]] for each round
   [sft]                          # from = "focused" goes on from that adapter
   [bucket]                       # options of a stage, as its --help has them
   low = 0.1
   [review]                       # adds bucket 0 without these lists
   exclude = ["wrong.jsonl"]
+  [verify]                       # runs only if this table is here
+  role = "vetter=gpt-5-mini@https://api.openai.com/v1"
   [focus]
   threshold = 0.3
   [extract]
-  [vet]                          # runs only if this table is here
+  [vet]                          # like [verify]
   role = "vetter=gpt-5-mini@https://api.openai.com/v1"
   [finalize]
   most = 4`;
@@ -42,18 +48,22 @@ rows than rollouts.examples_per_step takes all of them in each step.
 export const runCommand = defineCommand({
   name: 'vf-rounds run',
   summary: 'Plays all rounds, and continues after a kill.',
-  examples: [['vf-rounds run rounds.toml', 'all rounds; the same command continues after a kill']],
+  examples: [
+    ['vf-rounds run rounds.toml', 'all rounds; the same command continues after a kill'],
+    ['vf-rounds run rounds.toml --dry-run', 'the steps, with the prompts, rollouts and arguments of each training'],
+  ],
   arguments: { rounds: argument('what the rounds are made of', { label: 'rounds.toml', completion: 'files' }) },
   options: table({
+    dryRun: flag('checks everything and prints the steps with the budget of each training; begins none'),
     allowChanges: flag('goes on although rounds.toml has changed: finished steps stay, a training that has begun continues as it began'),
   }),
   notes: NOTES,
-  run: async ({ arguments: { rounds: path }, options: { allowChanges = false }, context }) => {
+  run: async ({ arguments: { rounds: path }, options: { allowChanges = false, dryRun = false }, context }) => {
     const { runRounds } = await import('../../../rounds/driver/run-rounds.ts');
     const { ROUND_COMMANDS } = await import('./round-commands.ts');
     const onStart = () => {
       context.onInterrupt = () => context.note('vf-rounds run: stopping; finished steps are kept. Press Ctrl-C again to stop at once');
     };
-    await namingFlags(runRounds(path, { allowChanges }, { ...context, commands: ROUND_COMMANDS, variables: process.env, onStart }));
+    await namingFlags(runRounds(path, { allowChanges, dryRun }, { ...context, commands: ROUND_COMMANDS, variables: process.env, onStart }));
   },
 });
