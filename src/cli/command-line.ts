@@ -7,6 +7,8 @@
 import { getSystemErrorMessage } from 'node:util';
 import { CancelledError, ConfigError, errorMessage, firstError, stackTrace, VfError } from '../core/errors.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
+import { withTransport } from '../transport/transport-settings.ts';
+import { WaitMeter } from '../transport/wait-meter.ts';
 import { escapeControls } from '../reports/text/terminal-text.ts';
 
 export const EXIT = { done: 0, failed: 1, usage: 2, costReached: 3, interrupted: 130, terminated: 143 } as const;
@@ -102,7 +104,7 @@ export async function runCommand(
   });
   let code: number;
   try {
-    code = await main(process.argv.slice(2), context);
+    code = await withTransport({ variables: process.env, waits: new WaitMeter() }, () => main(process.argv.slice(2), context));
   } catch (thrown) {
     const error = firstError(thrown);
     if (stopped === null || !(error instanceof CancelledError)) context.report(error);

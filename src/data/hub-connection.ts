@@ -1,8 +1,10 @@
 /** Requests to one repository of a Hugging Face hub through `@huggingface/hub`: the token, deadlines, retries, and errors that say what to do. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Dispatcher } from 'undici';
 import { CancelledError, causeText, ConfigError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
+import { openConnections, proxyFailure, proxyFor } from '../transport/proxy.ts';
 import { RateLimit } from '../transport/rate-limit.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { withRetries } from '../transport/retry.ts';
@@ -11,6 +13,7 @@ import { hubHome } from './hub-cache.ts';
 type Variables = Readonly<Record<string, string | undefined>>;
 
 const HUB_URL = 'https://huggingface.co';
+const HUB_CONNECTIONS = 16;
 const HEADERS_TIMEOUT_MS = 30_000;
 /** A hub answers an upload only once it has received all of it. Large files are sent by PUT, small ones by POST. */
 const UPLOAD_TIMEOUT_MS: Readonly<Record<string, number>> = { PUT: 3_600_000, POST: 300_000 };
@@ -62,6 +65,7 @@ export class HubConnection {
   readonly #token: string;
   readonly #options: HubConnectionOptions;
   readonly #rateLimit = new RateLimit();
+  readonly #proxied = new Map<string, Dispatcher>();
 
   constructor(repository: HubRepository, options: HubConnectionOptions) {
     this.repository = repository;
@@ -80,7 +84,11 @@ export class HubConnection {
     return withRetries(
       async (attempt) => {
         try {
-          return await request({ hubUrl: this.url, fetch: boundedFetch(attempt), ...(this.#token !== '' && { accessToken: this.#token }) });
+          return await request({
+            hubUrl: this.url,
+            fetch: boundedFetch(attempt, this.#connections),
+            ...(this.#token !== '' && { accessToken: this.#token }),
+          });
         } catch (error) {
           if (signal.aborted) throw new CancelledError(`Stopped ${isPush ? 'pushing' : 'fetching'} ${what}`, { cause: signal.reason });
           throw isPush ? this.#explainPush(error) : this.#explain(what, error);
@@ -96,6 +104,15 @@ export class HubConnection {
       },
     );
   }
+
+  /** Connections through the proxy of the URL, which may be that of a mirror or a store of large files; null for those of fetch itself. */
+  #connections = (url: URL): Dispatcher | null => {
+    const proxy = proxyFor(url, this.#options.env);
+    if (proxy === null) return null;
+    const connections = this.#proxied.get(url.origin) ?? openConnections(url.origin, proxy, HUB_CONNECTIONS);
+    this.#proxied.set(url.origin, connections);
+    return connections;
+  };
 
   #explain(what: string, error: unknown): ConfigError {
     if (error instanceof ConfigError) return error;
@@ -140,7 +157,9 @@ export class HubConnection {
   }
 
   #textOf(error: unknown): string {
-    return redactSecrets(redactUrl(typeof error === 'string' ? error : causeText(error)), [this.#token]).slice(0, 300);
+    const proxy = proxyFor(new URL(this.url), this.#options.env);
+    const text = redactSecrets(redactUrl(typeof error === 'string' ? error : causeText(error)), [this.#token]).slice(0, 300);
+    return proxy === null ? text : proxyFailure(proxy, text);
   }
 }
 
@@ -149,13 +168,16 @@ function isTransient(status: number | undefined): boolean {
 }
 
 /** Adds a deadline for a hub that accepts a request but never answers; fetch itself ends a stalled body (5 minutes). */
-function boundedFetch(signal: AbortSignal): typeof fetch {
+function boundedFetch(signal: AbortSignal, connectionsTo: (url: URL) => Dispatcher | null): typeof fetch {
   return async (input, init) => {
     const late = new AbortController();
     const timeoutMs = UPLOAD_TIMEOUT_MS[init?.method ?? 'GET'] ?? HEADERS_TIMEOUT_MS;
     const timer = setTimeout(() => late.abort(new Error(`no answer within ${timeoutMs / 1000} s`)), timeoutMs);
     try {
-      return await fetch(input, { ...init, signal: AbortSignal.any([signal, late.signal]) });
+      const dispatcher = connectionsTo(new URL(input instanceof Request ? input.url : input));
+      const bounded = { ...init, signal: AbortSignal.any([signal, late.signal]) };
+      // Node's fetch takes the dispatchers of the undici package, whose types differ.
+      return await fetch(input, dispatcher === null ? bounded : ({ ...bounded, dispatcher } as unknown as RequestInit));
     } finally {
       clearTimeout(timer);
     }

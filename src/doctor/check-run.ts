@@ -10,6 +10,7 @@ import { checkGpus, shareBeside } from './check-gpus.ts';
 import { checkLance } from './check-lance.ts';
 import { checkDisk, checkMemory, checkNode, checkNvidia } from './check-machine.ts';
 import { checkInitialAdapter, checkModel, type ModelCheck } from './check-model.ts';
+import { checkProxies } from './check-proxies.ts';
 import { checkServerPython, checkWorkerPython } from './check-python.ts';
 import { checkServer } from './check-server.ts';
 import type { DoctorTarget } from './doctor-target.ts';
@@ -43,6 +44,7 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
   yield checkNvidia(cards);
   yield* await checkExecutors(config, signal);
   yield await checkLance(config);
+  yield* checkProxies(variables);
 
   let model: ModelCheck = { findings: [], bytes: null, shape: null, window: null };
   let environment: EnvironmentCheck = { findings: [], contextTokens: null, played: null };

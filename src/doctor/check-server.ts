@@ -8,6 +8,8 @@ import { ServerHealth } from '../launch/server-health.ts';
 import { vllmCommand } from '../launch/vllm-flags.ts';
 import { assertPlayable, showsImages } from '../rollouts/assert-playable.ts';
 import { HttpEndpoint, type HttpResponse } from '../transport/http-endpoint.ts';
+import { proxyFor } from '../transport/proxy.ts';
+import { transportSettings } from '../transport/transport-settings.ts';
 import { withRetries } from '../transport/retry.ts';
 import { isLoopback } from '../server/listen.ts';
 import { countText, plural } from '../reports/text/number-text.ts';
@@ -40,6 +42,8 @@ export async function checkServer(options: ServerCheckOptions): Promise<Finding[
   const { baseUrl, target, signal } = options;
   const health = new ServerHealth({ baseUrl, ...(target.apiKey === undefined ? {} : { apiKey: target.apiKey }) });
   const remedy = serveCommand(options);
+  const proxy = proxyFor(new URL(baseUrl), transportSettings().variables);
+  const through = proxy === null ? '' : `, through the proxy ${proxy.text}`;
   try {
     const once = { signal, deadlineMs: REACH_MS, maxRetries: 0 };
     await health.wait(once);
@@ -54,7 +58,7 @@ export async function checkServer(options: ServerCheckOptions): Promise<Finding[
       ...(target.apiKey === undefined ? {} : { apiKey: target.apiKey }),
     });
     return [
-      ok('server', `${health.url} serves ${firstNames(names, 5)}`),
+      ok('server', `${health.url} serves ${firstNames(names, 5)}${through}`),
       ...tokenFindings(probe, options, remedy),
       ...(await loraFindings(probe, options, remedy)),
     ];

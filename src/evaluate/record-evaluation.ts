@@ -17,7 +17,7 @@ import { policyKind } from './policy-kind.ts';
 import { CostCeiling } from './run-cost.ts';
 import { runNotices } from './run-notices.ts';
 import { lockRun } from '../files/run-lock.ts';
-import { wallSeconds } from './run-metadata.ts';
+import { waitedSeconds, wallSeconds } from './run-metadata.ts';
 import { type RunPlan, RunWriter } from './run-writer.ts';
 import { figures, sampleTranscript } from './summary.ts';
 
@@ -135,6 +135,7 @@ async function result<R extends Row>(options: EvaluationOptions<R>, writer: RunW
   const { rollouts, planned, sessions, roles } = writer.state;
   const sample = rollouts.find((r) => r.error === null) ?? rollouts[0];
   const seconds = wallSeconds(sessions);
+  const waited = waitedSeconds(sessions);
   const summary: Summary = {
     envId: run.envId,
     model: run.model,
@@ -144,6 +145,7 @@ async function result<R extends Row>(options: EvaluationOptions<R>, writer: RunW
     ...(Object.keys(roles).length === 0 ? {} : { roles }),
     ...(writer.cost === null ? {} : { cost: writer.cost }),
     wallSeconds: seconds,
+    ...(waited > 0 && { waitedSeconds: waited }),
     rolloutsPerSecond: rollouts.length === 0 || seconds === 0 ? null : rollouts.length / seconds,
     sample:
       sample === undefined ? null : sampleTranscript(await findResult(outputDir, sample.rolloutId), await findAsked(outputDir, sample.rolloutId)),

@@ -104,6 +104,11 @@ export function wallSeconds(sessions: readonly Session[]): number {
   return sessions.reduce((sum, session) => sum + session.seconds, 0);
 }
 
+/** Seconds during which a request waited for a rate limit. */
+export function waitedSeconds(sessions: readonly Session[]): number {
+  return sessions.reduce((sum, { waited_seconds: waited = 0 }) => sum + waited, 0);
+}
+
 /** True if the rollouts on file differ from those that the metadata counts: a killed process had recorded more than it had saved. */
 export function isBehind(metadata: WireMetadata, rollouts: readonly RecordedRollout[]): boolean {
   const finished = rollouts.filter(({ error }) => error === null).length;

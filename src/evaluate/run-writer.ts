@@ -15,6 +15,7 @@ import { runCost } from './run-cost.ts';
 import { resultEncoder, tokensLine, type WireResult } from '../schemas/results.ts';
 import type { Redaction } from './redaction.ts';
 import { resultRecord, tokensRecord } from './result-record.ts';
+import { transportSettings } from '../transport/transport-settings.ts';
 import { runFiles, writeMetadata } from './run-files.ts';
 import { type RunState, runMetadata } from './run-metadata.ts';
 import { SharedTools } from './shared-tools.ts';
@@ -62,6 +63,7 @@ export class RunWriter<R extends Row> {
   readonly #spending: RunSpending;
   readonly #resultLine: (result: WireResult) => string;
   readonly #sessionStart = { date: new Date().toISOString(), ms: performance.now() };
+  readonly #waits = transportSettings().waits;
   #endMs: number | null = null;
   #nextSaveMs = 0;
   #saving: Promise<void> | null = null;
@@ -115,6 +117,7 @@ export class RunWriter<R extends Row> {
       rewardMean: finished === 0 ? null : this.#rewardSum / finished,
       headlines: [...this.#headlines].map(([name, { sum, count }]) => ({ name, mean: count === 0 ? null : sum / count })),
       active: this.active,
+      ...(this.#waits.totalMs > 0 && { waitedMs: this.#waits.totalMs }),
     };
   }
 
@@ -125,6 +128,7 @@ export class RunWriter<R extends Row> {
     const session = {
       started_at: date,
       seconds: ((this.#endMs ?? performance.now()) - ms) / 1000,
+      ...(this.#waits.totalMs > 0 && { waited_seconds: this.#waits.totalMs / 1000 }),
       kept: this.#plan.kept.length,
       recorded: this.#recorded,
       package_version: run.packageVersion,

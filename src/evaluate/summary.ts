@@ -10,7 +10,10 @@ import { estimateChance, type ByExample, estimate, estimateMean, estimateShare, 
 /** Rewards from here up are passes. (verifiers v0: `pass_threshold`) */
 export const PASS_THRESHOLD = 0.5;
 
-export type Figures = Omit<Summary, 'envId' | 'model' | 'policyKind' | 'directory' | 'wallSeconds' | 'rolloutsPerSecond' | 'sample' | 'notices'>;
+export type Figures = Omit<
+  Summary,
+  'envId' | 'model' | 'policyKind' | 'directory' | 'wallSeconds' | 'waitedSeconds' | 'rolloutsPerSecond' | 'sample' | 'notices'
+>;
 
 export interface FiguresOptions {
   /** Number of rollouts of the whole run. */

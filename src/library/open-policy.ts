@@ -6,6 +6,7 @@ import { assertEnvironment, loadEnvironment } from '../registry/load-environment
 import type { OpenedPolicy } from '../sessions/policy/open-policy.ts';
 import type { PolicySpec } from '../sessions/policy/policy-spec.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
+import { withTransport } from '../transport/transport-settings.ts';
 
 export interface OpenPolicyFor {
   /** The environment that the policy will play, loaded or by name; it decides how the policy is called. @default any conversation */
@@ -78,7 +79,8 @@ export async function openPolicy(spec: PolicySpec, options: OpenPolicyFor = {}):
   if (environment !== null) assertEnvironment('openPolicy', environment);
   const secrets = new Set<string>();
   const warn = (line: string) => onNotice?.(redactSecrets(redactUrl(line), [...secrets]));
-  const policy = parts.use(await openNamedPolicy(spec, { ...others, environment, surroundings: { variables, signal, secrets, warn } }));
+  const surroundings = { variables, signal, secrets, warn };
+  const policy = parts.use(await withTransport({ variables }, () => openNamedPolicy(spec, { ...others, environment, surroundings })));
   const disposer = parts.move();
   return { ...policy, [Symbol.asyncDispose]: () => disposer.disposeAsync() };
 }

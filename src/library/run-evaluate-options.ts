@@ -16,11 +16,13 @@ import type { RoleTable } from '../schemas/roles-config.ts';
 import type { EvaluationRequest } from '../sessions/evaluation/evaluation-request.ts';
 import { loadEnvironmentFile } from '../sessions/environment/environment-file.ts';
 import type { PolicySpec } from '../sessions/policy/policy-spec.ts';
-import { type EvaluationContext, evaluationNotices, openEvaluation } from '../sessions/evaluation/open-evaluation.ts';
+import { type EvaluationContext, evaluationNotices, type OpenedEvaluation, openEvaluation } from '../sessions/evaluation/open-evaluation.ts';
+import { evaluationTransport } from '../sessions/evaluation/evaluation-transport.ts';
 import { playEvaluation } from '../sessions/evaluation/play-evaluation.ts';
 import { roleTableOf } from '../sessions/roles/role-flag.ts';
 import { PROPERTY_NAMES } from '../sessions/setting-names.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
+import { withTransport } from '../transport/transport-settings.ts';
 import { checkPolicySpec } from './open-policy.ts';
 import type { Evaluated, EvaluateOptions, RoleSpec } from './evaluate.ts';
 
@@ -44,6 +46,7 @@ const OPTIONS: Readonly<Record<keyof EvaluateOptions, true>> = {
   timeoutMs: true,
   scoringTimeoutMs: true,
   maxRetries: true,
+  maxWaitMs: true,
   maxCostUsd: true,
   independentScoring: true,
   stateColumns: true,
@@ -101,10 +104,10 @@ export async function runEvaluateOptions<R extends Row>(options: EvaluateOptions
     ...(spec === null ? {} : { policy: spec }),
     roles: Object.fromEntries(specs.map(([role, named]) => [role, tableOf(role, named)])),
   };
-  await using opened = await openEvaluation(asked, context);
-  const { summary } = await playEvaluation(opened, context, {
-    onStarted: (started) => evaluationNotices(started).forEach(say),
-    ...(onEvent === undefined ? {} : { onEvent }),
+  const summary = await withTransport(evaluationTransport(asked, context), async () => {
+    await using opened = await openEvaluation(asked, context);
+    const onStarted = (started: OpenedEvaluation) => evaluationNotices(started).forEach(say);
+    return (await playEvaluation(opened, context, { onStarted, ...(onEvent === undefined ? {} : { onEvent }) })).summary;
   });
   return { summary, rollouts: await rolloutsIn(summary.directory), directory: summary.directory };
 }

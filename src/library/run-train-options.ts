@@ -17,6 +17,7 @@ import type { ConfigLayer } from '../trainer/config/resolve-config.ts';
 import { totalSteps } from '../trainer/config/training-schedule.ts';
 import type { MetricsRow } from '../trainer/training-observer.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
+import { withTransport } from '../transport/transport-settings.ts';
 import type { Trained, TrainOptions } from './train.ts';
 
 const OPTIONS: Readonly<Record<keyof TrainOptions, true>> = {
@@ -28,6 +29,7 @@ const OPTIONS: Readonly<Record<keyof TrainOptions, true>> = {
   steps: true,
   output: true,
   resume: true,
+  maxWaitMs: true,
   signal: true,
   variables: true,
   onStart: true,
@@ -40,6 +42,12 @@ const OPTIONS: Readonly<Record<keyof TrainOptions, true>> = {
 export async function runTrainOptions(options: TrainOptions): Promise<Trained> {
   checkOptions('train', options, Object.keys(OPTIONS));
   const { setup, host } = await openedSetup('train', options);
+  const { maxWaitMs } = options;
+  const names = { maxWait: 'maxWaitMs', maxConcurrent: 'rollouts.max_concurrent' };
+  return withTransport({ variables: host.variables, names, ...(maxWaitMs !== undefined && { maxWaitMs }) }, () => trained(options, setup, host));
+}
+
+async function trained(options: TrainOptions, setup: TrainingSetup, host: Awaited<ReturnType<typeof openedSetup>>['host']): Promise<Trained> {
   const { config } = setup;
   const finished = await finishedRun(setup);
   if (finished !== null) return trainedOf({ ...finished, config });

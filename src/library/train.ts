@@ -33,6 +33,8 @@ export interface TrainOptions {
   readonly resume?: string | boolean;
   /** Aborting stops the run, which keeps all work. @default never */
   readonly signal?: AbortSignal;
+  /** The longest wait for a server that limits the rate of requests, in milliseconds; 0 fails at once. @default 3600000 */
+  readonly maxWaitMs?: number;
   /** Environment variables, for API keys and such; those of `./.env` are added. @default those of this process */
   readonly variables?: Readonly<Record<string, string | undefined>>;
   /** Called at the start, and again when a lost backend takes the run back to its last checkpoint. `step`: steps done before. */

@@ -192,16 +192,22 @@ export const MetadataSchema = object(
     /** The time at which the last session ended or last saved its progress. */
     updated_at: text,
     sessions: listOf(
-      object({
-        started_at: text,
-        seconds: number,
-        /** Number of recorded rollouts that it kept, and of rollouts that it added. */
-        kept: count,
-        recorded: count,
-        package_version: text,
-        node_version: text,
-        base_url: textOrNull,
-      }),
+      object(
+        {
+          started_at: text,
+          seconds: number,
+          /** Number of recorded rollouts that it kept, and of rollouts that it added. */
+          kept: count,
+          recorded: count,
+          package_version: text,
+          node_version: text,
+          base_url: textOrNull,
+        },
+        {
+          /** Seconds of it during which a request waited for a rate limit; absent if none did. */
+          waited_seconds: number,
+        },
+      ),
     ),
   },
   {

@@ -79,6 +79,8 @@ export interface Summary {
   /** Wall-clock seconds over all sessions of the run, and rollouts recorded per second. */
   readonly wallSeconds: number;
   readonly rolloutsPerSecond: number | null;
+  /** Seconds of them during which a request waited for a rate limit; absent if none did. */
+  readonly waitedSeconds?: number;
   /** Unbiased pass@k and pass^k for k = 1, 2, 4, ... up to the rollouts per example, by k; empty for one rollout per example. */
   readonly passAtK: Readonly<Record<string, Estimate>>;
   readonly passAllK: Readonly<Record<string, Estimate>>;

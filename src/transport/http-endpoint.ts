@@ -1,15 +1,17 @@
 /**
  * A client of one HTTP server: a pool of persistent connections, bounded responses, failures in the caller's own error class. The caller decides
- * whether a status is a failure and whether to retry (`withRetries`, `statusOptions`). Proxies, redirects and content encodings are not supported:
- * model servers and retrievers use none.
+ * whether a status is a failure and whether to retry (`withRetries`, `statusOptions`). Redirects and content encodings are not supported: model servers
+ * and retrievers use none.
  */
-import { type Dispatcher, Pool } from 'undici';
+import type { Dispatcher } from 'undici';
 import { abortError, onAbort } from '../core/abort.ts';
 import { CancelledError, ConfigError, VfError, type VfErrorOptions } from '../core/errors.ts';
 import { headerCredentials, urlCredentials } from './credentials.ts';
+import { isProxyRefusal, openConnections, type Proxy, proxyFailure, proxyFor } from './proxy.ts';
 import { RateLimit } from './rate-limit.ts';
 import { redactUrl, secretRedactor } from './redact.ts';
 import { requestedWaitMs, retryAfterMs } from './requested-wait.ts';
+import { transportSettings } from './transport-settings.ts';
 
 export type HttpHeaders = Record<string, string | string[] | undefined>;
 
@@ -51,7 +53,8 @@ export class HttpEndpoint {
   /** The rate limit of this server for this key, shared with its other clients. */
   readonly rateLimit: RateLimit;
   readonly #releaseLimit: () => void;
-  readonly #pool: Pool;
+  readonly #proxy: Proxy | null;
+  readonly #pool: Dispatcher;
   readonly #origin: string;
   readonly #path: string;
   readonly #query: string;
@@ -67,14 +70,15 @@ export class HttpEndpoint {
     this.#query = base.search;
     this.url = redactUrl(`${base.origin}${this.#path}${this.#query}`);
     this.#headers = { accept: 'application/json', 'content-type': 'application/json', ...basicAuth(base), ...checkedHeaders(headers) };
-    this.hide = secretRedactor([...headerCredentials({ ...basicAuth(base), ...headers }), ...urlCredentials(baseUrl)]);
+    this.#proxy = proxyFor(base, transportSettings().variables);
+    const own = [...headerCredentials({ ...basicAuth(base), ...headers }), ...urlCredentials(baseUrl)];
+    this.hide = secretRedactor([...own, ...(this.#proxy?.secrets ?? [])]);
     const shared = RateLimit.share(JSON.stringify([this.#origin, this.#headers['authorization'] ?? '', this.#headers['api-key'] ?? '']));
     this.rateLimit = shared.limit;
     this.#releaseLimit = shared.release;
     this.#maxResponseBytes = maxResponseBytes;
     this.#makeError = makeError;
-    // Of undici's timeouts only the one for connecting is used: a long generation sends nothing for minutes, and the caller has its own deadline.
-    this.#pool = new Pool(base.origin, { connections, headersTimeout: 0, bodyTimeout: 0, connect: { timeout: 10_000 } });
+    this.#pool = openConnections(base.origin, this.#proxy, connections);
   }
 
   /**
@@ -97,13 +101,15 @@ export class HttpEndpoint {
         if (outcome.error instanceof VfError) return reject(outcome.error);
         if (outcome.error instanceof ResponseTooLarge)
           return reject(this.#makeError(`${where()} returned more than ${this.#maxResponseBytes} bytes`, { status: outcome.error.status }));
-        reject(this.#makeError(`${where()} did not answer: ${networkFailure(outcome.error)}`, { cause: outcome.error, retryable: true }));
+        const failure = networkFailure(outcome.error);
+        const text = this.#proxy === null ? failure : proxyFailure(this.#proxy, failure);
+        reject(this.#makeError(`${where()} did not answer: ${text}`, { cause: outcome.error, retryable: !isProxyRefusal(failure) }));
       });
       // Some servers reject a content-type on a GET without a body.
       const { 'content-type': _, ...bare } = this.#headers;
       const headers = { ...(body === undefined ? bare : this.#headers), ...extra };
       try {
-        this.#pool.dispatch({ method, path: target, headers, body: body ?? null }, exchange);
+        this.#pool.dispatch({ origin: this.#origin, method, path: target, headers, body: body ?? null }, exchange);
       } catch (error) {
         exchange.fail(error);
       }

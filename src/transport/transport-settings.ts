@@ -3,12 +3,11 @@
  * asynchronous call that sets them, so that two runs in one process keep theirs apart.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { ProxySettings } from './proxy-settings.ts';
 import { WaitMeter } from './wait-meter.ts';
 
 export interface TransportSettings {
-  /** The proxies of outgoing requests. @default none */
-  readonly proxies: ProxySettings;
+  /** Environment variables, of which a new client reads those of proxies. @default none, so that requests go straight to their server */
+  readonly variables: Readonly<Record<string, string | undefined>>;
   /** The longest wait for a server that refuses for its rate limit, in milliseconds. @default 3600000 */
   readonly maxWaitMs: number;
   /** The waits for rate limits so far. */
@@ -21,7 +20,7 @@ export interface TransportSettings {
 const DEFAULT_MAX_WAIT_MS = 3_600_000;
 
 const DEFAULTS: TransportSettings = {
-  proxies: { http: null, https: null, exceptions: [] },
+  variables: {},
   maxWaitMs: DEFAULT_MAX_WAIT_MS,
   waits: new WaitMeter(),
   names: { maxWait: '--max-wait', maxConcurrent: '-c' },

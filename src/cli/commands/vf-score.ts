@@ -2,7 +2,7 @@
 import { argument, defineCommand } from '../options/define-command.ts';
 import { file, flag, folder, text, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
-import { ENVIRONMENTS_FOLDER, JSON_OBJECT, VERBOSE } from '../options/shared-options.ts';
+import { ENVIRONMENTS_FOLDER, JSON_OBJECT, MAX_WAIT, VERBOSE } from '../options/shared-options.ts';
 import { numbers, object, roles } from '../options/table-kinds.ts';
 
 const NOTES = `
@@ -27,6 +27,7 @@ const OPTIONS = groups({
     endpointsPath: file('registry of aliases for --role', { letter: 'e' }),
     maxScoring: wholeNumber('rollouts scored at once', { from: 1, to: 100_000, default: 32 }),
     scoringTimeout: wholeNumber('seconds for the rewards of a rollout; 0: no limit', { to: 1e7, default: 0, placeholder: 'S' }),
+    ...MAX_WAIT,
   },
   Environment: {
     env: text('the environment to load: an id or a path', {

@@ -8,6 +8,7 @@ import { readGpuCards } from '../../launch/gpu-cards.ts';
 import { paintFor } from '../../reports/text/paint.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import { urlCredentials } from '../../transport/credentials.ts';
+import { withTransport } from '../../transport/transport-settings.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { namingFlags } from '../train/key-flags.ts';
 import { renderFinding, renderVerdict } from './render-findings.ts';
@@ -39,7 +40,8 @@ export async function runDoctor(config: string | null, options: DoctorOptions, c
     return EXIT.done;
   }
   if (gpus !== undefined || tokens !== undefined) throw new ConfigError('--gpus and --context belong to --memory; add it or leave them out');
-  return printFindings(target, { json }, context);
+  // A check tells how things are; it does not wait for a rate limit.
+  return withTransport({ maxWaitMs: 0 }, () => printFindings(target, { json }, context));
 }
 
 async function printFindings(target: DoctorTarget, { json }: { readonly json: boolean }, context: CommandContext): Promise<number> {

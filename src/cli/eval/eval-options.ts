@@ -5,7 +5,7 @@
 import { PROVIDER_NAMES } from '../../sessions/policy/providers.ts';
 import { file, flag, names, number, optionalFolder, text, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
-import { ENVIRONMENT_ARGUMENTS, ENVIRONMENTS_FOLDER, ROLE, RUNS_FOLDER } from '../options/shared-options.ts';
+import { ENVIRONMENT_ARGUMENTS, ENVIRONMENTS_FOLDER, MAX_WAIT, ROLE, RUNS_FOLDER } from '../options/shared-options.ts';
 import { headers, object } from '../options/table-kinds.ts';
 
 /** Its options control the display of results, and may be combined with a TOML file of runs. */
@@ -66,6 +66,7 @@ export const EVAL_OPTIONS = groups({
     scoringTimeout: number('seconds to compute the rewards of a rollout, 0 for no limit', { from: 0, placeholder: 'S', otherwise: '--timeout' }),
     timeout: number('seconds per rollout, 0 for no limit', { from: 0, placeholder: 'S', otherwise: '0' }),
     maxRetries: wholeNumber('retries after a transient failure', { otherwise: '3' }),
+    ...MAX_WAIT,
     maxCost: number('begin no further rows once the run has cost this many US dollars; needs prices in endpoints.toml', {
       above: 0,
       placeholder: 'USD',

@@ -45,10 +45,11 @@ const OTHERS: Readonly<Partial<Record<Setting, OptionName>>> = {
   args: 'envArgs',
   timeoutMs: 'timeout',
   scoringTimeoutMs: 'scoringTimeout',
+  maxWaitMs: 'maxWait',
 };
 
 export function evaluationRequest({ envId, settings }: Pick<PlannedRun, 'envId' | 'settings'>): EvaluationRequest {
-  const { timeout, scoringTimeout } = settings;
+  const { timeout, scoringTimeout, maxWait } = settings;
   return {
     environment: envId,
     args: { ...settings.envArgs, ...settings.extraEnvKwargs },
@@ -56,6 +57,7 @@ export function evaluationRequest({ envId, settings }: Pick<PlannedRun, 'envId' 
     ...picked(settings, RUN_OPTIONS),
     timeoutMs: milliseconds(timeout ?? 0),
     ...(scoringTimeout === undefined ? {} : { scoringTimeoutMs: milliseconds(scoringTimeout) }),
+    ...(maxWait === undefined ? {} : { maxWaitMs: maxWait * 1000 }),
   };
 }
 

@@ -117,7 +117,10 @@ export function progressBlock(
   return [barLine({ name: title, done, total, count }, { columns, paint }), paint('dim', clip(standing(progress, speed).join(' · '), columns))];
 }
 
-function standing({ done, total, errored, rewardMean, headlines, active }: EvaluationProgress, { elapsedSeconds, kept }: Speed): string[] {
+function standing(
+  { done, total, errored, rewardMean, headlines, active, waitedMs = 0 }: EvaluationProgress,
+  { elapsedSeconds, kept }: Speed,
+): string[] {
   const played = done - kept;
   const rate = played > 0 && elapsedSeconds > 0.5 ? played / elapsedSeconds : null;
   return [
@@ -127,5 +130,6 @@ function standing({ done, total, errored, rewardMean, headlines, active }: Evalu
     ...(rate === null ? [] : [`${rate >= 10 ? rate.toFixed(0) : rate.toFixed(2)}/s`]),
     rate === null || done >= total ? `${durationText(elapsedSeconds)} so far` : `${durationText((total - done) / rate)} left`,
     ...(done >= total ? [] : [`${countText(active)} in flight`]),
+    ...(waitedMs < 500 ? [] : [`waited ${durationText(waitedMs / 1000)} for rate limits`]),
   ];
 }

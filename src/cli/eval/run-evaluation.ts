@@ -7,8 +7,10 @@ import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { describeRun, type RunFacts, summaryText } from '../../reports/evaluation/describe-run.ts';
 import { displayPath } from '../../reports/text/own-command.ts';
 import { evaluationNotices, type OpenedEvaluation, openEvaluation } from '../../sessions/evaluation/open-evaluation.ts';
+import { evaluationTransport } from '../../sessions/evaluation/evaluation-transport.ts';
 import { playEvaluation } from '../../sessions/evaluation/play-evaluation.ts';
 import { evaluationDryRun } from '../../sessions/evaluation/evaluation-dry-run.ts';
+import { withTransport } from '../../transport/transport-settings.ts';
 import { evaluationRequest, FLAG_NAMES } from './evaluation-request.ts';
 import { noteEnding } from './note-ending.ts';
 import { Progress } from './progress.ts';
@@ -32,7 +34,12 @@ export interface EvaluationOutcome {
 }
 
 /** Null for a dry run, which only prints what would run. */
-export async function runEvaluation(planned: PlannedRun, surroundings: RunSurroundings): Promise<EvaluationOutcome | null> {
+export function runEvaluation(planned: PlannedRun, surroundings: RunSurroundings): Promise<EvaluationOutcome | null> {
+  const { variables } = surroundings.context;
+  return withTransport(evaluationTransport(evaluationRequest(planned), { variables, names: FLAG_NAMES }), () => play(planned, surroundings));
+}
+
+async function play(planned: PlannedRun, surroundings: RunSurroundings): Promise<EvaluationOutcome | null> {
   const { context, packageVersion, sharedRoles, words } = surroundings;
   const { settings } = planned;
   const session = {

@@ -2,6 +2,8 @@
 import { styleText } from 'node:util';
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
+import { durationText } from '../../reports/text/number-text.ts';
+import { type TransportSettings, transportSettings, withTransport } from '../../transport/transport-settings.ts';
 import { asksForStacks, type CommandContext, EXIT, runCommand } from '../command-line.ts';
 import { type AnyCommand, type Command, type CommandGroup, type Invocation, ownName } from './define-command.ts';
 import { flagOf } from './option.ts';
@@ -26,7 +28,26 @@ export async function runWords(command: AnyCommand, words: readonly string[], co
   if (asked === 'version') return printVersion();
   if (asked === 'help') return printHelp(command, EXIT.done, { plain: words.includes('--plain') });
   const invocation: Invocation = { ...(await parsed(command, words)), context };
-  return (await command.run(invocation as never)) ?? EXIT.done;
+  return withTransport(transportOf(command, invocation), async () => {
+    try {
+      return (await command.run(invocation as never)) ?? EXIT.done;
+    } finally {
+      // The summary of an evaluation says it itself.
+      const { totalMs } = transportSettings().waits;
+      if (totalMs >= SHOWN_WAIT_MS) context.note(`${command.name}: waited ${durationText(totalMs / 1000)} for rate limits`);
+    }
+  });
+}
+
+const SHOWN_WAIT_MS = 1000;
+
+/** The settings of all requests of the command, by its option --max-wait. */
+function transportOf({ options: table }: Command, { options }: Invocation): Partial<TransportSettings> {
+  const { maxWait } = options as { readonly maxWait?: number };
+  const limit = ['maxConcurrent', 'maxScoring'].find((name) => name in table);
+  const letter = limit === undefined ? null : table[limit]!.letter;
+  const maxConcurrent = limit === undefined ? 'the number of requests at once' : letter === null ? flagOf(limit) : `-${letter}`;
+  return { ...(maxWait !== undefined && { maxWaitMs: maxWait * 1000 }), names: { maxWait: '--max-wait', maxConcurrent } };
 }
 
 async function runOneOf(group: CommandGroup, words: readonly string[], context: CommandContext): Promise<number> {

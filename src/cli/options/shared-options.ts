@@ -1,5 +1,5 @@
 /** Options that several commands have, each declared once: a command takes one by spreading it into its table. */
-import { flag, folder, text, wholeNumber } from './kinds.ts';
+import { flag, folder, number, text, wholeNumber } from './kinds.ts';
 import { object, roles } from './table-kinds.ts';
 
 /** Arguments of the environment, for a command that has one set of them. */
@@ -12,6 +12,15 @@ export const ROLE = {
   role: roles(
     "the model for one of the environment's roles, such as its judge: an alias, URL, MODEL@URL, builtin or policy; or a key of its table: judge.max_tokens=4096",
   ),
+};
+
+/** Applied to the whole command by `runDefined`. */
+export const MAX_WAIT = {
+  maxWait: number('seconds to wait for a server that limits the rate of requests (429, 529); 0 fails at once', {
+    from: 0,
+    placeholder: 'S',
+    otherwise: '3600',
+  }),
 };
 
 export const RUNS_FOLDER = { outputDir: folder('where runs are saved', { letter: 'o', otherwise: './outputs' }) };

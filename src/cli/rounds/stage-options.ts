@@ -1,6 +1,7 @@
 /** Options of several commands of `vf-rounds`. */
 import type { Measure } from '../../rounds/curate-stages.ts';
 import { file, flag, oneOf, text, texts } from '../options/kinds.ts';
+import { MAX_WAIT } from '../options/shared-options.ts';
 import { roles } from '../options/table-kinds.ts';
 
 export const TRACE = { trace: texts("a run's trace.jsonl", { placeholder: 'FILE', required: true, completion: 'files' }) };
@@ -33,6 +34,7 @@ export function leaveOutOption(description: string) {
 export function modelOptions(role: 'vetter' | 'rewriter') {
   return {
     role: roles(`the model: ${role}=ALIAS, ${role}=URL or ${role}=MODEL@URL; or a key of [roles.${role}]: ${role}.max_tokens=4096`),
+    ...MAX_WAIT,
     config: file(`a TOML file with a table [roles.${role}]: limits, key, cache`),
   };
 }

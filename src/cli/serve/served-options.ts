@@ -2,13 +2,14 @@
 import { argument } from '../options/define-command.ts';
 import { flag, oneOf, text, texts } from '../options/kinds.ts';
 import type { OptionValues } from '../options/option.ts';
-import { ENVIRONMENT_ARGUMENTS, ENVIRONMENTS_FOLDER } from '../options/shared-options.ts';
+import { ENVIRONMENT_ARGUMENTS, ENVIRONMENTS_FOLDER, MAX_WAIT } from '../options/shared-options.ts';
 import { roles } from '../options/table-kinds.ts';
 
 export const SERVED_ENVIRONMENT = { environment: argument('the environment', { label: 'id or path', completion: 'environments' }) };
 
 export const SERVED = {
   ...ENVIRONMENT_ARGUMENTS,
+  ...MAX_WAIT,
   ...ENVIRONMENTS_FOLDER,
   split: oneOf(['train', 'eval'], 'the rows to serve', { default: 'eval' }),
   role: roles('the model of a role, as in vf-eval: judge=NAME@URL, builtin or policy'),

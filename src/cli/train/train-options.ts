@@ -1,7 +1,7 @@
 /** The options of `vf-train`. Those that set a key of the configuration take its kind, range and default from the schema of the configuration. */
 import { assignments, file, flag, folder, number, optionalFolder, text, texts, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
-import { ENVIRONMENTS_FOLDER, ROLE } from '../options/shared-options.ts';
+import { ENVIRONMENTS_FOLDER, MAX_WAIT, ROLE } from '../options/shared-options.ts';
 import { object } from '../options/table-kinds.ts';
 import { setting } from './setting-option.ts';
 
@@ -50,6 +50,7 @@ export const TRAIN_OPTIONS = groups({
     examplesPerStep: setting('examplesPerStep', 'rows per batch'),
     rolloutsPerExample: setting('rolloutsPerExample', 'rollouts per row, which form a group'),
     maxConcurrent: setting('maxConcurrent', 'concurrent rollouts'),
+    ...MAX_WAIT,
     async: flag(
       'sample the next batch while training on this one, from a policy one step older, which the loss corrects; for more steps: rollouts.max_staleness',
     ),

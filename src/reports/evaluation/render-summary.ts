@@ -117,7 +117,12 @@ function addRollouts(report: Report, summary: Summary): void {
     report.line('tokens', `${countText(tokens.input)} read, ${countText(tokens.output)} written${cached}${perRollout}`);
   for (const [role, stats] of Object.entries(summary.roles ?? {})) report.line('asked', roleStatsText(role, stats));
   if (summary.cost !== undefined) report.line('cost', costText(summary.cost));
-  report.line('time', `${durationText(summary.wallSeconds)}${rolloutsPerSecond === null ? '' : `, ${meanText(rolloutsPerSecond)} rollouts/s`}`);
+  const { waitedSeconds = 0 } = summary;
+  const waited = waitedSeconds < 0.5 ? '' : `, waited ${durationText(waitedSeconds)} for rate limits`;
+  report.line(
+    'time',
+    `${durationText(summary.wallSeconds)}${rolloutsPerSecond === null ? '' : `, ${meanText(rolloutsPerSecond)} rollouts/s`}${waited}`,
+  );
   for (const [name, count] of Object.entries(summary.errors)) {
     const example = summary.errorExamples[name];
     const reasons = summary.errorReasons?.[name];

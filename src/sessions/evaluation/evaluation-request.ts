@@ -41,6 +41,8 @@ export interface EvaluationRequest {
   readonly scoringTimeoutMs?: number | null;
   /** Retries after a transient failure. @default 3 */
   readonly maxRetries?: number;
+  /** The longest wait for a server that limits the rate of requests, in milliseconds; 0 fails at once. @default 3600000 */
+  readonly maxWaitMs?: number;
   /** Begins no further rows once the run has cost this many US dollars; needs the price of every model. @default no limit */
   readonly maxCostUsd?: number;
   /** Scores each rollout alone, without group rewards. @default false */
