@@ -1,6 +1,6 @@
 /** Loads the objects of a data set whose rows are no questions, such as programs. Environments interpret them. */
 import { ConfigError } from '../core/errors.ts';
-import { fieldsOf, readRecords } from '../files/records.ts';
+import { objectOf, readRecords } from '../files/records.ts';
 import { findRows, rowsSource, type RowsSource } from './find-rows.ts';
 
 export interface LoadRecordsOptions {
@@ -39,7 +39,7 @@ export async function loadRecords(options: LoadRecordsOptions): Promise<{ record
   const found = await findRows(dataset, split, { ...options, offers: `${offers.join(', ')} (bundled)` });
   const records: DataRecord[] = [];
   for await (const record of readRecords(found.path, { limit, ...(signal && { signal }) })) {
-    records.push({ fields: fieldsOf(record), place: record.place });
+    records.push({ fields: objectOf(record), place: record.place });
     if (records.length >= limit) break;
   }
   if (records.length === 0) throw new ConfigError(`${dataset} contains no records. Give a file with rows.`);

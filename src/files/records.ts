@@ -10,7 +10,8 @@ import { isObject } from '../schemas/is-object.ts';
 import { kindOf } from '../schemas/kind-of.ts';
 import { csvRows } from './csv.ts';
 import { readParquet } from './parquet.ts';
-import { notUtf8, userBytes, type UserFileOptions, userLines, userTextLines } from './user-lines.ts';
+import { fileHead, notUtf8, userBytes, type UserFileOptions, userLines, userTextLines } from './user-lines.ts';
+import type { Encoding } from './user-text.ts';
 
 /** One row. */
 export interface FileRecord {
@@ -28,12 +29,18 @@ export interface ReadRecordsOptions extends UserFileOptions {
   readonly maxLineBytes?: number;
   /** Called with each line that is blank, not UTF-8 or not JSON, and the reason; the line is then left out. @default such a line is an error */
   readonly onBadLine?: (line: number, problem: string) => void;
+  /** Blank lines anywhere do not count. @default false: one before another line suggests a damaged file, and is an error */
+  readonly skipsBlankLines?: boolean;
   /** Most rows of Parquet to read; other files can be left at any row. @default all */
   readonly limit?: number;
 }
 
 /** How the rows lie in a file. */
-type RecordFormat = 'jsonl' | 'json' | 'csv' | 'parquet';
+interface FileFormat {
+  readonly format: 'jsonl' | 'json' | 'csv' | 'parquet';
+  readonly encoding: Encoding;
+  readonly head: string;
+}
 
 /** The endings of files that rows are read from. */
 export const RECORD_FILE = /\.(?:jsonl|ndjson|json|csv|tsv|parquet)(?:\.(?:gz|br|zst))?$/i;
@@ -44,7 +51,7 @@ export const RECORD_FILE = /\.(?:jsonl|ndjson|json|csv|tsv|parquet)(?:\.(?:gz|br
  */
 export async function* readRecords(path: string, options: ReadRecordsOptions = {}): AsyncGenerator<FileRecord, void> {
   const { signal, limit } = options;
-  const { format, head } = await formatOf(path, options);
+  const { format, head } = options.stream === undefined ? await formatOf(path, options) : { format: 'jsonl', head: '' };
   const row = (value: unknown, index: number): FileRecord => ({ value, place: `Row ${index + 1} of ${path}`, number: index + 1, text: null });
   const file = { ...(signal && { signal }) };
   if (format === 'parquet') {
@@ -59,16 +66,14 @@ export async function* readRecords(path: string, options: ReadRecordsOptions = {
   }
 }
 
-/** The format of a file, and its first characters. Rejects as `userBytes` does. */
-async function formatOf(path: string, options: UserFileOptions = {}): Promise<{ readonly format: RecordFormat; readonly head: string }> {
-  const pieces = userBytes(path, options);
-  let head = '';
-  for await (const piece of pieces) if ((head += piece.toString('utf8')).length > 0) break;
+/** The format of a file, its encoding and its first characters. Rejects as `userBytes` does. */
+export async function formatOf(path: string, options: UserFileOptions = {}): Promise<FileFormat> {
+  const { text: head, encoding } = await fileHead(path, options);
   const name = path.replace(/\.(?:gz|br|zst)$/i, '');
-  if (head.startsWith('PAR1') || /\.parquet$/i.test(name)) return { format: 'parquet', head };
-  if (/\.(?:csv|tsv)$/i.test(name)) return { format: 'csv', head };
+  if (head.startsWith('PAR1') || /\.parquet$/i.test(name)) return { format: 'parquet', encoding, head };
+  if (/\.(?:csv|tsv)$/i.test(name)) return { format: 'csv', encoding, head };
   const first = head.trimStart()[0];
-  return { format: first === '[' || (first === '{' && /\.json$/i.test(name)) ? 'json' : 'jsonl', head };
+  return { format: first === '[' || (first === '{' && /\.json$/i.test(name)) ? 'json' : 'jsonl', encoding, head };
 }
 
 /** Null for a file that is JSON Lines under another name. */
@@ -116,12 +121,12 @@ function listedRows(value: Readonly<Record<string, unknown>>, path: string): rea
 }
 
 async function* jsonLines(path: string, options: ReadRecordsOptions): AsyncGenerator<FileRecord, void> {
-  const { onBadLine, signal } = options;
+  const { onBadLine, skipsBlankLines = false, signal } = options;
   let blank = 0;
   for await (const { text, number } of userLines(path, options)) {
     const parsed = text === null ? { problem: 'it is not UTF-8', error: notUtf8(path, number) } : parseLine(text, path, number);
     if (parsed === null) {
-      blank ||= number;
+      if (!skipsBlankLines) blank ||= number;
       continue;
     }
     if (blank > 0) {
@@ -151,7 +156,7 @@ function parseLine(text: string, path: string, number: number): ParsedLine | nul
 }
 
 /** The fields of a row. Throws ConfigError if it is no object. */
-export function fieldsOf({ value, place }: FileRecord): Readonly<Record<string, unknown>> {
+export function objectOf({ value, place }: FileRecord): Readonly<Record<string, unknown>> {
   if (isObject(value)) return value;
   throw new ConfigError(`${place} is not an object, but ${kindOf(value)}. Write one JSON object per line.`);
 }

@@ -4,7 +4,7 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { throwIfAborted } from '../core/abort.ts';
 import { ConfigError, VfError } from '../core/errors.ts';
 import { isDamage, streamUnpacked } from './packed-file.ts';
-import { encodingOf, withoutMark } from './user-text.ts';
+import { type Encoding, encodingOf, withoutMark } from './user-text.ts';
 
 const PIECE_BYTES = 2 ** 18;
 const LINE_FEED = 0x0a;
@@ -14,10 +14,15 @@ interface UserStreamOptions {
   /** Names the file in messages. */
   readonly name: string;
   readonly signal?: AbortSignal;
+  readonly onEncoding?: (encoding: Encoding) => void;
 }
 
 export interface UserFileOptions {
+  /** The file's bytes, which the path then only names. @default the file */
+  readonly stream?: Readable;
   readonly signal?: AbortSignal;
+  /** Called with the encoding of the file, before its first bytes. */
+  readonly onEncoding?: (encoding: Encoding) => void;
   /** Ends the message about a missing file. @default correct its path */
   readonly remedy?: string;
 }
@@ -32,12 +37,21 @@ export interface UserLine {
   readonly text: string | null;
   /** From 1 up. */
   readonly number: number;
+  /** False for a last line without a line feed. */
+  readonly isWhole: boolean;
 }
 
 /** The file in pieces; its text is UTF-8 without a byte order mark, unless the bytes were no text. Rejects with ConfigError, which names the file. */
-export async function* userBytes(path: string, { signal, remedy = 'correct its path' }: UserFileOptions = {}): AsyncGenerator<Buffer, void> {
+export async function* userBytes(
+  path: string,
+  { stream, signal, onEncoding, remedy = 'correct its path' }: UserFileOptions = {},
+): AsyncGenerator<Buffer, void> {
   try {
-    yield* decodedBytes(await streamUnpacked(path, { pieceBytes: PIECE_BYTES }), { name: path, ...(signal && { signal }) });
+    yield* decodedBytes(stream ?? (await streamUnpacked(path, { pieceBytes: PIECE_BYTES })), {
+      name: path,
+      ...(signal && { signal }),
+      ...(onEncoding && { onEncoding }),
+    });
   } catch (cause) {
     if (cause instanceof VfError) throw cause;
     const { code, message } = cause as NodeJS.ErrnoException;
@@ -47,13 +61,24 @@ export async function* userBytes(path: string, { signal, remedy = 'correct its p
   }
 }
 
+/** The first characters of a file, without its mark, and its encoding; empty for an empty file. Rejects as `userBytes` does. */
+export async function fileHead(path: string, options: UserFileOptions = {}): Promise<{ readonly text: string; readonly encoding: Encoding }> {
+  let encoding: Encoding = 'utf-8';
+  const onEncoding = (found: Encoding) => {
+    encoding = found;
+  };
+  for await (const piece of userBytes(path, { ...options, onEncoding })) if (piece.length > 0) return { text: piece.toString('utf8'), encoding };
+  return { text: '', encoding };
+}
+
 /** As `userBytes`, for a stream. */
-async function* decodedBytes(stream: Readable, { name, signal }: UserStreamOptions): AsyncGenerator<Buffer, void> {
+async function* decodedBytes(stream: Readable, { name, signal, onEncoding }: UserStreamOptions): AsyncGenerator<Buffer, void> {
   // Lets the signal end the wait for a silent stream.
   if (signal) addAbortSignal(signal, stream);
   let decode: ((piece: Buffer | null) => Buffer) | null = null;
   try {
     for await (const piece of stream as AsyncIterable<Buffer>) {
+      if (decode === null) onEncoding?.(encodingOf(piece).encoding);
       decode ??= decoderOf(piece, name);
       yield decode(piece);
     }
@@ -99,7 +124,7 @@ export async function* userLines(path: string, { maxLineBytes = 64 * 2 ** 20, ..
   let pending: Buffer[] = [];
   let pendingBytes = 0;
   let number = 1;
-  const lineOf = (bytes: Buffer): UserLine => ({ text: isUtf8(bytes) ? bytes.toString('utf8') : null, number });
+  const lineOf = (bytes: Buffer, isWhole = true): UserLine => ({ text: isUtf8(bytes) ? bytes.toString('utf8') : null, number, isWhole });
   const assertLength = (bytes: number) => {
     if (bytes > maxLineBytes)
       throw new ConfigError(`Line ${number} of ${path} is longer than ${maxLineBytes} bytes. Check that the file is JSON Lines.`);
@@ -119,7 +144,7 @@ export async function* userLines(path: string, { maxLineBytes = 64 * 2 ** 20, ..
     pendingBytes += piece.length - start;
     assertLength(pendingBytes);
   }
-  if (pendingBytes > 0) yield lineOf(Buffer.concat(pending));
+  if (pendingBytes > 0) yield lineOf(Buffer.concat(pending), false);
 }
 
 /** The texts of the lines. Rejects as `userLines` does, and with ConfigError for a line that is not UTF-8. */

@@ -7,7 +7,7 @@ import { closeSync, readFileSync } from 'node:fs';
 import { ConfigError } from '../core/errors.ts';
 import { openRegularFile, openRegularFileSync } from './regular-file.ts';
 
-type Encoding = 'utf-8' | 'utf-16le' | 'utf-16be';
+export type Encoding = 'utf-8' | 'utf-16le' | 'utf-16be';
 
 const MARKS: readonly (readonly [Encoding, readonly number[]])[] = [
   ['utf-8', [0xef, 0xbb, 0xbf]],

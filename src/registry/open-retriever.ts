@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { ConfigError, RetrievalError } from '../core/errors.ts';
 import { bundledPath, questionSets, readBundledManifest } from '../data/bundled.ts';
 import type { Passage, Retriever } from '../retrieval/retriever.ts';
+import type { PassageColumns } from '../schemas/passage-row.ts';
 import { isBusy } from '../transport/retry.ts';
 import { withTransport } from '../transport/transport-settings.ts';
 import { openWebSearch, WEB_PROVIDERS } from './open-web-search.ts';
@@ -18,8 +19,10 @@ export const RETRIEVAL_ENGINES = ['bm25', ...DENSE_ENGINES, 'http', ...INDEX_SER
 export type RetrievalEngine = (typeof RETRIEVAL_ENGINES)[number];
 
 export interface OpenRetrieverOptions {
-  /** The name of a bundled corpus, a `.jsonl` file with one `{"id", "contents"}` per line (also packed: `.gz`, `.br`, `.zst`), or a folder made by vf-index. @default 'nq-mini' */
+  /** The name of a bundled corpus, a file with rows of `{"id", "contents"}` (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`; also packed: `.gz`, `.br`, `.zst`), or a folder made by vf-index. @default 'nq-mini' */
   readonly corpus?: string;
+  /** Columns of a corpus file that have other names than the known ones: `{ text: 'body' }`. @default none */
+  readonly columns?: PassageColumns;
   /** Passages in memory, searched with BM25, instead of a corpus. */
   readonly passages?: Iterable<Passage>;
   /** Name in results of a retriever over `passages`. @default 'bm25 passages' */
@@ -84,11 +87,14 @@ export async function openRetriever(options: OpenRetrieverOptions = {}): Promise
   const common = { ...(signal && { signal }), ...(onProgress && { onProgress }) };
   if (options.passages !== undefined) return openBm25(options.passages, { ...common, name: options.name ?? 'bm25 passages' });
   const name = corpus ?? DEFAULT_CORPUS;
-  return openBm25(await corpusPath(name), { ...common, name: `bm25 ${name}` });
+  return openBm25(await corpusPath(name), { ...common, name: `bm25 ${name}`, ...(options.columns && { columns: options.columns }) });
 }
 
 /** Throws ConfigError for an option that the engine would ignore. */
-function assertUsed(engine: RetrievalEngine, { collection, embeddingsUrl, embeddingsModel, queryPrefix }: OpenRetrieverOptions): void {
+function assertUsed(engine: RetrievalEngine, { columns = {}, passages, ...options }: OpenRetrieverOptions): void {
+  if (Object.keys(columns).length > 0 && (engine !== 'bm25' || passages !== undefined))
+    throw new ConfigError('Columns are named for the file of a corpus, which nothing else has. Leave them out.');
+  const { collection, embeddingsUrl, embeddingsModel, queryPrefix } = options;
   const servers: readonly string[] = INDEX_SERVERS;
   const embedding = { 'an embeddings URL': embeddingsUrl, 'an embeddings model': embeddingsModel };
   const given = {

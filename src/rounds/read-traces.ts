@@ -1,7 +1,8 @@
 /** Reads traces, this package's or DDAI's, in any order of files and lines. A torn last line is counted; any other bad line is an error that names it. */
 import { createHash } from 'node:crypto';
 import { ConfigError } from '../core/errors.ts';
-import { readLines } from '../files/json-lines.ts';
+import { readExactJson } from '../core/read-json.ts';
+import { userLines } from '../files/user-lines.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { isDeeperThan, MOST_LEVELS } from '../schemas/nesting.ts';
 import { parseWire } from '../schemas/results.ts';
@@ -34,15 +35,15 @@ export async function readTraces(paths: readonly string[], { withTexts = true }:
   const seen = new Set<string>();
   for (const path of paths) {
     let lines = 0;
-    for await (const { text, number, isWhole } of readLines(path, {
+    for await (const { text, number, isWhole } of userLines(path, {
       remedy: 'name the trace.jsonl of a run of visual-rag, or of another environment that sets traces',
     })) {
       lines += 1;
-      const line = parsedLine(text);
-      if (typeof line === 'string') {
+      const line = text === null ? 'not UTF-8' : parsedLine(text);
+      if (text === null || typeof line === 'string') {
         if (isWhole)
           throw new ConfigError(
-            `Line ${number} of the trace ${path} is ${line}; delete it, or give a trace.jsonl or DDAI's unified_trajectory.jsonl`,
+            `Line ${number} of the trace ${path} is ${line as string}; delete it, or give a trace.jsonl or DDAI's unified_trajectory.jsonl`,
           );
         counts.torn += 1;
       } else if ('event_type' in line) {
@@ -96,7 +97,7 @@ function upstreamProblem(event: Readonly<Record<string, unknown>>): string | nul
 function parsedLine(text: string): Readonly<Record<string, unknown>> | string {
   let line: unknown;
   try {
-    line = JSON.parse(text);
+    line = readExactJson(text);
   } catch {
     return text === '' ? 'empty' : 'not JSON';
   }

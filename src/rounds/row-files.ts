@@ -1,12 +1,11 @@
 /**
- * Files of rows, JSONL or Parquet, that the stages of a round read and write. Columns that a stage does not know are kept: the line of a row that is passed on stays
+ * Files of rows that the stages of a round read and write. Columns that a stage does not know are kept: the line of a row that is passed on stays
  * unchanged, and if a column changes, the numbers of the others keep their digits.
  */
 import { existsSync } from 'node:fs';
 import { ConfigError } from '../core/errors.ts';
 import { readJson } from '../core/read-json.ts';
-import { readLines } from '../files/json-lines.ts';
-import { readParquet } from '../files/parquet.ts';
+import { objectOf, readRecords } from '../files/records.ts';
 import { rawJSON } from '../schemas/float-json.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { isDeeperThan, MOST_LEVELS, nestingProblem } from '../schemas/nesting.ts';
@@ -15,7 +14,7 @@ export type Fields = Readonly<Record<string, unknown>>;
 
 export interface PlacedFields {
   readonly fields: Fields;
-  /** The row as it is in its file; for a Parquet file, its JSON. */
+  /** The row as it is in a file of JSON Lines; for any other file, its JSON. */
   readonly line: string;
   /** `rows.jsonl:12`, for messages. */
   readonly place: string;
@@ -25,30 +24,25 @@ export interface RoundRow extends PlacedFields {
   readonly id: string;
 }
 
-/** The objects of a file, in order. Throws ConfigError for a line that is no object. */
+/** The objects of a file, in order. Throws ConfigError for a row that is no object. */
 export async function readObjects(path: string): Promise<PlacedFields[]> {
   const rows: PlacedFields[] = [];
-  if (isParquet(path)) {
-    for (const [i, row] of (await readParquet(path)).entries()) {
-      const place = `${path}, row ${i + 1}`;
-      rows.push({ fields: flatFields(row, place), line: JSON.stringify(row), place });
-    }
-    return rows;
-  }
-  for await (const { text, number } of readLines(path, { remedy: 'name rows in JSONL or Parquet' })) {
-    if (text.trim() === '') continue;
-    const place = `${path}:${number}`;
-    rows.push({ fields: parsedObject(text, place), line: text, place });
+  for await (const record of readRecords(path, { remedy: 'name a file of rows', skipsBlankLines: true })) {
+    const { text, value, number } = record;
+    const place = text === null ? `${path}, row ${number}` : `${path}:${number}`;
+    const fields = objectOf(record);
+    const problem = nestingProblem(fields);
+    if (problem !== null) throw new ConfigError(`${place}: ${problem}`);
+    rows.push({ fields, line: text ?? JSON.stringify(value), place });
   }
   return rows;
 }
 
-/** The number of rows in a JSONL or Parquet file. Blank lines do not count; a missing file counts as 0. */
+/** The number of rows in a file. Blank lines do not count; a missing file counts as 0. */
 export async function countRows(path: string): Promise<number> {
   if (!existsSync(path)) return 0;
-  if (isParquet(path)) return (await readParquet(path)).length;
   let rows = 0;
-  for await (const { text } of readLines(path)) if (text.trim() !== '') rows += 1;
+  for await (const _ of readRecords(path, { skipsBlankLines: true })) rows += 1;
   return rows;
 }
 
@@ -62,15 +56,6 @@ export async function readRows(path: string): Promise<RoundRow[]> {
     first.set(id, place);
   }
   return rows;
-}
-
-/** The rows whose ids a trace names. Throws ConfigError as `readRows` does, and for an id that the run cannot have kept. */
-export async function readPlayedRows(path: string): Promise<RoundRow[]> {
-  const rows = await readRows(path);
-  const rounded = rows.find(({ fields }) => losesDigits(fields[idKey(fields)]));
-  if (rounded === undefined) return rows;
-  const { place, fields, id } = rounded;
-  throw new ConfigError(`${place}: "${idKey(fields)}" is the integer ${id}, which is beyond 2^53, so a run rounds it; store it as text`);
 }
 
 /** The line of a row with further values in `extra_info`, which holds the known facts about the row. */
@@ -94,42 +79,14 @@ export function exactFields(line: string): Fields {
   return readJson(line, asWritten) as Fields;
 }
 
-function isParquet(path: string): boolean {
-  return /\.parquet$/i.test(path);
-}
-
-function parsedObject(text: string, place: string): Fields {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (cause) {
-    throw new ConfigError(`${place} is not JSON; give one JSON object per line`, { cause });
-  }
-  if (!isObject(value)) throw new ConfigError(`${place} is ${shown(value)}; give one JSON object per line`);
-  return flatFields(value, place);
-}
-
-function flatFields(fields: Fields, place: string): Fields {
-  const problem = nestingProblem(fields);
-  if (problem !== null) throw new ConfigError(`${place}: ${problem}`);
-  return fields;
-}
-
 function idKey(fields: Fields): 'id' | 'uid' {
   return (fields['id'] ?? null) === null ? 'uid' : 'id';
 }
 
-function idOf({ fields, line, place }: PlacedFields): string {
-  const key = idKey(fields);
-  const id = fields[key];
-  if (losesDigits(id)) return JSON.stringify(exactFields(line)[key]);
+function idOf({ fields, place }: PlacedFields): string {
+  const id = fields[idKey(fields)];
   if ((typeof id === 'string' && id !== '') || typeof id === 'number') return String(id);
   throw new ConfigError(`${place}: "id" must be the id of the row, text or a number, got ${shown(id)}; give every row its own`);
-}
-
-/** Tells whether two such integers of a file can be the same number here. */
-function losesDigits(value: unknown): boolean {
-  return Number.isInteger(value) && !Number.isSafeInteger(value);
 }
 
 /** A value of a file, for a message. */

@@ -65,6 +65,16 @@ const NAMES = {
 
 const PREFIX = /^Answer the given question\. [^]*\bQuestion: ([^]*)$/;
 
+/** Tells whether a column of this name can hold golden answers. */
+export function isAnswerColumn(name: string): boolean {
+  return (NAMES.answer as readonly string[]).includes(name);
+}
+
+/** The choices among which a row's answer is; null without any. */
+export function choicesOf(row: Readonly<Record<string, unknown>>): unknown {
+  return first(row, undefined, NAMES.choices)?.value ?? null;
+}
+
 /** Reads one row. Never throws. */
 export function parseQuestion(value: unknown, columns: QuestionColumns = {}): ParsedQuestion {
   if (!isObject(value)) return { ok: false, problem: 'expected an object such as {"question": ..., "golden_answers": [...]}' };
@@ -81,7 +91,7 @@ export function parseQuestion(value: unknown, columns: QuestionColumns = {}): Pa
     return { ok: false, problem: `expected "data_source" to be text, got ${kindOf(source)}` };
   const answers = first(value, columns.answer, NAMES.answer);
   if (answers === null) return { ok: false, problem: `expected "golden_answers", "answers" or "answer", found none; ${foundIn(value)}` };
-  const golden = readGoldenAnswers(answers.value, { name: answers.name, choices: first(value, undefined, NAMES.choices)?.value });
+  const golden = readGoldenAnswers(answers.value, { name: answers.name, choices: choicesOf(value) });
   if (!golden.ok) return golden;
   const taken = [asked.name, answers.name, id?.name, 'id', 'data_source'];
   const question = {

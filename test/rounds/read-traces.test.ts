@@ -344,9 +344,9 @@ describe('readRows', () => {
     [
       'a row that is a list in lists',
       `${'['.repeat(100_000)}${']'.repeat(100_000)}`,
-      'rows.jsonl:1 is a list of more than 64 levels; give one JSON object per line',
+      'rows.jsonl is not an object, but a list. Write one JSON object per line',
     ],
-    ['a row that is a list', '[1]', 'rows.jsonl:1 is [1]; give one JSON object per line'],
+    ['a row that is a list', '[1]', 'rows.jsonl is not an object, but a list. Write one JSON object per line'],
     ['two rows of one id', '{"id":"a"}\n{"uid":"a"}', 'rows.jsonl:2 has the id "a", as '],
   ])('refuses %s', async (_, lines, message) => {
     await writeFile(join(folder, 'rows.jsonl'), `${lines}\n`);

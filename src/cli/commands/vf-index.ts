@@ -2,11 +2,14 @@
 import { argument, defineCommand } from '../options/define-command.ts';
 import { anyText, flag, folder, number, text, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
+import { PASSAGE_COLUMNS } from '../options/shared-options.ts';
 
 const NOTES = `
-A corpus has one passage per line:
+A corpus has one passage per row:
   {"id": "7", "contents": "\\"Title\\"\\ntext"} or
   {"id": "7", "title": "Title", "text": "text"}
+in JSON Lines, JSON, CSV, TSV or Parquet; BEIR's _id is an id too. --text,
+--title and --id name other columns. stdin is JSON Lines.
 
 The index ranks like Lucene (EnglishAnalyzer, BM25), contains the passages and
 takes almost no time to open. Building needs about 0.7 GB of memory per million
@@ -26,6 +29,7 @@ const OPTIONS = groups({
     force: flag('replace an existing index'),
     json: flag('one JSON object about the index on stdout'),
   },
+  Corpus: PASSAGE_COLUMNS,
   'Words (BM25)': {
     k1: number('term-frequency saturation', { from: 0, otherwise: '0.9, as in pyserini' }),
     b: number('length normalisation', { from: 0, to: 1, otherwise: '0.4, as in pyserini' }),
@@ -49,11 +53,12 @@ export type IndexOptions = OptionValues<typeof OPTIONS>;
 export const vfIndex = defineCommand({
   name: 'vf-index',
   summary: 'Builds an index of a corpus, for searches without a server: BM25, or vectors too.',
-  arguments: { corpus: argument('JSON Lines, one passage per line, also as .gz, .br or .zst; - is stdin', { completion: 'files' }) },
+  arguments: { corpus: argument('a file of passages, also as .gz, .br or .zst; - is stdin', { completion: 'files' }) },
   options: OPTIONS,
   conflicts: [['exact', 'ivfPq']],
   examples: [
     ['vf-index wiki-18.jsonl -o wiki-18.index', 'an index of words'],
+    ['vf-index handbook.csv -o handbook.index --text body --title name', 'columns of other names'],
     ['gunzip -c wiki-18.jsonl.gz | vf-index - -o wiki-18.index', 'the same from stdin'],
     [`vf-eval search-r1 -n 50 -a '{"corpus": "wiki-18.index"}'`, 'an evaluation that searches it'],
     ['vf-serve retrieve --corpus wiki-18.index', 'a server that searches it'],

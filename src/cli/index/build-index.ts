@@ -4,10 +4,12 @@ import { ConfigError } from '../../core/errors.ts';
 import { isPacked } from '../../files/packed-file.ts';
 import { countText, durationText, plural } from '../../reports/text/number-text.ts';
 import { buildIndexFolder } from '../../retrieval/bm25/build-index-folder.ts';
+import type { OpenCorpusOptions } from '../../retrieval/bm25/open-corpus.ts';
 import type { IndexManifest } from '../../retrieval/bm25/index-manifest.ts';
 import type { CommandContext } from '../command-line.ts';
 import type { IndexOptions } from '../commands/vf-index.ts';
 import { placeError, readingError } from '../../files/place-error.ts';
+import { passageColumns } from '../options/shared-options.ts';
 import { ProgressLine } from './progress-line.ts';
 
 interface IndexRequest {
@@ -35,7 +37,7 @@ async function indexWords(corpus: string, options: IndexOptions, progress: Progr
   const { output, k1, b, force = false, json = false } = options;
   const startedAt = performance.now();
   const manifest = await buildIndexFolder({
-    ...corpusOf(corpus),
+    ...corpusOf(corpus, options),
     target: output,
     overwrite: force,
     ...(k1 !== undefined && { k1 }),
@@ -51,8 +53,9 @@ async function indexWords(corpus: string, options: IndexOptions, progress: Progr
 }
 
 /** The source of the passages. */
-export function corpusOf(corpus: string): { readonly corpus: string; readonly stream?: NodeJS.ReadStream } {
-  return corpus === '-' ? { corpus: 'stdin', stream: process.stdin } : { corpus };
+export function corpusOf(corpus: string, options: IndexOptions): OpenCorpusOptions & { readonly corpus: string } {
+  const columns = passageColumns(options);
+  return corpus === '-' ? { corpus: 'stdin', stream: process.stdin, columns } : { corpus, columns };
 }
 
 const OF_WORDS = ['k1', 'b'] as const;
@@ -71,13 +74,13 @@ function summary({ corpus, rows, terms, tokens, k1, b, shards }: IndexManifest, 
   return { index: output, corpus: corpus.name, sha256: corpus.sha256, rows, terms, tokens, shards: shards.length, k1, b, seconds };
 }
 
-/** The size of the corpus; null if it is packed, because progress counts unpacked bytes. Throws ConfigError if there is no such file. */
+/** The size of the corpus; null if it is packed or no JSON Lines, because progress counts bytes of JSON Lines. Throws ConfigError if there is no such file. */
 function corpusBytes(path: string): number | null {
   const stats = statOf(path);
-  if (stats === undefined) throw new ConfigError(`The file ${path} does not exist; name a JSON Lines corpus, or - for stdin`);
+  if (stats === undefined) throw new ConfigError(`The file ${path} does not exist; name a corpus, or - for stdin`);
   if (stats.isDirectory())
     throw new ConfigError(`The corpus must be a file, but ${path} is a folder; docs/data.md shows how to make a corpus of its files`);
-  return isPacked(path) ? null : stats.size;
+  return isPacked(path) || !/\.(?:jsonl|ndjson)$/i.test(path) ? null : stats.size;
 }
 
 function statOf(path: string): Stats | undefined {

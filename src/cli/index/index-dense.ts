@@ -43,7 +43,7 @@ export async function indexDense(corpus: string, options: DenseOptions, progress
   context.onInterrupt = () => context.note('vf-index: stopping; the same command goes on from here');
   try {
     const manifest = await buildDenseIndex({
-      ...corpusOf(corpus),
+      ...corpusOf(corpus, options),
       target: output,
       embedder,
       prefixes,

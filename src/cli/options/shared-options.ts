@@ -1,9 +1,23 @@
 /** Options that several commands have, each declared once: a command takes one by spreading it into its table. */
+import type { PassageColumns } from '../../schemas/passage-row.ts';
 import { flag, folder, number, text, wholeNumber } from './kinds.ts';
 import { object, roles } from './table-kinds.ts';
 
 /** Arguments of the environment, for a command that has one set of them. */
 export const ENVIRONMENT_ARGUMENTS = { envArgs: object('arguments of the environment', { letter: 'a', example: '{"topk": 5}' }) };
+
+/** Columns of a corpus. */
+export const PASSAGE_COLUMNS = {
+  text: text('column of the text of a passage', { placeholder: 'COLUMN', otherwise: 'contents, else text' }),
+  title: text('column of its title', { placeholder: 'COLUMN', otherwise: 'title' }),
+  id: text('column of its id', { placeholder: 'COLUMN', otherwise: 'id, _id, docid, doc_id or pid, else the row number' }),
+};
+
+/** The columns that were named. */
+export function passageColumns(options: { readonly [N in keyof typeof PASSAGE_COLUMNS]?: string | undefined }): PassageColumns {
+  const names = (['text', 'title', 'id'] as const).filter((key) => options[key] !== undefined);
+  return Object.fromEntries(names.map((key) => [key, options[key]]));
+}
 
 /** The default is that of `findEnvironment`. */
 export const ENVIRONMENTS_FOLDER = { envDirPath: folder('folder of your own environments', { otherwise: './environments' }) };

@@ -3,7 +3,7 @@ import { RETRIEVAL_ENGINES } from '../../registry/open-retriever.ts';
 import { defineCommand } from '../options/define-command.ts';
 import { flag, oneOf, text, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
-import { LISTENING, VERBOSE } from '../options/shared-options.ts';
+import { LISTENING, PASSAGE_COLUMNS, VERBOSE } from '../options/shared-options.ts';
 
 const NOTES = `
 Sources of passages (one of them):
@@ -11,7 +11,8 @@ Sources of passages (one of them):
   --corpus fact-world         a small invented world, for tests
   --corpus passages.jsonl     your own, indexed in memory; one passage per line:
                               {"id": "...", "contents": "title\\ntext"};
-                              .jsonl.gz, .jsonl.br and .jsonl.zst too
+                              also .json, .csv, .tsv and .parquet, and packed:
+                              .jsonl.gz, .jsonl.br and .jsonl.zst
   --corpus my-index/          an index built by vf-index
   --dense --corpus my-index/  its vectors, if it was built with --dense
   --engine hybrid --corpus my-index/
@@ -44,6 +45,7 @@ answered pending requests.`;
 const OPTIONS = groups({
   Passages: {
     corpus: text('passages to search: a name or a path', { placeholder: 'CORPUS', otherwise: '"nq-mini"', completion: 'files' }),
+    ...PASSAGE_COLUMNS,
     engine: oneOf(RETRIEVAL_ENGINES, 'search engine', { otherwise: 'follows from the source' }),
     dense: flag('the same as --engine dense: search the vectors of an index made by vf-index --dense'),
     url: text('a retrieval server to forward requests to', { placeholder: 'URL' }),

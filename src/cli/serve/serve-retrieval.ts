@@ -7,6 +7,7 @@ import { plural } from '../../reports/text/number-text.ts';
 import type { CommandContext } from '../command-line.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import { readingError } from '../../files/place-error.ts';
+import { passageColumns } from '../options/shared-options.ts';
 import type { RetrieveOptions } from './retrieve-command.ts';
 import { failureNotes, serveUntilStopped } from './serving.ts';
 
@@ -43,7 +44,7 @@ function progressNotes(context: CommandContext): (progress: { readonly rows: num
 }
 
 function source(
-  { corpus, engine: named, dense, embeddingsUrl, embeddingsModel, collection, url }: RetrieveOptions,
+  { corpus, engine: named, dense, embeddingsUrl, embeddingsModel, collection, url, ...columns }: RetrieveOptions,
   context: CommandContext,
 ): OpenRetrieverOptions {
   if (dense && named !== undefined && named !== 'dense') throw new ConfigError(`--dense and --engine ${named} exclude each other; leave one out`);
@@ -57,6 +58,7 @@ function source(
     env: process.env,
     signal: context.signal,
     ...(corpus === undefined ? {} : { corpus }),
+    columns: passageColumns(columns),
     ...(engine === undefined ? {} : { engine }),
     ...(embeddingsUrl === undefined ? {} : { embeddingsUrl }),
     ...(embeddingsModel === undefined ? {} : { embeddingsModel }),

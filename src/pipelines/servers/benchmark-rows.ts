@@ -1,11 +1,9 @@
-/** Rows of a benchmark file: JSON Lines, a JSON list, or Parquet. Numbers that JavaScript cannot hold exactly are refused, never rounded. */
+/** Rows of a benchmark file, with golden answers that a reply can equal. */
 import { existsSync } from 'node:fs';
-import { ConfigError, thrownText } from '../../core/errors.ts';
-import { readLines } from '../../files/json-lines.ts';
-import { readParquet } from '../../files/parquet.ts';
-import { readRegularFile } from '../../files/regular-file.ts';
-import { isObject } from '../../schemas/is-object.ts';
-import { kindOf } from '../../schemas/kind-of.ts';
+import { thrownText } from '../../core/errors.ts';
+import { objectOf, RECORD_FILE, readRecords } from '../../files/records.ts';
+import { choicesOf, isAnswerColumn } from '../../schemas/question-row.ts';
+import { readGoldenAnswers } from '../../schemas/golden-answers.ts';
 import { PipelineFileError } from '../pipeline-error.ts';
 
 /** The questions of the package's examples, by the names in their parameter files; `vf-pipeline build` copies them. */
@@ -13,17 +11,20 @@ const SAMPLES: readonly string[] = ['data/sample_asqa_5.jsonl', 'data/fact-world
 
 export type BenchmarkRow = Readonly<Record<string, unknown>>;
 
-/** Reads at most `limit` rows. Rejects with PipelineFileError. */
+/** Reads at most `limit` rows. Rejects with PipelineFileError, also for golden answers that would score 0 on every reply. */
 export async function readBenchmarkRows(path: string, limit: number): Promise<readonly BenchmarkRow[]> {
+  if (!RECORD_FILE.test(path)) throw wrong(`The benchmark ${path} must be a .jsonl, .json, .csv, .tsv or .parquet file`);
   try {
-    if (path.endsWith('.jsonl')) return await jsonLines(path, limit);
-    if (path.endsWith('.json')) return (await jsonList(path)).slice(0, limit);
-    if (path.endsWith('.parquet')) return await parquetRows(path, limit);
+    const rows: BenchmarkRow[] = [];
+    for await (const record of readRecords(path, { limit })) {
+      if (rows.length >= limit) break;
+      rows.push(withGoldenAnswers(objectOf(record), record.place));
+    }
+    return rows;
   } catch (cause) {
     if (cause instanceof PipelineFileError) throw cause;
     throw wrong(existsSync(path) ? `Cannot read the benchmark ${path}: ${thrownText(cause)}` : missing(path), cause);
   }
-  throw wrong(`The benchmark ${path} must be a .jsonl, .json or .parquet file`);
 }
 
 function missing(path: string): string {
@@ -31,52 +32,20 @@ function missing(path: string): string {
   return `The benchmark ${path} does not exist. ${isSample ? 'Run `vf-pipeline build`, which copies it here, or set' : 'Set'} benchmark.benchmark.path.`;
 }
 
-async function jsonLines(path: string, limit: number): Promise<readonly BenchmarkRow[]> {
-  const rows: BenchmarkRow[] = [];
-  for await (const { text, number } of readLines(path, { remedy: 'name a .jsonl file of questions' })) {
-    if (rows.length >= limit) break;
-    rows.push(asRow(parsed(text, `${path}, line ${number}`), `${path}, line ${number}`));
-  }
-  return rows;
+/** The row; places of choices become their texts. Answers in another form than lists of text are left to the tool that takes them. */
+function withGoldenAnswers(row: BenchmarkRow, place: string): BenchmarkRow {
+  const changed = Object.entries(row)
+    .filter(([name, value]) => isAnswerColumn(name) && isTextOrTexts(value))
+    .map(([name, value]) => {
+      const golden = readGoldenAnswers(value, { name, choices: choicesOf(row) });
+      if (!golden.ok) throw wrong(`${place}: ${golden.problem}`);
+      return [name, Array.isArray(value) || name === 'possible_answers' ? golden.answers : golden.answers[0]];
+    });
+  return changed.length === 0 ? row : { ...row, ...Object.fromEntries(changed) };
 }
 
-async function jsonList(path: string): Promise<readonly BenchmarkRow[]> {
-  const value = parsed(await readRegularFile(path), path);
-  if (!Array.isArray(value)) throw wrong(`${path} must be a list of rows, got ${kindOf(value)}`);
-  return value.map((row, i) => asRow(row, `${path}, row ${i + 1}`));
-}
-
-async function parquetRows(path: string, limit: number): Promise<readonly BenchmarkRow[]> {
-  try {
-    return await readParquet(path, { limit });
-  } catch (cause) {
-    throw cause instanceof ConfigError ? wrong(cause.message, cause) : cause;
-  }
-}
-
-const LONG_NUMBER = /\d{16}/;
-
-function parsed(text: string, where: string): unknown {
-  // V8 passes the text of each number, whose digits the value may have lost.
-  const exact = (_key: string, value: unknown, { source }: { readonly source?: string } = {}): unknown => {
-    if (typeof value === 'number' && source !== undefined && /^-?\d+$/.test(source) && !Number.isSafeInteger(value)) throw tooLarge(where, source);
-    return value;
-  };
-  try {
-    return JSON.parse(text, LONG_NUMBER.test(text) ? exact : undefined);
-  } catch (cause) {
-    if (cause instanceof PipelineFileError) throw cause;
-    throw wrong(`${where} is not JSON`, cause);
-  }
-}
-
-function asRow(value: unknown, where: string): BenchmarkRow {
-  if (isObject(value)) return value;
-  throw wrong(`${where} must be an object, got ${kindOf(value)}`);
-}
-
-function tooLarge(where: string, number: string): PipelineFileError {
-  return wrong(`${where} has the integer ${number}, which is beyond 2^53; store it as text`);
+function isTextOrTexts(value: unknown): boolean {
+  return (Array.isArray(value) ? value : [value]).every((each) => typeof each === 'string' || typeof each === 'number');
 }
 
 function wrong(message: string, cause?: unknown): PipelineFileError {

@@ -1,17 +1,19 @@
-/** The server `corpus` of UltraRAG: text, Markdown and JSON Lines into passages of bounded length, in the format that vf-index reads. */
+/** The server `corpus` of UltraRAG: text, Markdown and files of rows into passages of bounded length, in the format that vf-index reads. */
 import { dirname, extname, basename } from 'node:path';
-import { readLines, replaceFile } from '../../files/json-lines.ts';
+import { replaceFile } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
-import { readRegularFile } from '../../files/regular-file.ts';
+import { RECORD_FILE, readRecords } from '../../files/records.ts';
+import { readUserText } from '../../files/user-text.ts';
 import { thrownText } from '../../core/errors.ts';
 import type { KeySchema } from '../../schemas/config-keys.ts';
-import { isObject } from '../../schemas/is-object.ts';
+import { fieldsOf } from '../../schemas/is-object.ts';
+import { parsePassage } from '../../schemas/passage-row.ts';
 import { PipelineFileError } from '../pipeline-error.ts';
 import type { PipelineServer } from '../pipeline-server.ts';
 import { type ChunkStrategy, chunkText } from './chunk-text.ts';
 import type { ToolsVersion } from './tools-version.ts';
 
-const TYPES = ['.txt', '.md', '.jsonl'];
+const TEXT_FILE = /\.(?:txt|md)$/i;
 const path = (standard: string): KeySchema => ({ type: 'string', minLength: 1, default: standard });
 const size: KeySchema = { type: 'integer', minimum: 1, default: 256 };
 const strategy: KeySchema = { type: 'string', enum: ['word', 'sentence'], default: 'sentence' };
@@ -40,7 +42,7 @@ export function corpusServer(version: ToolsVersion): PipelineServer {
     '2.0': {
       parse_documents: {
         io: 'file_path->raw_data',
-        description: 'the text of a .txt, .md or .jsonl file',
+        description: 'the text of a .txt or .md file, or of a file of rows',
         check: async ({ file_path }) => assertType(String(file_path)),
         run: async ({ file_path }, { resolve }) => ({
           raw_data: (await readDocuments(resolve(String(file_path)))).map(({ contents }) => contents).join('\n'),
@@ -63,7 +65,7 @@ export function corpusServer(version: ToolsVersion): PipelineServer {
     '3.0': {
       build_text_corpus: {
         io: 'parse_file_path,text_corpus_save_path->None',
-        description: 'a .txt, .md or .jsonl file as a .jsonl file of documents',
+        description: 'a .txt or .md file, or a file of rows, as a .jsonl file of documents',
         check: async ({ parse_file_path }) => assertType(String(parse_file_path)),
         run: async ({ parse_file_path, text_corpus_save_path }, { resolve }) => {
           await writeDocuments(String(text_corpus_save_path), await readDocuments(resolve(String(parse_file_path))));
@@ -91,21 +93,23 @@ export function corpusServer(version: ToolsVersion): PipelineServer {
 }
 
 function assertType(file: string): void {
-  if (TYPES.includes(extname(file).toLowerCase())) return;
-  throw new PipelineFileError(`The document ${file} must be one of ${TYPES.join(', ')}; convert it first`, { fault: 'file' });
+  if (TEXT_FILE.test(file) || RECORD_FILE.test(file)) return;
+  throw new PipelineFileError(`The document ${file} must be one of .txt, .md, .jsonl, .json, .csv, .tsv, .parquet; convert it first`, {
+    fault: 'file',
+  });
 }
 
 async function readDocuments(file: string): Promise<readonly Document[]> {
   assertType(file);
   try {
-    if (extname(file).toLowerCase() !== '.jsonl') return [{ title: basename(file, extname(file)), contents: await readRegularFile(file) }];
+    if (!RECORD_FILE.test(file)) return [{ title: basename(file, extname(file)), contents: await readUserText(file) }];
     const documents: Document[] = [];
-    for await (const { text, number } of readLines(file, { remedy: 'name a .jsonl file of documents' })) {
-      const row: unknown = JSON.parse(text);
-      const { title, contents, text: body } = isObject(row) ? row : {};
-      if (typeof (contents ?? body) !== 'string')
-        throw new PipelineFileError(`${file}, line ${number} must have contents or text`, { fault: 'file' });
-      documents.push({ title: typeof title === 'string' ? title : '', contents: (contents ?? body) as string });
+    for await (const { value, place } of readRecords(file)) {
+      const parsed = parsePassage(value);
+      if (!parsed.ok) throw new PipelineFileError(`${place} ${parsed.problem}`, { fault: 'file' });
+      // A title next to contents is that of the document.
+      const { title } = fieldsOf(value);
+      documents.push({ title: parsed.row.title ?? (typeof title === 'string' ? title : ''), contents: parsed.row.text });
     }
     return documents;
   } catch (cause) {

@@ -1,16 +1,14 @@
-import type { Readable } from 'node:stream';
 import { CancelledError } from '../../core/errors.ts';
 import { Bm25Index, type Bm25Parameters, checkParameters, defaultParameters } from './bm25-index.ts';
-import { type CorpusProgress, openCorpus, readCorpus } from './corpus-stream.ts';
+import { type CorpusProgress, readCorpus } from './corpus-stream.ts';
 import { IndexBuilder } from './index-builder.ts';
 import { IndexWriter } from './index-folder.ts';
 import type { IndexManifest } from './index-manifest.ts';
+import { openCorpus, type OpenCorpusOptions } from './open-corpus.ts';
 
-export interface BuildIndexOptions extends Partial<Bm25Parameters> {
-  /** Path of the corpus, JSON Lines, also packed; with `stream` only its name. */
+export interface BuildIndexOptions extends Partial<Bm25Parameters>, OpenCorpusOptions {
+  /** Path of the corpus, also packed; with `stream` only its name. */
   readonly corpus: string;
-  /** The bytes of the corpus. @default the file `corpus` */
-  readonly stream?: Readable;
   /** The folder to create. */
   readonly target: string;
   /** Replaces an existing index. @default false */
@@ -22,13 +20,14 @@ export interface BuildIndexOptions extends Partial<Bm25Parameters> {
 
 /** Indexes a corpus into a folder. If it fails or is stopped, nothing is left behind and an existing folder stays. */
 export async function buildIndexFolder(options: BuildIndexOptions): Promise<IndexManifest> {
-  const { corpus, stream, target, overwrite = false, signal, onProgress } = options;
+  const { corpus, target, overwrite = false, signal, onProgress } = options;
   const parameters = { k1: options.k1 ?? defaultParameters.k1, b: options.b ?? defaultParameters.b };
   checkParameters(parameters);
   const writer = new IndexWriter(target, { overwrite });
   try {
     const builder = new IndexBuilder();
-    const facts = await readCorpus(stream ?? (await openCorpus(corpus)), {
+    const { stream } = await openCorpus(corpus, options);
+    const facts = await readCorpus(stream, {
       name: corpus,
       onPassage: ({ contents }) => builder.add(contents),
       onChunk: (chunk) => writer.appendCorpus(chunk),

@@ -7,6 +7,9 @@ const MAX_LINE_BYTES = 2 ** 28;
 const LINE_FEED = 10;
 const BYTE_ORDER_MARK = Buffer.from('\ufeff');
 
+/** What to do about a row that is no passage. */
+export const PASSAGE_ADVICE = 'every line must be {"id", "contents"}; other columns are named with --text, --title and --id of vf-index';
+
 /** `start`: the line's first byte in the corpus, after a byte order mark. */
 export type OnRow = (row: CorpusRow, line: Buffer, start: number) => void;
 
@@ -63,7 +66,7 @@ export class CorpusLines {
     }
     if (this.#blankLine > 0) throw new ConfigError(`${this.#name}, line ${this.#blankLine} is blank; every line must be a passage`);
     const parsed = parseCorpusLine(line);
-    if (!parsed.ok) throw new ConfigError(`${this.#name}, line ${this.#line} ${parsed.problem}; every line must be {"id", "contents"}`);
+    if (!parsed.ok) throw new ConfigError(`${this.#name}, line ${this.#line} ${parsed.problem}; ${PASSAGE_ADVICE}`);
     this.rows++;
     this.#onRow(parsed.row, line, start + skipped);
   }

@@ -4,11 +4,11 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { crc32 } from 'node:zlib';
 import { throwIfAborted } from '../../core/abort.ts';
 import { ConfigError, VfError } from '../../core/errors.ts';
-import { isDamage, streamUnpacked } from '../../files/packed-file.ts';
+import { isDamage } from '../../files/packed-file.ts';
 import type { CorpusRow } from './corpus-line.ts';
 import { CorpusLines } from './corpus-lines.ts';
+import type { OpenedCorpus } from './open-corpus.ts';
 
-const CHUNK_BYTES = 2 ** 20;
 const GZIP = Buffer.from([0x1f, 0x8b]);
 
 export interface CorpusProgress {
@@ -108,15 +108,10 @@ async function* corpusChunks(
   }
 }
 
-/** The bytes of a corpus file, unpacked. Read the stream at once, because an error of an unread stream ends the process. */
-export function openCorpus(path: string): Promise<Readable> {
-  return streamUnpacked(path, { pieceBytes: CHUNK_BYTES });
-}
-
-/** SHA-256 of a corpus file's bytes, unpacked, in hex. */
-export async function corpusChecksum(path: string, signal?: AbortSignal): Promise<string> {
+/** SHA-256 of the bytes of a corpus, in hex. */
+export async function corpusChecksum({ stream }: OpenedCorpus, options: { readonly name: string; readonly signal?: AbortSignal }): Promise<string> {
   const hash = createHash('sha256');
-  for await (const chunk of corpusChunks(await openCorpus(path), { name: path, ...(signal && { signal }) })) hash.update(chunk);
+  for await (const chunk of corpusChunks(stream, options)) hash.update(chunk);
   return hash.digest('hex');
 }
 

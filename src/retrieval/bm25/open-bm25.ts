@@ -3,19 +3,19 @@ import { statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { CancelledError, ConfigError } from '../../core/errors.ts';
 import { makeFolder } from '../../files/make-folder.ts';
-import { isPacked } from '../../files/packed-file.ts';
 import type { Passage, Retriever } from '../retriever.ts';
 import { Bm25Index, type Bm25Parameters, checkParameters, defaultParameters } from './bm25-index.ts';
 import { Bm25Retriever, openPassages, parametersOf } from './bm25-retriever.ts';
 import { buildIndexFolder } from './build-index-folder.ts';
-import { corpusChecksum, type CorpusProgress, openCorpus, readCorpus } from './corpus-stream.ts';
+import { corpusChecksum, type CorpusProgress, readCorpus } from './corpus-stream.ts';
 import { ANALYZER } from './english-analyzer.ts';
 import { IndexBuilder } from './index-builder.ts';
 import { isIndexFolder, readIndexFolder } from './index-folder.ts';
+import { openCorpus, type OpenCorpusOptions } from './open-corpus.ts';
 import { PassageList, type PassageStore, type StoredPassage } from './passage-list.ts';
 import { PassageFile } from './passage-store.ts';
 
-export interface OpenBm25Options extends Partial<Bm25Parameters> {
+export interface OpenBm25Options extends Partial<Bm25Parameters>, Pick<OpenCorpusOptions, 'columns'> {
   /** Folder that caches the index of a corpus file by the corpus's checksum. @default none: the index is built in memory each time */
   readonly cacheDir?: string;
   /** @default `bm25 <file or folder name>` */
@@ -25,10 +25,10 @@ export interface OpenBm25Options extends Partial<Bm25Parameters> {
   readonly onProgress?: (progress: CorpusProgress) => void;
 }
 
-const knownOptions = new Set(['k1', 'b', 'cacheDir', 'name', 'signal', 'onProgress']);
+const knownOptions = new Set(['k1', 'b', 'columns', 'cacheDir', 'name', 'signal', 'onProgress']);
 /**
- * Opens a folder made by vf-index, a corpus (one `{"id", "contents"}` or `{"id", "title", "text"}` per line), or passages. A corpus may be packed (`.gz`, `.br`,
- * `.zst`); its passages are then held in memory. k1 and b default to those of the index folder, else to 0.9 and 0.4. Throws ConfigError if the source cannot be used.
+ * Opens a folder made by vf-index, a corpus (rows of `{"id", "contents"}` or `{"id", "title", "text"}`, in JSON Lines, JSON, CSV, TSV or Parquet), or passages. The passages
+ * of a corpus that is packed (`.gz`, `.br`, `.zst`) or not JSON Lines are held in memory. k1 and b default to those of the index folder, else to 0.9 and 0.4. Throws ConfigError if the source cannot be used.
  *
  * @example
  * const retriever = await openBm25('corpus.jsonl', { cacheDir: '.cache' });
@@ -40,7 +40,10 @@ export async function openBm25(source: string | Iterable<Passage>, options: Open
   checkParameters({ ...defaultParameters, ...parametersOf(options, defaultParameters) });
   if (typeof source !== 'string') return openPassages(source, options);
   const name = options.name ?? `bm25 ${basename(resolve(source))}`;
-  const opened = isFolder(source) ? openFolder(source) : await openFile(source, options);
+  const isIndex = isFolder(source);
+  if (isIndex && Object.keys(options.columns ?? {}).length > 0)
+    throw new ConfigError(`${source} is an index, whose passages have no columns. Name columns when it is built, or leave them out.`);
+  const opened = isIndex ? openFolder(source) : await openFile(source, options);
   return new Bm25Retriever(name, opened.index, opened.passages, parametersOf(options, opened.parameters));
 }
 
@@ -59,8 +62,9 @@ async function openFile(path: string, options: OpenBm25Options): Promise<Opened>
   const { cacheDir, signal, onProgress } = options;
   if (cacheDir !== undefined) return openCached(path, cacheDir, options);
   const builder = new IndexBuilder();
-  const held: StoredPassage[] | null = isPacked(path) ? [] : null;
-  const facts = await readCorpus(await openCorpus(path), {
+  const { stream, isFile: canReadAgain } = await openCorpus(path, options);
+  const held: StoredPassage[] | null = canReadAgain ? null : [];
+  const facts = await readCorpus(stream, {
     name: path,
     onPassage: ({ id, contents }) => {
       builder.add(contents);
@@ -77,11 +81,22 @@ async function openFile(path: string, options: OpenBm25Options): Promise<Opened>
 async function openCached(path: string, cacheDir: string, options: OpenBm25Options): Promise<Opened> {
   const { signal, onProgress } = options;
   makeFolder(cacheDir);
-  const target = join(cacheDir, `${ANALYZER}-${(await corpusChecksum(path, signal)).slice(0, 32)}`);
+  const target = join(
+    cacheDir,
+    `${ANALYZER}-${(await corpusChecksum(await openCorpus(path, options), { name: path, ...(signal && { signal }) })).slice(0, 32)}`,
+  );
   const cached = isIndexFolder(target) ? openWhole(target) : null;
   if (cached !== null) return cached;
   try {
-    await buildIndexFolder({ corpus: path, target, overwrite: true, ...(signal && { signal }), ...(onProgress && { onProgress }) });
+    const { columns } = options;
+    await buildIndexFolder({
+      corpus: path,
+      ...(columns && { columns }),
+      target,
+      overwrite: true,
+      ...(signal && { signal }),
+      ...(onProgress && { onProgress }),
+    });
   } catch (error) {
     const others = error instanceof CancelledError ? null : openWhole(target);
     if (others === null) throw error;

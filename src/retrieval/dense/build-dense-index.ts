@@ -8,7 +8,8 @@ import { ConfigError } from '../../core/errors.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { lockRun } from '../../files/run-lock.ts';
 import { buildIndexFolder } from '../bm25/build-index-folder.ts';
-import { type CorpusProgress, openCorpus, streamCorpus } from '../bm25/corpus-stream.ts';
+import { type CorpusProgress, streamCorpus } from '../bm25/corpus-stream.ts';
+import { openCorpus, type OpenCorpusOptions } from '../bm25/open-corpus.ts';
 import { readIndexFolder } from '../bm25/index-folder.ts';
 import { CommitWriter } from './commit-writer.ts';
 import { type BuildState, DenseFolder } from './dense-folder.ts';
@@ -21,11 +22,9 @@ import { type CorpusFacts, PassageReader } from './passage-reader.ts';
 import { assertSameModel } from './same-model.ts';
 import { searchOf, type SearchKind } from './search-settings.ts';
 
-export interface BuildDenseOptions {
-  /** Path of the corpus, JSON Lines; with `stream` only its name. */
+export interface BuildDenseOptions extends OpenCorpusOptions {
+  /** Path of the corpus; with `stream` only its name. */
   readonly corpus: string;
-  /** The bytes of the corpus. @default the file `corpus` */
-  readonly stream?: Readable;
   /** The folder to create or to continue. */
   readonly target: string;
   readonly embedder: Embedder;
@@ -115,8 +114,11 @@ interface CorpusSource {
 }
 
 /** Builds the BM25 index first, which keeps the corpus: it is then read from there, so that a piped corpus can be read twice. */
-async function corpusSource(folder: DenseFolder, { corpus, stream, bm25 = true, signal, onProgress }: BuildDenseOptions): Promise<CorpusSource> {
-  const given = async () => stream ?? (await openCorpus(corpus));
+async function corpusSource(
+  folder: DenseFolder,
+  { corpus, stream, columns, bm25 = true, signal, onProgress }: BuildDenseOptions,
+): Promise<CorpusSource> {
+  const given = async () => (await openCorpus(corpus, { ...(stream && { stream }), ...(columns && { columns }) })).stream;
   if (!bm25) return { name: corpus, open: given };
   if (!folder.hasBm25) {
     await buildIndexFolder({
@@ -132,7 +134,7 @@ async function corpusSource(folder: DenseFolder, { corpus, stream, bm25 = true, 
     if ((await checksum(await given(), corpus, signal)) !== manifest.corpus.sha256)
       throw new ConfigError(`${corpus} is not the corpus that ${folder.path} was begun with. Restore it, or start over with --force.`);
   }
-  return { name: corpus, open: () => openCorpus(join(folder.bm25, 'passages.jsonl')) };
+  return { name: corpus, open: async () => (await openCorpus(join(folder.bm25, 'passages.jsonl'))).stream };
 }
 
 async function checksum(stream: Readable, name: string, signal: AbortSignal): Promise<string> {

@@ -6,7 +6,7 @@ import { ConfigError, thrownText } from '../../core/errors.ts';
 import { folderProblem } from '../../files/make-folder.ts';
 import { openRegularFile } from '../../files/regular-file.ts';
 import { readExclusions } from '../exclusions.ts';
-import { readPlayedRows } from '../row-files.ts';
+import { readRows } from '../row-files.ts';
 import { inPlace } from './in-place.ts';
 import type { RoundCommands, RoundStage } from './round-commands.ts';
 import { checkStageModel } from './stage-model.ts';
@@ -35,7 +35,7 @@ export async function checkRounds(config: RoundsConfig, rows: string, checking: 
   if (problem !== null) throw new ConfigError(`output in ${path} cannot be used: ${problem}. Name a folder that can be written.`);
   for (const stage of Object.keys(OWN_WORDS) as RoundStage[]) await checkStage(stage, config, checking);
   await checkFile(rows, `rows in ${path}`);
-  await inPlace(`rows in ${path}`, () => readPlayedRows(rows));
+  await inPlace(`rows in ${path}`, () => readRows(rows));
   await checkReview(config);
   const { review, path: place } = config;
   if (review !== null) await inPlace(`[review] of ${place}`, () => checking.commands.stageOptions('focus', [...OWN_WORDS.focus, ...review.hard]));

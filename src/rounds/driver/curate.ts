@@ -4,7 +4,7 @@ import { askRows, type Question } from '../ask-rows.ts';
 import { bucketStage, focusStage, type Measure, reviewStage } from '../curate-stages.ts';
 import { readExclusions } from '../exclusions.ts';
 import { readTraces } from '../read-traces.ts';
-import { readPlayedRows, readRows, type RoundRow } from '../row-files.ts';
+import { readRows, type RoundRow } from '../row-files.ts';
 import type { HashedInput } from '../stage-files.ts';
 import { type LowPrompt, lowPrompts, type Verified, type VerifyBounds, verifyQuestion, verifyStage } from '../verify-stage.ts';
 import type { StageContext, StageModelOptions } from './round-commands.ts';
@@ -49,7 +49,7 @@ export async function bucket(options: BucketWork, context: StageContext): Promis
   const target = { stage: 'bucket', folder: options.output, name: 'bucket', outputs } as const;
   const work = async (inputs: Inputs) => {
     const traces = await readTraces(pathsOf(inputs, 'trace'), { withTexts: false });
-    return bucketStage(traces, await readPlayedRows(rowsOf(inputs)), { low, high, measure, leavesOutUnknown });
+    return bucketStage(traces, await readRows(rowsOf(inputs)), { low, high, measure, leavesOutUnknown });
   };
   return runStage({ target, inputs: await tracedInputs(options), work }, context);
 }
@@ -70,11 +70,11 @@ export async function focus(options: FocusWork, context: StageContext): Promise<
   const { threshold, measure, leaveOutUnknown: leavesOutUnknown = false } = options;
   const work = async (inputs: Inputs) => {
     const added: RoundRow[] = [];
-    for (const path of options.add ?? []) added.push(...(await readPlayedRows(path)));
+    for (const path of options.add ?? []) added.push(...(await readRows(path)));
     const exclusions = await readExclusions(pathsOf(inputs, 'exclusions'));
     const traces = await readTraces(pathsOf(inputs, 'trace'), { withTexts: false });
     const chosen = { threshold, measure, added, exclusions, leavesOutUnknown, output: target.file };
-    return focusStage(traces, await readPlayedRows(rowsOf(inputs)), chosen);
+    return focusStage(traces, await readRows(rowsOf(inputs)), chosen);
   };
   const further = [...inputsOf('added', options.add), ...inputsOf('exclusions', options.exclude)];
   return runStage({ target, inputs: [...(await tracedInputs(options)), ...further], work }, context);
@@ -85,7 +85,7 @@ export async function verify(options: VerifyWork, context: StageContext): Promis
   const { low, found, measure } = options;
   const work = async (inputs: Inputs) => {
     const paths = pathsOf(inputs, 'trace');
-    const rows = await readPlayedRows(rowsOf(inputs));
+    const rows = await readRows(rowsOf(inputs));
     const bounds = { low, found, measure };
     const slim = await readTraces(paths, { withTexts: false });
     const prompts = lowPrompts(slim, rows, bounds);

@@ -2,7 +2,7 @@
 import { createInterface } from 'node:readline';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError, ownCodeText, VfError } from '../../core/errors.ts';
-import { readLines } from '../../files/json-lines.ts';
+import { userTextLines } from '../../files/user-lines.ts';
 import { environmentFunction, moduleFunction, optionalModuleFunction } from '../../registry/load-export.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
@@ -103,5 +103,5 @@ function rolloutsOf(path: string, config: TrainingConfig, tokenizerHash: string 
 }
 
 async function* fileLines(path: string): AsyncGenerator<string, void> {
-  for await (const { text } of readLines(path, { remedy: 'name one that vf-export wrote, or - for stdin' })) yield text;
+  for await (const { text } of userTextLines(path, { remedy: 'name one that vf-export wrote, or - for stdin' })) yield text;
 }

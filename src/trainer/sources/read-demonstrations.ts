@@ -1,8 +1,7 @@
 /** Reads supervised rows from JSONL and Parquet files and holds some of them out. Rows of DDAI's files are conversations, too. */
 import { ConfigError } from '../../core/errors.ts';
 import { Random } from '../../core/random.ts';
-import { readLines } from '../../files/json-lines.ts';
-import { readParquet } from '../../files/parquet.ts';
+import { objectOf, readRecords } from '../../files/records.ts';
 import { type DemonstrationRow, type MessagesRow, MessagesRowSchema, PromptRowSchema, TokensRowSchema } from '../../schemas/demonstration-row.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import { parseRowV1 } from '../../schemas/messages-v1.ts';
@@ -55,14 +54,12 @@ async function readRows(path: string): Promise<ReadDemonstration[]> {
   return rows;
 }
 
-/** The objects of a file and where they are; `fields` is text in a JSONL file. */
+/** The rows of a file and where they are; `fields` is text in JSON Lines. */
 async function* objectsIn(path: string): AsyncGenerator<{ readonly fields: string | object; readonly place: string }, void> {
-  if (/\.parquet$/i.test(path)) {
-    for (const [i, fields] of (await readParquet(path)).entries()) yield { fields, place: `${path}, row ${i + 1}` };
-    return;
-  }
-  for await (const { text, number } of readLines(path, { remedy: 'name a file of supervised rows (docs/supervised.md)' }))
-    if (text.trim() !== '') yield { fields: text, place: `${path}:${number}` };
+  for await (const record of readRecords(path, { remedy: 'name a file of supervised rows (docs/supervised.md)', skipsBlankLines: true }))
+    yield record.text === null
+      ? { fields: objectOf(record), place: `${path}, row ${record.number}` }
+      : { fields: record.text, place: `${path}:${record.number}` };
 }
 
 function parseRow(fields: string | object): { readonly value: DemonstrationRow } | { readonly problem: string } {

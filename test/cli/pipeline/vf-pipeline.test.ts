@@ -308,12 +308,12 @@ vf-pipeline: ${SEARCH_O1} can run: 11 tool steps, the tools of UltraRAG 2.0; no 
       /needs times, a whole number from 1 to 10000, got 1000000/,
     ],
     [
-      'an integer beyond 2^53',
-      { rows: '{"question": 9007199254740993, "golden_answers": []}\n' },
-      /line 1 has the integer 9007199254740993, which is beyond 2\^53/,
+      'golden answers in a list that is written as text',
+      { rows: '{"question": "q", "golden_answers": "[\'a\', \'b\']"}\n' },
+      /Line 1 of \S*rows\.jsonl: expected answers in "golden_answers", got a list written as text/,
     ],
     ['unequal lists', { rows: `${ROWS}{"question": "r"}\n` }, /The benchmark has 2 q_ls but 1 gt_ls; a row lacks a key of key_map/],
-    ['a torn row', { rows: '{"question": "q"\n' }, /rows\.jsonl, line 1 is not JSON/],
+    ['a torn row', { rows: '{"question": "q"\n' }, /Line 1 of \S*rows\.jsonl is not valid JSON/],
     [
       'an alias bomb',
       {

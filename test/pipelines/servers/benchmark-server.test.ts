@@ -28,24 +28,47 @@ describe('loadBenchmark', () => {
     expect(await load(`${name}.parquet`, { limit: 2 })).toEqual({ q_ls: QUESTIONS.slice(0, 2), ids: [1, 2 ** 53 - 1] });
   });
 
-  it('refuses a whole number of 64 bits that JavaScript would round, from Parquet and JSON', async () => {
+  it('keeps the digits of a whole number of 64 bits that JavaScript would round, as text', async () => {
     const columnData = [{ name: 'id', data: [2n ** 53n + 1n], type: 'INT64' as const }];
     await writeFile(join(folder, 'large.parquet'), Buffer.from(parquetWriteBuffer({ columnData })));
-    await expect(load('large.parquet')).rejects.toThrow(/row 1 has the integer 9007199254740993, which is beyond 2\^53; store it as text$/);
+    expect(await load('large.parquet')).toEqual({ q_ls: [], ids: ['9007199254740993'] });
     await writeFile(join(folder, 'large.json'), '[{"id": 1}, {"id": [{"x": -9007199254740993}]}]');
-    await expect(load('large.json')).rejects.toThrow('has the integer -9007199254740993, which is beyond 2^53');
+    expect(await load('large.json')).toEqual({ q_ls: [], ids: [1, [{ x: '-9007199254740993' }]] });
     await writeFile(join(folder, 'float.jsonl'), '{"id": 1234567890123456.5, "question": "9007199254740993"}\n');
     expect(await load('float.jsonl')).toEqual({ q_ls: ['9007199254740993'], ids: [1234567890123456.5] });
   });
 
   it.each([
     ['torn.parquet', 'PAR1 and no more', /torn\.parquet cannot be read as Parquet: /],
-    ['object.json', '{"question": 1}', /object\.json must be a list of rows, got an object$/],
-    ['rows.json', '[1]', /rows\.json, row 1 must be an object, got a number$/],
-    ['table.csv', 'question\nq\n', /table\.csv must be a \.jsonl, \.json or \.parquet file$/],
+    ['rows.json', '[1]', /Line 1 of \S+rows\.json is not an object, but a list\. Write one/],
+    ['rows.txt', 'question\nq\n', /rows\.txt must be a \.jsonl, \.json, \.csv, \.tsv or \.parquet file$/],
+    [
+      'latin.jsonl',
+      Buffer.from('{"question": "Wo?", "golden_answers": ["M\xfcnchen"]}\n', 'latin1'),
+      /Line 1 of \S+latin\.jsonl is not UTF-8\. Convert the file to UTF-8\.$/,
+    ],
+    [
+      'printed.jsonl',
+      '{"question": "Who?", "golden_answers": "[\'Paris\' \'Rome\']"}',
+      /^Line 1 of \S+: expected answers in "golden_answers", got a list written as text/,
+    ],
+    ['blank.csv', 'question,golden_answers\nWho?,"[""""]"\n', /^Line 2 of \S+: expected answers in "golden_answers", got a blank answer/],
+    [
+      'place.jsonl',
+      '{"question": "Which?", "golden_answers": [4], "choices": ["Rome", "Paris"]}',
+      /or its place among the 2 choices, from 0 up, got 4; give the text$/,
+    ],
   ])('refuses %s in one line', async (name, text, message) => {
     await writeFile(join(folder, name), text);
     await expect(load(name)).rejects.toThrow(message);
+  });
+
+  it('reads a table, a byte order mark, and the places of choices as their texts', async () => {
+    const key_map = { q_ls: 'question', gt_ls: 'golden_answers' };
+    await writeFile(join(folder, 'table.csv'), '\ufeffquestion,golden_answers\n"Wo, bitte?","[""Paris"", ""Rom""]"\nq,7\n');
+    expect(await load('table.csv', { key_map })).toEqual({ q_ls: ['Wo, bitte?', 'q'], gt_ls: [['Paris', 'Rom'], '7'] });
+    await writeFile(join(folder, 'choice.jsonl'), '{"question": "Which?", "golden_answers": [1], "choices": ["Rome", "Paris"]}\n');
+    expect(await load('choice.jsonl', { key_map })).toEqual({ q_ls: ['Which?'], gt_ls: [['Paris']] });
   });
 
   it('takes a seed beyond 2^53 as text', async () => {

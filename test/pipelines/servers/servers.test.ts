@@ -101,7 +101,7 @@ describe('corpusServer', () => {
     );
     expect(readFileSync(join(folder, 'a.jsonl'), 'utf8')).toContain('One two. Three.');
     await expect(build!.check!({ parse_file_path: 'a.pdf' }, callContext())).rejects.toThrow(
-      'The document a.pdf must be one of .txt, .md, .jsonl; convert it first',
+      'The document a.pdf must be one of .txt, .md, .jsonl, .json, .csv, .tsv, .parquet; convert it first',
     );
   });
 

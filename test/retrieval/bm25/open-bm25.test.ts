@@ -2,12 +2,13 @@ import { appendFileSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync,
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { brotliCompressSync, crc32, gzipSync, zstdCompressSync } from 'node:zlib';
+import { parquetWriteBuffer } from 'hyparquet-writer';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, RetrievalError } from '../../../src/core/errors.ts';
 import { Bm25Index } from '../../../src/retrieval/bm25/bm25-index.ts';
 import { buildIndexFolder } from '../../../src/retrieval/bm25/build-index-folder.ts';
 import { IndexWriter, readIndexFolder } from '../../../src/retrieval/bm25/index-folder.ts';
-import { openBm25 } from '../../../src/retrieval/bm25/open-bm25.ts';
+import { openBm25, type OpenBm25Options } from '../../../src/retrieval/bm25/open-bm25.ts';
 import { CONTRACT_PASSAGES, retrieverContract } from '../../contracts/retriever.ts';
 import { nqMiniCorpus } from '../../nq-mini-corpus.ts';
 
@@ -28,8 +29,8 @@ function corpusFile(lines: readonly (string | object)[], end = '\n'): string {
   return path;
 }
 
-async function contentsOf(path: string, query: string): Promise<readonly unknown[]> {
-  const retriever = await openBm25(path);
+async function contentsOf(path: string, query: string, options: OpenBm25Options = {}): Promise<readonly unknown[]> {
+  const retriever = await openBm25(path, options);
   const [list] = await retriever.search([query], { topk: 5, signal });
   await retriever.close();
   return list!.map(({ id, contents }) => [id, contents]);
@@ -69,6 +70,54 @@ describe('openBm25 of a corpus file', () => {
     expect(await contentsOf(path, 'cat')).toEqual([['a', 'cat Zürich']]);
     expect(await contentsOf(path, '苏')).toEqual([['b', 'dog 苏黎世']]);
     expect(await contentsOf(corpusFile(['{"id":"a","contents":"cat"}', '{"id":"b","contents":"dog"}'], ''), 'dog')).toEqual([['b', 'dog']]);
+  });
+
+  it.each([
+    [
+      'beir.jsonl',
+      '{"_id":"MED-10","title":"Cat","text":"a cat","metadata":{}}\n{"_id":"MED-14","title":"Dog","text":"a dog"}\n',
+      [['MED-10', '"Cat"\na cat']],
+    ],
+    ['docid.jsonl', '{"docid":"d1","text":"a cat"}\n', [['d1', 'a cat']]],
+    ['utf16.jsonl', Buffer.from('\ufeff{"id":"a","contents":"cat Zürich"}\n', 'utf16le'), [['a', 'cat Zürich']]],
+    ['list.json', '[{"id":"a","contents":"cat"},{"id":"b","contents":"dog"}]', [['a', 'cat']]],
+    ['psgs.tsv', 'id\ttext\ttitle\n1\t"a ""big"" cat"\tCats\n2\tdog\tDogs\n', [['1', '"Cats"\na "big" cat']]],
+    ['packed.csv.gz', gzipSync('id,text\n7,cat\n'), [['7', 'cat']]],
+    [
+      'rows.parquet',
+      Buffer.from(
+        parquetWriteBuffer({
+          columnData: [
+            { name: 'id', data: [2n ** 53n + 1n, 2n ** 53n], type: 'INT64' },
+            { name: 'contents', data: ['cat', 'dog'], type: 'STRING' },
+          ],
+        }),
+      ),
+      [['9007199254740993', 'cat']],
+    ],
+    [
+      'large.jsonl',
+      '{"id":9007199254740993,"contents":"cat one"}\n{"id":9007199254740992,"contents":"cat two"}\n',
+      [
+        ['9007199254740993', 'cat one'],
+        ['9007199254740992', 'cat two'],
+      ],
+    ],
+  ] as const)('reads the passages and the ids of %s, from memory and from an index', async (name, bytes, found) => {
+    const path = fresh(name);
+    writeFileSync(path, bytes);
+    for (const options of [{}, { cacheDir: fresh('cache') }]) expect(await contentsOf(path, 'cat', options)).toEqual(found);
+  });
+
+  it('reads columns of other names, and refuses them for an index', async () => {
+    const path = corpusFile(['{"nr":7,"name":"Cats","body":"purr","id":"x","contents":"no"}']);
+    expect(await contentsOf(path, 'cat', { columns: { text: 'body', title: 'name', id: 'nr' } })).toEqual([['7', '"Cats"\npurr']]);
+    await expect(openBm25(path, { columns: { text: 'abstract' } })).rejects.toThrow(
+      /^Line 1 of \S+ has no column "abstract"; it has "nr", "name", "body", "id", "contents"; every line/,
+    );
+    const target = fresh('index');
+    await buildIndexFolder({ corpus: path, target });
+    await expect(openBm25(target, { columns: { text: 'body' } })).rejects.toThrow(/is an index, whose passages have no columns\./);
   });
 
   it.each([

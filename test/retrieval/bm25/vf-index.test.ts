@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { runInProcess } from '../../cli/in-process.ts';
 import { openBm25 } from '../../../src/retrieval/bm25/open-bm25.ts';
 
 const program = new URL('../../../src/cli/vf-index.ts', import.meta.url).pathname;
@@ -61,6 +62,16 @@ describe('vf-index', () => {
     expect(passages).toEqual([corpus, corpus]);
   });
 
+  it('reads columns of other names from a table', async () => {
+    writeFileSync(join(folder, 'corpus.csv'), 'nr,name,body\n7,Dogs,"bark, loudly"\n8,Cats,purr\n');
+    const args = ['corpus.csv', '-o', 'index', '--text', 'body', '--title', 'name', '--id', 'nr'];
+    expect(await runInProcess('vf-index', args, { cwd: folder, env: {} })).toMatchObject({ code: 0, stdout: '' });
+    const retriever = await openBm25(join(folder, 'index'));
+    const [list] = await retriever.search(['dog'], { topk: 1, signal: new AbortController().signal });
+    expect(list).toMatchObject([{ id: '7', contents: '"Dogs"\nbark, loudly' }]);
+    await retriever.close();
+  });
+
   it('reads stdin, and removes what it wrote when it is interrupted (exit 130)', async () => {
     const child = start(['-', '-o', 'index']);
     const finished = finish(child);
@@ -77,7 +88,8 @@ describe('vf-index', () => {
     writeFileSync(join(folder, 'bad.jsonl'), '{"id":"a","contents":"cats"}\n{"id":"b"}\n');
     const cases: [string[], string][] = [
       [['bad.jsonl', '-o', 'index'], 'bad.jsonl, line 2 has no "contents"'],
-      [['missing.jsonl', '-o', 'index'], 'The file missing.jsonl does not exist; name a JSON Lines corpus'],
+      [['bad.jsonl', '-o', 'index', '--text', 'body'], 'Line 1 of bad.jsonl has no column "body"; it has "id", "contents"; every'],
+      [['missing.jsonl', '-o', 'index'], 'The file missing.jsonl does not exist; name a corpus, or - for stdin'],
       [['bad.jsonl', '-o', folder], '--force'],
     ];
     const results = await Promise.all(cases.map(([args]) => finish(start(args))));

@@ -71,7 +71,7 @@ describe('readDemonstrations', () => {
   });
 
   it.each([
-    ['{"prompt": "a"', /rows\.jsonl:1 is not a supervised row: text that is not JSON/],
+    ['{"prompt": "a"', /Line 1 of \S+rows\.jsonl is not valid JSON: /],
     [{ text: 'a' }, /:1 is not a supervised row: it has none of messages, prompt and token_ids/],
     [{ prompt: 'a' }, /in addition to prompt it needs either segments or completion/],
     [{ prompt: 'a', completion: 'b', segments: [{ kind: 'model', text: 'b' }] }, /in addition to prompt it needs either segments or completion/],
@@ -92,7 +92,7 @@ describe('readDemonstrations', () => {
     [{ token_ids: [1, 2], loss_mask: [0, 1], images: [{ ...IMAGE, length: 9 }] }, /images\[0\] is not among the tokens without a loss/],
   ])('refuses %j in one line that names its place', async (line, message) => {
     await expect(read({ data: write([line]) })).rejects.toThrow(message);
-    await expect(read({ data: write([line]) })).rejects.toThrow(/^[^\n]*docs\/supervised\.md[^\n]*$/);
+    await expect(read({ data: write([line]) })).rejects.toThrow(/^[^\n]*docs\/(supervised|data)\.md[^\n]*$/);
   });
 
   it('refuses files that are missing or empty, and a number of held-out rows that leaves none', async () => {

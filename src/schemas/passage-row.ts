@@ -1,0 +1,53 @@
+/** Passages in corpora: the columns of Search-R1's, FlashRAG's and UltraRAG's corpora, of BEIR and of others; other names can be given. */
+import { isObject } from './is-object.ts';
+import { kindOf } from './kind-of.ts';
+
+export interface PassageRow {
+  /** Null if the row has none; then its number serves as id, as in upstream's servers. */
+  readonly id: string | null;
+  /** Null if the row has none, or has it in its contents. */
+  readonly title: string | null;
+  readonly text: string;
+}
+
+/** The columns of a corpus whose names are not among the known ones. */
+export interface PassageColumns {
+  readonly text?: string;
+  readonly title?: string;
+  readonly id?: string;
+}
+
+export type ParsedPassage = { readonly ok: true; readonly row: PassageRow } | { readonly ok: false; readonly problem: string };
+
+const IDS = ['id', '_id', 'docid', 'doc_id', 'pid'] as const;
+const MOST_NAMES = 12;
+
+/** Reads `{"id", "contents"}` or `{"id", "title", "text"}`. Never throws; the problem is worded to follow the row's place. */
+export function parsePassage(value: unknown, columns: PassageColumns = {}): ParsedPassage {
+  if (!isObject(value)) return { ok: false, problem: `is ${kindOf(value)}, not an object` };
+  const idColumn = columns.id ?? IDS.find((name) => (value[name] ?? null) !== null) ?? 'id';
+  const id = value[idColumn] ?? null;
+  if (id !== null && typeof id !== 'string' && typeof id !== 'number')
+    return { ok: false, problem: `has the id ${kindOf(id)}; an id is a string or a number` };
+  const missing = Object.values(columns).find((name: string) => value[name] === undefined);
+  if (missing !== undefined) return { ok: false, problem: `has no column ${JSON.stringify(missing)}; ${foundIn(value)}` };
+  const { contents } = value;
+  const own = columns.text === undefined ? contents : undefined;
+  if (own !== undefined && own !== null && typeof own !== 'string') return { ok: false, problem: `has ${kindOf(own)} as "contents", not a string` };
+  const text = own ?? value[columns.text ?? 'text'];
+  // Contents hold their title.
+  const title = typeof own === 'string' && columns.title === undefined ? null : (value[columns.title ?? 'title'] ?? null);
+  if (typeof text !== 'string' || (title !== null && typeof title !== 'string'))
+    return { ok: false, problem: `has no "contents", nor "text" and perhaps "title", as strings; ${foundIn(value)}` };
+  return { ok: true, row: { id: id === null ? null : String(id), title, text } };
+}
+
+function foundIn(row: Readonly<Record<string, unknown>>): string {
+  const names = Object.keys(row).map((name) => JSON.stringify(name.slice(0, 40)));
+  return names.length === 0 ? 'it has no columns' : `it has ${names.slice(0, MOST_NAMES).join(', ')}${names.length > MOST_NAMES ? ', ...' : ''}`;
+}
+
+/** The contents of a passage: the title in quotes on the first line, as in wiki-18, the text below. */
+export function passageContents({ title, text }: Pick<PassageRow, 'title' | 'text'>): string {
+  return title === null ? text : `"${title.replace(/\s*[\r\n]\s*/g, ' ')}"\n${text}`;
+}
