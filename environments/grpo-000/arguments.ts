@@ -13,7 +13,7 @@ import {
   type SearchSource,
   searchSource,
 } from 'vf-search/environment-kit';
-import { CONFIG_KEYS, type ConfigKey, type ConfigWarning, parseConfig, type SearchR1Config } from './config.ts';
+import { CONFIG_KEYS, type ConfigKey, type ConfigWarning, idleNotices, parseConfig, type SearchR1Config } from './config.ts';
 import type { PromptStyle } from './prompt.ts';
 
 type Engine = NonNullable<SearchSource['engine']> | 'mock';
@@ -30,6 +30,8 @@ export interface GrpoArguments extends Omit<SearchSource, 'engine'> {
   /** Keys of the specification that were given, as arguments or in the file. */
   readonly givenKeys: readonly ConfigKey[];
   readonly warnings: readonly ConfigWarning[];
+  /** Lines about given keys that change nothing. */
+  readonly idle: readonly string[];
   /** The values in effect, by their names on the command line, for results files. Without URLs and keys. */
   readonly named: Readonly<Record<string, unknown>>;
 }
@@ -58,7 +60,7 @@ const DEFAULTS = { dataset: 'rule-lookup', topk: 3 };
 
 /** Throws ConfigError for unknown or unusable arguments, a config file that cannot be read, and a key that has two different values. */
 export async function parseArguments(args: Values, env: Variables = {}): Promise<GrpoArguments> {
-  const { given, config: parsedConfig, givenKeys, warnings } = await parseConfigArguments(args, env);
+  const { given, config: parsedConfig, givenKeys, warnings, idle } = await parseConfigArguments(args, env);
   const { source, engine, keywords } = searchedSource(given);
   const { dataset, corpus, topk, dataSplit, dataLimit } = source;
   const { on_failure: onFailure = 'throw', prompt = 'document', max_obs_length = null } = given;
@@ -73,6 +75,7 @@ export async function parseArguments(args: Values, env: Variables = {}): Promise
     config: parsedConfig,
     givenKeys,
     warnings,
+    idle,
     named: {
       dataset,
       corpus,
@@ -96,7 +99,8 @@ export async function parseConfigArguments(args: Values, env: Variables) {
   const settings = configSettings(await configOf(given.config), given);
   const parsed = parseConfig(settings, env);
   if (!parsed.ok) throw new ConfigError(`${parsed.problem}.`);
-  return { given, config: parsed.config, warnings: parsed.warnings, givenKeys: CONFIG_KEYS.filter((key) => Object.hasOwn(settings, key)) };
+  const givenKeys = CONFIG_KEYS.filter((key) => Object.hasOwn(settings, key));
+  return { given, config: parsed.config, warnings: parsed.warnings, givenKeys, idle: idleNotices(settings) };
 }
 
 /** The keyword base is an engine of its own: it has neither a corpus nor a URL. */

@@ -1,7 +1,7 @@
 /**
  * The specification's configuration: its sixteen names and defaults, and four that it implies (`format_penalty`, `not_found_reward`, `production`,
  * `strict`). The environment itself uses the rewards, `max_tokens` and `strict`; the other keys are settings of training and of the policy, which
- * `vf-train` has under its own names. Pure: `arguments.ts` reads files.
+ * `vf-train` has under its own names. A given key that can have no effect gets a notice. Pure: `arguments.ts` reads files.
  */
 
 /** The configuration, by the names of the document. */
@@ -119,7 +119,7 @@ export function parseConfig(given: Readonly<Record<string, unknown>>, env: Reado
   if (config.production && !isLarge)
     return failed(
       'model_name_or_path',
-      `model_name_or_path must be Qwen3-4B or larger in production, got ${JSON.stringify(config.model_name_or_path)}`,
+      `model_name_or_path must be Qwen3-4B or larger in production, and its name must say so, got ${JSON.stringify(config.model_name_or_path)}`,
     );
   if (config.use_openai && config.openai_api_key === '') return failed('openai_api_key', 'use_openai needs openai_api_key. Set OPENAI_API_KEY');
   return { ok: true, config, warnings: warningsFor(config, isLarge) };
@@ -133,7 +133,35 @@ function warningsFor({ clip_epsilon, model_name_or_path }: SearchR1Config, isLar
   return warnings;
 }
 
+/** Lines about given values that ask for something that is not done here. The defaults ask for what is done. */
+export function idleNotices({ log_interval = 1, use_openai = false, openai_model, openai_api_key = '' }: Partial<SearchR1Config>): string[] {
+  const model = openai_model ?? String(SETTINGS.openai_model.value);
+  const notices: string[] = [];
+  if (log_interval !== 1) notices.push(`log_interval is ${log_interval}, but every step is logged: metrics.jsonl has a row for each.`);
+  if (use_openai) notices.push(`use_openai does not choose the policy here. Play ${model} with -p openai -m ${model}.`);
+  else if (model !== SETTINGS.openai_model.value) notices.push(`openai_model is ${model}, but without use_openai it changes nothing.`);
+  if (openai_api_key !== '') notices.push('openai_api_key is sent to no server: -p openai reads the variable OPENAI_API_KEY.');
+  return notices;
+}
+
+/** A size in a name, without the active parameters of a mixture (`A3B`) and without bits (`4bit`). */
+const SIZE = /(?<![a-z\d.])(\d+(?:\.\d+)?)b(?![a-z\d])/gi;
+/** Names of large models that have no size in them: Qwen3-Max, Qwen3-Coder-Next, Qwen3.5-Plus. */
+const LARGE_WITHOUT_SIZE = /^(?:[-_:](?:coder|vl|omni))?[-_:](?:max|next|plus)\b/i;
+
+/**
+ * By the name alone, of any organisation, quantised or adapted: `unsloth/Qwen3-14B-bnb-4bit`, `qwen3-coder:30b`, `me/search-r1-qwen3-4b-lora`. The first size after the
+ * family counts, and only if there is none, one before it. Qwen3.5 and later releases of the family count too; models that write no text do not.
+ */
 function isAtLeastQwen3Of4B(model: string): boolean {
-  const [, size] = /qwen3-(\d+(?:\.\d+)?)b/i.exec(model) ?? [];
-  return size !== undefined && Number(size) >= 4;
+  const name = model
+    .replace(/[/\\]+$/, '')
+    .split(/[/\\]/)
+    .at(-1)!;
+  const [family] = /qwen[-_ ]?3(?:[._p]\d+(?![\d.]*b\b))?/i.exec(name) ?? [];
+  if (family === undefined || /embed|rerank|asr|tts|guard/i.test(name)) return false;
+  const at = name.indexOf(family);
+  const [before, after] = [name.slice(0, at), name.slice(at + family.length)];
+  const [size] = [...after.matchAll(SIZE), ...before.matchAll(SIZE)].map(([, digits]) => Number(digits));
+  return size === undefined ? LARGE_WITHOUT_SIZE.test(after) : size >= 4;
 }

@@ -57,8 +57,8 @@ async function openMock(path: string | null): Promise<SearchEngine> {
 }
 
 /** Warnings about unwise values belong to training; an evaluation names its policy elsewhere, so only the given keys get a warning. */
-function noticesFor({ warnings, givenKeys, config, onFailure }: GrpoArguments, isTraining: boolean): string[] {
-  const notices = warnings.filter(({ key }) => givenKeys.includes(key)).map(({ text }) => `${text}.`);
+function noticesFor({ warnings, idle, givenKeys, config, onFailure }: GrpoArguments, isTraining: boolean): string[] {
+  const notices = [...warnings.filter(({ key }) => givenKeys.includes(key)).map(({ text }) => `${text}.`), ...idle];
   const settings = settingsOfKeys(config, givenKeys).map(({ key, value }) => `${key} = ${JSON.stringify(value)}`);
   if (givenKeys.includes('num_epochs')) settings.push(`steps for ${config.num_epochs} passes over the rows`);
   if (settings.length > 0 && !isTraining) notices.push(`Keys of training change nothing in an evaluation; vf-train sets ${settings.join(', ')}.`);

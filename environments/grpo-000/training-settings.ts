@@ -1,5 +1,5 @@
 /** Translates the specification's keys of training into a configuration of `vf-train`. */
-import type { TrainingSettings } from 'vf-search';
+import { ConfigError, type TrainingSettings } from 'vf-search';
 import type { TrainingSetting } from 'vf-search/environment-kit';
 import { parseArguments, parseConfigArguments } from './arguments.ts';
 import type { ConfigKey, SearchR1Config } from './config.ts';
@@ -18,7 +18,9 @@ const NAMES: Readonly<Partial<Record<ConfigKey, readonly string[]>>> = {
 
 /** The settings of keys that need no data; keys without a counterpart and those of the environment itself have none. */
 export function settingsOfKeys(config: SearchR1Config, keys: readonly ConfigKey[]): TrainingSetting[] {
-  return keys.flatMap((argument) => (NAMES[argument] ?? []).map((key) => ({ argument, key, value: config[argument] })));
+  const named = keys.flatMap((argument) => (NAMES[argument] ?? []).map((key) => ({ argument, key, value: config[argument] })));
+  // The document's cuda is "CUDA if available, else CPU", as backend.device is by default.
+  return keys.includes('device') && config.device === 'cpu' ? [...named, { argument: 'device', key: 'backend.device', value: 'cpu' }] : named;
 }
 
 /**
@@ -28,6 +30,10 @@ export function settingsOfKeys(config: SearchR1Config, keys: readonly ConfigKey[
  */
 export const trainingSettings: TrainingSettings = async (args, { env, settingOf }) => {
   const { config, givenKeys } = await parseConfigArguments(args, env);
+  if (config.use_openai)
+    throw new ConfigError(
+      'use_openai is set, but a model behind an API cannot be trained. Leave it out, and name the model to train: model_name_or_path.',
+    );
   const settings = settingsOfKeys(config, givenKeys);
   if (!givenKeys.includes('num_epochs')) return settings;
   const parsed = await parseArguments(args, env);

@@ -148,6 +148,69 @@ describe('loadEnvironment', () => {
     expect((await failureOf(args)).message).toContain(message);
   });
 
+  it.each([
+    [{ log_interval: 5 }, /^log_interval is 5, but every step is logged/],
+    [{ use_openai: true, openai_api_key: 'k' }, /^use_openai does not choose the policy here\. Play gpt-4o-mini with -p openai -m gpt-4o-mini\.$/],
+    [{ config: { use_openai: true, openai_model: 'gpt-5', openai_api_key: 'k' } }, /-p openai -m gpt-5\.$/],
+    [{ openai_model: 'gpt-5' }, /^openai_model is gpt-5, but without use_openai it changes nothing\.$/],
+    [{ openai_api_key: 'k' }, /^openai_api_key is sent to no server/],
+    [{ device: 'cpu' }, /vf-train sets backend\.device = "cpu"\.$/],
+  ])('says which given keys do nothing {%j}', async (args, notice) => {
+    const environment = await loadEnvironment(args);
+    expect(environment.notices).toContainEqual(expect.stringMatching(notice));
+    await environment.close();
+  });
+
+  it('is silent about the values that the document gives', async () => {
+    const defaults = { use_openai: false, openai_api_key: '', openai_model: 'gpt-4o-mini', device: 'cuda', log_interval: 1 } as const;
+    const environment = await loadEnvironment({ config: defaults }, { env: { OPENAI_API_KEY: 'k' } });
+    expect(environment.notices).toEqual([]);
+    await environment.close();
+  });
+
+  it.each([
+    'Qwen/Qwen3-4B',
+    'Qwen/Qwen3-Coder-30B-A3B-Instruct',
+    'Qwen/Qwen3-Next-80B-A3B-Thinking',
+    'Qwen/Qwen3-VL-8B-Instruct',
+    'Qwen/Qwen3.5-27B',
+    'Qwen/Qwen3.5-397B-A17B',
+    'Qwen/Qwen3-4B-Instruct-2507-FP8',
+    'unsloth/Qwen3-14B-unsloth-bnb-4bit',
+    'mlx-community/Qwen3-8B-4bit',
+    'qwen3:8b',
+    'qwen3-coder:30b',
+    'me/search-r1-qwen3-4b-lora',
+    'Qwen/Qwen3-32B-AWQ',
+    '/models/70b/Qwen3-8B/',
+    'Qwen/Qwen3-Coder-Next',
+    'qwen3-max',
+    'Qwen3-235B-A22B',
+    'deepseek-ai/DeepSeek-R1-0528-Qwen3-8B',
+    'qwen3.5:9b',
+    'bartowski/Qwen_Qwen3-30B-A3B-GGUF',
+  ])('takes %s in production', (model) => {
+    expect(parseConfig({ production: true, model_name_or_path: model })).toMatchObject({ ok: true, warnings: [] });
+  });
+
+  it.each([
+    'Qwen/Qwen3-0.6B',
+    'Qwen/Qwen3-1.7B-FP8',
+    'Qwen/Qwen3-VL-2B-Instruct',
+    'Qwen/Qwen2.5-7B-Instruct',
+    'meta-llama/Llama-3.1-70B',
+    'Qwen/Qwen3.5-0.8B',
+    'Qwen/Qwen3-Embedding-8B',
+    'Qwen/Qwen3-Reranker-4B',
+    '/models/70b/Qwen3-0.6B',
+    'unsloth/Qwen3-1.7B-bnb-4bit',
+    'Qwen3-0.6B-from-32B',
+    'nano-base',
+    'qwen3',
+  ])('refuses %s in production', (model) => {
+    expect(parseConfig({ production: true, model_name_or_path: model })).toMatchObject({ ok: false, key: 'model_name_or_path' });
+  });
+
   it('never shows a key', async () => {
     const secret = 'sk-0123456789';
     const environment = await loadEnvironment({ openai_api_key: secret });
@@ -179,7 +242,12 @@ describe('trainingSettings', () => {
       { argument: 'group_size', key: 'rollouts.rollouts_per_example', value: 4 },
       { argument: 'clip_epsilon', key: 'algorithm.loss.clip_low', value: 0.1 },
       { argument: 'clip_epsilon', key: 'algorithm.loss.clip_high', value: 0.1 },
+      { argument: 'device', key: 'backend.device', value: 'cpu' },
     ]);
+    expect(await trainingSettings({ device: 'cuda' }, context)).toEqual([]);
+    await expect(trainingSettings({ use_openai: true, openai_api_key: 'k' }, context)).rejects.toThrow(
+      /^use_openai is set, but a model behind an API cannot be trained/,
+    );
     expect(await trainingSettings({ dataset: 'fact-world', topk: 2 }, context)).toEqual([]);
   });
 
