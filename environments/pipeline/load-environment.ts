@@ -1,5 +1,5 @@
 /** Opens the pipeline that the arguments name, with its questions. */
-import { choiceArgument, ConfigError, type EnvironmentFacts, type LoadContext, readArguments, textArgument } from 'vf-search';
+import { choiceArgument, ConfigError, type EnvironmentFacts, flagArgument, type LoadContext, readArguments, textArgument } from 'vf-search';
 import type { ArgumentKind } from 'vf-search/environment-kit';
 import { openPipeline, QuestionPipeline } from 'vf-search/pipelines';
 import { PipelineEnv } from './pipeline-env.ts';
@@ -12,16 +12,22 @@ const settings: ArgumentKind<readonly string[]> = {
   accepts: (v): v is readonly string[] => Array.isArray(v) && v.every((each) => typeof each === 'string'),
 };
 
-const ARGUMENTS = { file: textArgument, set: settings, tools: choiceArgument('2.0', '3.0'), metric: textArgument } as const;
+const ARGUMENTS = {
+  file: textArgument,
+  set: settings,
+  tools: choiceArgument('2.0', '3.0'),
+  metric: textArgument,
+  strict_stops: flagArgument,
+} as const;
 
 /** Facts that the environment declares before it is loaded: a pipeline's servers are modules. */
 export const facts: EnvironmentFacts = { fileArguments: { file: DEFAULT_FILE } };
 
 /** Throws ConfigError for unusable arguments and for any fault of the pipeline or its parameters. */
 export async function loadEnvironment(args: Readonly<Record<string, unknown>> = {}, context: Partial<LoadContext> = {}): Promise<PipelineEnv> {
-  const { file = DEFAULT_FILE, set = [], tools, metric } = readArguments('pipeline', ARGUMENTS, args);
-  const { env = process.env, signal = new AbortController().signal } = context;
-  const opened = await openPipeline(file, { set, ...(tools && { tools }), env, signal });
+  const { file = DEFAULT_FILE, set = [], tools, metric, strict_stops: strictStops = false } = readArguments('pipeline', ARGUMENTS, args);
+  const { env = process.env, signal = new AbortController().signal, note } = context;
+  const opened = await openPipeline(file, { set, ...(tools && { tools }), strictStops, ...(note && { onNotice: note }), env, signal });
   try {
     const pipeline = await QuestionPipeline.of(opened, signal);
     const bundled = opened.path === file ? [] : [`${file} is not here, so the package's is played; vf-pipeline build copies it here.`];

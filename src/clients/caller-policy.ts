@@ -36,7 +36,6 @@ import type {
 import { PolicyVersions } from './policy-versions.ts';
 import { PromptGrowth } from './prompt-growth.ts';
 import { restoreStop } from './restore-stop.ts';
-import { firstStop } from './written-sample.ts';
 
 /** The rollout that asks. */
 export interface CallerContext {
@@ -272,12 +271,10 @@ class CallerChatLease implements ChatLease {
   async generate({ prompt, stop, maxNewTokens, tools = [], prefill, signal }: GenerateRequest<readonly Message[]>): Promise<TextSample> {
     if (prefill !== undefined) throw new ConfigError('A caller cannot continue a turn that is already open. Play this environment by token ids.');
     const question: ChatQuestion = { kind: 'chat', turn: this.#caller.turn, stop, maxNewTokens, messages: prompt, tools };
-    const { text, finish, stopReason = null, usage = UNCOUNTED } = await this.#caller.ask(question, signal);
-    const ended = firstStop(text, stop);
-    if (ended !== null) return { text: text.slice(0, ended.end), finish: 'stop', stopReason: ended.stop, usage };
-    if (finish === 'length') return { text, finish, stopReason: null, usage };
-    const { text: restored, stopReason: reason } = restoreStop(text, stopReason, stop);
-    return { text: restored, finish, stopReason: reason, usage };
+    const { text, finish, stopReason, usage = UNCOUNTED } = await this.#caller.ask(question, signal);
+    const kept = restoreStop(text, { named: stopReason, isCut: finish === 'length' }, stop);
+    const end = typeof kept.stopReason === 'string' ? 'stop' : finish;
+    return { text: kept.text, finish: end, stopReason: kept.stopReason, usage, ...(kept.isGuess ? { stopIsGuess: true } : {}) };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

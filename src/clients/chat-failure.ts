@@ -8,7 +8,7 @@ import { jsonOrNull } from '../schemas/json-or-null.ts';
 import { type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { redactUrl } from '../transport/redact.ts';
 import { type ChatErrorFields, chatErrorFields } from './chat-error-fields.ts';
-import { refusesLength } from './openai-chat-wire.ts';
+import { refusesLength } from './prompt-length-error.ts';
 
 export interface FailureContext {
   /** Method, URL, status and the beginning of the body, without secrets. */
@@ -51,7 +51,7 @@ export function chatError(context: FailureContext, response: HttpResponse): Poli
     return new PolicyError(`The API redirects instead of answering: ${failure}. ${remedy}.`, { ...options, endsRun: !hasAnswered });
   }
   if (/out of range float values/i.test(message)) return new NumericPolicyError(`The server computed NaN: ${failure}`, { status });
-  if (refusesLength(response, fields)) return new PromptTooLongError(`The prompt does not fit the model's window: ${failure}`, { status });
+  if (refusesLength(response)) return new PromptTooLongError(`The prompt does not fit the model's window: ${failure}`, { status });
   if (status === 429 && /request too large/i.test(message))
     return new PolicyError(`The request alone exceeds the rate limit of the API key: ${failure}. Lower -t, or use a key with a higher limit.`, {
       status,

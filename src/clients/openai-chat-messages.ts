@@ -3,7 +3,7 @@ import type { ChatCompletionCreateParamsNonStreaming, ChatCompletionContentPart 
 import { ConfigError } from '../core/errors.ts';
 import { contentImages, contentText, type ImageStore, type Message, type MessageContent, type ToolCall } from '../core/message.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
-import { fieldsOf } from '../schemas/is-object.ts';
+import { fieldsOf, isObject } from '../schemas/is-object.ts';
 
 type WireMessage = ChatCompletionCreateParamsNonStreaming['messages'][number];
 
@@ -12,7 +12,10 @@ export async function wireMessages(messages: readonly Message[], images: ImageSt
   return Promise.all(messages.map((message) => wireMessage(message, images)));
 }
 
-async function wireMessage({ role, content, toolCalls = [], toolCallId }: Message, images: ImageStore | null): Promise<WireMessage> {
+/** Stands for an assistant turn without text: Anthropic, Bedrock and Mistral reject an empty one. */
+const NO_TEXT = '(no text)';
+
+async function wireMessage({ role, content, toolCalls = [], toolCallId, serverFields }: Message, images: ImageStore | null): Promise<WireMessage> {
   if (role === 'user') return { role, content: await wireContent(content, images) };
   if (contentImages(content).length > 0)
     throw new ConfigError(
@@ -20,14 +23,16 @@ async function wireMessage({ role, content, toolCalls = [], toolCallId }: Messag
     );
   const text = contentText(content);
   if (role === 'tool') return { role, content: text, tool_call_id: toolCallId ?? '' };
-  if (role === 'system' || toolCalls.length === 0) return { role, content: text };
-  return { role, content: text, tool_calls: toolCalls.map(wireCall) };
+  if (role === 'system') return { role, content: text };
+  const isEmpty = text.trim() === '';
+  if (toolCalls.length === 0) return { role, content: isEmpty ? NO_TEXT : text, ...serverFields };
+  return { role, content: isEmpty ? null : text, ...serverFields, tool_calls: toolCalls.map(wireCall) };
 }
 
 /** A call that could not be parsed has no name, and its arguments are not JSON. APIs reject both, so it gets a name and JSON arguments. */
-function wireCall({ id, name, arguments: args }: ToolCall) {
+function wireCall({ id, name, arguments: args, serverFields = {} }: ToolCall) {
   const called = name === '' ? { name: 'malformed_call', arguments: JSON.stringify({ text: args }) } : { name, arguments: args };
-  return { id, type: 'function' as const, function: called };
+  return { ...serverFields, id, type: 'function' as const, function: { ...fieldsOf(serverFields['function']), ...called } };
 }
 
 async function wireContent(content: MessageContent, images: ImageStore | null): Promise<string | ChatCompletionContentPart[]> {
@@ -47,15 +52,49 @@ export function wireTools(tools: readonly ToolSpec[]): NonNullable<ChatCompletio
   return tools.map(({ name, description, parameters }) => ({ type: 'function', function: { name, description, parameters: { ...parameters } } }));
 }
 
-/** Reads `tool_calls` of a response; entries that are not function calls are left out. */
-export function readToolCalls(value: unknown): readonly ToolCall[] {
-  if (!Array.isArray(value)) return [];
-  return value.flatMap((call: unknown, i): ToolCall[] => {
-    const { id, function: fn } = fieldsOf(call);
-    const { name, arguments: args } = fieldsOf(fn);
+/** Reads the calls of a message; entries that are not function calls are left out. Further fields of a call, such as signatures of its thoughts, are kept. */
+export function readToolCalls(message: unknown): readonly ToolCall[] {
+  const { tool_calls: calls, function_call: single } = fieldsOf(message);
+  // OpenAI's first form of a call.
+  const listed = Array.isArray(calls) && calls.length > 0 ? calls : isObject(single) ? [{ function: single }] : [];
+  return listed.flatMap((call: unknown, i): ToolCall[] => {
+    const { id, type: _, index: __, function: fn, ...further } = fieldsOf(call);
+    const { name, arguments: args, ...ofFunction } = fieldsOf(fn);
     if (typeof name !== 'string') return [];
+    const serverFields = { ...filled(further), ...(Object.keys(filled(ofFunction)).length === 0 ? {} : { function: filled(ofFunction) }) };
+    const written = typeof args === 'string' ? args : JSON.stringify(args ?? {});
     return [
-      { id: typeof id === 'string' && id !== '' ? id : `call${i}`, name, arguments: typeof args === 'string' ? args : JSON.stringify(args ?? {}) },
+      {
+        id: typeof id === 'string' && id !== '' ? id : `call${i}`,
+        name,
+        arguments: written.toWellFormed(),
+        ...(Object.keys(serverFields).length === 0 ? {} : { serverFields }),
+      },
     ];
   });
+}
+
+/** Fields of an answer that no request repeats, and those that are read by name. */
+const NOT_RETURNED: ReadonlySet<string> = new Set(
+  'role content tool_calls function_call refusal annotations citations audio parsed index name images logprobs'.split(' '),
+);
+
+/**
+ * Fields of an assistant message that the server gets back unchanged, because many demand it: thoughts (DeepSeek, Kimi, GLM, MiniMax, vLLM), their signatures (Gemini,
+ * OpenRouter, Claude behind LiteLLM), content in parts (Magistral). Empty if there are none.
+ */
+export function returnedFields(message: unknown): Pick<Message, 'serverFields'> {
+  const fields = fieldsOf(message);
+  const { content } = fields;
+  const unknown = filled(Object.fromEntries(Object.entries(fields).filter(([name]) => !NOT_RETURNED.has(name))));
+  const hasThoughts =
+    Array.isArray(content) && content.some((part) => !['text', 'output_text', undefined].includes(fieldsOf(part)['type'] as string));
+  const serverFields = { ...unknown, ...(hasThoughts ? { content } : {}) };
+  return Object.keys(serverFields).length === 0 ? {} : { serverFields };
+}
+
+/** Without values that say nothing: null, and empty texts, lists and objects. */
+function filled(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const isEmpty = (value: unknown) => value === null || value === '' || (typeof value === 'object' && Object.keys(value).length === 0);
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => !isEmpty(value)));
 }

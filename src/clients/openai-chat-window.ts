@@ -2,7 +2,7 @@
 import { PolicyError, type PromptTooLongError } from '../core/errors.ts';
 import { contentImages, contentText, type Message } from '../core/message.ts';
 import { wireTools } from './openai-chat-messages.ts';
-import { LIMIT_TOO_LARGE } from './openai-chat-wire.ts';
+import { LIMIT_TOO_LARGE } from './prompt-length-error.ts';
 import type { GenerateRequest } from './policy-client.ts';
 
 type ChatRequest = GenerateRequest<readonly Message[]>;
@@ -14,6 +14,8 @@ const TEMPLATE_TOKENS = 256;
 export function tooLong(error: PromptTooLongError, request: ChatRequest, maxModelLen: number | null): PolicyError {
   if (request.prompt.some(({ role }) => role === 'assistant')) return error;
   const options = { cause: error, status: error.status ?? 400 };
+  if (/: 4(00|13)$/.test(error.message))
+    return new PolicyError(`The policy server rejected a first prompt without a reason: ${error.message}`, options);
   if (fitsWindow(request, maxModelLen))
     return new PolicyError(
       `The policy server reports a window of ${maxModelLen} tokens but rejected a first prompt that fits: ${error.message}. Check the server's window and -t`,

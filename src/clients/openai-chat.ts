@@ -2,20 +2,19 @@
  * A policy behind any OpenAI-compatible chat API, through the `openai` package (imported at the first request). It gives no tokens and no
  * log-probs, so it cannot be trained. The transport handles retries, deadlines, limits and sockets; the package's own are off.
  */
-import type OpenAI from 'openai';
-import { CancelledError, ConfigError, PolicyError, PromptTooLongError, TimeoutError, VfError } from '../core/errors.ts';
+import { CancelledError, ConfigError, PolicyError, PromptTooLongError, TimeoutError } from '../core/errors.ts';
 import type { ImageStore, Message } from '../core/message.ts';
 import { Random } from '../core/random.ts';
-import { withoutExcerpt } from '../core/read-json.ts';
-import { HttpEndpoint, httpErrorText, type HttpResponse } from '../transport/http-endpoint.ts';
 import { Limiter } from '../core/limiter.ts';
-import type { RateLimit } from '../transport/rate-limit.ts';
 import { withRetries } from '../transport/retry.ts';
-import { type ChatBody, chatBody, type ChatSample, type LimitField, readChat, refusesMaxTokens } from './openai-chat-wire.ts';
-import { chatBodyError, chatError, mayReportError } from './chat-failure.ts';
+import { ChatReplica, FieldsRejectedError } from './openai-chat-replica.ts';
+import { readChat } from './openai-chat-reply.ts';
+import { chatBody } from './openai-chat-request.ts';
 import { tooLong } from './openai-chat-window.ts';
 import type { ChatLease, GenerateRequest, PolicyCapabilities, PolicyClient, PolicyRef, TextSample } from './policy-client.ts';
 import type { PolicyVersions } from './policy-versions.ts';
+import { PromptSize } from './prompt-size.ts';
+import { RejectedFields } from './rejected-fields.ts';
 
 export interface OpenAIChatOptions {
   /** With the version in the path: `https://api.openai.com/v1`. Several URLs are replicas of one model; a trajectory stays on one. */
@@ -44,6 +43,10 @@ export interface OpenAIChatOptions {
   readonly maxConcurrentRequests?: number;
   /** The policy's name in results. @default the model of the current version */
   readonly name?: string;
+  /** Rejects a text of which nobody knows whether a stop string ended it, with an error that ends the run. @default false: it is kept and counted */
+  readonly strictStops?: boolean;
+  /** Called once for each thing that the server made necessary, such as a field that it rejected. @default does nothing */
+  readonly onRemark?: (remark: string) => void;
   /** Draws the jitter of retries. @default a fixed seed */
   readonly random?: Random;
 }
@@ -62,11 +65,11 @@ export class OpenAIChatClient implements PolicyClient {
   readonly #options: OpenAIChatOptions;
   readonly #limiter: Limiter;
   readonly #random: Random;
-  readonly #replicas: readonly Replica[];
+  readonly #replicas: readonly ChatReplica[];
   #isClosed = false;
-  #guessedStops = 0;
-  /** Changes permanently once a server rejects the older name. */
-  #limitField: LimitField = 'max_tokens';
+  readonly #rejected = new RejectedFields();
+  readonly #rejections: string[] = [];
+  readonly #said = new Set<string>();
 
   constructor(options: OpenAIChatOptions) {
     const { baseUrls, versions, maxModelLen = null, maxConcurrentRequests = 256 } = options;
@@ -74,7 +77,7 @@ export class OpenAIChatClient implements PolicyClient {
     this.#options = options;
     this.#limiter = new Limiter(maxConcurrentRequests);
     this.#random = options.random ?? Random.fromSeed(0);
-    this.#replicas = baseUrls.map((baseUrl) => new Replica(baseUrl, options));
+    this.#replicas = baseUrls.map((baseUrl) => new ChatReplica(baseUrl, options, this.#rejected));
     this.name = options.name ?? versions.current().model;
     this.capabilities = {
       kind: 'chat',
@@ -88,9 +91,8 @@ export class OpenAIChatClient implements PolicyClient {
     };
   }
 
-  /** Number of stop strings that were restored because their tag was open, not because the server reported them. */
-  get guessedStops(): number {
-    return this.#guessedStops;
+  get remarks(): readonly string[] {
+    return this.#rejections;
   }
 
   /** Takes the healthy replica with the fewest trajectories; if none is healthy, the one that failed longest ago. */
@@ -104,10 +106,15 @@ export class OpenAIChatClient implements PolicyClient {
     const version = this.#options.versions.acquire();
     replica.leases += 1;
     let isReleased = false;
+    const size = new PromptSize(replica.url);
     return {
       kind: 'chat',
       policy: version.ref,
-      generate: (request) => this.#generate(replica, version.ref, request),
+      generate: async (request) => {
+        const sample = await this.#generate(replica, version.ref, request);
+        size.grow(sample.usage);
+        return sample;
+      },
       [Symbol.asyncDispose]: async () => {
         if (isReleased) return;
         isReleased = true;
@@ -122,15 +129,15 @@ export class OpenAIChatClient implements PolicyClient {
     await Promise.all(this.#replicas.map((replica) => replica.close()));
   }
 
-  async #generate(replica: Replica, policy: PolicyRef, request: GenerateRequest<readonly Message[]>): Promise<TextSample> {
+  async #generate(replica: ChatReplica, policy: PolicyRef, request: GenerateRequest<readonly Message[]>): Promise<TextSample> {
     const { timeoutMs = 600_000, maxRetries = 3, baseDelayMs = 500 } = this.#options;
     const attempt = (signal: AbortSignal) => this.#complete(replica, policy, request, signal);
     const retries = { signal: request.signal, timeoutMs, maxRetries, baseDelayMs, random: this.#random, rateLimit: replica.rateLimit };
     try {
-      const { stopWasGuessed, ...sample } = await this.#limiter.run(() => withRetries(attempt, retries), request.signal);
+      const sample = await this.#limiter.run(() => withRetries(attempt, retries), request.signal);
       replica.failedAtMs = -Infinity;
       replica.hasAnswered = true;
-      if (stopWasGuessed) this.#guessedStops += 1;
+      this.#checkStop(sample, replica);
       return sample;
     } catch (error) {
       if (error instanceof TimeoutError || (error instanceof PolicyError && error.retryable)) replica.failedAtMs = Date.now();
@@ -140,134 +147,43 @@ export class OpenAIChatClient implements PolicyClient {
     }
   }
 
-  #body(policy: PolicyRef, request: GenerateRequest<readonly Message[]>, limitField: LimitField): Promise<ChatBody> {
-    return chatBody(policy.model, request, { limitField, images: this.#options.images ?? null });
-  }
-
-  async #complete(replica: Replica, policy: PolicyRef, request: GenerateRequest<readonly Message[]>, signal: AbortSignal): Promise<ChatSample> {
-    const { stop, maxNewTokens } = request;
-    const read = (answer: unknown) => readChat(answer, { stop, maxNewTokens, where: replica.url, hide: replica.hide });
-    const limitField = this.#limitField;
-    try {
-      return read(await replica.complete(await this.#body(policy, request, limitField), signal));
-    } catch (error) {
-      if (!(error instanceof MaxTokensRefusedError) || limitField !== 'max_tokens') throw error;
-      this.#limitField = 'max_completion_tokens';
-      return read(await replica.complete(await this.#body(policy, request, this.#limitField), signal));
-    }
-  }
-}
-
-/** The server accepts only the newer name of the token limit. */
-class MaxTokensRefusedError extends PolicyError {}
-
-/** One base URL, served by the package on top of our transport. */
-class Replica {
-  readonly url: string;
-  /** Removes this server's credentials from a string. */
-  readonly hide: (text: string) => string;
-  readonly rateLimit: RateLimit;
-  leases = 0;
-  /** It has returned a completion, so key, URL and model are right. */
-  hasAnswered = false;
-  /** The time at which a request last failed all its retries, in milliseconds since the epoch. */
-  failedAtMs = -Infinity;
-  readonly #options: OpenAIChatOptions;
-  readonly #endpoint: HttpEndpoint;
-  #package: Promise<OpenAI> | null = null;
-
-  constructor(baseUrl: string, options: OpenAIChatOptions) {
-    const { apiKey = '', headers = {}, maxConcurrentRequests = 256 } = options;
-    this.#options = options;
-    this.#endpoint = new HttpEndpoint({
-      baseUrl,
-      headers: { 'user-agent': 'vf-search', ...(apiKey === '' ? {} : { authorization: `Bearer ${apiKey}` }), ...headers },
-      connections: Math.min(maxConcurrentRequests, 1024),
-      makeError: (message, errorOptions) => new PolicyError(`${message}; check that the server runs and the URL is right`, errorOptions),
-    });
-    this.url = this.#endpoint.url;
-    this.hide = this.#endpoint.hide;
-    this.rateLimit = this.#endpoint.rateLimit;
-  }
-
-  async complete(body: ChatBody, signal: AbortSignal): Promise<unknown> {
-    this.#package ??= this.#open();
-    const openai = await this.#package;
-    try {
-      return await openai.chat.completions.create(body, { signal });
-    } catch (error) {
-      // The package wraps errors of its fetch; our own error is more specific.
-      if (error instanceof Error && error.cause instanceof VfError) throw error.cause;
-      if (error instanceof VfError) throw error;
-      if (error instanceof SyntaxError) {
-        // The parser quotes the response, which may contain the key.
-        const cause = new SyntaxError(withoutExcerpt(error.message));
-        throw new PolicyError(`The response of ${this.url} is not JSON`, { cause, retryable: true });
+  async #complete(replica: ChatReplica, policy: PolicyRef, request: GenerateRequest<readonly Message[]>, signal: AbortSignal): Promise<TextSample> {
+    const { stop, dropsStop = false, maxNewTokens } = request;
+    // Each turn of the loop leaves out at least one more field.
+    for (;;) {
+      const body = await chatBody(policy.model, request, { rejected: this.#rejected, images: this.#options.images ?? null });
+      try {
+        return readChat(await replica.complete(body, signal), { stop, dropsStop, maxNewTokens, where: replica.url, hide: replica.hide });
+      } catch (error) {
+        if (!(error instanceof FieldsRejectedError)) throw error;
+        this.#rejections.push(error.message);
+        this.#remark(error.message);
       }
-      if (signal.aborted) throw signal.reason instanceof VfError ? signal.reason : new CancelledError('The request was stopped', { cause: error });
-      throw new PolicyError(`The openai package could not read the response of ${this.url}`, { cause: error });
     }
   }
 
-  close(): Promise<void> {
-    return this.#endpoint.close();
+  /** Remarks on what the server does with stop strings. Throws PolicyError for a guess with `strictStops`. */
+  #checkStop({ stopIsGuess = false, stopWasIgnored = false }: TextSample, { url }: ChatReplica): void {
+    if (stopWasIgnored) this.#remark(`${url} goes on after a stop string; its texts are cut there.`);
+    if (!stopIsGuess) return;
+    const unknown = `${url} does not say which stop string ended its text`;
+    if (this.#options.strictStops === true)
+      throw new PolicyError(
+        `${unknown}, and guessing it is forbidden (strict stops). Leave the stop strings out, so that the texts are cut here: ${NO_STOPS}.`,
+        {
+          endsRun: true,
+        },
+      );
+    this.#remark(
+      `${unknown}: where its tag is open, it is put back (guessed_stops). ${NO_STOPS} has the texts cut here instead, at the cost of more tokens.`,
+    );
   }
 
-  async #open(): Promise<OpenAI> {
-    const { OpenAI } = await import('openai');
-    return new OpenAI({
-      // The endpoint has the real host and key; the package must not send those that it finds in the environment.
-      baseURL: 'http://replica',
-      apiKey: 'sent-by-the-endpoint',
-      organization: null,
-      project: null,
-      webhookSecret: null,
-      logLevel: 'off',
-      maxRetries: 0,
-      timeout: 2 ** 31 - 1,
-      fetch: (url, init) => this.#fetch(url instanceof Request ? url.url : new URL(url).href, init),
-    });
-  }
-
-  /** A `fetch` only for the package: buffered JSON on pooled sockets, with a third of the CPU time of the built-in one. */
-  async #fetch(url: string, { body, signal }: RequestInit = {}): Promise<Response> {
-    const { pathname, search } = new URL(url);
-    const path = pathname + search;
-    if (typeof body !== 'string' || !(signal instanceof AbortSignal))
-      throw new TypeError('The openai package sent a request without a JSON string or a signal. Install the version that package.json pins.');
-    const response = await this.#endpoint.request({ method: 'POST', path, body, signal });
-    const failure = this.#failure(path, body, response);
-    if (failure !== null) throw failure;
-    return bufferedResponse(url, response.body.toString('utf8'));
-  }
-
-  /** The error of a response that is no completion; null for one that may be. */
-  #failure(path: string, body: string, response: HttpResponse): PolicyError | null {
-    const isOk = response.status >= 200 && response.status < 300;
-    if (isOk && !mayReportError(response.body)) return null;
-    const { apiKeyVariable = null } = this.#options;
-    const failure = httpErrorText('POST', `${this.url}${path}`, response.status, response.body, this.hide);
-    if (refusesMaxTokens(response)) return new MaxTokensRefusedError(`The API rejected max_tokens: ${failure}`, { status: response.status });
-    const context = { failure, model: modelOf(body), apiKeyVariable, url: this.url, hasAnswered: this.hasAnswered };
-    return isOk ? chatBodyError(context, response.body) : chatError(context, response);
+  #remark(remark: string): void {
+    if (this.#said.has(remark)) return;
+    this.#said.add(remark);
+    this.#options.onRemark?.(remark);
   }
 }
 
-const JSON_HEADERS = new Headers({ 'content-type': 'application/json' });
-
-/** The parts of a 200 response that the package reads: a real Response costs as much CPU time as the request itself. */
-function bufferedResponse(url: string, text: string): Response {
-  const read: Pick<Response, 'ok' | 'status' | 'url' | 'headers' | 'body' | 'text'> = {
-    ok: true,
-    status: 200,
-    url,
-    headers: JSON_HEADERS,
-    body: null,
-    text: async () => text,
-  };
-  return read as Response;
-}
-
-function modelOf(body: string): string {
-  return (JSON.parse(body) as { model: string }).model;
-}
+const NO_STOPS = `-S '{"stop": null}'`;

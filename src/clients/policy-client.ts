@@ -69,6 +69,8 @@ export interface GenerateRequest<P> {
   readonly maxNewTokens: number | null;
   /** Strings that end the generation; they stay in the text. */
   readonly stop: readonly string[];
+  /** The text goes without the stop string that ends it. For chat policies. @default false */
+  readonly dropsStop?: boolean;
   /** Opens the assistant's turn. For chat policies with `prefill`; a token policy has it in the prompt. @default none */
   readonly prefill?: string;
   /** Offered natively. For chat policies; a token policy has them in the prompt. @default none */
@@ -92,6 +94,14 @@ export interface TextSample {
   readonly toolCalls?: readonly ToolCall[];
   /** The turn without its `toolCalls`. @default text */
   readonly content?: string;
+  /** Thoughts that the server returned outside the text. Chat policies only. @default none */
+  readonly reasoning?: string;
+  /** Fields of the server's message that later requests return to it. Chat policies only. @default none */
+  readonly serverFields?: Readonly<Record<string, unknown>>;
+  /** Nobody knows whether a stop string ended the text: it was restored because its tag was open, or it may be missing. @default false */
+  readonly stopIsGuess?: boolean;
+  /** The server went on after a stop string; the text ends there. @default false */
+  readonly stopWasIgnored?: boolean;
 }
 
 /** A sample with its token ids and log-probs. */
@@ -135,6 +145,8 @@ export interface PolicyClient {
   readonly capabilities: PolicyCapabilities;
   /** The policy's name in results and summaries. */
   readonly name: string;
+  /** What the server made necessary so far, such as a field that it rejected; one sentence each, for the run's summary. @default none */
+  readonly remarks?: readonly string[];
   /**
    * Starts a trajectory. Throws CancelledError if the signal has aborted, PolicyError if the client is closed. `key` names the rollout
    * (`<example id>/<index>`): a client that samples locally derives its random numbers from it, so that a run is reproducible at any concurrency.

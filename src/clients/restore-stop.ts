@@ -1,28 +1,94 @@
-/** Puts back the stop string that a chat API left out of its text. */
+/**
+ * Decides where a chat API's text ends. A server may leave the stop string out of its text, keep it, or ignore it; only some say which one it was. The text
+ * that is kept always includes the stop string that ends it, as from a policy by token ids.
+ */
+import { hasCompleteAnswer, outsideThoughts } from './text-outside-thoughts.ts';
+import { firstStop } from './written-sample.ts';
 
-export interface RestoredText {
+export interface StoppedText {
   readonly text: string;
   readonly stopReason: string | number | null;
-  /** True if the stop string was restored because its tag was open, not because the server named it. */
-  readonly stopWasGuessed: boolean;
+  /** True if nobody knows whether a stop string ended the text: it was restored because its tag was open, or it may be missing. */
+  readonly isGuess: boolean;
+  /** True if the server went on after a stop string. */
+  readonly wasIgnored: boolean;
+}
+
+/** What a server says of the end of its text. */
+export interface ReportedStop {
+  /** The stop string or token id that it names; null if it says that there was none; undefined if it says nothing. */
+  readonly named: string | number | null | undefined;
+  /** True if a limit cut the text off, so that no stop string is missing. */
+  readonly isCut: boolean;
 }
 
 /**
- * Restores the stop string, which servers remove. vLLM reports it in `stop_reason`. For other servers it is guessed: if the text ends inside an open
- * tag whose closing tag is a stop string, it is restored. A model that ended its turn inside a tag is misread, so the result says whether it is a guess.
+ * Cuts after the first stop string, or puts back the one that the server removed. Without a word of the server, an opening tag decides: it must be open outside
+ * thoughts, and no complete answer may come before its end. A stop string without an opening tag, such as `Observation:`, cannot be decided.
  */
-export function restoreStop(text: string, named: string | number | null, stop: readonly string[]): RestoredText {
-  if (typeof named === 'number') return { text, stopReason: named, stopWasGuessed: false };
-  if (named !== null && stop.includes(named)) return { text: text.endsWith(named) ? text : text + named, stopReason: named, stopWasGuessed: false };
-  const kept = stop.find((end) => text.endsWith(end));
-  if (kept !== undefined) return { text, stopReason: kept, stopWasGuessed: false };
-  let guess: { end: string; opened: number } | null = null;
-  for (const end of stop) {
-    if (!/^<\/[^<>]+>$/.test(end)) continue;
-    const opened = text.lastIndexOf(`<${end.slice(2)}`);
-    if (opened > text.lastIndexOf(end) && opened > (guess?.opened ?? -1)) guess = { end, opened };
+export function restoreStop(text: string, { named, isCut }: ReportedStop, stop: readonly string[]): StoppedText {
+  const first = firstStop(text, stop);
+  if (first !== null) {
+    const wasIgnored = text.slice(first.end).trim() !== '';
+    return { text: text.slice(0, first.end), stopReason: first.stop, isGuess: false, wasIgnored };
   }
-  return guess === null
-    ? { text, stopReason: named, stopWasGuessed: false }
-    : { text: text + guess.end, stopReason: guess.end, stopWasGuessed: true };
+  const known = { text, stopReason: named ?? null, isGuess: false, wasIgnored: false };
+  if (typeof named === 'string' && stop.includes(named)) return { ...known, text: text + named };
+  if (isCut || named !== undefined || stop.length === 0) return known;
+  const open = openStop(text, stop);
+  if (open === 'none') return known;
+  return open === 'unknown' ? { ...known, isGuess: true } : { ...known, text: text + open.end, stopReason: open.end, isGuess: true };
+}
+
+/** The stop string whose tag the text leaves open; `unknown` if one may be missing that no tag tells of, `none` if none is missing. */
+function openStop(text: string, stop: readonly string[]): { readonly end: string } | 'unknown' | 'none' {
+  const spoken = outsideThoughts(text);
+  if (hasCompleteAnswer(spoken)) return 'none';
+  let last: { readonly end: string; readonly at: number } | null = null;
+  let isUnknown = false;
+  for (const end of stop) {
+    const openings = openingsOf(end);
+    // Nothing tells whether a string without an opening ended the text.
+    if (openings.length === 0) isUnknown = true;
+    const at = Math.max(-1, ...openings.map((opening) => spoken.lastIndexOf(opening)));
+    if (at > (last?.at ?? -1)) last = { end, at };
+    // A tag that opens inside thoughts which never end is a search of a model that thinks aloud, or a mere mention.
+    if (at === -1 && openings.some((opening) => text.lastIndexOf(opening) > lastThoughtsEnd(text))) isUnknown = true;
+  }
+  if (last !== null) return { end: last.end };
+  return isUnknown ? 'unknown' : 'none';
+}
+
+function lastThoughtsEnd(text: string): number {
+  return Math.max(...['</think>', '</thinking>', '[/THINK]', '</thought>'].map((end) => text.lastIndexOf(end)));
+}
+
+/** Words of a closing tag, with those that open it. */
+const WORDS: readonly (readonly [closing: string, ...openings: string[]])[] = [
+  ['end', 'begin', 'start'],
+  ['End', 'Begin', 'Start'],
+  ['END', 'BEGIN', 'START'],
+  ['close', 'open'],
+  ['CLOSE', 'OPEN'],
+];
+
+/**
+ * The tags that a stop string closes: `<x>` and `<x ` for `</x>`, `[x]` for `[/x]`, `<|begin_x|>` and `<|start_x|>` for `<|end_x|>`, `<|x|>` for `<|/x|>`. White space around the
+ * stop string does not matter. Empty for a string that closes no tag.
+ * @example openingsOf('<|end_search_query|>') // ['<|begin_search_query|>', '<|start_search_query|>']
+ */
+function openingsOf(end: string): readonly string[] {
+  const tag = end.trim();
+  if (!/^[<[{|「【◁(].*[>\]}|」】▷)]$/su.test(tag)) return [];
+  const slashed = /^([<[{|「【◁(]+)\/(.+)$/su.exec(tag);
+  if (slashed !== null) {
+    const opening = slashed[1]! + slashed[2]!;
+    // A tag may have attributes.
+    return opening.startsWith('<') && !opening.startsWith('<|') ? [opening, opening.replace(/>$/, ' ')] : [opening];
+  }
+  for (const [closing, ...openings] of WORDS) {
+    const word = new RegExp(`(?<![A-Za-z])${closing}(?![a-z])`);
+    if (word.test(tag)) return openings.map((opening) => tag.replace(word, opening));
+  }
+  return [];
 }

@@ -7,6 +7,8 @@ export interface ToolCall {
   readonly name: string;
   /** The arguments exactly as the model wrote them: normally JSON, but possibly any text. */
   readonly arguments: string;
+  /** Further fields of the call in the server's answer, by their names there; they go back to it unchanged. @default none */
+  readonly serverFields?: Readonly<Record<string, unknown>>;
 }
 
 /** A reference to an image by its content; an `ImageStore` has the bytes. */
@@ -60,6 +62,11 @@ export interface Message {
   readonly toolCalls?: readonly ToolCall[];
   /** On a `tool` message: the id of the call it answers. */
   readonly toolCallId?: string;
+  /**
+   * On an `assistant` message: further fields of the server's answer, by their names there (`reasoning_content`, signatures of thoughts). They go back to a chat API
+   * unchanged, and nowhere else. @default none
+   */
+  readonly serverFields?: Readonly<Record<string, unknown>>;
 }
 
 /**

@@ -18,6 +18,8 @@ export interface TextSegment {
   readonly text: string;
   /** The messages of the segment, unless it is one plain message of this text: tool calls and answers, images. */
   readonly messages?: readonly Message[];
+  /** Thoughts that a chat API returned outside the text of a turn; not part of it. @default none */
+  readonly reasoning?: string;
 }
 
 /** The parts of a rollout that a reward function receives. */

@@ -32,12 +32,7 @@ export async function structuredReply<T extends object>(
   if (typeof found !== 'string') return found;
   const schema = JSON.stringify(request.responseSchema);
   const repair = `Your reply cannot be used: ${found}. Reply with one JSON object that fits this JSON Schema, and nothing else: ${schema}`;
-  const second = await ask([
-    ...messages,
-    // Some servers reject a message without text.
-    { role: 'assistant', content: first.text.trim() === '' ? '(no text)' : first.text },
-    { role: 'user', content: repair },
-  ]);
+  const second = await ask([...messages, { role: 'assistant', content: first.text }, { role: 'user', content: repair }]);
   const repaired = read(second);
   if (typeof repaired !== 'string') return repaired;
   const quoted = JSON.stringify(second.text.length > 200 ? `${second.text.slice(0, 200)}…` : second.text);

@@ -3,6 +3,7 @@
  * problem, which the environment answers. All take linear time.
  */
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
+import { jsonOrNull } from '../schemas/json-or-null.ts';
 import type { ToolCall } from './message.ts';
 import { type JsonObject, objectScanner } from './object-scanner.ts';
 import { parseXmlToolCalls } from './xml-tool-calls.ts';
@@ -61,8 +62,13 @@ function firstCallStart(text: string, format: ToolCallFormat): number {
 
 /** Parses the arguments of a call that a server extracted from the text. */
 export function readToolCall({ id, name, arguments: text }: ToolCall): ToolCallAttempt {
-  const call = parseJson(text.trim() === '' ? '{}' : text, (args) => callOf(name, args, 'arguments'));
+  const call = argumentsCall(name, text);
   return { ...call, id, text };
+}
+
+/** The call of a name and the JSON of its arguments; an empty text is none. */
+export function argumentsCall(name: string, text: string): ParsedToolCall {
+  return parseJson(text.trim() === '' ? '{}' : text, (args) => callOf(name, args, 'arguments'));
 }
 
 /** Unique within an episode of up to 1,000 turns with up to 100 calls each. */
@@ -96,7 +102,7 @@ function blocks(text: string, open: string, close: string): string[] {
 }
 
 /** Takes the arguments from the first of `keys` that the object has; none if it has none of them. */
-function jsonCall(json: string, keys: readonly string[]): ParsedToolCall {
+export function jsonCall(json: string, keys: readonly string[]): ParsedToolCall {
   return parseJson(json, (value) => {
     const fields = fieldsOf(value);
     const key = keys.find((one) => Object.hasOwn(fields, one)) ?? keys[0]!;
@@ -105,8 +111,10 @@ function jsonCall(json: string, keys: readonly string[]): ParsedToolCall {
   });
 }
 
-function callOf(name: unknown, args: unknown, argumentsKey: string): ParsedToolCall {
+/** The call of a name and its arguments, which some servers and models encode twice: as a text that holds the object's JSON. */
+function callOf(name: unknown, given: unknown, argumentsKey: string): ParsedToolCall {
   if (typeof name !== 'string') return { problem: 'the call has no "name"' };
+  const args = typeof given === 'string' ? (jsonOrNull(given) ?? given) : given;
   if (!isObject(args)) return { problem: `"${argumentsKey}" is not an object` };
   return { name, args };
 }

@@ -69,9 +69,9 @@ function functionCall(source: string, tools: readonly ToolSpec[]): ParsedToolCal
   if (nameEnd === null) return { problem: 'the name of the function is not closed by >' };
   const name = source.slice(0, nameEnd).trim();
   if (name === '') return { problem: 'the call has no function name' };
-  const properties = propertiesOf(tools.find((tool) => tool.name === name));
   const args = new Map<string, unknown>();
-  const put = (key: string, value: string) => args.set(key, typedValue(withoutLineEnds(value), properties?.[key]));
+  const typed = argumentReader(name, tools);
+  const put = (key: string, value: string) => args.set(key, typed(key, value));
   let open: { readonly key: string; readonly start: number } | null = null;
   for (const { 0: tag, index } of source.matchAll(/<parameter=|<\/parameter>/g)) {
     if (open !== null) put(open.key, source.slice(open.start, index));
@@ -92,6 +92,12 @@ function tagEnd(source: string, start: number): number | null {
   rest.lastIndex = start;
   const match = rest.exec(source);
   return match?.[0] === '>' ? match.index : null;
+}
+
+/** Gives the values of a call's arguments, which stand in tags as texts, the types of the tool's schema. */
+export function argumentReader(name: string, tools: readonly ToolSpec[]): (key: string, value: string) => unknown {
+  const properties = propertiesOf(tools.find((tool) => tool.name === name));
+  return (key, value) => typedValue(withoutLineEnds(value), properties?.[key]);
 }
 
 /** The template puts each value on its own lines. */

@@ -149,7 +149,12 @@ async function result<R extends Row>(options: EvaluationOptions<R>, writer: RunW
     rolloutsPerSecond: rollouts.length === 0 || seconds === 0 ? null : rollouts.length / seconds,
     sample:
       sample === undefined ? null : sampleTranscript(await findResult(outputDir, sample.rolloutId), await findAsked(outputDir, sample.rolloutId)),
-    notices: [...(environment.notices ?? []), ...runNotices(rollouts, environment), ...(writer.traceNotice === null ? [] : [writer.traceNotice])],
+    notices: [
+      ...(environment.notices ?? []),
+      ...(options.client.remarks ?? []),
+      ...runNotices(rollouts, environment),
+      ...(writer.traceNotice === null ? [] : [writer.traceNotice]),
+    ],
   };
   return { summary, directory: outputDir, interrupted: rollouts.length < planned };
 }

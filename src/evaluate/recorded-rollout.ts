@@ -10,6 +10,10 @@ export interface RecordedRollout extends RolloutFacts {
   readonly cleanUpError?: string;
   /** Number of observations that were cut, of which only the head was kept. */
   readonly cutObservations: number;
+  /** Turns of which nobody knows whether a stop string ended them; absent without any. */
+  readonly guessedStops?: number;
+  /** Turns in which the server went on after a stop string; absent without any. */
+  readonly ignoredStops?: number;
   /** Tokens of the attempts before the last; absent if there are none. */
   readonly repeatedUsage?: RolloutUsage;
   /** The time at which it was scored, in milliseconds since the epoch. */
@@ -25,6 +29,8 @@ export function recordedRollout(result: WireResult): RecordedRollout {
     ...(metricErrors === undefined ? {} : { metricErrors }),
     ...(cleanUpError === undefined ? {} : { cleanUpError }),
     cutObservations: result.cut_observations,
+    ...(result.guessed_stops === undefined ? {} : { guessedStops: result.guessed_stops }),
+    ...(result.ignored_stops === undefined ? {} : { ignoredStops: result.ignored_stops }),
     ...(result.repeated_usage === undefined ? {} : { repeatedUsage: usageOf(result.repeated_usage) }),
     endedAtMs: (timing.start_time + timing.total) * 1000,
   };

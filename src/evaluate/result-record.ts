@@ -58,8 +58,10 @@ function ownColumns<R extends Row>(rollout: Rollout<R>, { seed, redaction }: Rec
     scored_with: rollout.scoredWith,
     ...(rollout.tools.length === 0 ? {} : { tools: rollout.tools.map(({ name, description, parameters }) => ({ name, description, parameters })) }),
     ...(rollout.metricErrors === undefined ? {} : { metric_errors: byName(rollout.metricErrors, redaction) }),
+    ...countColumn('guessed_stops', rollout.generations.filter(({ stopIsGuess }) => stopIsGuess === true).length),
+    ...countColumn('ignored_stops', rollout.generations.filter(({ stopWasIgnored }) => stopWasIgnored === true).length),
     ...(rollout.cleanUpError === null ? {} : { clean_up_error: redaction.text(rollout.cleanUpError.chain) }),
-    segments: rollout.segments.map(({ kind, text }) => ({ kind, text })),
+    segments: rollout.segments.map(({ kind, text, reasoning }) => ({ kind, text, ...(reasoning === undefined ? {} : { reasoning }) })),
     generations: rollout.generations.map((g) => ({
       finish: g.finish,
       stop_reason: g.stopReason,
@@ -72,6 +74,11 @@ function ownColumns<R extends Row>(rollout: Rollout<R>, { seed, redaction }: Rec
       ...(g.opening === undefined ? {} : { opening: g.opening }),
     })),
   };
+}
+
+/** A column that is absent where there is nothing to count. */
+function countColumn<const N extends string>(name: N, count: number): { readonly [name in N]?: number } {
+  return count === 0 ? {} : ({ [name]: count } as { readonly [name in N]?: number });
 }
 
 /** The line of `tokens.jsonl`; null for a chat policy and for a rollout that failed before its rewards, which cannot be scored later. */

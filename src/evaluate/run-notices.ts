@@ -32,8 +32,25 @@ export function runNotices(
     const seen = remark === undefined ? 0 : finished.filter(({ metrics }) => (metrics[name] ?? 0) !== 0).length;
     if (seen > 0) notices.push(`${seen} of ${finished.length} rollouts ${remark}`);
   }
+  notices.push(...stopNotices(rollouts));
   notices.push(...metricErrorTexts(finished));
   const unclean = rollouts.flatMap(({ cleanUpError }) => cleanUpError ?? []);
   if (unclean.length > 0) notices.push(cleanUpText(unclean[0]!, { failed: unclean.length, played: rollouts.length }));
   return notices;
+}
+
+/** What the server did with the environment's stop strings, if the texts may differ for it. */
+function stopNotices(rollouts: readonly RecordedRollout[]): string[] {
+  const turns = rollouts.reduce((sum, rollout) => sum + rollout.turns, 0);
+  const guessed = rollouts.reduce((sum, { guessedStops = 0 }) => sum + guessedStops, 0);
+  const ignored = rollouts.reduce((sum, { ignoredStops = 0 }) => sum + ignoredStops, 0);
+  return [
+    ...(guessed === 0
+      ? []
+      : [
+          `${guessed} of ${turns} turns: the server does not say whether a stop string ended the text, so that it was guessed from the tags (guessed_stops). ` +
+            `-S '{"stop": null}' has the texts cut here instead, at the cost of more tokens; --strict-stops refuses guesses.`,
+        ]),
+    ...(ignored === 0 ? [] : [`${ignored} of ${turns} turns: the server went on after a stop string; the texts were cut there.`]),
+  ];
 }

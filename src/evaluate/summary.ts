@@ -43,6 +43,7 @@ export function figures(rollouts: readonly RecordedRollout[], options: FiguresOp
     ...(tasks === null ? {} : { tasks }),
     stopConditions: tally(rollouts.map((r) => r.stop)),
     truncated: estimateShare(by((r) => Number(r.isTruncated))),
+    guessedStops: sum(rollouts.map((r) => r.guessedStops ?? 0)),
     errors: tally(failed.map((r) => r.error!.type)),
     ...reasons(failed),
     errorExamples: Object.fromEntries(failed.toReversed().map((r) => [r.error!.type, r.error!.message])),

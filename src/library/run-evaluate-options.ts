@@ -38,6 +38,7 @@ const OPTIONS: Readonly<Record<keyof EvaluateOptions, true>> = {
   temperature: true,
   topP: true,
   sampling: true,
+  strictStops: true,
   seed: true,
   shuffle: true,
   shuffleSeed: true,

@@ -27,6 +27,10 @@ export interface OpenNamedPipelineOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Called with every key that is used, which must never be shown. @default does nothing */
   readonly onSecret?: (secret: string) => void;
+  /** A chat API must say whether a stop string ended its text; otherwise the run ends. @default false */
+  readonly strictStops?: boolean;
+  /** Called once for each thing that a chat API made necessary, such as a field that it rejected. @default does nothing */
+  readonly onNotice?: (notice: string) => void;
   /** Ends the start of servers. @default never */
   readonly signal?: AbortSignal;
 }
@@ -40,12 +44,12 @@ export interface OpenNamedPipelineOptions {
  * const { variables } = await pipeline.run({ journal: NO_JOURNAL, signal, given });
  */
 export function openPipeline(named: string, options: OpenNamedPipelineOptions = {}): Promise<OpenPipeline> {
-  const { set, tools, env = process.env, onSecret = () => {}, signal = new AbortController().signal } = options;
+  const { set, tools, env = process.env, signal = new AbortController().signal } = options;
   return OpenPipeline.open({
     path: findPipeline(named).path,
     ...(set && { set }),
     ...(tools && { tools }),
-    openers: serviceOpeners(env, onSecret, signal),
+    openers: serviceOpeners({ ...options, env, signal }),
     importModule: async (file) => {
       const { importEnvironment } = await import('./import-environment.ts');
       return importEnvironment(file, { isOwn: false });
@@ -54,10 +58,12 @@ export function openPipeline(named: string, options: OpenNamedPipelineOptions = 
   });
 }
 
-function serviceOpeners(env: Readonly<Record<string, string | undefined>>, onSecret: (secret: string) => void, signal: AbortSignal): ServiceOpeners {
+type OpenerOptions = OpenNamedPipelineOptions & Required<Pick<OpenNamedPipelineOptions, 'env' | 'signal'>>;
+
+function serviceOpeners({ env, signal, onSecret, onNotice, strictStops = false }: OpenerOptions): ServiceOpeners {
   return {
     chat: async ({ baseUrl, model, apiKey = env[KEY_VARIABLE], concurrency, retries }) => {
-      if (apiKey) onSecret(apiKey);
+      if (apiKey) onSecret?.(apiKey);
       return openChatApi({
         baseUrls: [baseUrl],
         model,
@@ -65,6 +71,8 @@ function serviceOpeners(env: Readonly<Record<string, string | undefined>>, onSec
         keyVariable: KEY_VARIABLE,
         maxConcurrentRequests: concurrency,
         maxRetries: retries,
+        strictStops,
+        ...(onNotice && { onRemark: onNotice }),
       });
     },
     search: async (service) => {

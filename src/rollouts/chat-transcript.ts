@@ -4,7 +4,8 @@ import type { Observation } from '../core/environment.ts';
 import { EnvironmentError } from '../core/errors.ts';
 import { markedText, type Message } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
-import { readToolCall, textBeforeCalls, type ToolCallAttempt, toolCallAttempts } from '../core/tool-calls.ts';
+import { type LeftCalls, leftToolCalls } from '../core/left-tool-calls.ts';
+import { readToolCall } from '../core/tool-calls.ts';
 import { assistantMessage, observedMessages } from './conversation-messages.ts';
 import type { Committed, GenerateOptions, Transcript, TranscriptOptions } from './transcript.ts';
 
@@ -65,10 +66,17 @@ export class ChatTranscript implements Transcript {
   commit(sample: TextSample, keptChars: number): Committed {
     const text = sample.text.slice(0, keptChars);
     const isWhole = keptChars >= sample.text.length;
-    const toolCalls = this.#toolCalls(sample, text, isWhole);
-    const message = this.#message(sample, text, toolCalls);
+    const left = this.#toolCalls(sample, text, isWhole);
+    const toolCalls = left.attempts;
+    const message = { ...this.#message(sample, text, left), ...returned(sample, isWhole) };
     this.#messages.push(message);
-    this.segments.push({ kind: 'model', text, ...(toolCalls.length === 0 ? {} : { messages: [message] }) });
+    const { reasoning } = sample;
+    this.segments.push({
+      kind: 'model',
+      text,
+      ...(toolCalls.length === 0 ? {} : { messages: [message] }),
+      ...(reasoning === undefined ? {} : { reasoning }),
+    });
     this.#turns += 1;
     return { tokens: null, overhang: '', toolCalls };
   }
@@ -89,16 +97,23 @@ export class ChatTranscript implements Transcript {
   }
 
   /** The calls that the server parsed; if it parsed none, those that the text spells. */
-  #toolCalls({ toolCalls }: TextSample, text: string, isWhole: boolean): readonly ToolCallAttempt[] {
-    if (this.#options.tools.length === 0) return [];
-    if (toolCalls !== undefined && toolCalls.length > 0) return isWhole ? toolCalls.map(readToolCall) : [];
-    return toolCallAttempts(text, 'hermes', this.#turns);
+  #toolCalls({ toolCalls }: TextSample, text: string, isWhole: boolean): LeftCalls {
+    if (this.#options.tools.length === 0) return { attempts: [], content: text };
+    if (toolCalls === undefined || toolCalls.length === 0) return leftToolCalls(text, this.#turns, this.#options.tools);
+    return { attempts: isWhole ? toolCalls.map(readToolCall) : [], content: text };
   }
 
   /** The assistant message with its calls, which the answers refer to by id, whether the server parsed them or left them in the text. */
-  #message({ toolCalls = [], content = '' }: TextSample, text: string, attempts: readonly ToolCallAttempt[]): Message {
-    if (attempts.length === 0) return assistantMessage(this.#prefill + text, []);
+  #message({ toolCalls = [], content = '' }: TextSample, text: string, left: LeftCalls): Message {
+    if (left.attempts.length === 0) return assistantMessage(this.#prefill + text, []);
     if (toolCalls.length > 0) return { role: 'assistant', content: this.#prefill + content, toolCalls };
-    return assistantMessage(this.#prefill + textBeforeCalls(text, 'hermes'), attempts);
+    return assistantMessage(this.#prefill + left.content, left.attempts);
   }
+}
+
+/** What goes back to the server with the turn; its own form of the content only if the turn is whole. */
+function returned({ serverFields }: TextSample, isWhole: boolean): Pick<Message, 'serverFields'> {
+  if (serverFields === undefined) return {};
+  const { content, ...others } = serverFields;
+  return { serverFields: isWhole && content !== undefined ? serverFields : others };
 }

@@ -113,9 +113,10 @@ async function playTurns<R extends Row>(episode: Episode, transcript: Transcript
     const kept = turnText.slice(0, Math.max(opening.length, episode.keep(turnText)));
     record.enter('generation');
     const { tokens: keptTokens, overhang, toolCalls, stop: end } = transcript.commit(sample, kept.length - opening.length);
-    const { finish, stopReason, usage } = sample;
+    const { finish, stopReason, usage, stopIsGuess = false, stopWasIgnored = false } = sample;
     left -= keptTokens ?? usage.completionTokens;
-    record.generations.push({ finish, stopReason, usage, maxNewTokens, keptTokens, overhang, ...opened });
+    const doubts = { ...(stopIsGuess ? { stopIsGuess } : {}), ...(stopWasIgnored ? { stopWasIgnored } : {}) };
+    record.generations.push({ finish, stopReason, usage, maxNewTokens, keptTokens, overhang, ...opened, ...doubts });
     record.trace('model.turn', { text: kept, finish, tokens: keptTokens ?? usage.completionTokens });
     if (end !== undefined) return end;
 

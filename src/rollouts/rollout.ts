@@ -61,6 +61,10 @@ export interface Generation {
   readonly overhang: string;
   /** The beginning of the turn's text that the model's chat template wrote, such as `<think>\n`: scored, but not sampled. @default none */
   readonly opening?: string;
+  /** As in `TextSample`. @default false */
+  readonly stopIsGuess?: boolean;
+  /** As in `TextSample`. @default false */
+  readonly stopWasIgnored?: boolean;
 }
 
 export interface RolloutTiming {

@@ -19,7 +19,7 @@ export const recordColumns = {
   policy_version: count,
   model: text,
   num_turns: count,
-  segments: listOf(object({ kind: text, text })),
+  segments: listOf(object({ kind: text, text }, { reasoning: text })),
 } as const;
 
 export const optionalColumns = {

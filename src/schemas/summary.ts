@@ -70,6 +70,8 @@ export interface Summary {
     readonly inputPerRollout: number | null;
     readonly outputPerRollout: number | null;
   };
+  /** Turns of which nobody knows whether a stop string ended them, because the server does not say so. */
+  readonly guessedStops: number;
   /** Rollouts in which a prompt did not extend the previous one. */
   readonly prefixBreaks: number;
   /** Costs and times of the models other than the policy, by role; absent if none was called. */

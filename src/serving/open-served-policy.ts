@@ -7,7 +7,7 @@ import type { PolicyAddress, ServedPoliciesOptions, ServedPolicy } from '../serv
 import type { Surroundings } from '../sessions/surroundings.ts';
 import { openPolicy } from '../sessions/policy/open-policy.ts';
 import type { EndpointTarget } from '../sessions/policy/policy-target.ts';
-import { readSampling } from '../sessions/policy/sampling.ts';
+import { type ReadSampling, readSampling, samplingFor } from '../sessions/policy/sampling.ts';
 import { secretsOf } from '../sessions/policy/secrets.ts';
 import { PROPERTY_NAMES } from '../sessions/setting-names.ts';
 import { openRoles, rolePolicyOf } from '../sessions/roles/open-roles.ts';
@@ -26,8 +26,13 @@ export interface ServedPolicyParts {
 export function policiesOf(parts: ServedPolicyParts, surroundings: Surroundings): Pick<ServedPoliciesOptions, 'open' | 'readSampling'> {
   return {
     open: (address, signal) => openServedPolicy(address, parts, surroundings, signal),
-    readSampling: (fields) => readSampling({ sampling: fields }, PROPERTY_NAMES),
+    readSampling: (fields, kind) => servedSampling(fields, kind),
   };
+}
+
+/** The sampling of a policy that answers a server's callers. One by token ids gets every field. */
+export function servedSampling(fields: Readonly<Record<string, unknown>>, kind: PolicyAddress['kind'] = 'auto'): ReadSampling {
+  return samplingFor(readSampling({ sampling: fields }, PROPERTY_NAMES), { kind: 'tokens', leavesOut: kind === 'chat' }, PROPERTY_NAMES);
 }
 
 async function openServedPolicy(

@@ -28,11 +28,12 @@ async function ask(lease: ChatLease, more: Partial<GenerateRequest<readonly Mess
 }
 
 /** What the client makes of one answer. */
-async function reading(answer: object, stop: readonly string[] = []): Promise<TextSample & { guessed: number }> {
+async function reading(answer: object, stop: readonly string[] = []): Promise<TextSample> {
   await using server = await loopback((_, response) => sendJson(response, 200, answer));
   await using client = connect([server.url], { maxRetries: 0 });
   await using lease = await client.lease(forever);
-  return { ...(await ask(lease, { stop })), guessed: client.guessedStops };
+  const sample = await ask(lease, { stop });
+  return sample;
 }
 
 /** The JSON and headers that arrive. */
@@ -174,7 +175,7 @@ describe('OpenAIChatClient', () => {
     ];
     expect((await sent({ prompt })).body).toMatchObject({
       messages: [
-        { role: 'assistant', content: '', tool_calls: [{ id: '1', type: 'function', function: { name: 'f', arguments: '{' } }] },
+        { role: 'assistant', content: null, tool_calls: [{ id: '1', type: 'function', function: { name: 'f', arguments: '{' } }] },
         { role: 'tool', content: 'r', tool_call_id: '1' },
       ],
     });
@@ -187,7 +188,6 @@ describe('OpenAIChatClient', () => {
       finish: 'length',
       stopReason: null,
       usage: { promptTokens: 7, completionTokens: 3, cachedTokens: 4 },
-      guessed: 0,
     });
     expect((await reading(completion('x', {}, { usage: undefined }))).usage).toEqual({ promptTokens: 0, completionTokens: 0, cachedTokens: null });
   });
@@ -214,22 +214,31 @@ describe('OpenAIChatClient', () => {
   });
 
   const stops = ['</search>', '</answer>'];
+  test('cuts where a server goes on after a stop string', async () => {
+    const sample = await reading(completion('<search> q </search> and more', { finish_reason: 'length' }), stops);
+    expect(sample).toMatchObject({ text: '<search> q </search>', finish: 'stop', stopReason: '</search>', stopWasIgnored: true });
+  });
+
   test.each([
-    ['that vLLM names', '<search> q ', { stop_reason: '</search>' }, '<search> q </search>', '</search>', 0],
-    ['that vLLM names and kept', '<search> q </search>', { stop_reason: '</search>' }, '<search> q </search>', '</search>', 0],
-    ['that was kept', '<search> q </search>', {}, '<search> q </search>', '</search>', 0],
-    ['whose tag stands open', '<think> <search> </think><search> q ', {}, '<think> <search> </think><search> q </search>', '</search>', 1],
-    ['whose tag was opened last', '<search> a <answer> b', {}, '<search> a <answer> b</answer>', '</answer>', 1],
+    ['that vLLM names', '<search> q ', { stop_reason: '</search>' }, '<search> q </search>', '</search>', undefined],
+    ['that vLLM names and kept', '<search> q </search>', { stop_reason: '</search>' }, '<search> q </search>', '</search>', undefined],
+    ['that was kept', '<search> q </search>', {}, '<search> q </search>', '</search>', undefined],
+    ['whose tag stands open', '<think> <search> </think><search> q ', {}, '<think> <search> </think><search> q </search>', '</search>', true],
+    ['whose tag was opened last', '<search> a <answer> b', {}, '<search> a <answer> b</answer>', '</answer>', true],
   ])('puts back a stop string %s', async (_, content, choice, text, stopReason, guessed) => {
-    expect(await reading(completion(content, choice), stops)).toMatchObject({ text, stopReason, guessed });
+    expect(await reading(completion(content, choice), stops)).toMatchObject({ text, stopReason });
+    expect((await reading(completion(content, choice), stops)).stopIsGuess).toBe(guessed);
   });
   test.each([
     ['without an open tag', 'no tags', {}],
-    ['after a closed tag', '<search> q </search> and more', {}],
+    ['after an answer', '<think> <search> or not </think><answer> Rome </answer>', {}, ['</search>']],
+    ['where vLLM says that none ended it', '<search> q', { stop_reason: null }],
     ['when the length ended it', '<search> q', { finish_reason: 'length' }],
     ['when a token id ended it', '<search> q', { stop_reason: 151645 }],
-  ])('puts nothing back %s', async (_, content, choice) => {
-    expect(await reading(completion(content, choice), stops)).toMatchObject({ text: content, guessed: 0 });
+  ])('puts nothing back %s', async (_, content, choice, ends = stops) => {
+    const sample = await reading(completion(content, choice), ends);
+    expect(sample.text).toBe(content);
+    expect(sample).not.toHaveProperty('stopIsGuess');
   });
 
   test('keeps a trajectory on one replica and spreads trajectories', async () => {

@@ -3,7 +3,7 @@ import { TOOLS_VERSIONS } from '../../pipelines/servers/tools-version.ts';
 import { argument, defineCommand, defineCommands } from '../options/define-command.ts';
 import { flag, oneOf, optionalFolder, texts } from '../options/kinds.ts';
 import { type OptionValues, table } from '../options/option.ts';
-import { MAX_WAIT, RUNS_FOLDER, VERBOSE } from '../options/shared-options.ts';
+import { MAX_WAIT, RUNS_FOLDER, STRICT_STOPS, VERBOSE } from '../options/shared-options.ts';
 
 const NOTES = `
 A pipeline is a YAML file of UltraRAG: servers by name, and the tools to call,
@@ -56,6 +56,7 @@ const RUN_OPTIONS = table({
   resume: optionalFolder('go on with a run: the one in the folder, or the newest incomplete one', { letter: 'R' }),
   ...MAX_WAIT,
   json: flag('the result as one JSON object on stdout'),
+  ...STRICT_STOPS,
   ...OPTIONS,
 });
 

@@ -5,7 +5,7 @@
 import { PROVIDER_NAMES } from '../../sessions/policy/providers.ts';
 import { file, flag, names, number, optionalFolder, text, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
-import { ENVIRONMENT_ARGUMENTS, ENVIRONMENTS_FOLDER, MAX_WAIT, ROLE, RUNS_FOLDER } from '../options/shared-options.ts';
+import { ENVIRONMENT_ARGUMENTS, ENVIRONMENTS_FOLDER, MAX_WAIT, ROLE, RUNS_FOLDER, STRICT_STOPS } from '../options/shared-options.ts';
 import { headers, object } from '../options/table-kinds.ts';
 
 /** Its options control the display of results, and may be combined with a TOML file of runs. */
@@ -44,6 +44,7 @@ export const EVAL_OPTIONS = groups({
       letter: 'S',
       example: '{"top_k": 20}',
     }),
+    ...STRICT_STOPS,
   },
   Rollouts: {
     numExamples: wholeNumber('rows to play, -1 for all', {

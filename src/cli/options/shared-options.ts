@@ -37,6 +37,10 @@ export const MAX_WAIT = {
   }),
 };
 
+export const STRICT_STOPS = {
+  strictStops: flag('end the run if a chat API does not say whether a stop string ended its text; without it, that is guessed and counted'),
+};
+
 export const RUNS_FOLDER = { outputDir: folder('where runs are saved', { letter: 'o', otherwise: './outputs' }) };
 
 /** @param beyondLoopback what is true of any address but loopback */

@@ -3,15 +3,22 @@ import { openPipeline } from '../../registry/open-pipeline.ts';
 import { isSecretValue } from '../../transport/credentials.ts';
 import { isSecretName } from '../../transport/redact.ts';
 import type { CommandContext } from '../command-line.ts';
+import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import type { PipelineOptions } from '../commands/vf-pipeline.ts';
 
-export async function openNamedPipeline(path: string, { set, tools }: PipelineOptions, context: CommandContext): Promise<OpenPipeline> {
+export async function openNamedPipeline(
+  path: string,
+  { set, tools, strictStops }: PipelineOptions & { readonly strictStops?: boolean },
+  context: CommandContext,
+): Promise<OpenPipeline> {
   loadEnvironmentFile('.env', process.env);
   const pipeline = await openPipeline(path, {
     ...(set && { set }),
     ...(tools && { tools }),
+    ...(strictStops && { strictStops }),
     env: process.env,
+    onNotice: (notice) => context.note(`vf-pipeline: ${escapeControls(notice)}`),
     onSecret: (secret) => context.secrets.add(secret),
     signal: context.signal,
   });

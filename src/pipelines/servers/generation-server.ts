@@ -159,7 +159,7 @@ function readSampling({ extra_body: extraBody, ...beside }: Values): ReadSamplin
   if (extraBody !== undefined && extraBody !== null && !isObject(extraBody)) {
     throw wrong(`generation.sampling_params.extra_body must be a table, got ${kindOrNumber(extraBody)}`);
   }
-  const { temperature = null, top_p: topP = null, max_tokens: maxNewTokens = null, stop = null, ...extra } = { ...beside, ...extraBody };
+  const { temperature = null, top_p: topP = null, max_tokens: maxNewTokens = null, stop = null, ...further } = { ...beside, ...extraBody };
   if (temperature !== null && (typeof temperature !== 'number' || temperature < 0))
     throw wrong(`generation.sampling_params.temperature must be a number of at least 0, got ${kindOrNumber(temperature)}`);
   if (topP !== null && (typeof topP !== 'number' || topP <= 0 || topP > 1))
@@ -171,6 +171,8 @@ function readSampling({ extra_body: extraBody, ...beside }: Values): ReadSamplin
   if (!Array.isArray(stops) || !stops.every((each) => typeof each === 'string' && each !== '')) {
     throw wrong(`generation.sampling_params.stop must be a list of texts, got ${kindOrNumber(stop)}`);
   }
+  // Null leaves a field out.
+  const extra = Object.fromEntries(Object.entries(further).filter(([, value]) => value !== null));
   return { temperature, topP, maxNewTokens, stop: stops as string[], keepsStop: extra['include_stop_str_in_output'] === true, extra };
 }
 
@@ -224,10 +226,10 @@ async function ask(client: PolicyClient, { prompt, systemPrompt, sampling, signa
   const system = systemPrompt === '' ? [] : [{ role: 'system', content: systemPrompt } as const];
   const sample = await (lease as ChatLease).generate({
     prompt: [...system, { role: 'user', content: prompt }],
-    // The client puts back a stop string that it knows of.
-    sampling: { temperature, topP, extra: keepsStop || stop.length === 0 ? extra : { ...extra, stop } },
+    sampling: { temperature, topP, extra },
     maxNewTokens,
-    stop: keepsStop ? stop : [],
+    stop,
+    dropsStop: !keepsStop,
     signal,
   });
   return keepsStop ? withEndOfTurn(sample, stop) : sample.text;

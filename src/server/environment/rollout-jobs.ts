@@ -103,7 +103,7 @@ export class RolloutJobs {
       version: policy.version ?? 0,
     } as const;
     policies.assertAllowed(address);
-    const { sampling, maxTokens } = policies.readSampling(request.sampling ?? {});
+    const { sampling, maxTokens } = policies.readSampling(request.sampling ?? {}, address.kind);
     const rows = rowsOf(request.example_ids, served);
     const total = rows.length * rolloutsPerExample;
     if (total > MOST_ROLLOUTS) throw new EnvironmentRefusal(422, `The request has ${total} rollouts. Send at most ${MOST_ROLLOUTS} at a time.`);

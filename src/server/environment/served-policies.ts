@@ -33,8 +33,11 @@ export interface ServedPolicy extends AsyncDisposable {
 export interface ServedPoliciesOptions {
   /** Probes the server and opens a client. Throws ConfigError or PolicyError. */
   readonly open: (address: PolicyAddress, signal: AbortSignal) => Promise<ServedPolicy>;
-  /** Reads sampling parameters as OpenAI's API names them. Throws ConfigError. */
-  readonly readSampling: (fields: Readonly<Record<string, unknown>>) => { readonly sampling: Sampling; readonly maxTokens: number | null };
+  /** Reads sampling parameters as OpenAI's API names them, for a policy of that kind. Throws ConfigError. */
+  readonly readSampling: (
+    fields: Readonly<Record<string, unknown>>,
+    kind?: PolicyAddress['kind'],
+  ) => { readonly sampling: Sampling; readonly maxTokens: number | null };
   /** The name of the policy's field in requests, for errors. @default 'policy' */
   readonly field?: string;
   /** Hosts beyond this machine that a caller may name. @default none */
@@ -63,8 +66,8 @@ export class ServedPolicies {
     this.#options = options;
   }
 
-  readSampling(fields: Readonly<Record<string, unknown>>): ReturnType<ServedPoliciesOptions['readSampling']> {
-    return this.#options.readSampling(fields);
+  readSampling(fields: Readonly<Record<string, unknown>>, kind?: PolicyAddress['kind']): ReturnType<ServedPoliciesOptions['readSampling']> {
+    return this.#options.readSampling(fields, kind);
   }
 
   /** Opens the policy, or shares it, until `work` has ended. Throws ConfigError for an address that is not allowed. */

@@ -15,12 +15,14 @@ export interface EvaluationRequest {
   readonly roles?: RoleTables;
   /** New tokens per generation. @default the environment decides */
   readonly maxTokens?: number;
-  /** 0 to 100; 0 is greedy. @default 1 */
+  /** 0 to 100; 0 is greedy. @default the server's own for a chat API, else 1 */
   readonly temperature?: number;
-  /** Above 0, at most 1: probability of the tokens to sample from. @default 1 */
+  /** Above 0, at most 1: probability of the tokens to sample from. @default the server's own for a chat API, else 1 */
   readonly topP?: number;
-  /** Further fields of the request, such as `top_k`; they override `maxTokens`, `temperature` and `topP`. @default {} */
+  /** Further fields of the request, such as `top_k`; they override `maxTokens`, `temperature` and `topP`, and a chat API gets no field that is null. @default {} */
   readonly sampling?: Readonly<Record<string, unknown>>;
+  /** Ends the run if a chat API does not say whether a stop string ended its text. @default false: it is guessed and counted */
+  readonly strictStops?: boolean;
   /** Rows to play, at least 1; -1 plays all. @default the environment's own number, else 5 */
   readonly rows?: number;
   /** Rollouts of each row, at least 1. @default the environment's own number, else 1 */

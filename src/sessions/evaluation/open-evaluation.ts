@@ -103,9 +103,19 @@ export async function openEvaluation(given: EvaluationRequest, context: Evaluati
   const counts = countsOf(request, opened);
   const addresses = target.kind === 'embedded' ? addressNotice(engineThreads({})) : null;
   if (addresses !== null) warn(addresses);
-  const { maxRetries = EVALUATION_DEFAULTS.maxRetries, maxConcurrent = EVALUATION_DEFAULTS.maxConcurrent } = request;
+  const { maxRetries = EVALUATION_DEFAULTS.maxRetries, maxConcurrent = EVALUATION_DEFAULTS.maxConcurrent, strictStops = false } = request;
   const policy = parts.use(
-    await openPolicy(target, { environment, sampling: sampling.sampling, seed: counts.seed, maxRetries, maxConcurrent, names, variables, signal }),
+    await openPolicy(target, {
+      environment,
+      sampling: sampling.sampling,
+      seed: counts.seed,
+      maxRetries,
+      maxConcurrent,
+      strictStops,
+      names,
+      variables,
+      signal,
+    }),
   );
   assertPlayable(environment, policy.client);
   const roles = parts.use(

@@ -1,7 +1,4 @@
-/**
- * Opens a client for the chosen policy. A server is asked for its capabilities once, by `askServer`; the description says what it answered, and nothing is
- * guessed during the run.
- */
+/** Opens a client for the chosen policy. A server is asked for its capabilities once, by `askServer`; the description says what it answered. */
 import { modelFacts } from '../../files/model-facts.ts';
 import { NO_POLICY } from '../../clients/no-policy.ts';
 import type { ImageTokenRules, PolicyClient } from '../../clients/policy-client.ts';
@@ -45,6 +42,8 @@ export interface OpenPolicyOptions {
   /** Retries of a request after a transient failure. */
   readonly maxRetries: number;
   readonly maxConcurrent: number;
+  /** A chat API must say whether a stop string ended its text. @default false */
+  readonly strictStops?: boolean;
   /** Version of the server's weights, for the record. @default 0 */
   readonly version?: number;
   /** Sent with requests by token ids, so that weights that change under one name share no prefix cache. @default none */
@@ -271,7 +270,7 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Cha
   const { id, turnFormat, turnFormats = [turnFormat], images } = options.environment;
   if (showsImages(options.environment) && images === undefined)
     throw new ConfigError(`${id} shows images, but has no ImageStore with their bytes. Pass one to the environment as \`images\`.`);
-  const client = await openChatApi({ ...settings, baseUrls, maxRetries: options.maxRetries, images });
+  const client = await openChatApi({ ...settings, baseUrls, maxRetries: options.maxRetries, strictStops: options.strictStops ?? false, images });
   const isApproximate = turnFormats.includes('continuation');
   const form = [
     'chat messages',

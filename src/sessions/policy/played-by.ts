@@ -17,7 +17,7 @@ export interface NamedPolicy {
 
 /** Settings that have an effect only on a policy. */
 const OF_POLICY = ['model', 'provider', 'baseUrl', 'apiKeyVar', 'apiKey', 'clientType', 'headers'] as const satisfies readonly (keyof PolicySpec)[];
-const OF_SAMPLING = ['maxTokens', 'temperature', 'topP', 'sampling'] as const satisfies readonly (keyof EvaluationRequest)[];
+const OF_SAMPLING = ['maxTokens', 'temperature', 'topP', 'sampling', 'strictStops'] as const satisfies readonly (keyof EvaluationRequest)[];
 
 type Context = Pick<PolicyContext, 'variables' | 'names'>;
 type Played = Pick<Environment, 'id' | 'play' | 'programModels' | 'roles'>;

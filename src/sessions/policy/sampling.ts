@@ -187,7 +187,7 @@ function checkTemplateFields(
  */
 export function samplingFor(
   { sampling, maxTokens }: ReadSampling,
-  { kind, leavesOut = false }: PolicyCapabilities,
+  { kind, leavesOut = false }: Pick<PolicyCapabilities, 'kind' | 'leavesOut'>,
   names: SettingNames,
 ): ReadSampling {
   if (leavesOut) return { sampling, maxTokens };

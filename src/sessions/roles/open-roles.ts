@@ -106,7 +106,8 @@ interface Bound {
   readonly notice: string | null;
 }
 
-async function bind(resolved: ResolvedRole, { policy, images, names = ROLE_FLAG, signal }: OpenRolesOptions, opened: Disposers): Promise<Bound> {
+async function bind(resolved: ResolvedRole, options: OpenRolesOptions, opened: Disposers): Promise<Bound> {
+  const { policy, images, onNotice, names = ROLE_FLAG, signal } = options;
   const { role, player, table } = resolved;
   const limits = limitsOf(table);
   switch (player.kind) {
@@ -125,7 +126,7 @@ async function bind(resolved: ResolvedRole, { policy, images, names = ROLE_FLAG,
       };
     }
     default:
-      return bindEndpoint(role, player, table, { images, names, signal, opened });
+      return bindEndpoint(role, player, table, { images, onNotice, names, signal, opened });
   }
 }
 
@@ -133,7 +134,13 @@ async function bindEndpoint(
   role: string,
   endpoint: RoleEndpoint,
   table: RoleTable,
-  { images, names, signal, opened }: Pick<OpenRolesOptions, 'images' | 'signal'> & { readonly names: RoleNames; readonly opened: Disposers },
+  {
+    images,
+    onNotice,
+    names,
+    signal,
+    opened,
+  }: Pick<OpenRolesOptions, 'images' | 'onNotice' | 'signal'> & { readonly names: RoleNames; readonly opened: Disposers },
 ): Promise<Bound> {
   const { baseUrls, apiKey, keyVariable, headers } = endpoint;
   const { model, notice } = await askRoleServer(role, endpoint, signal, names);
@@ -145,6 +152,7 @@ async function bindEndpoint(
     apiKey,
     keyVariable,
     images,
+    onRemark: (remark) => onNotice(`The server of role ${role}: ${remark}`),
     // The role retries, so that a retry may go to another replica. The client sets the deadline, so that it avoids a replica that misses it.
     maxRetries: 0,
     timeoutMs: limits.timeoutMs ?? ROLE_DEFAULTS.timeoutMs,

@@ -168,7 +168,7 @@ describe('the environment pipeline', () => {
     [
       'an unknown argument',
       { files: 'x' },
-      /pipeline has no argument "files" \(did you mean file\?\)\. Its arguments are file, set, tools, metric\./,
+      /pipeline has no argument "files" \(did you mean file\?\)\. Its arguments are file, set, tools, metric, strict_stops\./,
     ],
     ['settings that are no list', { set: 'a.b=c' }, /set must be a list of texts such as "generation\.model_name=NAME", got "a\.b=c"/],
     ['a setting of another server', { set: ['bench.x=1'] }, /has values for bench, which is not a server of the pipeline/],

@@ -32,6 +32,7 @@ const summary: Summary = {
   errors: { PolicyError: 3 },
   errorExamples: { PolicyError: '[POST] http://localhost:8000/v1/completions: 500 \u001b[31minternal\u001b[0m error\nwith a second line' },
   tokens: { input: 1234567, output: 98765, cached: 400000, inputPerRollout: 6172.8, outputPerRollout: 493.8 },
+  guessedStops: 0,
   prefixBreaks: 0,
   wallSeconds: 187.4,
   rolloutsPerSecond: 1.067,

@@ -8,8 +8,7 @@ import type { Environment } from '../../../src/core/environment.ts';
 import type { WireDelta, WireRunReply } from '../../../src/schemas/verifiers-wire/episode.ts';
 import type { PolicyAddress, ServedPoliciesOptions, ServedPolicy } from '../../../src/server/environment/served-policies.ts';
 import { startVerifiersServer, type VerifiersServerOptions } from '../../../src/server/verifiers/start-verifiers-server.ts';
-import { readSampling } from '../../../src/sessions/policy/sampling.ts';
-import { PROPERTY_NAMES } from '../../../src/sessions/setting-names.ts';
+import { servedSampling } from '../../../src/serving/open-served-policy.ts';
 import { TalkEnv } from '../environment/environment-client.ts';
 
 export interface Recording {
@@ -129,7 +128,7 @@ export async function serveWire({ environment = new TalkEnv(), script = {}, poli
   const server = await startVerifiersServer({
     environment,
     split: 'eval',
-    policies: { open, readSampling: (fields) => readSampling({ sampling: fields }, PROPERTY_NAMES), ...policies },
+    policies: { open, readSampling: (fields) => servedSampling(fields), ...policies },
     redact: (text) => text,
     address: 'tcp://127.0.0.1:0',
     variables: {},

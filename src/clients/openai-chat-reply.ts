@@ -1,0 +1,172 @@
+/** Reads the completions of chat APIs: the text, the thoughts, the tool calls, the end. Each shape is that of a server that is known to send it. */
+import { PolicyError } from '../core/errors.ts';
+import { isTokenCount } from '../core/sampling.ts';
+import { spelledCalls } from '../core/spelled-calls.ts';
+import { fieldsOf } from '../schemas/is-object.ts';
+import { readToolCalls, returnedFields } from './openai-chat-messages.ts';
+import { endedByItself, finishKind } from './finish-reasons.ts';
+import type { TextSample } from './policy-client.ts';
+import { type ReportedStop, restoreStop } from './restore-stop.ts';
+
+/** The request that a response belongs to. */
+export interface ChatContext {
+  readonly stop: readonly string[];
+  /** The text goes without the stop string that ends it. @default false */
+  readonly dropsStop?: boolean;
+  /** The requested limit on new tokens; null if it was left to the server. */
+  readonly maxNewTokens: number | null;
+  /** The server's URL, for messages. */
+  readonly where: string;
+  /** Removes the server's credentials from a string. */
+  readonly hide: (text: string) => string;
+}
+
+/**
+ * Reads a 200 response. Throws PolicyError: retryable if the response is incomplete or its generation did not end properly, final if the provider withheld the
+ * text or ignored the token limit.
+ */
+export function readChat(answer: unknown, context: ChatContext): TextSample {
+  const { stop, where } = context;
+  const quote = (value: unknown) => context.hide(JSON.stringify(value) ?? 'nothing').slice(0, 200);
+  const { choices, error, usage } = fieldsOf(answer);
+  if (error !== undefined && error !== null) throw new PolicyError(`${where} reported the error ${quote(error)}`, { retryable: true });
+  const choice = Array.isArray(choices) ? fieldsOf(choices[0]) : undefined;
+  if (choice === undefined || (choice['message'] === undefined && choice['finish_reason'] === undefined))
+    throw emptyResponse(where, `no choice: ${quote(answer)}`);
+  const { message, finish_reason: reason } = choice;
+  const kind = finishKind(reason);
+  if (kind === 'filtered') throw new PolicyError(`The content filter of ${where} stopped the answer: finish_reason is ${quote(reason)}`);
+  if (kind === 'unfinished') throw unfinished(where, reason, quote(choice['error'] ?? reason));
+  const { refusal } = fieldsOf(message);
+  const { text: content, thoughts } = readContent(message);
+  const toolCalls = readToolCalls(message);
+  const more = {
+    usage: readUsage(usage),
+    ...(thoughts === '' ? {} : { reasoning: thoughts }),
+    ...returnedFields(message),
+  };
+  if (toolCalls.length > 0) {
+    const own = content ?? '';
+    return { text: spelledCalls(own, toolCalls), content: own, toolCalls, finish: kind, stopReason: null, ...more };
+  }
+  const reported = reportedStop(choice, stop, kind === 'length');
+  // A reasoning model that spends all its tokens on reasoning returns no content: a generation cut off before its text.
+  if (content === null && kind === 'length') return { text: '', finish: kind, stopReason: null, ...more };
+  if ((content ?? '') === '' && thoughts !== '' && typeof reported.named === 'string') throw stoppedInThoughts(where, reported.named);
+  if (content === null) {
+    if (typeof refusal === 'string' && refusal !== '') throw new PolicyError(`${where} refused to answer: ${quote(refusal)}`);
+    throw emptyResponse(where, `the content ${quote(fieldsOf(message)['content'])}${thoughts === '' ? '' : ', after thoughts'}`);
+  }
+  assertWithinLimit(usage, thoughts !== '', context);
+  const { text, stopReason, isGuess, wasIgnored } = restoreStop(content, reported, stop);
+  const finish = typeof stopReason === 'string' ? 'stop' : kind;
+  const ignored = wasIgnored ? { stopWasIgnored: true } : {};
+  // Whether there was a stop string makes no difference to a text without it.
+  if (context.dropsStop === true) return { text: withoutEnd(text, stopReason), finish, stopReason: isGuess ? null : stopReason, ...more, ...ignored };
+  return {
+    text,
+    finish,
+    stopReason,
+    ...more,
+    ...ignored,
+    ...(isGuess ? { stopIsGuess: true } : {}),
+  };
+}
+
+function withoutEnd(text: string, end: string | number | null): string {
+  return typeof end === 'string' && text.endsWith(end) ? text.slice(0, -end.length) : text;
+}
+
+/** Fields of a message that hold thoughts as text, by provider: DeepSeek, Kimi, GLM, SGLang; vLLM, OpenRouter, Groq, Together, Ollama; others. */
+const THOUGHT_FIELDS = ['reasoning_content', 'reasoning', 'thinking', 'reasoning_text', 'thought'] as const;
+
+/** The text of a message and its thoughts. `text` is null if the server sent none. */
+function readContent(message: unknown): { readonly text: string | null; readonly thoughts: string } {
+  const fields = fieldsOf(message);
+  const { content, reasoning_details: details, thinking_blocks: blocks } = fields;
+  const parts = Array.isArray(content) ? content.map(fieldsOf) : [];
+  // Magistral, Claude, Gemini and Responses-like gateways send content as a list.
+  const spoken = parts.filter(({ type }) => type === 'text' || type === 'output_text' || type === undefined);
+  const direct = THOUGHT_FIELDS.map((name) => fields[name]).find((value) => typeof value === 'string' && value !== '');
+  const listed = [...parts.filter((part) => !spoken.includes(part)), ...listOf(details), ...listOf(blocks)];
+  const thoughts = typeof direct === 'string' ? direct : listed.map(thoughtText).join('');
+  if (typeof content === 'string') return { text: content.toWellFormed(), thoughts: thoughts.toWellFormed() };
+  const text = spoken.length === 0 ? null : spoken.map(({ text: part }) => (typeof part === 'string' ? part : '')).join('');
+  return { text: text === null ? null : text.toWellFormed(), thoughts: thoughts.toWellFormed() };
+}
+
+function listOf(value: unknown): readonly Readonly<Record<string, unknown>>[] {
+  return Array.isArray(value) ? value.map(fieldsOf) : [];
+}
+
+/** The text of a part of thoughts: a text, or in turn a list of texts. */
+function thoughtText(part: Readonly<Record<string, unknown>>): string {
+  const text = part['thinking'] ?? part['reasoning'] ?? part['text'] ?? part['summary'] ?? part['content'];
+  if (typeof text === 'string') return text;
+  return listOf(text)
+    .map(({ text: inner }) => (typeof inner === 'string' ? inner : ''))
+    .join('');
+}
+
+/**
+ * What the server says of the end of its text: vLLM in `stop_reason` and SGLang in `matched_stop` name the stop string, or the token that ended the turn, or say
+ * null for the model's own end; gateways of Anthropic's API have `stop_sequence`, TGI and llama.cpp `stopping_word`.
+ */
+function reportedStop(choice: Readonly<Record<string, unknown>>, stop: readonly string[], isCut: boolean): ReportedStop {
+  const named = ['stop_reason', 'matched_stop', 'stop_sequence', 'stopping_word'].map((field) => choice[field]);
+  const string = named.find((value) => typeof value === 'string' && stop.includes(value));
+  if (string !== undefined) return { named: string as string, isCut };
+  const token = named.find((value) => typeof value === 'number');
+  if (token !== undefined) return { named: token, isCut };
+  const saysNone = choice['stop_reason'] === null || choice['matched_stop'] === null || endedByItself(choice['finish_reason']);
+  return { named: saysNone || named.some((value) => endedByItself(value)) ? null : undefined, isCut };
+}
+
+/** Providers count a few tokens of their own (end of turn, the opening of a message). */
+const EXTRA_TOKENS = 16;
+
+/** Throws PolicyError if the server counts clearly more tokens than requested. Reasoning tokens do not count: some providers limit only the text. */
+function assertWithinLimit(usage: unknown, hasThoughts: boolean, { maxNewTokens, where }: ChatContext): void {
+  if (maxNewTokens === null) return;
+  const { completion_tokens: completionTokens, completion_tokens_details: details } = fieldsOf(usage);
+  const reasoningTokens = fieldsOf(details)['reasoning_tokens'];
+  if (hasThoughts && !isTokenCount(reasoningTokens)) return;
+  const tokens = count(completionTokens) - count(reasoningTokens);
+  if (tokens <= maxNewTokens + EXTRA_TOKENS) return;
+  throw new PolicyError(`${where} generated ${tokens} tokens, but the limit was ${maxNewTokens}: the server ignores the limit`);
+}
+
+/** Both counts are 0 if one of them is missing or no whole number: half of a usage has no cost (core/price.ts). */
+function readUsage(usage: unknown): TextSample['usage'] {
+  const { prompt_tokens: promptTokens, completion_tokens: completionTokens, prompt_tokens_details: details } = fieldsOf(usage);
+  const cached = fieldsOf(details)['cached_tokens'];
+  if (!isTokenCount(promptTokens) || !isTokenCount(completionTokens)) return { promptTokens: 0, completionTokens: 0, cachedTokens: null };
+  return { promptTokens, completionTokens, cachedTokens: isTokenCount(cached) ? cached : null };
+}
+
+/** Without a reason the response may be incomplete: a connection that broke behind a gateway looks like this. */
+function unfinished(where: string, reason: unknown, shown: string): PolicyError {
+  if (typeof reason === 'string' && reason !== '')
+    return new PolicyError(
+      `${where} did not finish the answer: finish_reason is ${JSON.stringify(reason)}${shown === JSON.stringify(reason) ? '' : ` (${shown})`}`,
+      {
+        retryable: true,
+      },
+    );
+  return new PolicyError(`${where} did not report why the generation ended: finish_reason is ${shown}`, { retryable: true });
+}
+
+function stoppedInThoughts(where: string, named: string): PolicyError {
+  return new PolicyError(
+    `${where} stopped inside the model's thoughts, at the stop string ${JSON.stringify(named)}, so that there is no answer. Start vLLM without --reasoning-parser, ` +
+      `play by token ids (-p vllm), or leave the stop strings out: -S '{"stop": null}'`,
+  );
+}
+
+function emptyResponse(where: string, got: string): PolicyError {
+  return new PolicyError(`${where} returned an empty response (${got})`, { retryable: true });
+}
+
+function count(value: unknown): number {
+  return isTokenCount(value) ? value : 0;
+}

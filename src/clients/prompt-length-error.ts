@@ -1,0 +1,57 @@
+/**
+ * Recognises the refusal of a prompt that does not fit the model's window. Its structure decides before its wording: a code, a type, or token counts; the wordings are those of
+ * OpenAI, Azure, Anthropic, Bedrock, Gemini, DeepSeek, xAI, Mistral, Groq, Fireworks, Together, Cerebras, Perplexity, Poolside, Moonshot, MiniMax, DashScope, GLM, Copilot,
+ * OpenRouter, LiteLLM, TGI, Ollama, LM Studio, llama.cpp, SGLang and vLLM.
+ */
+import { fieldsOf } from '../schemas/is-object.ts';
+import { jsonOrNull } from '../schemas/json-or-null.ts';
+import type { HttpResponse } from '../transport/http-endpoint.ts';
+import { chatErrorFields } from './chat-error-fields.ts';
+
+/** The prompt leaves no room for that many new tokens: a lower limit would fit. vLLM names both fields. */
+export const LIMIT_TOO_LARGE = /max_(completion_)?tokens'?( or '?max_completion_tokens'?)? is too large/i;
+
+const CODES =
+  /^(context_length_exceeded|exceed_context_size_error|context_window_exceeded|model_context_window_exceeded|contextwindowexceedederror|context_limit_exceeded|context_overflow|prompt_too_long|input_too_long|string_above_max_length|model_max_prompt_tokens_exceeded|max_prompt_tokens_exceeded|request_too_large|1261)$/i;
+
+const WORDINGS = [
+  /context[ _-]?(length|window|size|limit)/i,
+  /maximum (context|prompt|input|allowed input|sequence|model)/i,
+  /max(imum)?[ _](prompt|input|model|sequence)[ _](length|tokens|len)/i,
+  /(prompt|input|inputs|request|messages|conversation|text) (is|are|was|were) too (long|large)/i,
+  /prompt too long|input too long|too many (input |prompt )?tokens(?! per)/i,
+  /input[ _](token[ _])?(length|count|tokens|limit)[^.]{0,120}(exceed|longer|greater|more than|too|larger|at most|maximum)/i,
+  /(exceed|longer than|larger than|greater than)[^.]{0,120}(context|window|model'?s? (maximum|limit)|(maximum|max|allowed|limit)[^.]{0,40}tokens|token limit)/i,
+  /range of input length should be/i,
+  /inputs?`? tokens? \+ .{0,40}(max_new_tokens|max_tokens)`? must be/i,
+  /must have (less|fewer) than \d+ tokens/i,
+  /reduce (the length|your prompt|the prompt)/i,
+  /max_tokens must be at least 1/i,
+  /tokens? in (the )?(prompt|request|messages)[^.]{0,80}exceed/i,
+];
+
+/** Words that turn a wording into that of another limit: tokens per minute, files, images. */
+const OTHER_LIMITS =
+  /per (minute|min|day|hour|second)|\btp[md]\b|rate limit|quota|tool(s| calls| definitions)? (is|are) too|image|too many requests|timeout/i;
+
+/** True if the response says that the prompt does not fit the model's window. llama.cpp says so with a 500, some gateways with a 413 that has no text. */
+export function refusesLength({ status, body }: HttpResponse): boolean {
+  if (![400, 413, 422, 500].includes(status)) return false;
+  const { code, type, message, param } = chatErrorFields(body);
+  if (CODES.test(code) || CODES.test(type) || param === 'input_tokens') return true;
+  if (hasOverflowingCounts(body)) return true;
+  const text = message.slice(0, 4000);
+  if (status === 500) return /context (size|length|window)[^.]{0,40}exceed|exceed[^.]{0,40}context (size|length|window)/i.test(text);
+  if (text.trim() === '') return status === 413 || (status === 400 && body.length === 0);
+  return !OTHER_LIMITS.test(text) && WORDINGS.some((wording) => wording.test(text));
+}
+
+/** The error gives the number of the prompt's tokens and the window's size, and the first is larger. */
+function hasOverflowingCounts(body: Buffer): boolean {
+  const parsed = fieldsOf(jsonOrNull(body.subarray(0, 65_536).toString('utf8')));
+  const fields = { ...parsed, ...fieldsOf(parsed['error']) } as Readonly<Record<string, unknown>>;
+  const first = (names: readonly string[]) => names.map((name) => fields[name]).find((value) => typeof value === 'number');
+  const prompt = first(['n_prompt_tokens', 'prompt_tokens', 'input_tokens', 'num_tokens']);
+  const window = first(['n_ctx', 'context_length', 'max_context_length', 'max_model_len', 'context_window', 'max_input_tokens']);
+  return prompt !== undefined && window !== undefined && prompt >= window;
+}

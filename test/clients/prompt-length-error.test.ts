@@ -1,0 +1,91 @@
+import { describe, expect, it } from 'vitest';
+import { refusesLength } from '../../src/clients/prompt-length-error.ts';
+
+const answered = (body: unknown, status = 400) => ({
+  status,
+  headers: {},
+  body: Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)),
+});
+const said = (message: string, more: object = {}) => ({ error: { message, ...more } });
+
+describe('refusesLength', () => {
+  it.each([
+    [
+      'OpenAI',
+      said("This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens.", {
+        code: 'context_length_exceeded',
+      }),
+    ],
+    ['OpenAI Responses', said('Your input exceeds the context window of this model. Please adjust your input and try again.')],
+    ['Anthropic', { type: 'error', error: { type: 'invalid_request_error', message: 'prompt is too long: 213462 tokens > 200000 maximum' } }],
+    [
+      'Gemini',
+      [said('The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).', { code: 400, status: 'INVALID_ARGUMENT' })],
+    ],
+    ['Bedrock', { message: 'ValidationException: The input is too long for the requested model.' }],
+    ['Bedrock', { message: 'ValidationException: Input exceeds the max input token limit' }],
+    ['DeepSeek', said("This model's maximum context length is 131072 tokens. However, you requested 140000 tokens.")],
+    ['xAI', said("This model's maximum prompt length is 131072 but the request contains 537812 tokens.")],
+    ['Groq', said('Please reduce the length of the messages or completion.', { code: 'context_length_exceeded' })],
+    ['Mistral', { message: 'Prompt contains 40000 tokens, too large for model with 32768 maximum context length' }],
+    ['Together', said("The input (150000 tokens) is longer than the model's context length (131072 tokens).")],
+    ['Fireworks', said('The prompt is too long: 140000, model maximum context length: 131071')],
+    ['Cohere', { message: "too many tokens: total tokens exceeds the model's max of 4096" }],
+    ['Moonshot', said('Invalid request: Your request exceeded model token limit: 131072')],
+    ['MiniMax', said('invalid params, context window exceeds limit (2013)')],
+    ['DashScope', said('Range of input length should be [1, 129024]')],
+    ['GLM', said('Prompt exceeds max length', { code: '1261' })],
+    ['Copilot', said('prompt token count of 130000 exceeds the limit of 128000', { code: 'model_max_prompt_tokens_exceeded' })],
+    ['OpenRouter', said("This endpoint's maximum context length is 131072 tokens. However, you requested about 140000 tokens")],
+    ['LiteLLM', said('litellm.ContextWindowExceededError: litellm.BadRequestError: context too long', { type: 'ContextWindowExceededError' })],
+    ['TGI', { error: 'Input validation error: `inputs` must have less than 4096 tokens. Given: 5000', error_type: 'validation' }],
+    ['TGI', { error: 'Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4000 and 500', error_type: 'validation' }],
+    ['Perplexity', said('Input is too long: 140000 tokens in messages exceed the limit')],
+    ['Ollama', { error: 'prompt too long; exceeded max context length by 4 tokens' }],
+    ['LM Studio', { error: 'The number of tokens to keep from the initial prompt is greater than the context length.' }],
+    [
+      'llama.cpp',
+      said('request (9412 tokens) exceeds the available context size (8192 tokens), try increasing it', {
+        type: 'exceed_context_size_error',
+        n_prompt_tokens: 9412,
+        n_ctx: 8192,
+      }),
+    ],
+    ['llama.cpp', said('try again', { n_prompt_tokens: 9412, n_ctx: 8192 })],
+    [
+      'SGLang',
+      said('Input length (9000 tokens) exceeds the maximum allowed length (8192 tokens). Use a shorter input or enable --allow-auto-truncate.'),
+    ],
+    ['SGLang', said("Requested token count exceeds the model's maximum context length of 8192 tokens.")],
+    [
+      'vLLM',
+      said(
+        "This model's maximum context length is 8192 tokens. However, you requested 0 output tokens and your prompt contains at least 8193 input tokens.",
+        { param: 'input_tokens' },
+      ),
+    ],
+    ['Poolside', said('Input text token length 140000 exceeds the maximum 131072 tokens')],
+  ])('knows the words of %s (%#)', (_, body) => {
+    expect(refusesLength(answered(body))).toBe(true);
+  });
+
+  it('knows a 500 of llama.cpp, and refusals of Cerebras without a body', () => {
+    expect(refusesLength(answered(said('Context size has been exceeded.'), 500))).toBe(true);
+    expect([refusesLength(answered('', 400)), refusesLength(answered('', 413))]).toEqual([true, true]);
+  });
+
+  it.each([
+    ['a rate limit', said('Too many tokens per minute, limit 30000')],
+    ['a throttled request', { message: 'ThrottlingException: Too many tokens, please wait before trying again (rate limit)' }],
+    ['an image', said('The image is too large: maximum 20 MB')],
+    ['another field', said("Unsupported parameter: 'max_tokens'")],
+    ['a wrong limit', said('max_tokens must be at most 8192')],
+  ])('is false of %s', (_, body) => {
+    expect(refusesLength(answered(body))).toBe(false);
+  });
+
+  it('is false of other failures of a server', () => {
+    expect(refusesLength(answered(said('The model is too large for this GPU'), 500))).toBe(false);
+    expect(refusesLength(answered(said('maximum context length'), 429))).toBe(false);
+  });
+});
