@@ -27,10 +27,18 @@ export function readExactJson(text: string): unknown {
   return readJson(text, NEEDS_CARE.test(text) ? exact : undefined);
 }
 
-function exact(_key: string, value: unknown, { source }: { readonly source?: string }): unknown {
-  if (typeof value === 'string') return value.toWellFormed();
-  const isRounded = typeof value === 'number' && source !== undefined && !Number.isSafeInteger(value) && /^-?\d+$/.test(source);
-  return isRounded ? source : value;
+const exact: Reviver = (_key, value, { source }) => (typeof value === 'string' ? value.toWellFormed() : isRounded(value, source) ? source : value);
+
+/** A reviver of JSON.parse for values that no text can stand for. It throws RangeError for an integer that would lose digits. */
+export const refuseRounded: Reviver = (_key, value, { source }) => {
+  if (isRounded(value, source) && String(value) !== source)
+    throw new RangeError(`the integer ${source!.slice(0, 40)} is beyond 2^53; write it as text`);
+  return value;
+};
+
+/** Tells whether two such integers of a text can be the same number. */
+function isRounded(value: unknown, source: string | undefined): boolean {
+  return typeof value === 'number' && source !== undefined && !Number.isSafeInteger(value) && /^-?\d+$/.test(source);
 }
 
 /** A word of a command line: JSON, or else itself. */

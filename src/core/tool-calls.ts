@@ -5,6 +5,7 @@
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import { jsonOrNull } from '../schemas/json-or-null.ts';
 import type { ToolCall } from './message.ts';
+import { refuseRounded } from './read-json.ts';
 import { type JsonObject, objectScanner } from './object-scanner.ts';
 import { parseXmlToolCalls } from './xml-tool-calls.ts';
 
@@ -123,8 +124,9 @@ function callOf(name: unknown, given: unknown, argumentsKey: string): ParsedTool
 function parseJson(json: string, read: (value: unknown) => ParsedToolCall): ParsedToolCall {
   let value: unknown;
   try {
-    value = JSON.parse(json);
+    value = JSON.parse(json, refuseRounded as (key: string, value: unknown) => unknown);
   } catch (error) {
+    if (error instanceof RangeError) return { problem: `the call cannot be read: ${error.message}` };
     return { problem: `the call is not JSON (${(error as Error).message})` };
   }
   return read(value);

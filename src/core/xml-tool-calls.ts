@@ -3,6 +3,7 @@
  * Schema gives the type. As in vLLM, a function without `<tool_call>`, several in one, and unclosed tags are accepted.
  */
 import { isObject } from '../schemas/is-object.ts';
+import { readJson, refuseRounded } from './read-json.ts';
 import type { FoundCall, ParsedToolCall, ToolSpec } from './tool-calls.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
@@ -161,12 +162,12 @@ function typeOfValue(value: unknown): string {
   return Array.isArray(value) ? 'array' : typeof value;
 }
 
-/** Undefined if the text is not JSON, or has a number beyond the range of JavaScript's. */
+/** Undefined if the text is not JSON, has a number beyond the range of JavaScript's, or an integer that would be rounded. */
 function jsonValue(text: string): unknown {
   try {
-    return JSON.parse(text, (_, value: unknown) => {
+    return readJson(text, (key, value, context) => {
       if (value === Infinity || value === -Infinity) throw new RangeError('The number is too large');
-      return value;
+      return refuseRounded(key, value, context);
     });
   } catch {
     return undefined;

@@ -8,6 +8,7 @@ import { dirname } from 'node:path';
 import { pipeline, type Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { ConfigError, ResultsError, VfError } from '../core/errors.ts';
+import { wellFormedJson } from '../schemas/well-formed-json.ts';
 import { streamRegularFile } from './regular-file.ts';
 
 /** One line of a file. `text` is without the line feed; `[start, end)`, in bytes, includes it. */
@@ -139,7 +140,7 @@ export class LineAppender {
   /** Appends the lines in one write. After a failure every further call fails. */
   append(lines: readonly string[]): void {
     if (this.#failure) throw this.#failure;
-    const bytes = Buffer.from(`${lines.join('\n')}\n`, 'utf8');
+    const bytes = Buffer.from(`${wellFormedJson(lines.join('\n'))}\n`, 'utf8');
     let written = 0;
     try {
       // A write may end early, e.g. on a full disk; the next one then throws the reason.
@@ -224,10 +225,10 @@ export function* chunked(pieces: Iterable<string>): Generator<Buffer> {
   for (const piece of pieces) {
     held += piece;
     if (held.length < CHUNK_CHARACTERS) continue;
-    yield Buffer.from(held, 'utf8');
+    yield Buffer.from(wellFormedJson(held), 'utf8');
     held = '';
   }
-  yield Buffer.from(`${held}\n`, 'utf8');
+  yield Buffer.from(`${wellFormedJson(held)}\n`, 'utf8');
 }
 
 /** The lines, each with its line feed, in several chunks, because all together may be longer than a string can be. */

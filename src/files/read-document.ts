@@ -1,6 +1,6 @@
 /** Reads a small document in YAML or JSON. YAML is version 1.1, as PyYAML reads it; nothing in it can run code. */
 import { ConfigError } from '../core/errors.ts';
-import { readJson } from '../core/read-json.ts';
+import { readExactJson } from '../core/read-json.ts';
 import { openRegularFile } from './regular-file.ts';
 import { decodeText } from './user-text.ts';
 
@@ -17,7 +17,7 @@ export async function readDocument(path: string): Promise<unknown> {
   const text = await readTextFile(path);
   if (!path.endsWith('.json')) return parseYaml(text, path);
   try {
-    return readJson(text);
+    return readExactJson(text);
   } catch (cause) {
     throw new ConfigError(`${path} is not JSON: ${(cause as Error).message}`, { cause });
   }

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { thrownText, VfError } from '../core/errors.ts';
+import { readExactJson } from '../core/read-json.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import { kindOf } from '../schemas/kind-of.ts';
 import { PipelineError, PipelineFileError } from './pipeline-error.ts';
@@ -229,7 +230,7 @@ async function answered(
 function parsedReply(name: string, text: string): Values {
   let value: unknown;
   try {
-    value = JSON.parse(text === '' ? '{}' : text);
+    value = readExactJson(text === '' ? '{}' : text);
   } catch (cause) {
     throw new PipelineError(`${name} must return a JSON object with its outputs, got ${JSON.stringify(text.slice(0, 100))}`, {
       failure: 'output',

@@ -5,6 +5,7 @@
  */
 import type { XStatic } from 'typebox/schema';
 import { isObject } from './is-object.ts';
+import { wellFormedJson } from './well-formed-json.ts';
 
 /** A value that JSON.stringify writes as this text. TypeScript does not declare it yet. */
 export const { rawJSON } = JSON as unknown as { readonly rawJSON: (text: string) => object };
@@ -23,7 +24,7 @@ interface Schema {
 /** A function that writes values of the schema as JSON. `indent` is the number of spaces per level. @default 0: one line */
 export function encodeWithFloats<S extends object>(schema: S, { indent = 0 } = {}): (value: XStatic<S>) => string {
   const mark = markerOf(schema) ?? ((value: unknown) => value);
-  return (value) => JSON.stringify(mark(value), null, indent);
+  return (value) => wellFormedJson(JSON.stringify(mark(value), null, indent));
 }
 
 /** Null for a schema without floats. */

@@ -33,6 +33,18 @@ const xml = (name: string, parameters: Readonly<Record<string, string>>) =>
     .map(([key, value]) => `<parameter=${key}>\n${value}\n</parameter>\n`)
     .join('')}</function>\n</tool_call>`;
 
+describe('integers beyond 2^53 in calls', () => {
+  it.each([
+    ['hermes', '<tool_call>{"name":"read","arguments":{"id":9007199254740993}}</tool_call>'],
+    ['llama3', '{"name":"read","parameters":{"id":-9007199254740993}}'],
+  ] as const)('are refused in %s where rounding would name another id', (format, text) => {
+    expect(parseToolCalls(text, format)).toEqual([
+      { problem: expect.stringMatching(/^the call cannot be read: the integer -?9007199254740993 is beyond 2\^53; write it as text$/) },
+    ]);
+    expect(parseToolCalls(text.replace('993', '992'), format)).toMatchObject([{ name: 'read' }]);
+  });
+});
+
 describe('parseToolCalls', () => {
   it.each(golden.texts.map((one) => [one.format, one.text, one.calls] as const))(
     'finds the calls that vLLM finds, of %s in %j',

@@ -2,6 +2,21 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parsePassage, parsePassages } from '../../src/retrieval/passage-shapes.ts';
 
+describe('parsePassages of ids beyond 2^53', () => {
+  it('keeps their digits', () => {
+    const body = Buffer.from('{"result":[[{"document":{"id":9007199254740993,"contents":"a"}},{"document":{"id":7,"contents":"b\\ud800"}}]]}');
+    expect(parsePassages(body, 1)).toEqual({
+      ok: true,
+      value: [
+        [
+          { id: '9007199254740993', contents: 'a' },
+          { id: '7', contents: 'b\ufffd' },
+        ],
+      ],
+    });
+  });
+});
+
 describe('parsePassage', () => {
   it.each([
     ['upstream, dense', { document: { id: '7', contents: '"T"\nx' }, score: 0.5 }, { id: '7', contents: '"T"\nx', score: 0.5 }],

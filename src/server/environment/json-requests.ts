@@ -1,6 +1,6 @@
 /** Reads JSON requests of the environment server within limits, and answers in its form. */
 import type { Context } from 'hono';
-import { readJson } from '../../core/read-json.ts';
+import { readExactJson } from '../../core/read-json.ts';
 import { isDeeperThan, MOST_LEVELS } from '../../schemas/nesting.ts';
 import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
 import type { XStatic } from 'typebox/schema';
@@ -48,7 +48,7 @@ export class JsonRequests {
 function parsed(body: ReadBody): unknown {
   if (!body.ok) throw new EnvironmentRefusal(body.status, `${body.detail}.`, { cause: body.cause });
   try {
-    return readJson(body.text);
+    return readExactJson(body.text);
   } catch {
     return parsedLoosely(body.text);
   }
@@ -57,7 +57,7 @@ function parsed(body: ReadBody): unknown {
 /** Python writes NaN and infinities, which JSON lacks. They fail their own rollout, not the whole request. */
 function parsedLoosely(text: string): unknown {
   try {
-    return readJson(withoutNonFinite(text));
+    return readExactJson(withoutNonFinite(text));
   } catch (cause) {
     throw new EnvironmentRefusal(422, `The body is not JSON: ${(cause as Error).message}.`, { cause });
   }
