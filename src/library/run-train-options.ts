@@ -12,7 +12,7 @@ import { camelKeys } from '../schemas/key-case.ts';
 import { trainingConfigSchema } from '../schemas/training-config.ts';
 import { finishedRun } from '../sessions/training/finished-run.ts';
 import { resolveTraining, type TrainingRequest, type TrainingSetup } from '../sessions/training/resolve-training.ts';
-import { runTraining, type TrainingWatch } from '../sessions/training/run-training.ts';
+import { runTraining, type TrainingHost, type TrainingWatch } from '../sessions/training/run-training.ts';
 import type { ConfigLayer } from '../trainer/config/resolve-config.ts';
 import { totalSteps } from '../trainer/config/training-schedule.ts';
 import type { MetricsRow } from '../trainer/training-observer.ts';
@@ -47,7 +47,7 @@ export async function runTrainOptions(options: TrainOptions): Promise<Trained> {
   return withTransport({ variables: host.variables, names, ...(maxWaitMs !== undefined && { maxWaitMs }) }, () => trained(options, setup, host));
 }
 
-async function trained(options: TrainOptions, setup: TrainingSetup, host: Awaited<ReturnType<typeof openedSetup>>['host']): Promise<Trained> {
+async function trained(options: TrainOptions, setup: TrainingSetup, host: OptionsHost): Promise<Trained> {
   const { config } = setup;
   const finished = await finishedRun(setup);
   if (finished !== null) return trainedOf({ ...finished, config });
@@ -62,8 +62,11 @@ async function trained(options: TrainOptions, setup: TrainingSetup, host: Awaite
   return trainedOf({ ...ended, config });
 }
 
+/** The parts of this process, from the options. */
+type OptionsHost = Omit<TrainingHost, 'watch'>;
+
 /** The resolved settings, and the parts of this process that the training uses; `name` is the function that was called. */
-export async function openedSetup(name: string, options: TrainOptions) {
+export async function openedSetup(name: string, options: TrainOptions): Promise<{ readonly setup: TrainingSetup; readonly host: OptionsHost }> {
   checkEnvironment(name, options);
   const { environment, signal = new AbortController().signal, onNotice } = options;
   const variables: NodeJS.ProcessEnv = { ...(options.variables ?? process.env) };
