@@ -5,7 +5,7 @@ import { DEFAULT_LIMITS, type ExecutionLimits, type ExecutorName } from 'vf-sear
 import { bonusesArgument } from './bonuses.ts';
 import { FILTERS, MIXES } from './buffer.ts';
 import { CRSP_KEYS } from './crsp-config.ts';
-import { type CrspArguments, crspArguments, readCrspConfig, type ReadCrspConfig } from './crsp-settings.ts';
+import { type CrspArguments, crspArguments, crspNotices, readCrspConfig, type ReadCrspConfig } from './crsp-settings.ts';
 import { TASK_KINDS, type TaskKind } from './records.ts';
 import { BANNED_WORDS, DEFAULT_SETTINGS, INPUT_COUNT, type SelfPlaySettings } from './settings.ts';
 
@@ -22,6 +22,8 @@ export interface SelfPlayArguments {
   readonly limits: ExecutionLimits;
   /** Null: no limit. */
   readonly responseTokens: number | null;
+  /** Notices about arguments that change nothing. */
+  readonly notices: readonly string[];
   /** The values in effect, by their names on the command line, for results files. */
   readonly named: Readonly<Record<string, unknown>>;
 }
@@ -173,6 +175,7 @@ export async function parseArguments(args: Values, purpose: 'evaluation' | 'trai
     execution,
     limits,
     responseTokens: given.max_response_length ?? null,
+    notices: read === null ? [] : crspNotices(read.givenKeys),
     named: namedValues(
       { ...given, ...(read === null ? {} : { config: read.givenKeys.length === CRSP_KEYS.length ? 'complete' : [...read.givenKeys] }) },
       settings,

@@ -13,7 +13,7 @@ export interface CrspConfig {
     readonly seed: number;
     /** Workers that execute programs, at least 1. @default 1 */
     readonly executor_max_workers: number;
-    /** Steps after which the document's executor is started again. Checked, and used by nothing here. @default 1 */
+    /** Steps after which the document's executor is started again. Here each program has an interpreter of its own: a notice says that the key changes nothing. @default 1 */
     readonly executor_cleanup_frequency: number;
     /** At least one, each once. @default code_i, code_o and code_f */
     readonly problem_types: readonly TaskKind[];
@@ -21,7 +21,7 @@ export interface CrspConfig {
   readonly trajectory_seeding: {
     /** @default false */
     readonly enabled: boolean;
-    /** A data set of the Hugging Face hub, or a file. @default GAIR/LIMO */
+    /** Problems with worked solutions: a data set of the Hugging Face hub, a file, or a bundled name. @default GAIR/LIMO */
     readonly limo_dataset_path: string;
     /** Supervised steps. @default 1000 */
     readonly seeding_steps: number;

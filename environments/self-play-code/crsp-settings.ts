@@ -1,6 +1,6 @@
 /**
- * Translates the specification's YAML into arguments of the environment, settings of `vf-train`, and the supervised stage before it. Only keys that the document
- * has count, so that a preset keeps its own values for the others. Of the modules about that document, only this one reads files.
+ * Translates the specification's YAML into arguments of the environment and settings of `vf-train`, its supervised stage included. Only keys that the document has
+ * count, so that a preset keeps its own values for the others. Of the modules about that document, only this one reads files.
  */
 import { ConfigError } from 'vf-search';
 import { readDocument, type TrainingSetting } from 'vf-search/environment-kit';
@@ -53,33 +53,30 @@ export function crspArguments({ crsp, reward_structure: reward }: CrspConfig, ke
   };
 }
 
-/** The settings of `vf-train` that keys of the document stand for. */
-export function crspTrainingSettings({ crsp }: CrspConfig, keys: readonly string[]): TrainingSetting[] {
-  return keys.includes('crsp.seed') ? [{ argument: 'crsp.seed', key: 'seed', value: crsp.seed }] : [];
-}
-
-/** The commands of the supervised stage, each as its words, without `npx`. */
-export interface CrspSeeding {
-  /** Writes the rows. */
-  readonly seed: readonly string[];
-  /** Makes the adapter from them. */
-  readonly train: readonly string[];
-}
-
-/** The file between the two commands. */
-const SEED_ROWS = 'seed-rows.jsonl';
-
 /**
- * The supervised stage that `trajectory_seeding` describes; null if it is not enabled, the default. Its loss is the document's: the mean over rows of
- * -(log p of the solution + the weighted log p of the answer).
- * @param model as `vf-train -m` takes it
+ * The settings of `vf-train` that keys of the document stand for. With `trajectory_seeding.enabled`, its four keys are supervised steps before the first one on
+ * rollouts, with the document's loss: the mean over rows of -(log p of the solution + the weighted log p of the answer).
+ * @param keys that the document has, dotted
  */
-export function crspSeeding({ trajectory_seeding: seeding }: CrspConfig, model: string): CrspSeeding | null {
-  if (!seeding.enabled) return null;
-  return {
-    seed: ['vf-seed', seeding.limo_dataset_path, '-o', SEED_ROWS],
-    train: `vf-train self-play-code --sft ${SEED_ROWS} --steps ${seeding.seeding_steps} --lr ${seeding.learning_rate}`
-      .split(' ')
-      .concat('-m', model, '--set', `sft.batch_size=${seeding.batch_size}`, '--set', 'sft.aggregation=sequence_mean_token_sum'),
-  };
+export function crspTrainingSettings({ crsp, trajectory_seeding: seeding }: CrspConfig, keys: readonly string[]): TrainingSetting[] {
+  const { enabled, limo_dataset_path: problems, seeding_steps: steps, learning_rate: learningRate, batch_size: rows } = seeding;
+  const seed: TrainingSetting[] = keys.includes('crsp.seed') ? [{ argument: 'crsp.seed', key: 'seed', value: crsp.seed }] : [];
+  if (!enabled) return seed;
+  return [
+    ...seed,
+    { argument: 'trajectory_seeding.enabled', key: 'sft.aggregation', value: 'sequence_mean_token_sum' },
+    { argument: 'trajectory_seeding.limo_dataset_path', key: 'sft.problems', value: problems },
+    { argument: 'trajectory_seeding.seeding_steps', key: 'sft.steps', value: steps },
+    { argument: 'trajectory_seeding.learning_rate', key: 'sft.learning_rate', value: learningRate },
+    { argument: 'trajectory_seeding.batch_size', key: 'sft.batch_size', value: rows },
+  ];
+}
+
+/** Notices about keys of the document that change nothing here. */
+export function crspNotices(keys: readonly string[]): string[] {
+  return keys.includes('crsp.executor_cleanup_frequency')
+    ? [
+        'crsp.executor_cleanup_frequency changes nothing: every program runs in an interpreter of its own, so there is nothing to clean up. Leave it out.',
+      ]
+    : [];
 }

@@ -26,15 +26,7 @@ export {
   type RenamedFunction,
 } from './parse-proposal.ts';
 export { CRSP_KEYS, type CrspConfig, parseCrspConfig, type ParsedCrspConfig } from './crsp-config.ts';
-export {
-  type CrspArguments,
-  crspArguments,
-  type CrspSeeding,
-  crspSeeding,
-  crspTrainingSettings,
-  type ReadCrspConfig,
-  readCrspConfig,
-} from './crsp-settings.ts';
+export { type CrspArguments, crspArguments, crspTrainingSettings, type ReadCrspConfig, readCrspConfig } from './crsp-settings.ts';
 export { DIMENSIONS } from './prompt-full.ts';
 export { critiquePrompt, type PromptStyle, type ProposalPrompt, proposePrompt, solvePrompt } from './prompt.ts';
 export { type FunctionRecord, IDENTITY, type IoRecord, type Role, shownCount, TASK_KINDS, type TaskKind, type TaskRecord } from './records.ts';

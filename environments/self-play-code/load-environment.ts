@@ -30,7 +30,7 @@ export async function loadEnvironment(
       limits,
       ...(responseTokens === null ? {} : { responseTokens }),
       name: parsed.tasks ?? dataset,
-      notices: [...(isolation === 'none' ? [UNPROTECTED] : []), ...leftOut],
+      notices: [...(isolation === 'none' ? [UNPROTECTED] : []), ...parsed.notices, ...leftOut],
       provenance: {
         upstream: `LeapLabTHU/Absolute-Zero-Reasoner@${UPSTREAM_COMMIT}`,
         ...provenance,

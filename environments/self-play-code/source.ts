@@ -101,7 +101,7 @@ class SelfPlaySource implements TrajectorySource {
         ...(valid.length === 0
           ? [`No proposal of step ${step} is valid, so the solver plays ${plural(replayed.length, 'solution')} of earlier programs.`]
           : []),
-        ...exampleNotes(step, valid, this.#context.config.steps),
+        ...exampleNotes(this.#own(step), valid, this.#context.config.steps),
       ],
       records: { programs: programRecords(valid) },
     };
@@ -214,7 +214,7 @@ class SelfPlaySource implements TrajectorySource {
   async #criticised(step: number, solutions: readonly Solution[], signal: AbortSignal): Promise<ReturnType<typeof payCriticised>> {
     const { critics, schedule, lengthReward } = this.#settings;
     const { steps } = this.#context.config;
-    const alphas = alphaSchedule(schedule === 'constant' ? steps : step - 1, steps);
+    const alphas = alphaSchedule(schedule === 'constant' ? steps : this.#own(step) - 1, steps);
     const play = async (phase: string, rows: ReturnType<typeof criticRows>, rolloutsPerExample: number) =>
       (await this.#context.play({ step, phase, role: 'critique', rows, rolloutsPerExample, isPaidLater: true }, signal)).trajectories;
     const rows = critics === 0 ? [] : criticRows(solutions, this.#settings);
@@ -238,6 +238,11 @@ class SelfPlaySource implements TrajectorySource {
         withReward(trajectory, bonuses === null ? reward : withBonuses(reward, measures, bonuses), { accuracy_of_probes: accuracy, ...measures }),
       ];
     });
+  }
+
+  /** The number of a step without the supervised steps before the first one. */
+  #own(step: number): number {
+    return step - this.#context.stepsBefore;
   }
 
   #random(step: number, phase: string): Random {

@@ -79,6 +79,6 @@ async function sha256Of(path: string): Promise<string> {
   return hash.digest('hex');
 }
 
-function looksLikePath(name: string): boolean {
+export function looksLikePath(name: string): boolean {
   return RECORD_FILE.test(name) || /^\.{0,2}\//.test(name) || name.includes('\\') || existsSync(name);
 }

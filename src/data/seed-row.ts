@@ -11,6 +11,9 @@ export interface SeedRowOptions {
   readonly id: string;
 }
 
+/** Weight of the answer in the loss, where the solution has 1. */
+export const ANSWER_WEIGHT = 0.1;
+
 export const SEED_FORMS = ['tags', 'text'] as const;
 export type SeedForm = (typeof SEED_FORMS)[number];
 

@@ -14,6 +14,7 @@ import { PhaseClock } from '../trainer/loop/phase-clock.ts';
 import { TokenBudget } from '../trainer/gradients/token-budget.ts';
 import type { TrainingEvent, TrainingObserver } from '../trainer/training-observer.ts';
 import { trainStep } from '../trainer/loop/train-step.ts';
+import { demonstrationSources } from '../trainer/config/training-schedule.ts';
 import { ONE_ROLE } from '../trainer/losses/loss-roles.ts';
 import { lossTerms } from '../trainer/losses/loss-terms.ts';
 import { batchValues, evaluationValues } from '../trainer/records/batch-values.ts';
@@ -109,6 +110,7 @@ export class MemoryRun {
       config,
       environment,
       play: (plan) => this.#play({ environment, rolloutsPerExample, temperature, ...plan }),
+      stepsBefore: 0,
       isRecorded: () => false,
     });
     await this.#evaluate();
@@ -176,7 +178,7 @@ export class MemoryRun {
 
 function refuseOthers({ sft, algorithm, rollouts, model, evaluation }: TrainingConfig): void {
   const refused = [
-    [sft.data !== null, 'sft'],
+    [demonstrationSources(sft).length > 0, 'sft'],
     [algorithm.advantage.scope !== 'group', 'algorithm.advantage.scope'],
     [rollouts.maxStaleness > 0, 'rollouts.max_staleness'],
     [model.initialAdapter !== null, 'model.initial_adapter'],

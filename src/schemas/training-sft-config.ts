@@ -6,8 +6,11 @@ export const sft = table('Supervised steps (SFT), before the steps on rollouts.'
   data: {
     ...anyOf(filledText, filledListOf(filledText), { type: 'null' }),
     default: null,
-    description: 'Demonstrations: a JSONL or Parquet file or several (docs/supervised.md describes the rows). Null: no supervised steps.',
+    description: 'Demonstrations: a JSONL or Parquet file or several (docs/supervised.md describes the rows). Null: none.',
   },
+  problems: textOrNull(
+    'Worked problems ({question, solution, answer}, as in LIMO) to learn from first: a bundled name, a file, or a data set of the hub. The run writes them to seed-rows.jsonl as vf-seed does, and adds these rows to data. Needs steps.',
+  ),
   images: textOrNull('Folder of the pictures that rows name, by path or by SHA-256. Null: rows show none.'),
   steps: countOrNull('Number of supervised steps. Default: one pass over the rows for each of `epochs`.'),
   epochs: count('Passes over the rows if `steps` is not set.', 1),

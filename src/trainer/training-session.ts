@@ -53,6 +53,8 @@ export const TRAINING_FILES = {
   transcripts: 'transcripts.txt',
   /** The images that the environment showed, if it shows some (files/run-images.ts). */
   images: 'images',
+  /** The rows of `sft.problems`. */
+  seedRows: 'seed-rows.jsonl',
   policyLog: 'policy.log',
   workerLog: 'worker.log',
 } as const;

@@ -117,6 +117,8 @@ export interface SourceContext {
   readonly play: (plan: PhasePlan, signal: AbortSignal) => Promise<TrajectoryBatch>;
   /** For a source that records trajectories which `play` did not bring: trajectories on file are not taken again. */
   readonly store: RolloutStore;
+  /** Supervised steps before the first step that the source takes. */
+  readonly stepsBefore: number;
   /** True if all rollouts of a phase were on file when the run started. */
   readonly isRecorded: (step: number, phase?: string) => boolean;
 }

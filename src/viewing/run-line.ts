@@ -76,7 +76,7 @@ function plannedOf(metadata: Fields): number {
 /** Null with supervised steps, whose number depends on the data. */
 function plannedSteps(config: Fields): number | null {
   const sft = fieldsOf(config['sft']);
-  if (sft['data'] === undefined) return numberOf(config['steps']);
+  if (sft['data'] === undefined && sft['problems'] === undefined) return numberOf(config['steps']);
   const supervised = numberOf(sft['steps']);
   const steps = numberOf(config['steps']);
   return supervised === null || steps === null ? null : supervised + steps;

@@ -1,5 +1,5 @@
 /** Declares `vf-seed`, which turns problems with worked solutions into supervised rows, from which a model can learn before it trains on rollouts. */
-import { SEED_FORMS } from '../../data/seed-row.ts';
+import { ANSWER_WEIGHT, SEED_FORMS } from '../../data/seed-row.ts';
 import { argument, defineCommand } from '../options/define-command.ts';
 import { file, number, oneOf, text, wholeNumber } from '../options/kinds.ts';
 import { table } from '../options/option.ts';
@@ -29,7 +29,7 @@ export const vfSeed = defineCommand({
     output: file('file to write; an existing file is replaced; - is stdout', { letter: 'o', required: true }),
     model: text("a model's directory, name or cached hub id: rows longer than its context are left out", { letter: 'm', placeholder: 'MODEL' }),
     maxLength: wholeNumber('most tokens of a row; needs -m', { from: 1, otherwise: "the model's context" }),
-    answerWeight: number('weight of the answer in the loss, where the solution has 1', { from: 0, default: 0.1 }),
+    answerWeight: number('weight of the answer in the loss, where the solution has 1', { from: 0, default: ANSWER_WEIGHT }),
     form: oneOf(SEED_FORMS, 'how the model writes a solution: in <think> and <answer>, or as text', { default: 'tags' }),
     split: text('split of a bundled or hub data set', { placeholder: 'NAME', default: 'train' }),
     limit: wholeNumber('rows to write at most', { from: 1, otherwise: 'all' }),

@@ -1,8 +1,8 @@
 /** Announces in a few lines the work of a run and its parts. */
-import { basename, join } from 'node:path';
+import { basename, isAbsolute, join } from 'node:path';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { isLossModule } from '../../trainer/losses/loss-terms.ts';
-import { supervisedSteps } from '../../trainer/config/training-schedule.ts';
+import { demonstrationSources, supervisedSteps } from '../../trainer/config/training-schedule.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { displayPath, shellCommand } from '../text/own-command.ts';
 import { plural } from '../text/number-text.ts';
@@ -19,13 +19,21 @@ export function announcedLines(config: TrainingConfig, directory: string | null)
   return factLines(facts);
 }
 
+/** The files of demonstrations without their folders, and data sets by their names; empty without any. */
+export function demonstrationNames({ data, problems }: TrainingConfig['sft']): string[] {
+  return [
+    ...demonstrationSources({ data, problems: null }).map((path) => basename(path)),
+    ...(problems === null ? [] : [isAbsolute(problems) ? basename(problems) : problems]),
+  ];
+}
+
 /** The model, its source of learning, the steps and their learning rates. `name` is the model's. */
 export function trainedText(config: TrainingConfig, name = basename(config.model.path)): string {
   const { environment, lora, steps, sft } = config;
   const { dataset } = environment.args;
   const questions = typeof dataset === 'string' ? `${environment.id} on ${dataset}` : environment.id;
-  if (sft.data === null) return `${name} to play ${questions}: ${methodText(config)} on a LoRA of rank ${lora.rank}, ${rolloutSteps(config)}`;
-  const files = [sft.data].flat().map((path) => basename(path));
+  const files = demonstrationNames(sft);
+  if (files.length === 0) return `${name} to play ${questions}: ${methodText(config)} on a LoRA of rank ${lora.rank}, ${rolloutSteps(config)}`;
   const supervised = `${plural(supervisedSteps(config), 'supervised step')} of ${plural(sft.batchSize, 'row')}, lr ${sft.learningRate ?? config.optimizer.learningRate}`;
   if (steps === 0) return `${name} on the demonstrations of ${files.join(', ')}: a LoRA of rank ${lora.rank}, ${supervised}`;
   return `${name} to play ${questions}: a LoRA of rank ${lora.rank}, ${supervised} (${files.join(', ')}), then ${methodText(config)}, ${rolloutSteps(config)}`;

@@ -5,7 +5,7 @@ import { packageVersion } from '../../data/package-root.ts';
 import { replaceFile } from '../../files/json-lines.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
 import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-config.ts';
-import { totalSteps } from '../../trainer/config/training-schedule.ts';
+import { supervisedSteps, totalSteps } from '../../trainer/config/training-schedule.ts';
 import type { MetricsRow } from '../../trainer/training-observer.ts';
 import { hideAddresses } from '../../transport/redact.ts';
 import { ownCommand } from '../text/own-command.ts';
@@ -68,7 +68,7 @@ function cardFacts({ step, what }: Which, image: string | null, { config, variab
     name: escapeControls(config.name ?? config.environment.id),
     base,
     environmentId: escapeControls(config.environment.id),
-    tags: [...(config.steps > 0 ? ['reinforcement-learning'] : []), ...(config.sft.data === null ? [] : ['sft'])],
+    tags: [...(config.steps > 0 ? ['reinforcement-learning'] : []), ...(supervisedSteps(config) === 0 ? [] : ['sft'])],
     packageVersion: packageVersion(),
     trained: escapeControls(trainedText(config, base.name)),
     which: `It is ${what} after step ${step} of ${totalSteps(config)}.`,

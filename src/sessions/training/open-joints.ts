@@ -12,11 +12,29 @@ import type { LossTerm, PlayedRoles } from '../../trainer/token-loss.ts';
 import type { LossFactory } from '../../trainer/losses/registry.ts';
 import { checkedSource } from '../../trainer/sources/checked-source.ts';
 import { RolloutFileSource } from '../../trainer/sources/rollout-file-source.ts';
-import { supervisedSteps } from '../../trainer/config/training-schedule.ts';
 import type { CreateSource, DeclareRoles, TrajectorySource } from '../../trainer/trajectory-source.ts';
 import { POLICY_ROLE } from '../../trainer/trajectory.ts';
+import { openDemonstrations } from './open-demonstrations.ts';
 import { modelFacts } from '../../files/model-facts.ts';
+import type { TrainingRun } from '../../trainer/training-session.ts';
 import { localTokenizerHash } from '../policy/local-tokenizer-hash.ts';
+
+/** The losses, the source and the demonstrations of a run. `hasModule`: the environment was loaded from a module. Throws ConfigError. */
+export async function openJoints(
+  config: TrainingConfig,
+  environment: Environment,
+  { hasModule, warn }: { readonly hasModule: boolean; readonly warn: (line: string) => void },
+): Promise<Pick<TrainingRun, 'losses' | 'createSource' | 'openDemonstrations'>> {
+  const played = await openPlayedRoles(config, environment, { hasModule });
+  const losses = await openLosses(config, environment, { played });
+  const createSource = await openSource(config, { hasModule, played });
+  const demonstrations = config.sft.data === null ? null : await openDemonstrations(config, environment, warn);
+  return {
+    losses,
+    ...(createSource === null ? {} : { createSource }),
+    ...(demonstrations === null ? {} : { openDemonstrations: demonstrations.tokenise }),
+  };
+}
 
 export interface SourceOptions {
   /** The environment was loaded from a module. @default true */
@@ -80,14 +98,14 @@ function rolesOfRows({ train }: Environment): PlayedRoles {
 }
 
 function rolloutsOf(path: string, config: TrainingConfig, tokenizerHash: string | null): CreateSource {
-  const { rollouts, sft, model } = config;
+  const { rollouts, model } = config;
   const isStream = path === '-';
-  const open: CreateSource = ({ store }) =>
+  const open: CreateSource = ({ store, stepsBefore }) =>
     new RolloutFileSource({
       name: isStream ? 'stdin' : path,
       lines: () => (isStream ? createInterface({ input: process.stdin }) : fileLines(path)),
       startsOver: !isStream,
-      stepsBefore: supervisedSteps({ sft }),
+      stepsBefore,
       groupsPerStep: rollouts.examplesPerStep,
       rolloutsPerGroup: rollouts.rolloutsPerExample,
       temperature: rollouts.temperature,

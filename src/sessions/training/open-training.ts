@@ -29,13 +29,13 @@ import { assertTakesAdapters, checkPolicyProbe } from './check-policy-server.ts'
 import { assertTrainable } from './assert-trainable.ts';
 import { type EvaluationLabel, evaluationLabel } from '../../reports/training/evaluation-label.ts';
 import { assertReadsImages, assertWorkerStarts, openBackend } from './open-backend.ts';
-import { openDemonstrations } from './open-demonstrations.ts';
 import { openEnvironments } from '../environment/open-environment.ts';
-import { openLosses, openPlayedRoles, openSource } from './open-joints.ts';
+import { openJoints } from './open-joints.ts';
 import { longestRollout, openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
 import { isUnserved, openUnservedSession, UNSERVED_POLICY, unservedServers } from './open-supervised-training.ts';
 import { planGpus } from './plan-gpus.ts';
 import { recallAsked } from '../roles/recall-asked.ts';
+import { withSeedRows } from './seed-rows.ts';
 import { takeTurns } from './take-turns.ts';
 import { trainingCost } from './training-cost.ts';
 
@@ -74,7 +74,8 @@ export interface OpenedTraining extends AsyncDisposable {
   readonly notices: readonly string[];
 }
 
-export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTraining> {
+export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTraining> {
+  const given = { ...asked, config: await withSeedRows(asked) };
   const { directory, attempt, variables, redact, observer, note, warn, signal, changes = [], isEvaluatedAgain = false } = given;
   await using opened = new Disposers();
   const lazy = [new LazyModels(), new LazyModels()] as const;
@@ -137,22 +138,6 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
     }),
   };
   return openedTraining({ run, roles, prices, label, notices: [...noticesFor(environment, label, config), ...roles.notices, ...recalled] }, opened);
-}
-
-async function openJoints(
-  config: TrainingConfig,
-  environment: Environment,
-  { hasModule, warn }: { readonly hasModule: boolean; readonly warn: (line: string) => void },
-): Promise<Pick<TrainingRun, 'losses' | 'createSource' | 'openDemonstrations'>> {
-  const played = await openPlayedRoles(config, environment, { hasModule });
-  const losses = await openLosses(config, environment, { played });
-  const createSource = await openSource(config, { hasModule, played });
-  const demonstrations = config.sft.data === null ? null : await openDemonstrations(config, environment, warn);
-  return {
-    losses,
-    ...(createSource === null ? {} : { createSource }),
-    ...(demonstrations === null ? {} : { openDemonstrations: demonstrations.tokenise }),
-  };
 }
 
 type OpenNamed = (name: string, signal: AbortSignal, isFirst: boolean) => Promise<TrainingSession>;

@@ -8,15 +8,14 @@ import { ConfigError } from '../../core/errors.ts';
 import { presetLayer } from '../../trainer/config/preset.ts';
 import { type ConfigLayer, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
 import { assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/config/resume-config.ts';
-import { isLossModule } from '../../trainer/losses/loss-terms.ts';
 import { newestTrainingRun, readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
-import { modelPath } from '../../data/bundled-models.ts';
 import { modelWorld } from '../environment/model-world.ts';
 import { loadEnvironmentFile } from '../environment/environment-file.ts';
 import { variableName } from '../policy/endpoints.ts';
 import { secretsOf } from '../policy/secrets.ts';
 import { readExtendedToml } from '../../files/extended-toml.ts';
 import { readTomlSync } from '../../files/toml-text.ts';
+import { withPaths } from './absolute-paths.ts';
 import { withArgumentSettings } from './argument-settings.ts';
 import { presetNamed } from '../environment/presets.ts';
 import { refuseIncompleteProgram } from './assert-trainable.ts';
@@ -137,40 +136,6 @@ async function resolveFresh(layers: readonly ConfigLayer[], laterRows?: string):
 }
 
 const MOST_STEPS = 1_000_000;
-
-/** Paths of data and modules are recorded as absolute ones, so that a run can be continued from another folder. */
-function withPaths(layer: ConfigLayer): ConfigLayer {
-  const { table } = withModelPath(layer);
-  const within = (name: string, keys: readonly string[]) => {
-    const inner = table[name];
-    return isObject(inner) ? { [name]: { ...inner, ...absolutePaths(inner, keys) } } : {};
-  };
-  const tables = { ...within('sft', ['data', 'validation']), ...within('model', ['initial_adapter']), ...absoluteLosses(table) };
-  return { ...layer, table: { ...table, ...absolutePaths(table, ['rollouts_file', 'source']), ...tables } };
-}
-
-/** A loss is a module's path or the id of a built-in one. */
-function absoluteLosses({ algorithm, losses }: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const absolute = (loss: unknown): unknown =>
-    isObject(loss) && typeof loss['use'] === 'string' && isLossModule(loss['use']) ? { ...loss, use: resolve(loss['use']) } : loss;
-  return {
-    ...(isObject(algorithm) && algorithm['loss'] !== undefined ? { algorithm: { ...algorithm, loss: absolute(algorithm['loss']) } } : {}),
-    ...(isObject(losses) ? { losses: Object.fromEntries(Object.entries(losses).map(([name, loss]) => [name, absolute(loss)])) } : {}),
-  };
-}
-
-function absolutePaths(table: Readonly<Record<string, unknown>>, keys: readonly string[]): Record<string, unknown> {
-  const absolute = (path: unknown): unknown => (typeof path === 'string' && path !== '-' && path !== '' ? resolve(path) : path);
-  const given = keys.filter((key) => table[key] !== undefined);
-  return Object.fromEntries(given.map((key) => [key, Array.isArray(table[key]) ? table[key].map(absolute) : absolute(table[key])]));
-}
-
-/** Replaces a bundled model's name with its directory, so that no code that loads it needs to know names. */
-function withModelPath(layer: ConfigLayer): ConfigLayer {
-  const { model } = layer.table;
-  const path = isObject(model) ? model['path'] : undefined;
-  return typeof path === 'string' ? { ...layer, table: { ...layer.table, model: { ...(model as object), path: modelPath(path) } } } : layer;
-}
 
 /** Adds the model's default world, the server named by environment variables, the flags, and the settings of the environment's arguments. */
 async function freshLayers(

@@ -9,7 +9,7 @@ import { showsImages } from '../../rollouts/assert-playable.ts';
 import { isLossModule } from '../../trainer/losses/loss-terms.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { supervisedSteps } from '../../trainer/config/training-schedule.ts';
-import { policyText } from '../../reports/training/announce-run.ts';
+import { demonstrationNames, policyText } from '../../reports/training/announce-run.ts';
 import { assertTrainable } from './assert-trainable.ts';
 import { checkLocalBase, usesEngine } from '../policy/local-base.ts';
 import { openLosses, openPlayedRoles } from './open-joints.ts';
@@ -84,8 +84,8 @@ type Fact = [label: string, text: string];
 
 function supervisedFacts(config: Config): Fact[] {
   const { sft, optimizer } = config;
-  if (sft.data === null) return [];
-  const files = [sft.data].flat().map((path) => basename(path));
+  const files = demonstrationNames(sft);
+  if (files.length === 0) return [];
   const steps = plural(supervisedSteps(config), 'supervised step');
   return [
     ['supervised', `${steps} of ${plural(sft.batchSize, 'row')} of ${files.join(', ')}, learning rate ${sft.learningRate ?? optimizer.learningRate}`],

@@ -1,5 +1,6 @@
 /** Rules of the algorithm, the optimiser, the rollouts and the supervised steps: values that are each allowed but do not go together. */
 import type { TrainingConfigWire } from '../../schemas/training-config.ts';
+import { demonstrationSources } from './training-schedule.ts';
 import type { ConfigRule } from './check-config.ts';
 
 /** Built-in losses that read nothing of [algorithm]; a module may read all of it. */
@@ -7,6 +8,10 @@ const APART: readonly (string | undefined)[] = ['nll', 'rpg'];
 
 function areApart({ algorithm, losses }: TrainingConfigWire): boolean {
   return [algorithm.loss.use, ...Object.values(losses).map(({ use }) => use)].every((use) => APART.includes(use));
+}
+
+function isWithoutRows(sft: TrainingConfigWire['sft']): boolean {
+  return demonstrationSources(sft).length === 0;
 }
 
 function onlyWithRatio({ algorithm }: TrainingConfigWire, key: string, value: unknown): string {
@@ -77,24 +82,29 @@ export const ALGORITHM_RULES: readonly ConfigRule[] = [
   },
   {
     key: 'steps',
-    wrong: ({ steps, sft }) => steps === 0 && sft.data === null,
+    wrong: ({ steps, sft }) => steps === 0 && isWithoutRows(sft),
     problem: () => 'steps must be at least 1 without supervised steps (set sft.data to take some), got 0',
   },
   {
     key: 'sft.mix_weight',
-    wrong: ({ sft }) => sft.mix_weight > 0 && sft.data === null,
+    wrong: ({ sft }) => sft.mix_weight > 0 && isWithoutRows(sft),
     problem: ({ sft }) => `sft.data must be set with sft.mix_weight = ${sft.mix_weight}, got none`,
   },
   ...(['steps', 'held_out', 'validation'] as const).map((name): ConfigRule => ({
     key: `sft.${name}`,
-    wrong: ({ sft }) => sft.data === null && sft[name] !== null && sft[name] !== 0,
+    wrong: ({ sft }) => isWithoutRows(sft) && sft[name] !== null && sft[name] !== 0,
     problem: ({ sft }) => `sft.data must be set with sft.${name} = ${JSON.stringify(sft[name])}, got none`,
   })),
   {
     key: 'losses',
-    wrong: ({ sft, losses }) => sft.data === null && Object.values(losses).some(({ on }) => on === 'demonstrations'),
+    wrong: ({ sft, losses }) => isWithoutRows(sft) && Object.values(losses).some(({ on }) => on === 'demonstrations'),
     problem: ({ losses }) =>
       `sft.data must be set with losses.${Object.keys(losses).find((name) => losses[name]?.on === 'demonstrations')}.on = "demonstrations", whose rows it names; got none`,
+  },
+  {
+    key: 'sft.problems',
+    wrong: ({ sft }) => sft.problems !== null && sft.steps === null,
+    problem: () => 'sft.steps must be set with sft.problems, whose rows are known only when the run begins; got none',
   },
   {
     key: 'sft.held_out',

@@ -3,9 +3,14 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { AdamOptions } from '../../core/adam-options.ts';
 import type { LossTerm } from '../token-loss.ts';
 
-/** Number of supervised steps, which come first; 0 without `[sft]`. */
+/** The files and data sets that `[sft]` names; empty if nothing is learned from demonstrations. */
+export function demonstrationSources({ data, problems }: Pick<TrainingConfig['sft'], 'data' | 'problems'>): readonly string[] {
+  return [data ?? [], problems ?? []].flat();
+}
+
+/** Number of supervised steps, which come first; 0 without demonstrations. */
 export function supervisedSteps({ sft }: Pick<TrainingConfig, 'sft'>): number {
-  return sft.data === null ? 0 : (sft.steps ?? 0);
+  return demonstrationSources(sft).length === 0 ? 0 : (sft.steps ?? 0);
 }
 
 /** The last step of a run. */

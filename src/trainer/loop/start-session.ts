@@ -225,6 +225,7 @@ async function sourceContext(
     environment,
     play: (plan: PhasePlan, signal) => play({ environment, rolloutsPerExample, temperature, store: records.rollouts, ...plan }, signal),
     store: records.rollouts,
+    stepsBefore: supervisedSteps(config),
     isRecorded: (step, phase) => recorded.has(JSON.stringify([step, phase])),
     onRollouts: (rollouts) => observer.onRollouts?.(rollouts),
   };

@@ -63,6 +63,6 @@ export function lossTerms(
 
 /** The loss of `[sft]`, unless a configured one is taken on demonstrations. */
 function supervisedTerm({ sft }: TrainingConfig, further: readonly LossTerm[]): LossTerm[] {
-  if (sft.data === null || further.some(({ on }) => on === 'demonstrations')) return [];
+  if ((sft.data === null && sft.problems === null) || further.some(({ on }) => on === 'demonstrations')) return [];
   return [{ name: SUPERVISED, isMain: false, loss: nllLoss(aggregationOf(sft.aggregation)), weight: 1, on: 'demonstrations', roles: null }];
 }

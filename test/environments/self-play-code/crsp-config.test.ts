@@ -8,12 +8,12 @@ import { parse, stringify } from 'yaml';
 import {
   CRSP_KEYS,
   crspArguments,
-  crspSeeding,
   crspTrainingSettings,
   parseCrspConfig,
   readCrspConfig,
   TASK_KINDS,
 } from '../../../environments/self-play-code/environment.ts';
+import { crspNotices } from '../../../environments/self-play-code/crsp-settings.ts';
 
 /** As the specification prints it. */
 const DOCUMENT = `# Updated from azr_ppo_trainer.yaml to crsp_ppo_trainer.yaml
@@ -205,16 +205,28 @@ describe('crspTrainingSettings', () => {
   });
 });
 
-describe('crspSeeding', () => {
-  it('is off by default', () => {
-    expect(crspSeeding(DEFAULTS, 'nano-base')).toBeNull();
-  });
+describe('crspTrainingSettings with trajectory_seeding', () => {
+  const settingsOf = (seeding: object) =>
+    Object.fromEntries(crspTrainingSettings(parsedConfig({ trajectory_seeding: seeding }), []).map(({ key, value }) => [key, value]));
 
-  it('is the commands that write the rows and train on them', () => {
-    const config = parsedConfig({ trajectory_seeding: { enabled: true, limo_dataset_path: 'own.jsonl', seeding_steps: 20, batch_size: 4 } });
-    expect(crspSeeding(config, 'models/own')).toEqual({
-      seed: ['vf-seed', 'own.jsonl', '-o', 'seed-rows.jsonl'],
-      train: expect.arrayContaining(['--sft', 'seed-rows.jsonl', '--steps', '20', '--lr', '0.00001', 'sft.batch_size=4']) as unknown,
+  it('gives the supervised steps of the document and their loss, if it is enabled', () => {
+    const own = { enabled: true, limo_dataset_path: 'own.jsonl', seeding_steps: 20, learning_rate: 2e-5, batch_size: 4 };
+    const aggregation = { 'sft.aggregation': 'sequence_mean_token_sum' };
+    expect(settingsOf(own)).toEqual({ ...aggregation, 'sft.problems': 'own.jsonl', 'sft.steps': 20, 'sft.learning_rate': 2e-5, 'sft.batch_size': 4 });
+    expect(settingsOf({ enabled: true })).toEqual({
+      ...aggregation,
+      'sft.problems': 'GAIR/LIMO',
+      'sft.steps': 1000,
+      'sft.learning_rate': 1e-5,
+      'sft.batch_size': 32,
     });
+    expect(settingsOf({ ...own, enabled: false })).toEqual({});
+  });
+});
+
+describe('crspNotices', () => {
+  it('says that executor_cleanup_frequency changes nothing', () => {
+    expect(crspNotices(CRSP_KEYS)).toEqual([expect.stringMatching(/^crsp\.executor_cleanup_frequency changes nothing: every program runs/)]);
+    expect(crspNotices(['crsp.seed'])).toEqual([]);
   });
 });

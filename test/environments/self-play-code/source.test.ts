@@ -17,6 +17,7 @@ import { withPlayedRoles } from '../../../src/trainer/losses/loss-roles.ts';
 import { checkedSource } from '../../../src/trainer/sources/checked-source.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, trainSmall, type SmallRunOptions } from '../../trainer/small-run.ts';
 import { someConfig } from '../../trainer/some-config.ts';
+import { trajectory } from '../../trainer/some-trajectories.ts';
 import { UnigramBackend } from '../../trainer/unigram-backend.ts';
 import { type PlayerOptions, scriptedPlayer } from './scripted-player.ts';
 import { rolloutNames, rolloutText } from '../../trainer/kept-rollouts.ts';
@@ -234,6 +235,18 @@ describe('createSource of self-play-code', () => {
     expect(malformed).toBeGreaterThan(0);
     expect(row!['source/critiques']).toBe(first.length - malformed);
     expect(row).toMatchObject({ 'source/alpha_solve': 0.3, 'source/alpha_critique': 0.1 });
+  });
+
+  it('counts its steps from the first one on rollouts, for the schedule of the weights and the examples', async () => {
+    const shown = (at: number) => ({ rolloutId: `row-${at}/0`, groupId: `row-${at}`, reward: null, logProbs: null });
+    const training = [0, 1].map((at) => trajectory(`row-${at}/0`, { ...shown(at), error: null, metrics: {} }));
+    const config = { steps: 2, sft: { data: 'rows.jsonl', steps: 3, batch_size: 2 }, rollouts: { examples_per_step: 2, rollouts_per_example: 2 } };
+    await play({ settings: { rewards: 'crsp', critics: 0 }, config, run: { demonstrations: { training, validation: [] } } });
+    const rows = await rowsOf(path);
+    const weights = rows.map((row) => row['source/alpha_solve']);
+    expect(weights).toEqual([undefined, undefined, undefined, 0.3, expect.closeTo(0.675, 12)]);
+    const notes = (await eventsOf(path)).filter(({ kind, message }) => kind === 'note' && message.includes('proposes'));
+    expect(notes.map(({ step, message }) => `${step} ${message.slice(0, 6)}`)).toEqual(['4 Step 1', '5 Step 2']);
   });
 
   it('lets the solver play earlier programs where no proposal is valid, and says so', async () => {

@@ -295,6 +295,7 @@ describe('resolveTrainingConfig', () => {
     [{ steps: 0, sft: { data: 'rows.jsonl' }, rollouts_file: 'r.jsonl' }, /rollouts_file needs steps on rollouts/],
     [{ sft: { mix_weight: 0.1 } }, /sft\.data must be set with sft\.mix_weight = 0\.1, got none/],
     [{ sft: { steps: 5 } }, /sft\.data must be set with sft\.steps = 5, got none/],
+    [{ sft: { problems: 'GAIR/LIMO' } }, /sft\.steps must be set with sft\.problems, whose rows are known only when the run begins/],
     [{ sft: { held_out: 0.1 } }, /sft\.data must be set with sft\.held_out = 0\.1, got none/],
     [{ sft: { validation: 'v.jsonl' } }, /sft\.data must be set with sft\.validation = "v\.jsonl", got none/],
     [{ losses: { shown: { use: 'nll', on: 'demonstrations' } } }, /sft\.data must be set with losses\.shown\.on = "demonstrations".*got none/],

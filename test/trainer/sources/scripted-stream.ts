@@ -37,6 +37,7 @@ export async function stream(folder: string, { rows = 30, steps = 20, rollouts =
       environment: new CountingEnv({ rows }),
       play: () => Promise.reject(new Error('A stream plays groups')),
       store,
+      stepsBefore: 0,
       isRecorded: (step) => recorded.has(step),
       onRollouts: () => {},
       version: () => version,
