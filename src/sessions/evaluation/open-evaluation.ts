@@ -95,7 +95,7 @@ export async function openEvaluation(given: EvaluationRequest, context: Evaluati
   const opened = parts.use(await loading.catch((error: unknown) => Promise.reject((signal.aborted ? null : refusalOf(named, request)) ?? error)));
   const { environment } = opened;
   const target = playedBy(environment, named, request, names);
-  const declared = await resolvedRoles(environment, request, context);
+  const declared = await resolvedRoles(environment, request, context, target);
   for (const secret of secretsOf({ roles: declared })) {
     secrets.add(secret);
     context.secrets.add(secret);
@@ -160,7 +160,8 @@ async function worldFor(request: EvaluationRequest, target: PolicyTarget, contex
 }
 
 /** Resolved before the policy is opened, which may take minutes. */
-async function resolvedRoles(environment: Environment, request: EvaluationRequest, { rolesFor, models = {}, variables, names }: EvaluationContext) {
+async function resolvedRoles(environment: Environment, request: EvaluationRequest, context: EvaluationContext, target: PolicyTarget) {
+  const { rolesFor, models = {}, variables, names } = context;
   const own = environment.roles ?? {};
   const given = Object.entries(own).filter(([role]) => Object.hasOwn(models, role));
   const declarations = {
@@ -170,7 +171,8 @@ async function resolvedRoles(environment: Environment, request: EvaluationReques
   const chosen = rolesFor === undefined ? (request.roles ?? {}) : await rolesFor(Object.keys(declarations));
   // So that a role that the environment does not have is refused here too.
   const tables = { ...chosen, ...Object.fromEntries(Object.keys(models).map((role) => [role, {}])) };
-  return resolveRoles(declarations, tables, { endpointsPath: request.policy?.endpointsPath ?? null, variables, names });
+  const policyServer = target.kind === 'endpoint' ? target : null;
+  return resolveRoles(declarations, tables, { endpointsPath: request.policy?.endpointsPath ?? null, variables, names, policyServer });
 }
 
 /** The sizes that the caller sets, else those of the environment's package.json, else our defaults. */

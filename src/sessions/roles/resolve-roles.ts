@@ -50,6 +50,8 @@ export interface ResolveRolesOptions {
   /** The caller's names for a role's model, for errors. @default as on the command line */
   readonly names?: Pick<SettingNames, 'role'>;
   readonly variables: Readonly<Record<string, string | undefined>>;
+  /** The policy's server: a role at the same origin gets its key and headers, unless it has a key of its own. @default none */
+  readonly policyServer?: Pick<RoleEndpoint, 'baseUrls' | 'apiKey' | 'keyVariable' | 'headers'> | null;
 }
 
 /** In the order of the declarations. Throws a one-line ConfigError for an unknown role, a role without a model, or a model that cannot be used. */
@@ -120,8 +122,12 @@ function assertFits(role: string, table: RoleTable, { kind }: RolePlayer): void 
     throw refuse('cache', kind === 'policy' ? 'the replies of the policy change with its weights' : 'a builtin model runs in this process');
 }
 
-function endpointAt(role: string, baseUrls: readonly string[], table: RoleTable, { variables }: ResolveRolesOptions): RoleEndpoint {
+function endpointAt(role: string, baseUrls: readonly string[], table: RoleTable, { variables, policyServer }: ResolveRolesOptions): RoleEndpoint {
   baseUrls.forEach((baseUrl) => assertUrl(role, baseUrl));
+  if (policyServer && table.api_key_var === undefined && baseUrls.every((url) => policyServer.baseUrls.some((own) => isSameOrigin(url, own)))) {
+    const { apiKey, keyVariable, headers } = policyServer;
+    return { kind: 'endpoint', baseUrls, model: table.model ?? null, apiKey, keyVariable, headers, alias: null };
+  }
   // A provider's key is sent only to the provider, unless the user names its variable for this server.
   const provider = PROVIDERS.find(({ baseUrl }) => baseUrls.every((url) => url.replace(/\/+$/, '') === baseUrl));
   const named = table.api_key_var === undefined ? null : variableName(table.api_key_var, `roles.${role}.api_key_var`);
@@ -129,6 +135,10 @@ function endpointAt(role: string, baseUrls: readonly string[], table: RoleTable,
   const isNeeded = named !== null || provider?.needsKey === true;
   const apiKey = keyVariable === null ? null : keyFrom(role, keyVariable, { variables, isNeeded });
   return { kind: 'endpoint', baseUrls, model: table.model ?? null, apiKey, keyVariable, headers: {}, alias: null };
+}
+
+function isSameOrigin(url: string, other: string): boolean {
+  return URL.parse(url)?.origin === URL.parse(other)?.origin;
 }
 
 async function aliased(

@@ -145,4 +145,13 @@ describe('resolveRoles', () => {
   ])('refuses %j', async (table, message) => {
     await expect(judge(table)).rejects.toThrow(message);
   });
+
+  test("gives a role at the policy's own server its key and headers, and no other", async () => {
+    const policyServer = { baseUrls: ['https://api.example/v1'], apiKey: 'k', keyVariable: 'OWN_KEY', headers: { 'x-team': 'a' } };
+    const player = async (table: RoleTable) => (await resolveRoles(roles, { judge: table }, { variables: { OTHER: 'o' }, policyServer }))[0]!.player;
+    expect(await player({ base_url: 'https://api.example/v2' })).toMatchObject({ apiKey: 'k', keyVariable: 'OWN_KEY', headers: { 'x-team': 'a' } });
+    expect(await player({ base_url: 'https://other.example/v1' })).toMatchObject({ apiKey: null, headers: {} });
+    expect(await player({ base_url: 'https://api.example:8443/v1' })).toMatchObject({ apiKey: null, headers: {} });
+    expect(await player({ base_url: 'https://api.example/v1', api_key_var: 'OTHER' })).toMatchObject({ apiKey: 'o', headers: {} });
+  });
 });
