@@ -1,30 +1,36 @@
 /**
  * Jinja templates that print values as Python does, so that prompts equal those of transformers and vLLM. The Jinja library prints and trims as JavaScript
  * does: `true`, `0.00001`, a byte order mark as white space, `rstrip('\n')` without its argument. The parsed template is therefore rewritten to call the
- * functions of `python-values.ts`.
+ * functions of `python-values.ts`, and its expressions are evaluated by `PythonInterpreter`.
  */
-import { Template } from '@huggingface/jinja';
+import { Environment, parse, Template, tokenize } from '@huggingface/jinja';
 import { isObject } from '../schemas/is-object.ts';
+import { iterableNode, type Node, PythonInterpreter } from './python-interpreter.ts';
+import { GLOBALS } from './python-globals.ts';
+import { textOf } from './python-runtime.ts';
 import { FUNCTIONS } from './python-values.ts';
+import { type Token, withTestArguments } from './test-arguments.ts';
 
-type Node = Record<string, unknown> & { readonly type: string };
-
+const parseTokens = parse as unknown as (tokens: readonly Token[]) => object;
 /** Statements of a block that print nothing, or print literal text. */
 const NOT_PRINTED: ReadonlySet<unknown> = new Set('StringLiteral If For Set Macro CallStatement FilterStatement Break Continue Comment'.split(' '));
 const BLOCKS: ReadonlySet<string> = new Set(['body', 'alternate', 'defaultBlock']);
 
 export class PythonTemplate {
-  readonly #template: Template;
+  readonly #program: object;
 
   /** Throws the library's error if the template cannot be parsed. */
   constructor(source: string) {
-    this.#template = new Template(source);
-    rewrite(this.#template.parsed);
+    const tokens = tokenize(source, { lstrip_blocks: true, trim_blocks: true }) as readonly Token[];
+    this.#program = parseTokens(withTestArguments(tokens));
+    rewrite(this.#program);
   }
 
   /** Throws the library's error if the template rejects the variables. */
   render(variables: Readonly<Record<string, unknown>>): string {
-    return this.#template.render({ ...variables, ...FUNCTIONS });
+    const environment = new Environment();
+    for (const [name, value] of Object.entries({ ...GLOBALS, ...variables, ...FUNCTIONS })) environment.set(name, value);
+    return textOf(new PythonInterpreter(environment).run(this.#program));
   }
 }
 
@@ -42,6 +48,7 @@ function replaced(value: unknown): unknown {
   if (value instanceof Map) return new Map([...value].map(([key, inner]) => [replaced(key), replaced(inner)]));
   if (!isNode(value)) return value;
   rewrite(value);
+  if (value.type === 'For') return loop(value);
   return pythonCall(value) ?? value;
 }
 
@@ -56,10 +63,18 @@ function pythonCall(node: Node): Node | null {
   if (type === 'BinaryExpression' && isNode(operator) && operator['value'] === '~') return call('_python_str', [list(left, right)]);
   if (type === 'FilterExpression' && isNode(filter)) return filterCall(operand, filter);
   if (type !== 'CallExpression' || !isNode(callee)) return null;
-  if (callee.type === 'Identifier' && callee['value'] === 'strftime_now') return call('_python_strftime_now', args);
   const { object, property, computed } = callee;
   const name = callee.type === 'MemberExpression' && computed === false && isNode(property) ? property['value'] : null;
   return name === 'strip' || name === 'lstrip' || name === 'rstrip' ? call(`_python_${name}`, [object, ...(args as Node[])]) : null;
+}
+
+/** In place, as everything else. */
+function loop(node: Node): Node {
+  const { iterable, loopvar } = node;
+  const isUnpacked = isNode(loopvar) && loopvar.type === 'TupleLiteral';
+  if (isNode(iterable) && iterable.type === 'SelectExpression') Reflect.set(iterable, 'lhs', iterableNode(iterable['lhs'], isUnpacked));
+  else Reflect.set(node, 'iterable', iterableNode(iterable, isUnpacked));
+  return node;
 }
 
 function filterCall(operand: unknown, filter: Node): Node | null {

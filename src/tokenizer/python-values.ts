@@ -1,12 +1,8 @@
 /** Python's `str`, `json.dumps`, `str.strip` and `strftime` for values of the Jinja library. */
 
-/** A value of the library: `StringValue` and a string, `ObjectValue` and a Map, ... */
-interface RuntimeValue {
-  readonly type: string;
-  readonly value: unknown;
-}
+import { type Key, type RuntimeValue } from './python-runtime.ts';
 
-type Arguments = ReadonlyMap<string, RuntimeValue>;
+type Arguments = ReadonlyMap<Key, RuntimeValue>;
 
 /** White space according to `str.isspace`; JavaScript's `\s` lacks the separators U+001C to U+001F and U+0085, and has U+FEFF. */
 const SPACE = '\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
@@ -22,7 +18,6 @@ export const FUNCTIONS = {
   _python_strip: (text: unknown, characters?: unknown) => stripEnd(stripStart(text, characters), characters),
   _python_lstrip: stripStart,
   _python_rstrip: stripEnd,
-  _python_strftime_now: (format: string) => strftime(new Date(), format),
 } as const;
 
 function stripStart(text: unknown, characters?: unknown): string {
@@ -58,7 +53,7 @@ function characterSet(characters: unknown): ReadonlySet<unknown> | null {
 }
 
 /** `str(value)`; empty for an undefined variable. */
-function pythonText(value: RuntimeValue): string {
+export function pythonText(value: RuntimeValue): string {
   if (value.type === 'StringValue') return value.value as string;
   return value.type === 'UndefinedValue' ? '' : pythonRepr(value);
 }
@@ -67,13 +62,14 @@ function pythonRepr({ type, value }: RuntimeValue): string {
   if (type === 'StringValue') return quoted(value as string);
   if (type === 'BooleanValue') return value === true ? 'True' : 'False';
   if (type === 'NullValue') return 'None';
+  if (type === 'UndefinedValue') return 'Undefined';
   if (type === 'IntegerValue' || type === 'FloatValue') return pythonNumber(value as number, type);
   if (Array.isArray(value)) {
     const items = (value as readonly RuntimeValue[]).map(pythonRepr).join(', ');
     return type === 'TupleValue' ? `(${items})` : `[${items}]`;
   }
   if (!(value instanceof Map)) return '';
-  return `{${Array.from(value as Arguments, ([key, inner]) => `${quoted(key)}: ${pythonRepr(inner)}`).join(', ')}}`;
+  return `{${Array.from(value as Arguments, ([key, inner]) => `${typeof key === 'number' ? key : quoted(key)}: ${pythonRepr(inner)}`).join(', ')}}`;
 }
 
 /** The `repr` of a string. */
@@ -127,7 +123,9 @@ function jsonStyle(options: Arguments): JsonStyle {
 }
 
 /** `json.dumps` as transformers calls it. */
-function pythonJson({ type, value }: RuntimeValue, style: JsonStyle, depth: number): string {
+function pythonJson({ type, value, isGenerator }: RuntimeValue, style: JsonStyle, depth: number): string {
+  if (isGenerator === true || type === 'UndefinedValue')
+    throw new Error(`Object of type ${isGenerator === true ? 'generator' : 'Undefined'} is not JSON serializable`);
   if (type === 'IntegerValue' || type === 'FloatValue') return pythonNumber(value as number, type);
   if (Array.isArray(value)) {
     const items = (value as readonly RuntimeValue[]).map((inner) => pythonJson(inner, style, depth + 1));
@@ -136,7 +134,7 @@ function pythonJson({ type, value }: RuntimeValue, style: JsonStyle, depth: numb
   if (value instanceof Map) {
     const entries = [...(value as Arguments)];
     if (style.isSorted) entries.sort(([a], [b]) => (a < b ? -1 : 1));
-    const items = entries.map(([key, inner]) => jsonText(key, style) + style.separators[1] + pythonJson(inner, style, depth + 1));
+    const items = entries.map(([key, inner]) => jsonText(String(key), style) + style.separators[1] + pythonJson(inner, style, depth + 1));
     return enclosed(items, '{}', style, depth);
   }
   if (typeof value === 'function') throw new Error('A function has no JSON');
@@ -156,7 +154,7 @@ function jsonText(text: string, { isAscii }: JsonStyle): string {
 }
 
 /** English names in every locale, as in Python. A `-` after `%` omits a leading zero. */
-function strftime(date: Date, format: string): string {
+export function strftime(date: Date, format: string): string {
   const two = (number: number) => String(number).padStart(2, '0');
   const hour = date.getHours();
   const [month, day] = [MONTHS[date.getMonth()]!, DAYS[date.getDay()]!];

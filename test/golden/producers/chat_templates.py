@@ -119,26 +119,66 @@ CONVERSATIONS = {
         "messages": [user("Who?"), assistant("<think>\n  A play.\n\t</think>\n\n  Shakespeare."), tool("Shakespeare")],
     },
     "no user": {"messages": [system("Be brief.")]},
+    "thinking off": {"messages": [system("Be brief."), user("Who?")], "variables": {"enable_thinking": False, "thinking": False, "reasoning_effort": "low"}},
+    "thinking on": {
+        "messages": [user("Who?"), assistant(THOUGHT), user("When?")],
+        "tools": [SEARCH],
+        "variables": {"enable_thinking": True, "thinking": True, "reasoning_effort": "high"},
+    },
+    "thoughts apart": {
+        "messages": [
+            user("Who?"),
+            {**assistant("", ("search", {"query": "Hamlet"})), "reasoning_content": "It is a play.", "reasoning": "It is a play."},
+            tool("Shakespeare"),
+            {**assistant("Shakespeare."), "reasoning_content": "The result says so."},
+            user("Sure?"),
+        ],
+        "tools": [SEARCH],
+    },
+    "parts": {
+        "messages": [
+            {"role": "system", "content": [{"type": "text", "text": "Be brief."}]},
+            {"role": "user", "content": [{"type": "text", "text": "Who wrote"}, {"type": "text", "text": " Hamlet?"}]},
+        ],
+    },
+    "no content": {"messages": [user("Who?"), {"role": "assistant", "content": None, "tool_calls": assistant("", ("search", {"query": "a"}))["tool_calls"]}, tool("b")], "tools": [SEARCH]},
+    "arguments as text": {
+        "messages": [
+            user("Who?"),
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [{"id": "call00000", "type": "function", "function": {"name": "search", "arguments": "{\"query\": \"a\"}"}}],
+            },
+            tool("b"),
+        ],
+        "tools": [SEARCH],
+    },
+    "developer": {"messages": [{"role": "developer", "content": "Be brief."}, user("Who?")], "tools": [CLOCK]},
     "two users": {"messages": [user("Who?"), user("When?")]},
     "late system": {"messages": [user("Who?"), assistant("Shakespeare."), system("Be brief."), user("When?")]},
 }
 
 
-def rendered(entry: dict, conversation: dict, add_generation_prompt: bool) -> dict:
-    template = (FOLDER / entry["file"]).read_text(encoding="utf8")
+def rendered_text(template: str, conversation: dict, add_generation_prompt: bool, **named: str | None) -> dict:
     try:
         texts, _ = render_jinja_template(
             [json.loads(json.dumps(conversation["messages"]))],
             tools=conversation.get("tools"),
             chat_template=template,
             add_generation_prompt=add_generation_prompt,
-            bos_token=entry["bos_token"],
-            eos_token=entry["eos_token"],
             date_string="26 Jul 2024",
+            **named,
+            **conversation.get("variables", {}),
         )
         return {"text": texts[0]}
     except Exception as error:
         return {"refused": f"{type(error).__name__}: {error}"}
+
+
+def rendered(entry: dict, conversation: dict, add_generation_prompt: bool) -> dict:
+    template = (FOLDER / entry["file"]).read_text(encoding="utf8")
+    return rendered_text(template, conversation, add_generation_prompt, bos_token=entry["bos_token"], eos_token=entry["eos_token"])
 
 
 def main() -> None:

@@ -1,0 +1,177 @@
+/**
+ * Evaluates the expressions of a template as Python's Jinja does: operators, filters, tests, attributes and dictionaries. Everything else (statements, macros, methods of
+ * text) is the library's. A template that Python refuses is refused.
+ */
+import { Interpreter } from '@huggingface/jinja';
+import { dictMethod, FILTERS, type FilterArguments, OF_TEXT, testOf } from './python-filters.ts';
+import { binary, isEqual } from './python-operators.ts';
+import {
+  callable,
+  dict,
+  entriesOf,
+  isDict,
+  isList,
+  isMissing,
+  isText,
+  itemsOf,
+  iterate,
+  type Key,
+  keyOf,
+  list,
+  missing,
+  pythonType,
+  type RuntimeValue,
+  text,
+  textOf,
+  flag,
+  integer,
+  type RuntimeFunction,
+} from './python-runtime.ts';
+import { pythonText } from './python-values.ts';
+import { testOfFilter } from './test-arguments.ts';
+import { textMethod } from './python-text-methods.ts';
+
+export type Node = Record<string, unknown> & { readonly type: string };
+/** The variables in scope. */
+export interface Scope {
+  set(name: string, value: unknown): unknown;
+}
+/** The library declares its interpreter in a form that only bundlers resolve. */
+const Evaluator = Interpreter as unknown as new (scope: Scope) => {
+  evaluate(node: Node | undefined, scope: Scope): RuntimeValue;
+  run(program: unknown): RuntimeValue;
+};
+
+/** A node that has its value already. */
+const valueNode = (value: RuntimeValue): Node => ({ type: 'PythonValue', value });
+/** What a loop goes through, as a list of the library; each item is one too if it `isUnpacked`. */
+export const iterableNode = (inner: unknown, isUnpacked: boolean): Node => ({ type: 'PythonIterable', inner, isUnpacked });
+
+export class PythonInterpreter extends Evaluator {
+  override evaluate(node: Node | undefined, environment: Scope): RuntimeValue {
+    const value = node === undefined ? null : this.#python(node, environment);
+    return value ?? super.evaluate(node, environment);
+  }
+
+  #value(node: unknown, environment: Scope): RuntimeValue {
+    return this.evaluate(node as Node, environment);
+  }
+
+  /** Null for a node that the library evaluates. */
+  #python(node: Node, environment: Scope): RuntimeValue | null {
+    switch (node.type) {
+      case 'PythonValue':
+        return node['value'] as RuntimeValue;
+      case 'PythonIterable':
+        return list(iterate(this.#value(node['inner'], environment)).map((item) => (node['isUnpacked'] === true ? list(iterate(item)) : item)));
+      case 'BinaryExpression':
+        return this.#binary(node, environment);
+      case 'ObjectLiteral':
+        return this.#dict(node['value'] as ReadonlyMap<unknown, unknown>, environment);
+      case 'TestExpression': {
+        const isRight = testOf((node['test'] as Node)['value'] as string)(this.#value(node['operand'], environment), []);
+        return flag(isRight !== node['negate']);
+      }
+      case 'FilterExpression':
+        return this.#filter(this.#value(node['operand'], environment), node['filter'] as Node, environment);
+      case 'MemberExpression':
+        return this.#member(node, environment);
+      default:
+        return null;
+    }
+  }
+
+  #binary({ operator, left, right }: Node, environment: Scope): RuntimeValue | null {
+    const { value: name } = operator as { readonly value: string };
+    if (name === 'and' || name === 'or') return null;
+    return binary(name, this.#value(left, environment), this.#value(right, environment));
+  }
+
+  #dict(written: ReadonlyMap<unknown, unknown>, environment: Scope): RuntimeValue {
+    const entries = new Map<Key, RuntimeValue>();
+    for (const [keyNode, node] of written) {
+      const given = this.#value(keyNode, environment);
+      const key = keyOf(given);
+      if (key === null) throw new Error(`unhashable type: '${pythonType(given)}'`);
+      entries.set(key, this.#value(node, environment));
+    }
+    return dict(entries);
+  }
+
+  #filter(value: RuntimeValue, filter: Node, environment: Scope): RuntimeValue {
+    const isCall = filter.type === 'CallExpression';
+    const { value: name } = (isCall ? filter['callee'] : filter) as { readonly value: string };
+    const asked = testOfFilter(name);
+    if (asked !== null)
+      return flag(testOf(asked.test)(value, this.#arguments(filter['args'] as readonly Node[], environment).positional) !== asked.isNegated);
+    if (Object.hasOwn(FILTERS, name)) return FILTERS[name]!(value, this.#arguments(isCall ? (filter['args'] as readonly Node[]) : [], environment));
+    const operand = OF_TEXT.has(name) && !isText(value) ? text(pythonText(value)) : name === 'sort' ? list(iterate(value)) : value;
+    return super.evaluate({ type: 'FilterExpression', operand: valueNode(operand), filter }, environment);
+  }
+
+  #arguments(nodes: readonly Node[], environment: Scope): FilterArguments {
+    const named = new Map<string, RuntimeValue>();
+    const positional: RuntimeValue[] = [];
+    for (const node of nodes) {
+      if (node.type === 'KeywordArgumentExpression')
+        named.set((node['key'] as { readonly value: string }).value, this.#value(node['value'], environment));
+      else positional.push(this.#value(node, environment));
+    }
+    const apply: FilterArguments['apply'] = (name, value, args) => {
+      const callee = { type: 'Identifier', value: name };
+      return this.#filter(value, args.length === 0 ? callee : { type: 'CallExpression', callee, args: args.map(valueNode) }, environment);
+    };
+    return { positional, named, apply };
+  }
+
+  #member(node: Node, environment: Scope): RuntimeValue | null {
+    const { object: of, property, computed } = node;
+    const object = this.#value(of, environment);
+    const isComputed = computed === true;
+    if (isMissing(object)) throw new Error(`'${nameOf(of as Node)}' is undefined`);
+    const known = { ...node, object: valueNode(object) };
+    if (isComputed && (property as Node).type === 'SliceExpression') return this.#library(known, environment);
+    const key = isComputed ? this.#value(property, environment) : null;
+    const name = key === null ? ((property as Node)['value'] as Key) : keyOf(key);
+    if (isDict(object)) return memberOfDict(object, name, isComputed);
+    if (isText(object) && typeof name === 'string') {
+      const method = textMethod(textOf(object), name);
+      if (method !== null) return callable(method);
+    }
+    if (isText(object) && typeof name === 'number') {
+      const character = Array.from(textOf(object)).at(name);
+      return character === undefined ? missing() : text(character);
+    }
+    if (isList(object) && (name === 'index' || name === 'count')) return callable(listMethod(itemsOf(object), name));
+    if (isList(object) && typeof name === 'number') return object.isGenerator === true ? missing() : (itemsOf(object).at(name) ?? missing());
+    return name === null || (typeof name === 'number' && object.type !== 'NamespaceValue') ? missing() : this.#library(known, environment);
+  }
+
+  /** The library's value of a node, whose parts are known already. */
+  #library(node: Node, environment: Scope): RuntimeValue {
+    return super.evaluate(node, environment);
+  }
+}
+
+function listMethod(items: readonly RuntimeValue[], name: 'index' | 'count'): RuntimeFunction {
+  return ([value = missing()]) => {
+    if (name === 'count') return integer(items.filter((item) => isEqual(item, value)).length);
+    const at = items.findIndex((item) => isEqual(item, value));
+    if (at < 0) throw new Error('The value is not in list');
+    return integer(at);
+  };
+}
+
+/** `a.b` prefers a method, `a['b']` a key, as in Python. */
+function memberOfDict(object: RuntimeValue, name: Key | null, isComputed: boolean): RuntimeValue {
+  if (name === null) return missing();
+  const method = typeof name === 'string' ? dictMethod(object, name) : null;
+  const entry = entriesOf(object).get(name) ?? null;
+  if (entry !== null && (isComputed || method === null)) return entry;
+  return method === null ? missing() : callable(method);
+}
+
+function nameOf({ type, value, property }: Node): string {
+  const name = type === 'MemberExpression' ? (property as Node)['value'] : type === 'Identifier' ? value : null;
+  return typeof name === 'string' ? name : 'item';
+}

@@ -1,0 +1,162 @@
+/** Python's operators over values of the Jinja library, which compares and adds as JavaScript does: `"1" == 1`, `"a" + []`, lists by identity. */
+import {
+  entriesOf,
+  flag,
+  float,
+  integer,
+  isDict,
+  isList,
+  isMissing,
+  isText,
+  itemsOf,
+  keyOf,
+  list,
+  numberOf,
+  pythonType,
+  type RuntimeValue,
+  text,
+  textOf,
+  tuple,
+} from './python-runtime.ts';
+import { pythonText } from './python-values.ts';
+
+/** Throws what Python refuses: operands of unfit types, undefined ones, division by zero. */
+export function binary(operator: string, left: RuntimeValue, right: RuntimeValue): RuntimeValue {
+  if (operator === '==' || operator === '!=') return flag(isEqual(left, right) === (operator === '=='));
+  if (operator === 'in' || operator === 'not in') return flag(contains(right, left) === (operator === 'in'));
+  if (isMissing(left) || isMissing(right)) throw new Error(`Cannot perform operation ${operator} on undefined values`);
+  if (operator === '+') return sum(left, right);
+  if (operator === '<' || operator === '<=' || operator === '>' || operator === '>=') {
+    const order = compare(left, right, operator);
+    return flag(operator === '<' ? order < 0 : operator === '<=' ? order <= 0 : operator === '>' ? order > 0 : order >= 0);
+  }
+  return arithmetic(operator, left, right) ?? unfit(operator, left, right);
+}
+
+export function isEqual(left: RuntimeValue, right: RuntimeValue): boolean {
+  const [a, b] = [numberOf(left), numberOf(right)];
+  if (a !== null || b !== null) return a === b;
+  if (left.type !== right.type) return false;
+  if (isMissing(left)) return true;
+  if (isList(left)) {
+    const [ours, theirs] = [itemsOf(left), itemsOf(right)];
+    return ours.length === theirs.length && ours.every((item, i) => isEqual(item, theirs[i]!));
+  }
+  if (!isDict(left)) return left.value === right.value;
+  const [ours, theirs] = [entriesOf(left), entriesOf(right)];
+  return ours.size === theirs.size && [...ours].every(([key, value]) => theirs.has(key) && isEqual(value, theirs.get(key)!));
+}
+
+function contains(container: RuntimeValue, value: RuntimeValue): boolean {
+  if (isMissing(container)) return false;
+  if (isList(container)) return itemsOf(container).some((item) => isEqual(item, value));
+  if (isText(container)) {
+    if (!isText(value)) throw new Error(`'in <string>' requires string as left operand, not ${pythonType(value)}`);
+    return textOf(container).includes(textOf(value));
+  }
+  if (!isDict(container)) throw new Error(`argument of type '${pythonType(container)}' is not iterable`);
+  if (isList(value) || isDict(value)) throw new Error(`unhashable type: '${pythonType(value)}'`);
+  const key = keyOf(value);
+  return key !== null && entriesOf(container).has(key);
+}
+
+function sum(left: RuntimeValue, right: RuntimeValue): RuntimeValue {
+  if (isText(left) && isText(right)) {
+    const isSafe = left.isSafe === true || right.isSafe === true;
+    const part = (one: RuntimeValue) => (isSafe && one.isSafe !== true ? escaped(textOf(one)) : textOf(one));
+    return text(part(left) + part(right), isSafe);
+  }
+  if (isList(left) && left.type === right.type) return (left.type === 'TupleValue' ? tuple : list)([...itemsOf(left), ...itemsOf(right)]);
+  const total = arithmetic('+', left, right);
+  if (total !== null) return total;
+  throw new Error(
+    isText(left)
+      ? `can only concatenate str (not "${pythonType(right)}") to str`
+      : `unsupported operand type(s) for +: '${pythonType(left)}' and '${pythonType(right)}'`,
+  );
+}
+
+/** As markupsafe escapes the other operand of text that is safe. */
+export function escaped(plain: string): string {
+  const entities: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', "'": '&#39;', '"': '&#34;' };
+  return plain.replaceAll(/[&<>'"]/g, (character) => entities[character]!);
+}
+
+/** Negative, 0 or positive. Throws for values that Python does not order. */
+export function compare(left: RuntimeValue, right: RuntimeValue, operator = '<'): number {
+  const [a, b] = [numberOf(left), numberOf(right)];
+  if (a !== null && b !== null) return a - b;
+  if (isText(left) && isText(right)) return compareTexts(textOf(left), textOf(right));
+  if (isList(left) && left.type === right.type) {
+    const [ours, theirs] = [itemsOf(left), itemsOf(right)];
+    const at = ours.findIndex((item, i) => i >= theirs.length || !isEqual(item, theirs[i]!));
+    return at < 0 || at >= theirs.length ? ours.length - theirs.length : compare(ours[at]!, theirs[at]!, operator);
+  }
+  throw new Error(`'${operator}' not supported between instances of '${pythonType(left)}' and '${pythonType(right)}'`);
+}
+
+/** By code points, not by the units of UTF-16. */
+function compareTexts(left: string, right: string): number {
+  const [ours, theirs] = [Array.from(left), Array.from(right)];
+  for (const [i, character] of ours.entries()) {
+    if (i >= theirs.length) return 1;
+    const difference = character.codePointAt(0)! - theirs[i]!.codePointAt(0)!;
+    if (difference !== 0) return difference;
+  }
+  return ours.length - theirs.length;
+}
+
+/** Null for operands that are no numbers. */
+function arithmetic(operator: string, left: RuntimeValue, right: RuntimeValue): RuntimeValue | null {
+  if (operator === '%' && isText(left)) return text(formatted(textOf(left), right.type === 'TupleValue' ? itemsOf(right) : [right]));
+  const [a, b] = [numberOf(left), numberOf(right)];
+  if (operator === '*' && (a === null) !== (b === null)) return repeated(a === null ? left : right, a ?? b!);
+  if (a === null || b === null) return null;
+  const isFloat = left.type === 'FloatValue' || right.type === 'FloatValue';
+  const number = isFloat ? float : integer;
+  if ((operator === '/' || operator === '//' || operator === '%') && b === 0) throw new Error('division by zero');
+  switch (operator) {
+    case '+':
+      return number(a + b);
+    case '-':
+      return number(a - b);
+    case '*':
+      return number(a * b);
+    case '/':
+      return float(a / b);
+    case '//':
+      return number(Math.floor(a / b));
+    case '%':
+      return number(a - b * Math.floor(a / b));
+    case '**':
+      return (isFloat || b < 0 ? float : integer)(a ** b);
+    default:
+      return null;
+  }
+}
+
+/** `'%s has %d' % (a, b)`, for the conversions that templates use. */
+function formatted(format: string, values: readonly RuntimeValue[]): string {
+  let next = 0;
+  const written = format.replaceAll(/%(?:(%)|(?:\.(\d+))?([sdf]))/g, (_, percent: string | undefined, digits: string | undefined, kind: string) => {
+    if (percent !== undefined) return percent;
+    const value = values[next++];
+    if (value === undefined) throw new Error('not enough arguments for format string');
+    if (kind === 's') return pythonText(value);
+    const number = numberOf(value);
+    if (number === null) throw new Error(`%${kind} format: a real number is required, not ${pythonType(value)}`);
+    return kind === 'd' ? String(Math.trunc(number)) : number.toFixed(Number(digits ?? 6));
+  });
+  if (next < values.length) throw new Error('not all arguments converted during string formatting');
+  return written;
+}
+
+function repeated(value: RuntimeValue, count: number): RuntimeValue | null {
+  if (!Number.isInteger(count)) return null;
+  if (isText(value)) return text(textOf(value).repeat(Math.max(0, count)));
+  return isList(value) ? list(Array.from({ length: Math.max(0, count) }, () => itemsOf(value)).flat()) : null;
+}
+
+function unfit(operator: string, left: RuntimeValue, right: RuntimeValue): never {
+  throw new Error(`unsupported operand type(s) for ${operator}: '${pythonType(left)}' and '${pythonType(right)}'`);
+}
