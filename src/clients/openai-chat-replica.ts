@@ -5,12 +5,16 @@ import { withoutExcerpt } from '../core/read-json.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse } from '../transport/http-endpoint.ts';
 import type { RateLimit } from '../transport/rate-limit.ts';
 import { chatBodyError, chatError, mayReportError } from './chat-failure.ts';
+import { assembleChatStream, rejectsUsage, streamReason } from './openai-chat-stream.ts';
 import type { OpenAIChatOptions } from './openai-chat.ts';
 import type { ChatBody } from './openai-chat-request.ts';
 import type { RejectedFields } from './rejected-fields.ts';
 
+/** The server needs requests of another form: from now on they have it, so the same request may be sent again. The message says what has changed. */
+export class RequestChangedError extends PolicyError {}
+
 /** The server rejected fields of the request, which are left out from now on. */
-export class FieldsRejectedError extends PolicyError {
+class FieldsRejectedError extends RequestChangedError {
   constructor(names: readonly string[], url: string) {
     super(
       names[0] === 'max_tokens'
@@ -34,12 +38,16 @@ export class ChatReplica {
   readonly #options: OpenAIChatOptions;
   readonly #endpoint: HttpEndpoint;
   readonly #rejected: RejectedFields;
+  #asksForStreams: boolean;
+  /** False once the server has rejected the option. */
+  #asksForUsage = true;
   #package: Promise<OpenAI> | null = null;
 
   constructor(baseUrl: string, options: OpenAIChatOptions, rejected: RejectedFields) {
     this.#rejected = rejected;
     const { apiKey = '', headers = {}, maxConcurrentRequests = 256 } = options;
     this.#options = options;
+    this.#asksForStreams = options.stream === true;
     this.#endpoint = new HttpEndpoint({
       baseUrl,
       headers: { 'user-agent': 'vf-search', ...(apiKey === '' ? {} : { authorization: `Bearer ${apiKey}` }), ...headers },
@@ -54,6 +62,7 @@ export class ChatReplica {
   async complete(body: ChatBody, signal: AbortSignal): Promise<unknown> {
     this.#package ??= this.#open();
     const openai = await this.#package;
+    if (this.#asksForStreams) return this.#completeAsStream(openai, body, signal);
     try {
       return await openai.chat.completions.create(body, { signal });
     } catch (error) {
@@ -68,6 +77,23 @@ export class ChatReplica {
       if (signal.aborted) throw signal.reason instanceof VfError ? signal.reason : new CancelledError('The request was stopped', { cause: error });
       throw new PolicyError(`The openai package could not read the response of ${this.url}`, { cause: error });
     }
+  }
+
+  async #completeAsStream(openai: OpenAI, body: ChatBody, signal: AbortSignal): Promise<unknown> {
+    const asked = { ...body, stream: true, ...(this.#asksForUsage && { stream_options: { include_usage: true } }) };
+    const request = { method: 'POST', path: '/chat/completions', body: JSON.stringify(asked) } as const;
+    const response = await this.#endpoint.request({ ...request, headers: { accept: 'text/event-stream' }, signal });
+    if (this.#asksForUsage && rejectsUsage(response)) {
+      this.#asksForUsage = false;
+      throw new RequestChangedError(`${this.url} rejected stream_options, so it may not report the tokens of a stream.`);
+    }
+    const failure = this.#failure(request.path, request.body, response);
+    if (failure !== null) throw failure;
+    const completion = await assembleChatStream(response.body.toString('utf8'), { openai, where: this.url });
+    // An event may report an error long after the status.
+    const late = this.#failure(request.path, request.body, { ...response, body: Buffer.from(JSON.stringify(completion)) });
+    if (late !== null) throw late;
+    return completion;
   }
 
   close(): Promise<void> {
@@ -96,7 +122,13 @@ export class ChatReplica {
     const path = pathname + search;
     if (typeof body !== 'string' || !(signal instanceof AbortSignal))
       throw new TypeError('The openai package sent a request without a JSON string or a signal. Install the version that package.json pins.');
+    const askedMs = performance.now();
     const response = await this.#endpoint.request({ method: 'POST', path, body, signal });
+    const why = this.#options.stream === false ? null : streamReason(response, { tookMs: performance.now() - askedMs });
+    if (why !== null) {
+      this.#asksForStreams = true;
+      throw new RequestChangedError(`${this.url} is asked for streams from now on: ${why}.`);
+    }
     const failure = this.#failure(path, body, response);
     if (failure !== null) throw failure;
     return bufferedResponse(url, response.body.toString('utf8'));

@@ -7,11 +7,11 @@ import type { ImageStore, Message } from '../core/message.ts';
 import { Random } from '../core/random.ts';
 import { Limiter } from '../core/limiter.ts';
 import { withRetries } from '../transport/retry.ts';
-import { ChatReplica, FieldsRejectedError } from './openai-chat-replica.ts';
+import { ChatReplica, RequestChangedError } from './openai-chat-replica.ts';
 import { readChat } from './openai-chat-reply.ts';
 import { chatBody } from './openai-chat-request.ts';
 import { tooLong } from './openai-chat-window.ts';
-import type { ChatLease, GenerateRequest, PolicyCapabilities, PolicyClient, PolicyRef, TextSample } from './policy-client.ts';
+import type { ChatLease, GenerateRequest, PolicyCapabilities, PolicyClient, PolicyRef, StreamSetting, TextSample } from './policy-client.ts';
 import type { PolicyVersions } from './policy-versions.ts';
 import { PromptSize } from './prompt-size.ts';
 import { RejectedFields } from './rejected-fields.ts';
@@ -27,6 +27,8 @@ export interface OpenAIChatOptions {
   readonly apiKeyVariable?: string;
   /** Sent with every request; they override the default headers. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Whether completions are asked for as streams. @default 'auto' */
+  readonly stream?: StreamSetting;
   /** Provides the bytes of images; without it, messages may contain text only. @default none */
   readonly images?: ImageStore;
   /** The server can continue a final assistant message, as vLLM does. @default false */
@@ -149,13 +151,13 @@ export class OpenAIChatClient implements PolicyClient {
 
   async #complete(replica: ChatReplica, policy: PolicyRef, request: GenerateRequest<readonly Message[]>, signal: AbortSignal): Promise<TextSample> {
     const { stop, dropsStop = false, maxNewTokens } = request;
-    // Each turn of the loop leaves out at least one more field.
+    // Each turn of the loop leaves out at least one more field, or begins to ask for streams.
     for (;;) {
       const body = await chatBody(policy.model, request, { rejected: this.#rejected, images: this.#options.images ?? null });
       try {
         return readChat(await replica.complete(body, signal), { stop, dropsStop, maxNewTokens, where: replica.url, hide: replica.hide });
       } catch (error) {
-        if (!(error instanceof FieldsRejectedError)) throw error;
+        if (!(error instanceof RequestChangedError)) throw error;
         this.#rejections.push(error.message);
         this.#remark(error.message);
       }

@@ -156,3 +156,6 @@ export interface PolicyClient {
   /** Closes connections; requests in flight fail. */
   close(): Promise<void>;
 }
+
+/** Whether a chat API is asked for streams. `auto`: once it has refused a plain request for being none, or a gateway has cut a silent connection. */
+export type StreamSetting = 'auto' | boolean;

@@ -39,6 +39,8 @@ export interface RoleSpec {
   readonly budgetTokens?: number;
   /** `memory`, `off`, or the path of a file that keeps replies for all runs that name it. @default 'memory' */
   readonly cache?: string;
+  /** Whether its server is asked for streams, as for the policy. @default 'auto' */
+  readonly stream?: 'auto' | boolean;
 }
 
 /** The environment, the policy and the settings of `evaluate`. Only `environment` has no default. */

@@ -32,6 +32,7 @@ const SPEC: Readonly<Record<keyof PolicySpec, true>> = {
   apiKey: true,
   apiKeyVar: true,
   clientType: true,
+  stream: true,
   headers: true,
   endpointsPath: true,
   price: true,

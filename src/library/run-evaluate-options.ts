@@ -72,6 +72,7 @@ const ROLE_KEYS = {
   budgetCalls: 'budget_calls',
   budgetTokens: 'budget_tokens',
   cache: 'cache',
+  stream: 'stream',
 } as const satisfies Partial<Record<keyof RoleSpec, keyof RoleTable>>;
 
 export async function runEvaluateOptions<R extends Row>(options: EvaluateOptions<R>): Promise<Evaluated> {

@@ -1,5 +1,5 @@
 /** The interface through which servers reach models and search engines. The command chooses the implementations. */
-import type { PolicyClient } from '../clients/policy-client.ts';
+import type { PolicyClient, StreamSetting } from '../clients/policy-client.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
 
 export interface ChatService {
@@ -12,6 +12,8 @@ export interface ChatService {
   readonly concurrency: number;
   /** Attempts after the first. */
   readonly retries: number;
+  /** @default 'auto' */
+  readonly stream?: StreamSetting;
 }
 
 /** `url`: a server that answers `/search` or `/retrieve`. `corpus`: BM25 over a bundled corpus, a file or an index. `web`: a web search engine. */

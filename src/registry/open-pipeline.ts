@@ -62,7 +62,7 @@ type OpenerOptions = OpenNamedPipelineOptions & Required<Pick<OpenNamedPipelineO
 
 function serviceOpeners({ env, signal, onSecret, onNotice, strictStops = false }: OpenerOptions): ServiceOpeners {
   return {
-    chat: async ({ baseUrl, model, apiKey = env[KEY_VARIABLE], concurrency, retries }) => {
+    chat: async ({ baseUrl, model, apiKey = env[KEY_VARIABLE], concurrency, retries, stream = 'auto' }) => {
       if (apiKey) onSecret?.(apiKey);
       return openChatApi({
         baseUrls: [baseUrl],
@@ -71,6 +71,7 @@ function serviceOpeners({ env, signal, onSecret, onNotice, strictStops = false }
         keyVariable: KEY_VARIABLE,
         maxConcurrentRequests: concurrency,
         maxRetries: retries,
+        stream,
         strictStops,
         ...(onNotice && { onRemark: onNotice }),
       });

@@ -10,7 +10,7 @@ export const ASKED_WITH = ['sampling', 'reasoning_effort', 'max_tokens'] as cons
 export function limitsBeside(before: Readonly<Record<string, unknown>>, next: Readonly<Record<string, unknown>>): Record<string, unknown> {
   if (next['use'] === undefined && next['base_url'] === undefined) return { ...before };
   const dropped: readonly string[] =
-    next['use'] === 'builtin' ? [...WHO, 'cache', ...ASKED_WITH] : next['use'] === 'policy' ? [...WHO, 'cache'] : WHO;
+    next['use'] === 'builtin' ? [...WHO, 'cache', 'stream', ...ASKED_WITH] : next['use'] === 'policy' ? [...WHO, 'cache', 'stream'] : WHO;
   return Object.fromEntries(Object.entries(before).filter(([key]) => !dropped.includes(key)));
 }
 

@@ -25,6 +25,11 @@ export const roleTableSchema = {
     api_key_var: text(
       'Environment variable that holds the API key. Default: that of the alias, or of a provider of vf-eval -p at its own URL; else no key is sent.',
     ),
+    stream: {
+      ...anyOf({ enum: ['auto'] } as const, { type: 'boolean' } as const),
+      description:
+        '`true` asks the server for streams, `false` never does. `"auto"`: once it refuses other requests, or a gateway cuts a silent connection. Servers only. Default: that of the alias, else "auto".',
+    },
     sampling: {
       type: 'object',
       additionalProperties: true,

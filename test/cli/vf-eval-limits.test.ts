@@ -1,7 +1,7 @@
 /** vf-eval and the limits of a provider: rates, credit, proxies, wrong paths. The servers' answers are those of public reports. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { describe, expect, it } from 'vitest';
-import { type Loopback, loopback, refusingUrl, sendJson } from '../transport/loopback.ts';
+import { type Loopback, loopback, readText, refusingUrl, sendJson } from '../transport/loopback.ts';
 import { EvalFolder } from './vf-eval-process.ts';
 
 const completion = {
@@ -153,5 +153,49 @@ describe.concurrent('vf-eval and a proxy', () => {
     );
     expect(stderr).toContain(proxy);
     expect(stderr).not.toContain('s3cret');
+  });
+});
+
+describe.concurrent('vf-eval and an API that answers only streams', () => {
+  const streaming = async () => {
+    const asked: unknown[] = [];
+    const server = await api(async (_, response, request) => {
+      const { stream } = JSON.parse(await readText(request)) as { stream?: boolean };
+      asked.push(stream);
+      if (stream !== true) return sendJson(response, 400, { error: { message: 'This model only support stream mode' } });
+      const [{ message, finish_reason }] = completion.choices as [(typeof completion.choices)[0]];
+      const chunks = [{ choices: [{ index: 0, delta: message, finish_reason }] }, { choices: [], usage: completion.usage }];
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      return response.end(`${chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join('')}data: [DONE]\n\n`);
+    });
+    return Object.assign(server, { asked });
+  };
+
+  it.each([
+    ['by itself, which it says once', [], 'plain', [undefined, true, true]],
+    ['from the start with --stream true', ['--stream', 'true'], 'plain', [true, true]],
+    ['from the start by its alias', [], 'alias', [true, true]],
+  ] as const)('asks for streams %s', async (_, flags, named, expected) => {
+    await using server = await streaming();
+    using folder = new EvalFolder();
+    folder.file('endpoints.toml', `[[endpoint]]\nendpoint_id = "a"\nmodel = "M"\nurl = "${server.url}/v1"\nkey = "EMPTY"\nstream = true\n`);
+    const policy = named === 'alias' ? ['-m', 'a', '-e', 'endpoints.toml'] : ['-b', `${server.url}/v1`, '-m', 'M'];
+    const { code, stdout } = await folder.run(['capitals', '-n', '2', '-c', '1', ...policy, ...flags, '--plain']);
+    expect([code, server.asked]).toEqual([0, expected]);
+    expect(stdout).toMatch(/^rollouts +2 finished, 0 failed$/m);
+    expect(stdout.replaceAll(/\s+/g, ' ').match(/is asked for streams from now on/g) ?? []).toHaveLength(
+      flags.length === 0 && named === 'plain' ? 1 : 0,
+    );
+  });
+
+  it('refuses a value that is none', async () => {
+    using folder = new EvalFolder();
+    expect((await folder.run(['capitals', '--stream', 'yes'])).stderr).toContain('--stream must be one of auto, true or false');
+    folder.file('endpoints.toml', '[[endpoint]]\nendpoint_id = "a"\nmodel = "M"\nurl = "http://127.0.0.1:9/v1"\nstream = "yes"\n');
+    const { code, stderr } = await folder.run(['capitals', '-m', 'a', '-e', 'endpoints.toml']);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining('stream in [[endpoint]] 1 of endpoints.toml must be "auto", true or false, got "yes"'),
+    ]);
   });
 });

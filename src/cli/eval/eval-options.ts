@@ -3,7 +3,7 @@
  * differences of meaning.
  */
 import { PROVIDER_NAMES } from '../../sessions/policy/providers.ts';
-import { file, flag, names, number, optionalFolder, text, wholeNumber } from '../options/kinds.ts';
+import { file, flag, names, number, oneOf, optionalFolder, text, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
 import { ENVIRONMENT_ARGUMENTS, ENVIRONMENTS_FOLDER, MAX_WAIT, ROLE, RUNS_FOLDER, STRICT_STOPS } from '../options/shared-options.ts';
 import { headers, object } from '../options/table-kinds.ts';
@@ -31,6 +31,9 @@ export const EVAL_OPTIONS = groups({
       placeholder: 'TYPE',
       otherwise: 'auto: what the server supports',
       completion: ['auto', 'tokens', 'chat'],
+    }),
+    stream: oneOf(['auto', 'true', 'false'], 'ask a chat API for streams', {
+      otherwise: 'auto: once it refuses other requests, or a gateway cuts a silent connection',
     }),
     endpointsPath: file('aliases and replicas', { letter: 'e', otherwise: './configs/endpoints.toml' }),
     ...ROLE,

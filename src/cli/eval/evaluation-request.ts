@@ -47,14 +47,15 @@ const OTHERS: Readonly<Partial<Record<Setting, OptionName>>> = {
   timeoutMs: 'timeout',
   scoringTimeoutMs: 'scoringTimeout',
   maxWaitMs: 'maxWait',
+  stream: 'stream',
 };
 
 export function evaluationRequest({ envId, settings }: Pick<PlannedRun, 'envId' | 'settings'>): EvaluationRequest {
-  const { timeout, scoringTimeout, maxWait } = settings;
+  const { timeout, scoringTimeout, maxWait, stream } = settings;
   return {
     environment: envId,
     args: { ...settings.envArgs, ...settings.extraEnvKwargs },
-    policy: picked(settings, POLICY_OPTIONS),
+    policy: { ...picked(settings, POLICY_OPTIONS), ...(stream !== undefined && { stream: stream === 'auto' ? stream : stream === 'true' }) },
     ...picked(settings, RUN_OPTIONS),
     timeoutMs: milliseconds(timeout ?? 0),
     ...(scoringTimeout === undefined ? {} : { scoringTimeoutMs: milliseconds(scoringTimeout) }),

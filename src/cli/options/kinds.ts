@@ -168,7 +168,9 @@ export function oneOf<const V extends readonly string[], const S extends Setting
   settings: S = {} as S,
 ): Option<V[number], Always<S>> {
   const check = (value: unknown, spelling: string): V[number] => {
-    if (typeof value === 'string' && choices.includes(value)) return value;
+    // A file may write true for "true".
+    const word = typeof value === 'boolean' ? String(value) : value;
+    if (typeof word === 'string' && choices.includes(word)) return word;
     const near = typeof value === 'string' ? closestName(value, choices) : null;
     const wanted = `${choices.length > 2 ? 'one of ' : ''}${listed(choices)}`;
     const { message } = wrongValue(spelling, wanted, value);

@@ -2,7 +2,7 @@
  * The server `generation` of UltraRAG: asks a chat model for an answer to every prompt. A prompt whose request fails after its retries is a failed question.
  * UltraRAG instead writes the text `[ERROR]` as the answer, and continues with it.
  */
-import type { ChatLease, PolicyClient, TextSample } from '../../clients/policy-client.ts';
+import type { ChatLease, PolicyClient, StreamSetting, TextSample } from '../../clients/policy-client.ts';
 import { onAbort } from '../../core/abort.ts';
 import { CancelledError, ConfigError, VfError } from '../../core/errors.ts';
 import { strip } from '../../metrics/python-text.ts';
@@ -31,6 +31,7 @@ const PARAMETERS: Readonly<Record<ToolsVersion, Readonly<Record<string, KeySchem
     sampling_params: { type: 'object', default: SAMPLING },
     concurrency: { type: 'integer', minimum: 1 },
     retries: count,
+    stream: { type: ['string', 'boolean'] },
   },
   '3.0': {
     backend: { type: 'string', default: 'openai' },
@@ -79,7 +80,10 @@ function toolsOf2(open: Open): PipelineServer['tools'] {
       io: 'prompt_ls,model_name,base_url,sampling_params->ans_ls',
       description: 'an answer to each prompt, from an OpenAI-compatible server',
       arguments: { prompt_ls: texts },
-      check: async ({ sampling_params }) => void readSampling(fieldsOf(sampling_params)),
+      check: async ({ sampling_params }, { parameters }) => {
+        readSampling(fieldsOf(sampling_params));
+        serviceOf2(parameters);
+      },
       run: async ({ prompt_ls, model_name, base_url, sampling_params }, context) => {
         const service = serviceOf2({ ...context.parameters, model_name, base_url });
         return answers(prompt_ls as readonly string[], { service, params: fieldsOf(sampling_params), systemPrompt: '' }, open, context);
@@ -88,8 +92,9 @@ function toolsOf2(open: Open): PipelineServer['tools'] {
   };
 }
 
-function serviceOf2({ base_url: baseUrl, model_name: model, concurrency = CONCURRENCY, retries = RETRIES }: Values): ChatService {
-  return { baseUrl: String(baseUrl), model: String(model), concurrency: Number(concurrency), retries: Number(retries) };
+function serviceOf2({ base_url: baseUrl, model_name: model, concurrency = CONCURRENCY, retries = RETRIES, stream = 'auto' }: Values): ChatService {
+  const service = { baseUrl: String(baseUrl), model: String(model), concurrency: Number(concurrency), retries: Number(retries) };
+  return { ...service, stream: streamSetting(stream, 'generation.stream') };
 }
 
 function toolsOf3(open: Open): PipelineServer['tools'] {
@@ -129,6 +134,7 @@ function readSettings(parameters: Values): Generation {
     api_key: apiKey,
     concurrency = CONCURRENCY,
     retries = RETRIES,
+    stream = 'auto',
   } = openai as Values & { base_url: string; model_name: string };
   if (!isCount(concurrency) || concurrency === 0 || !isCount(retries)) {
     throw wrong('generation.backend_configs.openai: concurrency and retries must be whole numbers, concurrency at least 1');
@@ -136,7 +142,16 @@ function readSettings(parameters: Values): Generation {
   const params = { ...fieldsOf(sampling), extra_body: { ...fieldsOf(extra), ...fieldsOf(fieldsOf(sampling)['extra_body']) } };
   readSampling(params);
   const key = typeof apiKey === 'string' && apiKey !== '' ? { apiKey } : {};
-  return { service: { baseUrl, model, concurrency, retries, ...key }, params, systemPrompt: typeof systemPrompt === 'string' ? systemPrompt : '' };
+  return {
+    service: { baseUrl, model, concurrency, retries, stream: streamSetting(stream, 'generation.backend_configs.openai.stream'), ...key },
+    params,
+    systemPrompt: typeof systemPrompt === 'string' ? systemPrompt : '',
+  };
+}
+
+function streamSetting(value: unknown, where: string): StreamSetting {
+  if (value === 'auto' || typeof value === 'boolean') return value;
+  throw wrong(`${where} must be auto, true or false, got ${kindOrNumber(value)}`);
 }
 
 function isCount(value: unknown): value is number {

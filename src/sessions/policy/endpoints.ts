@@ -4,6 +4,7 @@
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import type { StreamSetting } from '../../clients/policy-client.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { Price } from '../../core/price.ts';
 import { packageRoot } from '../../data/package-root.ts';
@@ -22,6 +23,8 @@ export interface Endpoint {
   /** Environment variable that holds the key; null if none is sent. */
   readonly keyVariable: string | null;
   readonly clientType: ClientType;
+  /** Whether completions are asked for as streams. @default 'auto' */
+  readonly stream?: StreamSetting;
   readonly headers: Readonly<Record<string, string>>;
   /** Null if the table has none. */
   readonly price: Price | null;
@@ -35,7 +38,7 @@ const SPELLINGS = {
   type: ['type', 'api_client_type', 'client_type'],
   headers: ['headers', 'extra_headers'],
 } as const;
-const KNOWN_KEYS = ['endpoint_id', 'model', 'price', ...ASKED_WITH, ...Object.values(SPELLINGS).flat()];
+const KNOWN_KEYS = ['endpoint_id', 'model', 'price', 'stream', ...ASKED_WITH, ...Object.values(SPELLINGS).flat()];
 const DEFAULT_PATH = 'configs/endpoints.toml';
 
 /** Our client types and those of v0 that correspond to them; v0's others use APIs that this package does not support. */
@@ -74,6 +77,12 @@ export function parseClientType(text: string, where: string): ClientType {
   return type;
 }
 
+/** Throws ConfigError unless it is `auto`, true or false. */
+export function parseStream(value: unknown, where: string): StreamSetting {
+  if (value === 'auto' || typeof value === 'boolean') return value;
+  throw new ConfigError(`${where} must be "auto", true or false, got ${typeof value === 'string' ? JSON.stringify(value) : typeOf(value)}`);
+}
+
 function endpointOf(table: Readonly<Record<string, unknown>>, where: string): Endpoint {
   assertKnownKeys(table, KNOWN_KEYS, where);
   const pick = (names: readonly string[]) => names.map((name) => table[name]).find((value) => value !== undefined);
@@ -91,6 +100,7 @@ function endpointOf(table: Readonly<Record<string, unknown>>, where: string): En
     baseUrl: text('url', pick(SPELLINGS.url)),
     keyVariable: key === undefined || key === 'EMPTY' ? null : variableName(text('key', key), `key in ${where}`),
     clientType: type === undefined ? 'auto' : parseClientType(text('type', type), `type in ${where}`),
+    ...(table['stream'] === undefined ? {} : { stream: parseStream(table['stream'], `stream in ${where}`) }),
     headers: checkHeaders(headers, `headers in ${where}`),
     price: table['price'] === undefined ? null : priceOf(table['price'], `price in ${where}`),
     request: requestOf(table, where),

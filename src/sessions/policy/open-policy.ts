@@ -12,6 +12,7 @@ import { assertPlayable, showsImages } from '../../rollouts/assert-playable.ts';
 import { programName } from '../../rollouts/play-program.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { countText } from '../../reports/text/number-text.ts';
+import { assertTakesTokens } from './assert-takes-tokens.ts';
 import { openBaseline } from './open-baseline.ts';
 import { embeddedModel } from './embedded-model.ts';
 import type { SettingNames } from '../setting-names.ts';
@@ -70,7 +71,6 @@ export async function openPolicy(target: PolicyTarget, options: OpenPolicyOption
   }
 }
 
-/** The models of a program, which the program calls itself. */
 function openNoPolicy(program: OpenPolicyOptions['environment']): OpenedPolicy {
   return {
     client: NO_POLICY,
@@ -165,6 +165,7 @@ async function openAnyEndpoint(target: EndpointTarget, options: EndpointOptions)
   }
   if (probe.kind !== 'tokens') return openChat(target, probe, options);
   const because = notByTokensBecause(probe, options.environment);
+  if (because === null) assertTakesTokens(target, options.names);
   // Chat mode may support what token ids do not; with an explicit `tokens` the caller's assertPlayable reports the problem.
   return because === null || target.clientType === 'tokens' ? openTokens(target, probe, options) : openChat(target, probe, { ...options, because });
 }
@@ -250,6 +251,7 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Cha
     headers,
     maxModelLen: probe.maxModelLen,
     // Only vLLM reports its context window, and only vLLM continues a final assistant message.
+    ...(target.stream !== undefined && { stream: target.stream }),
     takesPrefill: probe.maxModelLen !== null,
     maxConcurrentRequests: options.maxConcurrent,
   };

@@ -16,7 +16,16 @@ export interface NamedPolicy {
 }
 
 /** Settings that have an effect only on a policy. */
-const OF_POLICY = ['model', 'provider', 'baseUrl', 'apiKeyVar', 'apiKey', 'clientType', 'headers'] as const satisfies readonly (keyof PolicySpec)[];
+const OF_POLICY = [
+  'model',
+  'provider',
+  'baseUrl',
+  'apiKeyVar',
+  'apiKey',
+  'clientType',
+  'stream',
+  'headers',
+] as const satisfies readonly (keyof PolicySpec)[];
 const OF_SAMPLING = ['maxTokens', 'temperature', 'topP', 'sampling', 'strictStops'] as const satisfies readonly (keyof EvaluationRequest)[];
 
 type Context = Pick<PolicyContext, 'variables' | 'names'>;

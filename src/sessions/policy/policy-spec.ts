@@ -17,6 +17,11 @@ export interface PolicySpec {
   readonly apiKeyVar?: string;
   /** `tokens`, `chat`, or `auto`: the mode that the server supports. @default 'auto' */
   readonly clientType?: string;
+  /**
+   * Whether a chat API is asked for streams: true, false, or `auto`, once it has refused a plain request or a gateway has cut a silent connection.
+   * @default 'auto'
+   */
+  readonly stream?: 'auto' | boolean;
   /** HTTP headers sent to the server. @default none */
   readonly headers?: Readonly<Record<string, string>>;
   /** TOML file with aliases, replicas and prices. @default ./configs/endpoints.toml, else the package's own */

@@ -2,12 +2,12 @@
  * Resolves the policy from the caller's description, the endpoint registry and environment variables. Makes no connections.
  * Order: a URL, a provider, an alias that the model names, VF_BASE_URL, then the built-in baseline.
  */
-import type { PolicyClient } from '../../clients/policy-client.ts';
+import type { PolicyClient, StreamSetting } from '../../clients/policy-client.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { Price } from '../../core/price.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { suggestion } from '../../core/closest-name.ts';
-import { type ClientType, type Endpoint, parseClientType, readEndpoints, variableName } from './endpoints.ts';
+import { type ClientType, type Endpoint, parseClientType, parseStream, readEndpoints, variableName } from './endpoints.ts';
 import { BASELINE, EMBEDDED, type Provider, PROVIDER_NAMES, PROVIDERS } from './providers.ts';
 import type { PolicySpec } from './policy-spec.ts';
 import type { RequestTable } from './sampling.ts';
@@ -25,6 +25,8 @@ export interface EndpointTarget {
   readonly keyVariable: string | null;
   readonly headers: Readonly<Record<string, string>>;
   readonly clientType: ClientType;
+  /** @default 'auto' */
+  readonly stream?: StreamSetting;
   /** The alias in the registry, if one was used. */
   readonly alias: string | null;
   /** What the alias is asked with. @default nothing */
@@ -71,6 +73,7 @@ export async function resolvePolicyTarget(spec: PolicySpec, context: PolicyConte
   if (spec.endpointsPath !== undefined) await readEndpoints(spec.endpointsPath);
   const model = spec.model ?? nonEmpty(variables['VF_MODEL']);
   const clientType = parseClientType(spec.clientType ?? 'auto', names.name('clientType'));
+  if (spec.stream !== undefined) parseStream(spec.stream, names.name('stream'));
   const provider = spec.provider === undefined ? null : providerNamed(spec.provider, names);
   if (provider === BASELINE) {
     if (spec.baseUrl !== undefined) {
@@ -95,7 +98,7 @@ export async function resolvePolicyTarget(spec: PolicySpec, context: PolicyConte
 }
 
 /** Settings that have an effect only on a server. */
-const OF_SERVER = ['apiKeyVar', 'apiKey', 'headers', 'clientType'] as const satisfies readonly (keyof PolicySpec)[];
+const OF_SERVER = ['apiKeyVar', 'apiKey', 'headers', 'clientType', 'stream'] as const satisfies readonly (keyof PolicySpec)[];
 
 /** Ignores VF_MODEL, which names a model at VF_BASE_URL. */
 async function embeddedTarget(spec: PolicySpec, { names, bundledModel }: PolicyContext): Promise<EmbeddedTarget> {
@@ -124,7 +127,7 @@ async function aliasTarget(model: string, spec: PolicySpec, context: PolicyConte
   const rows = endpoints.filter((e) => e.id === model);
   const [first] = rows;
   if (first === undefined) return null;
-  for (const key of ['model', 'clientType', 'keyVariable', 'headers', 'price', 'request'] as const) {
+  for (const key of ['model', 'clientType', 'stream', 'keyVariable', 'headers', 'price', 'request'] as const) {
     if (rows.some((row) => JSON.stringify(row[key]) !== JSON.stringify(first[key]))) {
       throw new ConfigError(`Every "${model}" in ${path} must have the same ${key}, because they are replicas of one model`);
     }
@@ -139,6 +142,7 @@ async function aliasTarget(model: string, spec: PolicySpec, context: PolicyConte
     request: first.request,
     ...aliasKey(first, path, spec, context),
     headers: { ...first.headers, ...spec.headers },
+    ...(spec.stream === undefined && first.stream !== undefined && { stream: first.stream }),
   };
 }
 
@@ -152,16 +156,24 @@ function aliasKey(row: Endpoint, path: string, spec: PolicySpec, context: Policy
   return { apiKey, keyVariable: row.keyVariable };
 }
 
-type CommonParts = Pick<EndpointTarget, 'kind' | 'baseUrls' | 'alias' | 'chosenBy' | 'headers' | 'price'>;
+type CommonParts = Pick<EndpointTarget, 'kind' | 'baseUrls' | 'alias' | 'chosenBy' | 'headers' | 'price' | 'stream'>;
 
-function endpoint(baseUrls: readonly string[], chosenBy: string, { headers = {}, price }: Pick<PolicySpec, 'headers' | 'price'>): CommonParts {
+function endpoint(baseUrls: readonly string[], chosenBy: string, { headers = {}, price, stream }: PolicySpec): CommonParts {
   for (const baseUrl of baseUrls) {
     const url = URL.parse(baseUrl);
     if (url === null || !/^https?:$/.test(url.protocol)) {
       throw new ConfigError(`The URL ${JSON.stringify(redactUrl(baseUrl))} (${chosenBy}) does not begin with http:// or https://`);
     }
   }
-  return { kind: 'endpoint', baseUrls, alias: null, chosenBy, headers, ...(price === undefined ? {} : { price }) };
+  return {
+    kind: 'endpoint',
+    baseUrls,
+    alias: null,
+    chosenBy,
+    headers,
+    ...(price === undefined ? {} : { price }),
+    ...(stream === undefined ? {} : { stream }),
+  };
 }
 
 /** The key itself, else that of the named variable, else of the provider's own, else of VF_API_KEY. */

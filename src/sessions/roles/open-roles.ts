@@ -142,7 +142,7 @@ async function bindEndpoint(
     opened,
   }: Pick<OpenRolesOptions, 'images' | 'onNotice' | 'signal'> & { readonly names: RoleNames; readonly opened: Disposers },
 ): Promise<Bound> {
-  const { baseUrls, apiKey, keyVariable, headers } = endpoint;
+  const { baseUrls, apiKey, keyVariable, headers, stream = 'auto' } = endpoint;
   const { model, notice } = await askRoleServer(role, endpoint, signal, names);
   const limits = limitsOf(table);
   const client = await openChatApi({
@@ -152,6 +152,7 @@ async function bindEndpoint(
     apiKey,
     keyVariable,
     images,
+    stream,
     onRemark: (remark) => onNotice(`The server of role ${role}: ${remark}`),
     // The role retries, so that a retry may go to another replica. The client sets the deadline, so that it avoids a replica that misses it.
     maxRetries: 0,

@@ -2,13 +2,14 @@
  * Decides which model plays each role of an environment, from its declarations and the user's settings. Reads the endpoint registry and environment
  * variables; makes no connections.
  */
+import type { StreamSetting } from '../../clients/policy-client.ts';
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { Model, RoleDeclaration, RoleDeclarations } from '../../core/model.ts';
 import { ASKED_WITH } from '../../schemas/merge-role-tables.ts';
 import type { RoleTable, RoleTables } from '../../schemas/roles-config.ts';
 import { redactUrl } from '../../transport/redact.ts';
-import { type EndpointRegistry, readEndpoints, variableName } from '../policy/endpoints.ts';
+import { type Endpoint, type EndpointRegistry, readEndpoints, variableName } from '../policy/endpoints.ts';
 import { isLoopback } from '../policy/policy-target.ts';
 import { PROVIDERS } from '../policy/providers.ts';
 import { type ReadSampling, readOwnSampling, type RequestTable } from '../policy/sampling.ts';
@@ -26,6 +27,8 @@ export interface RoleEndpoint {
   readonly headers: Readonly<Record<string, string>>;
   /** The alias in the registry; null for a URL. */
   readonly alias: string | null;
+  /** @default 'auto' */
+  readonly stream?: StreamSetting;
   /** What the alias is asked with. @default nothing */
   readonly request?: RequestTable;
 }
@@ -116,6 +119,7 @@ function assertFits(role: string, table: RoleTable, { kind }: RolePlayer): void 
   if (model !== undefined && baseUrl === undefined) throw refuse('model', 'it names a model at base_url, which is not set');
   if (kind === 'endpoint') return;
   if (keyVariable !== undefined) throw refuse('api_key_var', 'it is for the key of a server, and no server plays the role');
+  if (table.stream !== undefined) throw refuse('stream', 'it is for the requests to a server, and no server of its own plays the role');
   const asked = ASKED_WITH.find((key) => table[key] !== undefined);
   if (kind === 'builtin' && asked !== undefined) throw refuse(asked, 'it is for the requests to a model, and a builtin model takes none');
   if (cache !== undefined && cache !== 'off')
@@ -134,7 +138,7 @@ function endpointAt(role: string, baseUrls: readonly string[], table: RoleTable,
   const keyVariable = named ?? provider?.keyVariable ?? null;
   const isNeeded = named !== null || provider?.needsKey === true;
   const apiKey = keyVariable === null ? null : keyFrom(role, keyVariable, { variables, isNeeded });
-  return { kind: 'endpoint', baseUrls, model: table.model ?? null, apiKey, keyVariable, headers: {}, alias: null };
+  return { kind: 'endpoint', baseUrls, model: table.model ?? null, apiKey, keyVariable, headers: {}, alias: null, ...streamOf(table, null) };
 }
 
 function isSameOrigin(url: string, other: string): boolean {
@@ -152,7 +156,7 @@ async function aliased(
   const rows = endpoints.filter(({ id }) => id === alias);
   const [first] = rows;
   if (first === undefined) throw unknownAlias(role, alias, registry);
-  for (const key of ['model', 'keyVariable', 'headers', 'price', 'request'] as const) {
+  for (const key of ['model', 'stream', 'keyVariable', 'headers', 'price', 'request'] as const) {
     if (rows.some((row) => JSON.stringify(row[key]) !== JSON.stringify(first[key])))
       throw new ConfigError(
         `The [[endpoint]] tables of alias ${alias} in ${path} differ in ${key}. They are replicas of one model, so they must agree in it.`,
@@ -165,7 +169,12 @@ async function aliased(
   const isNeeded = named !== null || !baseUrls.every(isLoopback);
   const apiKey = keyVariable === null ? null : keyFrom(role, keyVariable, { variables, isNeeded });
   const { model, headers, request } = first;
-  return { kind: 'endpoint', baseUrls, model, apiKey, keyVariable, headers, alias, request };
+  return { kind: 'endpoint', baseUrls, model, apiKey, keyVariable, headers, alias, request, ...streamOf(table, first) };
+}
+
+function streamOf(table: RoleTable, alias: Pick<Endpoint, 'stream'> | null): Pick<RoleEndpoint, 'stream'> {
+  const stream = table.stream ?? alias?.stream;
+  return stream === undefined ? {} : { stream };
 }
 
 /** Null if the variable is not set and not needed, as for many servers on this machine. */

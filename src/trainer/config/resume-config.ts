@@ -38,6 +38,7 @@ export const CHANGEABLE_ROLE_KEYS: readonly string[] = [
   'budget_calls',
   'budget_tokens',
   'cache',
+  'stream',
 ];
 
 /** In a run of supervised steps alone, this is the length of the run. If steps on rollouts follow, it says where they begin. */
