@@ -26,7 +26,7 @@ export class PipelineEnv extends ProgramEnv<PipelineRow> {
     super({
       id: 'pipeline',
       eval: new Dataset(`the questions of ${file}`, questions.map(rowOf)),
-      rubric: rubricOf(pipeline.metrics, chosen),
+      rubric: rubricOf(pipeline, chosen),
       models: modelsOf(pipeline),
       notices,
       provenance: { ...pipeline.header(), file, metric: chosen },
@@ -35,12 +35,12 @@ export class PipelineEnv extends ProgramEnv<PipelineRow> {
   }
 
   async play({ question }: PipelineRow, { signal }: EpisodeOptions): Promise<ProgramResult> {
-    const { exchanges, metrics, variables, calls } = await this.#pipeline.play(question, signal);
+    const { exchanges, metrics, variables, calls, neverStopped } = await this.#pipeline.play(question, signal);
     const segments = exchanges.flatMap(({ prompt, answer }) => [
       { kind: 'observation' as const, text: prompt },
       { kind: 'model' as const, text: answer },
     ]);
-    return { segments, state: { ...variables, metrics, calls }, stop: 'completed' };
+    return { segments, state: { ...variables, metrics, calls, never_stopped: neverStopped }, stop: 'completed' };
   }
 
   override close(): Promise<void> {
@@ -59,14 +59,15 @@ function rowOf(question: PipelineQuestion, exampleId: number): PipelineRow {
   };
 }
 
-function rubricOf(names: readonly string[], chosen: string): Rubric<PipelineRow> {
+function rubricOf({ metrics: names, hasStops }: QuestionPipeline, chosen: string): Rubric<PipelineRow> {
   const value =
     (name: string) =>
     ({ state }: { readonly state: Readonly<Record<string, unknown>> }) =>
       (state['metrics'] as Readonly<Record<string, number>>)[name] ?? NaN;
   // The chosen metric comes first, because it is the reward.
   const others = names.filter((name) => name !== chosen).map((name) => metric(value(name), { name }));
-  return new Rubric({ funcs: [reward(value(chosen), { name: chosen, isHeadline: true }), ...others] });
+  const neverStopped = metric<PipelineRow>(({ state }) => Number(state['never_stopped']), { name: 'never_stopped' });
+  return new Rubric({ funcs: [reward(value(chosen), { name: chosen, isHeadline: true }), ...others, ...(hasStops ? [neverStopped] : [])] });
 }
 
 function modelsOf({ models, pipeline }: QuestionPipeline): ProgramModels {

@@ -9,6 +9,7 @@ import { fieldsOf, textsIn } from '../schemas/is-object.ts';
 import type { OpenPipeline } from './open-pipeline.ts';
 import { defaultsOf, type Parameters } from './parameters.ts';
 import { parseYaml, parseYamlDocument } from './parse-yaml.ts';
+import { toolSteps } from './pipeline.ts';
 import { parameterPath, readParameterFile } from './pipeline-files.ts';
 
 export interface BuildOptions {
@@ -66,9 +67,11 @@ async function writeParameters(pipeline: OpenPipeline, named: string): Promise<b
 
 /** All set values, and the defaults of those that the steps use; an empty table for a server that needs nothing. */
 function wantedParameters({ servers, set, plan }: OpenPipeline): Parameters {
+  const needsEndOfTurn = toolSteps(plan.steps).some(({ tool }) => tool.needsEndOfTurn === true);
   return new Map(
-    [...servers].map(([name, { parameters }]) => {
-      const defaults = parameters === 'any' ? {} : defaultsOf(parameters);
+    [...servers].map(([name, { parameters, showingEndOfTurn }]) => {
+      const plain = parameters === 'any' ? {} : defaultsOf(parameters);
+      const defaults = needsEndOfTurn && showingEndOfTurn !== undefined ? { ...plain, ...showingEndOfTurn(plain) } : plain;
       const used = [...(plan.used.get(name) ?? [])].filter((key) => Object.hasOwn(defaults, key));
       return [name, { ...Object.fromEntries(used.map((key) => [key, defaults[key]])), ...set.get(name) }] as const;
     }),

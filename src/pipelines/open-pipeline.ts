@@ -11,6 +11,7 @@ import type { PipelineServer, Values } from './pipeline-server.ts';
 import { digestOf, namedFiles, withoutOutputs } from './named-files.ts';
 import { type FinishedCall, type PipelineResult, runPipeline } from './run-pipeline.ts';
 import { parseServerSource, type ServerSource } from './server-source.ts';
+import { END_OF_TURN } from './servers/end-of-turn.ts';
 import { builtinServer } from './servers/builtin-servers.ts';
 import { findToolsVersion, type ToolsVersion } from './servers/tools-version.ts';
 import type { ServiceOpeners } from './service-openers.ts';
@@ -116,7 +117,22 @@ export class OpenPipeline implements AsyncDisposable {
       const used = inputs.filter(({ from }) => from === 'parameter').map(({ argument, name: key }) => [argument, own[key]] as const);
       await tool.check(Object.fromEntries(used), { parameters: own, resolve: this.resolve, signal, warn });
     }
+    for (const line of this.#endOfTurnWarnings(parameters, given)) warn(line);
     return [...warnings];
+  }
+
+  /** A router that looks for what no answer shows never says stop. */
+  #endOfTurnWarnings(parameters: Parameters, given: ReadonlyMap<string, Values>): readonly string[] {
+    const calls = toolSteps(this.plan.steps).filter(({ name }) => !given.has(name));
+    const asking = [...new Set(calls.map(({ server }) => server))].filter((name) => this.servers.get(name)?.showsEndOfTurn !== undefined);
+    if (asking.length === 0 || asking.some((name) => this.servers.get(name)!.showsEndOfTurn!(parameters.get(name)!))) return [];
+    const routers = new Set(calls.filter(({ tool }) => tool.needsEndOfTurn === true).map(({ name }) => name));
+    const [server] = asking;
+    const key = this.tools === '3.0' ? 'extra_params' : 'sampling_params.extra_body';
+    return [...routers].map(
+      (router) =>
+        `${router} looks for ${END_OF_TURN}, which no answer shows, so it never sees the end of a turn. Set ${server}.${key}.include_stop_str_in_output to true.`,
+    );
   }
 
   /** Checks, then runs. Rejects with PipelineFileError before the first call, with PipelineError or a server's error after it. */

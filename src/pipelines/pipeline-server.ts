@@ -13,6 +13,10 @@ export interface PipelineServer {
   readonly tools: Readonly<Record<string, PipelineTool>>;
   /** The model that its tools call with these parameters, for a run's record. @default none */
   readonly model?: (parameters: Values) => ServedModel | null;
+  /** Tells whether the answers of its models show the end of their turn with these parameters. @default it asks no model */
+  readonly showsEndOfTurn?: (parameters: Values) => boolean;
+  /** The parameters with which they do, from those with which they do not. Comes with `showsEndOfTurn`. */
+  readonly showingEndOfTurn?: (parameters: Values) => Values;
   /** Frees resources that its tools opened. */
   readonly close?: () => Promise<void>;
 }
@@ -67,6 +71,8 @@ export interface PipelineTool {
   readonly arguments?: Readonly<Record<string, KeySchema>>;
   /** Lists among its arguments that are variables belong to the same questions and must have equal lengths. @default false */
   readonly isPerItem?: boolean;
+  /** A router that looks for the end of the model's turn in answers. @default false */
+  readonly needsEndOfTurn?: boolean;
   /** Also gets the questions that failed, with null if a reply is missing. @default false */
   readonly takesFailed?: boolean;
   /** Checks the arguments that are parameters before the first call of the run; rejects with PipelineFileError. @default nothing to check */

@@ -10,8 +10,9 @@ import { PipelineError, PipelineFileError } from './pipeline-error.ts';
 import { toolSteps } from './pipeline.ts';
 import type { PlannedCall } from './pipeline-plan.ts';
 import type { ServedModel, Values } from './pipeline-server.ts';
-import type { FinishedCall } from './run-pipeline.ts';
+import { endingStates, type FinishedCall } from './run-pipeline.ts';
 import { parseServerSource } from './server-source.ts';
+import { withoutEndOfTurn } from './servers/end-of-turn.ts';
 import type { BuiltinServer } from './servers/builtin-servers.ts';
 
 /** One question: a value for each name of the benchmark's key_map, such as `q_ls` and `gt_ls`. */
@@ -33,6 +34,8 @@ export interface PlayedQuestion {
   /** The variables at the end: lists have one entry, which is the question's. */
   readonly variables: Values;
   readonly calls: number;
+  /** True if the router of a loop never said stop. */
+  readonly neverStopped: boolean;
 }
 
 export class QuestionPipeline implements AsyncDisposable {
@@ -69,6 +72,14 @@ export class QuestionPipeline implements AsyncDisposable {
       throw wrong(`${pipeline.path} has no step evaluation.evaluate, so its questions have no metrics. Add one, or run it: vf-pipeline run`);
     const warnings = await pipeline.check(signal, new Map(), unsaved(evaluations));
     return new QuestionPipeline(pipeline, benchmark, evaluations, warnings);
+  }
+
+  /** True if a loop of it can be ended by its router. */
+  get hasStops(): boolean {
+    return this.pipeline.plan.steps.some(
+      (step) =>
+        step.kind === 'loop' && step.times > 1 && step.steps.some((inner) => inner.kind === 'branch' && endingStates(inner.branches).length > 0),
+    );
   }
 
   /** The facts that identify its runs: see the pipeline's `header`. */
@@ -112,8 +123,8 @@ export class QuestionPipeline implements AsyncDisposable {
     };
     const given = new Map([[this.#benchmark.name, Object.fromEntries(Object.entries(question).map(([name, value]) => [name, [value]]))]]);
     const run = { journal: NO_JOURNAL, signal, given, set: unsaved(this.#evaluations), isChecked: true, onCall };
-    const { variables, calls } = await this.pipeline.run(run);
-    return { exchanges, metrics: this.#metricsOf(evaluated), variables, calls };
+    const { variables, calls, unstopped } = await this.pipeline.run(run);
+    return { exchanges, metrics: this.#metricsOf(evaluated), variables, calls, neverStopped: unstopped.length > 0 };
   }
 
   #metricsOf(evaluated: Values | null): Readonly<Record<string, number>> {
@@ -132,7 +143,7 @@ function exchangesOf(step: string, { prompt_ls: prompts }: Values, { ans_ls: ans
   if (!Array.isArray(prompts) || !Array.isArray(answers) || prompts.length !== answers.length) return [];
   return prompts.flatMap((prompt: unknown, i) => {
     const answer: unknown = answers[i];
-    return typeof prompt === 'string' && typeof answer === 'string' ? [{ step, prompt, answer }] : [];
+    return typeof prompt === 'string' && typeof answer === 'string' ? [{ step, prompt: withoutEndOfTurn(prompt), answer }] : [];
   });
 }
 

@@ -50,6 +50,16 @@ export interface PipelineResult {
   /** The reason why each failed question failed, by its number from 0 up. */
   readonly failed: ReadonlyMap<number, string>;
   readonly calls: number;
+  /** The routers of loops that gave no question a state that ends it, through all rounds. */
+  readonly unstopped: readonly UnstoppedLoop[];
+}
+
+interface UnstoppedLoop {
+  readonly router: string;
+  readonly place: string;
+  /** The state that ends a question's loop. */
+  readonly state: string;
+  readonly rounds: number;
 }
 
 /** Throws PipelineError, or the error of the call that failed; the journal keeps all calls before it. */
@@ -64,6 +74,8 @@ class Run {
   readonly #pool: VariablePool;
   readonly #parameters: Map<string, Record<string, unknown>>;
   readonly #failed = new Map<number, string>();
+  /** Rounds of a loop through its branch; null once the branch has ended the loop of a question. */
+  readonly #rounds = new Map<PlannedBranch, number | null>();
   #calls = 0;
 
   constructor(plan: PipelinePlan, options: RunOptions) {
@@ -73,7 +85,10 @@ class Run {
   }
 
   result(): PipelineResult {
-    return { variables: this.#pool.values(), questions: this.#pool.itemCount, failed: this.#failed, calls: this.#calls };
+    const unstopped = [...this.#rounds].flatMap(([{ place, router, branches }, rounds]) =>
+      rounds === null ? [] : endingStates(branches).map((state) => ({ router: router.at(-1)!.name, place, state, rounds })),
+    );
+    return { variables: this.#pool.values(), questions: this.#pool.itemCount, failed: this.#failed, calls: this.#calls, unstopped };
   }
 
   /** Returns whether a tool ran that is not a router. */
@@ -99,11 +114,13 @@ class Run {
     for (let round = 0; round < times; round++) {
       if (!(await this.steps(steps, items))) break;
       hasRun = true;
+      if (times > 1) for (const step of steps) if (step.kind === 'branch' && this.#rounds.get(step) !== null) this.#rounds.set(step, round + 1);
     }
     return hasRun;
   }
 
-  async #branch({ place, router, branches }: PlannedBranch, items: Items): Promise<boolean> {
+  async #branch(branch: PlannedBranch, items: Items): Promise<boolean> {
+    const { place, router, branches } = branch;
     let states: readonly string[] = [];
     let active: Items = items;
     for (const step of router) {
@@ -120,6 +137,7 @@ class Run {
         failure: 'state',
       });
     }
+    if (endingStates(branches).some((state) => states.includes(state))) this.#rounds.set(branch, null);
     let hasRun = false;
     for (const [state, steps] of branches) {
       const members = routed.filter((_, i) => states[i] === state);
@@ -249,6 +267,11 @@ class Run {
       this.#failed.set(item, `${name}: ${reason}`);
     }
   }
+}
+
+/** The states whose branch has no steps. */
+export function endingStates(branches: PlannedBranch['branches']): readonly string[] {
+  return [...branches].flatMap(([state, steps]) => (steps.length === 0 ? [state] : []));
 }
 
 function replied(name: string, reply: Values, { key }: PlannedOutput): unknown {

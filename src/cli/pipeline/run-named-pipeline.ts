@@ -56,6 +56,10 @@ export async function runNamedPipeline(named: string, flags: PipelineRunOptions,
     context.note(`vf-pipeline: every complete call is kept; to go on: ${again}`);
     return error instanceof ConfigError ? EXIT.usage : EXIT.failed;
   }
+  for (const { router, place, state, rounds } of result.unstopped)
+    context.note(
+      `vf-pipeline: ${escapeControls(router)} (step ${escapeControls(place)}) never said ${escapeControls(state)}: every question went through all ${rounds} rounds of the loop`,
+    );
   await replaceFile(join(folder, RESULT_FILE), async (write) => {
     for (const bytes of chunked(resultPieces(result))) await write(bytes);
   });

@@ -12,11 +12,13 @@ import { kindOrNumber } from '../../schemas/kind-of.ts';
 import { PipelineFileError } from '../pipeline-error.ts';
 import type { CallContext, PipelineServer, PipelineTool, Values } from '../pipeline-server.ts';
 import type { ChatService, ServiceOpeners } from '../service-openers.ts';
+import { END_OF_TURN, withoutEndOfTurn } from './end-of-turn.ts';
 import { texts } from './tool-kit.ts';
 import type { ToolsVersion } from './tools-version.ts';
 
-const END_OF_TURN = '<|im_end|>';
 const END_OF_QUERY = '<|end_search_query|>';
+/** vLLM's field: the answer contains the string that ended it. */
+const KEEPS_STOP = 'include_stop_str_in_output';
 const CONCURRENCY = 16;
 const RETRIES = 3;
 
@@ -65,6 +67,13 @@ export function generationServer(version: ToolsVersion, openers: ServiceOpeners)
     model: (parameters) => {
       const { baseUrl, model } = version === '2.0' ? serviceOf2(parameters) : readSettings(parameters).service;
       return { name: model, url: baseUrl };
+    },
+    // 3.0 keeps these fields in a table of their own.
+    showsEndOfTurn: ({ sampling_params: sampling, extra_params: extra }) =>
+      readSampling({ ...fieldsOf(sampling), extra_body: { ...fieldsOf(extra), ...fieldsOf(fieldsOf(sampling)['extra_body']) } }).keepsStop,
+    showingEndOfTurn: ({ sampling_params: sampling, extra_params: extra }) => {
+      if (version === '3.0') return { extra_params: { ...fieldsOf(extra), [KEEPS_STOP]: true } };
+      return { sampling_params: { ...fieldsOf(sampling), extra_body: { ...fieldsOf(fieldsOf(sampling)['extra_body']), [KEEPS_STOP]: true } } };
     },
     close: async () => {
       for (const client of clients.values()) await client.then((opened) => opened.close()).catch(() => {});
@@ -188,7 +197,7 @@ function readSampling({ extra_body: extraBody, ...beside }: Values): ReadSamplin
   }
   // Null leaves a field out.
   const extra = Object.fromEntries(Object.entries(further).filter(([, value]) => value !== null));
-  return { temperature, topP, maxNewTokens, stop: stops as string[], keepsStop: extra['include_stop_str_in_output'] === true, extra };
+  return { temperature, topP, maxNewTokens, stop: stops as string[], keepsStop: extra[KEEPS_STOP] === true, extra };
 }
 
 async function answers(prompts: readonly string[], { service, params, systemPrompt }: Generation, open: Open, context: CallContext): Promise<Values> {
@@ -200,7 +209,7 @@ async function answers(prompts: readonly string[], { service, params, systemProm
     const known = context.recall(position);
     if (typeof known === 'string') return known;
     try {
-      const text = await ask(client, { prompt, systemPrompt, sampling, signal: stop.signal });
+      const text = await ask(client, { prompt: withoutEndOfTurn(prompt), systemPrompt, sampling, signal: stop.signal });
       context.record(position, text);
       return text;
     } catch (error) {

@@ -1,22 +1,25 @@
 /** The server `router` of UltraRAG: gives each question a state that depends on the model's text. */
 import type { PipelineServer, PipelineTool } from '../pipeline-server.ts';
+import { END_OF_TEXT, END_OF_TURN } from './end-of-turn.ts';
 import { perText, texts, textLists, zipped } from './tool-kit.ts';
 import type { ToolsVersion } from './tools-version.ts';
-
-const END_OF_TURN = '<|im_end|>';
-const END_OF_TEXT = '<|endoftext|>';
 
 function stated(io: string, description: string, state: (text: string) => string): PipelineTool {
   return perText(io, description, (data) => ({ data, state: state(data) }));
 }
 
+/** A router that decides by the end of the model's turn. */
+function byEndOfTurn(io: string, description: string, state: (text: string) => string): PipelineTool {
+  return { ...stated(io, description, state), needsEndOfTurn: true };
+}
+
 const has = (text: string, ...tokens: readonly string[]): boolean => tokens.some((token) => text.includes(token));
 
 const SHARED: Readonly<Record<string, PipelineTool>> = {
-  search_r1_check: stated('ans_ls->ans_ls', 'complete once the model ended its turn, else incomplete', (text) =>
+  search_r1_check: byEndOfTurn('ans_ls->ans_ls', 'complete once the model ended its turn, else incomplete', (text) =>
     has(text, END_OF_TEXT, END_OF_TURN) ? 'complete' : 'incomplete',
   ),
-  r1_searcher_check: stated('ans_ls->ans_ls', 'complete at </answer> or the end of the turn, else incomplete', (text) =>
+  r1_searcher_check: byEndOfTurn('ans_ls->ans_ls', 'complete at </answer> or the end of the turn, else incomplete', (text) =>
     has(text, END_OF_TEXT, END_OF_TURN, '</answer>') ? 'complete' : 'incomplete',
   ),
   ircot_check_end: stated('ans_ls->ans_ls', 'complete at "so the answer is", else incomplete', (text) =>
@@ -31,7 +34,9 @@ const SHARED: Readonly<Record<string, PipelineTool>> = {
 const CARRIED = ['ans_ls', 'q_ls', 'total_subq_list', 'total_reason_list', 'total_final_info_list'] as const;
 
 const SEARCH_O1_CHECK: Readonly<Record<ToolsVersion, PipelineTool>> = {
-  '2.0': stated('ans_ls->ans_ls', 'stop once the model ended its turn, else retrieve', (text) => (text.includes(END_OF_TURN) ? 'stop' : 'retrieve')),
+  '2.0': byEndOfTurn('ans_ls->ans_ls', 'stop once the model ended its turn, else retrieve', (text) =>
+    text.includes(END_OF_TURN) ? 'stop' : 'retrieve',
+  ),
   '3.0': {
     io: `${CARRIED.join(',')}->${CARRIED.join(',')}`,
     description: 'retrieve after a query, else stop',
