@@ -51,7 +51,7 @@ describe('parity with upstream', () => {
   });
 });
 
-describe.each(['grpo-000', 'search-o1', 'self-play', 'visual-rag'])('parity with the vectors of %s', (folder) => {
+describe.each(['grpo-000', 'search-o1', 'self-play', 'visual-rag', 'random-rows'])('parity with the vectors of %s', (folder) => {
   const vectors = path.join(import.meta.dirname, 'golden', folder);
 
   // `npm run parity` plays the same files and ends with 1 if a case fails.

@@ -97,6 +97,70 @@ describe('loadRows', () => {
     await expect(failed).rejects.toThrow(`Line 2 of ${join(folder, 'mine.jsonl')}: ${problem}`);
   });
 
+  it.each([
+    ['searchr1', 'nq', ['test_0']],
+    ['flashrag', 'flashrag', ['test_0']],
+    ['large', 'large', ['a', 'b']],
+  ])('reads the Parquet file %s', async (name, source, ids) => {
+    const { rows } = await loadRows({ dataset: join(import.meta.dirname, `parquet/${name}.parquet`) });
+    expect(rows.map((row) => row.id)).toEqual(ids);
+    expect(rows[0]).toMatchObject({ question: 'What is the capital of France?', golden_answers: ['Paris'], data_source: source });
+    expect((await loadRows({ dataset: join(import.meta.dirname, `parquet/${name}.parquet`), limit: 1 })).rows).toHaveLength(1);
+  });
+
+  const row = (fields: string) => `{"question":"Who?",${fields}}`;
+  it.each([
+    [
+      'a list in a string',
+      row(String.raw`"golden_answers":"[\"Paris\", \"Rome\"]"`),
+      /^Line 1 of \S+: expected answers in "golden_answers", got a list written as text/,
+    ],
+    ['a list as Python prints it', row(`"golden_answers":"['Paris', 'Rome']"`), /got a list written as text/],
+    ['a list as numpy prints it', row(`"golden_answers":["['Paris' 'Rome']"]`), /got a list written as text/],
+    ['a truth value', row('"answer":true'), /expected "answer" to be text or a list of at least one text, got a boolean/],
+    ['a blank answer among others', row('"golden_answers":["","Paris"]'), /got a blank answer/],
+    ['a list in a list', row('"golden_answers":[["Paris","paris"]]'), /got a list with something else in it/],
+    ['NaN', '{"id":"x","question":"A?","golden_answers":["a"],"score":NaN}', /^Line 1 of \S+ is not valid JSON/],
+    ['two rows in a line', `${row('"answer":"a"')}${row('"answer":"b"')}`, /^Line 1 of \S+ is not valid JSON/],
+  ])('refuses %s in one line', async (_name, line, message) => {
+    await expect(loadFile([line])).rejects.toThrow(message);
+  });
+
+  it.each([
+    [
+      'ids beyond 2^53',
+      '{"id":9007199254740993,"question":"A?","answer":"a"}\n{"id":9007199254740992,"question":"B?","answer":"b"}',
+      ['9007199254740993', '9007199254740992'],
+      ['a'],
+    ],
+    ['numbers as answers', row('"golden_answers":[1998, "two"]'), ['test_0'], ['1998', 'two']],
+    ['null before an answer', row('"id":null,"golden_answers":null,"answer":"Paris"'), ['test_0'], ['Paris']],
+    ['a list of rows', `[${row('"id":"x","answer":"a"')},${row('"_id":"y","answer":"a"')}]`, ['x', 'y'], ['a']],
+    ['TriviaQA’s answers', row('"golden_answers":{"value":"Paris","aliases":["Paris","City of Light"]}'), ['test_0'], ['Paris', 'City of Light']],
+    ['half a surrogate', row(String.raw`"answer":"a\ud800"`), ['test_0'], ['a\ufffd']],
+    ['another name of the question', '{"id":"x","query":"A?","golden_answers":["a"]}', ['x'], ['a']],
+  ])('reads %s', async (_name, text, ids, golden) => {
+    const { rows } = await loadFile([text]);
+    expect([rows.map(({ id }) => id), rows[0]!.golden_answers]).toEqual([ids, golden]);
+  });
+
+  it('reads the columns that are named, and refuses unknown keys of columns', async () => {
+    const { rows } = await loadFile([{ q: 'Who?', gold: { short: 'x' }, n: 4, team: 'a' }], {
+      columns: { question: 'q', answer: 'gold.short', id: 'n' },
+    });
+    expect(rows[0]).toEqual({
+      id: '4',
+      question: 'Who?',
+      golden_answers: ['x'],
+      data_source: 'mine',
+      index: 0,
+      split: 'test',
+      gold: { short: 'x' },
+      team: 'a',
+    });
+    await expect(loadFile([], { columns: { query: 'q' } as object })).rejects.toThrow(/columns has no option query.* it has question, answer, id/);
+  });
+
   it('takes only own fields, whatever their names', async () => {
     const { rows } = await loadFile(['{"question":"q","answer":"x","__proto__":{"polluted":true},"constructor":1}']);
     expect(Object.getPrototypeOf(rows[0])).toBe(Object.prototype);

@@ -1,6 +1,5 @@
 /** Adapters for metrics of answers and texts: UltraRAG's, Search-o1's, ROUGE, NLTK's stemmer, CPython's SequenceMatcher. */
-import { answerScores, choiceScores } from '../../src/metrics/answer-scores.ts';
-import { boxed, greedyBoxed } from '../../src/metrics/boxed.ts';
+import { boxed } from '../../src/metrics/boxed.ts';
 import { normalizeText } from '../../src/metrics/normalize-answer.ts';
 import { porterStem } from '../../src/metrics/porter.ts';
 import { computeMetrics, isQaMetric, PreparedPrediction } from '../../src/metrics/qa-metrics.ts';
@@ -10,12 +9,6 @@ import type { Adapter, VectorCase } from './vectors.ts';
 
 interface Text {
   readonly text: string;
-}
-
-interface Judged {
-  readonly output: string;
-  readonly labeled_answer: readonly string[] | string;
-  readonly mode: string;
 }
 
 export const metricAdapters: Readonly<Record<string, Adapter>> = {
@@ -34,7 +27,6 @@ export const metricAdapters: Readonly<Record<string, Adapter>> = {
   ultrarag_boxed: { actual: ({ text }: Text) => boxed(text) },
   porter_nltk: { actual: ({ word }: { word: string }) => porterStem(word.toLowerCase(), 'nltk') },
   rouge_tokens: { actual: ({ text, stem }: Text & { stem: boolean }) => rougeTokens(text, { stem }) },
-  search_o1_evaluate: { actual: evaluated },
 };
 
 /** The decision about a threshold has to agree with the ratio, whichever bound takes it. */
@@ -44,10 +36,4 @@ function sequenceMatcher({ a, b }: { a: string; b: string }): unknown {
     if (isRatioAtLeast(a, b, threshold) !== ratio >= threshold) throw new Error(`isRatioAtLeast is wrong at ${threshold}: the ratio is ${ratio}`);
   }
   return { ratio, blocks: matchingBlocks(a, b).map(({ aStart, bStart, size }) => [aStart, bStart, size]) };
-}
-
-function evaluated({ output, labeled_answer, mode }: Judged): unknown {
-  const answer = greedyBoxed(output, { isAnswer: mode === 'qa' || mode === 'choose' });
-  const scores = typeof labeled_answer === 'string' ? choiceScores(answer, labeled_answer) : answerScores(answer, labeled_answer);
-  return { metrics: { is_valid_answer: answer !== '', ...scores }, answer };
 }

@@ -1,4 +1,5 @@
 /** Adapters for Search-o1: its functions, and whole runs of its script through the environment and the real rollout loop. */
+import { answerScores, choiceScores } from '../../src/metrics/answer-scores.ts';
 import { Random, scriptedModel } from 'vf-search';
 import type { GenerateRequest, PolicyLease } from 'vf-search/clients/policy-client';
 import type { Model } from 'vf-search/environment-kit';
@@ -57,8 +58,21 @@ interface Turn {
 export const searchO1Adapters: Readonly<Record<string, Adapter>> = {
   search_o1_prompts: { actual: prompt },
   search_o1_extract_answer: { actual: ({ output, mode }: { output: string; mode: AnswerMode }) => extractAnswer(output, mode) },
+  search_o1_evaluate: { actual: evaluated },
   search_o1_transcripts: { actual: transcript },
 };
+
+interface Judged {
+  readonly output: string;
+  readonly labeled_answer: readonly string[] | string;
+  readonly mode: AnswerMode;
+}
+
+function evaluated({ output, labeled_answer, mode }: Judged): unknown {
+  const answer = extractAnswer(output, mode);
+  const scores = typeof labeled_answer === 'string' ? choiceScores(answer, labeled_answer) : answerScores(answer, labeled_answer);
+  return { metrics: { is_valid_answer: answer !== '', ...scores }, answer };
+}
 
 function prompt({ function: name, args, kwargs = {} }: PromptInput): string {
   const search = /^get_(singleqa|multiqa|math|gpqa|code)_search_o1_instruction$/.exec(name)?.[1];

@@ -67,6 +67,12 @@ describe('encodeWithFloats', () => {
     expect(given.metrics).toEqual(JSON.parse('{"__proto__":1,"constructor":0}'));
   });
 
+  it('writes half a surrogate as U+FFFD, which every reader accepts', () => {
+    expect(encodeWithFloats(object({ text }))({ text: 'a\ud800 \\ud800 😀' })).toBe(
+      String.raw`{"text":"a� \\ud800 😀"}`.replace(String.raw`�`, '\ufffd'),
+    );
+  });
+
   it('indents as JSON.stringify does', () => {
     expect(encodeWithFloats(object({ a: number, b: listOf(count) }), { indent: 2 })({ a: 1, b: [1] })).toBe(
       '{\n  "a": 1.0,\n  "b": [\n    1\n  ]\n}',

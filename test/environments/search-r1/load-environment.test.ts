@@ -33,6 +33,23 @@ describe('loadEnvironment', () => {
     }
   });
 
+  it('keeps the plain columns of a table in info, and says which golden answers have nothing left to compare', async () => {
+    const file = path.join(folder, 'team.csv');
+    await writeFile(file, '\ufeffnr,ask,gold,team,meta\r\n7,Who?,The,red,"{""a"": [1]}"\r\n8,What?,"[""!!!"", ""x""]",blue,\r\n');
+    const environment = await loadEnvironment({ dataset: file, columns: { question: 'ask', answer: 'gold', id: 'nr' }, corpus: 'fact-world' });
+    await environment.close();
+    const [first, second] = environment.eval;
+    expect([first!.exampleId, first!.info['team'], first!.info['meta'], first!.info.ground_truth.target]).toEqual(['7', 'red', undefined, ['The']]);
+    expect([second!.exampleId, second!.info['team'], second!.info.ground_truth.target]).toEqual(['8', 'blue', ['!!!', 'x']]);
+    expect(environment.notices).toContainEqual(
+      expect.stringMatching(/^2 golden answers are empty without case, articles and punctuation, such as "The" of the row 7: .* Reword them\.$/),
+    );
+    for (const columns of [{ query: 'ask' }, { question: '' }, 'ask'])
+      await expect(loadEnvironment({ dataset: file, columns })).rejects.toThrow(
+        /^columns must be an object with names of columns for question, answer, id, got/,
+      );
+  });
+
   it('trains on the train split and holds the test split out, unless a split is named', async () => {
     const splits = async (args: Record<string, unknown>) => {
       const environment = await loadById('search-r1', { dataset: 'fact-world', ...args }, { purpose: 'training' });

@@ -20,6 +20,23 @@ const write = (lines: readonly unknown[], name = 'rows.jsonl') => {
 const read = (sft: object, seed = 0) => readDemonstrations(someConfig({ sft, seed }));
 const row = (i: number) => ({ prompt: `question ${i}`, completion: `answer ${i}` });
 
+describe('readDemonstrations of other files', () => {
+  it('reads a byte order mark, UTF-16, CSV and a JSON list', async () => {
+    const lines = [row(0), row(1)].map((each) => `${JSON.stringify(each)}\r\n`).join('');
+    const files: readonly (readonly [string, string | Buffer])[] = [
+      ['marked.jsonl', `\ufeff${lines}`],
+      ['utf16.jsonl', Buffer.from(`\ufeff${lines}`, 'utf16le')],
+      ['rows.csv', 'prompt,completion\nquestion 0,answer 0\nquestion 1,answer 1\n'],
+      ['rows.json', JSON.stringify([row(0), row(1)])],
+    ];
+    for (const [name, contents] of files) {
+      writeFileSync(join(folder, name), contents);
+      const { training } = await read({ data: join(folder, name) });
+      expect(training.map((each) => each.row)).toEqual([row(0), row(1)]);
+    }
+  });
+});
+
 const IMAGE = { sha256: 'a'.repeat(64), media_type: 'image/png', width: 28, height: 28, offset: 0, length: 1 };
 const VALID = [
   {
