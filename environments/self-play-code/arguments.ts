@@ -4,6 +4,7 @@ import type { ArgumentKind } from 'vf-search/environment-kit';
 import { DEFAULT_LIMITS, type ExecutionLimits, type ExecutorName } from 'vf-search/execution';
 import { bonusesArgument } from './bonuses.ts';
 import { FILTERS, MIXES } from './buffer.ts';
+import { GRADINGS } from './grading-prompt.ts';
 import { CRSP_KEYS } from './crsp-config.ts';
 import { type CrspArguments, crspArguments, crspNotices, readCrspConfig, type ReadCrspConfig } from './crsp-settings.ts';
 import { TASK_KINDS, type TaskKind } from './records.ts';
@@ -93,6 +94,8 @@ const KINDS = {
   train_propose: flagArgument,
   critics: integerArgument(0),
   dimensions: listArgument<string>('a list of words, none twice', isWord),
+  grading: choiceArgument(...GRADINGS),
+  creativity: choiceArgument('others', 'self'),
   proposals: textArgument,
   execution: executionArgument,
   timeout_s: secondsArgument,
@@ -153,11 +156,15 @@ export async function parseArguments(args: Values, purpose: 'evaluation' | 'trai
     trainPropose: given.train_propose ?? true,
     critics: given.critics ?? (rewards !== 'crsp' || crsp.critique === null ? 0 : 2),
     dimensions: given.dimensions ?? crsp.critique?.dimensions ?? DEFAULT_SETTINGS.dimensions,
+    grading: given.grading ?? DEFAULT_SETTINGS.grading,
+    creativity: given.creativity ?? DEFAULT_SETTINGS.creativity,
     schedule: crsp.schedule ?? DEFAULT_SETTINGS.schedule,
     lengthReward: crsp.lengthReward ?? DEFAULT_SETTINGS.lengthReward,
   };
   if (settings.critics > 0 && rewards !== 'crsp')
     throw new ConfigError(`critics needs the rewards "crsp", got rewards "${rewards}". Set both, or leave critics out.`);
+  if (prompt === 'mini' && settings.grading !== 'own')
+    throw new ConfigError(`grading = "${settings.grading}" is a prompt of the style "full", but prompt is "mini". Leave one of the two out.`);
   const asked = executionOf(given.execution);
   const execution = { executor: asked.executor, workers: asked.workers ?? crsp.workers ?? WORKERS };
   const limits: ExecutionLimits = {
@@ -175,7 +182,7 @@ export async function parseArguments(args: Values, purpose: 'evaluation' | 'trai
     execution,
     limits,
     responseTokens: given.max_response_length ?? null,
-    notices: read === null ? [] : crspNotices(read.givenKeys),
+    notices: [...(read === null ? [] : crspNotices(read.givenKeys)), ...criticNotices(given, settings)],
     named: namedValues(
       { ...given, ...(read === null ? {} : { config: read.givenKeys.length === CRSP_KEYS.length ? 'complete' : [...read.givenKeys] }) },
       settings,
@@ -185,13 +192,41 @@ export async function parseArguments(args: Values, purpose: 'evaluation' | 'trai
   };
 }
 
+/** Notices about arguments of critics that change nothing. */
+function criticNotices(given: Values, { critics, grading, dimensions }: SelfPlaySettings): string[] {
+  const idle = ['grading', 'creativity'].filter((name) => given[name] !== undefined);
+  if (critics === 0)
+    return idle.map((name) => `${name} changes nothing without critics. Set rewards to "crsp" and critics to at least 1, or leave it out.`);
+  const isOther = dimensions.join() !== DEFAULT_SETTINGS.dimensions.join();
+  return grading === 'document' && isOther
+    ? [
+        'The prompt of grading = "document" has its own dimensions: dimensions only chooses the scores that are read. Use grading = "scores" to ask for others.',
+      ]
+    : [];
+}
+
 function namedValues(given: Values, settings: SelfPlaySettings, execution: SelfPlayArguments['execution'], limits: ExecutionLimits): Values {
-  const { inputCount, functionScore, maxPrograms, maxStatements, trainProbes, trainPropose, lengthReward, banned: _, ...same } = settings;
+  const {
+    inputCount,
+    functionScore,
+    maxPrograms,
+    maxStatements,
+    trainProbes,
+    trainPropose,
+    lengthReward,
+    grading,
+    creativity,
+    banned: _,
+    ...same
+  } = settings;
   return {
     dataset: given['dataset'] ?? 'mini-python',
     tasks: given['tasks'] ?? null,
     seeds: given['seeds'] ?? SEEDS[settings.prompt],
     ...same,
+    // Only if they are set: an evaluation of an earlier version, which knew neither, can be resumed.
+    ...(grading === DEFAULT_SETTINGS.grading ? {} : { grading }),
+    ...(creativity === DEFAULT_SETTINGS.creativity ? {} : { creativity }),
     num_inputs: inputCount,
     function_score: functionScore,
     max_programs: maxPrograms,

@@ -3,11 +3,12 @@
  * that its critique is malformed: counted, and not trained on.
  */
 import { type Trajectory, withReward } from 'vf-search/trainer';
-import { criticScores, parseCritique } from './critique.ts';
+import { criticScores, critiqueOptions, parseCritique } from './critique.ts';
 import { mean } from './proposals.ts';
 import type { TaskKind } from './records.ts';
 import { parseReply } from './reply.ts';
 import { type Alphas, integratedCritiqueReward, integratedSolveReward, lengthReward, type LengthRewardOptions, solveReward } from './rewards.ts';
+import type { SelfPlaySettings } from './settings.ts';
 import { critiqueRow, type PromptSettings, type TaskRow } from './task-rows.ts';
 
 /** A solution that was scored by the executor. */
@@ -47,15 +48,16 @@ export function criticRows(solutions: readonly Solution[], settings: PromptSetti
 }
 
 /** Rows for the critiques without a grade, one for each. */
-export function retryRows(rows: readonly TaskRow[], critiques: readonly Trajectory[]): TaskRow[] {
+export function retryRows(rows: readonly TaskRow[], critiques: readonly Trajectory[], settings: PromptSettings): TaskRow[] {
   const byId = new Map(rows.map((row) => [String(row.exampleId), row]));
   return critiques.flatMap((critique) => {
-    if (critique.error !== null || gradeOf(critique) !== null) return [];
+    if (critique.error !== null || gradeOf(critique, settings) !== null) return [];
     return [{ ...byId.get(rowIdOf(critique))!, exampleId: retryId(critique) }];
   });
 }
 
 export interface CriticOptions {
+  readonly settings: Pick<SelfPlaySettings, 'grading' | 'dimensions' | 'creativity'>;
   readonly alphas: Alphas;
   readonly lengthReward: LengthRewardOptions;
 }
@@ -75,7 +77,7 @@ export interface Criticised {
 export function payCriticised(
   solutions: readonly Solution[],
   [first, retried]: readonly [readonly Trajectory[], readonly Trajectory[]],
-  { alphas, lengthReward: length }: CriticOptions,
+  { settings, alphas, lengthReward: length }: CriticOptions,
 ): Criticised {
   const again = new Map(retried.map((critique) => [rowIdOf(critique), critique]));
   const bySolution = Map.groupBy(first, rowIdOf);
@@ -88,8 +90,8 @@ export function payCriticised(
       const final = again.get(retryId(critique)) ?? critique;
       return final.error === null ? [final] : [];
     });
-    const given = finals.map(gradeOf);
-    const { creativity, agreement } = criticScores(given, accuracy === 1);
+    const given = finals.map((critique) => gradeOf(critique, settings));
+    const { creativity, agreement } = criticScores(given, accuracy === 1, settings);
     for (const [k, critique] of finals.entries()) {
       const grade = given[k] ?? null;
       if (grade === null) malformed += 1;
@@ -144,8 +146,8 @@ function isBlank(text: string): boolean {
   return text.trim() === '';
 }
 
-function gradeOf(critique: Trajectory): number | null {
-  const parsed = parseCritique(textOf(critique));
+function gradeOf(critique: Trajectory, settings: Pick<PromptSettings, 'grading' | 'dimensions'>): number | null {
+  const parsed = parseCritique(textOf(critique), critiqueOptions(settings));
   return parsed.status === 'ok' ? parsed.grade : null;
 }
 

@@ -1,6 +1,7 @@
 /** Reads critiques and compares them: several critics grade a thought, and their rewards depend on the other critics and on the executor's verdict. */
 import { RewardError } from 'vf-search';
 import { firstGradedObject } from './graded-object.ts';
+import type { Grading } from './grading-prompt.ts';
 
 export type Critique =
   | {
@@ -9,25 +10,53 @@ export type Critique =
       readonly grade: number;
       /** Empty if the reply gives none. */
       readonly rationale: string;
+      /** By dimension, each in [0, 1]; absent if the reply has none of those that were asked for. */
+      readonly scores?: Readonly<Record<string, number>>;
     }
   | { readonly status: 'malformed' };
 
 export interface CritiqueOptions {
   /** The best grade: 1 in the seed, 5 in the paper. Grades outside [0, scale] are malformed. @default 1 */
   readonly gradeScale?: number;
+  /** Dimensions whose scores are read. A reply with one of them needs all of them, within the scale. @default none */
+  readonly dimensions?: readonly string[];
+  /** A reply without scores is malformed. @default false */
+  readonly needsScores?: boolean;
+}
+
+/** How the replies to a prompt are read. */
+export function critiqueOptions({ grading, dimensions }: { readonly grading: Grading; readonly dimensions: readonly string[] }): CritiqueOptions {
+  return grading === 'own' ? {} : { dimensions, needsScores: grading === 'scores' };
 }
 
 /**
- * Reads a critic's reply: the first JSON object in it that has a key `grade`, within prose, a fence or another object. The grade must be a finite number in
- * [0, scale]; true and numbers in quotation marks are malformed. The last of repeated keys counts. Never throws.
+ * Reads a critic's reply: the first JSON object in it that has a key `grade`, or `overall_grade`, within prose, a fence or another object. Grade and scores must be finite
+ * numbers in [0, scale]; true and numbers in quotation marks are malformed. The last of repeated keys counts. Never throws.
  * @example parseCritique('Sure: {"rationale": "tried twice", "grade": 0.75}') // { status: 'ok', grade: 0.75, rationale: 'tried twice' }
  */
-export function parseCritique(reply: string, { gradeScale = 1 }: CritiqueOptions = {}): Critique {
-  const graded = firstGradedObject(reply);
-  if (graded === null) return { status: 'malformed' };
-  const { grade, rationale } = graded;
-  if (typeof grade !== 'number' || !(grade >= 0 && grade <= gradeScale)) return { status: 'malformed' };
-  return { status: 'ok', grade: grade / gradeScale, rationale: typeof rationale === 'string' ? rationale : '' };
+export function parseCritique(reply: string, { gradeScale = 1, dimensions = [], needsScores = false }: CritiqueOptions = {}): Critique {
+  const graded = firstGradedObject(reply, dimensions);
+  const grade = scaled(graded?.has('grade') === true ? graded.get('grade') : graded?.get('overall_grade'), gradeScale);
+  if (graded === null || grade === null) return { status: 'malformed' };
+  const given = dimensions.filter((name) => graded.has(name));
+  const scores = given.flatMap((name) => {
+    const score = scaled(graded.get(name), gradeScale);
+    return score === null ? [] : [[name, score] as const];
+  });
+  const isWhole = scores.length === dimensions.length && scores.length > 0;
+  if (!isWhole && (needsScores || given.length > 0)) return { status: 'malformed' };
+  const rationale = graded.get('rationale');
+  return {
+    status: 'ok',
+    grade,
+    rationale: typeof rationale === 'string' ? rationale : '',
+    ...(isWhole ? { scores: Object.fromEntries(scores) } : {}),
+  };
+}
+
+/** In [0, 1]; null for anything but a number in [0, scale]. */
+function scaled(value: unknown, scale: number): number | null {
+  return typeof value === 'number' && value >= 0 && value <= scale ? value / scale : null;
 }
 
 export interface CriticScores {

@@ -27,7 +27,7 @@ export {
 } from './parse-proposal.ts';
 export { CRSP_KEYS, type CrspConfig, parseCrspConfig, type ParsedCrspConfig } from './crsp-config.ts';
 export { type CrspArguments, crspArguments, crspTrainingSettings, type ReadCrspConfig, readCrspConfig } from './crsp-settings.ts';
-export { DIMENSIONS } from './prompt-full.ts';
+export { CREATIVITY_GRADING_PROMPT, DIMENSIONS, type Grading } from './grading-prompt.ts';
 export { critiquePrompt, type PromptStyle, type ProposalPrompt, proposePrompt, solvePrompt } from './prompt.ts';
 export { type FunctionRecord, IDENTITY, type IoRecord, type Role, shownCount, TASK_KINDS, type TaskKind, type TaskRecord } from './records.ts';
 export { type AnswerPlace, extractAnswer, extractThought, extractValue, formatReward, parseReply, type Reply } from './reply.ts';

@@ -1,13 +1,13 @@
 /**
- * Finds the first JSON object with the key `grade` in a reply, as Python's json module reads objects: NaN and Infinity are numbers, the last of repeated
+ * Finds the first JSON object with a grade in a reply, as Python's json module reads objects: NaN and Infinity are numbers, the last of repeated
  * keys counts. Every opening brace can begin an object. Linear in the text: an object that was read, or failed, within another one is not read again.
  */
 
-export interface GradedObject {
-  readonly grade: unknown;
-  readonly rationale: unknown;
-}
+/** Either of them is the grade of an object. */
+const GRADES = ['grade', 'overall_grade'] as const;
 
+/** Characters of a key, as it is written: a dimension has at most 64, each perhaps escaped. */
+const LONGEST_KEY = 400;
 /** Deeper objects count as broken. */
 const MAX_DEPTH = 200;
 
@@ -25,19 +25,22 @@ const CONSTANTS: readonly (readonly [string, unknown])[] = [
   ['-Infinity', -Infinity],
 ];
 
-/** The first object with a key `grade`, in the order of opening braces, so that an object comes before those inside it; null if there is none. */
-export function firstGradedObject(text: string): GradedObject | null {
-  const reader = new ObjectReader(text);
+/**
+ * The grade, the rationale and the further keys of the first object with a grade, in the order of opening braces, so that an object comes before those inside it; null if
+ * there is none. Whole objects and lists are undefined.
+ */
+export function firstGradedObject(text: string, further: readonly string[] = []): ReadonlyMap<string, unknown> | null {
+  const reader = new ObjectReader(text, new Set([...GRADES, 'rationale', ...further]));
   for (let at = text.indexOf('{'); at !== -1; at = text.indexOf('{', at + 1)) {
     const object = reader.objectAt(at);
-    if (object?.keys.has('grade') === true) return { grade: object.keys.get('grade'), rationale: object.keys.get('rationale') };
+    if (object !== null && GRADES.some((name) => object.keys.has(name))) return object.keys;
   }
   return null;
 }
 
 interface ReadObject {
   readonly end: number;
-  /** Values of the two keys that count; whole objects and lists are left out of them. */
+  /** Values of the keys that count; whole objects and lists are left out of them. */
   readonly keys: ReadonlyMap<string, unknown>;
 }
 
@@ -48,11 +51,13 @@ interface ReadValue {
 
 class ObjectReader {
   readonly #text: string;
+  readonly #kept: ReadonlySet<string>;
   /** By the index of its opening brace; null if it is broken. */
   readonly #read = new Map<number, ReadObject | null>();
 
-  constructor(text: string) {
+  constructor(text: string, kept: ReadonlySet<string>) {
     this.#text = text;
+    this.#kept = kept;
   }
 
   objectAt(start: number, depth = 0): ReadObject | null {
@@ -74,7 +79,8 @@ class ObjectReader {
       if (this.#text[colon] !== ':') return null;
       const value = this.#value(this.#skip(colon + 1), depth);
       if (value === null) return null;
-      if (key.length < 100) keepKey(keys, JSON.parse(key) as string, value.value);
+      const name = key.length < LONGEST_KEY ? (JSON.parse(key) as string) : '';
+      if (this.#kept.has(name)) keys.set(name, value.value);
       at = this.#skip(value.end);
       if (this.#text[at] === '}') return { end: at + 1, keys };
       if (this.#text[at] !== ',') return null;
@@ -118,8 +124,4 @@ class ObjectReader {
     pattern.lastIndex = at;
     return pattern.exec(this.#text)?.[0] ?? null;
   }
-}
-
-function keepKey(keys: Map<string, unknown>, key: string, value: unknown): void {
-  if (key === 'grade' || key === 'rationale') keys.set(key, value);
 }

@@ -131,34 +131,6 @@ function solveFunction({ inputs, outputs, message }: FunctionRecord): string[] {
   ];
 }
 
-/** The critic grades the effort of a thought, not the correctness of its answer. It replies without thinking aloud. */
-export function fullCritique(thought: string, dimensions: readonly string[]): string {
-  const questions = dimensions.map((name) => `- ${Object.hasOwn(DIMENSIONS, name) ? DIMENSIONS[name] : `${name}: how much ${name} does it show?`}`);
-  return [
-    '## Task: grade a line of reasoning',
-    'Below is the reasoning of somebody who solved a programming task. Grade how hard and how well they tried, from 0 (no effort) to 1 (thorough and inventive). Whether the result is right does not matter.',
-    '',
-    'Ask yourself:',
-    ...questions,
-    '',
-    'Reply with one JSON object and nothing else:',
-    '{"rationale": "two sentences that give your reasons", "grade": 0.75}',
-    '',
-    '<reasoning>',
-    thought,
-    '</reasoning>',
-  ].join('\n');
-}
-
-/** The question for each dimension of a critique. */
-export const DIMENSIONS: Readonly<Record<string, string>> = {
-  diversity: 'diversity: did they consider several ways to the goal?',
-  depth: 'depth: did they work through the details step by step?',
-  novelty: 'novelty: did they find an unusual idea or view?',
-  persistence: 'persistence: did they go on, or begin again, where a way failed?',
-  rigor: 'rigor: did they check their steps and their result?',
-};
-
 function shownOutput({ kind, output }: IoRecord): string[] {
   return kind === 'code_e' ? [] : block('output', output);
 }

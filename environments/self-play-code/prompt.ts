@@ -1,6 +1,7 @@
 /** The prompt of each role and kind of task, in one of two styles. */
 import type { Message } from 'vf-search';
-import { fullCritique, fullDescribe, fullPropose, fullSolve, type ProposeSlots } from './prompt-full.ts';
+import { type Grading, gradingPrompt } from './grading-prompt.ts';
+import { fullDescribe, fullPropose, fullSolve, type ProposeSlots } from './prompt-full.ts';
 import { miniCritique, miniPropose, miniSolve } from './prompt-mini.ts';
 import type { TaskKind, TaskRecord } from './records.ts';
 
@@ -24,8 +25,9 @@ export function solvePrompt(style: PromptStyle, record: TaskRecord): readonly Me
   return user(style === 'mini' ? miniSolve(record) : fullSolve(record));
 }
 
-export function critiquePrompt(style: PromptStyle, thought: string, dimensions: readonly string[]): readonly Message[] {
-  return user(style === 'mini' ? miniCritique(thought) : fullCritique(thought, dimensions));
+/** @param grading what a prompt of the style `full` asks for */
+export function critiquePrompt(style: PromptStyle, thought: string, dimensions: readonly string[], grading: Grading = 'own'): readonly Message[] {
+  return user(style === 'mini' ? miniCritique(thought) : gradingPrompt(thought, dimensions, grading));
 }
 
 function user(content: string): readonly Message[] {

@@ -1,18 +1,16 @@
 /** Scores one turn of any role. The source decides the reward of a proposal or a critique in training later, from the work of the other roles. */
 import { metric, reward, type RewardContext, Rubric } from 'vf-search';
 import { solutionText } from './check-solution.ts';
-import { parseCritique } from './critique.ts';
+import { critiqueOptions, parseCritique } from './critique.ts';
 import type { ProposalResult } from './proposals.ts';
 import type { TaskRecord } from './records.ts';
 import { parseReply } from './reply.ts';
 import { solveReward } from './rewards.ts';
-import type { RewardScheme } from './settings.ts';
+import type { RewardScheme, SelfPlaySettings } from './settings.ts';
 import { statementCount } from './statement-count.ts';
-import type { PromptStyle } from './prompt.ts';
 import type { TaskInfo, TaskRow } from './task-rows.ts';
 
-export interface SelfPlayJudges {
-  readonly prompt: PromptStyle;
+export interface SelfPlayJudges extends Pick<SelfPlaySettings, 'prompt' | 'grading' | 'dimensions'> {
   readonly rewards: RewardScheme;
   /** The outcome of a proposal. */
   readonly examine: (reply: string, asked: Extract<TaskInfo, { role: 'propose' }>, signal: AbortSignal) => Promise<ProposalResult>;
@@ -23,7 +21,7 @@ export interface SelfPlayJudges {
 /** Programs of so many statements and more are counted together. */
 const MOST_STATEMENTS = 6;
 
-export function selfPlayRubric({ prompt, rewards, examine, check }: SelfPlayJudges): Rubric<TaskRow> {
+export function selfPlayRubric({ prompt, rewards, grading, dimensions, examine, check }: SelfPlayJudges): Rubric<TaskRow> {
   const solved = cached(async ({ row, modelText, signal }) => {
     const { info } = row;
     if (info.role !== 'solve') return null;
@@ -34,11 +32,11 @@ export function selfPlayRubric({ prompt, rewards, examine, check }: SelfPlayJudg
   });
   const isValid = async ({ row: { info }, modelText, signal }: RewardContext<TaskRow>) =>
     info.role === 'propose' ? Number((await examine(modelText, info, signal)).kind === 'valid') : null;
-  const grade = ({ row: { info }, modelText }: RewardContext<TaskRow>) => {
-    if (info.role !== 'critique') return null;
-    const parsed = parseCritique(modelText);
-    return parsed.status === 'ok' ? parsed.grade : null;
+  const critiqueOf = ({ row: { info }, modelText }: RewardContext<TaskRow>) => {
+    const parsed = info.role === 'critique' ? parseCritique(modelText, critiqueOptions({ grading, dimensions })) : null;
+    return parsed?.status === 'ok' ? parsed : null;
   };
+  const grade = (context: RewardContext<TaskRow>) => critiqueOf(context)?.grade ?? null;
   const isGraded = (context: RewardContext<TaskRow>) => (context.row.info.role === 'critique' ? Number(grade(context) !== null) : null);
   const accuracy = async (context: RewardContext<TaskRow>) => (await solved(context))?.accuracy ?? null;
   /** For a solution its correctness; for others 1 if they can be used at all. */
@@ -58,6 +56,9 @@ export function selfPlayRubric({ prompt, rewards, examine, check }: SelfPlayJudg
       metric(isValid, { name: 'valid', label: 'valid proposals' }),
       metric(isGraded, { name: 'graded', label: 'critiques with a grade' }),
       metric(grade, { name: 'grade' }),
+      ...(grading === 'own' ? [] : dimensions).map((name) =>
+        metric<TaskRow>((context) => critiqueOf(context)?.scores?.[name] ?? null, { name: `grade_${name.replaceAll(/\W+/g, '_')}`, label: name }),
+      ),
     ],
   });
 }

@@ -41,6 +41,8 @@ export interface SelfPlaySettings extends PromptSettings {
   readonly trainPropose: boolean;
   /** Critiques of each solution. @default 0; 2 with the rewards crsp */
   readonly critics: number;
+  /** The creativity of a critique: the median grade of the other critics, or its own, as in the specification. @default others */
+  readonly creativity: 'others' | 'self';
   /** The course of the weights of correctness and agreement over the run. @default rlsp_coupled */
   readonly schedule: 'rlsp_coupled' | 'constant';
   readonly lengthReward: Required<LengthRewardOptions>;
@@ -87,6 +89,8 @@ export const DEFAULT_SETTINGS: SelfPlaySettings = {
   trainProbes: true,
   trainPropose: true,
   critics: 0,
+  grading: 'own',
+  creativity: 'others',
   schedule: 'rlsp_coupled',
   lengthReward: { maxLength: 2048, penaltyThreshold: 4096 },
 };

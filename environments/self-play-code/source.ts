@@ -219,8 +219,8 @@ class SelfPlaySource implements TrajectorySource {
       (await this.#context.play({ step, phase, role: 'critique', rows, rolloutsPerExample, isPaidLater: true }, signal)).trajectories;
     const rows = critics === 0 ? [] : criticRows(solutions, this.#settings);
     const first = critics === 0 ? [] : await play('critic', rows, critics);
-    const retried = critics === 0 ? [] : await play('retry', retryRows(rows, first), 1);
-    return payCriticised(solutions, [first, retried], { alphas, lengthReward });
+    const retried = critics === 0 ? [] : await play('retry', retryRows(rows, first, this.#settings), 1);
+    return payCriticised(solutions, [first, retried], { settings: this.#settings, alphas, lengthReward });
   }
 
   /** Proposals with their rewards: without those that failed, were held out, or have no finished probe. */

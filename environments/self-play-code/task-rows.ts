@@ -1,5 +1,6 @@
 /** The rows of each role: one turn with its prompt, and the record for judging the reply. */
 import type { Row } from 'vf-search';
+import type { Grading } from './grading-prompt.ts';
 import { critiquePrompt, type PromptStyle, proposePrompt, solvePrompt } from './prompt.ts';
 import type { IoRecord, Role, TaskKind, TaskRecord } from './records.ts';
 
@@ -21,7 +22,10 @@ export interface PromptSettings {
   readonly prompt: PromptStyle;
   readonly banned: readonly string[];
   readonly inputCount: number;
+  /** Those that a critic is asked about, and whose scores are read. */
   readonly dimensions: readonly string[];
+  /** The reply that a critic is asked for. @default own */
+  readonly grading: Grading;
 }
 
 export interface ProposalAsked {
@@ -65,10 +69,10 @@ export interface JudgedThought {
   readonly isRight: boolean;
 }
 
-export function critiqueRow(exampleId: string, { kind, thought, isRight }: JudgedThought, { prompt, dimensions }: PromptSettings): TaskRow {
+export function critiqueRow(exampleId: string, { kind, thought, isRight }: JudgedThought, { prompt, dimensions, grading }: PromptSettings): TaskRow {
   return {
     exampleId,
-    prompt: critiquePrompt(prompt, thought, dimensions),
+    prompt: critiquePrompt(prompt, thought, dimensions, grading),
     task: kind,
     role: 'critique',
     info: { role: 'critique', kind, thought, isRight },

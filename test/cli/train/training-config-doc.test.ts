@@ -48,6 +48,7 @@ describe('bundledPresets()', () => {
       'determinism',
       'environment',
       'functions within the function',
+      'grading prompt',
       'groups',
       'out of memory',
       'roles.generator',

@@ -77,7 +77,24 @@ describe('parseArguments of self-play-code', () => {
     expect(Object.keys(named).filter((name) => /[A-Z]/.test(name))).toEqual([]);
   });
 
+  it('chooses the prompt and the creativity of critics, and notices what changes nothing', async () => {
+    const notices = async (args: Record<string, unknown>) => (await parseArguments(args, 'training')).notices;
+    const crsp = { rewards: 'crsp', grading: 'document', creativity: 'self' };
+    const { settings, named } = await parseArguments(crsp, 'training');
+    expect([settings.grading, settings.creativity, settings.critics]).toEqual(['document', 'self', 2]);
+    expect(named).toMatchObject({ grading: 'document', creativity: 'self' });
+    expect(Object.keys((await parseArguments({}, 'training')).named)).not.toContain('grading');
+    expect(await notices(crsp)).toEqual([]);
+    expect(await notices({ ...crsp, dimensions: ['depth'] })).toEqual([expect.stringContaining('has its own dimensions') as string]);
+    expect(await notices({ grading: 'scores' })).toEqual([expect.stringMatching(/^grading changes nothing without critics/) as string]);
+    expect(await notices({ config: { crsp: { executor_cleanup_frequency: 1 } } })).toEqual([
+      expect.stringMatching(/^crsp\.executor_cleanup_frequency/) as string,
+    ]);
+  });
+
   it.each([
+    [{ grading: 'seed' }, 'grading must be "own" or "document" or "scores"'],
+    [{ grading: 'scores', prompt: 'mini', rewards: 'crsp' }, 'grading = "scores" is a prompt of the style "full", but prompt is "mini"'],
     [{ num_inputs: 1 }, 'num_inputs must be an integer of at least 2'],
     [{ timeout_s: 0 }, 'timeout_s must be a number from 0.01 to 86400'],
     [{ timeout_s: 90_000 }, 'timeout_s must be a number from 0.01 to 86400'],

@@ -5,7 +5,7 @@ import { DEFAULT_SETTINGS } from '../../../environments/self-play-code/settings.
 import { trajectory } from '../../trainer/some-trajectories.ts';
 
 const MINI = { ...DEFAULT_SETTINGS, prompt: 'mini' } as const;
-const OPTIONS = { alphas: { solve: 0.3, critique: 0.1 }, lengthReward: { maxLength: 2048, penaltyThreshold: 4096 } };
+const OPTIONS = { settings: DEFAULT_SETTINGS, alphas: { solve: 0.3, critique: 0.1 }, lengthReward: { maxLength: 2048, penaltyThreshold: 4096 } };
 const FAILURE: Trajectory['error'] = { type: 'TimeoutError', message: 'late' } as NonNullable<Trajectory['error']>;
 
 /** A reply of 100 characters, half of them the thought, in 200 tokens. */
@@ -26,7 +26,7 @@ function solution(
 function pay(of: Solution, replies: readonly string[], seconds: readonly string[] = []) {
   const rows = criticRows([of], MINI);
   const first = rows.flatMap(({ exampleId }) => replies.map((text, i) => wrote(`${exampleId}/${i}`, text)));
-  const again = retryRows(rows, first);
+  const again = retryRows(rows, first, MINI);
   const retried = again.map(({ exampleId }, i) => wrote(`${exampleId}/0`, seconds[i]!));
   return { ...payCriticised([of], [first, retried], OPTIONS), asked: again.length };
 }
@@ -49,7 +49,7 @@ describe('retryRows', () => {
     const rows = criticRows([solution()], MINI);
     const replies = ['fine', ...graded(0.5), '{"grade": 2}'].map((text, i) => wrote(`critic-solve-a-0/${i}`, text));
     const failed = wrote('critic-solve-a-0/3', '', { error: FAILURE });
-    const again = retryRows(rows, [...replies, failed]);
+    const again = retryRows(rows, [...replies, failed], MINI);
     expect(again.map(({ exampleId }) => exampleId)).toEqual(['retry-critic-solve-a-0-0', 'retry-critic-solve-a-0-2']);
     expect(again.map(({ prompt }) => prompt)).toEqual([rows[0]!.prompt, rows[0]!.prompt]);
   });
@@ -92,6 +92,18 @@ describe('payCriticised', () => {
       'source/alpha_solve': 0.3,
       'source/alpha_critique': 0.1,
     });
+  });
+
+  it('pays a critic its own grade where creativity is its own, as in the specification, and reads scores where they are asked for', () => {
+    const settings = { ...DEFAULT_SETTINGS, creativity: 'self', grading: 'scores', dimensions: ['depth'] } as const;
+    const rows = criticRows([solution()], MINI);
+    const first = ['{"depth": 0.5, "overall_grade": 0.7}', '{"overall_grade": 0.7}'].map((text, i) => wrote(`critic-solve-a-0/${i}`, text));
+    const retried = retryRows(rows, first, { ...MINI, ...settings });
+    expect(retried.map(({ exampleId }) => exampleId)).toEqual(['retry-critic-solve-a-0-1']);
+    const { critiques, values } = payCriticised([solution()], [first, []], { ...OPTIONS, settings });
+    // 0.1 for agreement, 0.9 for creativity.
+    expect(critiques).toMatchObject([{ reward: expect.closeTo(0.73, 12) as number, metrics: { creativity: 0.7 } }]);
+    expect(values).toMatchObject({ 'source/critiques_malformed': 1 });
   });
 
   it('pays a critic without others its agreement alone', () => {

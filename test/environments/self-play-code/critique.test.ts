@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { criticScores, parseCritique } from 'vf-search/environments/self-play-code';
 import { describe, expect, it } from 'vitest';
+import { critiqueOptions } from '../../../environments/self-play-code/critique.ts';
 
 const ok = (grade: number, rationale = '') => ({ status: 'ok', grade, rationale });
 const malformed = { status: 'malformed' };
@@ -71,6 +72,44 @@ describe('parseCritique', () => {
         expect(parseCritique(parts.join('')).status).toMatch(/ok|malformed/);
       }),
     );
+  });
+});
+
+describe('parseCritique with dimensions', () => {
+  const DIMENSIONS = ['novelty', 'depth', 'diversity', 'persistence', 'rigor'];
+  const evaluation = (changes: object = {}) => {
+    const scores = { novelty: 0, depth: 0.25, diversity: 0.5, persistence: 0.75, rigor: 1 };
+    return JSON.stringify({ ...scores, overall_grade: 0.6, rationale: 'r', ...changes });
+  };
+  const read = (reply: string, needsScores = false) => parseCritique(reply, { dimensions: DIMENSIONS, needsScores });
+
+  it("reads the specification's CreativityEvaluation: five scores, an overall grade and a rationale", () => {
+    const scores = { novelty: 0, depth: 0.25, diversity: 0.5, persistence: 0.75, rigor: 1 };
+    expect(read(evaluation())).toEqual({ ...ok(0.6, 'r'), scores });
+    expect(read(`Sure: ${evaluation({ grade: 0.5 })}`)).toEqual({ ...ok(0.5, 'r'), scores });
+    expect(parseCritique(evaluation())).toEqual(ok(0.6, 'r'));
+    const inFives = evaluation({ overall_grade: 3, rigor: 5 });
+    expect(parseCritique(inFives, { dimensions: DIMENSIONS, gradeScale: 5 })).toMatchObject({ grade: 0.6, scores: { rigor: 1, diversity: 0.1 } });
+  });
+
+  it.each([
+    { rigor: 1.01 },
+    { depth: -0.1 },
+    { novelty: '0.5' },
+    { novelty: true },
+    { diversity: null },
+    { overall_grade: 2 },
+    { overall_grade: undefined },
+    { rigor: undefined },
+  ])('is malformed with %j', (changes) => {
+    expect(read(evaluation(changes))).toEqual(malformed);
+  });
+
+  it('needs scores only where they were asked for', () => {
+    expect(read('{"grade": 0.5}')).toEqual(ok(0.5));
+    expect(read('{"grade": 0.5}', true)).toEqual(malformed);
+    expect(critiqueOptions({ grading: 'own', dimensions: DIMENSIONS })).toEqual({});
+    expect(critiqueOptions({ grading: 'document', dimensions: DIMENSIONS })).toEqual({ dimensions: DIMENSIONS, needsScores: false });
   });
 });
 

@@ -1,6 +1,8 @@
 /** The short prompts are held byte for byte by test/recipes/coder/texts.test.ts. */
 import { contentText } from 'vf-search';
 import { describe, expect, it } from 'vitest';
+import { createHash } from 'node:crypto';
+import { CREATIVITY_GRADING_PROMPT } from '../../../environments/self-play-code/grading-prompt.ts';
 import { critiquePrompt, type ProposalPrompt, proposePrompt, solvePrompt } from '../../../environments/self-play-code/prompt.ts';
 import type { IoRecord, TaskRecord } from '../../../environments/self-play-code/records.ts';
 
@@ -69,6 +71,20 @@ describe('critiquePrompt with the style full', () => {
     for (const part of ['I tried twice.', '- depth: did they work through', '- elegance: how much elegance', '{"rationale": ', '"grade": '])
       expect(text).toContain(part);
     for (const part of ['novelty', '<think>', '<answer>']) expect(text).not.toContain(part);
+  });
+
+  it("can be the specification's own prompt, word for word, before the thought", () => {
+    const digest = createHash('sha256').update(CREATIVITY_GRADING_PROMPT).digest('hex');
+    expect(digest).toBe('93e86236a41ba374b01e10123b8ad528cc21fbb0e43bb02e3bfeac2dd93c1329');
+    expect(textOf(critiquePrompt('full', 'I tried twice.', ['depth'], 'document'))).toBe(
+      `${CREATIVITY_GRADING_PROMPT}\n<think>\nI tried twice.\n</think>\n`,
+    );
+  });
+
+  it('can ask for a score of each dimension and an overall grade', () => {
+    const text = textOf(critiquePrompt('full', 'I tried twice.', ['depth', 'a "plain" style'], 'scores'));
+    expect(text).toContain('{"depth": 0.5, "a \\"plain\\" style": 0.5, "overall_grade": 0.75, "rationale": ');
+    expect(text).not.toContain('"grade":');
   });
 
   it('asks for a dimension that is called like a property of objects', () => {

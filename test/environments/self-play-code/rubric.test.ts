@@ -11,7 +11,7 @@ const FUNCTION: TaskRecord = { kind: 'code_f', snippet: 'def f(a):return a', inp
 /** An answer is right if it says 4, and half right if it says 2; a proposal is valid if it says so. */
 async function score(row: TaskRow, reply: string, judges: Partial<SelfPlayJudges> = {}): Promise<Score> {
   const rubric = selfPlayRubric({
-    prompt: 'full',
+    ...DEFAULT_SETTINGS,
     rewards: 'azr',
     examine: async (text) => (text.includes('valid') ? { kind: 'valid', record: TWO_STATEMENTS } : { kind: 'invalid', reason: 'no_code' }),
     check: async (_, answer) => (answer.includes('4') ? 1 : answer.includes('2') ? 0.5 : 0),
@@ -65,6 +65,16 @@ describe('selfPlayRubric', () => {
     expect(names(await score(proposer, 'valid'))).toEqual(['valid']);
     expect(names(await score(critic, '{"grade": 0.25}'))).toEqual(['graded', 'grade']);
     expect(names(await score(critic, 'fine'))).toEqual(['graded']);
+  });
+
+  it('has the score of each dimension as a metric, where scores are asked for', async () => {
+    const dimensions = ['depth', 'plain style'];
+    const whole = '{"depth": 0.5, "plain style": 1, "overall_grade": 0.75, "rationale": "r"}';
+    const scored = await score(critic, whole, { grading: 'scores', dimensions });
+    expect(scored.metrics).toMatchObject({ graded: 1, grade: 0.75, grade_depth: 0.5, grade_plain_style: 1 });
+    const plain = (await score(critic, '{"grade": 0.25}', { grading: 'document', dimensions })).metrics;
+    expect([plain['grade'], plain['grade_depth'] ?? null]).toEqual([0.25, null]);
+    expect((await score(critic, '{"grade": 0.25}', { grading: 'scores', dimensions })).metrics).toMatchObject({ graded: 0 });
   });
 
   it('pays for an evaluation what can be used: right answers, valid proposals, critiques with a grade', async () => {
