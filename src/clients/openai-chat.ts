@@ -158,7 +158,7 @@ export class OpenAIChatClient implements PolicyClient {
         return readChat(await replica.complete(body, signal), { stop, dropsStop, maxNewTokens, where: replica.url, hide: replica.hide });
       } catch (error) {
         if (!(error instanceof RequestChangedError)) throw error;
-        this.#rejections.push(error.message);
+        if (!this.#rejections.includes(error.message)) this.#rejections.push(error.message);
         this.#remark(error.message);
       }
     }

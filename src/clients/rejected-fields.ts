@@ -42,7 +42,8 @@ export class RejectedFields {
     const { message, param } = chatErrorFields(response.body);
     const places = refusedPlaces(response.body);
     const names = (pattern: RegExp, name: string) => (places === null ? param === name || pattern.test(message) : places.includes(name));
-    if (this.limitField === 'max_tokens' && 'max_tokens' in body && refusesMaxTokens(param, message)) {
+    // Another request may have learned it while this one was under way.
+    if ('max_tokens' in body && refusesMaxTokens(param, message)) {
       this.limitField = 'max_completion_tokens';
       return ['max_tokens'];
     }

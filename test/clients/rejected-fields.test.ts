@@ -78,3 +78,20 @@ describe('RejectedFields', () => {
     expect(rejected.without(body).messages[1]).toEqual(plain);
   });
 });
+
+describe('requests that are refused at the same time', () => {
+  it('each go on with what the first of them has taught', () => {
+    const rejected = new RejectedFields();
+    const limit = openai("Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", 'max_tokens');
+    const temperature = openai(
+      "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value is supported.",
+      'temperature',
+    );
+    for (let i = 0; i < 2; i++) {
+      expect(rejected.learn(refusal(limit), BODY)).toEqual(['max_tokens']);
+      expect(rejected.learn(refusal(temperature), BODY)).toEqual(['temperature']);
+    }
+    // The newer name is refused for another reason.
+    expect(rejected.learn(refusal(limit), { model: 'm', messages: [], max_completion_tokens: 9 })).toEqual([]);
+  });
+});
