@@ -33,9 +33,11 @@ export { readGoldenAnswers } from './schemas/golden-answers.ts';
 export { readDocument, readTextFile } from './files/read-document.ts';
 
 export { openPageRetriever, type OpenPageRetrieverOptions, SEARCH_FORMS, type SearchForm } from './registry/open-page-retriever.ts';
-export { RETRIEVAL_ENGINES } from './registry/open-retriever.ts';
+export { type CreateRetriever, type EngineContext, isEngineModule } from './registry/open-engine-module.ts';
+export { PACE_ARGUMENTS, paceOf, type SearchPace } from './registry/search-pace.ts';
 export { openWebSearch, type WebSearchOptions } from './registry/open-web-search.ts';
 export {
+  engineArgument,
   loadQuestions,
   openSource,
   SEARCH_ALIASES,

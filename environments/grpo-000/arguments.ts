@@ -6,8 +6,9 @@ import { choiceArgument, ConfigError, integerArgument, readArguments, textArgume
 import {
   type ArgumentKind,
   type ArgumentValues,
+  engineArgument,
+  PACE_ARGUMENTS,
   readDocument,
-  RETRIEVAL_ENGINES,
   SEARCH_ALIASES,
   SEARCH_ARGUMENTS,
   type SearchSource,
@@ -16,10 +17,8 @@ import {
 import { CONFIG_KEYS, type ConfigKey, type ConfigWarning, idleNotices, parseConfig, type SearchR1Config } from './config.ts';
 import type { PromptStyle } from './prompt.ts';
 
-type Engine = NonNullable<SearchSource['engine']> | 'mock';
-
-export interface GrpoArguments extends Omit<SearchSource, 'engine'> {
-  readonly engine: Engine;
+export interface GrpoArguments extends SearchSource {
+  readonly engine: string;
   /** A file with keywords and texts, for the engine `mock`. Null: the environment's own. */
   readonly keywords: string | null;
   /** Null: all tokens. */
@@ -43,7 +42,7 @@ const ANY: ArgumentKind<unknown> = { expected: 'a value', accepts: (v): v is unk
 
 const OWN = {
   ...SEARCH_ARGUMENTS,
-  engine: choiceArgument('mock', ...RETRIEVAL_ENGINES),
+  engine: engineArgument('mock'),
   keywords: textArgument,
   max_obs_length: integerArgument(1),
   on_failure: choiceArgument('throw', 'empty'),
@@ -114,6 +113,8 @@ function searchedSource(given: ArgumentValues<typeof OWN>): Pick<GrpoArguments, 
   if (corpus !== undefined || url !== undefined)
     throw new ConfigError('The engine mock answers from keywords, but a corpus or a retriever_url is set. Leave one out.');
   const { engine: _engine, ...rest } = given;
+  const paced = Object.keys(PACE_ARGUMENTS).find((name) => Object.hasOwn(given, name));
+  if (paced !== undefined) throw new ConfigError(`The engine mock sends no search to a server, so it does not use ${paced}. Leave it out.`);
   return { source: { ...searchSource(rest, DEFAULTS), corpus: null }, engine, keywords };
 }
 

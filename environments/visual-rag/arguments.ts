@@ -1,6 +1,16 @@
 /** The arguments of `loadEnvironment`, in snake_case or camelCase, with their defaults. Unknown or unusable ones are a ConfigError. */
 import { type ArgumentsCheck, choiceArgument, ConfigError, integerArgument, type LoadContext, readArguments, textArgument } from 'vf-search';
-import { type ArgumentKind, type ArgumentValues, type PixelRange, SEARCH_FORMS, type SearchForm } from 'vf-search/environment-kit';
+import {
+  type ArgumentKind,
+  type ArgumentValues,
+  isEngineModule,
+  PACE_ARGUMENTS,
+  paceOf,
+  type PixelRange,
+  SEARCH_FORMS,
+  type SearchForm,
+  type SearchPace,
+} from 'vf-search/environment-kit';
 import { DEFAULT_UNIT, SHOWN_PIXELS } from './picture-sizes.ts';
 import type { Observations } from './prompt.ts';
 import { type Coefficients, COEFFICIENTS } from './rewards.ts';
@@ -21,6 +31,10 @@ export interface VisualArguments {
   readonly searchModel: string | null;
   /** For the form `pooling`: the folder where the vectors are kept. Null for the user's cache. */
   readonly searchIndex: string | null;
+  /** A module with a search engine of the user's own, instead of a server. */
+  readonly engine: string | null;
+  /** Empty if the arguments set none. */
+  readonly pace: SearchPace;
   readonly observations: Observations;
   readonly topk: number;
   readonly maxTurns: number;
@@ -60,6 +74,12 @@ const pixelRangeArgument: ArgumentKind<readonly [number, number]> = {
     Array.isArray(v) && v.length === 2 && v.every((one) => Number.isSafeInteger(one) && one >= 1) && v[0] <= v[1],
 };
 
+/** An engine of the package finds no pages: it has no names of them. */
+const moduleArgument: ArgumentKind<string> = {
+  expected: 'the path of a module, such as "./my-engine.ts"',
+  accepts: (v): v is string => typeof v === 'string' && isEngineModule(v),
+};
+
 const KINDS = {
   dataset: textArgument,
   pages: textArgument,
@@ -68,6 +88,8 @@ const KINDS = {
   search_form: choiceArgument(...SEARCH_FORMS),
   search_model: textArgument,
   search_index: textArgument,
+  engine: moduleArgument,
+  ...PACE_ARGUMENTS,
   observations: choiceArgument('ocr', 'image'),
   topk: integerArgument(1),
   max_turns: integerArgument(2),
@@ -110,14 +132,13 @@ type Given = ArgumentValues<typeof KINDS>;
 
 /** @param env for upstream's RM_JUDGE_COEF, RM_NDCG_COEF and RM_FORMAT_COEF, which an argument overrides */
 function parseArguments(args: Readonly<Record<string, unknown>>, env: Readonly<Record<string, string | undefined>>): VisualArguments {
-  const given: Given = readArguments('visual-rag', KINDS, args);
+  const given: Given = readArguments('visual-rag', KINDS, args, { per_second: 'search_per_second' });
   // If a user names pictures, the model should see them.
   const values = { ...DEFAULTS, observations: given.images === undefined ? ('ocr' as const) : ('image' as const), ...given };
   const coefficients = { ...COEFFICIENTS, ...coefficientsOf(env), ...given.coefficients };
   const { search_url: searchUrl = null, ...named } = values;
   assertShowable(values.shown_pixels, values.align ?? null);
-  const idle = searchUrl === null ? (['search_form', 'search_model', 'search_index'] as const).find((name) => given[name] !== undefined) : undefined;
-  if (idle !== undefined) throw new ConfigError(`${idle} is about the server at search_url, but no search_url is set. Set it, or leave ${idle} out.`);
+  assertUsed(given);
   return {
     named: { ...named, coefficients },
     dataset: values.dataset,
@@ -127,6 +148,8 @@ function parseArguments(args: Readonly<Record<string, unknown>>, env: Readonly<R
     searchForm: values.search_form ?? null,
     searchModel: values.search_model ?? null,
     searchIndex: values.search_index ?? null,
+    engine: values.engine ?? null,
+    pace: paceOf(given),
     observations: values.observations,
     topk: values.topk,
     maxTurns: values.max_turns,
@@ -147,6 +170,17 @@ function parseArguments(args: Readonly<Record<string, unknown>>, env: Readonly<R
     dataSplit: values.data_split ?? null,
     dataLimit: values.data_limit ?? null,
   };
+}
+
+/** Throws ConfigError for an argument about a server or an engine that is not named. */
+function assertUsed(given: Given): void {
+  if (given.search_url !== undefined && given.engine !== undefined)
+    throw new ConfigError('search_url and engine are both set, but pages can be found by only one of them. Leave one out.');
+  const ofServer = ['search_form', 'search_model', 'search_index'] as const;
+  const paced = Object.keys(PACE_ARGUMENTS) as (keyof typeof PACE_ARGUMENTS)[];
+  const idle = given.search_url !== undefined ? [] : given.engine !== undefined ? ofServer : [...ofServer, ...paced];
+  const name = idle.find((each) => given[each] !== undefined);
+  if (name !== undefined) throw new ConfigError(`${name} is about the server at search_url, but no search_url is set. Set it, or leave ${name} out.`);
 }
 
 /** The checked arguments. Throws ConfigError also for values that a training cannot use. */

@@ -1,4 +1,4 @@
-/** Opens the search for pages: BM25 over their words, or the server at `search_url`. */
+/** Opens the search for pages: BM25 over their words, the server at `search_url`, or an engine of the user's own, whose passages' ids are names of pages. */
 import { ConfigError, type LoadContext, openRetriever, type Retriever } from 'vf-search';
 import { openPageRetriever, type OpenPageRetrieverOptions, type PagePictures } from 'vf-search/environment-kit';
 import type { VisualArguments } from './arguments.ts';
@@ -14,13 +14,15 @@ type VectorProgress = Parameters<NonNullable<OpenPageRetrieverOptions['onProgres
 
 /** `words`: the words of the pages; null if they are not known. Throws ConfigError for arguments that do not fit, RetrievalError if the server does not answer. */
 export async function openSearch(
-  { dataset, imagesFolder, searchUrl, searchForm, searchModel, searchIndex }: VisualArguments,
+  { dataset, imagesFolder, searchUrl, searchForm, searchModel, searchIndex, engine, pace }: VisualArguments,
   words: ReadonlyMap<string, DocumentPage> | null,
   { env, signal, note = () => {} }: Pick<LoadContext, 'env'> & Partial<Pick<LoadContext, 'signal' | 'note'>>,
 ): Promise<Retriever> {
   const common = { env, ...(signal && { signal }) };
+  if (engine !== null) return openRetriever({ engine, ...pace, ...common });
   if (searchUrl !== null)
     return openPageRetriever({
+      ...pace,
       url: searchUrl,
       form: searchForm,
       model: searchModel,
@@ -32,7 +34,7 @@ export async function openSearch(
     });
   if (words !== null) return openRetriever({ passages: pagePassages(words), name: `bm25 ${dataset} pages`, ...common });
   throw new ConfigError(
-    `The pages of ${dataset} cannot be searched without their words. Name a search server with "search_url", or a word sidecar with "pages".`,
+    `The pages of ${dataset} cannot be searched without their words. Name a search server with "search_url", a module with "engine", or a word sidecar with "pages".`,
   );
 }
 

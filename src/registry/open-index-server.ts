@@ -6,8 +6,9 @@ import type { Embedder } from '../retrieval/dense/embedder.ts';
 import { knownPrefixes } from '../retrieval/dense/embedding-prefixes.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
 import { openEmbedder } from './open-embedder.ts';
+import { requestsOf, type SearchPace, spaced } from './search-pace.ts';
 
-export interface OpenIndexServerOptions {
+export interface OpenIndexServerOptions extends SearchPace {
   readonly engine: 'qdrant' | 'opensearch';
   /** URL of the server. */
   readonly url?: string;
@@ -47,7 +48,7 @@ export async function openIndexServer(options: OpenIndexServerOptions): Promise<
     await retriever.close();
     throw error;
   }
-  return cached(batched(retriever));
+  return cached(batched(spaced(retriever, options)));
 }
 
 interface OpenServerOptions extends OpenIndexServerOptions {
@@ -57,17 +58,25 @@ interface OpenServerOptions extends OpenIndexServerOptions {
   readonly prefix: string;
 }
 
-async function openServer({ engine, url, collection, embedder, prefix, env }: OpenServerOptions): Promise<Retriever> {
+async function openServer({ engine, url, collection, embedder, prefix, env, ...pace }: OpenServerOptions): Promise<Retriever> {
+  const requests = requestsOf(pace);
   if (engine === 'qdrant') {
     const { QdrantRetriever } = await import('../retrieval/qdrant.ts');
     const apiKey = env['QDRANT_API_KEY'] || undefined;
-    return new QdrantRetriever({ url, collection, embedder: embedder!, queryPrefix: prefix, ...(apiKey === undefined ? {} : { apiKey }) });
+    return new QdrantRetriever({
+      ...requests,
+      url,
+      collection,
+      embedder: embedder!,
+      queryPrefix: prefix,
+      ...(apiKey === undefined ? {} : { apiKey }),
+    });
   }
   const { OpenSearchRetriever } = await import('../retrieval/opensearch.ts');
-  const words = new OpenSearchRetriever({ url, index: collection });
+  const words = new OpenSearchRetriever({ ...requests, url, index: collection });
   if (embedder === null) return words;
   const { fused } = await import('../retrieval/hybrid.ts');
-  const vectors = new OpenSearchRetriever({ url, index: collection, embedder, queryPrefix: prefix });
+  const vectors = new OpenSearchRetriever({ ...requests, url, index: collection, embedder, queryPrefix: prefix });
   return fused([words, vectors], { name: `hybrid ${vectors.name}` });
 }
 

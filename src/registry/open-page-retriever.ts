@@ -5,6 +5,7 @@ import { ConfigError, RetrievalError, thrownText } from '../core/errors.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
 import { isBusy } from '../transport/retry.ts';
 import { withTransport } from '../transport/transport-settings.ts';
+import { paceIn, requestsOf, type SearchPace, spaced } from './search-pace.ts';
 import { isUsableKey } from '../retrieval/web-retriever.ts';
 import type { PagePictures, VectorRetrieverOptions } from '../retrieval/vectors/vector-retriever.ts';
 
@@ -16,7 +17,7 @@ export const SEARCH_FORMS = ['retrieve', 'post', 'get', 'pooling'] as const;
 
 export type SearchForm = (typeof SEARCH_FORMS)[number];
 
-export interface OpenPageRetrieverOptions {
+export interface OpenPageRetrieverOptions extends SearchPace {
   /** The whole URL of the route, such as `http://127.0.0.1:8002/search`. */
   readonly url: string;
   /** @default `retrieve` or `pooling` for a URL that ends with that word; else the server is tried with `post`, then with `get` */
@@ -68,11 +69,15 @@ async function openForm(options: OpenPageRetrieverOptions, form: SearchForm | nu
   const { url, signal } = options;
   if (form === 'retrieve') {
     const { openRetriever } = await import('./open-retriever.ts');
-    return openRetriever({ retrieverUrl: url, headers, mustAnswer: true, ...(signal && { signal }) });
+    return openRetriever({ retrieverUrl: url, headers, mustAnswer: true, ...(signal && { signal }), ...paceIn(options) });
   }
   const [{ batched }, { cached }] = await Promise.all([import('../retrieval/batched.ts'), import('../retrieval/cached.ts')]);
+  const pace = paceIn(options);
+  const [paced] = Object.keys(pace);
+  if (form === 'pooling' && paced !== undefined)
+    throw new ConfigError(`A search by vectors compares the pages in this process, so it does not use ${paced}. Leave it out.`);
   const retriever = form === 'pooling' ? await openVectors(options, headers) : await openServer(options, form, headers);
-  return cached(batched(retriever, { maxBatch: MAX_BATCH }));
+  return cached(batched(spaced(retriever, pace), { maxBatch: MAX_BATCH }));
 }
 
 /** Credentials in the URL come first, because a request has one authorization. */
@@ -128,7 +133,7 @@ function openFiles<T>(open: () => T, folder: string): T {
 }
 
 async function openServer(
-  { url, pageName, signal }: OpenPageRetrieverOptions,
+  { url, pageName, signal, ...pace }: OpenPageRetrieverOptions,
   form: 'post' | 'get' | null,
   headers: Readonly<Record<string, string>>,
 ): Promise<Retriever> {
@@ -137,7 +142,7 @@ async function openServer(
   const attempt = (asked: 'post' | 'get') =>
     searchFailure(new PageServer({ ...common, form: asked, maxRetries: 0, timeoutMs: ANSWER_DEADLINE_MS, connections: 1 }), signal);
   const found = await workingForm(form === null ? ['post', 'get'] : [form], attempt);
-  return new PageServer({ ...common, form: found });
+  return new PageServer({ ...common, ...requestsOf(pace), form: found });
 }
 
 /** The first form in which the server answers. */

@@ -6,7 +6,9 @@ import type { Passage, Retriever } from '../retrieval/retriever.ts';
 import type { PassageColumns } from '../schemas/passage-row.ts';
 import { isBusy } from '../transport/retry.ts';
 import { withTransport } from '../transport/transport-settings.ts';
+import { isEngineModule, openEngineModule } from './open-engine-module.ts';
 import { openWebSearch, WEB_PROVIDERS } from './open-web-search.ts';
+import { paceIn, requestsOf, type SearchPace, spaced } from './search-pace.ts';
 
 /** Servers that hold passages of their own. */
 const INDEX_SERVERS = ['qdrant', 'opensearch'] as const;
@@ -16,9 +18,9 @@ const DENSE_ENGINES = ['dense', 'hybrid'] as const;
 
 export const RETRIEVAL_ENGINES = ['bm25', ...DENSE_ENGINES, 'http', ...INDEX_SERVERS, ...WEB_PROVIDERS] as const;
 
-export type RetrievalEngine = (typeof RETRIEVAL_ENGINES)[number];
+type RetrievalEngine = (typeof RETRIEVAL_ENGINES)[number];
 
-export interface OpenRetrieverOptions {
+export interface OpenRetrieverOptions extends SearchPace {
   /** The name of a bundled corpus, a file with rows of `{"id", "contents"}` (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`; also packed: `.gz`, `.br`, `.zst`), or a folder made by vf-index. @default 'nq-mini' */
   readonly corpus?: string;
   /** Columns of a corpus file that have other names than the known ones: `{ text: 'body' }`. @default none */
@@ -31,8 +33,11 @@ export interface OpenRetrieverOptions {
   readonly retrieverUrl?: string;
   /** Sent to the server at `retrieverUrl` with every request; never logged. @default none */
   readonly headers?: Readonly<Record<string, string>>;
-  /** `dense` searches an index of `vf-index --dense`, `hybrid` its vectors and BM25. @default 'http' with a URL, else 'bm25' */
-  readonly engine?: RetrievalEngine;
+  /**
+   * `dense` searches an index of `vf-index --dense`, `hybrid` its vectors and BM25. The path of a module, such as `./my-engine.ts`, is an engine of your own: it exports
+   * `createRetriever` (`CreateRetriever` of vf-search/environment-kit). @default 'http' with a URL, else 'bm25'
+   */
+  readonly engine?: RetrievalEngine | (string & {});
   /** The collection of `qdrant`, the index of `opensearch`. */
   readonly collection?: string;
   /** The server that embeds queries. @default EMBEDDINGS_URL, else for `dense` and `hybrid` the server that embedded the passages */
@@ -62,9 +67,12 @@ const ANSWER_DEADLINE_MS = 30_000;
  */
 export async function openRetriever(options: OpenRetrieverOptions = {}): Promise<Retriever> {
   const { corpus, retrieverUrl, env = process.env, signal, onProgress } = options;
-  const engine = options.engine ?? (retrieverUrl === undefined ? 'bm25' : 'http');
-  if (!RETRIEVAL_ENGINES.includes(engine))
-    throw new ConfigError(`The engine must be one of ${RETRIEVAL_ENGINES.join(', ')}, got ${JSON.stringify(engine)}`);
+  const engine = (options.engine ?? (retrieverUrl === undefined ? 'bm25' : 'http')) as RetrievalEngine;
+  const isModule = isEngineModule(engine);
+  if (!isModule && !RETRIEVAL_ENGINES.includes(engine))
+    throw new ConfigError(
+      `The engine must be one of ${RETRIEVAL_ENGINES.join(', ')}, or the path of a module, such as ./my-engine.ts, got ${JSON.stringify(engine)}`,
+    );
   const isDense = (DENSE_ENGINES as readonly string[]).includes(engine);
   if (engine !== 'bm25' && !isDense && corpus !== undefined)
     throw new ConfigError(`There are two sources of passages, the corpus ${corpus} and ${engine}. Leave one out.`);
@@ -82,7 +90,9 @@ export async function openRetriever(options: OpenRetrieverOptions = {}): Promise
     const { openIndexServer } = await import('./open-index-server.ts');
     return openIndexServer({ ...options, engine, env, ...(retrieverUrl === undefined ? {} : { url: retrieverUrl }) });
   }
-  if (engine !== 'bm25') return openWebSearch({ provider: engine, env });
+  const pace = paceIn(options);
+  if (isModule) return openEngineModule(engine, { env, signal, ...pace });
+  if (engine !== 'bm25') return openWebSearch({ provider: engine, env, ...pace });
   const { openBm25 } = await import('../retrieval/bm25/open-bm25.ts');
   const common = { ...(signal && { signal }), ...(onProgress && { onProgress }) };
   if (options.passages !== undefined) return openBm25(options.passages, { ...common, name: options.name ?? 'bm25 passages' });
@@ -90,11 +100,20 @@ export async function openRetriever(options: OpenRetrieverOptions = {}): Promise
   return openBm25(await corpusPath(name), { ...common, name: `bm25 ${name}`, ...(options.columns && { columns: options.columns }) });
 }
 
+/** Engines that send no search to a server. */
+const IN_PROCESS: readonly string[] = ['bm25', ...DENSE_ENGINES];
+
 /** Throws ConfigError for an option that the engine would ignore. */
-function assertUsed(engine: RetrievalEngine, { columns = {}, passages, ...options }: OpenRetrieverOptions): void {
+function assertUsed(engine: string, { columns = {}, passages, ...options }: OpenRetrieverOptions): void {
   if (Object.keys(columns).length > 0 && (engine !== 'bm25' || passages !== undefined))
     throw new ConfigError('Columns are named for the file of a corpus, which nothing else has. Leave them out.');
-  const { collection, embeddingsUrl, embeddingsModel, queryPrefix } = options;
+  const { collection, embeddingsUrl, embeddingsModel, queryPrefix, perSecond, timeoutMs, maxRetries } = options;
+  const [paced] =
+    Object.entries({ 'a rate limit': perSecond, 'a timeout': timeoutMs, retries: maxRetries }).find(([, value]) => value !== undefined) ?? [];
+  if (paced !== undefined && IN_PROCESS.includes(engine))
+    throw new ConfigError(
+      `The engine ${engine} sends no search to a server, so it does not use ${paced}. Leave it out, or choose an engine that does.`,
+    );
   const servers: readonly string[] = INDEX_SERVERS;
   const embedding = { 'an embeddings URL': embeddingsUrl, 'an embeddings model': embeddingsModel };
   const given = {
@@ -130,7 +149,7 @@ async function corpusPath(corpus: string): Promise<string> {
   );
 }
 
-async function openUrl(url: string | undefined, { headers = {}, mustAnswer = false, signal }: OpenRetrieverOptions): Promise<Retriever> {
+async function openUrl(url: string | undefined, { headers = {}, mustAnswer = false, signal, ...pace }: OpenRetrieverOptions): Promise<Retriever> {
   if (url === undefined) throw new ConfigError('The engine http needs a retriever URL, for example http://127.0.0.1:8000/retrieve');
   const [{ HttpRetriever }, { batched }, { cached }] = await Promise.all([
     import('../retrieval/http-retriever.ts'),
@@ -138,7 +157,7 @@ async function openUrl(url: string | undefined, { headers = {}, mustAnswer = fal
     import('../retrieval/cached.ts'),
   ]);
   if (mustAnswer) await assertAnswers(new HttpRetriever({ url, headers, maxRetries: 0, timeoutMs: ANSWER_DEADLINE_MS, connections: 1 }), signal);
-  return cached(batched(new HttpRetriever({ url, headers })));
+  return cached(batched(spaced(new HttpRetriever({ url, headers, ...requestsOf(pace) }), pace)));
 }
 
 async function assertAnswers(retriever: Retriever, signal: AbortSignal = new AbortController().signal): Promise<void> {

@@ -1,12 +1,13 @@
 /** Opens a web search engine by name, with a cache, a rate limit and retries. Engines are imported only when chosen. */
 import { ConfigError } from '../core/errors.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
+import type { SearchPace } from './search-pace.ts';
 
 export const WEB_PROVIDERS = ['serper', 'google', 'searxng'] as const;
 
 type WebProvider = (typeof WEB_PROVIDERS)[number];
 
-export interface WebSearchOptions {
+export interface WebSearchOptions extends SearchPace {
   /** `serper`: Google through serper.dev; `google`: Google's Custom Search API; `searxng`: a server of your own. */
   readonly provider: WebProvider;
   /** @default `SERPER_API_KEY` or `GOOGLE_API_KEY` */
@@ -15,16 +16,10 @@ export interface WebSearchOptions {
   readonly searchEngineId?: string;
   /** @default `SERPER_BASE_URL` or `GOOGLE_CSE_BASE_URL`, else the provider's own; `SEARXNG_URL` */
   readonly baseUrl?: string;
-  /** Deadline of one attempt. @default 20000 */
-  readonly timeoutMs?: number;
-  /** Attempts beyond the first. @default 4 */
-  readonly maxRetries?: number;
   /** Delay before the first retry; it doubles with each further one. @default 500 */
   readonly baseDelayMs?: number;
   /** Maximum of concurrent requests. @default 8 */
   readonly concurrency?: number;
-  /** Searches that may start in a second; the cached ones do not count. @default no limit */
-  readonly perSecond?: number;
   /** Number of searches that may wait for their turn. @default 1000 */
   readonly maxQueued?: number;
   /** Queries whose passages are kept. @default 20000 */

@@ -7,7 +7,9 @@ import type { Retriever } from '../retrieval/retriever.ts';
 import { normalizeAnswer } from '../metrics/normalize-answer.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { QUESTION_COLUMNS, type QuestionColumns, type QuestionRow } from '../schemas/question-row.ts';
-import { openRetriever, type OpenRetrieverOptions, RETRIEVAL_ENGINES, type RetrievalEngine } from './open-retriever.ts';
+import { isEngineModule } from './open-engine-module.ts';
+import { openRetriever, type OpenRetrieverOptions, RETRIEVAL_ENGINES } from './open-retriever.ts';
+import { PACE_ARGUMENTS, paceOf, type SearchPace } from './search-pace.ts';
 
 /** Names of columns, such as `{"question": "q", "answer": "a"}`. */
 const columnsArgument: ArgumentKind<QuestionColumns> = {
@@ -17,13 +19,23 @@ const columnsArgument: ArgumentKind<QuestionColumns> = {
     Object.entries(value).every(([key, name]) => QUESTION_COLUMNS.some((known) => known === key) && typeof name === 'string' && name !== ''),
 };
 
+/** An engine of the package, one of `more`, or the path of a module. */
+export function engineArgument(...more: readonly string[]): ArgumentKind<string> {
+  const named = choiceArgument(...more, ...RETRIEVAL_ENGINES);
+  return {
+    expected: `${named.expected} or the path of a module, such as "./my-engine.ts"`,
+    accepts: (v): v is string => named.accepts(v) || (typeof v === 'string' && isEngineModule(v)),
+  };
+}
+
 /** The arguments by their names on the command line, for `readArguments`. */
 export const SEARCH_ARGUMENTS = {
   dataset: textArgument,
   columns: columnsArgument,
   corpus: textArgument,
   retriever_url: textArgument,
-  engine: choiceArgument(...RETRIEVAL_ENGINES),
+  engine: engineArgument(),
+  ...PACE_ARGUMENTS,
   collection: textArgument,
   embeddings_url: textArgument,
   embeddings_model: textArgument,
@@ -34,7 +46,7 @@ export const SEARCH_ARGUMENTS = {
 } as const;
 
 /** Other names of these arguments. */
-export const SEARCH_ALIASES = { retriever_topk: 'topk' } as const;
+export const SEARCH_ALIASES = { retriever_topk: 'topk', per_second: 'search_per_second' } as const;
 
 /** The source of questions and passages. */
 export interface SearchSource extends Pick<OpenRetrieverOptions, 'collection' | 'queryPrefix' | 'embeddingsUrl' | 'embeddingsModel'> {
@@ -45,7 +57,9 @@ export interface SearchSource extends Pick<OpenRetrieverOptions, 'collection' | 
   readonly corpus: string | null;
   readonly retrieverUrl: string | null;
   /** Null derives it from the other two. */
-  readonly engine: RetrievalEngine | null;
+  readonly engine: string | null;
+  /** Empty if the arguments set none. */
+  readonly pace: SearchPace;
   readonly topk: number;
   /** Null: `test` for evaluation, `train` for training. */
   readonly dataSplit: string | null;
@@ -78,6 +92,7 @@ export function searchSource(
     ...(given.query_prefix === undefined ? {} : { queryPrefix: given.query_prefix }),
     ...(given.embeddings_url === undefined ? {} : { embeddingsUrl: given.embeddings_url }),
     ...(given.embeddings_model === undefined ? {} : { embeddingsModel: given.embeddings_model }),
+    pace: paceOf(given),
     topk,
     dataSplit: given.data_split ?? null,
     dataLimit: given.data_limit ?? null,
@@ -93,12 +108,12 @@ export interface SearchContext {
 
 /** Opens the retriever of a source and makes sure that it answers. */
 export function openSource(
-  { corpus, retrieverUrl, engine, collection, queryPrefix, embeddingsUrl, embeddingsModel }: Omit<SearchSource, keyof QuestionSource | 'topk'>,
+  { corpus, retrieverUrl, engine, pace, collection, queryPrefix, embeddingsUrl, embeddingsModel }: Omit<SearchSource, keyof QuestionSource | 'topk'>,
   { env, signal }: SearchContext,
 ): Promise<Retriever> {
   const chosen = { signal, corpus, retrieverUrl, engine, collection, queryPrefix, embeddingsUrl, embeddingsModel };
   const given: OpenRetrieverOptions = Object.fromEntries(Object.entries(chosen).filter(([, value]) => (value ?? null) !== null));
-  return openRetriever({ env, mustAnswer: true, ...given });
+  return openRetriever({ env, mustAnswer: true, ...pace, ...given });
 }
 
 type QuestionSource = Pick<SearchSource, 'dataset' | 'columns' | 'dataSplit' | 'dataLimit'>;

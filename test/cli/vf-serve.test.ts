@@ -116,7 +116,7 @@ describe('vf-serve retrieve', () => {
     [['retrieve', '--port', '80a'], /^vf-serve: --port must be an integer from 0 to 65535, got "80a"/],
     [
       ['retrieve', '--engine', 'bing'],
-      /^vf-serve: .*--engine must be one of bm25, dense, hybrid, http, qdrant, opensearch, serper, google or searxng, got "bing"/,
+      /^vf-serve: .*--engine must be one of bm25, dense, hybrid, http, qdrant, opensearch, serper, google or searxng, or the path of a module, got "bing"/,
     ],
     [['retrieve', '--engine', 'serper'], /^vf-serve: .*SERPER_API_KEY/],
     [['retrieve', '--engine', 'google'], /^vf-serve: .*GOOGLE_API_KEY/],

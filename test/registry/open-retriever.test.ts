@@ -112,7 +112,10 @@ describe('openRetriever', () => {
     [{ engine: 'serper' as const, env: {} }, /SERPER_API_KEY/],
     [{ engine: 'google' as const, env: {} }, /GOOGLE_API_KEY/],
     [{ engine: 'searxng' as const, env: {} }, /SEARXNG_URL/],
-    [{ engine: 'bing' as never }, /The engine must be one of bm25, dense, hybrid, http, qdrant, opensearch, serper, google, searxng, got "bing"/],
+    [
+      { engine: 'bing' as never },
+      /The engine must be one of bm25, dense, hybrid, http, qdrant, opensearch, serper, google, searxng, or the path of a module, such as \.\/my-engine\.ts, got "bing"/,
+    ],
   ])('refuses %j in one line', async (options, message) => {
     const error = await openRetriever(options).catch((e: unknown) => e as Error);
     expect(error).toBeInstanceOf(ConfigError);

@@ -161,18 +161,26 @@ export function optionalFolder(description: string, settings: Pick<Settings, 'le
   );
 }
 
+/** Other values that `oneOf` takes, and what they are. */
+interface Otherwise {
+  readonly or?: { readonly accepts: (word: string) => boolean; readonly means: string };
+}
+
+type Chosen<V extends readonly string[], S> = S extends { readonly or: object } ? string : V[number];
+
 /** One of some words. */
-export function oneOf<const V extends readonly string[], const S extends Settings<V[number]>>(
+export function oneOf<const V extends readonly string[], const S extends Settings<V[number]> & Otherwise>(
   choices: V,
   description: string,
   settings: S = {} as S,
-): Option<V[number], Always<S>> {
-  const check = (value: unknown, spelling: string): V[number] => {
+): Option<Chosen<V, S>, Always<S>> {
+  const { or }: Otherwise = settings;
+  const check = (value: unknown, spelling: string): Chosen<V, S> => {
     // A file may write true for "true".
     const word = typeof value === 'boolean' ? String(value) : value;
-    if (typeof word === 'string' && choices.includes(word)) return word;
+    if (typeof word === 'string' && (choices.includes(word) || or?.accepts(word) === true)) return word;
     const near = typeof value === 'string' ? closestName(value, choices) : null;
-    const wanted = `${choices.length > 2 ? 'one of ' : ''}${listed(choices)}`;
+    const wanted = `${choices.length > 2 ? 'one of ' : ''}${listed(choices)}${or === undefined ? '' : `, or ${or.means}`}`;
     const { message } = wrongValue(spelling, wanted, value);
     throw new ConfigError(near === null ? message : `${message} (did you mean ${near}?)`);
   };

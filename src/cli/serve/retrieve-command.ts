@@ -1,7 +1,8 @@
 /** Declares `vf-serve retrieve`. */
+import { isEngineModule } from '../../registry/open-engine-module.ts';
 import { RETRIEVAL_ENGINES } from '../../registry/open-retriever.ts';
 import { defineCommand } from '../options/define-command.ts';
-import { flag, oneOf, text, wholeNumber } from '../options/kinds.ts';
+import { flag, number, oneOf, text, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
 import { LISTENING, PASSAGE_COLUMNS, VERBOSE } from '../options/shared-options.ts';
 
@@ -22,6 +23,7 @@ Sources of passages (one of them):
                               and GOOGLE_CSE_ID
   --engine searxng            a SearXNG server of yours; needs SEARXNG_URL
                               All of them in the environment or in ./.env
+  --engine ./my-engine.ts     a module of yours that exports createRetriever
   --url http://host/retrieve  another retrieval server, with a cache in front
   --engine qdrant --url http://host:6333 --collection wiki-18
                               a collection of Qdrant; --embeddings-model and
@@ -46,12 +48,18 @@ const OPTIONS = groups({
   Passages: {
     corpus: text('passages to search: a name or a path', { placeholder: 'CORPUS', otherwise: '"nq-mini"', completion: 'files' }),
     ...PASSAGE_COLUMNS,
-    engine: oneOf(RETRIEVAL_ENGINES, 'search engine', { otherwise: 'follows from the source' }),
+    engine: oneOf(RETRIEVAL_ENGINES, 'search engine, or a module of yours: ./my-engine.ts', {
+      or: { accepts: isEngineModule, means: 'the path of a module' },
+      otherwise: 'follows from the source',
+    }),
     dense: flag('the same as --engine dense: search the vectors of an index made by vf-index --dense'),
     url: text('a retrieval server to forward requests to', { placeholder: 'URL' }),
     collection: text('collection of Qdrant, index of OpenSearch', { placeholder: 'NAME' }),
     embeddingsModel: text('model that embeds the queries of Qdrant and OpenSearch', { placeholder: 'NAME' }),
     embeddingsUrl: text('server that embeds the queries', { placeholder: 'URL', otherwise: 'EMBEDDINGS_URL, else the one of the index' }),
+    perSecond: number('searches that may start in a second at a web engine or server; further ones wait', { above: 0, otherwise: 'no limit' }),
+    timeout: number('seconds for one attempt at a search', { above: 0, otherwise: "the engine's" }),
+    retries: wholeNumber('attempts beyond the first', { from: 0, to: 100, otherwise: '4' }),
   },
   Server: {
     topk: wholeNumber('passages per query if a request does not say', { from: 1, to: 1000, default: 3 }),

@@ -44,7 +44,7 @@ function progressNotes(context: CommandContext): (progress: { readonly rows: num
 }
 
 function source(
-  { corpus, engine: named, dense, embeddingsUrl, embeddingsModel, collection, url, ...columns }: RetrieveOptions,
+  { corpus, engine: named, dense, embeddingsUrl, embeddingsModel, collection, url, perSecond, timeout, retries, ...columns }: RetrieveOptions,
   context: CommandContext,
 ): OpenRetrieverOptions {
   if (dense && named !== undefined && named !== 'dense') throw new ConfigError(`--dense and --engine ${named} exclude each other; leave one out`);
@@ -64,5 +64,8 @@ function source(
     ...(embeddingsModel === undefined ? {} : { embeddingsModel }),
     ...(collection === undefined ? {} : { collection }),
     ...(url === undefined ? {} : { retrieverUrl: url }),
+    ...(perSecond === undefined ? {} : { perSecond }),
+    ...(timeout === undefined ? {} : { timeoutMs: timeout * 1000 }),
+    ...(retries === undefined ? {} : { maxRetries: retries }),
   };
 }

@@ -10,6 +10,7 @@ describe('parseArguments', () => {
     expect(named).toMatchObject({ corpus: 'nq-mini', max_turns: 2, max_start_length: 2048, score: 1 });
     expect(parsed).toEqual({
       dataset: 'nq-mini',
+      pace: {},
       corpus: 'nq-mini',
       retrieverUrl: null,
       engine: null,
