@@ -11,7 +11,16 @@ import { ChatReplica, RequestChangedError } from './openai-chat-replica.ts';
 import { readChat } from './openai-chat-reply.ts';
 import { chatBody } from './openai-chat-request.ts';
 import { tooLong } from './openai-chat-window.ts';
-import type { ChatLease, GenerateRequest, PolicyCapabilities, PolicyClient, PolicyRef, StreamSetting, TextSample } from './policy-client.ts';
+import type {
+  ChatLease,
+  GenerateRequest,
+  LeaseOptions,
+  PolicyCapabilities,
+  PolicyClient,
+  PolicyRef,
+  StreamSetting,
+  TextSample,
+} from './policy-client.ts';
 import type { PolicyVersions } from './policy-versions.ts';
 import { PromptSize } from './prompt-size.ts';
 import { RejectedFields } from './rejected-fields.ts';
@@ -98,7 +107,7 @@ export class OpenAIChatClient implements PolicyClient {
   }
 
   /** Takes the healthy replica with the fewest trajectories; if none is healthy, the one that failed longest ago. */
-  async lease(signal: AbortSignal): Promise<ChatLease> {
+  async lease(signal: AbortSignal, { onWait }: LeaseOptions = {}): Promise<ChatLease> {
     if (signal.aborted) throw new CancelledError('Stopped before a lease was taken', { cause: signal.reason });
     if (this.#isClosed) throw new PolicyError('The client is closed');
     const healthy = this.#replicas.filter((replica) => Date.now() - replica.failedAtMs >= REST_MS);
@@ -113,7 +122,7 @@ export class OpenAIChatClient implements PolicyClient {
       kind: 'chat',
       policy: version.ref,
       generate: async (request) => {
-        const sample = await this.#generate(replica, version.ref, request);
+        const sample = await this.#generate(replica, version.ref, { ...request, ...(onWait && { onWait }) });
         size.grow(sample.usage);
         return sample;
       },
@@ -131,10 +140,12 @@ export class OpenAIChatClient implements PolicyClient {
     await Promise.all(this.#replicas.map((replica) => replica.close()));
   }
 
-  async #generate(replica: ChatReplica, policy: PolicyRef, request: GenerateRequest<readonly Message[]>): Promise<TextSample> {
+  async #generate(replica: ChatReplica, policy: PolicyRef, request: LeasedRequest): Promise<TextSample> {
     const { timeoutMs = 600_000, maxRetries = 3, baseDelayMs = 500 } = this.#options;
-    const attempt = (signal: AbortSignal) => this.#complete(replica, policy, request, signal);
-    const retries = { signal: request.signal, timeoutMs, maxRetries, baseDelayMs, random: this.#random, rateLimit: replica.rateLimit };
+    const attempt = (own: AbortSignal) => this.#complete(replica, policy, request, own);
+    const { signal, onWait } = request;
+    const { rateLimit } = replica;
+    const retries = { signal, timeoutMs, maxRetries, baseDelayMs, random: this.#random, rateLimit, ...(onWait && { onWait }) };
     try {
       const sample = await this.#limiter.run(() => withRetries(attempt, retries), request.signal);
       replica.failedAtMs = -Infinity;
@@ -187,5 +198,7 @@ export class OpenAIChatClient implements PolicyClient {
     this.#options.onRemark?.(remark);
   }
 }
+
+type LeasedRequest = GenerateRequest<readonly Message[]> & Pick<LeaseOptions, 'onWait'>;
 
 const NO_STOPS = `-S '{"stop": null}'`;

@@ -111,6 +111,12 @@ interface LeaseBase extends AsyncDisposable {
   readonly policy: PolicyRef;
 }
 
+export interface LeaseOptions {
+  readonly key?: string;
+  readonly random?: Random;
+  readonly onWait?: () => Disposable;
+}
+
 /** A lease of a policy by token ids. Dispose it when the trajectory ends. */
 export interface TokenLease extends LeaseBase {
   readonly kind: 'tokens';
@@ -150,9 +156,10 @@ export interface PolicyClient {
   /**
    * Starts a trajectory. Throws CancelledError if the signal has aborted, PolicyError if the client is closed. `key` names the rollout
    * (`<example id>/<index>`): a client that samples locally derives its random numbers from it, so that a run is reproducible at any concurrency.
-   * `random` is the rollout's own generator, for clients that send seeds to a server.
+   * `random` is the rollout's own generator, for clients that send seeds to a server. `onWait` is called when a request begins to wait for the rate limit
+   * of a chat API; its result is disposed when the wait ends.
    */
-  lease(signal: AbortSignal, options?: { readonly key?: string; readonly random?: Random }): Promise<PolicyLease>;
+  lease(signal: AbortSignal, options?: LeaseOptions): Promise<PolicyLease>;
   /** Closes connections; requests in flight fail. */
   close(): Promise<void>;
 }

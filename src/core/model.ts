@@ -18,7 +18,7 @@ export interface ModelRequest {
   readonly data?: unknown;
   /** Tells whether the caller can use a reply. A cache keeps and returns only such replies, so that asking again can succeed. @default every reply */
   readonly isUsable?: (reply: ModelReply) => boolean;
-  /** Called when the call begins to wait for one of the role's slots. The result is disposed when the wait ends. @default not called */
+  /** Called when the call begins to wait for one of the role's slots, or for the rate limit of its server. The result is disposed when the wait ends. @default not called */
   readonly onWait?: () => Disposable;
   readonly signal: AbortSignal;
 }

@@ -29,7 +29,8 @@ export function clientModel(client: () => PolicyClient, { name, isPolicy }: Clie
   return {
     name,
     async generate(messages, request): Promise<CountedReply> {
-      await using lease = await client().lease(request.signal);
+      const { signal, onWait } = request;
+      await using lease = await client().lease(signal, onWait && { onWait });
       const { requests, sample } =
         lease.kind === 'chat' ? await chat.generate(lease, messages, request) : await generateTokens(lease, messages, request);
       const { text, usage, finish } = sample;

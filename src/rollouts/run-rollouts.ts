@@ -237,7 +237,7 @@ async function attempt<R extends Row>(
     const common = { environment, row, random, models, signal };
     if (isProgram) played = await playProgram(common);
     else {
-      await using lease = await openUntilAborted(client.lease(signal, { key, random: random.fork('policy') }), signal);
+      await using lease = await openUntilAborted(client.lease(signal, { key, random: random.fork('policy'), onWait: () => deadline.hold() }), signal);
       played = await playEpisode({
         ...common,
         lease,

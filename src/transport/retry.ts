@@ -7,7 +7,7 @@ import { cancelled, onAbort, throwIfAborted, untilAborted } from '../core/abort.
 import { ModelError, TimeoutError, VfError, type VfErrorOptions } from '../core/errors.ts';
 import type { Random } from '../core/random.ts';
 import { LONGEST_TIMER_MS } from '../core/timers.ts';
-import { type EnterOptions, type Passage, RateLimit, WaitTooLong } from './rate-limit.ts';
+import { type EnterOptions, RateLimit, WaitTooLong } from './rate-limit.ts';
 import { transportSettings } from './transport-settings.ts';
 import type { WaitMeter } from './wait-meter.ts';
 
@@ -27,6 +27,8 @@ export interface RetryOptions {
   readonly rateLimit?: RateLimit;
   /** Tells whether to retry after this retryable failure; false throws it at once. @default always */
   readonly mayRetry?: (error: VfError) => boolean;
+  /** Called when the call begins to wait for a rate limit; the result is disposed when the wait ends. */
+  readonly onWait?: () => Disposable;
   /** Called before each wait, for a retry or for a rate limit. */
   readonly onRetry?: (event: { attempt: number; delayMs: number; error: VfError }) => void;
 }
@@ -76,7 +78,13 @@ function inTurn<T>(call: (signal: AbortSignal) => Promise<T>, options: RetryOpti
   return async () => {
     let sinceMs = performance.now();
     for (let refusals = 0; ;) {
-      const passage = rateLimit.enterAtOnce() ?? (await entered(rateLimit, { signal, maxWaitMs, sinceMs, goesFirst: refusals > 0 }, waits));
+      const passage =
+        rateLimit.enterAtOnce() ??
+        (await entered(
+          rateLimit,
+          { signal, maxWaitMs, sinceMs, goesFirst: refusals > 0 },
+          { waits, ...(options.onWait && { onWait: options.onWait }) },
+        ));
       try {
         const result = await attemptOnce(call, signal, timeoutMs);
         passage.answered();
@@ -99,8 +107,8 @@ function inTurn<T>(call: (signal: AbortSignal) => Promise<T>, options: RetryOpti
   };
 }
 
-async function entered(rateLimit: RateLimit, options: EnterOptions, waits: WaitMeter): Promise<Passage> {
-  using _ = waits.begin();
+async function entered(rateLimit: RateLimit, options: EnterOptions, { waits, onWait }: { readonly waits: WaitMeter } & Pick<RetryOptions, 'onWait'>) {
+  using _ = waits.begin(onWait?.());
   try {
     return await rateLimit.enter(options);
   } catch (error) {

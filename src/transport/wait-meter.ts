@@ -14,11 +14,12 @@ export class WaitMeter {
     return this.#waiting;
   }
 
-  /** A request begins to wait; dispose the result when it ends. */
-  begin(): Disposable {
+  /** A request begins to wait; dispose the result when the wait ends, which also disposes `also`. */
+  begin(also?: Disposable): Disposable {
     if (this.#waiting++ === 0) this.#sinceMs = performance.now();
     return {
       [Symbol.dispose]: () => {
+        also?.[Symbol.dispose]();
         if (--this.#waiting === 0) this.#totalMs += performance.now() - this.#sinceMs;
       },
     };

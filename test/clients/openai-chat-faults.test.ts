@@ -77,6 +77,24 @@ describe('OpenAIChatClient', () => {
     expect(delayedMs).toBeGreaterThanOrEqual(50);
   });
 
+  test('a wait for a rate limit stops the clock of the one who leased', async () => {
+    let refusals = 2;
+    await using server = await loopback((_, response) =>
+      refusals-- > 0 ? sendJson(response, 429, { error: {} }, { 'retry-after-ms': '20' }) : sendJson(response, 200, good),
+    );
+    const versions = new PolicyVersions({ version: 0, model: 'm' });
+    const client = new OpenAIChatClient({ baseUrls: [server.url], versions, baseDelayMs: 1 });
+    const held: string[] = [];
+    const onWait = () => {
+      held.push('begins');
+      return { [Symbol.dispose]: () => void held.push('ends') };
+    };
+    await using lease = await client.lease(forever, { onWait });
+    await lease.generate({ prompt: [], sampling: { temperature: 1, topP: 1 }, maxNewTokens: 9, stop: [], signal: forever });
+    expect(held).toEqual(['begins', 'ends', 'begins', 'ends']);
+    await client.close();
+  });
+
   test.each([401, 403])('a %i names the variable of the key, never the key, and is final', async (status) => {
     const handler = failing(status, { message: 'Incorrect API key provided: sk-hunter22' });
     const { result, requests } = await outcome([handler], { apiKey: 'sk-hunter22', apiKeyVariable: 'MY_API_KEY' });
