@@ -61,6 +61,12 @@ function firstCallStart(text: string, format: ToolCallFormat): number {
   return first === undefined ? -1 : text.indexOf(first.source);
 }
 
+/** True of `{ id, name, arguments }`, three texts: the form in which a policy gives a call. */
+export function isToolCall(call: unknown): call is ToolCall {
+  const { id, name, arguments: args } = fieldsOf(call);
+  return [id, name, args].every((field) => typeof field === 'string');
+}
+
 /** Parses the arguments of a call that a server extracted from the text. */
 export function readToolCall({ id, name, arguments: text }: ToolCall): ToolCallAttempt {
   const call = argumentsCall(name, text);

@@ -8,12 +8,12 @@ import { Ajv, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { Row } from './dataset.ts';
 import type { EpisodeOptions, PolicyNeed, StepContext } from './environment.ts';
-import { ConfigError, ModelError, RetrievalError, RewardError, thrownText, ToolError } from './errors.ts';
-import type { Message, MessageContent } from './message.ts';
+import { ConfigError, EnvironmentError, ModelError, RetrievalError, RewardError, thrownText, ToolError } from './errors.ts';
+import type { Message, MessageContent, ToolCall } from './message.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from './multi-turn.ts';
 import { metric, Rubric } from './rubric.ts';
 import { RubricGroup } from './rubric-group.ts';
-import { type ParsedToolCall, parseToolCalls, type ToolSpec } from './tool-calls.ts';
+import { isToolCall, type ParsedToolCall, parseToolCalls, readToolCall, type ToolCallAttempt, type ToolSpec } from './tool-calls.ts';
 
 export interface Tool extends ToolSpec {
   /**
@@ -120,7 +120,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
   }
 
   protected async envResponse(kept: string, state: ToolState, { toolCalls, signal }: StepContext): Promise<EnvResponse> {
-    const calls = this.#isNative ? toolCalls : parseToolCalls(kept);
+    const calls = this.#isNative ? toolCalls.map(attemptOf) : parseToolCalls(kept);
     if (calls.length === 0) return { done: 'no_tools_called' };
     const answers: string[] = [];
     // In order, because a later call may depend on an earlier one.
@@ -212,4 +212,12 @@ function toolInstructions(tools: readonly Tool[]): string {
     '</tool_call>',
     'The results follow between <tool_response> and </tool_response>. When you need no more tools, reply without a call.',
   ].join('\n');
+}
+
+/** The parsed form of a call: a test or a harness may pass the form in which policies give it. */
+function attemptOf(call: ToolCallAttempt | ToolCall): ParsedToolCall {
+  const isObjectLike = typeof call === 'object' && call !== null;
+  if (isObjectLike && ('args' in call || 'problem' in call)) return call;
+  if (isToolCall(call)) return readToolCall(call);
+  throw new EnvironmentError(`A tool call is { id, name, args } or { id, name, arguments } with arguments as a text, got ${JSON.stringify(call)}`);
 }

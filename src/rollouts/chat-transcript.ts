@@ -1,11 +1,11 @@
 /** An episode over an API of messages: every turn of the policy is an assistant message, and every text of the environment a separate message. There are no tokens. */
 import type { ChatLease, TextSample } from '../clients/policy-client.ts';
 import type { Observation } from '../core/environment.ts';
-import { EnvironmentError } from '../core/errors.ts';
+import { EnvironmentError, PolicyError } from '../core/errors.ts';
 import { markedText, type Message } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import { type LeftCalls, leftToolCalls } from '../core/left-tool-calls.ts';
-import { readToolCall } from '../core/tool-calls.ts';
+import { isToolCall, readToolCall } from '../core/tool-calls.ts';
 import { assistantMessage, observedMessages } from './conversation-messages.ts';
 import type { Committed, GenerateOptions, Transcript, TranscriptOptions } from './transcript.ts';
 
@@ -100,6 +100,11 @@ export class ChatTranscript implements Transcript {
   #toolCalls({ toolCalls }: TextSample, text: string, isWhole: boolean): LeftCalls {
     if (this.#options.tools.length === 0) return { attempts: [], content: text };
     if (toolCalls === undefined || toolCalls.length === 0) return leftToolCalls(text, this.#turns, this.#options.tools);
+    const odd = toolCalls.find((call) => !isToolCall(call));
+    if (odd !== undefined)
+      throw new PolicyError(`The policy's client gave a tool call that is not { id, name, arguments }, three texts: ${JSON.stringify(odd)}`, {
+        endsRun: true,
+      });
     return { attempts: isWhole ? toolCalls.map(readToolCall) : [], content: text };
   }
 

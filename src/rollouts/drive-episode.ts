@@ -8,6 +8,7 @@ import { contentText, type Message, type ToolCall } from '../core/message.ts';
 import type { Models } from '../core/model.ts';
 import { Random } from '../core/random.ts';
 import { spelledCalls } from '../core/spelled-calls.ts';
+import { isToolCall } from '../core/tool-calls.ts';
 import { ChatTranscript } from './chat-transcript.ts';
 
 export interface DriveOptions {
@@ -82,8 +83,7 @@ function turnOf(reply: string | Message): { readonly content: string; readonly t
   if (typeof reply !== 'object' || reply === null || reply.role !== 'assistant')
     throw new ConfigError("A turn of the model is its text, or a message such as { role: 'assistant', content: '...', toolCalls: [...] }");
   const { content, toolCalls = [] } = reply;
-  const isCall = (call: ToolCall) => [call?.id, call?.name, call?.arguments].every((field) => typeof field === 'string');
-  if (!Array.isArray(toolCalls) || !toolCalls.every(isCall))
+  if (!Array.isArray(toolCalls) || !toolCalls.every(isToolCall))
     throw new ConfigError('A tool call of a message is { id, name, arguments }, three texts; arguments is the JSON that the model wrote');
   return { content: contentText(content), toolCalls };
 }

@@ -128,4 +128,17 @@ describe('ToolEnv', () => {
   it('reports calls as metrics', () => {
     expect(environment.rubric.names).toEqual(['total_tool_calls', 'bad_tool_calls', 'tool_errors', 'add_calls']);
   });
+
+  it('takes native calls in the form of a test and in that of a policy, and says what a call is otherwise', async () => {
+    const native = new ToolEnv({ id: 'native', eval: new Dataset('sums', [row]), rubric: new Rubric({ funcs: [] }), tools: [add], calls: 'native' });
+    const episode = await native.start(row, { random: Random.fromSeed(0), signal });
+    const given = [
+      { id: 'a', name: 'add', args: { a: 1, b: 2 } },
+      { id: 'b', name: 'add', arguments: '{"a": 1, "b": 2}' },
+    ];
+    const { observation } = await episode.step('', { ...turn, toolCalls: given as never });
+    expect(observation).toMatchObject({ messages: [{ content: '{"sum":3}' }, { content: '{"sum":3}' }] });
+    const odd = episode.step('', { ...turn, toolCalls: [{ id: 'c', name: 'add' }] as never });
+    await expect(odd).rejects.toThrow('A tool call is { id, name, args } or { id, name, arguments } with arguments as a text');
+  });
 });
