@@ -1,26 +1,47 @@
-/** Rows of Parquet files as plain JSON. An integer that JavaScript cannot hold exactly becomes text, as `readExactJson` does. */
-import { readFile } from 'node:fs/promises';
+/** Rows of Parquet files as plain JSON, one group of rows in memory at a time. An integer that JavaScript cannot hold exactly becomes text, as `readExactJson` does. */
+import type { FileHandle } from 'node:fs/promises';
 import { ConfigError, thrownText, VfError } from '../core/errors.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { openRegularFile } from './regular-file.ts';
 
-export type ParquetRow = Readonly<Record<string, unknown>>;
+type ParquetRow = Readonly<Record<string, unknown>>;
 
-export interface ReadParquetOptions {
+interface ParquetRowsOptions {
   /** Maximum of rows. @default all */
   readonly limit?: number;
 }
 
 /** The rows in order: integers as numbers, those beyond 2^53 and dates as text. Rejects with ConfigError for a file that is not Parquet. */
-export async function readParquet(path: string, { limit = Infinity }: ReadParquetOptions = {}): Promise<ParquetRow[]> {
-  // Refuses anything but a regular file, because reading it might never end.
-  await (await openRegularFile(path)).close();
-  const [{ parquetReadObjects }, { compressors }, bytes] = await Promise.all([import('hyparquet'), import('hyparquet-compressors'), readFile(path)]);
-  if (bytes.length === 0) throw new ConfigError(`${path} is empty and not a Parquet file. Write or download it again.`);
-  const file = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
+export async function* parquetRows(path: string, { limit = Infinity }: ParquetRowsOptions = {}): AsyncGenerator<ParquetRow, void> {
+  await using handle = await openRegularFile(path);
+  const { size } = await handle.stat();
+  if (size === 0) throw new ConfigError(`${path} is empty and not a Parquet file. Write or download it again.`);
+  const [{ parquetMetadataAsync, parquetReadObjects }, { compressors }] = await Promise.all([import('hyparquet'), import('hyparquet-compressors')]);
+  const file = { byteLength: size, slice: (start: number, end = size) => bytesOf(handle, start, end) };
+  const metadata = await orConfigError(path, parquetMetadataAsync(file));
+  let rowStart = 0;
+  for (const { num_rows: count } of metadata.row_groups) {
+    const rowEnd = Math.min(rowStart + Number(count), limit);
+    if (rowEnd <= rowStart) continue;
+    const rows = await orConfigError(path, parquetReadObjects({ file, metadata, compressors, rowStart, rowEnd }));
+    for (const row of rows) yield plain(row) as ParquetRow;
+    rowStart = rowEnd;
+  }
+}
+
+async function bytesOf(file: FileHandle, start: number, end: number): Promise<ArrayBuffer> {
+  const bytes = new Uint8Array(end - start);
+  for (let at = 0; at < bytes.length;) {
+    const { bytesRead } = await file.read(bytes, at, bytes.length - at, start + at);
+    if (bytesRead === 0) throw new RangeError('the file ends early');
+    at += bytesRead;
+  }
+  return bytes.buffer;
+}
+
+async function orConfigError<T>(path: string, reading: Promise<T>): Promise<T> {
   try {
-    const rows = await parquetReadObjects({ file, compressors, ...(Number.isFinite(limit) && { rowEnd: limit }) });
-    return rows.map((row) => plain(row) as ParquetRow);
+    return await reading;
   } catch (cause) {
     if (cause instanceof VfError) throw cause;
     throw new ConfigError(`${path} cannot be read as Parquet: ${thrownText(cause)}`, { cause });

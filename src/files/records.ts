@@ -9,7 +9,7 @@ import { readExactJson } from '../core/read-json.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { kindOf } from '../schemas/kind-of.ts';
 import { csvRows } from './csv.ts';
-import { readParquet } from './parquet.ts';
+import { parquetRows } from './parquet.ts';
 import { fileHead, notUtf8, userBytes, type UserFileOptions, userLines, userTextLines } from './user-lines.ts';
 import type { Encoding } from './user-text.ts';
 
@@ -55,7 +55,8 @@ export async function* readRecords(path: string, options: ReadRecordsOptions = {
   const row = (value: unknown, index: number): FileRecord => ({ value, place: `Row ${index + 1} of ${path}`, number: index + 1, text: null });
   const file = { ...(signal && { signal }) };
   if (format === 'parquet') {
-    for (const [i, value] of (await readParquet(path, { ...(limit !== undefined && { limit }) })).entries()) yield row(value, i);
+    let index = 0;
+    for await (const value of parquetRows(path, { ...(limit !== undefined && { limit }) })) yield row(value, index++);
   } else if (format === 'csv') {
     for await (const { fields, line } of csvRows(userTextLines(path, file), { path, head }))
       yield { value: fields, place: `Line ${line} of ${path}`, number: line, text: null };

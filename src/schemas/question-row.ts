@@ -151,5 +151,5 @@ function foundIn(row: Readonly<Record<string, unknown>>): string {
   const names = Object.keys(row);
   const shown = names.slice(0, MOST_NAMES).map((name) => JSON.stringify(name.slice(0, 40)));
   const found = names.length === 0 ? 'the row has no columns' : `the row has ${shown.join(', ')}${names.length > MOST_NAMES ? ', ...' : ''}`;
-  return `${found}. Name the columns, such as {"columns": {"question": "q", "answer": "a"}}`;
+  return `${found}. Name the columns, such as {"columns": {"question": "${userText(row['prompt']) === null ? 'q' : 'prompt'}", "answer": "a"}}`;
 }

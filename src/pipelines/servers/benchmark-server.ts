@@ -1,6 +1,8 @@
 /** The server `benchmark` of UltraRAG: questions and golden answers from a file, in UltraRAG's shuffled order. */
+import { normalizeText } from '../../metrics/normalize-answer.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { kindOrNumber } from '../../schemas/kind-of.ts';
+import { isAnswerColumn } from '../../schemas/question-row.ts';
 import { PipelineFileError } from '../pipeline-error.ts';
 import type { PipelineServer, Values } from '../pipeline-server.ts';
 import { pythonShuffle } from '../python-shuffle.ts';
@@ -37,7 +39,10 @@ export function benchmarkServer(given: Values): PipelineServer {
       get_data: {
         io: `benchmark->${Object.keys(keyMap).join(',')}`,
         description: 'a list for each name of key_map, one entry for each question',
-        check: async (parameters, { resolve }) => void (await load(parameters['benchmark'], resolve)),
+        check: async (parameters, { resolve, warn }) => {
+          const lists = await load(parameters['benchmark'], resolve);
+          for (const [alias, column] of Object.entries(keyMap)) if (isAnswerColumn(String(column))) warnOfVanishing(alias, lists[alias] ?? [], warn);
+        },
         run: async (args, { resolve }) => load(args['benchmark'], resolve),
       },
     },
@@ -100,6 +105,16 @@ function withEqualLengths(lists: BenchmarkLists): BenchmarkLists {
   }
   if (first![1].length === 0) throw wrong(`The benchmark has no row with the key of ${first![0]} (benchmark.benchmark.key_map)`);
   return lists;
+}
+
+/** Answers of which normalisation leaves nothing are in every prediction for `acc`, and no other metric finds them. */
+function warnOfVanishing(alias: string, golden: readonly unknown[], warn: ((line: string) => void) | undefined): void {
+  const vanishing = golden.flat().filter((answer) => typeof answer === 'string' && normalizeText(answer) === '');
+  if (vanishing.length === 0) return;
+  const count = vanishing.length === 1 ? '1 golden answer' : `${vanishing.length} golden answers`;
+  warn?.(
+    `${alias} has ${count} with nothing left to compare once articles and punctuation are removed, such as ${JSON.stringify(vanishing[0])}; acc is 1 for them whatever is predicted.`,
+  );
 }
 
 function wrong(message: string): PipelineFileError {

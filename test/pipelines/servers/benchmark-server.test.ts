@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadBenchmark } from '../../../src/pipelines/servers/benchmark-server.ts';
+import { benchmarkServer, loadBenchmark } from '../../../src/pipelines/servers/benchmark-server.ts';
 
 let folder: string;
 beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), 'benchmark-'))));
@@ -69,6 +69,21 @@ describe('loadBenchmark', () => {
     expect(await load('table.csv', { key_map })).toEqual({ q_ls: ['Wo, bitte?', 'q'], gt_ls: [['Paris', 'Rom'], '7'] });
     await writeFile(join(folder, 'choice.jsonl'), '{"question": "Which?", "golden_answers": [1], "choices": ["Rome", "Paris"]}\n');
     expect(await load('choice.jsonl', { key_map })).toEqual({ q_ls: ['Which?'], gt_ls: [['Paris']] });
+  });
+
+  it('warns of golden answers of which normalisation leaves nothing', async () => {
+    await writeFile(
+      join(folder, 'bands.jsonl'),
+      '{"question": "Which band?", "golden_answers": ["The The", "The"]}\n{"question": "q", "golden_answers": "x"}\n',
+    );
+    const benchmark = { path: 'bands.jsonl', key_map: { q_ls: 'question', gt_ls: 'golden_answers' } };
+    const { check } = benchmarkServer({ benchmark }).tools['get_data']!;
+    const lines: string[] = [];
+    const context = { parameters: { benchmark }, resolve: (name: string) => join(folder, name), signal: new AbortController().signal };
+    await check!({ benchmark }, { ...context, warn: (line) => void lines.push(line) });
+    expect(lines).toEqual([
+      expect.stringMatching(/^gt_ls has 2 golden answers with nothing left to compare .*, such as "The The"; acc is 1 for them/),
+    ]);
   });
 
   it('takes a seed beyond 2^53 as text', async () => {
