@@ -99,7 +99,7 @@ describe('a judge behind a server', () => {
     ['500', () => ({ status: 500, body: { error: { message: 'broken' } } }), /failed after 2 attempts: The API failed: .* 500 /, 2],
     [
       'a body that is no JSON',
-      (_: ChatRequest, __: number, response: ServerResponse) => (response.end('<html>'), new Promise<never>(() => {})),
+      (_: ChatRequest, __: number, response: ServerResponse) => (response.end('{"choices": ['), new Promise<never>(() => {})),
       /failed after 2 attempts: The response of \S+ is not JSON/,
       2,
     ],
