@@ -54,6 +54,8 @@ export interface VisualArguments {
   readonly shownPixels: PixelRange;
   readonly dataSplit: string | null;
   readonly dataLimit: number | null;
+  /** Given arguments that change nothing in this phase. */
+  readonly idle: readonly string[];
   /** The values in effect, by their names on the command line. Without URLs, which may contain credentials. */
   readonly named: Readonly<Record<string, unknown>>;
 }
@@ -130,6 +132,16 @@ const DEFAULTS = {
 
 type Given = ArgumentValues<typeof KINDS>;
 
+/** About generator and judge, which phase 1 does not ask. */
+const PHASE_2 = [
+  'coefficients',
+  'judge_sees',
+  'on_judge_failure',
+  'evidence',
+  'max_images',
+  'generator_max_tokens',
+] as const satisfies readonly (keyof Given)[];
+
 /** @param env for upstream's RM_JUDGE_COEF, RM_NDCG_COEF and RM_FORMAT_COEF, which an argument overrides */
 function parseArguments(args: Readonly<Record<string, unknown>>, env: Readonly<Record<string, string | undefined>>): VisualArguments {
   const given: Given = readArguments('visual-rag', KINDS, args, { per_second: 'search_per_second' });
@@ -150,6 +162,7 @@ function parseArguments(args: Readonly<Record<string, unknown>>, env: Readonly<R
     searchIndex: values.search_index ?? null,
     engine: values.engine ?? null,
     pace: paceOf(given),
+    idle: values.phase === 1 ? PHASE_2.filter((name) => given[name] !== undefined) : [],
     observations: values.observations,
     topk: values.topk,
     maxTurns: values.max_turns,

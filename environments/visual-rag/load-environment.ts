@@ -44,7 +44,11 @@ export async function loadEnvironment(
       retriever,
       ...(images === undefined ? {} : { images }),
       limits: { responseTokens: maxResponseLength },
-      notices: [...notices, ...splitNotices([test.source], parsed.dataSplit ?? 'test', train === null ? [] : [train.source])],
+      notices: [
+        ...notices,
+        ...parsed.idle.map((name) => `${name} changes nothing in phase 1, which asks neither generator nor judge.`),
+        ...splitNotices([test.source], parsed.dataSplit ?? 'test', train === null ? [] : [train.source]),
+      ],
       provenance: {
         upstream: UPSTREAM,
         sources: [test.source, ...(train === null ? [] : [train.source]), ...(sidecar === null ? [] : [sidecar.source])],

@@ -3,6 +3,7 @@ import { statSync } from 'node:fs';
 import type { Disposers } from '../core/disposers.ts';
 import type { Environment } from '../core/environment.ts';
 import { ConfigError } from '../core/errors.ts';
+import { trainingRows } from '../core/training-rows.ts';
 import { modelPath } from '../data/bundled-models.ts';
 import { LazyModels } from '../models/lazy-models.ts';
 import { loadEnvironment } from '../registry/load-environment.ts';
@@ -64,7 +65,8 @@ export async function openServed(
     throw new ConfigError(
       `${environment.id} shows images, and callers are sent text only. Serve it without them (${environment.withoutImages ?? 'if it has an argument for that'}), or evaluate it with vf-eval.`,
     );
-  if (environment[options.split].length === 0) {
+  const rows = options.split === 'train' ? trainingRows(environment) : environment.eval;
+  if ((rows?.length ?? 0) === 0) {
     throw new ConfigError(
       `${environment.id} has no rows in its split ${options.split}. Serve its split ${options.split === 'train' ? 'eval' : 'train'}.`,
     );

@@ -268,6 +268,15 @@ describe('loadEnvironment', () => {
     expect(await noticesOf({})).toEqual([]);
   });
 
+  it('says which arguments phase 1 does not use', async () => {
+    const given = { judge_sees: 'evidence', generator_max_tokens: 64 };
+    expect(await noticesOf({ phase: 1, data_limit: 1, ...given })).toEqual([
+      'judge_sees changes nothing in phase 1, which asks neither generator nor judge.',
+      'generator_max_tokens changes nothing in phase 1, which asks neither generator nor judge.',
+    ]);
+    expect(await noticesOf({ phase: 2, data_limit: 1, ...given })).toEqual([]);
+  });
+
   it('offers every bundled data set of pages', async () => {
     const { datasets } = await readBundledManifest();
     const decks = Object.keys(datasets).filter((name) => Object.hasOwn(datasets[name]!.splits, 'pages'));
