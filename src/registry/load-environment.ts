@@ -1,4 +1,5 @@
 /** Loads an environment from its id or path: finds it, imports it, calls it with its arguments and checks the result. */
+import { withTransport } from '../transport/transport-settings.ts';
 import { checkOptions } from '../core/check-options.ts';
 import type { Environment } from '../core/environment.ts';
 import { CancelledError, ConfigError, thrownText, VfError } from '../core/errors.ts';
@@ -87,7 +88,9 @@ export async function loadEnvironment(
   const load = loaderOf(found, module);
   const declared = checkRoleDeclarations(module['roles'] ?? nestedExports(module)['roles'], found.entry);
   models.declare(declared);
-  const environment = await attempt(found, 'failed to load', () => load(args, { env, signal, purpose, models: models.models, images, note }));
+  const context = { env, signal, purpose, models: models.models, images, note };
+  // What it opens, such as a retriever, goes through the proxies of these variables.
+  const environment = await attempt(found, 'failed to load', () => withTransport({ variables: env }, () => load(args, context)));
   const problem = environmentProblem(environment);
   if (problem !== null) throw new ConfigError(`${found.entry} does not load an environment (SingleTurnEnv, MultiTurnEnv, ...): ${problem}`);
   if (signal.aborted) {

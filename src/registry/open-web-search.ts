@@ -1,6 +1,7 @@
 /** Opens a web search engine by name, with a cache, a rate limit and retries. Engines are imported only when chosen. */
 import { ConfigError } from '../core/errors.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
+import { withTransport } from '../transport/transport-settings.ts';
 import type { SearchPace } from './search-pace.ts';
 
 export const WEB_PROVIDERS = ['serper', 'google', 'searxng'] as const;
@@ -34,7 +35,9 @@ export interface WebSearchOptions extends SearchPace {
  */
 export async function openWebSearch(options: WebSearchOptions): Promise<Retriever> {
   const { perSecond = Infinity, maxQueued, cacheEntries } = options;
-  const [provider, { cached }] = await Promise.all([openProvider(options), import('../retrieval/cached.ts')]);
+  const { env = process.env } = options;
+  const opening = withTransport({ variables: env }, () => openProvider({ ...options, env }));
+  const [provider, { cached }] = await Promise.all([opening, import('../retrieval/cached.ts')]);
   const limited = perSecond === Infinity ? provider : await spaced(provider, perSecond, maxQueued);
   return cached(limited, cacheEntries === undefined ? {} : { maxEntries: cacheEntries });
 }
@@ -44,7 +47,14 @@ async function spaced(retriever: Retriever, perSecond: number, maxQueued: number
   return rateLimited(retriever, { perSecond, ...(maxQueued === undefined ? {} : { maxQueued }) });
 }
 
-async function openProvider({ provider, apiKey, searchEngineId, baseUrl, env = process.env, ...options }: WebSearchOptions): Promise<Retriever> {
+async function openProvider({
+  provider,
+  apiKey,
+  searchEngineId,
+  baseUrl,
+  env,
+  ...options
+}: WebSearchOptions & Required<Pick<WebSearchOptions, 'env'>>) {
   const { perSecond: _rate, maxQueued: _queue, cacheEntries: _entries, ...web } = options;
   const at = (variable: string) => {
     const url = baseUrl ?? env[variable];

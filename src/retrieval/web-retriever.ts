@@ -97,7 +97,11 @@ export class WebRetriever implements Retriever {
       method === 'GET' ? { method, path: `${path}?${asked}`, signal } : { method, path, body: asked, signal },
     );
     const { status } = response;
-    if (status === 401 || status === 403) throw new RetrievalError(`${this.#describe(response)}; ${this.#engine.refusal}`, { status });
+    // Serper says "Not enough credits" with a 400.
+    if (status === 402 || (status === 400 && /not enough credits/i.test(response.body.toString('utf8'))))
+      throw new RetrievalError(`${this.#describe(response)}; the account has no credit left`, { status, endsRun: true });
+    if (status === 401 || status === 403)
+      throw new RetrievalError(`${this.#describe(response)}; ${this.#engine.refusal}`, { status, endsRun: status === 401 });
     if (status !== 200) throw new RetrievalError(this.#describe(response), statusOptions(response));
     return this.#parse(response, topk);
   }

@@ -102,6 +102,16 @@ describe('SerperRetriever', () => {
   });
 
   it.each([
+    [401, { message: 'Unauthorized.' }],
+    [402, {}],
+    [400, { message: 'Not enough credits', statusCode: 400 }],
+  ])('a %i that no later search can pass ends the run: %j', async (status, answer) => {
+    const { outcome, requests } = await searching((_, response) => sendJson(response, status, answer));
+    expect(outcome).toMatchObject({ name: 'RetrievalError', status, endsRun: true, retryable: false });
+    expect(requests).toBe(1);
+  });
+
+  it.each([
     ['429', (r: ServerResponse) => sendJson(r, 429, { message: 'slow down' }), 1],
     ['500', (r: ServerResponse) => sendJson(r, 500, {}), 3],
     ['torn JSON', (r: ServerResponse) => r.end('{"organic": ['), 3],
