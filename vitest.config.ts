@@ -9,6 +9,7 @@ const SHARED = [
   'attacks',
   'cli/*',
   'clients',
+  'conformance',
   'core',
   'data',
   'doctor',

@@ -95,7 +95,8 @@ const CREDIT_WORDS =
 /** Gemini says "check your plan and billing details" for a limit per minute as well, so these words decide nothing. */
 function isOutOfCredit(status: number, { code, type, message }: ChatErrorFields): boolean {
   if (status === 402) return true;
-  if (status < 400 || status > 429) return false;
+  // MiniMax says so with a 500.
+  if (status < 400 || (status > 429 && status !== 500)) return false;
   return CREDIT_CODES.test(code) || CREDIT_CODES.test(type) || CREDIT_WORDS.test(message.slice(0, 400).replace(/plan and billing details/i, ''));
 }
 

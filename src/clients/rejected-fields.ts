@@ -15,7 +15,7 @@ const DROPPABLE: Readonly<Record<string, RegExp>> = {
   top_p: /(?<![\w])top[_-]?p(?!\w)/i,
   seed: /(?<![\w])seed(?!\w)/i,
   // A common word otherwise.
-  stop: /['"`[]stop['"`\]]|\bstop[_ ]?sequences?\b|\b(parameters?|arguments?|fields?|property|key):? *\[?['"`]?stop\b|\bstop (parameter|argument|field|is not supported|is unsupported)/i,
+  stop: /['"`[]stop['"`\]]|\bstop[_ ]?sequences?\b|\b(parameters?|arguments?|fields?|property|key):? *\[?['"`]?stop\b|\bstop (parameter|argument|field|is not supported|is unsupported)|supported on this model: *stop\b/i,
 };
 
 /** Fields of every message, which none of the server's own has to replace. */

@@ -29,6 +29,8 @@ export interface ModelReply {
   readonly finish: 'stop' | 'length';
   /** Version of the policy that answered; null if the model is not the policy. */
   readonly version: number | null;
+  /** Thoughts that the server returned outside the text. @default none */
+  readonly reasoning?: string;
 }
 
 /**
@@ -88,6 +90,8 @@ export interface AskedRecord {
   readonly attempts: number;
   readonly messages: readonly Message[];
   readonly text: string;
+  /** As in `ModelReply`. @default none */
+  readonly reasoning?: string;
 }
 
 /** The models for one rollout, and its calls. */

@@ -41,7 +41,7 @@ export function roleStatsToWire(stats: Readonly<Record<string, RoleStats>>): Rec
   return Object.fromEntries(Object.entries(stats).map(([role, figures]) => [role, snakeKeys(figures) as WireRoleStats]));
 }
 
-function toWire({ role, model, version, usage, finish, ms, waitMs, attempts, messages, text }: AskedRecord): WireAsked {
+function toWire({ role, model, version, usage, finish, ms, waitMs, attempts, messages, text, reasoning }: AskedRecord): WireAsked {
   const { promptTokens, completionTokens, cachedTokens } = usage;
   const counts = { input_tokens: promptTokens, output_tokens: completionTokens, cached_tokens: cachedTokens };
   return {
@@ -55,6 +55,7 @@ function toWire({ role, model, version, usage, finish, ms, waitMs, attempts, mes
     attempts,
     messages: messages.map(messageToWire),
     text,
+    ...(reasoning === undefined ? {} : { reasoning }),
   };
 }
 

@@ -88,9 +88,9 @@ class CachedModel implements TimedModel {
     const found = (await this.#file?.get(key)) ?? null;
     const onFile = found !== null && isUsable(found, request) ? found : null;
     const reply = onFile === null ? await this.#inner.generate(messages, request) : unasked(onFile, askedMs);
-    const { text, usage, finish, version } = reply;
-    if (!isUsable({ text, usage, finish, version }, request)) return reply;
-    this.#kept.set(key, { text, usage, finish, version });
+    const { ms: _, waitMs: __, attempts: ___, ...kept } = reply;
+    if (!isUsable(kept, request)) return reply;
+    this.#kept.set(key, kept);
     if (onFile === null) this.#file?.add(key, this.#identity, reply);
     return reply;
   }
@@ -101,6 +101,6 @@ function isUsable(reply: ModelReply, request: ModelRequest): boolean {
 }
 
 /** A reply without a request. */
-function unasked({ text, usage, finish, version }: ModelReply, askedMs: number): TimedReply {
-  return { text, usage, finish, version, attempts: 0, ms: performance.now() - askedMs, waitMs: 0 };
+function unasked(reply: ModelReply, askedMs: number): TimedReply {
+  return { ...reply, attempts: 0, ms: performance.now() - askedMs, waitMs: 0 };
 }

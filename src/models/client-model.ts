@@ -33,8 +33,9 @@ export function clientModel(client: () => PolicyClient, { name, isPolicy }: Clie
       await using lease = await client().lease(signal, onWait && { onWait });
       const { requests, sample } =
         lease.kind === 'chat' ? await chat.generate(lease, messages, request) : await generateTokens(lease, messages, request);
-      const { text, usage, finish } = sample;
-      return { text, usage, finish, version: isPolicy ? lease.policy.version : null, requests };
+      const { text, usage, finish, reasoning } = sample;
+      const thoughts = reasoning === undefined ? {} : { reasoning };
+      return { text, usage, finish, version: isPolicy ? lease.policy.version : null, ...thoughts, requests };
     },
   };
 }

@@ -9,8 +9,7 @@ export function recorded(model: TimedModel, { role, add }: { readonly role: stri
       // The caller may add to its list during the call and afterwards.
       const messages = [...given];
       const { ms, waitMs, attempts, ...reply } = await model.generate(messages, request);
-      const { text, usage, finish, version } = reply;
-      add({ role, model: model.name, version, usage, finish, ms, waitMs, attempts, messages, text });
+      add({ role, model: model.name, ...reply, ms, waitMs, attempts, messages });
       return reply;
     },
   };

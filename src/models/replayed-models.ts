@@ -42,6 +42,6 @@ function replyTo(role: string, messages: readonly Message[], { isUsable }: Model
   return records.find((record) => record.role === role && (isUsable?.(replyOf(record)) ?? true) && canonicalJson(record.messages) === wanted);
 }
 
-function replyOf({ text, usage, finish, version }: AskedRecord): ModelReply {
-  return { text, usage, finish, version };
+function replyOf({ text, usage, finish, version, reasoning }: AskedRecord): ModelReply {
+  return { text, usage, finish, version, ...(reasoning === undefined ? {} : { reasoning }) };
 }

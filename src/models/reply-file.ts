@@ -81,7 +81,7 @@ export class ReplyFile {
     return found?.key === key ? found.reply : null;
   }
 
-  add(key: string, identity: string, { text, usage, finish }: ModelReply): void {
+  add(key: string, identity: string, { text, usage, finish, reasoning }: ModelReply): void {
     if (!this.#isWritable) return;
     const { promptTokens, completionTokens, cachedTokens } = usage;
     const line = JSON.stringify({
@@ -91,6 +91,7 @@ export class ReplyFile {
       usage: { input_tokens: promptTokens, output_tokens: completionTokens, cached_tokens: cachedTokens },
       // A server may repeat the key that it was sent.
       text: this.#redact(text),
+      ...(reasoning === undefined ? {} : { reasoning: this.#redact(reasoning) }),
     });
     try {
       this.#appender.append(this.#endsTorn ? ['', line] : [line]);
@@ -111,7 +112,8 @@ function replyOf(line: string): { readonly key: string; readonly reply: ModelRep
   const parsed = parseWire(ReplyLineSchema, line);
   // Written by another program, or incomplete.
   if ('problem' in parsed) return null;
-  const { key, text, finish, usage } = parsed.value;
+  const { key, text, finish, usage, reasoning } = parsed.value;
   const { input_tokens: promptTokens, output_tokens: completionTokens, cached_tokens: cachedTokens } = usage;
-  return { key, reply: { text, finish, usage: { promptTokens, completionTokens, cachedTokens }, version: null } };
+  const thoughts = reasoning === undefined ? {} : { reasoning };
+  return { key, reply: { text, finish, usage: { promptTokens, completionTokens, cachedTokens }, version: null, ...thoughts } };
 }

@@ -2,4 +2,4 @@
 import { object, text } from './json-schema.ts';
 import { finish, usage } from './rollout-columns.ts';
 
-export const ReplyLineSchema = object({ key: text, model: text, finish, usage: object(usage), text });
+export const ReplyLineSchema = object({ key: text, model: text, finish, usage: object(usage), text }, { reasoning: text });
