@@ -33,7 +33,7 @@ export interface Play {
   readonly expect: Expected;
 }
 
-export interface Refusal extends Answer {
+interface Refusal extends Answer {
   readonly if: Condition;
 }
 
@@ -65,7 +65,7 @@ export interface Answer {
   readonly usage?: unknown;
 }
 
-export interface Expected {
+interface Expected {
   /** One per turn of the policy; the role and the pipeline get the first, or with tools the last. */
   readonly turns?: readonly ExpectedTurn[];
   readonly failure?: ExpectedFailure;
