@@ -18,7 +18,7 @@ export interface TextSegment {
   readonly text: string;
   /** The messages of the segment, unless it is one plain message of this text: tool calls and answers, images. */
   readonly messages?: readonly Message[];
-  /** Thoughts that a chat API returned outside the text of a turn; not part of it. @default none */
+  /** Thoughts that a chat API returned outside the text of a turn. When a rollout is scored, they are part of its text, between `<think>` and `</think>`. @default none */
   readonly reasoning?: string;
 }
 

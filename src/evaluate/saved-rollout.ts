@@ -74,8 +74,8 @@ function savedSegments({ segments, completion }: WireResult): readonly TextSegme
   // In continuation format the whole episode is one message.
   const isConversation = blocks.filter(({ isModel }) => isModel).length === ofModel;
   let next = 0;
-  return segments.map(({ kind, text }): TextSegment => {
-    const segment = { kind: kind as TextSegment['kind'], text };
+  return segments.map(({ kind, text, reasoning }): TextSegment => {
+    const segment = { kind: kind as TextSegment['kind'], text, ...(reasoning === undefined ? {} : { reasoning }) };
     if (!isConversation || kind === 'prefill') return segment;
     const block = blocks[next];
     if (block === undefined || block.isModel !== (kind === 'model')) return segment;

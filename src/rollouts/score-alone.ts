@@ -5,6 +5,7 @@ import type { Environment } from '../core/environment.ts';
 import { RewardError } from '../core/errors.ts';
 import type { RewardContext, Score } from '../core/rubric.ts';
 import { isObject } from '../schemas/is-object.ts';
+import { scoredSegments } from './scored-segments.ts';
 import { settleScores } from './scoring.ts';
 
 type Played<R extends Row> = Pick<RewardContext<R>, 'row' | 'prompt' | 'segments' | 'stop' | 'state' | 'models' | 'signal'>;
@@ -12,8 +13,9 @@ type Played<R extends Row> = Pick<RewardContext<R>, 'row' | 'prompt' | 'segments
 /** Group rewards see a group of one. Rejects with RewardError if there is no reward; a missing reward is never 0. */
 export async function scoreAlone<R extends Row>({ rubric, finish }: Pick<Environment<R>, 'rubric' | 'finish'>, played: Played<R>): Promise<Score> {
   const text = (segments: RewardContext<R>['segments']) => segments.map((segment) => segment.text).join('');
-  const modelText = text(played.segments.filter(({ kind }) => kind === 'model'));
-  const context = { ...played, scoredText: text(played.segments), modelText, parser: rubric.parser };
+  const segments = scoredSegments(played.segments);
+  const modelText = text(segments.filter(({ kind }) => kind === 'model'));
+  const context = { ...played, segments, scoredText: text(segments), modelText, parser: rubric.parser };
   const added = finish === undefined ? {} : await untilAborted(finish(context), played.signal);
   if (!isObject(added))
     throw new RewardError('The finish hook of the environment returned no object. Return the fields that it adds to the state, {} for none.');

@@ -10,6 +10,7 @@ import { Limiter } from '../core/limiter.ts';
 import { type Deadline, deadlineOf, type RunningDeadline, TIMEOUT_NAMES, type TimeoutNames } from './deadline.ts';
 import { heldModels, type HeldModelsOptions } from './held-models.ts';
 import { type Rollout, rolloutError, withScore } from './rollout.ts';
+import { scoredSegments } from './scored-segments.ts';
 
 /** Further attempts at rewards that failed retryably. Calls of models by role have retries of their own. */
 const RETRIES = 1;
@@ -271,7 +272,8 @@ class ScoringClock {
 
 function rewardContext<R extends Row>(rubric: Rubric<R>, member: ClockedMember<R>, during: HeldModelsOptions['during']): RewardContext<R> {
   const { rollout, models: roles, clock } = member;
-  const { row, prompt, segments, stop, state } = rollout;
+  const { row, prompt, stop, state } = rollout;
+  const segments = scoredSegments(rollout.segments);
   const models = heldModels(roles?.models ?? {}, { hold: () => clock.hold(), during });
   let scoredText = '';
   let modelText = '';

@@ -9,10 +9,13 @@ import { loadEnvironment, metric, MultiTurnEnv, reward, Rubric, SingleTurnEnv, D
 import { type Rollout, runRollouts } from 'vf-search/rollouts';
 import { afterAll, describe, expect, it } from 'vitest';
 import { CallerPolicy } from '../../src/clients/caller-policy.ts';
+import { OpenAIChatClient } from '../../src/clients/openai-chat.ts';
+import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { ThinkParser } from '../../src/core/parser.ts';
 import { openLocalTokenizer } from '../../src/tokenizer/local-tokenizer.ts';
 import { COMPLETE, environmentWith, search } from '../environments/visual-rag/fixtures.ts';
 import { published, writeTemplateModel } from '../tokenizer/template-models.ts';
+import { loopback, readText, sendJson } from '../transport/loopback.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'vf-opened-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -22,6 +25,7 @@ writeFileSync(dataset, '{"id":"q1","question":"What is the capital of France?","
 writeFileSync(corpus, '{"id":"1","contents":"\\"France\\"\\nFrance is a country. Its capital is Paris."}\n');
 const thinking = await openLocalTokenizer(writeTemplateModel(folder, published('qwen-3-5')));
 const silent = await openLocalTokenizer(writeTemplateModel(folder, published('qwen-3')));
+const PLAIN = { temperature: 1, topP: 1 };
 const OFF = { enable_thinking: false };
 
 interface Script {
@@ -41,7 +45,7 @@ async function play<R extends Row>(environment: Environment<R>, turns: readonly 
       return { kind: 'tokens', tokenIds: ids, logProbs: new Float64Array(ids.length).fill(-1), finish: 'stop' };
     },
   });
-  const sampling = { temperature: 1, topP: 1, ...(variables === undefined ? {} : { extra: { chat_template_kwargs: variables } }) };
+  const sampling = { ...PLAIN, ...(variables === undefined ? {} : { extra: { chat_template_kwargs: variables } }) };
   const groups = [{ row: environment.eval.at(0), indices: [0] }];
   const options = {
     environment,
@@ -57,7 +61,7 @@ async function play<R extends Row>(environment: Environment<R>, turns: readonly 
     expect(rollouts[0]!.error).toBeNull();
     return rollouts[0]!;
   }
-  throw new Error('Nothing was played');
+  return failed();
 }
 
 describe('a template that opens the thoughts', () => {
@@ -141,6 +145,47 @@ describe('a template that opens the thoughts', () => {
     });
   });
 });
+
+describe('thoughts that a server returns in a field of their own', () => {
+  it.each([
+    ['<answer> Paris </answer>', 'I know this.', 1, 1],
+    ['<think> I know this. </think>\n<answer> Paris </answer>', 'They ask for a capital.', 1, 1],
+    ['', 'I know <search> this </search>', 0.1, 0],
+  ])('are scored before the turn %j, from which alone actions are read', async (content, thoughts, score, valid) => {
+    await using environment = await disposable(loadEnvironment('search-r1', { dataset, corpus, preset: 'v0.3' }));
+    await using server = await loopback(async (request, response) => {
+      await readText(request);
+      const message = { role: 'assistant', content, reasoning_content: thoughts };
+      sendJson(response, 200, {
+        choices: [{ index: 0, message, finish_reason: content === '' ? 'length' : 'stop' }],
+        usage: { prompt_tokens: 9, completion_tokens: 9 },
+      });
+    });
+    const versions = new PolicyVersions({ version: 0, model: 'm' });
+    const client = new OpenAIChatClient({ baseUrls: [`${server.url}/v1`], versions });
+    const groups = [{ row: environment.eval.at(0), indices: [0] }];
+    const options = {
+      environment,
+      client,
+      sampling: PLAIN,
+      maxTokens: null,
+      maxConcurrent: 1,
+      timeoutMs: null,
+      seed: 0,
+      signal: new AbortController().signal,
+    };
+    const rollouts: Rollout[] = [];
+    for await (const group of runRollouts(groups, options)) rollouts.push(...group.rollouts);
+    await client.close();
+    const [{ reward: got, metrics, segments } = failed()] = rollouts;
+    expect({ got, ...metrics }).toMatchObject({ got: score, format_valid: valid, searches: 0 });
+    expect(segments[0]).toEqual({ kind: 'model', text: content, reasoning: thoughts });
+  });
+});
+
+function failed(): never {
+  throw new Error('Nothing was played');
+}
 
 async function disposable<E extends Environment>(opening: Promise<E>): Promise<E & AsyncDisposable> {
   const environment = await opening;

@@ -1,9 +1,14 @@
 /** A real vLLM and the client's own tokenizer give the same ids, with a template of the model and without one. */
 import { join } from 'node:path';
 import { describe, expect, inject, it } from 'vitest';
+import { PolicyVersions } from '../../src/clients/policy-versions.ts';
+import { probePolicy } from '../../src/clients/vllm-probe.ts';
 import { VllmServer } from '../../src/clients/vllm-server.ts';
 import { VllmTokenizer } from '../../src/clients/vllm-tokenizer.ts';
+import { VllmTokensClient } from '../../src/clients/vllm-tokens.ts';
 import { Random } from '../../src/core/random.ts';
+import { templateVariables } from '../../src/core/sampling.ts';
+import { assertReadFields } from '../../src/sessions/policy/assert-read-fields.ts';
 import { openLocalTokenizer } from '../../src/tokenizer/local-tokenizer.ts';
 import { answersOf } from '../tokenizer/same-ids.ts';
 import { published, templateSource } from '../tokenizer/template-models.ts';
@@ -33,6 +38,33 @@ describe('VllmTokenizer', () => {
       expect(theirs).toEqual(ours);
       expect(ours.whole.neutralised).toBeGreaterThan(3);
       expect(ours.whole.ids.slice(-ours.bridge.ids.length)).toEqual(ours.bridge.ids);
+    });
+
+    it.each([
+      [{}, '<think>\n'],
+      [{ chat_template_kwargs: { enable_thinking: false } }, '<think>\n\n</think>\n\n'],
+      [{ reasoning_effort: 'none' }, '<think>\n\n</think>\n\n'],
+    ])('hands it its fields, %j, and says what it writes into every turn', async (extra, opening) => {
+      await using opened = tokenizerOf(inject('vllmTemplateUrl'));
+      const variables = templateVariables({ extra });
+      const first = await opened.tokenizer.render([{ role: 'user', content: 'Who?' }], { variables });
+      const next = await opened.tokenizer.renderNext([{ role: 'user', content: 'Who?' }], [{ role: 'user', content: 'When?' }], { variables });
+      expect([first.opening, next.opening]).toEqual([opening, opening]);
+      for (const { ids } of [first, next]) expect((await opened.tokenizer.decode(ids)).endsWith(`<|im_start|>assistant\n${opening}`)).toBe(true);
+    });
+
+    it('lists the fields that its routes read, so that others are refused', async () => {
+      const baseUrl = inject('vllmTemplateUrl');
+      const { kind, model, ...capabilities } = await probePolicy({ baseUrl, model: 'nano-base', signal });
+      const client = new VllmTokensClient({ baseUrls: [baseUrl], versions: new PolicyVersions({ version: 0, model }), capabilities });
+      const target = { baseUrls: [baseUrl], apiKey: null, headers: {} };
+      const check = (extra: object) =>
+        assertReadFields({ sampling: { extra: { ...extra } }, client, target, where: 'vLLM', names: { name: () => '-S' }, signal });
+      expect(kind).toBe('tokens');
+      expect(await check({ top_k: 5, thinking_token_budget: 9, chat_template_kwargs: { enable_thinking: false } })).toEqual([]);
+      await expect(check({ top_a: 0.2 })).rejects.toThrow('top_a in -S has no effect: /v1/completions of vLLM does not read it.');
+      expect(await check({ chat_template_kwargs: { enable_thinkin: false } })).toEqual([expect.stringContaining('whatever enable_thinkin (-S) is')]);
+      await client.close();
     });
 
     it('passes on what the template says about a conversation that it refuses', async () => {
